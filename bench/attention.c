@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention alone, forward and backward: heads of a joint projection, as a parameter, and a sum that makes a loss of the result. Prints
- * JSON: the best milliseconds of each and the share of the machine's FMA peak (causal products counted as far as they are seen). The time
- * is that of the processor with one thread, so that a busy machine disturbs it less, else the clock's.
+ * Attention alone, forward and backward: heads of a joint projection, as a parameter, and a sum that makes a loss of the result.
+ * Prints JSON: the best milliseconds of each and the share of the machine's FMA peak (causal products counted as far as they are
+ * seen). The time is that of the processor with one thread, so that a busy machine disturbs it less, else the clock's.
  *
  * Usage: attention FOLDER [BATCH HEADS KEY_HEADS LENGTH DEPTH CAUSAL THREADS RUNS] */
 #include <sambaflow/app.h>
@@ -20,7 +20,8 @@ enum { BATCH, HEADS, KEY_HEADS, LENGTH, DEPTH, CAUSAL, THREADS, RUNS, NUMBERS };
 
 static void model(samba_graph *g, const void *options)
 {
-    const int64_t *n = options, heads = n[HEADS], shared = n[KEY_HEADS], shape[] = {n[BATCH], n[LENGTH], heads + 2 * shared, n[DEPTH]};
+    const int64_t *n = options, heads = n[HEADS], shared = n[KEY_HEADS],
+                  shape[] = {n[BATCH], n[LENGTH], heads + 2 * shared, n[DEPTH]};
     samba_value joint = samba_parameter(g, "qkv", SAMBA_FLOAT32, 4, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
     samba_value q = samba_transpose(samba_slice(joint, 2, 0, heads, 1), 1, 2);
     samba_value k = samba_transpose(samba_slice(joint, 2, heads, heads + shared, 1), 1, 2);
@@ -76,7 +77,8 @@ int main(int argc, char **argv)
     if (status != SAMBA_OK)
         fprintf(stderr, "attention: %s\n", samba_error_message(context));
     else
-        printf("{\"forward_ms\": %.3f, \"backward_ms\": %.3f, \"peak_gflops\": %.1f, \"forward_share\": %.3f, \"backward_share\": %.3f}\n",
+        printf("{\"forward_ms\": %.3f, \"backward_ms\": %.3f, \"peak_gflops\": %.1f, \"forward_share\": %.3f, "
+               "\"backward_share\": %.3f}\n",
                best[0], best[1], peak / 1e9, 2 * product / best[0] * 1e3 / peak, 5 * product / best[1] * 1e3 / peak);
     samba_session_free(session);
     samba_context_free(context);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prints what this machine can do at most, measured now, as JSON: float32 and bfloat16 multiply-adds (0: no such instruction; a matrix unit
- * is not measured), and reading of memory that no cache holds. Usage: peak THREADS */
+ * Prints what this machine can do at most, measured now, as JSON: float32 and bfloat16 multiply-adds (0: no such instruction; a
+ * matrix unit is not measured), and reading of memory that no cache holds. Usage: peak THREADS */
 #include <sambaflow/app.h>
 
 #include <stdio.h>

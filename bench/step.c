@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One contender of `make bench`: steps of any PEF. It writes its initial weights and its inputs to safetensors files for the other
- * contenders, prints a JSON line when it is ready, then obeys lines on standard input, so that contenders can take turns (protocol.py is
- * the same in Python). Each is answered by one JSON line:
+ * One contender of `make bench`: steps of any PEF. It writes its initial weights and its inputs to safetensors files for the
+ * other contenders, prints a JSON line when it is ready, then obeys lines on standard input, so that contenders can take turns
+ * (protocol.py is the same in Python). Each is answered by one JSON line:
  *   losses N    runs N steps, gives the value of the output of each
  *   output FILE runs a step, writes the output to a .npy file
  *   time N      runs N steps, gives each one's ms, the mean time outside kernels, and memory
- * A step is samba_run with the inputs given and the output received. The inputs lie in the session's memory, as the other contenders'
- * lie where their runs read them; the output's transfer counts. `train` runs the schedule, `inference` FWD. */
+ * A step is samba_run with the inputs given and the output received. The inputs lie in the session's memory, as the other
+ * contenders' lie where their runs read them; the output's transfer counts. `train` runs the schedule, `inference` FWD. */
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
@@ -132,7 +132,8 @@ static void time_steps(samba_session *session, const samba_run_options *run, dou
     samba_run_stats stats;
     samba_session_stats(session, &stats);
     print_list("ms", ms, count);
-    printf(", \"outside_ms\": %.6g, \"peak_bytes\": %lld}\n", 1e3 * (stats.total_seconds - stats.kernel_seconds) / count, peak_bytes());
+    printf(", \"outside_ms\": %.6g, \"peak_bytes\": %lld}\n", 1e3 * (stats.total_seconds - stats.kernel_seconds) / count,
+           peak_bytes());
 }
 
 static void print_losses(samba_session *session, const samba_run_options *run, double *losses, int count)
@@ -157,8 +158,9 @@ static void write_output(samba_session *session, const samba_run_options *run, c
 int main(int argc, char **argv)
 {
     if (argc < 6 || samba_context_new(NULL, &context) != SAMBA_OK) {
-        fprintf(stderr, "usage: step PEF FOLDER THREADS train|inference OUTPUT [INPUT=CLASSES ...]\n"
-                        "writes FOLDER/parameters.safetensors and FOLDER/inputs.safetensors, then obeys lines on standard input\n");
+        fprintf(stderr,
+                "usage: step PEF FOLDER THREADS train|inference OUTPUT [INPUT=CLASSES ...]\n"
+                "writes FOLDER/parameters.safetensors and FOLDER/inputs.safetensors, then obeys lines on standard input\n");
         return 2;
     }
     long long base_bytes = peak_bytes();
@@ -190,8 +192,8 @@ int main(int argc, char **argv)
     forget_peak();
     samba_memory_info memory;
     need(samba_session_memory(session, &memory));
-    printf("{\"load_ms\": %.6g, \"base_bytes\": %lld, \"plan_bytes\": %lld, \"threads\": %d, \"isa\": \"%s\"}\n", load_ms, base_bytes,
-           (long long)memory.total, samba_session_threads(session), samba_session_isa(session));
+    printf("{\"load_ms\": %.6g, \"base_bytes\": %lld, \"plan_bytes\": %lld, \"threads\": %d, \"isa\": \"%s\"}\n", load_ms,
+           base_bytes, (long long)memory.total, samba_session_threads(session), samba_session_isa(session));
     fflush(stdout);
 
     double *values = malloc(sizeof *values * MAX_STEPS);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DLPack: host tensors to and from whoever speaks it, over one memory. Who makes a managed tensor says how it ends (`deleter`), and whoever has
- * it last calls that once: a capsule nobody took, or the taker. Both ends may come from any thread, so everything here that touches Python
- * takes the GIL. The structs are those of https://github.com/dmlc/dlpack, version 1.0, and of the time before versions. */
+ * DLPack: host tensors to and from whoever speaks it, over one memory. Who makes a managed tensor says how it ends (`deleter`),
+ * and whoever has it last calls that once: a capsule nobody took, or the taker. Both ends may come from any thread, so everything
+ * here that touches Python takes the GIL. The structs are those of https://github.com/dmlc/dlpack, version 1.0,
+ * and of the time before versions. */
 #include <Python.h>
 
 #include "extension.h"

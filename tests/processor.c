@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What test programs have in the place of src/device/cpu/isa/processor.c: a processor that has nothing beyond what the environment variable
- * SAMBAFLOW_ISA allows (generic, avx2 or avx512), so that everything a test does is done as on such a machine. Without it: the processor at hand.
- * libxsmm asks for itself: tools/every-isa.sh tells it by LIBXSMM_TARGET. */
+ * What test programs have in the place of src/device/cpu/isa/processor.c: a processor that has nothing beyond what the
+ * environment variable SAMBAFLOW_ISA allows (generic, avx2 or avx512), so that everything a test does is done as on such a
+ * machine. Without it: the processor at hand. libxsmm asks for itself: tools/every-isa.sh tells it by LIBXSMM_TARGET. */
 #define samba_processor_isa true_isa
 #define samba_processor_has_pairs truly_has_pairs
 #include "device/cpu/isa/processor.c"

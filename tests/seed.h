@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// The seed that a random test begins with: another one every time, unless SAMBAFLOW_SEED names it. What judges a change names it, so that the
-// change is judged and not the draw.
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The seed that a random test begins with: another one every time, unless SAMBAFLOW_SEED names it. What judges a change names it,
+ * so that the change is judged and not the draw. */
 
 #ifndef SAMBA_TESTS_SEED_H
 #define SAMBA_TESTS_SEED_H

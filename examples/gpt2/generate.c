@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Generating text, a token at a time: a PEF of two graphs. "prefill" takes a prompt and leaves keys and values of its tokens in caches, "decode" takes
- * one token more; both read the same weights. Compiled for the sizes that are asked for, loaded, run. A prompt shorter than the graph is filled up with
- * zeros, which come after its tokens and so change nothing; their keys are overwritten before any token sees them. */
+ * Generating text, a token at a time: a PEF of two graphs. "prefill" takes a prompt and leaves keys and values of its tokens in
+ * caches, "decode" takes one token more; both read the same weights. Compiled for the sizes that are asked for, loaded, run. A
+ * prompt shorter than the graph is filled up with zeros, which come after its tokens and so change nothing;
+ * their keys are overwritten before any token sees them. */
 #include "speed.h"
 
 #include <argp.h>
@@ -37,9 +38,11 @@ static void refuse(const char *what)
 
 /* ---- options ---- */
 static const struct argp_option options[] = {
-    {"weights", 'w', "FILE", 0, "Safetensors of GPT-2, as this program trains it or as transformers' GPT2LMHeadModel saves it (random weights)", 0},
+    {"weights", 'w', "FILE", 0,
+     "Safetensors of GPT-2, as this program trains it or as transformers' GPT2LMHeadModel saves it (random weights)", 0},
     {"prompt", 'p', "TOKENS", 0, "Token numbers with commas between (a random prompt)", 0},
-    {"prompt-length", 'l', "N", 0, "Tokens that the graph of the prompt takes (as many as the prompt has; of a random one 16)", 0},
+    {"prompt-length", 'l', "N", 0, "Tokens that the graph of the prompt takes (as many as the prompt has; of a random one 16)",
+     0},
     {"count", 'n', "N", 0, "Tokens to generate (32)", 0},
     {"temperature", 't', "T", 0, "Draw tokens with logits divided by T; 0: always the likeliest (0)", 0},
     {"top-k", 'k', "K", 0, "Draw among the K likeliest alone (all)", 0},
@@ -53,7 +56,8 @@ static const struct argp_option options[] = {
     {"threads", 'T', "N", 0, "Threads (as many as the machine offers)", 0},
     {"output-folder", 'o', "FOLDER", 0, "Where the PEF goes (out)", 0},
     {"json", 'j', 0, 0, "Print one JSON object", 0},
-    {"measure", 'm', 0, 0, "Measure what memory and multiply-adds give at most, between tokens and prompts, and print the share that is reached", 0},
+    {"measure", 'm', 0, 0,
+     "Measure what memory and multiply-adds give at most, between tokens and prompts, and print the share that is reached", 0},
     {0},
 };
 
@@ -123,7 +127,8 @@ static int64_t *read_prompt(const arguments *a, int64_t *length)
         char *end;
         long long token = strtoll(at, &end, 10);
         if (end == at || token < 0 || token >= a->s.vocab_size || (*end && *end != ',') || (*end == ',' && !end[1])) {
-            fprintf(stderr, "gpt2 generate: --prompt: '%.20s' does not begin with a token from 0 to %lld\n", at, (long long)a->s.vocab_size - 1);
+            fprintf(stderr, "gpt2 generate: --prompt: '%.20s' does not begin with a token from 0 to %lld\n", at,
+                    (long long)a->s.vocab_size - 1);
             exit(2);
         }
         tokens[(*length)++] = token;
@@ -226,7 +231,8 @@ static int likelier(const void *a, const void *b)
     return x->logit != y->logit ? (x->logit < y->logit ? 1 : -1) : x->token - y->token;
 }
 
-/* One token: of the top_k likeliest, or all, with probabilities softmax(logits / temperature); a uniform number in [0, 1) decides. */
+/* One token: of the top_k likeliest, or all, with probabilities softmax(logits / temperature);
+ * a uniform number in [0, 1) decides. */
 static int64_t draw(const float *logits, const arguments *a, candidate *room, double uniform)
 {
     const int64_t vocab = a->s.vocab_size, among = a->top_k && a->top_k < vocab ? a->top_k : vocab;
@@ -324,7 +330,8 @@ static void print(const arguments *a, gpt2_speed *speed, const int64_t *tokens)
 
 int gpt2_generate(int argc, char **argv)
 {
-    arguments a = {.s = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .vocab_size = 50257}, .count = 32, .folder = "out"};
+    arguments a = {
+        .s = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .vocab_size = 50257}, .count = 32, .folder = "out"};
     static const struct argp parser = {options, parse, 0, "Generates tokens by GPT-2 with a cache of keys and values.", 0, 0, 0};
     argp_parse(&parser, argc, argv, 0, 0, &a);
     must(samba_context_new(NULL, &context));
@@ -336,14 +343,20 @@ int gpt2_generate(int argc, char **argv)
         refuse("prompt and generated tokens do not fit the cache: give a larger --block-size, or a smaller --count");
     int threads = a.threads ? (int)a.threads : omp_get_max_threads();
     generator g = {.a = &a, .session = compile_and_load(&a, room)};
-    gpt2_speed speed = {.measured = a.measure, .prompt = room, .prompts = a.measure ? GPT2_PROMPTS : 1, .steps = a.count - 1, .flops = gpt2_prompt_flops(&a.s, room)};
+    gpt2_speed speed = {.measured = a.measure,
+                        .prompt = room,
+                        .prompts = a.measure ? GPT2_PROMPTS : 1,
+                        .steps = a.count - 1,
+                        .flops = gpt2_prompt_flops(&a.s, room)};
     if (a.weights)
         load(g.session, a.weights);
     speed.weight_bytes = gpt2_weight_bytes(g.session, a.bf16);
     g.inputs[0][0] = new_tensor("tokens", SAMBA_INT64, room), g.inputs[0][1] = new_tensor("last", SAMBA_INT64, 1);
     g.inputs[1][0] = new_tensor("token", SAMBA_INT64, 1), g.inputs[1][1] = new_tensor("position", SAMBA_INT64, 1);
-    g.logits[0] = new_tensor("prefill.logits", SAMBA_FLOAT32, a.s.vocab_size), g.next[0] = new_tensor("prefill.next", SAMBA_INT64, 1);
-    g.logits[1] = new_tensor("decode.logits", SAMBA_FLOAT32, a.s.vocab_size), g.next[1] = new_tensor("decode.next", SAMBA_INT64, 1);
+    g.logits[0] = new_tensor("prefill.logits", SAMBA_FLOAT32, a.s.vocab_size),
+    g.next[0] = new_tensor("prefill.next", SAMBA_INT64, 1);
+    g.logits[1] = new_tensor("decode.logits", SAMBA_FLOAT32, a.s.vocab_size),
+    g.next[1] = new_tensor("decode.next", SAMBA_INT64, 1);
     g.room = malloc(sizeof *g.room * (size_t)a.s.vocab_size);
     speed.step = malloc(sizeof *speed.step * (size_t)a.count), speed.read = malloc(sizeof *speed.read * (size_t)a.count);
     int64_t *tokens = malloc(sizeof *tokens * (size_t)a.count);

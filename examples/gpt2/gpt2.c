@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPT-2, a decoder-only transformer, on the bytes of a text (model.c), and generating with a cache of keys and values (generate.c).
+ * GPT-2, a decoder-only transformer, on the bytes of a text (model.c), and generating with a cache of keys and values
+ * (generate.c).
  *
  *   gpt2 compile && gpt2 run --pef out/gpt2/gpt2.pef
  *   gpt2 compile --n-layer 12 --n-head 12 --n-embd 768 --block-size 256 --vocab-size 50257      the published 124M
@@ -33,14 +34,19 @@ int main(int argc, char **argv)
         {.name = "n-head", .help = "Heads of an attention; must divide the width", .integer = &s.n_head, .low = 1, .high = 1024},
         {.name = "n-embd", .help = "Width: numbers a token becomes", .integer = &s.n_embd, .low = 1, .high = 1 << 20},
         {.name = "block-size", .help = "Tokens in a sample", .integer = &s.block_size, .low = 1, .high = 1 << 20},
-        {.name = "vocab-size", .help = "Different tokens; a text's bytes are 256", .integer = &s.vocab_size, .low = 2, .high = 1 << 24},
+        {.name = "vocab-size",
+         .help = "Different tokens; a text's bytes are 256",
+         .integer = &s.vocab_size,
+         .low = 2,
+         .high = 1 << 24},
         {.name = "dropout", .help = "Dropout rate", .real = &s.dropout, .low = 0, .high = 0.99},
         {.name = "logits", .help = "Make the logits an output, which keeps all of them in memory", .flag = &s.logits},
     };
     samba_app app = {
         .struct_size = sizeof app,
         .name = "gpt2",
-        .description = "GPT-2 on the bytes of a text. One more command, generate, makes tokens with a cache of keys and values: see gpt2 generate --help.",
+        .description = "GPT-2 on the bytes of a text. One more command, generate, makes tokens with a cache of keys and values: "
+                       "see gpt2 generate --help.",
         .model = gpt2_train,
         .settings = &s,
         .option_count = sizeof options / sizeof *options,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * GPT-2, a decoder-only transformer. Parameters are named and shaped as PyTorch's modules have them. One block serves three graphs: training attends
- * within a sample; a prompt does the same, and leaves its keys and values in the cache; a single token adds its own there, and attends to all of it. */
+ * GPT-2, a decoder-only transformer. Parameters are named and shaped as PyTorch's modules have them. One block serves three
+ * graphs: training attends within a sample; a prompt does the same, and leaves its keys and values in the cache;
+ * a single token adds its own there, and attends to all of it. */
 #include "model.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0}, small = {SAMBA_
 
 typedef struct context { /* what a block needs to know */
     const gpt2_settings *s;
-    const gpt2_step *step; /* NULL: training */
+    const gpt2_step *step;      /* NULL: training */
     samba_value position, seen; /* of one token: its place, and which places it sees; else zeroed */
 } context;
 
@@ -44,7 +45,8 @@ static samba_value remember(samba_graph *g, samba_value qkv, const context *c)
     const gpt2_settings *s = c->s;
     const int64_t shape[] = {2, s->n_head, s->block_size, s->n_embd / s->n_head};
     samba_value cache = samba_register_buffer(g, "cache", c->step->cache, 4, shape, zeros);
-    samba_value kv = samba_reshape(samba_narrow(qkv, 2, s->n_embd, 2 * s->n_embd), 4, (int64_t[]){c->step->tokens, 2, s->n_head, shape[3]});
+    samba_value kv =
+        samba_reshape(samba_narrow(qkv, 2, s->n_embd, 2 * s->n_embd), 4, (int64_t[]){c->step->tokens, 2, s->n_head, shape[3]});
     samba_value fresh = samba_cast(samba_permute(kv, (int[]){1, 2, 0, 3}), c->step->cache); /* (2, H, T, D) */
     samba_value places = c->position.graph ? c->position : samba_arange(g, c->step->tokens, SAMBA_INT64);
     samba_value filled = samba_index_copy(cache, 2, places, fresh);
@@ -132,7 +134,8 @@ static void answer(samba_graph *g, samba_value x, const gpt2_settings *s, const 
 {
     char output[64];
     samba_value row = samba_reshape(samba_layer_norm(x, "ln_f"), 2, (int64_t[]){1, s->n_embd});
-    samba_value logits = samba_reshape(samba_matmul(row, samba_transpose(tokens_table(g, s), 0, 1)), 1, (int64_t[]){s->vocab_size});
+    samba_value logits =
+        samba_reshape(samba_matmul(row, samba_transpose(tokens_table(g, s), 0, 1)), 1, (int64_t[]){s->vocab_size});
     snprintf(output, sizeof output, "%s.logits", name);
     samba_output(g, output, logits);
     snprintf(output, sizeof output, "%s.next", name);
@@ -156,6 +159,7 @@ void gpt2_decode(samba_graph *g, const void *step)
     c.position = samba_input(g, "position");
     c.seen = samba_le(samba_arange(g, c.s->block_size, SAMBA_INT64), c.position);
     tokens_table(g, c.s);
-    samba_value x = samba_add(samba_embedding(token, "wte", c.s->vocab_size, c.s->n_embd), samba_functional_embedding(c.position, places_table(g, c.s), NULL));
+    samba_value x = samba_add(samba_embedding(token, "wte", c.s->vocab_size, c.s->n_embd),
+                              samba_functional_embedding(c.position, places_table(g, c.s), NULL));
     answer(g, blocks(g, x, &c), c.s, "decode");
 }

@@ -20,9 +20,9 @@ typedef struct gpt2_step { /* one of the graphs that generate */
     int64_t tokens;    /* that it takes: of a prompt, or one */
     samba_dtype cache; /* of keys and values */
 } gpt2_step;
-/* Inputs: "tokens" (T) and "last" (1), the place of the prompt's last token; or "token" (1) and "position" (1), its place. The cache "h.<i>.attn.cache" (2,
- * heads, block_size, width / heads), a buffer, gets the tokens' keys and values. Outputs, for that one token: "<graph>.logits" (V), and "<graph>.next",
- * the likeliest. */
+/* Inputs: "tokens" (T) and "last" (1), the place of the prompt's last token; or "token" (1) and "position" (1), its place. The
+ * cache "h.<i>.attn.cache" (2, heads, block_size, width / heads), a buffer, gets the tokens' keys and values. Outputs, for that
+ * one token: "<graph>.logits" (V), and "<graph>.next", the likeliest. */
 void gpt2_prefill(samba_graph *graph, const void *step);
 void gpt2_decode(samba_graph *graph, const void *step);
 

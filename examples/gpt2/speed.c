@@ -56,15 +56,18 @@ static double over(double amount, double rate) { return rate > 0 ? amount / rate
 
 void gpt2_speed_print(gpt2_speed *f, bool json)
 {
-    const spread prefill = spread_of(f->prefill, f->prompts), peak = spread_of(f->peak, f->prompts), step = spread_of(f->step, f->steps),
-                 read = spread_of(f->read, f->measured ? f->steps : 0);
+    const spread prefill = spread_of(f->prefill, f->prompts), peak = spread_of(f->peak, f->prompts),
+                 step = spread_of(f->step, f->steps), read = spread_of(f->read, f->measured ? f->steps : 0);
     const double flops = over(f->flops, prefill.median), rate = over(1, step.median), best_rate = over(1, step.least);
-    const double mfu = over(flops, peak.median), share = over(rate * f->weight_bytes, read.median), best_share = over(best_rate * f->weight_bytes, read.greatest);
+    const double mfu = over(flops, peak.median), share = over(rate * f->weight_bytes, read.median),
+                 best_share = over(best_rate * f->weight_bytes, read.greatest);
     if (json) {
-        printf("\"prompt_tokens\": %lld, \"prefill_ms\": %.4f, \"tokens_per_second\": %.3f, \"best_tokens_per_second\": %.3f, \"weight_bytes\": %.0f",
+        printf("\"prompt_tokens\": %lld, \"prefill_ms\": %.4f, \"tokens_per_second\": %.3f, \"best_tokens_per_second\": %.3f, "
+               "\"weight_bytes\": %.0f",
                (long long)f->prompt, 1e3 * prefill.median, rate, best_rate, f->weight_bytes);
         if (f->measured)
-            printf(", \"peak\": %.4g, \"prefill_mfu\": %.4f, \"bandwidth\": %.4g, \"best_bandwidth\": %.4g, \"of_bandwidth\": %.4f, \"best_of_bandwidth\": %.4f",
+            printf(", \"peak\": %.4g, \"prefill_mfu\": %.4f, \"bandwidth\": %.4g, \"best_bandwidth\": %.4g, \"of_bandwidth\": "
+                   "%.4f, \"best_of_bandwidth\": %.4f",
                    peak.median, mfu, read.median, read.greatest, share, best_share);
         return;
     }
@@ -74,7 +77,8 @@ void gpt2_speed_print(gpt2_speed *f, bool json)
     if (f->steps > 0)
         printf("\ngeneration  %.2f tokens/s, the fastest %.2f", rate, best_rate);
     if (f->steps > 0 && f->measured)
-        printf("\nweights     %.2f GB/s, %.1f %% of the %.2f GB/s that memory gives; the fastest %.2f GB/s, %.1f %% of %.2f", rate * f->weight_bytes / 1e9,
-               100 * share, read.median / 1e9, best_rate * f->weight_bytes / 1e9, 100 * best_share, read.greatest / 1e9);
+        printf("\nweights     %.2f GB/s, %.1f %% of the %.2f GB/s that memory gives; the fastest %.2f GB/s, %.1f %% of %.2f",
+               rate * f->weight_bytes / 1e9, 100 * share, read.median / 1e9, best_rate * f->weight_bytes / 1e9, 100 * best_share,
+               read.greatest / 1e9);
     puts("");
 }

@@ -70,9 +70,17 @@ int main(int argc, char **argv)
     settings s = {.channels = 1, .image_size = 28, .num_classes = 10, .width = 64};
     const samba_app_option options[] = {
         {.name = "channels", .help = "Channels of an image", .integer = &s.channels, .low = 1, .high = 1 << 10},
-        {.name = "image-size", .help = "Pixels in a row and a column of an image", .integer = &s.image_size, .low = 1, .high = 1 << 14},
+        {.name = "image-size",
+         .help = "Pixels in a row and a column of an image",
+         .integer = &s.image_size,
+         .low = 1,
+         .high = 1 << 14},
         {.name = "num-classes", .help = "Classes", .integer = &s.num_classes, .low = 2, .high = 1 << 20},
-        {.name = "width", .help = "Channels of the first stage; each further one has twice as many", .integer = &s.width, .low = 1, .high = 1 << 12},
+        {.name = "width",
+         .help = "Channels of the first stage; each further one has twice as many",
+         .integer = &s.width,
+         .low = 1,
+         .high = 1 << 12},
         {.name = "float64", .help = "Compute in float64", .flag = &s.float64},
     };
     samba_app app = {

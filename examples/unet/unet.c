@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A U-Net: the class of every pixel. Each level of the encoder has half the pixels and twice the channels of the one above; the decoder comes
- * back up by transposed convolutions, and reads at every level what the encoder had there.
+ * A U-Net: the class of every pixel. Each level of the encoder has half the pixels and twice the channels of the one above; the
+ * decoder comes back up by transposed convolutions, and reads at every level what the encoder had there.
  *
- *   unet compile && unet run --pef out/unet/unet.pef       digits: each pixel of a digit's line says which digit, all others background
+ *   unet compile && unet run --pef out/unet/unet.pef       digits: each pixel of a digit's line says which digit, all others
+ *   background
  *   unet compile --channels 3 --image-size 128 --depth 3 --num-classes 2 */
 #include <sambaflow/sambaflow.h>
 #include <math.h>
@@ -67,9 +68,9 @@ static void model(samba_graph *g, const void *options)
 static const char *check(const void *options)
 {
     const settings *s = options;
-    return s->width % s->groups                 ? "--groups must divide --width: a group is as many channels as another"
+    return s->width % s->groups              ? "--groups must divide --width: a group is as many channels as another"
            : s->image_size % (1 << s->depth) ? "--image-size must be divisible by 2 for each level of --depth"
-                                                : NULL;
+                                             : NULL;
 }
 
 static int inputs(const void *options, int64_t batch_size, samba_app_input *input)
@@ -81,7 +82,8 @@ static int inputs(const void *options, int64_t batch_size, samba_app_input *inpu
 }
 
 /* Digits, where a pixel's class is 1 + the digit on its line, and 0 beside it. */
-static samba_status lines_of_digits(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs, samba_app_data *data)
+static samba_status lines_of_digits(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs,
+                                    samba_app_data *data)
 {
     samba_app_input digits[2] = {inputs[0], {"label", SAMBA_INT64, 1, {inputs[1].shape[0]}, inputs[1].classes - 1}};
     samba_status status = samba_app_digits(context, folder, input_count, digits, data);
@@ -109,10 +111,22 @@ int main(int argc, char **argv)
     settings s = {.channels = 1, .image_size = 28, .depth = 2, .width = 16, .groups = 4, .num_classes = 11};
     const samba_app_option options[] = {
         {.name = "channels", .help = "Channels of an image", .integer = &s.channels, .low = 1, .high = 1 << 10},
-        {.name = "image-size", .help = "Pixels in a row and a column of an image", .integer = &s.image_size, .low = 1, .high = 1 << 14},
+        {.name = "image-size",
+         .help = "Pixels in a row and a column of an image",
+         .integer = &s.image_size,
+         .low = 1,
+         .high = 1 << 14},
         {.name = "depth", .help = "Times the encoder halves the image", .integer = &s.depth, .low = 1, .high = 10},
-        {.name = "width", .help = "Channels of the first level; each further one has twice as many", .integer = &s.width, .low = 1, .high = 1 << 12},
-        {.name = "groups", .help = "Groups of channels that are normalized together", .integer = &s.groups, .low = 1, .high = 1 << 12},
+        {.name = "width",
+         .help = "Channels of the first level; each further one has twice as many",
+         .integer = &s.width,
+         .low = 1,
+         .high = 1 << 12},
+        {.name = "groups",
+         .help = "Groups of channels that are normalized together",
+         .integer = &s.groups,
+         .low = 1,
+         .high = 1 << 12},
         {.name = "num-classes", .help = "Classes of a pixel", .integer = &s.num_classes, .low = 2, .high = 1 << 20},
     };
     samba_app app = {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A vision transformer: an image's patches are the words of a sentence, and a class token before them gathers what it says. Parameters are
- * named and shaped as torchvision's VisionTransformer has them.
+ * A vision transformer: an image's patches are the words of a sentence, and a class token before them gathers what it says.
+ * Parameters are named and shaped as torchvision's VisionTransformer has them.
  *
  *   vit compile && vit run --pef out/vit/vit.pef                                         digits, in patches of 7 x 7
- *   vit compile --channels 3 --image-size 224 --patch-size 16 --num-layers 12 --num-heads 3 --hidden-dim 192 --num-classes 1000      ViT-Ti/16 */
+ *   vit compile --channels 3 --image-size 224 --patch-size 16 --num-layers 12 --num-heads 3 --hidden-dim 192
+ *   --num-classes 1000      ViT-Ti/16 */
 #include <sambaflow/sambaflow.h>
 #include <stdio.h>
 
@@ -52,7 +53,8 @@ static samba_value encoder(samba_value x, const settings *s)
 {
     samba_graph *g = x.graph;
     samba_scope_push(g, "encoder");
-    x = samba_add(x, samba_parameter(g, "pos_embedding", SAMBA_FLOAT32, 3, (int64_t[]){1, samba_value_size(x, 1), s->hidden_dim}, small));
+    x = samba_add(
+        x, samba_parameter(g, "pos_embedding", SAMBA_FLOAT32, 3, (int64_t[]){1, samba_value_size(x, 1), s->hidden_dim}, small));
     for (int64_t i = 0; i < s->num_layers; i++) {
         char name[48];
         snprintf(name, sizeof name, "layers.encoder_layer_%lld", (long long)i);
@@ -73,7 +75,8 @@ static void model(samba_graph *g, const void *options)
     const samba_conv2d_options side_by_side = {.stride = {p, p}};
     samba_value image = samba_input(g, "image"), label = samba_input(g, "label");
     samba_value class_token = samba_parameter(g, "class_token", SAMBA_FLOAT32, 3, token, zeros);
-    samba_value patches = samba_transpose(samba_flatten(samba_conv2d(image, "conv_proj", s->hidden_dim, patch, &side_by_side), 2, 3), 1, 2);
+    samba_value patches =
+        samba_transpose(samba_flatten(samba_conv2d(image, "conv_proj", s->hidden_dim, patch, &side_by_side), 2, 3), 1, 2);
     samba_value first = samba_expand(class_token, 3, (int64_t[]){samba_value_size(image, 0), 1, s->hidden_dim});
     samba_value x = encoder(samba_concat(2, (samba_value[]){first, patches}, 1), s); /* (B, 1 + patches, D) */
     x = samba_reshape(samba_slice(x, 1, 0, 1, 1), 2, (int64_t[]){samba_value_size(image, 0), s->hidden_dim});
@@ -100,13 +103,26 @@ static int inputs(const void *options, int64_t batch_size, samba_app_input *inpu
 
 int main(int argc, char **argv)
 {
-    settings s = {.channels = 1, .image_size = 28, .patch_size = 7, .num_layers = 4, .num_heads = 4, .hidden_dim = 64, .num_classes = 10};
+    settings s = {
+        .channels = 1, .image_size = 28, .patch_size = 7, .num_layers = 4, .num_heads = 4, .hidden_dim = 64, .num_classes = 10};
     const samba_app_option options[] = {
         {.name = "channels", .help = "Channels of an image", .integer = &s.channels, .low = 1, .high = 1 << 10},
-        {.name = "image-size", .help = "Pixels in a row and a column of an image", .integer = &s.image_size, .low = 1, .high = 1 << 14},
-        {.name = "patch-size", .help = "Pixels in a row and a column of a patch", .integer = &s.patch_size, .low = 1, .high = 1 << 14},
+        {.name = "image-size",
+         .help = "Pixels in a row and a column of an image",
+         .integer = &s.image_size,
+         .low = 1,
+         .high = 1 << 14},
+        {.name = "patch-size",
+         .help = "Pixels in a row and a column of a patch",
+         .integer = &s.patch_size,
+         .low = 1,
+         .high = 1 << 14},
         {.name = "num-layers", .help = "Encoder layers", .integer = &s.num_layers, .low = 1, .high = 1024},
-        {.name = "num-heads", .help = "Heads of an attention; must divide the width", .integer = &s.num_heads, .low = 1, .high = 1024},
+        {.name = "num-heads",
+         .help = "Heads of an attention; must divide the width",
+         .integer = &s.num_heads,
+         .low = 1,
+         .high = 1024},
         {.name = "hidden-dim", .help = "Width: numbers a patch becomes", .integer = &s.hidden_dim, .low = 1, .high = 1 << 20},
         {.name = "num-classes", .help = "Classes", .integer = &s.num_classes, .low = 2, .high = 1 << 20},
     };

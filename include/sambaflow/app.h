@@ -4,8 +4,8 @@
  *
  * An application fills one samba_app and calls samba_app_main, which understands
  *   compile | run | test | measure-performance | measure-sections
- * and every option that those share. A model that can be run has inputs "image"-like and "label", a loss "loss" and an output "logits"
- * of shape (batch, classes): run trains on `loss` and counts how often the greatest logit is the label. */
+ * and every option that those share. A model that can be run has inputs "image"-like and "label", a loss "loss" and an output
+ * "logits" of shape (batch, classes): run trains on `loss` and counts how often the greatest logit is the label. */
 #ifndef SAMBAFLOW_APP_H
 #define SAMBAFLOW_APP_H
 
@@ -21,16 +21,16 @@ extern "C" {
 /* ---- measuring ------------------------------------------------------------------------------------------------ */
 typedef struct samba_measure_options {
     size_t struct_size;
-    int64_t iterations;  /* steps to measure; 0: 100; a tenth as many, at least 3, come before as warm-up */
+    int64_t iterations; /* steps to measure; 0: 100; a tenth as many, at least 3, come before as warm-up */
     int input_count;
     samba_tensor *const *inputs; /* values to measure with, transferred in every run */
     int output_count;
     samba_tensor *const *outputs; /* likewise received */
-    bool run_graph_only; /* inputs are transferred once before, and nothing while measuring */
-    bool inference;      /* a step is FWD alone, dropout off; else the whole schedule */
-    int runs;            /* in a step: the PEF's gradient accumulation; 0: 1 */
-    int64_t batch_size;  /* samples in one step; 0: the first dim of the first input, times runs */
-    int64_t *done;       /* NULL, or how many of the iterations are measured, for another thread to read meanwhile and show */
+    bool run_graph_only;          /* inputs are transferred once before, and nothing while measuring */
+    bool inference;               /* a step is FWD alone, dropout off; else the whole schedule */
+    int runs;                     /* in a step: the PEF's gradient accumulation; 0: 1 */
+    int64_t batch_size;           /* samples in one step; 0: the first dim of the first input, times runs */
+    int64_t *done;          /* NULL, or how many of the iterations are measured, for another thread to read meanwhile and show */
     const char *graph_name; /* which of several graphs; NULL: the only one */
 } samba_measure_options;
 SAMBA_API samba_measure_options samba_measure_defaults(void);
@@ -38,40 +38,42 @@ SAMBA_API samba_measure_options samba_measure_defaults(void);
 typedef struct samba_performance {
     int threads;
     int64_t iterations, batch_size;
-    double median_ms, best_ms;         /* one step, transfers included unless run_graph_only */
-    double samples_per_second;         /* batch_size over the median */
-    int64_t flops, bytes;              /* of one step, as planned: every stage's operands and results once */
-    double flops_per_second;           /* flops over the median */
-    double peak_flops_per_second;      /* fp32 FMA peak of this machine, measured just now with as many threads */
-    double mfu;                        /* their ratio, 0 .. 1 */
-    double bytes_per_second;           /* bytes over the median */
-    double outside_kernels_ms;         /* mean of a step's time that is in no kernel: transfers, checks, calls */
-    int64_t planned_bytes;             /* device memory as planned at compile time */
-    int64_t peak_resident_bytes;       /* of the process so far */
+    double median_ms, best_ms;    /* one step, transfers included unless run_graph_only */
+    double samples_per_second;    /* batch_size over the median */
+    int64_t flops, bytes;         /* of one step, as planned: every stage's operands and results once */
+    double flops_per_second;      /* flops over the median */
+    double peak_flops_per_second; /* fp32 FMA peak of this machine, measured just now with as many threads */
+    double mfu;                   /* their ratio, 0 .. 1 */
+    double bytes_per_second;      /* bytes over the median */
+    double outside_kernels_ms;    /* mean of a step's time that is in no kernel: transfers, checks, calls */
+    int64_t planned_bytes;        /* device memory as planned at compile time */
+    int64_t peak_resident_bytes;  /* of the process so far */
 } samba_performance;
 
 /* Steps and measures. Training goes on meanwhile: weights change unless inference is set. */
-SAMBA_API samba_status samba_measure_performance(samba_context *context, samba_session *session, const samba_measure_options *options,
-                                                 samba_performance *performance);
+SAMBA_API samba_status samba_measure_performance(samba_context *context, samba_session *session,
+                                                 const samba_measure_options *options, samba_performance *performance);
 
 typedef struct samba_section_time {
     samba_section_info section;
     double median_ms, best_ms; /* inside kernels */
     double share;              /* of all sections' medians, 0 .. 1 */
 } samba_section_time;
-/* `times` has room for samba_session_section_count entries. Sections of the graph run one by one, in the order of their ids; those of other graphs take no time. With
- * `inference` only FWD runs, and weights stay: the others take no time, and a section that is FWD and BCKWD in one is told as its part of FWD. */
-SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_session *session, const samba_measure_options *options,
-                                              samba_section_time *times);
+/* `times` has room for samba_session_section_count entries. Sections of the graph run one by one, in the order of their ids;
+ * those of other graphs take no time. With `inference` only FWD runs, and weights stay:
+ * the others take no time, and a section that is FWD and BCKWD in one is told as its part of FWD. */
+SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_session *session,
+                                              const samba_measure_options *options, samba_section_time *times);
 
-/* Multiply-adds in registers on `threads` threads with the widest vectors this CPU has: FLOP/s. Takes about a third of a second. */
+/* Multiply-adds in registers on `threads` threads with the widest vectors this CPU has: FLOP/s.
+ * Takes about a third of a second. */
 SAMBA_API double samba_measure_fma_peak(int threads);
 /* The same in bfloat16 products with float32 sums (AVX512-BF16); 0 where the CPU has no such instruction. */
 SAMBA_API double samba_measure_bf16_peak(int threads);
 /* Bytes a second that `threads` (1 or more) threads read from memory together, of 256 MiB, the best of some passes. */
 SAMBA_API samba_status samba_measure_bandwidth(samba_context *context, int threads, double *bytes_per_second);
-/* The same a pass at a time over `bytes` of its own, for programs that measure between steps: what memory gives changes from second to second where
- * others share it. ARGUMENT: threads or bytes < 1; MEMORY. samba_reading_free frees it; NULL is fine. */
+/* The same a pass at a time over `bytes` of its own, for programs that measure between steps: what memory gives changes from
+ * second to second where others share it. ARGUMENT: threads or bytes < 1; MEMORY. samba_reading_free frees it; NULL is fine. */
 typedef struct samba_reading samba_reading;
 SAMBA_API samba_status samba_reading_new(samba_context *context, int threads, int64_t bytes, samba_reading **reading);
 SAMBA_API double samba_reading_pass(samba_reading *reading); /* bytes a second of this pass */
@@ -105,10 +107,11 @@ typedef struct samba_app_data {
 SAMBA_API void samba_app_data_free(samba_app_data *data);
 typedef samba_status samba_app_data_fn(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs,
                                        samba_app_data *data);
-/* The handwritten digits of a folder: `image` becomes (pixel / 255 - 0.1307) / 0.3081 in whatever shape the input has, `label` the digit. */
+/* The handwritten digits of a folder: `image` becomes (pixel / 255 - 0.1307) / 0.3081 in whatever shape the input has,
+ * `label` the digit. */
 SAMBA_API samba_app_data_fn samba_app_digits;
-/* A text file, or text.txt in a folder: its bytes are tokens, cut into samples of `input`, int64 (batch, tokens), and `label`, the same
- * one byte further on. The last tenth of the samples is for testing. */
+/* A text file, or text.txt in a folder: its bytes are tokens, cut into samples of `input`, int64 (batch, tokens), and `label`,
+ * the same one byte further on. The last tenth of the samples is for testing. */
 SAMBA_API samba_app_data_fn samba_app_text;
 
 typedef struct samba_app {
@@ -123,13 +126,13 @@ typedef struct samba_app {
     const char *(*check)(const void *settings);
     /* Fills up to SAMBA_APP_MAX_INPUTS inputs for a batch, returns how many. */
     int (*inputs)(const void *settings, int64_t batch_size, samba_app_input *inputs);
-    samba_app_data_fn *data; /* NULL: no `run` */
+    samba_app_data_fn *data;        /* NULL: no `run` */
     int64_t batch_size, num_epochs; /* defaults of the command line */
     samba_optimizer optimizer;
 } samba_app;
 
-/* The body of main: parses, does, prints. Results go to stdout, messages to stderr. Returns 0, or 1 after a failure; wrong usage and --help end
- * the process as argp does (64 and 0). The environment variable SAMBAFLOW_ISA stands in for --isa. */
+/* The body of main: parses, does, prints. Results go to stdout, messages to stderr. Returns 0, or 1 after a failure; wrong usage
+ * and --help end the process as argp does (64 and 0). The environment variable SAMBAFLOW_ISA stands in for --isa. */
 SAMBA_API int samba_app_main(int argc, char **argv, const samba_app *app);
 
 #ifdef __cplusplus

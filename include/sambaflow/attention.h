@@ -10,13 +10,14 @@
 extern "C" {
 #endif
 
-/* torch.nn.functional.scaled_dot_product_attention: softmax(q k^T * scale + mask) v for each head, in one kernel that stores no matrix
- * of scores. q (..., H, Tq, D), k (..., H, Tk, D), v (..., H, Tk, Dv) of one floating-point dtype, rank 2 (no heads) or more, the
- * leading dims equal; views of a joint projection are read in place. The result is (..., H, Tq, Dv), and lies in memory as (..., Tq, H,
- * Dv), so that what gives it back to a projection, samba_transpose and samba_reshape, costs nothing. A query that may see no key gives
- * 0. A mask that depends on a parameter is differentiated through a matrix of scores made for that. */
+/* torch.nn.functional.scaled_dot_product_attention: softmax(q k^T * scale + mask) v for each head, in one kernel that stores no
+ * matrix of scores. q (..., H, Tq, D), k (..., H, Tk, D), v (..., H, Tk, Dv) of one floating-point dtype, rank 2 (no heads) or
+ * more, the leading dims equal; views of a joint projection are read in place. The result is (..., H, Tq, Dv), and lies in memory
+ * as (..., Tq, H, Dv), so that what gives it back to a projection, samba_transpose and samba_reshape, costs nothing. A query that
+ * may see no key gives 0. A mask that depends on a parameter is differentiated through a matrix of scores made for that. */
 typedef struct samba_attention_options {
-    samba_value mask;    /* broadcasts to (..., H, Tq, Tk); bool: true where a query may see a key; floating-point: added to the scores;
+    samba_value
+        mask; /* broadcasts to (..., H, Tq, Tk); bool: true where a query may see a key; floating-point: added to the scores;
                             a zeroed value: none */
     bool is_causal;      /* query i sees keys 0 .. i, also where Tq and Tk differ; with a mask both must allow */
     bool enable_gqa;     /* k and v may have fewer heads, H / n: n heads of q in a row share one */
@@ -35,11 +36,12 @@ SAMBA_API samba_value samba_scaled_dot_product_attention(samba_value q, samba_va
 /* Rotary position embedding of x (..., T, D): a pair of features (a, b) becomes (a cos - b sin, b cos + a sin) of its angle,
  * position / base^(2 i / dims) for pair i. 16-bit floats are computed in float32. */
 typedef struct samba_rotary_options {
-    bool interleaved;      /* pairs are neighbours, 2 i and 2 i + 1; else i and i + dims / 2, as Llama has them */
+    bool interleaved; /* pairs are neighbours, 2 i and 2 i + 1; else i and i + dims / 2, as Llama has them */
     double base;
     int64_t dims;          /* how many features turn, from the first; 0: all */
     samba_value positions; /* broadcasts to (..., T); a zeroed value: 0 .. T-1 */
-    samba_value cos, sin;  /* given instead: they broadcast to (..., T, dims / 2), or to (..., T, dims), where both of a pair have the same */
+    /* given instead: they broadcast to (..., T, dims / 2), or to (..., T, dims), where both of a pair have the same */
+    samba_value cos, sin;
 } samba_rotary_options;
 static inline samba_rotary_options samba_rotary_defaults(void)
 {

@@ -11,15 +11,16 @@
 extern "C" {
 #endif
 
-typedef enum samba_precision { /* numbers are part of the file format */
+typedef enum samba_precision {
     SAMBA_FP32 = 0, /* everything in the dtypes it was traced in */
-    SAMBA_BF16 = 1  /* mixed, as torch.autocast(bfloat16): contractions read bfloat16 and sum in float32; norms, softmax, losses and sums
-                       are float32; parameters, gradients and optimizers stay as traced (samba_graphamp_push leaves parts out) */
+    /* Mixed, as torch.autocast(bfloat16): contractions read bfloat16 and sum in float32; norms, softmax, losses and sums are
+     * float32; parameters, gradients and optimizers stay as traced (samba_graphamp_push leaves parts out). */
+    SAMBA_BF16 = 1
 } samba_precision;
 
 typedef enum samba_mapping { /* how the graph is mapped to the device; numbers are part of the file format */
-    SAMBA_MAPPING_SECTION = 0, /* each phase is cut into sections that fit the fast memory one by one */
-    SAMBA_MAPPING_SPATIAL = 1  /* forward and backward are one section, which fits as a whole */
+                             SAMBA_MAPPING_SECTION = 0, /* each phase is cut into sections that fit the fast memory one by one */
+                             SAMBA_MAPPING_SPATIAL = 1  /* forward and backward are one section, which fits as a whole */
 } samba_mapping;
 
 typedef struct samba_compile_options {
@@ -32,7 +33,7 @@ typedef struct samba_compile_options {
     samba_tensor *const *inputs; /* named examples; memory is not needed */
     int optimizer_count;
     const samba_optimizer *optimizers;
-    bool inference;              /* forward only: no gradients, dropout does nothing and has no hyperparameters */
+    bool inference; /* forward only: no gradients, dropout does nothing and has no hyperparameters */
     samba_precision precision;
     int grad_accumulation_steps; /* N >= 1 micro-batches make a step: their gradients, each divided by N, add up */
     int64_t chunk_bytes;         /* logits and their like, larger than this and read by row-wise computations only, are never
@@ -42,21 +43,22 @@ typedef struct samba_compile_options {
     const char *dump_after;      /* name of a pass, "all", or NULL: calls dump with the graph's text after it */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    int64_t memory_budget; /* > 0: bytes that parameters, gradients, state, inputs, outputs and activations may take together; the backward
-                              computes again what does not fit, with the same results. ARGUMENT, naming the least, when nothing helps.
-                              Kernels' scratch, which depends on CPU and threads, comes on top (samba_session_memory) */
+    /* > 0: bytes that parameters, gradients, state, inputs, outputs and activations may take together; the backward computes again
+     * what does not fit, with the same results. ARGUMENT, naming the least, when nothing helps. Kernels' scratch, which depends on
+     * CPU and threads, comes on top (samba_session_memory). */
+    int64_t memory_budget;
     samba_mapping mapping;
-    int64_t fast_memory; /* > 0: bytes of fast memory that a section may use, all memory that its stages touch counted once; 0: as much as there is. Sections end
-                            between modules where they can, and never inside a samba_op_fusion_push. The results do not depend on it, bit by bit.
-                            ARGUMENT, with the sizes, where a stage, a fusion or, with SPATIAL, forward and backward do not fit */
+    /* > 0: bytes of fast memory that a section may use, all memory that its stages touch counted once; 0: as much as there is.
+     * Sections end between modules where they can, and never inside a samba_op_fusion_push. The results do not depend on it, bit by
+     * bit. ARGUMENT, with the sizes, where a stage, a fusion or, with SPATIAL, forward and backward do not fit. */
+    int64_t fast_memory;
     bool verify; /* run the verifier after every pass (tests do) */
 } samba_compile_options;
 SAMBA_API samba_compile_options samba_compile_defaults(void);
 
 /* Writes <output_folder>/<pef_name>/<pef_name>.pef and .pef.log, each by writing beside it and renaming, so that an
  * existing file stays whole on any error. `path` receives the PEF's path (may be NULL). */
-SAMBA_API samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path,
-                                     size_t path_size);
+SAMBA_API samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size);
 
 /* The passes in order, NULL-terminated, as dump_after takes them. */
 SAMBA_API const char *const *samba_pass_names(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files of tensors: IDX (MNIST's), .npy/.npz, safetensors. Readers trust nothing in a file; a short or foreign one is SAMBA_ERROR_FORMAT with
- * the path, what was expected and what was found. */
+ * Files of tensors: IDX (MNIST's), .npy/.npz, safetensors. Readers trust nothing in a file; a short or foreign one is
+ * SAMBA_ERROR_FORMAT with the path, what was expected and what was found. */
 #ifndef SAMBAFLOW_DATA_H
 #define SAMBAFLOW_DATA_H
 
@@ -24,8 +24,8 @@ typedef struct samba_tensor_list {
 } samba_tensor_list;
 SAMBA_API samba_status samba_npz_read(samba_context *context, const char *path, samba_tensor_list *list); /* stored or deflated */
 SAMBA_API samba_status samba_safetensors_read(samba_context *context, const char *path, samba_tensor_list *list);
-/* Atomic; metadata: alternating keys and values, NULL-terminated, or NULL. Tensors are stored widest dtype first, then by name, so that
- * all are aligned; the same tensors give the same bytes in whatever order they are given. */
+/* Atomic; metadata: alternating keys and values, NULL-terminated, or NULL. Tensors are stored widest dtype first, then by name,
+ * so that all are aligned; the same tensors give the same bytes in whatever order they are given. */
 SAMBA_API samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                                const char *const *metadata);
 SAMBA_API void samba_tensor_list_free(samba_context *context, samba_tensor_list *list);
@@ -35,16 +35,18 @@ SAMBA_API samba_status samba_tensors_read(samba_context *context, const char *pa
 /* Counter-based random numbers: the same for a seed whatever the order or number of threads. Fill a float tensor. */
 SAMBA_API samba_status samba_fill_uniform(samba_tensor *tensor, uint64_t seed, double low, double high);
 SAMBA_API samba_status samba_fill_normal(samba_tensor *tensor, uint64_t seed, double mean, double deviation);
-/* The same by several threads, and by choice: the distribution, and how float32 becomes bfloat16. Bits depend on the seed alone. */
+/* The same by several threads, and by choice: the distribution, and how float32 becomes bfloat16.
+ * Bits depend on the seed alone. */
 typedef enum samba_distribution {
-    SAMBA_UNIFORM = 0,       /* [a, b), as samba_fill_uniform */
-    SAMBA_NORMAL = 1,        /* mean a, deviation b, by Box and Muller's transform, as samba_fill_normal */
-    SAMBA_NORMAL_INVERSE = 2, /* the same distribution by inverse transform sampling: a larger uniform number gives a larger normal one */
+    SAMBA_UNIFORM = 0, /* [a, b), as samba_fill_uniform */
+    SAMBA_NORMAL = 1,  /* mean a, deviation b, by Box and Muller's transform, as samba_fill_normal */
+    /* the same distribution by inverse transform sampling: a larger uniform number gives a larger normal one */
+    SAMBA_NORMAL_INVERSE = 2,
     SAMBA_NORMAL_TRUNCATED = 3 /* what of it lies in [low, high], by inverse transform sampling */
 } samba_distribution;
 typedef enum samba_rounding { /* of a bfloat16 tensor's values, which are those of a float32 tensor */
-    SAMBA_NEAREST_EVEN = 0,
-    SAMBA_TRUNCATION = 1 /* the upper 16 bits */
+                              SAMBA_NEAREST_EVEN = 0,
+                              SAMBA_TRUNCATION = 1 /* the upper 16 bits */
 } samba_rounding;
 typedef struct samba_fill_options {
     size_t struct_size;
@@ -56,7 +58,8 @@ typedef struct samba_fill_options {
     double low, high; /* of SAMBA_NORMAL_TRUNCATED; may be infinite */
 } samba_fill_options;
 SAMBA_API samba_fill_options samba_fill_defaults(void); /* uniform in [0, 1) */
-/* Fills a contiguous float tensor; `options` may be NULL. DTYPE, STATE: as the two above; ARGUMENT also: strides, threads, distribution, rounding. */
+/* Fills a contiguous float tensor; `options` may be NULL. DTYPE, STATE: as the two above; ARGUMENT also:
+ * strides, threads, distribution, rounding. */
 SAMBA_API samba_status samba_fill(samba_tensor *tensor, const samba_fill_options *options);
 /* Integers in [low, high) for any dtype. */
 SAMBA_API samba_status samba_fill_integers(samba_tensor *tensor, uint64_t seed, int64_t low, int64_t high);

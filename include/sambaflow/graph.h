@@ -36,12 +36,14 @@ SAMBA_API samba_status samba_graph_copy(const samba_graph *graph, samba_graph **
 /* Text form, which samba_graph_parse reads back to an equal graph. Freed with samba_text_free. docs/graph.md */
 SAMBA_API samba_status samba_graph_print(const samba_graph *graph, char **text);
 SAMBA_API samba_status samba_graph_parse(samba_context *context, const char *text, samba_graph **graph);
-/* The same of a text that refers to bytes beside it, as that of a PEF does to large literals: samba_session_literals has those. */
-SAMBA_API samba_status samba_graph_parse_beside(samba_context *context, const char *text, int64_t literal_count, const samba_literal *literals, samba_graph **graph);
+/* The same of a text that refers to bytes beside it, as that of a PEF does to large literals:
+ * samba_session_literals has those. */
+SAMBA_API samba_status samba_graph_parse_beside(samba_context *context, const char *text, int64_t literal_count,
+                                                const samba_literal *literals, samba_graph **graph);
 SAMBA_API void samba_text_free(samba_context *context, char *text);
-/* Whether `model` computes what `compiled` does, both as samba_graph_copy leaves them: STATE names the first operator or output that
- * differs and where it comes from in both. Modules' paths and lines may differ, the graphs' names, and the order in which operators were called. A
- * loss of one may be an output of the other where backward starts from the same ones. */
+/* Whether `model` computes what `compiled` does, both as samba_graph_copy leaves them: STATE names the first operator or output
+ * that differs and where it comes from in both. Modules' paths and lines may differ, the graphs' names, and the order in which
+ * operators were called. A loss of one may be an output of the other where backward starts from the same ones. */
 SAMBA_API samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph *model);
 
 /* The values from which the gradients of outputs and losses start when the graph is compiled for training, in the order they
@@ -59,7 +61,8 @@ typedef struct samba_node_info {
     int input_count;
     const uint32_t *inputs; /* numbers of nodes */
     const char *phase;      /* "FWD" ...; "" for leaves */
-    const char *module, *source, *fusion; /* "encoder.layers.0", "model.py:42", the name of samba_op_fusion_push; "" where not known */
+    /* "encoder.layers.0", "model.py:42", the name of samba_op_fusion_push; "" where not known */
+    const char *module, *source, *fusion;
 } samba_node_info;
 SAMBA_API int64_t samba_graph_node_count(const samba_graph *graph);
 SAMBA_API samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_node_info *info);
@@ -82,15 +85,17 @@ SAMBA_API samba_value samba_constant(samba_graph *graph, double value, samba_dty
 /* The tensor's values, which become part of the graph and of the PEF. */
 SAMBA_API samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor);
 SAMBA_API samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype); /* 0 .. end-1, rank 1 */
-/* Values a caller may ask run for. A loss is an output that gradients start from, with ones. A graph with no loss has gradients start from
- * every floating-point output: with zeros where another output is computed from it and gives it a gradient, so that of a loss and
- * logits the loss alone counts, else with ones. "<output>.grad" (samba_session_set, run's output gradients) says otherwise. */
+/* Values a caller may ask run for. A loss is an output that gradients start from, with ones. A graph with no loss has gradients
+ * start from every floating-point output: with zeros where another output is computed from it and gives it a gradient, so that of
+ * a loss and logits the loss alone counts, else with ones.
+ * "<output>.grad" (samba_session_set, run's output gradients) says otherwise. */
 SAMBA_API void samba_output(samba_graph *graph, const char *name, samba_value value);
 SAMBA_API void samba_loss(samba_graph *graph, const char *name, samba_value value);
 SAMBA_API int samba_value_rank(samba_value value);
 SAMBA_API int64_t samba_value_size(samba_value value, int dim); /* negative dims count from the end; 0 after an error */
 SAMBA_API samba_dtype samba_value_dtype(samba_value value);
-/* A dim that may be counted from the end, as 0 .. rank-1; else -1, and the graph has the error, in the name of `what`. Of rank 0, -1 and 0 are 0. */
+/* A dim that may be counted from the end, as 0 .. rank-1; else -1, and the graph has the error, in the name of `what`.
+ * Of rank 0, -1 and 0 are 0. */
 SAMBA_API int samba_value_dim(samba_value value, const char *what, int dim);
 
 /* Names made between push and pop begin with "name." */
@@ -107,8 +112,8 @@ SAMBA_API void samba_set_module(samba_graph *graph, const char *path);
 SAMBA_API void samba_set_source(samba_graph *graph, const char *file, int line);
 #define SAMBA_HERE(graph) samba_set_source(graph, __FILE__, __LINE__)
 
-/* A hint: operators traced between push and pop stay in one section of each type (their gradients in one of BCKWD, and so on), whatever the
- * device's memory would allow otherwise. Regions nest; the outermost holds all. Regions of one name are one. */
+/* A hint: operators traced between push and pop stay in one section of each type (their gradients in one of BCKWD, and so on),
+ * whatever the device's memory would allow otherwise. Regions nest; the outermost holds all. Regions of one name are one. */
 SAMBA_API void samba_op_fusion_push(samba_graph *graph, const char *name);
 SAMBA_API void samba_op_fusion_pop(samba_graph *graph);
 
@@ -119,23 +124,24 @@ SAMBA_API void samba_graphamp_pop(samba_graph *graph);
 
 typedef enum samba_initializer_kind {
     SAMBA_INIT_ZEROS = 0,
-    SAMBA_INIT_CONSTANT = 1, /* a */
-    SAMBA_INIT_UNIFORM = 2,  /* [a, b) */
-    SAMBA_INIT_NORMAL = 3,   /* mean a, standard deviation b */
+    SAMBA_INIT_CONSTANT = 1,      /* a */
+    SAMBA_INIT_UNIFORM = 2,       /* [a, b) */
+    SAMBA_INIT_NORMAL = 3,        /* mean a, standard deviation b */
     SAMBA_INIT_NORMAL_BUT_ROW = 4 /* of rank 2: mean 0, standard deviation b, and zeros in row a: an embedding with padding */
 } samba_initializer_kind;
 typedef struct samba_initializer {
     samba_initializer_kind kind;
     double a, b;
 } samba_initializer;
-/* A trainable parameter, made the first time its (scoped) name is used, by this or by a layer; the second use must agree in dtype and
- * shape. So a parameter made before the layer that uses it starts as said here, and may be used elsewhere too. */
+/* A trainable parameter, made the first time its (scoped) name is used, by this or by a layer; the second use must agree in dtype
+ * and shape. So a parameter made before the layer that uses it starts as said here, and may be used elsewhere too. */
 SAMBA_API samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                                       samba_initializer initializer);
 
-/* A named tensor that no gradient reaches (torch.nn.Module.register_buffer): any dtype; an optimizer leaves it alone, checkpoints have it. */
-SAMBA_API samba_value samba_register_buffer(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
-                                   samba_initializer initializer);
+/* A named tensor that no gradient reaches (torch.nn.Module.register_buffer): any dtype;
+ * an optimizer leaves it alone, checkpoints have it. */
+SAMBA_API samba_value samba_register_buffer(samba_graph *graph, const char *name, samba_dtype dtype, int rank,
+                                            const int64_t *shape, samba_initializer initializer);
 /* A value that is 1 in a run that trains (samba_run_options.train), and 0 in any other run and in a graph that is compiled for
  * inference: samba_where chooses by it what torch chooses by train() and eval(). It is the hyperparameter "training", rank-0
  * float64; one a graph. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products of matrices, as torch's functions of those names. Operands have one dtype; integers wrap, 16-bit floats are summed in float32. Size 0 is a
- * size: a sum of no products is 0. A bias that is a zeroed value is left out. */
+ * Products of matrices, as torch's functions of those names. Operands have one dtype; integers wrap, 16-bit floats are summed in
+ * float32. Size 0 is a size: a sum of no products is 0. A bias that is a zeroed value is left out. */
 #ifndef SAMBAFLOW_LINALG_H
 #define SAMBAFLOW_LINALG_H
 
@@ -25,15 +25,18 @@ SAMBA_API samba_value samba_kron(samba_value a, samba_value b);   /* of up to 4 
 SAMBA_API samba_value samba_addmm(samba_value input, samba_value a, samba_value b, double beta, double alpha);
 SAMBA_API samba_value samba_addmv(samba_value input, samba_value a, samba_value b, double beta, double alpha);
 SAMBA_API samba_value samba_baddbmm(samba_value input, samba_value a, samba_value b, double beta, double alpha);
-SAMBA_API samba_value samba_addbmm(samba_value input, samba_value a, samba_value b, double beta, double alpha); /* products summed over b */
-SAMBA_API samba_value samba_addr(samba_value input, samba_value a, samba_value b, double beta, double alpha);   /* outer product */
+/* products summed over b */
+SAMBA_API samba_value samba_addbmm(samba_value input, samba_value a, samba_value b, double beta, double alpha);
+/* outer product */
+SAMBA_API samba_value samba_addr(samba_value input, samba_value a, samba_value b, double beta, double alpha);
 
-/* torch.einsum: letters name dims, "..." those that have no letter; repeated letters of an operand take its diagonal, of several are multiplied,
- * and summed where the result lacks them. "->" and the result may be left out. From left to right. */
+/* torch.einsum: letters name dims, "..." those that have no letter; repeated letters of an operand take its diagonal, of several
+ * are multiplied, and summed where the result lacks them. "->" and the result may be left out. From left to right. */
 SAMBA_API samba_value samba_einsum(const char *equation, int count, const samba_value *operands);
 /* Sums over pairs of dims, dims_a[i] with dims_b[i]; the result has the others of a, then of b. */
 SAMBA_API samba_value samba_tensordot(samba_value a, samba_value b, int count, const int *dims_a, const int *dims_b);
-/* A product of two or more matrices, in the order that takes the fewest multiplications; the first and the last may be vectors. */
+/* A product of two or more matrices, in the order that takes the fewest multiplications;
+ * the first and the last may be vectors. */
 SAMBA_API samba_value samba_multi_dot(int count, const samba_value *matrices);
 
 SAMBA_API samba_value samba_functional_linear(samba_value input, samba_value weight /* (out, in) */, samba_value bias);

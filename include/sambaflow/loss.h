@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses (torch.nn.functional). Inputs and targets broadcast and promote as there; 16-bit floats are computed in float32. Gradients go to
- * whatever is floating-point, targets and weights too. A zeroed value is left out; options start from their
+ * Losses (torch.nn.functional). Inputs and targets broadcast and promote as there; 16-bit floats are computed in float32.
+ * Gradients go to whatever is floating-point, targets and weights too. A zeroed value is left out; options start from their
  * defaults, which are PyTorch's, and may be NULL. */
 #ifndef SAMBAFLOW_LOSS_H
 #define SAMBAFLOW_LOSS_H
@@ -27,12 +27,14 @@ static inline samba_cross_entropy_options samba_cross_entropy_defaults(void)
     samba_cross_entropy_options options = {-100, 0.0, SAMBA_MEAN, {NULL, 0, 0}};
     return options;
 }
-/* logits (N, C) or (N, C, d1 ...) or (C); integer class indices (N), (N, d1 ...) or (), or probabilities of the logits' shape, floating-point. */
+/* logits (N, C) or (N, C, d1 ...) or (C); integer class indices (N), (N, d1 ...) or (), or probabilities of the logits' shape,
+ * floating-point. */
 SAMBA_API samba_value samba_cross_entropy(samba_value logits, samba_value label);
 SAMBA_API samba_value samba_cross_entropy_with(samba_value logits, samba_value label, const samba_cross_entropy_options *options);
 /* Log-probabilities and class indices of cross_entropy's shapes; label_smoothing must be 0. samba_run reports a label that is
  * no class; behind log_softmax the loss is infinite of one that the model computes. */
-SAMBA_API samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cross_entropy_options *options /* may be NULL */);
+SAMBA_API samba_value samba_nll_loss(samba_value input, samba_value target,
+                                     const samba_cross_entropy_options *options /* may be NULL */);
 
 typedef struct samba_multi_margin_options {
     int p; /* 1 or 2 */
@@ -46,24 +48,30 @@ static inline samba_multi_margin_options samba_multi_margin_defaults(void)
     return options;
 }
 /* input (N, C) or (C), class indices (N) or (). */
-SAMBA_API samba_value samba_multi_margin_loss(samba_value input, samba_value target, const samba_multi_margin_options *options /* may be NULL */);
+SAMBA_API samba_value samba_multi_margin_loss(samba_value input, samba_value target,
+                                              const samba_multi_margin_options *options /* may be NULL */);
 /* input (N, C) or (C), class indices of its shape: those of a row that stand before the first -1. */
 SAMBA_API samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, samba_reduction reduction);
-SAMBA_API samba_value samba_multilabel_soft_margin_loss(samba_value input, samba_value target, samba_value weight, samba_reduction reduction);
+SAMBA_API samba_value samba_multilabel_soft_margin_loss(samba_value input, samba_value target, samba_value weight,
+                                                        samba_reduction reduction);
 
 /* ---- distances ---- */
-/* A weight has the input's shape; the mean of mse_loss and l1_loss then is the weighted one, divided by the sum of weights, that of huber_loss
- * divided by their number, as torch's are. */
+/* A weight has the input's shape; the mean of mse_loss and l1_loss then is the weighted one, divided by the sum of weights, that
+ * of huber_loss divided by their number, as torch's are. */
 SAMBA_API samba_value samba_mse_loss(samba_value input, samba_value target, samba_value weight, samba_reduction reduction);
 SAMBA_API samba_value samba_l1_loss(samba_value input, samba_value target, samba_value weight, samba_reduction reduction);
-SAMBA_API samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double beta, samba_reduction reduction); /* torch: beta 1 */
-SAMBA_API samba_value samba_huber_loss(samba_value input, samba_value target, double delta, samba_value weight, samba_reduction reduction); /* torch: delta 1 */
+/* torch: beta 1 */
+SAMBA_API samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double beta, samba_reduction reduction);
+/* torch: delta 1 */
+SAMBA_API samba_value samba_huber_loss(samba_value input, samba_value target, double delta, samba_value weight,
+                                       samba_reduction reduction);
 
 /* ---- likelihoods ---- */
 SAMBA_API samba_value samba_kl_div(samba_value input, samba_value target, bool log_target, samba_reduction reduction);
-SAMBA_API samba_value samba_binary_cross_entropy(samba_value input, samba_value target, samba_value weight, samba_reduction reduction);
-SAMBA_API samba_value samba_binary_cross_entropy_with_logits(samba_value input, samba_value target, samba_value weight, samba_value pos_weight,
-                                                             samba_reduction reduction);
+SAMBA_API samba_value samba_binary_cross_entropy(samba_value input, samba_value target, samba_value weight,
+                                                 samba_reduction reduction);
+SAMBA_API samba_value samba_binary_cross_entropy_with_logits(samba_value input, samba_value target, samba_value weight,
+                                                             samba_value pos_weight, samba_reduction reduction);
 typedef struct samba_poisson_nll_options {
     bool no_log_input; /* log_input=False: the input is the rate and not its logarithm */
     bool full;         /* with Stirling's term */
@@ -75,7 +83,8 @@ static inline samba_poisson_nll_options samba_poisson_nll_defaults(void)
     samba_poisson_nll_options options = {false, false, 1e-8, SAMBA_MEAN};
     return options;
 }
-SAMBA_API samba_value samba_poisson_nll_loss(samba_value input, samba_value target, const samba_poisson_nll_options *options /* may be NULL */);
+SAMBA_API samba_value samba_poisson_nll_loss(samba_value input, samba_value target,
+                                             const samba_poisson_nll_options *options /* may be NULL */);
 typedef struct samba_gaussian_nll_options {
     bool full;  /* with the constant */
     double eps; /* the least variance, more than 0 */
@@ -91,10 +100,13 @@ SAMBA_API samba_value samba_gaussian_nll_loss(samba_value input, samba_value tar
 
 /* ---- margins; targets are 1 or -1 ---- */
 SAMBA_API samba_value samba_soft_margin_loss(samba_value input, samba_value target, samba_reduction reduction);
-SAMBA_API samba_value samba_hinge_embedding_loss(samba_value input, samba_value target, double margin, samba_reduction reduction); /* torch: margin 1 */
-SAMBA_API samba_value samba_margin_ranking_loss(samba_value input1, samba_value input2, samba_value target, double margin, samba_reduction reduction);
+/* torch: margin 1 */
+SAMBA_API samba_value samba_hinge_embedding_loss(samba_value input, samba_value target, double margin, samba_reduction reduction);
+SAMBA_API samba_value samba_margin_ranking_loss(samba_value input1, samba_value input2, samba_value target, double margin,
+                                                samba_reduction reduction);
 /* Inputs (N, D) and target (N), or (D) and (). */
-SAMBA_API samba_value samba_cosine_embedding_loss(samba_value input1, samba_value input2, samba_value target, double margin, samba_reduction reduction);
+SAMBA_API samba_value samba_cosine_embedding_loss(samba_value input1, samba_value input2, samba_value target, double margin,
+                                                  samba_reduction reduction);
 typedef struct samba_triplet_margin_options {
     double margin, p, eps; /* of samba_pairwise_distance the last two */
     bool swap;             /* the negative's distance is the lesser of those to anchor and positive */

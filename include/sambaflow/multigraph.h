@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several graphs in one PEF, compiled in the order they are added: each with inputs, outputs and optimizers of its own, run by its name
- * (samba_run_options.graph_name). A name means one thing in all graphs: a parameter, buffer, input, output or hyperparameter. So a model
- * that is trained by one graph answers by another, and a cache in a buffer (samba_register_buffer) is filled by one and read by the next. Memory is
- * planned for all of them together: what they share once, and for intermediates as much as the greediest needs. */
+ * Several graphs in one PEF, compiled in the order they are added: each with inputs, outputs and optimizers of its own, run by
+ * its name (samba_run_options.graph_name). A name means one thing in all graphs: a parameter, buffer, input, output or
+ * hyperparameter. So a model that is trained by one graph answers by another, and a cache in a buffer (samba_register_buffer) is
+ * filled by one and read by the next. Memory is planned for all of them together:
+ * what they share once, and for intermediates as much as the greediest needs. */
 #ifndef SAMBAFLOW_MULTIGRAPH_H
 #define SAMBAFLOW_MULTIGRAPH_H
 
@@ -18,19 +19,22 @@ typedef struct samba_multigraph samba_multigraph;
 SAMBA_API samba_status samba_multigraph_new(samba_context *context, samba_multigraph **multigraph);
 SAMBA_API void samba_multigraph_free(samba_multigraph *multigraph); /* NULL is allowed */
 
-/* Traces and compiles a graph, as samba_compile would, and adds it behind the others under options->name; nothing of the options is needed later, and
- * output_folder and pef_name do not count. NAME if there is a graph of that name, unless `overwrite`, which takes the old one out. Optimizers without a name are
- * "<graph>.optim0" ...; one that has a name is the same in all graphs that name it, its hyperparameters and its count of steps. A memory_budget is
- * that of the graph by itself. On an error the graphs are as they were. */
+/* Traces and compiles a graph, as samba_compile would, and adds it behind the others under options->name; nothing of the options
+ * is needed later, and output_folder and pef_name do not count. NAME if there is a graph of that name, unless `overwrite`, which
+ * takes the old one out. Optimizers without a name are "<graph>.optim0" ...; one that has a name is the same in all graphs that
+ * name it, its hyperparameters and its count of steps. A memory_budget is that of the graph by itself.
+ * On an error the graphs are as they were. */
 SAMBA_API samba_status samba_multigraph_add(samba_multigraph *multigraph, const samba_compile_options *options, bool overwrite);
 
 SAMBA_API int samba_multigraph_count(const samba_multigraph *multigraph);
 /* Name of a graph, in their order; NULL where there is none. */
 SAMBA_API const char *samba_multigraph_name(const samba_multigraph *multigraph, int index);
 
-/* Writes <output_folder>/<name>/<name>.pef and its log, as samba_compile does. output_folder NULL: "out". NAME where graphs have something of one name
- * that differs in kind, dtype, shape or start value. More graphs may be added afterwards, and compiled anew. */
-SAMBA_API samba_status samba_multigraph_compile(samba_multigraph *multigraph, const char *name, const char *output_folder, char *path, size_t path_size);
+/* Writes <output_folder>/<name>/<name>.pef and its log, as samba_compile does. output_folder NULL: "out". NAME where graphs have
+ * something of one name that differs in kind, dtype, shape or start value.
+ * More graphs may be added afterwards, and compiled anew. */
+SAMBA_API samba_status samba_multigraph_compile(samba_multigraph *multigraph, const char *name, const char *output_folder,
+                                                char *path, size_t path_size);
 
 #ifdef __cplusplus
 }

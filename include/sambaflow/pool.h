@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling over one, two and three dims of space (torch.nn.functional.max_pool1d ... adaptive_max_pool3d). Inputs are (N, C, space...) or
- * (C, space...). Options may be NULL; in them a zero stride means the kernel's size, other zeros are PyTorch's defaults. The greatest
- * element of a window is its first one; a NaN is greatest. Maxima take all numbers, averages floats (one and two dims also int64). */
+ * Pooling over one, two and three dims of space (torch.nn.functional.max_pool1d ... adaptive_max_pool3d). Inputs are (N, C,
+ * space...) or (C, space...). Options may be NULL; in them a zero stride means the kernel's size, other zeros are PyTorch's
+ * defaults. The greatest element of a window is its first one; a NaN is greatest.
+ * Maxima take all numbers, averages floats (one and two dims also int64). */
 #ifndef SAMBAFLOW_POOL_H
 #define SAMBAFLOW_POOL_H
 
@@ -54,10 +55,13 @@ SAMBA_API samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int
  * to one element, one of them is there. */
 SAMBA_API samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, const int64_t *output_size);
 
-/* torch.nn.functional.lp_pool1d ...: the norm_type-th root of the windows' sums of powers. stride NULL or 0: the kernel's size. */
+/* torch.nn.functional.lp_pool1d ...: the norm_type-th root of the windows' sums of powers. stride NULL or 0:
+ * the kernel's size. */
 SAMBA_API samba_value samba_lp_pool1d(samba_value a, double norm_type, int64_t kernel, int64_t stride, bool ceil_mode);
-SAMBA_API samba_value samba_lp_pool2d(samba_value a, double norm_type, const int64_t kernel[2], const int64_t *stride, bool ceil_mode);
-SAMBA_API samba_value samba_lp_pool3d(samba_value a, double norm_type, const int64_t kernel[3], const int64_t *stride, bool ceil_mode);
+SAMBA_API samba_value samba_lp_pool2d(samba_value a, double norm_type, const int64_t kernel[2], const int64_t *stride,
+                                      bool ceil_mode);
+SAMBA_API samba_value samba_lp_pool3d(samba_value a, double norm_type, const int64_t kernel[3], const int64_t *stride,
+                                      bool ceil_mode);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a session's time goes: seconds of each section, or of each stage too, of every run while profiling is on. Off, which it is at
- * first, it costs nothing; on, a look at the clock at each border, and the threads meet there. Copies between host and device stand
- * outside sections and are not in it. */
+ * Where a session's time goes: seconds of each section, or of each stage too, of every run while profiling is on. Off, which it
+ * is at first, it costs nothing; on, a look at the clock at each border, and the threads meet there. Copies between host and
+ * device stand outside sections and are not in it. */
 #ifndef SAMBAFLOW_PROFILE_H
 #define SAMBAFLOW_PROFILE_H
 
@@ -17,8 +17,8 @@ typedef enum samba_profile {
     SAMBA_PROFILE_SECTIONS = 1, /* each section as one */
     SAMBA_PROFILE_STAGES = 2    /* and the stages in it */
 } samba_profile;
-/* Turns it on, forgetting what was measured before, or off. Besides sums the first `most_events` single times are kept, 24 bytes each. Takes
- * all its memory here: ARGUMENT, MEMORY. */
+/* Turns it on, forgetting what was measured before, or off. Besides sums the first `most_events` single times are kept, 24 bytes
+ * each. Takes all its memory here: ARGUMENT, MEMORY. */
 SAMBA_API samba_status samba_session_profile(samba_session *session, samba_profile what, int64_t most_events);
 
 typedef struct samba_time { /* of all runs since profiling was turned on */
@@ -43,8 +43,10 @@ typedef struct samba_profile_event {
     int section, stage;    /* stage -1: the section as one */
     double begin, seconds; /* begin counts from when profiling was turned on */
 } samba_profile_event;
-/* Single times in the order in which they ended, `count` of them; `left_out` more had no room. They live until profiling is turned on again. */
-SAMBA_API const samba_profile_event *samba_session_profile_events(const samba_session *session, int64_t *count, int64_t *left_out);
+/* Single times in the order in which they ended, `count` of them; `left_out` more had no room.
+ * They live until profiling is turned on again. */
+SAMBA_API const samba_profile_event *samba_session_profile_events(const samba_session *session, int64_t *count,
+                                                                  int64_t *left_out);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions over the listed dims (count 0: all) and running sums. Dims count from the end when negative; `keepdim` leaves them with size 1.
- * Each is torch's function of that name; its dtype= is samba_cast before it. Sums and products of integers are int64, 16-bit floats are
- * summed in float32. Where a function has two results, the first is returned and the second stored behind the pointer, which is not NULL. */
+ * Reductions over the listed dims (count 0: all) and running sums. Dims count from the end when negative; `keepdim` leaves them
+ * with size 1. Each is torch's function of that name; its dtype= is samba_cast before it. Sums and products of integers are
+ * int64, 16-bit floats are summed in float32.
+ * Where a function has two results, the first is returned and the second stored behind the pointer, which is not NULL. */
 #ifndef SAMBAFLOW_REDUCE_H
 #define SAMBAFLOW_REDUCE_H
 
@@ -19,12 +20,14 @@ SAMBA_API samba_value samba_prod(samba_value a, int count, const int *dims, bool
 SAMBA_API samba_value samba_nansum(samba_value a, int count, const int *dims, bool keepdim);
 SAMBA_API samba_value samba_nanmean(samba_value a, int count, const int *dims, bool keepdim);
 
-/* Squared distance from the mean, divided by the number of elements less `correction` (torch's default is 1); std is its root, with
- * gradient 0 where it is 0. */
+/* Squared distance from the mean, divided by the number of elements less `correction` (torch's default is 1); std is its root,
+ * with gradient 0 where it is 0. */
 SAMBA_API samba_value samba_var(samba_value a, int count, const int *dims, double correction, bool keepdim);
 SAMBA_API samba_value samba_std(samba_value a, int count, const int *dims, double correction, bool keepdim);
-SAMBA_API samba_value samba_var_mean(samba_value a, int count, const int *dims, double correction, bool keepdim, samba_value *mean);
-SAMBA_API samba_value samba_std_mean(samba_value a, int count, const int *dims, double correction, bool keepdim, samba_value *mean);
+SAMBA_API samba_value samba_var_mean(samba_value a, int count, const int *dims, double correction, bool keepdim,
+                                     samba_value *mean);
+SAMBA_API samba_value samba_std_mean(samba_value a, int count, const int *dims, double correction, bool keepdim,
+                                     samba_value *mean);
 
 /* The greatest and the least; NaN is both. A dim of size 0 is an error. Equal elements share the gradient. */
 SAMBA_API samba_value samba_amax(samba_value a, int count, const int *dims, bool keepdim);
@@ -44,7 +47,8 @@ SAMBA_API samba_value samba_any(samba_value a, int count, const int *dims, bool 
 SAMBA_API samba_value samba_all(samba_value a, int count, const int *dims, bool keepdim);
 SAMBA_API samba_value samba_count_nonzero(samba_value a, int count, const int *dims);
 
-/* torch.linalg.vector_norm: (sum of |a|^p)^(1/p); for p = INFINITY and -INFINITY the greatest and least |a|, for 0 how many are not 0. */
+/* torch.linalg.vector_norm: (sum of |a|^p)^(1/p);
+ * for p = INFINITY and -INFINITY the greatest and least |a|, for 0 how many are not 0. */
 SAMBA_API samba_value samba_vector_norm(samba_value a, double p, int count, const int *dims, bool keepdim);
 SAMBA_API samba_value samba_logsumexp(samba_value a, int count, const int *dims, bool keepdim); /* integers as float32 */
 

@@ -33,8 +33,10 @@ typedef struct samba_roof {
  * a cache: then the cache stands for memory. seconds 0: only roof.seconds is given. */
 SAMBA_API samba_roof samba_machine_roof(const samba_machine *machine, bool bf16, double flops, double bytes, double seconds);
 /* The same of a section or stage of the session by its mean time while profiling was on. ARGUMENT: there is no such number. */
-SAMBA_API samba_status samba_session_section_roof(const samba_session *session, const samba_machine *machine, int section, samba_roof *roof);
-SAMBA_API samba_status samba_session_stage_roof(const samba_session *session, const samba_machine *machine, int stage, samba_roof *roof);
+SAMBA_API samba_status samba_session_section_roof(const samba_session *session, const samba_machine *machine, int section,
+                                                  samba_roof *roof);
+SAMBA_API samba_status samba_session_stage_roof(const samba_session *session, const samba_machine *machine, int stage,
+                                                samba_roof *roof);
 
 /* The page as text, which samba_text_free frees. `machine` NULL: without roofs. `pef`: the file's name, to be shown, or NULL. */
 SAMBA_API samba_status samba_session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page);
@@ -45,12 +47,15 @@ SAMBA_API samba_status samba_session_page(samba_session *session, const samba_ma
  * of the fastest and of the slowest, the share of the table's whole, GFLOP/s, GB/s and, where `machine` is given, the share of
  * its roof. A stage's operators run fused: its time is of all of them together. */
 SAMBA_API samba_status samba_session_tables(const samba_session *session, const samba_machine *machine, char **tables);
-/* Trace Event JSON, which Perfetto and chrome://tracing open and `sambaflow report --profile` reads: the single times that were kept, of sections (category
- * "section") and stages ("operator") on one line of time, by the names that the tables have. "args" of each has its numbers, FLOPs and bytes, and of a stage how
- * many operators share its time. `pef` NULL: it goes by the model's name. */
+/* Trace Event JSON, which Perfetto and chrome://tracing open and `sambaflow report --profile` reads: the single times that were
+ * kept, of sections (category "section") and stages ("operator") on one line of time, by the names that the tables have. "args"
+ * of each has its numbers, FLOPs and bytes, and of a stage how many operators share its time. `pef` NULL:
+ * it goes by the model's name. */
 SAMBA_API samba_status samba_session_trace(const samba_session *session, const char *pef, char **trace);
-/* Writes the page to a path that ends in .html, the trace where it ends in .json, and the tables to any other; whole or not at all. FILE, and as above. */
-SAMBA_API samba_status samba_session_report_write(samba_session *session, const samba_machine *machine, const char *pef, const char *path);
+/* Writes the page to a path that ends in .html, the trace where it ends in .json, and the tables to any other;
+ * whole or not at all. FILE, and as above. */
+SAMBA_API samba_status samba_session_report_write(samba_session *session, const samba_machine *machine, const char *pef,
+                                                  const char *path);
 
 #ifdef __cplusplus
 }

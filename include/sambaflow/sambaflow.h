@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole library: build a model, compile it once, run it anywhere. A program that only runs PEFs needs session.h alone (and links
- * libsambaflow-run). */
+ * The whole library: build a model, compile it once, run it anywhere. A program that only runs PEFs needs session.h alone (and
+ * links libsambaflow-run). */
 #ifndef SAMBAFLOW_SAMBAFLOW_H
 #define SAMBAFLOW_SAMBAFLOW_H
 

@@ -15,8 +15,8 @@
  * use: it says STATE for ever.
  *
  * Device tensors are named: inputs and outputs by their names, parameters by state_dict name, a parameter's
- * gradient "<name>.grad", optimizer state "<name>.<state>" ("<name>.exp_avg") or, where it is one number, "<optimizer>.<state>" ("<optimizer>.step"), by the
- * names of torch.optim (docs/optimizers.md). */
+ * gradient "<name>.grad", optimizer state "<name>.<state>" ("<name>.exp_avg") or, where it is one number, "<optimizer>.<state>"
+ * ("<optimizer>.step"), by the names of torch.optim (docs/optimizers.md). */
 #ifndef SAMBAFLOW_SESSION_H
 #define SAMBAFLOW_SESSION_H
 
@@ -37,7 +37,8 @@ typedef struct samba_session_options {
 } samba_session_options;
 SAMBA_API samba_session_options samba_session_defaults(void);
 
-/* Loads a PEF, allocates device memory as planned. Parameters and state have the values of their initializers, drawn when a run or a reader first needs them. */
+/* Loads a PEF, allocates device memory as planned.
+ * Parameters and state have the values of their initializers, drawn when a run or a reader first needs them. */
 SAMBA_API samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *options,
                                          samba_session **session);
 SAMBA_API void samba_session_free(samba_session *session);
@@ -50,22 +51,29 @@ typedef struct samba_hyperparameter {
 typedef struct samba_run_options {
     size_t struct_size;
     int input_count;
-    samba_tensor *const *inputs; /* transferred by name before the run; others keep the device's value, and STATE, by name, if they have none */
+    /* transferred by name before the run; others keep the device's value, and STATE, by name, if they have none */
+    samba_tensor *const *inputs;
     int output_count;
     samba_tensor *const *outputs; /* host tensors that receive outputs by name after the run; others stay on the device */
     int hyperparameter_count;
     const samba_hyperparameter *hyperparameters; /* stay until given again. "p" where nothing is dropped is a warning */
     int section_type_count;
-    const char *const *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case: all sections of each, in the order given; none: the
-                                         schedule. Both leave out what a later section of the run computes again (redone_by below). ZEROGRAD, GRADNORM and
-                                         REDUCE are left out where the graph needs none, with a warning; any other type that it lacks is NAME */
+    const char *const
+        *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case: all sections of each, in the order given; none: the
+                                         schedule. Both leave out what a later section of the run computes again (redone_by
+                                         below). ZEROGRAD, GRADNORM and REDUCE are left out where the graph needs none,
+                                         with a warning; any other type that it lacks is NAME */
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
-    bool train;             /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD
-                               that goes on from it, whichever run that is of */
-    int run_from_call_id;   /* the schedule's calls from this one on; -1: from the first. Calls are numbered from 0, each graph's, as the .pef.log shows */
-    int run_until_call_id;  /* up to this one, which is not run; -1: to the end. Runs of [0, k) and [k, end) are one run of the schedule,
-                               gradient accumulation and dropout too */
+    /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD that goes on
+     * from it, whichever run that is of */
+    bool train;
+    /* the schedule's calls from this one on; -1: from the first.
+     * Calls are numbered from 0, each graph's, as the .pef.log shows */
+    int run_from_call_id;
+    /* up to this one, which is not run; -1: to the end. Runs of [0, k) and [k, end) are one run of the schedule, gradient
+     * accumulation and dropout too */
+    int run_until_call_id;
     int output_gradient_count;
     samba_tensor *const *output_gradients; /* what the backward starts from, "<output>.grad": set before the run, and stay */
     const char *graph_name; /* which graph runs: its schedule, or those of its sections that are asked for. NULL: the only one */
@@ -73,38 +81,39 @@ typedef struct samba_run_options {
 SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole schedule, nothing moved */
 
 /* Runs sections. Nothing is transferred or changed when an argument is wrong. Errors name the tensor or word, what was
- * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. BCKWD goes on from the FWD of its graph, if no other graph has run since. OPT of
- * a graph that clips needs GRADNORM since BCKWD. Where an index that the graph computes is out of range, ARGUMENT: FWD and BCKWD ran (buffers that FWD
- * assigns have changed), OPT did not, and the step's gradients are gone. A non-finite loss is no error: the run goes on, and samba_session_warning
- * says so once. */
+ * expected and what was given: NAME, SHAPE, DTYPE, ARGUMENT, STATE. BCKWD goes on from the FWD of its graph, if no other graph
+ * has run since. OPT of a graph that clips needs GRADNORM since BCKWD. Where an index that the graph computes is out of range,
+ * ARGUMENT: FWD and BCKWD ran (buffers that FWD assigns have changed), OPT did not, and the step's gradients are gone. A
+ * non-finite loss is no error: the run goes on, and samba_session_warning says so once. */
 SAMBA_API samba_status samba_run(samba_session *session, const samba_run_options *options);
 
-/* The oldest warning not yet taken ("" when none), e.g. that a loss became NaN, or which section types a run asked for that the PEF does not need.
- * Each is given once. */
+/* The oldest warning not yet taken ("" when none), e.g. that a loss became NaN, or which section types a run asked for that the
+ * PEF does not need. Each is given once. */
 SAMBA_API const char *samba_session_warning(samba_session *session);
 
 /* Host -> device and device -> host by the tensor's name; dtypes and shapes must be equal. */
 SAMBA_API samba_status samba_session_set(samba_session *session, const samba_tensor *tensor);
 SAMBA_API samba_status samba_session_get(samba_session *session, samba_tensor *tensor);
-/* A tensor that is the session's own memory of an input, where the device works in this process's memory (cpu and null do, others are
- * UNSUPPORTED). A batch that is written there is given to samba_run as any other, but nothing is copied. Use it while the
+/* A tensor that is the session's own memory of an input, where the device works in this process's memory (cpu and null do, others
+ * are UNSUPPORTED). A batch that is written there is given to samba_run as any other, but nothing is copied. Use it while the
  * session lives, and as it is: a run refuses other views of that memory. */
 SAMBA_API samba_status samba_session_input(samba_session *session, const char *name, samba_tensor **tensor);
 /* A new host tensor with a copy of the named device tensor. */
 SAMBA_API samba_status samba_session_get_by_name(samba_session *session, const char *name, samba_tensor **tensor);
 
-/* One file, safetensors (checkpoint.h has checkpoints to resume from): parameters, buffers and, with_state, optimizer state. save is atomic. load takes parameters by
- * name: all of the PEF's must be there with equal dtype and shape, others are ignored; state is loaded if there. load also takes what Hugging Face's
- * libraries and checkpoints have: a folder with model.safetensors, or with model.safetensors.index.json and the files that it names, or that index. */
+/* One file, safetensors (checkpoint.h has checkpoints to resume from): parameters, buffers and, with_state, optimizer state. save
+ * is atomic. load takes parameters by name: all of the PEF's must be there with equal dtype and shape, others are ignored; state
+ * is loaded if there. load also takes what Hugging Face's libraries and checkpoints have:
+ * a folder with model.safetensors, or with model.safetensors.index.json and the files that it names, or that index. */
 SAMBA_API samba_status samba_session_save(samba_session *session, const char *path, bool with_state);
 SAMBA_API samba_status samba_session_load(samba_session *session, const char *path);
 
 typedef enum samba_tensor_kind { /* numbers are part of the file format */
-    SAMBA_KIND_INPUT = 0,
-    SAMBA_KIND_PARAMETER = 1,
-    SAMBA_KIND_BUFFER = 2, /* buffers and optimizer state */
-    SAMBA_KIND_GRADIENT = 3,
-    SAMBA_KIND_OUTPUT = 4
+                                 SAMBA_KIND_INPUT = 0,
+                                 SAMBA_KIND_PARAMETER = 1,
+                                 SAMBA_KIND_BUFFER = 2, /* buffers and optimizer state */
+                                 SAMBA_KIND_GRADIENT = 3,
+                                 SAMBA_KIND_OUTPUT = 4
 } samba_tensor_kind;
 typedef struct samba_tensor_info {
     const char *name;
@@ -130,7 +139,9 @@ typedef struct samba_section_info {
     int graph;             /* whose it is */
     const char *name;      /* the modules it computes, where a type has several sections */
     int64_t fast_memory;   /* bytes of memory that its stages touch */
-    int forward_stages;    /* > 0: of FWD and BCKWD (mapping spatial; its type is "FWD+BCKWD"), the first so many stages FWD's. Runs of either type alone run its part */
+    /* > 0: of FWD and BCKWD (mapping spatial; its type is "FWD+BCKWD"), the first so many stages FWD's.
+     * Runs of either type alone run its part */
+    int forward_stages;
 } samba_section_info;
 SAMBA_API int samba_session_section_count(const samba_session *session);
 /* Length of the schedule, of the first graph where there are several: call ids are 0 to one less. */
@@ -142,16 +153,17 @@ SAMBA_API samba_status samba_session_hyperparameter(const samba_session *session
 /* Sets them without a run, as samba_run does before one: they stay until given again. Where one is refused none is set. */
 SAMBA_API samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values);
 
-typedef struct samba_memory_info { /* bytes. A session knows more than its PEF: scratch, and among constants the weights of inference as
+typedef struct
+    samba_memory_info { /* bytes. A session knows more than its PEF: scratch, and among constants the weights of inference as
                                       this machine's kernels want them packed */
     int64_t parameters, state, gradients, inputs_outputs, activations, constants, scratch, total;
 } samba_memory_info;
 SAMBA_API samba_status samba_session_memory(const samba_session *session, samba_memory_info *memory);
 
 typedef struct samba_run_stats {
-    int64_t runs;              /* since the session began or stats were reset */
-    double kernel_seconds;     /* inside sections, copies of inputs and outputs that are one piece of memory among them */
-    double total_seconds;      /* inside samba_run */
+    int64_t runs;          /* since the session began or stats were reset */
+    double kernel_seconds; /* inside sections, copies of inputs and outputs that are one piece of memory among them */
+    double total_seconds;  /* inside samba_run */
 } samba_run_stats;
 SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats *stats);
 SAMBA_API void samba_session_reset_stats(samba_session *session);
@@ -167,8 +179,8 @@ typedef struct samba_graph_info { /* strings live as long as the session */
 } samba_graph_info;
 SAMBA_API int samba_session_graph_count(const samba_session *session);
 SAMBA_API samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info);
-/* The literals that stand beside a graph's text, which refers to them by number: what samba_graph_parse_beside takes. The bytes live as long as the
- * session. 0 where there is no such graph. */
+/* The literals that stand beside a graph's text, which refers to them by number: what samba_graph_parse_beside takes. The bytes
+ * live as long as the session. 0 where there is no such graph. */
 SAMBA_API int64_t samba_session_literal_count(const samba_session *session, int graph);
 SAMBA_API samba_status samba_session_literal(const samba_session *session, int graph, int64_t number, samba_literal *literal);
 /* Does the graph have the tensor of that name? */
@@ -177,8 +189,8 @@ SAMBA_API bool samba_session_graph_has(const samba_session *session, int index, 
 SAMBA_API const char *samba_session_mapping(const samba_session *session, int graph);
 /* Name of the graph that was traced, the first of several. Lives as long as the session. */
 SAMBA_API const char *samba_session_graph_name(const samba_session *session);
-/* Text of the graph that was traced, the first of several, as the PEF carries it (docs/graph.md): large literals stand beside it. Lives as long as the
- * session. */
+/* Text of the graph that was traced, the first of several, as the PEF carries it (docs/graph.md): large literals stand beside it.
+ * Lives as long as the session. */
 SAMBA_API const char *samba_session_graph_text(const samba_session *session);
 SAMBA_API int samba_session_threads(const samba_session *session);
 SAMBA_API const char *samba_session_isa(const samba_session *session);

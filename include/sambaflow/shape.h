@@ -10,8 +10,9 @@
 extern "C" {
 #endif
 
-/* Dims may be negative, counted from the end; a function named in brackets is PyTorch's of the same meaning where the name differs. Results are views where the
- * compiler can make them views: reshapes, permutations, slices and expanded values cost nothing by themselves. Any dtype; gradients are PyTorch's. */
+/* Dims may be negative, counted from the end; a function named in brackets is PyTorch's of the same meaning where the name
+ * differs. Results are views where the compiler can make them views:
+ * reshapes, permutations, slices and expanded values cost nothing by themselves. Any dtype; gradients are PyTorch's. */
 
 /* ---- views ---- */
 SAMBA_API samba_value samba_reshape(samba_value a, int rank, const int64_t *shape); /* one size may be -1 */
@@ -21,46 +22,63 @@ SAMBA_API samba_value samba_movedim(samba_value a, int count, const int *source,
 SAMBA_API samba_value samba_flatten(samba_value a, int start_dim, int end_dim);
 SAMBA_API samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *sizes); /* one size may be -1 */
 SAMBA_API samba_value samba_unsqueeze(samba_value a, int dim);
-SAMBA_API samba_value samba_squeeze(samba_value a, int count, const int *dims); /* of these dims those of size 1; dims NULL: of all */
+/* of these dims those of size 1; dims NULL: of all */
+SAMBA_API samba_value samba_squeeze(samba_value a, int count, const int *dims);
 SAMBA_API samba_value samba_expand(samba_value a, int rank, const int64_t *shape); /* -1 keeps a size */
 /* The value of `a` after torch.Tensor.copy_(source): the source in a's dtype, broadcast to a's shape. */
 SAMBA_API samba_value samba_copy_into(samba_value a, samba_value source);
-SAMBA_API samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int64_t step); /* a[start:stop:step], step >= 1 */
+/* a[start:stop:step], step >= 1 */
+SAMBA_API samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int64_t step);
 SAMBA_API samba_value samba_select(samba_value a, int dim, int64_t index);
 SAMBA_API samba_value samba_narrow(samba_value a, int dim, int64_t start, int64_t length);
 SAMBA_API samba_value samba_diagonal(samba_value a, int64_t offset, int dim1, int dim2);
-SAMBA_API samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step); /* [torch.Tensor.unfold]: their elements are the last dim */
+/* [torch.Tensor.unfold]: their elements are the last dim */
+SAMBA_API samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step);
 /* Elements start + sum of index * stride of a, numbered in C order whatever memory they lie in; strides are not negative. */
 SAMBA_API samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, const int64_t *strides, int64_t start);
 
 /* ---- parts; `count` is the room in `values` and must be the number of parts ---- */
-SAMBA_API void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_value *values); /* the last one may be smaller */
-SAMBA_API void samba_split_sizes(samba_value a, int count, const int64_t *sizes, int dim, samba_value *values); /* [torch.split with sections] */
-SAMBA_API void samba_chunk(samba_value a, int64_t chunks, int dim, int count, samba_value *values); /* may be fewer than `chunks` */
-SAMBA_API void samba_tensor_split(samba_value a, int count, int dim, samba_value *values); /* as even as can be, larger ones first */
+/* the last one may be smaller */
+SAMBA_API void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_value *values);
+/* [torch.split with sections] */
+SAMBA_API void samba_split_sizes(samba_value a, int count, const int64_t *sizes, int dim, samba_value *values);
+/* may be fewer than `chunks` */
+SAMBA_API void samba_chunk(samba_value a, int64_t chunks, int dim, int count, samba_value *values);
+/* as even as can be, larger ones first */
+SAMBA_API void samba_tensor_split(samba_value a, int count, int dim, samba_value *values);
 SAMBA_API void samba_unbind(samba_value a, int dim, int count, samba_value *values);
 
 /* ---- several joined ---- */
-SAMBA_API samba_value samba_concat(int count, const samba_value *values, int dim); /* [torch.cat]; dtypes promote; values of shape (0) do not count */
+/* [torch.cat]; dtypes promote; values of shape (0) do not count */
+SAMBA_API samba_value samba_concat(int count, const samba_value *values, int dim);
 SAMBA_API samba_value samba_stack(int count, const samba_value *values, int dim);
 SAMBA_API samba_value samba_hstack(int count, const samba_value *values);
 SAMBA_API samba_value samba_vstack(int count, const samba_value *values);
 SAMBA_API samba_value samba_dstack(int count, const samba_value *values);
 SAMBA_API samba_value samba_block_diag(int count, const samba_value *values); /* of rank 0 to 2 */
-SAMBA_API void samba_meshgrid(int count, const samba_value *values, bool xy, samba_value *grids); /* indexing="xy" or "ij"; values of rank 0 or 1 */
+/* indexing="xy" or "ij"; values of rank 0 or 1 */
+SAMBA_API void samba_meshgrid(int count, const samba_value *values, bool xy, samba_value *grids);
 
 /* ---- repeated ---- */
-SAMBA_API samba_value samba_repeat(samba_value a, int rank, const int64_t *repeats); /* [torch.tile] where rank is less than a's */
+/* [torch.tile] where rank is less than a's */
+SAMBA_API samba_value samba_repeat(samba_value a, int rank, const int64_t *repeats);
 SAMBA_API samba_value samba_repeat_interleave(samba_value a, int64_t repeats, int dim);
-SAMBA_API samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, int dim); /* one for each index of the dim */
+/* one for each index of the dim */
+SAMBA_API samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, int dim);
 
 /* ---- other orders ---- */
 SAMBA_API samba_value samba_flip(samba_value a, int count, const int *dims);
 SAMBA_API samba_value samba_rot90(samba_value a, int64_t k, int dim0, int dim1);
-SAMBA_API samba_value samba_roll(samba_value a, int count, const int64_t *shifts, const int *dims); /* dims NULL: all as one line, by shifts[0] */
-/* [torch.nn.functional.pad] of the last `count` dims: amounts[0] before and amounts[1] after the last one, then those of the one before it.
- * Negative amounts cut. reflect takes less than the size, circular no more. `value` is for constant. */
-typedef enum samba_pad_mode { SAMBA_PAD_CONSTANT = 0, SAMBA_PAD_REFLECT = 1, SAMBA_PAD_REPLICATE = 2, SAMBA_PAD_CIRCULAR = 3 } samba_pad_mode;
+/* dims NULL: all as one line, by shifts[0] */
+SAMBA_API samba_value samba_roll(samba_value a, int count, const int64_t *shifts, const int *dims);
+/* [torch.nn.functional.pad] of the last `count` dims: amounts[0] before and amounts[1] after the last one, then those of the one
+ * before it. Negative amounts cut. reflect takes less than the size, circular no more. `value` is for constant. */
+typedef enum samba_pad_mode {
+    SAMBA_PAD_CONSTANT = 0,
+    SAMBA_PAD_REFLECT = 1,
+    SAMBA_PAD_REPLICATE = 2,
+    SAMBA_PAD_CIRCULAR = 3
+} samba_pad_mode;
 SAMBA_API samba_value samba_pad(samba_value a, int count, const int64_t *amounts, samba_pad_mode mode, double value);
 SAMBA_API samba_value samba_tril(samba_value a, int64_t diagonal);
 SAMBA_API samba_value samba_triu(samba_value a, int64_t diagonal);
@@ -69,7 +87,8 @@ SAMBA_API samba_value samba_diag_embed(samba_value a, int64_t offset, int dim1, 
 
 /* ---- constants; samba_constant is torch.full, samba_arange in graph.h ---- */
 SAMBA_API samba_value samba_eye(samba_graph *graph, int64_t rows, int64_t columns, samba_dtype dtype);
-SAMBA_API samba_value samba_linspace(samba_graph *graph, double start, double end, int64_t steps, samba_dtype dtype); /* floating-point */
+/* floating-point */
+SAMBA_API samba_value samba_linspace(samba_graph *graph, double start, double end, int64_t steps, samba_dtype dtype);
 
 #ifdef __cplusplus
 }

@@ -25,8 +25,9 @@ SAMBA_API samba_value samba_median_of_all(samba_value a);
 /* torch.nanmedian: of those that are not NaN; NaN where all are. */
 SAMBA_API samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices);
 
-/* torch.searchsorted: how many of the sorted numbers (..., N) come before each value: are less, or with `right` are not greater. A sequence of rank 1
- * serves values of any shape; else the dims but the last are the same. Both of one dtype; int64. torch.bucketize is this with boundaries of rank 1. */
+/* torch.searchsorted: how many of the sorted numbers (..., N) come before each value: are less, or with `right` are not greater.
+ * A sequence of rank 1 serves values of any shape; else the dims but the last are the same. Both of one dtype; int64.
+ * torch.bucketize is this with boundaries of rank 1. */
 SAMBA_API samba_value samba_searchsorted(samba_value sorted, samba_value values, bool right);
 
 #ifdef __cplusplus

@@ -15,17 +15,17 @@ extern "C" {
 #define SAMBA_MAX_RANK 8
 
 typedef enum samba_dtype { /* numbers are part of the file format */
-    SAMBA_FLOAT32 = 0,
-    SAMBA_BFLOAT16 = 1,
-    SAMBA_FLOAT16 = 2,
-    SAMBA_FLOAT64 = 3,
-    SAMBA_INT64 = 4,
-    SAMBA_INT32 = 5,
-    SAMBA_INT16 = 6,
-    SAMBA_INT8 = 7,
-    SAMBA_UINT8 = 8,
-    SAMBA_BOOL = 9,
-    SAMBA_DTYPE_COUNT = 10
+                           SAMBA_FLOAT32 = 0,
+                           SAMBA_BFLOAT16 = 1,
+                           SAMBA_FLOAT16 = 2,
+                           SAMBA_FLOAT64 = 3,
+                           SAMBA_INT64 = 4,
+                           SAMBA_INT32 = 5,
+                           SAMBA_INT16 = 6,
+                           SAMBA_INT8 = 7,
+                           SAMBA_UINT8 = 8,
+                           SAMBA_BOOL = 9,
+                           SAMBA_DTYPE_COUNT = 10
 } samba_dtype;
 
 /* "float32" ... as PyTorch spells it. "?" for a number that is no dtype. */
@@ -39,8 +39,8 @@ SAMBA_API bool samba_dtype_is_floating_point(samba_dtype dtype);
 /* One operand's part in dtype promotion, as torch.result_type sees it: a dimensioned tensor outranks a
  * 0-dim tensor, which outranks a number typed in the program, within one category (bool, integer, float). */
 typedef enum samba_promotion { SAMBA_DIMENSIONED = 0, SAMBA_ZERO_DIM = 1, SAMBA_NUMBER = 2 } samba_promotion;
-/* torch.result_type of two operands. A number is SAMBA_BOOL, SAMBA_INT64 or SAMBA_FLOAT32 (the default float). Of what is no dtype or no kind:
- * SAMBA_DTYPE_COUNT. */
+/* torch.result_type of two operands. A number is SAMBA_BOOL, SAMBA_INT64 or SAMBA_FLOAT32 (the default float). Of what is no
+ * dtype or no kind: SAMBA_DTYPE_COUNT. */
 SAMBA_API samba_dtype samba_promote(samba_dtype a, samba_promotion a_kind, samba_dtype b, samba_promotion b_kind);
 
 typedef struct samba_tensor samba_tensor;
@@ -58,8 +58,8 @@ SAMBA_API samba_status samba_tensor_empty(samba_context *context, const char *na
 SAMBA_API samba_status samba_tensor_from_memory(samba_context *context, const char *name, samba_dtype dtype, int rank,
                                                 const int64_t *shape, const int64_t *strides, void *data,
                                                 void (*release)(void *owner), void *owner, samba_tensor **tensor);
-/* Moves a tensor of samba_tensor_from_memory that has neither views nor an owner to release to other memory of the same dtype, shape
- * and strides, for a batch whose address the program did not choose: cheaper than a tensor for each. Nothing is copied.
+/* Moves a tensor of samba_tensor_from_memory that has neither views nor an owner to release to other memory of the same dtype,
+ * shape and strides, for a batch whose address the program did not choose: cheaper than a tensor for each. Nothing is copied.
  * Errors: ARGUMENT (NULL, not aligned to the dtype), STATE (any other tensor). */
 SAMBA_API samba_status samba_tensor_set_memory(samba_tensor *tensor, void *data);
 /* Drops one holder; NULL is allowed. */
@@ -94,7 +94,8 @@ SAMBA_API samba_status samba_tensor_expand(samba_tensor *source, int rank, const
 /* Copies values, converting dtypes as torch.Tensor.copy_ does (float to integer truncates; to bool is != 0; to bfloat16 and
  * float16 rounds to nearest even). Shapes must be equal. Memory may not overlap unless it is the same view. */
 SAMBA_API samba_status samba_tensor_copy(samba_tensor *destination, const samba_tensor *source);
-/* The only element of a one-element tensor as double or int64_t, which cuts fractions off; ARGUMENT where int64_t cannot hold it (NaN, 1e30). */
+/* The only element of a one-element tensor as double or int64_t, which cuts fractions off;
+ * ARGUMENT where int64_t cannot hold it (NaN, 1e30). */
 SAMBA_API samba_status samba_tensor_item(const samba_tensor *tensor, double *value);
 SAMBA_API samba_status samba_tensor_item_int64(const samba_tensor *tensor, int64_t *value);
 

@@ -12,12 +12,13 @@
 #include <jansson.h>
 #include <sambaflow/app.h>
 
-/* ---- numbers and words of a command line (app/words.c): each ends the process as argp_error does when the text is not what is wanted ---- */
+/* ---- numbers and words of a command line (app/words.c):
+ * each ends the process as argp_error does when the text is not what is wanted ---- */
 int64_t samba_word_integer(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high);
 double samba_word_real(struct argp_state *state, const char *option, const char *text, double low, double high);
 int samba_word_choice(struct argp_state *state, const char *option, const char *text, const char *const *choices, int count);
-/* A copy of argv in which the short forms of the documents are argp's: "-mb N", "-mb=N" and "-mbN" become "--microbatch-size=N", "-b=N"
- * becomes "-bN". `arena` keeps it. NULL: no memory. */
+/* A copy of argv in which the short forms of the documents are argp's: "-mb N", "-mb=N" and "-mbN" become "--microbatch-size=N",
+ * "-b=N" becomes "-bN". `arena` keeps it. NULL: no memory. */
 char **samba_words_normalise(samba_arena *arena, int *argc, char **argv);
 /* --isa, else the environment's SAMBAFLOW_ISA, else NULL. */
 const char *samba_word_isa(const char *isa);
@@ -48,7 +49,8 @@ samba_status samba_flush_output(samba_context *context);
 
 /* ---- PEFs for people (app/describe.c) ---- */
 /* "label from loss, with ones": where a graph's backward starts; no line for inference. */
-samba_status samba_describe_backward(samba_context *context, const samba_plan *plan, int32_t graph, const char *label, FILE *file);
+samba_status samba_describe_backward(samba_context *context, const samba_plan *plan, int32_t graph, const char *label,
+                                     FILE *file);
 samba_status samba_describe_memory(samba_context *context, const samba_plan *plan, FILE *file);
 samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file);
 /* Inputs, parameters and outputs, with `all` gradients and state too; then hyperparameters. */
@@ -59,14 +61,15 @@ typedef enum samba_detail { SAMBA_DETAIL_SECTIONS, SAMBA_DETAIL_STAGES, SAMBA_DE
 json_t *samba_describe_json(const samba_plan *plan, samba_detail detail);
 
 /* ---- inputs (app/inputs.c) ---- */
-/* A host tensor of that device tensor's name, dtype and shape with random values: N(0, 1), integers within the range the PEF states, [0, 2)
- * where it states none. */
+/* A host tensor of that device tensor's name, dtype and shape with random values: N(0, 1), integers within the range the PEF
+ * states, [0, 2) where it states none. */
 samba_status samba_random_input(samba_context *context, const samba_plan_tensor *input, uint64_t seed, samba_tensor **tensor);
 typedef struct samba_io { /* host tensors for all inputs (random) and outputs (zero) of one of a PEF's graphs */
     int input_count, output_count;
     samba_tensor **inputs, **outputs;
 } samba_io;
-samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_t graph, uint64_t seed, samba_arena *arena, samba_io *io);
+samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_t graph, uint64_t seed, samba_arena *arena,
+                          samba_io *io);
 void samba_io_free(samba_io *io);
 
 /* ---- outputs (app/outputs.c) ---- */
@@ -108,7 +111,12 @@ typedef enum samba_app_command {
     SAMBA_APP_SECTIONS = 16
 } samba_app_command;
 
-typedef enum samba_lr_schedule { SAMBA_LR_CONSTANT = 0, SAMBA_LR_LINEAR = 1, SAMBA_LR_COSINE = 2, SAMBA_LR_SCHEDULES } samba_lr_schedule;
+typedef enum samba_lr_schedule {
+    SAMBA_LR_CONSTANT = 0,
+    SAMBA_LR_LINEAR = 1,
+    SAMBA_LR_COSINE = 2,
+    SAMBA_LR_SCHEDULES
+} samba_lr_schedule;
 extern const char *const samba_lr_schedule_names[SAMBA_LR_SCHEDULES]; /* app/resume.c */
 
 typedef struct samba_app_schedule { /* of the learning rate */
@@ -117,12 +125,13 @@ typedef struct samba_app_schedule { /* of the learning rate */
     double min_lr;
 } samba_app_schedule;
 
-typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL where an option was not given unless said otherwise */
+/* one command line, checked; 0 or NULL where an option was not given unless said otherwise */
+typedef struct samba_app_arguments {
     const samba_app *app;
     samba_app_command command;
     bool inference, run_graph_only, json, verify;
     samba_precision precision;
-    bool batch_given, own_given;   /* -b or -mb; an option of the application's own */
+    bool batch_given, own_given;    /* -b or -mb; an option of the application's own */
     int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
     int accumulation;
     bool accumulation_given;
@@ -131,8 +140,8 @@ typedef struct samba_app_arguments { /* one command line, checked; 0 or NULL whe
     int64_t fast_memory; /* bytes; 0: as much as there is */
     int64_t chunk_bytes; /* 0: the compiler's */
     const char *pef, *pef_name, *output_folder;
-    samba_optimizer optimizer; /* defaults filled in */
-    int hyperparameter_count;  /* those given, for a run */
+    samba_optimizer optimizer;                              /* defaults filled in */
+    int hyperparameter_count;                               /* those given, for a run */
     samba_hyperparameter hyperparameters[SAMBA_HYPERS + 1]; /* max_grad_norm too */
     samba_app_schedule schedule;
     bool kind_given, warmup_given, total_given, min_lr_given; /* of the schedule */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches gathered out of prepared samples: sample i is row i of every tensor, and rows are contiguous, so a batch is one copy a row. The
- * samples belong to the caller and must outlive the batches. */
+ * Batches gathered out of prepared samples: sample i is row i of every tensor, and rows are contiguous, so a batch is one copy a
+ * row. The samples belong to the caller and must outlive the batches. */
 #include "app/app.h"
 
 #include <string.h>
@@ -22,8 +22,8 @@ samba_status samba_batches_new(samba_context *context, const samba_app_data *dat
         int64_t shape[SAMBA_MAX_RANK];
         memcpy(shape, samba_tensor_shape(all), sizeof *shape * (size_t)samba_tensor_rank(all));
         shape[0] = batch;
-        samba_status status = samba_tensor_new(context, samba_tensor_name(all), samba_tensor_dtype(all), samba_tensor_rank(all), shape,
-                                               &batches->tensors[i]);
+        samba_status status = samba_tensor_new(context, samba_tensor_name(all), samba_tensor_dtype(all), samba_tensor_rank(all),
+                                               shape, &batches->tensors[i]);
         if (status != SAMBA_OK) {
             samba_batches_free(batches);
             return status;
@@ -44,7 +44,8 @@ void samba_batches_fill(samba_batches *batches, const int64_t *order, int64_t co
     for (int i = 0; i < batches->tensor_count; i++) {
         char *to = samba_tensor_data(batches->tensors[i]);
         const char *from = samba_tensor_data(batches->data->tensors[i]);
-        size_t row = (size_t)(samba_tensor_numel(batches->tensors[i]) / batches->batch) * samba_dtype_size(samba_tensor_dtype(batches->tensors[i]));
+        size_t row = (size_t)(samba_tensor_numel(batches->tensors[i]) / batches->batch) *
+                     samba_dtype_size(samba_tensor_dtype(batches->tensors[i]));
         for (int64_t k = 0; k < count; k++)
             memcpy(to + (size_t)k * row, from + (size_t)order[k] * row, row);
         memset(to + (size_t)count * row, 0, (size_t)(batches->batch - count) * row);

@@ -19,15 +19,19 @@ const samba_plan_tensor *samba_plan_find(const samba_plan *plan, samba_tensor_ki
 static samba_status check_batch(const samba_app_run *run, const samba_plan *plan, int64_t batch)
 {
     const samba_app_arguments *a = run->arguments;
-    if (!a->batch_given && a->accumulation_given && a->accumulation != plan->graphs[0].grad_accumulation_steps && !plan->graphs[0].inference)
+    if (!a->batch_given && a->accumulation_given && a->accumulation != plan->graphs[0].grad_accumulation_steps &&
+        !plan->graphs[0].inference)
         return samba_fail(run->context, SAMBA_ERROR_SHAPE,
-                          "'%s' was compiled for %d runs in a step but --grad-accumulation-steps %d was given: leave it out, or compile again with it",
+                          "'%s' was compiled for %d runs in a step but --grad-accumulation-steps %d was given: leave it out, or "
+                          "compile again with it",
                           a->pef, plan->graphs[0].grad_accumulation_steps, a->accumulation);
-    if (!a->batch_given || (a->microbatch == batch && (a->accumulation == plan->graphs[0].grad_accumulation_steps || plan->graphs[0].inference)))
+    if (!a->batch_given ||
+        (a->microbatch == batch && (a->accumulation == plan->graphs[0].grad_accumulation_steps || plan->graphs[0].inference)))
         return SAMBA_OK;
     long long steps = plan->graphs[0].grad_accumulation_steps > 1 ? plan->graphs[0].grad_accumulation_steps : 1;
     return samba_fail(run->context, SAMBA_ERROR_SHAPE,
-                      "'%s' was compiled for batch size %lld, microbatch size %lld, but %lld and %lld were given: leave out -b and -mb, or compile "
+                      "'%s' was compiled for batch size %lld, microbatch size %lld, but %lld and %lld were given: leave out -b "
+                      "and -mb, or compile "
                       "again with them",
                       a->pef, steps * batch, (long long)batch, (long long)a->batch_size, (long long)a->microbatch);
 }
@@ -80,14 +84,17 @@ static samba_status check_text(const samba_app_run *run, const samba_plan *plan,
     uint32_t *literals;
     SAMBA_TRY(samba_graph_print_beside(graph, arena, &text, &count, &literals));
     samba_status status = SAMBA_OK;
-    while (same < count && same < its->literal_count && samba_blob_equal(samba_graph_blob_at(graph, literals[same]), plan->blobs[its->literals[same]]))
+    while (same < count && same < its->literal_count &&
+           samba_blob_equal(samba_graph_blob_at(graph, literals[same]), plan->blobs[its->literals[same]]))
         same++;
     if (strcmp(text, its->text) != 0) {
         first_difference(text, its->text, ours, theirs, sizeof ours);
-        status = samba_fail(run->context, SAMBA_ERROR_SHAPE, "'%s' holds another graph than these options make: it has \"%s\" where they give \"%s\"",
+        status = samba_fail(run->context, SAMBA_ERROR_SHAPE,
+                            "'%s' holds another graph than these options make: it has \"%s\" where they give \"%s\"",
                             run->arguments->pef, theirs, ours);
     } else if (same < count) {
-        status = samba_fail(run->context, SAMBA_ERROR_SHAPE, "'%s' holds another graph than these options make: the values of its literal &%d are others",
+        status = samba_fail(run->context, SAMBA_ERROR_SHAPE,
+                            "'%s' holds another graph than these options make: the values of its literal &%d are others",
                             run->arguments->pef, same);
     }
     samba_text_free(run->context, text);
@@ -112,7 +119,8 @@ static samba_status check_input(const samba_app_run *run, const samba_plan *plan
     char wanted[SAMBA_SHAPE_TEXT], found[SAMBA_SHAPE_TEXT];
     const samba_plan_tensor *tensor = samba_plan_find(plan, SAMBA_KIND_INPUT, input->name);
     if (!tensor)
-        return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input '%s': it is not a PEF of %s", a->pef, input->name, a->app->name);
+        return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input '%s': it is not a PEF of %s", a->pef, input->name,
+                          a->app->name);
     if (!a->own_given && tensor->rank == input->rank) {
         memcpy(input->shape + 1, tensor->shape + 1, sizeof *input->shape * (size_t)(input->rank - 1));
         if (tensor->has_range)
@@ -120,9 +128,10 @@ static samba_status check_input(const samba_app_run *run, const samba_plan *plan
     }
     if (tensor->dtype != (int32_t)input->dtype || !samba_shape_equal(tensor->rank, tensor->shape, input->rank, input->shape))
         return samba_fail(run->context, SAMBA_ERROR_SHAPE,
-                          "'%s' takes input '%s' as %s %s but %s gives %s %s: run with the options it was compiled with", a->pef, tensor->name,
-                          samba_dtype_name((samba_dtype)tensor->dtype), samba_shape_format(tensor->rank, tensor->shape, found, sizeof found),
-                          a->app->name, samba_dtype_name(input->dtype), samba_shape_format(input->rank, input->shape, wanted, sizeof wanted));
+                          "'%s' takes input '%s' as %s %s but %s gives %s %s: run with the options it was compiled with", a->pef,
+                          tensor->name, samba_dtype_name((samba_dtype)tensor->dtype),
+                          samba_shape_format(tensor->rank, tensor->shape, found, sizeof found), a->app->name,
+                          samba_dtype_name(input->dtype), samba_shape_format(input->rank, input->shape, wanted, sizeof wanted));
     return SAMBA_OK;
 }
 
@@ -131,15 +140,18 @@ samba_status samba_app_check(const samba_app_run *run, const samba_plan *plan, i
     const samba_app_arguments *a = run->arguments;
     const samba_plan_tensor *first = NULL;
     if (plan->graph_count > 1)
-        return samba_fail(run->context, SAMBA_ERROR_UNSUPPORTED, "'%s' has %d graphs and this program's PEFs have one: `sambaflow run` runs it", a->pef,
+        return samba_fail(run->context, SAMBA_ERROR_UNSUPPORTED,
+                          "'%s' has %d graphs and this program's PEFs have one: `sambaflow run` runs it", a->pef,
                           plan->graph_count);
     if (a->mapping == SAMBA_MAPPING_SPATIAL && plan->graphs[0].mapping != SAMBA_MAPPING_SPATIAL)
-        return samba_fail(run->context, SAMBA_ERROR_STATE, "'%s' was compiled with mapping 'section': leave out --mapping spatial, or compile with it", a->pef);
+        return samba_fail(run->context, SAMBA_ERROR_STATE,
+                          "'%s' was compiled with mapping 'section': leave out --mapping spatial, or compile with it", a->pef);
     for (int i = 0; i < plan->tensor_count && !first; i++)
         if (plan->tensors[i].kind == SAMBA_KIND_INPUT)
             first = &plan->tensors[i];
     if (!first || first->rank == 0)
-        return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input with a batch: it is not a PEF of %s", a->pef, a->app->name);
+        return samba_fail(run->context, SAMBA_ERROR_NAME, "'%s' has no input with a batch: it is not a PEF of %s", a->pef,
+                          a->app->name);
     SAMBA_TRY(check_batch(run, plan, first->shape[0]));
     memset(inputs, 0, sizeof *inputs * SAMBA_APP_MAX_INPUTS);
     *count = a->app->inputs(a->app->settings, first->shape[0], inputs);

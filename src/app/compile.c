@@ -36,8 +36,8 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
     memset(examples, 0, sizeof examples);
     int count = a->app->inputs(a->app->settings, a->microbatch, examples);
     for (int i = 0; i < count; i++) {
-        samba_status status = samba_tensor_empty(run->context, examples[i].name, examples[i].dtype, examples[i].rank, examples[i].shape,
-                                                 &inputs[i]);
+        samba_status status = samba_tensor_empty(run->context, examples[i].name, examples[i].dtype, examples[i].rank,
+                                                 examples[i].shape, &inputs[i]);
         if (status != SAMBA_OK) {
             samba_app_free_tensors(i, inputs);
             return status;
@@ -74,7 +74,8 @@ samba_status samba_app_temporary(samba_context *context, const char *beside, sam
     samba_text_add(folder, "%s.XXXXXX", beside);
     SAMBA_TRY(folder->status);
     if (!mkdtemp(folder->data)) {
-        samba_status status = samba_fail(context, SAMBA_ERROR_FILE, "a temporary folder beside '%s' could not be made: %s", beside, strerror(errno));
+        samba_status status = samba_fail(context, SAMBA_ERROR_FILE, "a temporary folder beside '%s' could not be made: %s",
+                                         beside, strerror(errno));
         samba_text_clear(folder);
         return status;
     }

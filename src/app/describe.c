@@ -34,7 +34,10 @@ static bool unknown(const samba_memory_info *memory, int index)
     return memory_parts[index].field == offsetof(samba_memory_info, scratch) && memory->scratch == 0;
 }
 
-static const char *word(const char *const *words, int count, int index) { return index >= 0 && index < count ? words[index] : "?"; }
+static const char *word(const char *const *words, int count, int index)
+{
+    return index >= 0 && index < count ? words[index] : "?";
+}
 
 samba_status samba_describe_memory(samba_context *context, const samba_plan *plan, FILE *file)
 {
@@ -66,19 +69,25 @@ samba_status samba_describe_sections(samba_context *context, const samba_plan *p
     samba_table table;
     const bool several = plan->graph_count > 1;
     samba_table_init(&table, context, "rlrrrrl");
-    samba_table_row(&table, "section\ttype\tstages\twork\tmoved\tfast memory\t%s", stages ? "modules or stage" : several ? "graph: modules" : "modules");
+    samba_table_row(&table, "section\ttype\tstages\twork\tmoved\tfast memory\t%s",
+                    stages    ? "modules or stage"
+                    : several ? "graph: modules"
+                              : "modules");
     for (int i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
         char flops[SAMBA_CELL], bytes[SAMBA_CELL], fast[SAMBA_CELL], name[SAMBA_SHOWN], graph[SAMBA_SHOWN];
-        const char *type = samba_section_type(section), *modules = section->redone_by > 0 || strcmp(type, section->name) == 0 ? "" : section->name;
-        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s\t%s%s%s", section->id, type, section->redone_by > 0 ? " alone" : "", section->stage_count,
-                        samba_text_decimal(flops, (double)section->flops, "FLOP"), samba_text_bytes(bytes, (double)section->bytes),
-                        samba_text_bytes(fast, (double)section->fast_memory), several ? samba_shown(plan->graphs[samba_plan_graph_of(plan, i)].name, graph) : "",
+        const char *type = samba_section_type(section),
+                   *modules = section->redone_by > 0 || strcmp(type, section->name) == 0 ? "" : section->name;
+        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s\t%s%s%s", section->id, type, section->redone_by > 0 ? " alone" : "",
+                        section->stage_count, samba_text_decimal(flops, (double)section->flops, "FLOP"),
+                        samba_text_bytes(bytes, (double)section->bytes), samba_text_bytes(fast, (double)section->fast_memory),
+                        several ? samba_shown(plan->graphs[samba_plan_graph_of(plan, i)].name, graph) : "",
                         several && modules[0] ? ": " : "", samba_shown(modules, name));
         for (int k = 0; stages && k < section->stage_count; k++) {
             const samba_stage *stage = &plan->stages[section->first_stage + k];
             char sources[SAMBA_SOURCES_TEXT];
-            samba_table_row(&table, "\t\t%d\t%s\t%s\t\t%s: %s%s", section->first_stage + k, samba_text_decimal(flops, (double)stage->flops, "FLOP"),
+            samba_table_row(&table, "\t\t%d\t%s\t%s\t\t%s: %s%s", section->first_stage + k,
+                            samba_text_decimal(flops, (double)stage->flops, "FLOP"),
                             samba_text_bytes(bytes, (double)stage->bytes), word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind),
                             samba_shown(stage->name, name), samba_plan_sources(plan, stage, sources));
         }
@@ -98,9 +107,11 @@ samba_status samba_describe_operators(samba_context *context, const samba_plan *
                 const samba_stage_operator *o = &plan->stages[s].operators[k];
                 const samba_plan_location *location = &plan->locations[o->location];
                 char op[SAMBA_SHOWN], result[SAMBA_SHOWN], module[SAMBA_SHOWN], source[SAMBA_SHOWN], fusion[SAMBA_SHOWN];
-                samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, samba_section_type(section), s, samba_shown(plan->words[o->op], op),
-                                samba_shown(plan->words[o->type], result), samba_shown(plan->words[location->module], module),
-                                samba_shown(plan->words[location->source], source), samba_shown(plan->words[location->fusion], fusion));
+                samba_table_row(&table, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s", section->id, samba_section_type(section), s,
+                                samba_shown(plan->words[o->op], op), samba_shown(plan->words[o->type], result),
+                                samba_shown(plan->words[location->module], module),
+                                samba_shown(plan->words[location->source], source),
+                                samba_shown(plan->words[location->fusion], fusion));
             }
     }
     return samba_table_print(&table, file, "");
@@ -119,8 +130,9 @@ samba_status samba_describe_tensors(samba_context *context, const samba_plan *pl
         char shape[SAMBA_SHAPE_TEXT], range[64] = "";
         if (tensor->has_range)
             snprintf(range, sizeof range, "  values %lld .. %lld", (long long)tensor->low, (long long)tensor->high - 1);
-        samba_table_row(&table, "%s\t%s\t%s\t%s%s", samba_shown(tensor->name, name), word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
-                        samba_dtype_name((samba_dtype)tensor->dtype), samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), range);
+        samba_table_row(&table, "%s\t%s\t%s\t%s%s", samba_shown(tensor->name, name),
+                        word(kind_names, SAMBA_COUNT(kind_names), tensor->kind), samba_dtype_name((samba_dtype)tensor->dtype),
+                        samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), range);
     }
     SAMBA_TRY(samba_table_print(&table, file, ""));
     if (plan->argin_count == 0)
@@ -129,7 +141,8 @@ samba_status samba_describe_tensors(samba_context *context, const samba_plan *pl
     samba_table_init(&table, context, "lrl");
     samba_table_row(&table, "hyperparameter\tvalue\tdtype");
     for (int i = 0; i < plan->argin_count; i++)
-        samba_table_row(&table, "%s\t%g\t%s", samba_shown(plan->argins[i].name, name), plan->argins[i].value, samba_dtype_name((samba_dtype)plan->argins[i].dtype));
+        samba_table_row(&table, "%s\t%g\t%s", samba_shown(plan->argins[i].name, name), plan->argins[i].value,
+                        samba_dtype_name((samba_dtype)plan->argins[i].dtype));
     return samba_table_print(&table, file, "");
 }
 
@@ -139,18 +152,19 @@ static json_t *operators_json(const samba_plan *plan, const samba_stage *stage)
     for (int32_t i = 0; i < stage->operator_count; i++) {
         const samba_stage_operator *o = &stage->operators[i];
         const samba_plan_location *location = &plan->locations[o->location];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", plan->words[o->op], "result", plan->words[o->type], "module",
-                                              plan->words[location->module], "source", plan->words[location->source], "fusion",
-                                              plan->words[location->fusion]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", plan->words[o->op], "result",
+                                              plan->words[o->type], "module", plan->words[location->module], "source",
+                                              plan->words[location->source], "fusion", plan->words[location->fusion]));
     }
     return list;
 }
 
 static json_t *section_json(const samba_plan *plan, const samba_plan_section *section, samba_detail detail)
 {
-    json_t *object = json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:s}", "id", section->id, "type", samba_section_type(section), "stage_count", section->stage_count,
-                               "flops", (json_int_t)section->flops, "bytes", (json_int_t)section->bytes, "fast_memory", (json_int_t)section->fast_memory, "name",
-                               section->name);
+    json_t *object =
+        json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:s}", "id", section->id, "type", samba_section_type(section), "stage_count",
+                  section->stage_count, "flops", (json_int_t)section->flops, "bytes", (json_int_t)section->bytes, "fast_memory",
+                  (json_int_t)section->fast_memory, "name", section->name);
     if (section->redone_by > 0)
         json_object_set_new(object, "redone_by", json_string(word(samba_section_type_names, 6, section->redone_by)));
     if (detail == SAMBA_DETAIL_SECTIONS)
@@ -158,8 +172,9 @@ static json_t *section_json(const samba_plan *plan, const samba_plan_section *se
     json_t *list = json_array();
     for (int i = 0; i < section->stage_count; i++) {
         const samba_stage *stage = &plan->stages[section->first_stage + i];
-        json_t *its = json_pack("{s:s, s:s, s:I, s:I}", "kind", word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind), "name",
-                                stage->name ? stage->name : "", "flops", (json_int_t)stage->flops, "bytes", (json_int_t)stage->bytes);
+        json_t *its =
+            json_pack("{s:s, s:s, s:I, s:I}", "kind", word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind), "name",
+                      stage->name ? stage->name : "", "flops", (json_int_t)stage->flops, "bytes", (json_int_t)stage->bytes);
         if (detail == SAMBA_DETAIL_OPERATORS)
             json_object_set_new(its, "operators", operators_json(plan, stage));
         json_array_append_new(list, its);
@@ -170,8 +185,9 @@ static json_t *section_json(const samba_plan *plan, const samba_plan_section *se
 
 static json_t *tensor_json(const samba_plan_tensor *tensor)
 {
-    json_t *object = json_pack("{s:s, s:s, s:s, s:o}", "name", tensor->name, "kind", word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
-                               "dtype", samba_dtype_name((samba_dtype)tensor->dtype), "shape", samba_json_shape(tensor->rank, tensor->shape));
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:o}", "name", tensor->name, "kind", word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
+                  "dtype", samba_dtype_name((samba_dtype)tensor->dtype), "shape", samba_json_shape(tensor->rank, tensor->shape));
     if (tensor->has_range) {
         json_object_set_new(object, "low", json_integer(tensor->low));
         json_object_set_new(object, "high", json_integer(tensor->high));
@@ -204,9 +220,10 @@ static json_t *graph_json(const samba_plan *plan, int32_t index)
         json_array_append_new(calls, json_integer(plan->calls[graph->first_call + i]));
     for (int i = 0; i < graph->tensor_count; i++)
         json_array_append_new(tensors, json_string(plan->tensors[graph->tensors[i]].name));
-    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "name", graph->name, "graph_hash", hash, "inference", graph->inference, "precision",
-                     samba_precision_names[graph->precision], "grad_accumulation_steps", graph->grad_accumulation_steps, "run_flops", (json_int_t)flops,
-                     "run_bytes", (json_int_t)bytes, "schedule", calls, "tensors", tensors, "backward", backward_json(plan, graph));
+    return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "name", graph->name, "graph_hash", hash, "inference",
+                     graph->inference, "precision", samba_precision_names[graph->precision], "grad_accumulation_steps",
+                     graph->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes, "schedule",
+                     calls, "tensors", tensors, "backward", backward_json(plan, graph));
 }
 
 json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
@@ -217,7 +234,8 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
     json_t *graphs = json_array();
     for (int i = 0; i < plan->graph_count; i++)
         json_array_append_new(graphs, graph_json(plan, i));
-    json_t *memory = json_object(), *sections = json_array(), *tensors = json_array(), *argins = json_array(), *calls = json_array();
+    json_t *memory = json_object(), *sections = json_array(), *tensors = json_array(), *argins = json_array(),
+           *calls = json_array();
     int64_t flops, bytes;
     samba_plan_work(plan, 0, &flops, &bytes);
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++)
@@ -228,11 +246,13 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
     for (int i = 0; i < plan->tensor_count; i++)
         json_array_append_new(tensors, tensor_json(&plan->tensors[i]));
     for (int i = 0; i < plan->argin_count; i++)
-        json_array_append_new(argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
+        json_array_append_new(
+            argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
     for (int i = 0; i < first->call_count; i++)
         json_array_append_new(calls, json_integer(plan->calls[i]));
-    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash", hash, "inference", first->inference,
-                     "precision", samba_precision_names[first->precision], "mapping", samba_mapping_names[first->mapping], "grad_accumulation_steps", first->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes,
-                     "memory_bytes", memory, "sections", sections, "tensors", tensors,
-                     "hyperparameters", argins, "schedule", calls, "graphs", graphs);
+    return json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash",
+                     hash, "inference", first->inference, "precision", samba_precision_names[first->precision], "mapping",
+                     samba_mapping_names[first->mapping], "grad_accumulation_steps", first->grad_accumulation_steps, "run_flops",
+                     (json_int_t)flops, "run_bytes", (json_int_t)bytes, "memory_bytes", memory, "sections", sections, "tensors",
+                     tensors, "hyperparameters", argins, "schedule", calls, "graphs", graphs);
 }

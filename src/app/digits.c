@@ -42,12 +42,14 @@ typedef struct pair {
     int64_t count;
 } pair;
 
-static samba_status read_file(samba_context *context, const char *folder, const char *name, int rank, char path[PATH_SIZE], samba_tensor **tensor)
+static samba_status read_file(samba_context *context, const char *folder, const char *name, int rank, char path[PATH_SIZE],
+                              samba_tensor **tensor)
 {
     find_file(folder, name, path);
     SAMBA_TRY(samba_idx_read(context, path, tensor));
     if (samba_tensor_dtype(*tensor) != SAMBA_UINT8 || samba_tensor_rank(*tensor) != rank)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: expected an IDX file of unsigned bytes with %d dims, found %s with %d", path, rank,
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "%s: expected an IDX file of unsigned bytes with %d dims, found %s with %d", path, rank,
                           samba_dtype_name(samba_tensor_dtype(*tensor)), samba_tensor_rank(*tensor));
     return SAMBA_OK;
 }
@@ -65,13 +67,14 @@ static samba_status open_pair(samba_context *context, const char *folder, const 
     SAMBA_TRY(read_file(context, folder, files->labels, 1, p->labels_path, &p->labels));
     p->count = samba_tensor_shape(p->images)[0];
     if (samba_tensor_shape(p->labels)[0] != p->count)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s has %lld labels but %s has %lld images: they must be as many", p->labels_path,
-                          (long long)samba_tensor_shape(p->labels)[0], p->images_path, (long long)p->count);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s has %lld labels but %s has %lld images: they must be as many",
+                          p->labels_path, (long long)samba_tensor_shape(p->labels)[0], p->images_path, (long long)p->count);
     return SAMBA_OK;
 }
 
 /* Writes normalised pixels and labels of one pair from sample `first` on; a pair that was not opened has none. */
-static samba_status copy_pair(samba_context *context, const pair *p, int64_t first, int64_t pixels, int64_t classes, float *image, int64_t *label)
+static samba_status copy_pair(samba_context *context, const pair *p, int64_t first, int64_t pixels, int64_t classes, float *image,
+                              int64_t *label)
 {
     if (!p->images)
         return SAMBA_OK;
@@ -79,7 +82,8 @@ static samba_status copy_pair(samba_context *context, const pair *p, int64_t fir
     if (shape[1] * shape[2] != pixels)
         return samba_fail(context, SAMBA_ERROR_SHAPE,
                           "%s has images of %lld x %lld = %lld pixels but the model's input 'image' has %lld values a sample",
-                          p->images_path, (long long)shape[1], (long long)shape[2], (long long)(shape[1] * shape[2]), (long long)pixels);
+                          p->images_path, (long long)shape[1], (long long)shape[2], (long long)(shape[1] * shape[2]),
+                          (long long)pixels);
     const uint8_t *from = samba_tensor_data(p->images), *labels = samba_tensor_data(p->labels);
     float values[256];
     for (int i = 0; i < 256; i++)
@@ -89,8 +93,9 @@ static samba_status copy_pair(samba_context *context, const pair *p, int64_t fir
         image[i] = values[from[i]];
     for (int64_t i = 0; i < p->count; i++) {
         if (labels[i] >= classes)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: label %d of sample %lld is not among the model's %lld classes (0 .. %lld)",
-                              p->labels_path, labels[i], (long long)i, (long long)classes, (long long)classes - 1);
+            return samba_fail(context, SAMBA_ERROR_FORMAT,
+                              "%s: label %d of sample %lld is not among the model's %lld classes (0 .. %lld)", p->labels_path,
+                              labels[i], (long long)i, (long long)classes, (long long)classes - 1);
         label[first + i] = labels[i];
     }
     return SAMBA_OK;
@@ -104,7 +109,8 @@ static samba_status new_samples(samba_context *context, const samba_app_input *i
     return samba_tensor_new(context, input->name, input->dtype, input->rank, shape, tensor);
 }
 
-static samba_status prepare(samba_context *context, const samba_app_input *inputs, const pair *train, const pair *test, samba_app_data *data)
+static samba_status prepare(samba_context *context, const samba_app_input *inputs, const pair *train, const pair *test,
+                            samba_app_data *data)
 {
     int64_t count = train->count + test->count, pixels = 1;
     for (int i = 1; i < inputs[0].rank; i++)
@@ -120,20 +126,25 @@ static samba_status prepare(samba_context *context, const samba_app_input *input
     data->test_count = test->images ? test->count : count / 5;
     data->train_count = count - data->test_count;
     if (data->train_count == 0 || data->test_count == 0)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s has %lld samples: too few to train and to test", train->images_path, (long long)count);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s has %lld samples: too few to train and to test", train->images_path,
+                          (long long)count);
     return SAMBA_OK;
 }
 
-samba_status samba_app_digits(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs, samba_app_data *data)
+samba_status samba_app_digits(samba_context *context, const char *folder, int input_count, const samba_app_input *inputs,
+                              samba_app_data *data)
 {
     *data = (samba_app_data){0};
-    if (input_count != 2 || strcmp(inputs[0].name, "image") != 0 || inputs[0].dtype != SAMBA_FLOAT32 || strcmp(inputs[1].name, "label") != 0 ||
-        inputs[1].dtype != SAMBA_INT64)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "digits feed the inputs 'image' (float32) and 'label' (int64), in this order");
+    if (input_count != 2 || strcmp(inputs[0].name, "image") != 0 || inputs[0].dtype != SAMBA_FLOAT32 ||
+        strcmp(inputs[1].name, "label") != 0 || inputs[1].dtype != SAMBA_INT64)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "digits feed the inputs 'image' (float32) and 'label' (int64), in this order");
     bool mnist = has_pair(folder, &mnist_train) && has_pair(folder, &mnist_test);
     if (!mnist && !has_pair(folder, &one_pair))
-        return samba_fail(context, SAMBA_ERROR_FILE, "no digits in '%s': expected %s and %s, or MNIST's four files %s ..., each with or without .gz; "
-                          "--data FOLDER says where they are", folder, one_pair.images, one_pair.labels, mnist_train.images);
+        return samba_fail(context, SAMBA_ERROR_FILE,
+                          "no digits in '%s': expected %s and %s, or MNIST's four files %s ..., each with or without .gz; "
+                          "--data FOLDER says where they are",
+                          folder, one_pair.images, one_pair.labels, mnist_train.images);
     pair train = {0}, test = {0};
     samba_status status = open_pair(context, folder, mnist ? &mnist_train : &one_pair, &train);
     if (status == SAMBA_OK && mnist)

@@ -40,7 +40,10 @@ samba_status samba_app_measure(const samba_app_run *run)
     bool inference = a->inference || plan.graphs[0].inference;
     samba_plan_free(&plan);
     SAMBA_TRY(status);
-    samba_measure_job job = {.pef = a->pef, .session = samba_app_session_options(a), .measure = samba_measure_defaults(), .json = a->json,
+    samba_measure_job job = {.pef = a->pef,
+                             .session = samba_app_session_options(a),
+                             .measure = samba_measure_defaults(),
+                             .json = a->json,
                              .sections = a->command == SAMBA_APP_SECTIONS};
     job.measure.inference = inference;
     job.measure.run_graph_only = a->run_graph_only;
@@ -69,7 +72,8 @@ int samba_app_main(int argc, char **argv, const samba_app *app)
     }
     if (app->struct_size != sizeof *app) {
         fprintf(stderr,
-                "%s: samba_app.struct_size is %zu where this library's is %zu: set it to sizeof(samba_app) and build against the header of %s\n",
+                "%s: samba_app.struct_size is %zu where this library's is %zu: set it to sizeof(samba_app) and build against the "
+                "header of %s\n",
                 argv[0], app->struct_size, sizeof *app, samba_version());
         return 1;
     }

@@ -10,9 +10,10 @@ samba_status samba_random_input(samba_context *context, const samba_plan_tensor 
 {
     SAMBA_TRY(samba_tensor_new(context, input->name, (samba_dtype)input->dtype, input->rank, input->shape, tensor));
     uint64_t own = samba_hash(input->name, strlen(input->name), seed);
-    samba_status status = samba_dtype_is_floating_point((samba_dtype)input->dtype)
-                              ? samba_fill_normal(*tensor, own, 0, 1)
-                              : samba_fill_integers(*tensor, own, input->has_range ? input->low : 0, input->has_range ? input->high : 2);
+    samba_status status =
+        samba_dtype_is_floating_point((samba_dtype)input->dtype)
+            ? samba_fill_normal(*tensor, own, 0, 1)
+            : samba_fill_integers(*tensor, own, input->has_range ? input->low : 0, input->has_range ? input->high : 2);
     if (status != SAMBA_OK) {
         samba_tensor_free(*tensor);
         *tensor = NULL;
@@ -20,7 +21,8 @@ samba_status samba_random_input(samba_context *context, const samba_plan_tensor 
     return status;
 }
 
-samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_t graph, uint64_t seed, samba_arena *arena, samba_io *io)
+samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_t graph, uint64_t seed, samba_arena *arena,
+                          samba_io *io)
 {
     *io = (samba_io){0};
     io->inputs = samba_arena_alloc(arena, sizeof(samba_tensor *) * ((size_t)plan->tensor_count + 1));

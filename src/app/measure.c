@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every step
- * is a real one and changes weights as training does, unless only FWD is measured. Times are allocated before the first run. */
+ * Measuring a session: whole steps, and section by section. Medians of warm ones, so that one interruption does not count; every
+ * step is a real one and changes weights as training does, unless only FWD is measured.
+ * Times are allocated before the first run. */
 #include "base/null.h"
 #include "app/app.h"
 #include "runtime/runtime.h"
@@ -19,7 +20,8 @@ samba_measure_options samba_measure_defaults(void)
 static samba_status check_options(samba_context *context, const samba_measure_options *options)
 {
     if (options->struct_size != sizeof *options)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "measure: options must start from samba_measure_defaults() of this version's header");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "measure: options must start from samba_measure_defaults() of this version's header");
     return SAMBA_OK;
 }
 
@@ -35,7 +37,8 @@ static double median_of(double *values, int64_t count)
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* Steps that are measured, warm-up aside: whoever shows progress looks from a thread of its own, so that measuring waits for nobody. */
+/* Steps that are measured, warm-up aside: whoever shows progress looks from a thread of its own,
+ * so that measuring waits for nobody. */
 static void tell(const samba_measure_options *options, int64_t done)
 {
     if (options->done && done >= 0)
@@ -115,8 +118,8 @@ static samba_status count_work(const samba_session *session, const samba_measure
     return SAMBA_OK;
 }
 
-static samba_status time_steps(samba_session *session, const samba_measure_options *options, const samba_run_options *run, double *times,
-                               int64_t iterations)
+static samba_status time_steps(samba_session *session, const samba_measure_options *options, const samba_run_options *run,
+                               double *times, int64_t iterations)
 {
     for (int64_t i = -warm_up_of(iterations); i < iterations; i++) {
         if (i == 0)
@@ -140,7 +143,8 @@ samba_status samba_measure_performance(samba_context *context, samba_session *se
     SAMBA_NEED(context, performance);
     SAMBA_TRY(check_options(context, options));
     int64_t iterations = iterations_of(options);
-    samba_performance p = {.threads = samba_session_threads(session), .iterations = iterations, .batch_size = options->batch_size};
+    samba_performance p = {
+        .threads = samba_session_threads(session), .iterations = iterations, .batch_size = options->batch_size};
     if (p.batch_size == 0 && options->input_count > 0 && samba_tensor_rank(options->inputs[0]) > 0)
         p.batch_size = samba_tensor_shape(options->inputs[0])[0] * runs_of(options);
     samba_run_options run = run_options(options);
@@ -189,8 +193,8 @@ static bool is_timed(const samba_measure_options *options, const samba_section_t
 }
 
 /* Section by section in order, again and again, so that each finds the caches as it does in a step. */
-static samba_status time_sections(samba_session *session, const samba_measure_options *options, int count, const samba_section_time *sections,
-                                  double *times, int64_t iterations)
+static samba_status time_sections(samba_session *session, const samba_measure_options *options, int count,
+                                  const samba_section_time *sections, double *times, int64_t iterations)
 {
     samba_run_options run = samba_run_defaults();
     run.graph_name = options->graph_name;
@@ -239,7 +243,8 @@ samba_status samba_measure_sections(samba_context *context, samba_session *sessi
             SAMBA_TRY(count_forward(session, &times[i].section));
     }
     if (!samba_mul_checked(iterations, count * (int64_t)sizeof(double), &cells))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld iterations are more than memory can hold: give fewer", (long long)iterations);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld iterations are more than memory can hold: give fewer",
+                          (long long)iterations);
     SAMBA_TRY(set_inputs(session, options));
     double *all = samba_alloc(context, (size_t)cells), total = 0;
     if (!all)

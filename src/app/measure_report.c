@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands measure-performance and measure-sections of the sambaflow program and of every application: load, fill the inputs with
- * random values, measure, print. */
+ * The commands measure-performance and measure-sections of the sambaflow program and of every application: load, fill the inputs
+ * with random values, measure, print. */
 #include "app/app.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@ static void report_line(samba_table *table, const char *what, const char *value,
     samba_table_row(table, "%s\t%s\t%s", what, value, note);
 }
 
-static samba_status print_performance(samba_context *context, const samba_session *session, const char *pef, const samba_performance *p)
+static samba_status print_performance(samba_context *context, const samba_session *session, const char *pef,
+                                      const samba_performance *p)
 {
     char a[SAMBA_CELL], b[SAMBA_CELL], note[128];
     samba_table table;
@@ -36,20 +37,21 @@ static samba_status print_performance(samba_context *context, const samba_sessio
     return samba_table_print(&table, stdout, "");
 }
 
-samba_status samba_report_performance(samba_context *context, const samba_session *session, const char *pef, const samba_performance *p,
-                                      bool json)
+samba_status samba_report_performance(samba_context *context, const samba_session *session, const char *pef,
+                                      const samba_performance *p, bool json)
 {
     if (!json)
         return print_performance(context, session, pef, p);
-    json_t *object = json_pack(
-        "{s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "command", "measure-performance", "pef",
-        pef, "isa", samba_session_isa(session), "threads", p->threads, "iterations", (json_int_t)p->iterations, "batch_size",
-        (json_int_t)p->batch_size, "median_ms", samba_json_number(p->median_ms), "best_ms", samba_json_number(p->best_ms), "samples_per_second",
-        samba_json_number(p->samples_per_second), "flops", (json_int_t)p->flops, "bytes", (json_int_t)p->bytes, "flops_per_second",
-        samba_json_number(p->flops_per_second), "peak_flops_per_second", samba_json_number(p->peak_flops_per_second), "mfu",
-        samba_json_number(p->mfu), "bytes_per_second", samba_json_number(p->bytes_per_second), "outside_kernels_ms",
-        samba_json_number(p->outside_kernels_ms), "planned_bytes", (json_int_t)p->planned_bytes, "peak_resident_bytes",
-        (json_int_t)p->peak_resident_bytes);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "command",
+                  "measure-performance", "pef", pef, "isa", samba_session_isa(session), "threads", p->threads, "iterations",
+                  (json_int_t)p->iterations, "batch_size", (json_int_t)p->batch_size, "median_ms",
+                  samba_json_number(p->median_ms), "best_ms", samba_json_number(p->best_ms), "samples_per_second",
+                  samba_json_number(p->samples_per_second), "flops", (json_int_t)p->flops, "bytes", (json_int_t)p->bytes,
+                  "flops_per_second", samba_json_number(p->flops_per_second), "peak_flops_per_second",
+                  samba_json_number(p->peak_flops_per_second), "mfu", samba_json_number(p->mfu), "bytes_per_second",
+                  samba_json_number(p->bytes_per_second), "outside_kernels_ms", samba_json_number(p->outside_kernels_ms),
+                  "planned_bytes", (json_int_t)p->planned_bytes, "peak_resident_bytes", (json_int_t)p->peak_resident_bytes);
     return samba_json_print(context, object, stdout);
 }
 
@@ -66,9 +68,9 @@ static samba_status print_sections(samba_context *context, const samba_session *
     for (int i = 0; i < count; i++) {
         const samba_section_time *t = &times[i];
         char median[SAMBA_CELL], best[SAMBA_CELL], work[SAMBA_CELL], moved[SAMBA_CELL];
-        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s\t%s\t%.1f %%", t->section.id, t->section.type, t->section.redone_by ? " alone" : "",
-                        t->section.stage_count,
-                        samba_text_ms(median, t->median_ms), samba_text_ms(best, t->best_ms),
+        samba_table_row(&table, "%d\t%s%s\t%d\t%s\t%s\t%s\t%s\t%.1f %%", t->section.id, t->section.type,
+                        t->section.redone_by ? " alone" : "", t->section.stage_count, samba_text_ms(median, t->median_ms),
+                        samba_text_ms(best, t->best_ms),
                         samba_text_decimal(work, per_second(t->section.flops, t->median_ms), "FLOP/s"),
                         samba_text_decimal(moved, per_second(t->section.bytes, t->median_ms), "B/s"), 100 * t->share);
         total += t->section.redone_by ? 0 : t->median_ms; /* a step leaves it out */
@@ -86,19 +88,21 @@ samba_status samba_report_sections(samba_context *context, const samba_session *
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
         const samba_section_time *t = &times[i];
-        json_array_append_new(
-            list, json_pack("{s:i, s:s, s:i, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "id", t->section.id, "type", t->section.type, "stage_count",
-                            t->section.stage_count, "median_ms", samba_json_number(t->median_ms), "best_ms", samba_json_number(t->best_ms),
-                            "flops", (json_int_t)t->section.flops, "bytes", (json_int_t)t->section.bytes, "flops_per_second",
-                            samba_json_number(per_second(t->section.flops, t->median_ms)), "bytes_per_second",
-                            samba_json_number(per_second(t->section.bytes, t->median_ms)), "share", samba_json_number(t->share)));
+        json_array_append_new(list, json_pack("{s:i, s:s, s:i, s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "id", t->section.id, "type",
+                                              t->section.type, "stage_count", t->section.stage_count, "median_ms",
+                                              samba_json_number(t->median_ms), "best_ms", samba_json_number(t->best_ms), "flops",
+                                              (json_int_t)t->section.flops, "bytes", (json_int_t)t->section.bytes,
+                                              "flops_per_second", samba_json_number(per_second(t->section.flops, t->median_ms)),
+                                              "bytes_per_second", samba_json_number(per_second(t->section.bytes, t->median_ms)),
+                                              "share", samba_json_number(t->share)));
     }
-    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:o}", "command", "measure-sections", "pef", pef, "isa", samba_session_isa(session),
-                               "threads", samba_session_threads(session), "sections", list);
+    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:o}", "command", "measure-sections", "pef", pef, "isa",
+                               samba_session_isa(session), "threads", samba_session_threads(session), "sections", list);
     return samba_json_print(context, object, stdout);
 }
 
-static samba_status measure(samba_context *context, const samba_measure_job *job, const samba_graph_info *graph, samba_session *session, const samba_io *io)
+static samba_status measure(samba_context *context, const samba_measure_job *job, const samba_graph_info *graph,
+                            samba_session *session, const samba_io *io)
 {
     samba_measure_options options = job->measure;
     options.runs = graph->grad_accumulation_steps;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The application's command line, by argp. One table says of each option which commands take it; an option given to another command is
- * refused instead of ignored. The application's own options are appended to the table and belong to every command. */
+ * The application's command line, by argp. One table says of each option which commands take it; an option given to another
+ * command is refused instead of ignored. The application's own options are appended to the table and belong to every command. */
 #include "app/app.h"
 #include "compiler/graph/optimizers.h"
 
@@ -9,18 +9,65 @@
 #include <string.h>
 
 enum { /* keys of options without a letter */
-    KEY_INFERENCE = 256, KEY_PRECISION, KEY_MICROBATCH, KEY_PEF_NAME, KEY_OUTPUT_FOLDER, KEY_MAPPING, KEY_DATA_PARALLEL, KEY_REDUCE_ON_RDU, KEY_ACCUMULATION,
-    KEY_ITERATIONS, KEY_GRAPH_ONLY, KEY_OPTIMIZER,
-    KEY_HYPERS, KEY_FLAGS = KEY_HYPERS + SAMBA_HYPERS, /* those of optimizers.def */
-    KEY_MAX_GRAD_NORM = KEY_FLAGS + SAMBA_FLAG_BITS, KEY_LR_SCHEDULE, KEY_WARMUP, KEY_TOTAL_STEPS, KEY_MIN_LR, KEY_EPOCHS, KEY_SEED,
-    KEY_THREADS, KEY_ISA, KEY_SAVE, KEY_LOAD, KEY_DATA, KEY_JSON, KEY_DUMP_AFTER, KEY_MEMORY_BUDGET, KEY_VERIFY, KEY_VERSION, KEY_CHUNK_BYTES, KEY_FAST_MEMORY,
-    KEY_CHECKPOINT_DIR, KEY_CHECKPOINT_EVERY, KEY_KEEP, KEY_SHARD_SIZE, KEY_RESUME,
-    KEY_O0 = 400, KEY_O1, KEY_O3, KEY_DEBUG, KEY_MAC_V2, KEY_TILING_ACCUM, KEY_NUM_TILES, KEY_LOG_LEVEL, KEY_SCALING_FACTORS, KEY_ARCH, KEY_COMPILER_MODE,
-    KEY_OPTIMIZATION_RULES, KEY_COMPILER_CONFIGS, KEY_WORLD_SIZE, KEY_DISTLEARN_CONFIG, KEY_NO_EFFECT_END, /* of another device: taken and named once */
-    KEY_OWN = 512 /* and up: the application's */
+       KEY_INFERENCE = 256,
+       KEY_PRECISION,
+       KEY_MICROBATCH,
+       KEY_PEF_NAME,
+       KEY_OUTPUT_FOLDER,
+       KEY_MAPPING,
+       KEY_DATA_PARALLEL,
+       KEY_REDUCE_ON_RDU,
+       KEY_ACCUMULATION,
+       KEY_ITERATIONS,
+       KEY_GRAPH_ONLY,
+       KEY_OPTIMIZER,
+       KEY_HYPERS,
+       KEY_FLAGS = KEY_HYPERS + SAMBA_HYPERS, /* those of optimizers.def */
+       KEY_MAX_GRAD_NORM = KEY_FLAGS + SAMBA_FLAG_BITS,
+       KEY_LR_SCHEDULE,
+       KEY_WARMUP,
+       KEY_TOTAL_STEPS,
+       KEY_MIN_LR,
+       KEY_EPOCHS,
+       KEY_SEED,
+       KEY_THREADS,
+       KEY_ISA,
+       KEY_SAVE,
+       KEY_LOAD,
+       KEY_DATA,
+       KEY_JSON,
+       KEY_DUMP_AFTER,
+       KEY_MEMORY_BUDGET,
+       KEY_VERIFY,
+       KEY_VERSION,
+       KEY_CHUNK_BYTES,
+       KEY_FAST_MEMORY,
+       KEY_CHECKPOINT_DIR,
+       KEY_CHECKPOINT_EVERY,
+       KEY_KEEP,
+       KEY_SHARD_SIZE,
+       KEY_RESUME,
+       KEY_O0 = 400,
+       KEY_O1,
+       KEY_O3,
+       KEY_DEBUG,
+       KEY_MAC_V2,
+       KEY_TILING_ACCUM,
+       KEY_NUM_TILES,
+       KEY_LOG_LEVEL,
+       KEY_SCALING_FACTORS,
+       KEY_ARCH,
+       KEY_COMPILER_MODE,
+       /* of another device: taken and named once */
+       KEY_OPTIMIZATION_RULES,
+       KEY_COMPILER_CONFIGS,
+       KEY_WORLD_SIZE,
+       KEY_DISTLEARN_CONFIG,
+       KEY_NO_EFFECT_END,
+       KEY_OWN = 512 /* and up: the application's */
 };
 enum { /* optimizers */
-    KINDS = 0
+       KINDS = 0
 #define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) +1
 #include "optimizers.def"
 };
@@ -28,7 +75,12 @@ enum { /* optimizers */
 #define MAX_OWN 24
 
 enum {
-    C = SAMBA_APP_COMPILE, R = SAMBA_APP_RUN, T = SAMBA_APP_TEST, P = SAMBA_APP_PERFORMANCE, S = SAMBA_APP_SECTIONS, ALL = C | R | T | P | S
+    C = SAMBA_APP_COMPILE,
+    R = SAMBA_APP_RUN,
+    T = SAMBA_APP_TEST,
+    P = SAMBA_APP_PERFORMANCE,
+    S = SAMBA_APP_SECTIONS,
+    ALL = C | R | T | P | S
 };
 typedef struct option_row {
     struct argp_option argp;
@@ -37,19 +89,33 @@ typedef struct option_row {
 static const option_row rows[] = {
     {{0, 0, 0, 0, "Model and PEF:", 1}, ALL},
     {{"batch-size", 'b', "N", 0, "Samples in a step", 1}, ALL},
-    {{"microbatch-size", KEY_MICROBATCH, "N", 0, "(also -mb) Samples in a run; must divide the batch size, a step is then several runs", 1}, ALL},
-    {{"grad-accumulation-steps", KEY_ACCUMULATION, "N", 0, "Runs in a step, whose gradients add up: batch size / microbatch size", 1}, C | R | T},
+    {{"microbatch-size", KEY_MICROBATCH, "N", 0,
+      "(also -mb) Samples in a run; must divide the batch size, a step is then several runs", 1},
+     ALL},
+    {{"grad-accumulation-steps", KEY_ACCUMULATION, "N", 0, "Runs in a step, whose gradients add up: batch size / microbatch size",
+      1},
+     C | R | T},
     {{"inference", KEY_INFERENCE, 0, 0, "Forward only", 1}, ALL},
-    {{"precision", KEY_PRECISION, "fp32|bf16", 0, "bf16: contractions in bfloat16 with float32 sums, weights and all else in float32 (fp32)", 1}, C | T},
+    {{"precision", KEY_PRECISION, "fp32|bf16", 0,
+      "bf16: contractions in bfloat16 with float32 sums, weights and all else in float32 (fp32)", 1},
+     C | T},
     {{"pef", 'p', "FILE", 0, "The PEF to run; for compile: the file to write", 1}, C | R | P | S},
     {{"pef-name", KEY_PEF_NAME, "NAME", 0, "Name of the PEF that compile writes (the application's)", 1}, C},
-    {{"output-folder", KEY_OUTPUT_FOLDER, "FOLDER", 0, "Where compile makes the folder NAME with NAME.pef and NAME.pef.log (out)", 1}, C},
-    {{"mapping", KEY_MAPPING, "section|spatial", 0, "How the graph is placed: in sections that fit the fast memory one by one, or forward and backward as one (section)", 1}, ALL},
+    {{"output-folder", KEY_OUTPUT_FOLDER, "FOLDER", 0, "Where compile makes the folder NAME with NAME.pef and NAME.pef.log (out)",
+      1},
+     C},
+    {{"mapping", KEY_MAPPING, "section|spatial", 0,
+      "How the graph is placed: in sections that fit the fast memory one by one, or forward and backward as one (section)", 1},
+     ALL},
     {{"fast-memory", KEY_FAST_MEMORY, "BYTES", 0, "Memory that a section may use (as much as there is)", 1}, C | T},
     {{"data-parallel", KEY_DATA_PARALLEL, 0, 0, "Train several replicas", 1}, ALL},
     {{"reduce-on-rdu", KEY_REDUCE_ON_RDU, 0, 0, "Average gradients of replicas on the device", 1}, ALL},
-    {{"memory-budget", KEY_MEMORY_BUDGET, "BYTES", 0, "Memory the model may take: what does not fit is computed again in the backward", 1}, C | T},
-    {{"chunk-bytes", KEY_CHUNK_BYTES, "N", 0, "Logits larger than this are computed in chunks of rows of at most this size (67108864)", 1}, C | T},
+    {{"memory-budget", KEY_MEMORY_BUDGET, "BYTES", 0,
+      "Memory the model may take: what does not fit is computed again in the backward", 1},
+     C | T},
+    {{"chunk-bytes", KEY_CHUNK_BYTES, "N", 0,
+      "Logits larger than this are computed in chunks of rows of at most this size (67108864)", 1},
+     C | T},
     {{"dump-after", KEY_DUMP_AFTER, "PASS", 0, "Print the graph after this pass of the compiler (all: after each)", 1}, C},
     {{"verify", KEY_VERIFY, 0, 0, "Check the graph after every pass of the compiler", 1}, C | T},
     {{0, 0, 0, 0, "Training:", 2}, ALL},
@@ -60,7 +126,11 @@ static const option_row rows[] = {
 #define FLAG(name, option, help) {{option, KEY_FLAGS + SAMBA_BIT_##name, 0, 0, help, 2}, C | T},
 #include "optimizers.def"
     {{"max-grad-norm", KEY_MAX_GRAD_NORM, "X", 0, "Clip gradients to this global norm", 2}, C | R | T},
-    {{"lr-schedule", KEY_LR_SCHEDULE, "constant|linear|cosine", 0, "How the learning rate goes down to --min-lr after the warm-up (constant; with --resume that of the checkpoint, as the next three)", 2}, R},
+    {{"lr-schedule", KEY_LR_SCHEDULE, "constant|linear|cosine", 0,
+      "How the learning rate goes down to --min-lr after the warm-up (constant; with --resume that of the checkpoint, as the "
+      "next three)",
+      2},
+     R},
     {{"warmup-steps", KEY_WARMUP, "N", 0, "Steps in which the learning rate rises from 0 (0)", 2}, R},
     {{"total-steps", KEY_TOTAL_STEPS, "N", 0, "Steps of the schedule, warm-up included (those of this run)", 2}, R},
     {{"min-lr", KEY_MIN_LR, "X", 0, "Learning rate at the end of the schedule (0)", 2}, R},
@@ -68,17 +138,25 @@ static const option_row rows[] = {
     {{"data", KEY_DATA, "PATH", 0, "Folder of training and test samples, or the text itself (examples/data)", 2}, R},
     {{"load", KEY_LOAD, "FILE", 0, "Start from this safetensors file", 2}, R},
     {{"save", KEY_SAVE, "FILE", 0, "Write weights and optimizer state to this safetensors file at the end", 2}, R},
-    {{"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0, "Save the training there as it goes, in folders checkpoint-STEP from which --resume goes on", 2}, R},
-    {{"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "Steps between checkpoints, and one at the end (those of an epoch)", 2}, R},
+    {{"checkpoint-dir", KEY_CHECKPOINT_DIR, "FOLDER", 0,
+      "Save the training there as it goes, in folders checkpoint-STEP from which --resume goes on", 2},
+     R},
+    {{"checkpoint-every", KEY_CHECKPOINT_EVERY, "N", 0, "Steps between checkpoints, and one at the end (those of an epoch)", 2},
+     R},
     {{"keep", KEY_KEEP, "N", 0, "Checkpoints that stay, the newest; 0: all (2)", 2}, R},
-    {{"shard-size", KEY_SHARD_SIZE, "BYTES", 0, "Cut a checkpoint's weights and state into files of at most this size (5000000000)", 2}, R},
-    {{"resume", KEY_RESUME, 0, 0, "Go on from the newest checkpoint of --checkpoint-dir that is whole; start where there is none", 2}, R},
+    {{"shard-size", KEY_SHARD_SIZE, "BYTES", 0,
+      "Cut a checkpoint's weights and state into files of at most this size (5000000000)", 2},
+     R},
+    {{"resume", KEY_RESUME, 0, 0, "Go on from the newest checkpoint of --checkpoint-dir that is whole; start where there is none",
+      2},
+     R},
     {{0, 0, 0, 0, "Running:", 3}, ALL},
     {{"num-iterations", KEY_ITERATIONS, "N", 0, "run: stop after N steps; measure: runs to measure (100)", 3}, R | P | S},
     {{"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Measure without moving tensors between host and device", 3}, P},
     {{"seed", KEY_SEED, "N", 0, "Of weights, dropout and the order of samples (0)", 3}, R | T | P | S},
     {{"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 3}, R | T | P | S},
-    {{"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 3}, R | T | P | S},
+    {{"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 3},
+     R | T | P | S},
     {{"json", KEY_JSON, 0, 0, "Print one JSON object, and progress to stderr", 3}, ALL},
     {{0, 0, 0, 0, "Taken without effect, since they are about another device:", 4}, ALL},
     {{"o0", KEY_O0, 0, 0, "One operator a section", 4}, ALL},
@@ -163,7 +241,8 @@ static void settle_optimizer(parse *p)
 }
 
 /* Refuses an option that the optimizer does not have, and names those that have it. */
-static void check_option(const parse *p, struct argp_state *state, int key, bool (*has)(samba_optimizer_kind kind, int which), int which)
+static void check_option(const parse *p, struct argp_state *state, int key, bool (*has)(samba_optimizer_kind kind, int which),
+                         int which)
 {
     const samba_optimizer_kind kind = p->arguments->optimizer.kind;
     if (!p->given[row_of(key)] || has(kind, which))
@@ -171,8 +250,10 @@ static void check_option(const parse *p, struct argp_state *state, int key, bool
     char names[256] = "";
     for (int i = 0; i < samba_optimizer_count(); i++)
         if (has((samba_optimizer_kind)i, which))
-            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? " or " : "", samba_optimizer_facts_at(i)->name);
-    argp_error(state, "--%s: %s has none: give --optimizer %s too, or leave it out", rows[row_of(key)].argp.name, samba_optimizer_facts_at((int)kind)->title, names);
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? " or " : "",
+                     samba_optimizer_facts_at(i)->name);
+    argp_error(state, "--%s: %s has none: give --optimizer %s too, or leave it out", rows[row_of(key)].argp.name,
+               samba_optimizer_facts_at((int)kind)->title, names);
 }
 
 static bool takes(samba_optimizer_kind kind, int hyper) { return samba_optimizer_takes(kind, (samba_hyper)hyper); }
@@ -232,7 +313,8 @@ static void check_names(const parse *p, struct argp_state *state)
             char name[64];
             snprintf(name, sizeof name, "%.*s", (int)length, word + 2);
             const char *near = samba_nearest(name, known, count);
-            argp_error(state, "there is no option --%s%s%s%s", name, near ? ": did you mean --" : "", near ? near : "", near ? "?" : "");
+            argp_error(state, "there is no option --%s%s%s%s", name, near ? ": did you mean --" : "", near ? near : "",
+                       near ? "?" : "");
         }
         for (const struct argp_option *o = p->options; !*end && (o->name || o->group); o++)
             if (o->name && strcmp(o->name, known[at]) == 0 && o->arg)
@@ -251,7 +333,8 @@ static void settle(parse *p, struct argp_state *state)
         char takers[128] = "";
         for (int k = 0; k < SAMBA_COUNT(command_names); k++)
             if (rows[i].commands & (1 << k))
-                snprintf(takers + strlen(takers), sizeof takers - strlen(takers), "%s%s", takers[0] ? ", " : "", command_names[k]);
+                snprintf(takers + strlen(takers), sizeof takers - strlen(takers), "%s%s", takers[0] ? ", " : "",
+                         command_names[k]);
         const char *command = command_names[__builtin_ctz(a->command)];
         argp_error(state, "--%s is not an option of %s: give it to %s", rows[i].argp.name, command, takers);
     }
@@ -265,7 +348,8 @@ static void settle(parse *p, struct argp_state *state)
     a->batch_size = p->batch ? p->batch : a->app->batch_size;
     a->microbatch = p->microbatch ? p->microbatch : a->batch_size;
     if (a->batch_size % a->microbatch != 0)
-        argp_error(state, "--microbatch-size %lld does not divide --batch-size %lld", (long long)a->microbatch, (long long)a->batch_size);
+        argp_error(state, "--microbatch-size %lld does not divide --batch-size %lld", (long long)a->microbatch,
+                   (long long)a->batch_size);
     a->accumulation_given = p->accumulation > 0;
     bool pefs_batch = a->command == SAMBA_APP_RUN && !a->batch_given; /* then the PEF says how many samples a step has */
     if (!p->microbatch && p->accumulation && !pefs_batch) {
@@ -283,8 +367,8 @@ static void settle(parse *p, struct argp_state *state)
     if ((a->command & (R | P | S)) && !a->pef)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
     if (a->schedule.total_steps && a->schedule.warmup_steps > a->schedule.total_steps)
-        argp_error(state, "--warmup-steps %lld are more than --total-steps %lld, which count them too", (long long)a->schedule.warmup_steps,
-                   (long long)a->schedule.total_steps);
+        argp_error(state, "--warmup-steps %lld are more than --total-steps %lld, which count them too",
+                   (long long)a->schedule.warmup_steps, (long long)a->schedule.total_steps);
     a->kind_given = p->given[row_of(KEY_LR_SCHEDULE)], a->warmup_given = p->given[row_of(KEY_WARMUP)];
     a->total_given = p->given[row_of(KEY_TOTAL_STEPS)], a->min_lr_given = p->given[row_of(KEY_MIN_LR)];
     if (a->min_lr_given && a->schedule.kind == SAMBA_LR_CONSTANT)
@@ -342,7 +426,8 @@ static void parse_hyper(samba_app_arguments *a, samba_hyper hyper, const char *t
     char *end;
     const double value = strtod(text, &end);
     if (end == text || *end || !samba_range_has(samba_hypers[hyper].range, value))
-        argp_error(state, "--%s: expected %s, given '%s'", rows[row_of(KEY_HYPERS + (int)hyper)].argp.name, samba_range_text(samba_hypers[hyper].range), text);
+        argp_error(state, "--%s: expected %s, given '%s'", rows[row_of(KEY_HYPERS + (int)hyper)].argp.name,
+                   samba_range_text(samba_hypers[hyper].range), text);
     hyperparameter(a, samba_hypers[hyper].name, value);
 }
 
@@ -372,13 +457,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_ACCUMULATION: p->accumulation = samba_word_integer(state, "--grad-accumulation-steps", text, 1, MAX_BATCH); break;
     case KEY_MEMORY_BUDGET: a->memory_budget = samba_word_integer(state, "--memory-budget", text, 1, INT64_MAX); break;
     case KEY_INFERENCE: a->inference = true; break;
-    case KEY_PRECISION: a->precision = (samba_precision)samba_word_choice(state, "--precision", text, samba_precision_names, 2); break;
+    case KEY_PRECISION:
+        a->precision = (samba_precision)samba_word_choice(state, "--precision", text, samba_precision_names, 2);
+        break;
     case 'p': a->pef = text; break;
     case KEY_PEF_NAME: a->pef_name = text; break;
     case KEY_OUTPUT_FOLDER: a->output_folder = text; break;
-    case KEY_MAPPING:
-        a->mapping = (samba_mapping)samba_word_choice(state, "--mapping", text, samba_mapping_names, 2);
-        break;
+    case KEY_MAPPING: a->mapping = (samba_mapping)samba_word_choice(state, "--mapping", text, samba_mapping_names, 2); break;
     case KEY_FAST_MEMORY: a->fast_memory = samba_word_integer(state, "--fast-memory", text, 1, INT64_MAX); break;
     case KEY_DATA_PARALLEL: argp_failure(state, 1, 0, "--data-parallel is not supported by this build: run one replica"); break;
     case KEY_REDUCE_ON_RDU: argp_failure(state, 1, 0, "--reduce-on-rdu is not supported by this build: run one replica"); break;
@@ -389,7 +474,10 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
         p->optimizer_given = true;
         break;
     case KEY_MAX_GRAD_NORM: hyperparameter(a, max_grad_norm, samba_word_real(state, "--max-grad-norm", text, 0, 1e30)); break;
-    case KEY_LR_SCHEDULE: a->schedule.kind = (samba_lr_schedule)samba_word_choice(state, "--lr-schedule", text, samba_lr_schedule_names, SAMBA_LR_SCHEDULES); break;
+    case KEY_LR_SCHEDULE:
+        a->schedule.kind =
+            (samba_lr_schedule)samba_word_choice(state, "--lr-schedule", text, samba_lr_schedule_names, SAMBA_LR_SCHEDULES);
+        break;
     case KEY_WARMUP: a->schedule.warmup_steps = samba_word_integer(state, "--warmup-steps", text, 0, INT32_MAX); break;
     case KEY_TOTAL_STEPS: a->schedule.total_steps = samba_word_integer(state, "--total-steps", text, 1, INT32_MAX); break;
     case KEY_MIN_LR: a->schedule.min_lr = samba_word_real(state, "--min-lr", text, 0, 1e6); break;
@@ -412,9 +500,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     case KEY_CHUNK_BYTES: a->chunk_bytes = samba_word_integer(state, "--chunk-bytes", text, 1, INT64_MAX); break;
     case KEY_DUMP_AFTER: parse_pass(a, text, state); break;
     case KEY_VERIFY: a->verify = true; break;
-    case KEY_VERSION:
-        printf("%s (sambaflow %s)\n", a->app->name, samba_version());
-        exit(EXIT_SUCCESS);
+    case KEY_VERSION: printf("%s (sambaflow %s)\n", a->app->name, samba_version()); exit(EXIT_SUCCESS);
     case ARGP_KEY_INIT: check_names(p, state); break;
     case ARGP_KEY_ARG: parse_command(a, text, state); break;
     case ARGP_KEY_END: settle(p, state); break;
@@ -446,7 +532,8 @@ static void describe(char *text, size_t size, const char *help, bool (*has)(samb
         const bool its = has((samba_optimizer_kind)i, which);
         count += its;
         if (its)
-            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? ", " : "", samba_optimizer_facts_at(i)->name);
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? ", " : "",
+                     samba_optimizer_facts_at(i)->name);
     }
     if (count == samba_optimizer_count() && has != any)
         snprintf(text, size, "%s", help);
@@ -474,7 +561,8 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
         struct argp_option *option = option_of(options, count, KEY_HYPERS + i);
         if (!option)
             continue; /* bits that are no flags of the table */
-        describe(hyper_helps[i], sizeof hyper_helps[i], option->doc, i < SAMBA_HYPERS ? takes : has_flag, i < SAMBA_HYPERS ? i : i - SAMBA_HYPERS);
+        describe(hyper_helps[i], sizeof hyper_helps[i], option->doc, i < SAMBA_HYPERS ? takes : has_flag,
+                 i < SAMBA_HYPERS ? i : i - SAMBA_HYPERS);
         option->doc = hyper_helps[i];
     }
     char helps[MAX_OWN][160];
@@ -486,18 +574,22 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
             snprintf(helps[i], sizeof helps[i], "%s (%g)", own->help, *own->real);
         else
             snprintf(helps[i], sizeof helps[i], "%s", own->help);
-        options[count++] = (struct argp_option){own->name, KEY_OWN + i, own->integer ? "N" : own->real ? "X" : NULL, 0, helps[i], 1};
+        options[count++] =
+            (struct argp_option){own->name, KEY_OWN + i, own->integer ? "N" : own->real ? "X" : NULL, 0, helps[i], 1};
     }
     options[count] = (struct argp_option){0};
     char text[1024];
     snprintf(text, sizeof text,
              "%s\v"
-             "compile writes the model and its training into one file, a PEF, and prints its path; run trains from it, or with --inference only "
-             "tests; test compares what a compiled step computes with plain reference kernels; measure-performance and measure-sections time "
+             "compile writes the model and its training into one file, a PEF, and prints its path; run trains from it, or with "
+             "--inference only "
+             "tests; test compares what a compiled step computes with plain reference kernels; measure-performance and "
+             "measure-sections time "
              "a PEF. Defaults: batch size %lld, %lld epochs, %s with lr %g.",
-             app->description, (long long)app->batch_size, (long long)app->num_epochs, samba_optimizer_facts_at((int)app->optimizer.kind)->name,
-             app->optimizer.lr);
-    const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL, NULL, NULL};
+             app->description, (long long)app->batch_size, (long long)app->num_epochs,
+             samba_optimizer_facts_at((int)app->optimizer.kind)->name, app->optimizer.lr);
+    const struct argp argp = {options, parse_option, "compile|run|test|measure-performance|measure-sections", text, NULL,
+                              NULL,    NULL};
     *arguments = (samba_app_arguments){.app = app, .num_epochs = app->num_epochs, .keep = 2};
     parse p = {.arguments = arguments, .options = options};
     argp_parse(&argp, argc, argv, 0, NULL, &p);

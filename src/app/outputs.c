@@ -7,7 +7,8 @@
 samba_status samba_check_output(samba_context *context, const char *option, const char *path, const char *pef)
 {
     if (samba_file_same(path, pef))
-        return samba_fail(context, SAMBA_ERROR_FILE, "%s \"%s\" is the PEF itself, '%s', and would overwrite it: give another file", option, path, pef);
+        return samba_fail(context, SAMBA_ERROR_FILE,
+                          "%s \"%s\" is the PEF itself, '%s', and would overwrite it: give another file", option, path, pef);
     samba_status status = samba_file_check_writable(context, path);
     return status == SAMBA_OK ? SAMBA_OK : samba_fail(context, status, "%s: %s", option, samba_error_message(context));
 }

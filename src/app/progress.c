@@ -8,8 +8,12 @@
 
 void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step)
 {
-    *progress = (samba_progress){.file = file, .bar = isatty(fileno(file)), .total = total, .samples_per_step = samples_per_step,
-                                 .start = samba_seconds(), .label = label};
+    *progress = (samba_progress){.file = file,
+                                 .bar = isatty(fileno(file)),
+                                 .total = total,
+                                 .samples_per_step = samples_per_step,
+                                 .start = samba_seconds(),
+                                 .label = label};
 }
 
 void samba_progress_step(samba_progress *progress, int64_t done, double loss)
@@ -26,8 +30,8 @@ void samba_progress_step(samba_progress *progress, int64_t done, double loss)
     for (int i = 0; i < WIDTH; i++)
         bar[i] = i < (int)(share * WIDTH) ? '=' : ' ';
     bar[WIDTH] = '\0';
-    fprintf(progress->file, "\r%s [%s] %3.0f %%  %.0f samples/s  %d:%02d left  loss %.4f\033[K", progress->label, bar, 100 * share,
-            (double)(done * progress->samples_per_step) / spent, (int)left / 60, (int)left % 60, loss);
+    fprintf(progress->file, "\r%s [%s] %3.0f %%  %.0f samples/s  %d:%02d left  loss %.4f\033[K", progress->label, bar,
+            100 * share, (double)(done * progress->samples_per_step) / spent, (int)left / 60, (int)left % 60, loss);
     fflush(progress->file);
 }
 

@@ -28,8 +28,12 @@ char *samba_text_decimal(char buffer[SAMBA_CELL], double value, const char *unit
         value /= 1000;
         prefix++;
     }
-    snprintf(buffer, SAMBA_CELL, prefix == 0 ? "%.0f %s%s" : value < 10 ? "%.2f %s%s" : value < 100 ? "%.1f %s%s" : "%.0f %s%s", value,
-             prefixes[prefix], unit);
+    snprintf(buffer, SAMBA_CELL,
+             prefix == 0   ? "%.0f %s%s"
+             : value < 10  ? "%.2f %s%s"
+             : value < 100 ? "%.1f %s%s"
+                           : "%.0f %s%s",
+             value, prefixes[prefix], unit);
     return buffer;
 }
 

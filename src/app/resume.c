@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints of the command run. The order of samples is a function of seed, epoch and how many there are, so where the training stands is
- * the number of steps done; the rest of what it writes down lets a resumed run print and schedule as if it had never stopped, and refuse data and
- * options that it did not begin with. The rule for --resume: the newest checkpoint that is whole, and whatever it passes over is said. */
+ * Checkpoints of the command run. The order of samples is a function of seed, epoch and how many there are, so where the training
+ * stands is the number of steps done; the rest of what it writes down lets a resumed run print and schedule as if it had never
+ * stopped, and refuse data and options that it did not begin with. The rule for --resume:
+ * the newest checkpoint that is whole, and whatever it passes over is said. */
 #include "app/app.h"
 #include "runtime/checkpoint.h"
 
@@ -16,11 +17,11 @@ samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *sessi
 {
     const samba_app_arguments *a = run->arguments;
     const samba_app_schedule *s = &at->schedule;
-    json_t *object = json_pack("{s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "steps_done", (json_int_t)at->steps_done, "train_samples",
-                               (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples, "epoch_loss",
-                               samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr), "lr_schedule",
-                               samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps, "total_steps",
-                               (json_int_t)s->total_steps, "min_lr", s->min_lr);
+    json_t *object = json_pack("{s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "steps_done", (json_int_t)at->steps_done,
+                               "train_samples", (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples,
+                               "epoch_loss", samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr),
+                               "lr_schedule", samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps,
+                               "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
@@ -45,15 +46,20 @@ static samba_status check_empty(const samba_app_run *run)
     samba_arena_init(&arena, run->context);
     samba_status status = samba_checkpoint_steps(&arena, folder, SAMBA_CHECKPOINT_WHOLE, &steps, &count);
     if (status == SAMBA_OK && count > 0)
-        status = samba_fail(run->context, SAMBA_ERROR_STATE, "--checkpoint-dir \"%s\" has checkpoints already, the newest of step %lld: give --resume to go on from it, "
-                            "or another folder", folder, (long long)steps[0]);
+        status = samba_fail(
+            run->context, SAMBA_ERROR_STATE,
+            "--checkpoint-dir \"%s\" has checkpoints already, the newest of step %lld: give --resume to go on from it, "
+            "or another folder",
+            folder, (long long)steps[0]);
     samba_arena_free(&arena);
     return status;
 }
 
-static samba_status other_schedule(const samba_app_run *run, const samba_checkpoint *checkpoint, const char *saved, const char *given)
+static samba_status other_schedule(const samba_app_run *run, const samba_checkpoint *checkpoint, const char *saved,
+                                   const char *given)
 {
-    return samba_fail(run->context, SAMBA_ERROR_STATE, "\"%s\" is of a training with %s: leave %s out, or train anew in another folder",
+    return samba_fail(run->context, SAMBA_ERROR_STATE,
+                      "\"%s\" is of a training with %s: leave %s out, or train anew in another folder",
                       samba_checkpoint_path(checkpoint), saved, given);
 }
 
@@ -93,9 +99,11 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
     const char *kind = NULL;
     samba_app_schedule schedule = {.kind = SAMBA_LR_SCHEDULES};
     json_int_t warmup = 0, total = 0;
-    bool fine = object && json_unpack(object, "{s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "steps_done", &steps, "train_samples", &train,
-                                      "step_samples", &step, "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind, "warmup_steps", &warmup,
-                                      "total_steps", &total, "min_lr", &schedule.min_lr) == 0 && steps >= 0;
+    bool fine = object &&
+                json_unpack(object, "{s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "steps_done", &steps, "train_samples",
+                            &train, "step_samples", &step, "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind,
+                            "warmup_steps", &warmup, "total_steps", &total, "min_lr", &schedule.min_lr) == 0 &&
+                steps >= 0;
     if (!kind) /* an earlier version's: it kept no schedule, and so goes on only where there was none */
         kind = fine && json_is_null(lr) ? samba_lr_schedule_names[SAMBA_LR_CONSTANT] : "";
     for (int i = 0; i < SAMBA_LR_SCHEDULES; i++)
@@ -104,11 +112,16 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
     schedule.warmup_steps = warmup, schedule.total_steps = total;
     samba_status status = SAMBA_OK;
     if (!fine || schedule.kind == SAMBA_LR_SCHEDULES || warmup < 0 || total < 0)
-        status = samba_fail(run->context, SAMBA_ERROR_FORMAT, "\"%s\" was not saved by run --checkpoint-dir, or by an earlier version: it does not tell where the "
-                            "training stands or by which schedule its learning rate goes on", samba_checkpoint_path(checkpoint));
+        status = samba_fail(run->context, SAMBA_ERROR_FORMAT,
+                            "\"%s\" was not saved by run --checkpoint-dir, or by an earlier version: it does not tell where the "
+                            "training stands or by which schedule its learning rate goes on",
+                            samba_checkpoint_path(checkpoint));
     else if (train != at->train_count || step != at->step_samples)
-        status = samba_fail(run->context, SAMBA_ERROR_STATE, "\"%s\" is of a training on %lld samples, %lld a step; this one has %lld and %lld: resume with the same data and PEF",
-                            samba_checkpoint_path(checkpoint), (long long)train, (long long)step, (long long)at->train_count, (long long)at->step_samples);
+        status = samba_fail(
+            run->context, SAMBA_ERROR_STATE,
+            "\"%s\" is of a training on %lld samples, %lld a step; this one has %lld and %lld: resume with the same data and PEF",
+            samba_checkpoint_path(checkpoint), (long long)train, (long long)step, (long long)at->train_count,
+            (long long)at->step_samples);
     else
         status = check_schedule(run, checkpoint, &schedule);
     if (status == SAMBA_OK) {
@@ -125,7 +138,8 @@ static samba_status check_seed(const samba_app_run *run, const samba_checkpoint 
 {
     uint64_t seed = samba_checkpoint_seed(checkpoint);
     if (run->arguments->seed_given && run->arguments->seed != seed)
-        return samba_fail(run->context, SAMBA_ERROR_STATE, "\"%s\" is of a training with --seed %llu: leave --seed %llu out, or train anew in another folder",
+        return samba_fail(run->context, SAMBA_ERROR_STATE,
+                          "\"%s\" is of a training with --seed %llu: leave --seed %llu out, or train anew in another folder",
                           samba_checkpoint_path(checkpoint), (unsigned long long)seed, (unsigned long long)run->arguments->seed);
     at->seed = seed;
     return SAMBA_OK;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command test: one step as compiled, on the device, against the same step computed node by node with the plain reference kernels.
+ * The command test: one step as compiled, on the device, against the same step computed node by node with the plain reference
+ * kernels.
  *
- * The reference is the graph as it is after the optimizer pass, which the compiler dumps: outputs, every gradient, every updated parameter and
- * optimizer state are sinks of it. Its leaves get the values that the session has before the step. Dropout is off on both sides.
+ * The reference is the graph as it is after the optimizer pass, which the compiler dumps: outputs, every gradient, every updated
+ * parameter and optimizer state are sinks of it. Its leaves get the values that the session has before the step. Dropout is off
+ * on both sides.
  *
- * An error is measured against the largest value of its tensor (or a thousandth of its section type's largest, for tensors that are all but
- * zero); what is allowed grows with the square root of the largest tensor in the graph, as rounding errors of long sums do. */
+ * An error is measured against the largest value of its tensor (or a thousandth of its section type's largest, for tensors that
+ * are all but zero); what is allowed grows with the square root of the largest tensor in the graph,
+ * as rounding errors of long sums do. */
 #include "app/app.h"
 #include "ops/ops.h"
 
@@ -28,7 +31,7 @@ typedef struct comparison {
 typedef struct tester {
     const samba_app_run *run;
     samba_context *context;
-    char *text;           /* the graph to compare with, from the compiler */
+    char *text; /* the graph to compare with, from the compiler */
     samba_graph *graph;
     samba_plan plan;
     samba_session *session;
@@ -99,18 +102,20 @@ static samba_status compile(tester *t)
 
 static samba_array array_of(const samba_tensor *tensor)
 {
-    samba_array array = {.dtype = samba_tensor_dtype(tensor), .rank = samba_tensor_rank(tensor), .numel = samba_tensor_numel(tensor),
+    samba_array array = {.dtype = samba_tensor_dtype(tensor),
+                         .rank = samba_tensor_rank(tensor),
+                         .numel = samba_tensor_numel(tensor),
                          .data = samba_tensor_data(tensor)};
     memcpy(array.shape, samba_tensor_shape(tensor), sizeof *array.shape * (size_t)array.rank);
     return array;
 }
 
-/* A leaf that is no device tensor: state from its initializer, a dropout rate 0, and `training` too of a PEF for inference. False: leave it to its
- * default. */
+/* A leaf that is no device tensor: state from its initializer, a dropout rate 0, and `training` too of a PEF for inference.
+ * False: leave it to its default. */
 static bool fill_leaf(tester *t, const samba_node *node, samba_array *array)
 {
     bool off = node->op == SAMBA_OP_argin &&
-                (node->attrs->argin.role == 1 || (node->attrs->argin.role == 3 && t->run->arguments->inference));
+               (node->attrs->argin.role == 1 || (node->attrs->argin.role == 3 && t->run->arguments->inference));
     if (node->op != SAMBA_OP_state && !off)
         return false;
     *array = (samba_array){.dtype = (samba_dtype)node->dtype, .rank = node->rank};
@@ -229,7 +234,8 @@ static samba_status compare_all(tester *t)
         if (sink->phase == SAMBA_ZEROGRAD)
             continue;
         bool assign = sink->kind == SAMBA_SINK_ASSIGN, own;
-        const char *name = assign ? leaf_name(t->graph, samba_node_at(t->graph, sink->target)) : samba_graph_name_at(t->graph, sink->name);
+        const char *name =
+            assign ? leaf_name(t->graph, samba_node_at(t->graph, sink->target)) : samba_graph_name_at(t->graph, sink->name);
         samba_tensor *value;
         if (assign && t->run->arguments->inference)
             continue; /* which changes no buffer, and drops those that nothing reads */
@@ -291,13 +297,14 @@ static samba_status report_json(tester *t, int failed)
     json_t *list = json_array();
     for (int i = 0; i < t->comparison_count; i++) {
         const comparison *c = &t->comparisons[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:b}", "name", c->name, "after", samba_phase_names[c->phase],
-                                              "elements", (json_int_t)c->count, "max_abs_error", samba_json_number(c->error), "max_rel_error",
-                                              samba_json_number(c->relative), "tolerance", samba_json_number(c->allowed), "ok", c->ok));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:b}", "name", c->name, "after",
+                                              samba_phase_names[c->phase], "elements", (json_int_t)c->count, "max_abs_error",
+                                              samba_json_number(c->error), "max_rel_error", samba_json_number(c->relative),
+                                              "tolerance", samba_json_number(c->allowed), "ok", c->ok));
     }
     return samba_json_print(t->context,
-                            json_pack("{s:s, s:s, s:i, s:i, s:o}", "command", "test", "isa", samba_session_isa(t->session), "threads",
-                                      samba_session_threads(t->session), "failed", failed, "tensors", list),
+                            json_pack("{s:s, s:s, s:i, s:i, s:o}", "command", "test", "isa", samba_session_isa(t->session),
+                                      "threads", samba_session_threads(t->session), "failed", failed, "tensors", list),
                             stdout);
 }
 
@@ -308,8 +315,8 @@ static samba_status report(tester *t, int failed)
     samba_table_row(&table, "tensor\tafter\telements\tmax abs error\tmax rel error\ttolerance\t");
     for (int i = 0; i < t->comparison_count; i++) {
         const comparison *c = &t->comparisons[i];
-        samba_table_row(&table, "%s\t%s\t%lld\t%.2e\t%.2e\t%.2e\t%s", c->name, samba_phase_names[c->phase], (long long)c->count, c->error,
-                        c->relative, c->allowed, c->ok ? "ok" : "FAIL");
+        samba_table_row(&table, "%s\t%s\t%lld\t%.2e\t%.2e\t%.2e\t%s", c->name, samba_phase_names[c->phase], (long long)c->count,
+                        c->error, c->relative, c->allowed, c->ok ? "ok" : "FAIL");
     }
     SAMBA_TRY(samba_table_print(&table, stdout, ""));
     if (!failed)
@@ -328,7 +335,8 @@ static samba_status test(tester *t)
         failed += !t->comparisons[i].ok;
     SAMBA_TRY(t->run->arguments->json ? report_json(t, failed) : report(t, failed));
     if (failed)
-        return samba_fail(t->context, SAMBA_ERROR_INTERNAL, "%d of %d tensors differ from the reference kernels by more than their tolerance", failed,
+        return samba_fail(t->context, SAMBA_ERROR_INTERNAL,
+                          "%d of %d tensors differ from the reference kernels by more than their tolerance", failed,
                           t->comparison_count);
     return SAMBA_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A text as samples for a language model: its bytes are the tokens. It is cut into windows of one sample each; `input` is a window and
- * `label` the same one byte further on, so that every position learns what comes next. The last tenth of the windows is for testing. */
+ * A text as samples for a language model: its bytes are the tokens. It is cut into windows of one sample each; `input` is a
+ * window and `label` the same one byte further on, so that every position learns what comes next.
+ * The last tenth of the windows is for testing. */
 #include "app/app.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ static samba_status find_text(samba_context *context, const char *path, char nam
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     int length = folder ? snprintf(name, NAME_SIZE, "%s/%s", path, default_name) : snprintf(name, NAME_SIZE, "%s", path);
     if (length >= NAME_SIZE || stat(name, &info) != 0)
-        return samba_fail(context, SAMBA_ERROR_FILE, "no text '%.1000s': --data names a text file, or a folder with %s", name, default_name);
+        return samba_fail(context, SAMBA_ERROR_FILE, "no text '%.1000s': --data names a text file, or a folder with %s", name,
+                          default_name);
     return SAMBA_OK;
 }
 
@@ -28,20 +30,24 @@ static samba_status check_inputs(samba_context *context, int count, const samba_
     for (int i = 0; fit && i < 2; i++)
         fit = strcmp(inputs[i].name, names[i]) == 0 && inputs[i].dtype == SAMBA_INT64 && inputs[i].rank == 2 &&
               inputs[i].shape[1] == inputs[0].shape[1] && inputs[i].shape[1] > 0 && inputs[i].classes == inputs[0].classes;
-    return fit ? SAMBA_OK : samba_fail(context, SAMBA_ERROR_ARGUMENT, "a text feeds the inputs 'input' and 'label', int64 of one shape (batch, tokens)");
+    return fit ? SAMBA_OK
+               : samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                            "a text feeds the inputs 'input' and 'label', int64 of one shape (batch, tokens)");
 }
 
-static samba_status cut(samba_context *context, const char *name, const uint8_t *text, int64_t size, const samba_app_input *inputs,
-                        samba_app_data *data)
+static samba_status cut(samba_context *context, const char *name, const uint8_t *text, int64_t size,
+                        const samba_app_input *inputs, samba_app_data *data)
 {
     int64_t block = inputs[0].shape[1], count = (size - 1) / block;
     if (count < 2)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%s has %lld bytes: two samples of %lld tokens, one to train and one to test, take %lld", name,
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "%s has %lld bytes: two samples of %lld tokens, one to train and one to test, take %lld", name,
                           (long long)size, (long long)block, 2 * (long long)block + 1);
     for (int64_t i = 0; i <= count * block; i++)
         if (text[i] >= inputs[0].classes)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "%s: byte %d at %lld is not among the model's %lld tokens: a text takes up to 256 of them",
-                              name, text[i], (long long)i, (long long)inputs[0].classes);
+            return samba_fail(context, SAMBA_ERROR_FORMAT,
+                              "%s: byte %d at %lld is not among the model's %lld tokens: a text takes up to 256 of them", name,
+                              text[i], (long long)i, (long long)inputs[0].classes);
     for (int i = 0; i < 2; i++) {
         SAMBA_TRY(samba_tensor_new(context, inputs[i].name, SAMBA_INT64, 2, (int64_t[]){count, block}, &data->tensors[i]));
         data->tensor_count++;
@@ -54,7 +60,8 @@ static samba_status cut(samba_context *context, const char *name, const uint8_t 
     return SAMBA_OK;
 }
 
-samba_status samba_app_text(samba_context *context, const char *path, int input_count, const samba_app_input *inputs, samba_app_data *data)
+samba_status samba_app_text(samba_context *context, const char *path, int input_count, const samba_app_input *inputs,
+                            samba_app_data *data)
 {
     char name[NAME_SIZE];
     void *text;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command run: trains a PEF on the application's samples and tests it; with --inference it only does the latter. A model with an output
- * `logits` of shape (batch, classes) is tested by counting how many samples it gets right. Any other is tested by its loss, taken as the mean
- * over its predictions: a language model's, whose exponential, the perplexity, says among how many tokens it hesitates. Batches are drawn in a
- * new order every epoch, a function of the seed; the rest of an epoch that fills no batch is left out, and so is the rest of the test samples
- * where a loss is wanted. Everything is allocated before the first step. */
+ * The command run: trains a PEF on the application's samples and tests it; with --inference it only does the latter. A model with
+ * an output `logits` of shape (batch, classes) is tested by counting how many samples it gets right. Any other is tested by its
+ * loss, taken as the mean over its predictions: a language model's, whose exponential, the perplexity, says among how many tokens
+ * it hesitates. Batches are drawn in a new order every epoch, a function of the seed; the rest of an epoch that fills no batch is
+ * left out, and so is the rest of the test samples where a loss is wanted. Everything is allocated before the first step. */
 #include "app/app.h"
 #include <sambaflow/data.h>
 #include <sambaflow/schedule.h>
@@ -24,16 +24,16 @@ typedef struct trainer {
     samba_session *session;
     samba_tensor *loss, *logits; /* logits: NULL when the loss is the test */
     const samba_tensor *labels;  /* the batch's */
-    int64_t *order;      /* of training samples */
-    int64_t step_samples; /* samples in a step */
+    int64_t *order;              /* of training samples */
+    int64_t step_samples;        /* samples in a step */
     int64_t steps, first_step;
-    samba_app_progress at; /* steps done; what a checkpoint keeps */
-    samba_hyperparameter *lr; /* what each step gets; NULL: it stays */
+    samba_app_progress at;                                  /* steps done; what a checkpoint keeps */
+    samba_hyperparameter *lr;                               /* what each step gets; NULL: it stays */
     samba_hyperparameter hyperparameters[SAMBA_HYPERS + 2]; /* those given, and lr */
     int hyperparameter_count;
     bool hyperparameters_sent;
     double train_seconds, test_loss;
-    int64_t right, tested; /* test samples */
+    int64_t right, tested;     /* test samples */
     json_t *epochs, *warnings; /* NULL without --json */
 } trainer;
 
@@ -58,7 +58,8 @@ static samba_status find_outputs(trainer *t)
         return SAMBA_OK;
     if (!loss || loss->rank != 0)
         return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no loss of one number%s: run cannot %s it", pef,
-                          t->logits ? "" : " and no output 'logits' of shape (batch, classes)", t->arguments->inference ? "test" : "train");
+                          t->logits ? "" : " and no output 'logits' of shape (batch, classes)",
+                          t->arguments->inference ? "test" : "train");
     return new_output(t, loss, &t->loss);
 }
 
@@ -105,7 +106,8 @@ static samba_status plan_schedule(trainer *t)
         }
     }
     if (!t->lr)
-        return samba_fail(t->context, SAMBA_ERROR_NAME, "'%s' has no hyperparameter 'lr' that --lr-schedule or --warmup-steps could change", a->pef);
+        return samba_fail(t->context, SAMBA_ERROR_NAME,
+                          "'%s' has no hyperparameter 'lr' that --lr-schedule or --warmup-steps could change", a->pef);
     if (a->hyperparameter_count < t->hyperparameter_count && !isnan(t->at.base_lr))
         t->lr->value = t->at.base_lr; /* resumed: the session has what the schedule made of it */
     t->at.base_lr = t->lr->value;
@@ -115,7 +117,8 @@ static samba_status plan_schedule(trainer *t)
 static double scheduled(const trainer *t)
 {
     const samba_app_schedule *s = &t->at.schedule;
-    int64_t step = t->at.steps_done, total = (s->total_steps ? s->total_steps : t->steps) - s->warmup_steps, at = step - s->warmup_steps;
+    int64_t step = t->at.steps_done, total = (s->total_steps ? s->total_steps : t->steps) - s->warmup_steps,
+            at = step - s->warmup_steps;
     if (at < 0)
         return t->at.base_lr * (double)(step + 1) / (double)(s->warmup_steps + 1);
     if (s->kind == SAMBA_LR_CONSTANT)
@@ -208,7 +211,8 @@ static void report_epoch(trainer *t, int64_t epoch, int64_t epochs, double loss,
     fprintf(t->progress_file, "  %.2f s  %.0f samples/s\n", seconds, rate);
     fflush(t->progress_file);
     if (t->epochs)
-        json_array_append_new(t->epochs, json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));
+        json_array_append_new(t->epochs,
+                              json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));
 }
 
 /* Checkpoints are due every so many steps, or with each epoch, and after the last step. */
@@ -216,7 +220,8 @@ static samba_status checkpoint_if_due(trainer *t, bool epoch_ends)
 {
     const samba_app_arguments *a = t->arguments;
     bool due = a->checkpoint_every ? t->at.steps_done % a->checkpoint_every == 0 : epoch_ends;
-    return a->checkpoint_dir && (due || t->at.steps_done == t->steps) ? samba_app_checkpoint(t->run, t->session, &t->at) : SAMBA_OK;
+    return a->checkpoint_dir && (due || t->at.steps_done == t->steps) ? samba_app_checkpoint(t->run, t->session, &t->at)
+                                                                      : SAMBA_OK;
 }
 
 /* The epoch's steps from `first` on. */
@@ -320,12 +325,12 @@ static samba_status report(trainer *t)
         putchar('\n');
         return SAMBA_OK;
     }
-    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef", a->pef, "isa",
-                               samba_session_isa(t->session), "threads", samba_session_threads(t->session), "batch_size",
-                               (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch, "steps", (json_int_t)t->at.steps_done,
-                               "test_samples", (json_int_t)t->tested, "train_seconds", samba_json_number(t->train_seconds),
-                               "samples_per_second", samba_json_number(rate), "saved", a->save ? json_string(a->save) : json_null(), "epochs",
-                               t->epochs, "warnings", t->warnings);
+    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef",
+                               a->pef, "isa", samba_session_isa(t->session), "threads", samba_session_threads(t->session),
+                               "batch_size", (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch,
+                               "steps", (json_int_t)t->at.steps_done, "test_samples", (json_int_t)t->tested, "train_seconds",
+                               samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
+                               a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
     if (t->logits) {
         json_object_set_new(object, "test_accuracy_percent", samba_json_number(accuracy));
     } else {

@@ -2,7 +2,8 @@
  *
  * Words of a command line: numbers that must lie in a range, choices, and the short forms that argp does not know.
  *
- * argp reads "-mb" as -m -b and "-b=64" as the value "=64"; the documents write both, so argv is rewritten before argp sees it. */
+ * argp reads "-mb" as -m -b and "-b=64" as the value "=64";
+ * the documents write both, so argv is rewritten before argp sees it. */
 #include "app/app.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@ int64_t samba_word_integer(struct argp_state *state, const char *option, const c
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (errno || end == text || *end || value < low || value > high)
-        argp_error(state, "%s: expected a whole number from %lld to %lld, given '%s'", option, (long long)low, (long long)high, text);
+        argp_error(state, "%s: expected a whole number from %lld to %lld, given '%s'", option, (long long)low, (long long)high,
+                   text);
     return value;
 }
 
@@ -71,7 +73,8 @@ char **samba_words_normalise(samba_arena *arena, int *argc, char **argv)
         char *word = argv[i];
         if (i > 0 && !plain && strcmp(word, "--") == 0)
             plain = true;
-        if (!plain && strcmp(word, "--resources-scaling-factors") == 0) { /* takes as many numbers as follow: one value for argp */
+        /* takes as many numbers as follow: one value for argp */
+        if (!plain && strcmp(word, "--resources-scaling-factors") == 0) {
             const char *between = "=";
             while (word && i + 1 < *argc && is_number(argv[i + 1])) {
                 char *front = join(arena, word, between);

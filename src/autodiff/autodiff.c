@@ -13,7 +13,8 @@
  * Needs: a traced graph (phase FWD). Gives: the same graph with BCKWD nodes and gradient sinks. Breaks nothing.
  *
  * samba_graph_gradient makes the same pass from named inputs instead of parameters and gives the gradients alone, as a graph of
- * their own: all of it is phase FWD, so hash-consing shares with the forward formulas the expressions that the gradients repeat. */
+ * their own: all of it is phase FWD, so hash-consing shares with the forward formulas the expressions that
+ * the gradients repeat. */
 #include "base/null.h"
 #include "autodiff/autodiff.h"
 
@@ -30,7 +31,7 @@ typedef struct reverse {
     bool *output;        /* a gradient starts here once all that is computed from the node was visited */
     double *starts;      /* out, of each sink: what gradients of parameters start from it with, NaN: none do; NULL: nobody asks */
     int steps;
-    bool any;            /* a gradient has started from something that depends on a parameter */
+    bool any; /* a gradient has started from something that depends on a parameter */
 } reverse;
 
 static samba_ref state_leaf(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
@@ -93,7 +94,8 @@ static samba_status start_from_losses(reverse *r, int64_t sinks)
             continue;
         if (!floating(g, sink.value))
             return samba_fail(g->context, SAMBA_ERROR_DTYPE, "loss '%s' is %s: a loss must be floating-point",
-                              samba_graph_name_at(g, sink.name), samba_dtype_name((samba_dtype)samba_node_at(g, sink.value)->dtype));
+                              samba_graph_name_at(g, sink.name),
+                              samba_dtype_name((samba_dtype)samba_node_at(g, sink.value)->dtype));
         SAMBA_TRY(start_from(r, i, 1));
     }
     return SAMBA_OK;
@@ -205,7 +207,8 @@ static samba_status differentiate(reverse *r)
     SAMBA_TRY(g->status);
     if (!r->any)
         return samba_fail(g->context, SAMBA_ERROR_ARGUMENT,
-                          "graph '%s' has no output that depends on a parameter: give it a loss, or compile with inference", g->name);
+                          "graph '%s' has no output that depends on a parameter: give it a loss, or compile with inference",
+                          g->name);
     return SAMBA_OK;
 }
 
@@ -220,10 +223,12 @@ static samba_status want_inputs(reverse *r, int count, const char *const *inputs
     }
     for (int i = 0; i < count; i++) {
         if (!samba_graph_has_input(g, inputs[i]))
-            return samba_fail(g->context, SAMBA_ERROR_NAME, "gradient: graph '%s' has no input \"%.128s\"", g->name, inputs[i] ? inputs[i] : "(null)");
+            return samba_fail(g->context, SAMBA_ERROR_NAME, "gradient: graph '%s' has no input \"%.128s\"", g->name,
+                              inputs[i] ? inputs[i] : "(null)");
         samba_ref leaf = samba_graph_leaf(g, inputs[i]);
         if (!floating(g, leaf))
-            return samba_fail(g->context, SAMBA_ERROR_DTYPE, "gradient: input \"%.128s\" is %s: only floating-point inputs have gradients", inputs[i],
+            return samba_fail(g->context, SAMBA_ERROR_DTYPE,
+                              "gradient: input \"%.128s\" is %s: only floating-point inputs have gradients", inputs[i],
                               samba_dtype_name((samba_dtype)samba_node_at(g, leaf)->dtype));
         if (r->wanted[leaf])
             return samba_fail(g->context, SAMBA_ERROR_NAME, "gradient: input \"%.128s\" was named twice", inputs[i]);
@@ -271,7 +276,8 @@ static samba_status seed_from_inputs(reverse *r)
         any = true;
     }
     return any ? SAMBA_OK
-               : samba_fail(g->context, SAMBA_ERROR_ARGUMENT, "gradient: graph '%s' has no floating-point output to start from", g->name);
+               : samba_fail(g->context, SAMBA_ERROR_ARGUMENT, "gradient: graph '%s' has no floating-point output to start from",
+                            g->name);
 }
 
 static samba_status name_gradients(reverse *r, int count, const char *const *inputs)
@@ -359,7 +365,8 @@ samba_status samba_graph_starts(const samba_graph *graph, int count, double *sta
     for (int64_t i = 0; i < graph->sink_count; i++)
         outputs += graph->sinks[i].kind != SAMBA_SINK_ASSIGN;
     if (count != outputs || (count > 0 && !starts))
-        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "samba_graph_starts: graph '%s' has %lld outputs and losses, given room for %d%s", graph->name,
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_graph_starts: graph '%s' has %lld outputs and losses, given room for %d%s", graph->name,
                           (long long)outputs, count, starts ? "" : " and NULL for it");
     double *of_sinks = samba_alloc(graph->context, sizeof *of_sinks * (size_t)(graph->sink_count + 1));
     samba_status status = of_sinks ? samba_autodiff_starts(graph, of_sinks) : SAMBA_ERROR_MEMORY;
@@ -379,8 +386,8 @@ samba_status samba_graph_gradient(const samba_graph *graph, int count, const cha
         return SAMBA_ERROR_ARGUMENT;
     SAMBA_TRY(samba_graph_status(graph));
     if (count < 1 || !inputs)
-        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "gradient: expected the names of 1 or more inputs, given %d%s", count,
-                          inputs ? "" : " and NULL for them");
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "gradient: expected the names of 1 or more inputs, given %d%s",
+                          count, inputs ? "" : " and NULL for them");
     reverse r = {.graph = NULL};
     samba_arena arena = {.blocks = NULL};
     samba_status status = begin(&r, &arena, graph);
@@ -406,7 +413,8 @@ samba_ref samba_autodiff_gradient(const samba_graph *graph, samba_ref parameter)
     size_t length = strlen(name);
     for (int64_t i = 0; i < graph->sink_count; i++) {
         const samba_sink *sink = &graph->sinks[i];
-        if (sink->kind != SAMBA_SINK_ASSIGN || sink->phase != SAMBA_BCKWD || samba_node_at(graph, sink->target)->op != SAMBA_OP_state)
+        if (sink->kind != SAMBA_SINK_ASSIGN || sink->phase != SAMBA_BCKWD ||
+            samba_node_at(graph, sink->target)->op != SAMBA_OP_state)
             continue;
         const char *target = samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name);
         if (strncmp(target, name, length) == 0 && strcmp(target + length, ending) == 0)

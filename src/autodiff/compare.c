@@ -49,12 +49,12 @@ static bool is_delivered(const samba_sink *sink) { return sink->kind == SAMBA_SI
 
 static bool same_sink(const samba_graph *a, const samba_sink *x, const samba_graph *b, const samba_sink *y)
 {
-    return (x->kind == y->kind || (is_delivered(x) && is_delivered(y))) && x->phase == y->phase && x->target == y->target && x->value == y->value &&
-           strcmp(samba_graph_name_at(a, x->name), samba_graph_name_at(b, y->name)) == 0;
+    return (x->kind == y->kind || (is_delivered(x) && is_delivered(y))) && x->phase == y->phase && x->target == y->target &&
+           x->value == y->value && strcmp(samba_graph_name_at(a, x->name), samba_graph_name_at(b, y->name)) == 0;
 }
 
-/* Of graphs that differ in no more than what is called a loss: the first sink that backward starts from in one of them alone, or the end. Where
- * there is nothing to differentiate, the first that is called otherwise. */
+/* Of graphs that differ in no more than what is called a loss: the first sink that backward starts from in one of them alone, or
+ * the end. Where there is nothing to differentiate, the first that is called otherwise. */
 static samba_status first_other_start(const samba_graph *a, const samba_graph *b, int64_t *sink)
 {
     int64_t other = 0;
@@ -73,7 +73,8 @@ static samba_status first_other_start(const samba_graph *a, const samba_graph *b
         status = samba_autodiff_starts(b, starts[1]);
     if (status == SAMBA_OK)
         *sink = 0;
-    while (status == SAMBA_OK && *sink < a->sink_count && (starts[0][*sink] == 1) == (starts[1][*sink] == 1)) /* from 0 nothing starts */
+    /* from 0 nothing starts */
+    while (status == SAMBA_OK && *sink < a->sink_count && (starts[0][*sink] == 1) == (starts[1][*sink] == 1))
         ++*sink;
     samba_arena_free(&arena);
     return status == SAMBA_ERROR_MEMORY ? status : SAMBA_OK;
@@ -116,8 +117,8 @@ static samba_status fail_difference(const samba_graph *compiled, const samba_gra
 
 /* ---- the same nodes in another order ---- */
 
-/* Makes the nodes of `from` in `into`, where equal nodes are one, and says in `map` which each became. False where one cannot be made:
- * without memory, or as another leaf has its name. */
+/* Makes the nodes of `from` in `into`, where equal nodes are one, and says in `map` which each became. False where one cannot be
+ * made: without memory, or as another leaf has its name. */
 static bool make_nodes(samba_graph *into, const samba_graph *from, samba_ref *map)
 {
     samba_ref inputs[SAMBA_MAX_ARITY];
@@ -168,7 +169,8 @@ static samba_status same_in_any_order(const samba_graph *compiled, const samba_g
 samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph *model)
 {
     if (!compiled || !model)
-        return model || compiled ? samba_fail((model ? model : compiled)->context, SAMBA_ERROR_ARGUMENT, "two graphs are needed to compare, NULL was given")
+        return model || compiled ? samba_fail((model ? model : compiled)->context, SAMBA_ERROR_ARGUMENT,
+                                              "two graphs are needed to compare, NULL was given")
                                  : SAMBA_ERROR_ARGUMENT;
     SAMBA_TRY(samba_graph_status(compiled));
     SAMBA_TRY(samba_graph_status(model));
@@ -181,7 +183,8 @@ samba_status samba_graph_compare(const samba_graph *compiled, const samba_graph 
         SAMBA_TRY(same_in_any_order(compiled, model, &same));
     if (!same && (i < compiled->node_count || i < model->node_count))
         return fail_difference(compiled, model, i, 0);
-    while (!same && k < compiled->sink_count && k < model->sink_count && same_sink(compiled, &compiled->sinks[k], model, &model->sinks[k]))
+    while (!same && k < compiled->sink_count && k < model->sink_count &&
+           same_sink(compiled, &compiled->sinks[k], model, &model->sinks[k]))
         k++;
     if (!same && (k < compiled->sink_count || k < model->sink_count))
         return fail_difference(compiled, model, i, k);

@@ -4,7 +4,8 @@
  * that would waste much of a block gets one of its own.
  *
  * A block begins with its header, padded to the alignment, so everything behind it is aligned. The first block of the list is the
- * one being cut. Blocks are zeroed when they are made and no byte is given out twice. Blobs that the arena keeps are let go of first. */
+ * one being cut. Blocks are zeroed when they are made and no byte is given out twice.
+ * Blobs that the arena keeps are let go of first. */
 #include "base/base.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ void *samba_arena_alloc(samba_arena *arena, size_t size)
     size_t rounded = size ? (size + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT : SAMBA_ALIGNMENT;
     if (arena->most > 0 && (rounded > arena->most || arena->given > arena->most - rounded)) {
         arena->refused = true;
-        samba_fail(arena->context, SAMBA_ERROR_MEMORY, "no memory for %zu bytes: %zu of the %zu that may be taken are", size, arena->given, arena->most);
+        samba_fail(arena->context, SAMBA_ERROR_MEMORY, "no memory for %zu bytes: %zu of the %zu that may be taken are", size,
+                   arena->given, arena->most);
         return NULL;
     }
     arena->given += rounded;

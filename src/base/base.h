@@ -13,11 +13,11 @@
 #include <stdio.h>
 
 /* Passes a failure on to the caller. The only control-flow macro of the library. */
-#define SAMBA_TRY(call)                          \
-    do {                                         \
-        samba_status samba_try_status_ = (call); \
-        if (samba_try_status_ != SAMBA_OK)       \
-            return samba_try_status_;            \
+#define SAMBA_TRY(call)                                                                                                          \
+    do {                                                                                                                         \
+        samba_status samba_try_status_ = (call);                                                                                 \
+        if (samba_try_status_ != SAMBA_OK)                                                                                       \
+            return samba_try_status_;                                                                                            \
     } while (0)
 
 #define SAMBA_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -27,7 +27,8 @@
 /* Records the message and returns `status`; never allocates. Longer messages are cut at 1023 bytes. */
 samba_status samba_fail(samba_context *context, samba_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for a call that must not touch the context, since another thread is using it: the message is this thread's alone, until its next failure. */
+/* The same for a call that must not touch the context, since another thread is using it:
+ * the message is this thread's alone, until its next failure. */
 samba_status samba_fail_aside(const samba_context *context, samba_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -59,8 +60,8 @@ typedef struct samba_blob {
 samba_blob *samba_blob_new(samba_context *context, int64_t size);
 void samba_blob_seal(samba_blob *blob);
 samba_blob *samba_blob_copy(samba_context *context, const void *data, int64_t size); /* sealed */
-void samba_blob_keep(samba_blob *blob); /* one owner more */
-void samba_blob_drop(samba_blob *blob); /* one less; the last frees it. NULL allowed */
+void samba_blob_keep(samba_blob *blob);                                              /* one owner more */
+void samba_blob_drop(samba_blob *blob);                          /* one less; the last frees it. NULL allowed */
 bool samba_blob_equal(const samba_blob *a, const samba_blob *b); /* of sealed ones: the same bytes */
 
 /* ---- arena (base/arena.c) ---- */
@@ -70,8 +71,8 @@ typedef struct samba_arena {
     samba_context *context;
     samba_arena_block *blocks;
     samba_arena_kept *kept; /* blobs that the arena owns with others */
-    size_t given, most; /* bytes given out, and how many may be; 0: as many as there are */
-    bool refused; /* a request because of that */
+    size_t given, most;     /* bytes given out, and how many may be; 0: as many as there are */
+    bool refused;           /* a request because of that */
 } samba_arena;
 void samba_arena_init(samba_arena *arena, samba_context *context);
 /* From now on no request is met that would bring what was given out since it was empty above `most`. */
@@ -99,8 +100,8 @@ void samba_text_init(samba_text *text, samba_context *context);
 void samba_text_add(samba_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void samba_text_clear(samba_text *text); /* frees */
 
-/* ---- names and texts of files, for people (base/shown.c): control characters, marks of direction and what is no UTF-8 as \x1b, \u202e;
- * ends of lines stay where `lines` says so ---- */
+/* ---- names and texts of files, for people (base/shown.c): control characters, marks of direction and what is no UTF-8 as \x1b,
+ * \u202e; ends of lines stay where `lines` says so ---- */
 #define SAMBA_SHOWN 512
 size_t samba_show(const char *text, bool lines, char *buffer, size_t size); /* cut at a whole character; returns the length */
 const char *samba_shown(const char *text, char buffer[SAMBA_SHOWN]);        /* the buffer; NULL is "" */
@@ -110,15 +111,15 @@ int samba_utf8_length(const char *text); /* bytes of the character at its beginn
 /* ---- hashing and names ---- */
 uint64_t samba_hash(const void *data, size_t size, uint64_t seed); /* XXH3-64: stable across machines of one endianness */
 uint64_t samba_hash_parts(const void *const *parts, const size_t *sizes, int count); /* of all as one, with seed 0 */
-bool samba_match(const char *pattern, const char *name);            /* '*' and '?' */
+bool samba_match(const char *pattern, const char *name);                             /* '*' and '?' */
 /* The candidate nearest to `name` by edit distance, or NULL when none is near: for "did you mean". */
 const char *samba_nearest(const char *name, const char *const *candidates, int count);
 
 /* ---- files (base/file.c) ---- */
-/* Writes all bytes to a new file beside `path`, flushes to disk (fsync), renames over `path`. On error `path` is as it was and the
- * temporary file is gone; the message has the path and the system's reason. */
-samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts,
-                                     const size_t *sizes, int count);
+/* Writes all bytes to a new file beside `path`, flushes to disk (fsync), renames over `path`. On error `path` is as it was and
+ * the temporary file is gone; the message has the path and the system's reason. */
+samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
+                                     int count);
 /* The same in two steps, for files that change together: publish renames what stage has written, or unstage removes it. After a
  * failure of either there is nothing to remove. */
 typedef struct samba_file_staged {

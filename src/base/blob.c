@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes that several owners share: a graph's literals, which its copies, the plan made of it and the file's reader all point to. A blob is filled
- * by whoever made it, sealed, and never changes after; it goes when its last owner lets go of it. Owners are arenas (samba_arena_keep) or callers.
+ * Bytes that several owners share: a graph's literals, which its copies, the plan made of it and the file's reader all point to.
+ * A blob is filled by whoever made it, sealed, and never changes after; it goes when its last owner lets go of it. Owners are
+ * arenas (samba_arena_keep) or callers.
  *
  * The header lies before the bytes in one block of the context's memory. */
 #include "base/base.h"

@@ -96,14 +96,12 @@ const char *samba_status_name(samba_status status)
     return (int)status >= 0 && (int)status < SAMBA_COUNT(names) ? names[status] : "?";
 }
 
-const char *samba_version(void)
-{
-    return "0.1.0";
-}
+const char *samba_version(void) { return "0.1.0"; }
 
 samba_status samba_fail_null(samba_context *context, const char *call, const char *argument)
 {
-    return context ? samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: \"%s\" is NULL: give what include/sambaflow says of it", call, argument)
+    return context ? samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: \"%s\" is NULL: give what include/sambaflow says of it", call,
+                                argument)
                    : SAMBA_ERROR_ARGUMENT;
 }
 
@@ -199,7 +197,7 @@ samba_status samba_options_take(samba_context *context, const char *call, const 
 {
     size_t known;
     memcpy(&known, given, sizeof known); /* struct_size is the first member of every options struct */
-    if (known != size) /* a smaller one could end inside a field */
+    if (known != size)                   /* a smaller one could end inside a field */
         return samba_fail(
             context, SAMBA_ERROR_ARGUMENT,
             "%s: its options say a struct_size of %zu and this library knows %zu: start from the function that gives defaults, "

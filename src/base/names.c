@@ -9,10 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-uint64_t samba_hash(const void *data, size_t size, uint64_t seed)
-{
-    return XXH3_64bits_withSeed(data, size, seed);
-}
+uint64_t samba_hash(const void *data, size_t size, uint64_t seed) { return XXH3_64bits_withSeed(data, size, seed); }
 
 uint64_t samba_hash_parts(const void *const *parts, const size_t *sizes, int count)
 {
@@ -48,15 +45,9 @@ bool samba_match(const char *pattern, const char *name)
 
 #define LONGEST 128 /* names longer than this are compared by their first bytes */
 
-static int lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : (unsigned char)c;
-}
+static int lower(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : (unsigned char)c; }
 
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
+static int least(int a, int b) { return a < b ? a : b; }
 
 /* Levenshtein's distance with swaps of neighbours (optimal string alignment), blind to case. */
 static int edit_distance(const char *a, int a_length, const char *b, int b_length)

@@ -6,11 +6,12 @@
 
 #include "base/base.h"
 
-/* At the beginning of a public function: ARGUMENT where this argument is NULL. The context may be NULL too: then nobody holds the message. */
-#define SAMBA_NEED(context, argument)                             \
-    do {                                                          \
-        if (!(argument))                                          \
-            return samba_fail_null(context, __func__, #argument); \
+/* At the beginning of a public function: ARGUMENT where this argument is NULL. The context may be NULL too:
+ * then nobody holds the message. */
+#define SAMBA_NEED(context, argument)                                                                                            \
+    do {                                                                                                                         \
+        if (!(argument))                                                                                                         \
+            return samba_fail_null(context, __func__, #argument);                                                                \
     } while (0)
 samba_status samba_fail_null(samba_context *context, const char *call, const char *argument);
 

@@ -10,11 +10,16 @@
 int samba_utf8_length(const char *at)
 {
     const unsigned char *text = (const unsigned char *)at;
-    int length = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3 : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
+    int length = text[0] < 0x80                      ? 1
+                 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
+                 : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
+                 : text[0] >= 0xf0 && text[0] < 0xf5 ? 4
+                                                     : 0;
     for (int i = 1; i < length; i++)
         if ((text[i] & 0xc0) != 0x80)
             return 0;
-    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) || (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90))
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) || (text[0] == 0xf0 && text[1] < 0x90) ||
+        (text[0] == 0xf4 && text[1] >= 0x90))
         return 0;
     return length;
 }
@@ -31,9 +36,9 @@ static unsigned code_point(const char *at, int length)
 /* C0, DEL and C1; ends of lines and paragraphs; marks of direction, and what has no width. */
 static bool is_hidden(unsigned code)
 {
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0x180e || (code >= 0x200b && code <= 0x200f) ||
-           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) ||
-           (code >= 0xe0000 && code <= 0xe007f);
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c || code == 0x180e ||
+           (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
+           code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe007f);
 }
 
 /* The next piece of the text, as it is shown; how many bytes of the text it stands for. */

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 typedef void samba_team_work(void *argument, int thread, int team);
-/* work(argument, 0 .. team - 1, team) by each thread of a team of `threads`, or of fewer where there are no more; returns when all are done. */
+/* work(argument, 0 .. team - 1, team) by each thread of a team of `threads`, or of fewer where there are no more;
+ * returns when all are done. */
 void samba_team(int threads, samba_team_work *work, void *argument);
 /* As many as OpenMP offers. */
 int samba_team_offered(void);

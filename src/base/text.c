@@ -4,10 +4,7 @@
  * so a writer checks once, at its end. The text owns its memory until it is cleared. */
 #include "base/base.h"
 
-void samba_text_init(samba_text *text, samba_context *context)
-{
-    *text = (samba_text){.context = context, .status = SAMBA_OK};
-}
+void samba_text_init(samba_text *text, samba_context *context) { *text = (samba_text){.context = context, .status = SAMBA_OK}; }
 
 void samba_text_add(samba_text *text, const char *format, ...)
 {

@@ -8,7 +8,12 @@
 #include <sambaflow/profile.h>
 
 typedef enum samba_cli_command {
-    SAMBA_CLI_INSPECT = 1, SAMBA_CLI_RUN = 2, SAMBA_CLI_PERFORMANCE = 4, SAMBA_CLI_SECTIONS = 8, SAMBA_CLI_REPORT = 16, SAMBA_CLI_MACHINE = 32
+    SAMBA_CLI_INSPECT = 1,
+    SAMBA_CLI_RUN = 2,
+    SAMBA_CLI_PERFORMANCE = 4,
+    SAMBA_CLI_SECTIONS = 8,
+    SAMBA_CLI_REPORT = 16,
+    SAMBA_CLI_MACHINE = 32
 } samba_cli_command;
 
 #define SAMBA_CLI_MAX_WORDS 64
@@ -32,15 +37,17 @@ typedef struct samba_cli_arguments {
     const char *profile; /* of report: the file of times; of run: the word, which `times` is */
     samba_profile times;
     const char *trace; /* of run: the file for single times */
-    const char *page; /* of report: the file to write; NULL: not given */
+    const char *page;  /* of report: the file to write; NULL: not given */
 } samba_cli_arguments;
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */
 samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments);
 samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments); /* cli/inspect.c */
-/* cli/profile.c: around the runs. What was measured is `profile` with --json, else `tables` (samba_text_free); both are NULL without --profile. */
+/* cli/profile.c: around the runs. What was measured is `profile` with --json, else `tables` (samba_text_free);
+ * both are NULL without --profile. */
 samba_status samba_cli_profile_begin(samba_session *session, const samba_cli_arguments *arguments);
-samba_status samba_cli_profile_end(samba_context *context, samba_session *session, const samba_cli_arguments *arguments, json_t **profile, char **tables);
+samba_status samba_cli_profile_end(samba_context *context, samba_session *session, const samba_cli_arguments *arguments,
+                                   json_t **profile, char **tables);
 samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *arguments);     /* cli/run.c */
 samba_status samba_cli_report(samba_context *context, const samba_cli_arguments *arguments);  /* cli/report.c */
 samba_status samba_cli_machine(samba_context *context, const samba_cli_arguments *arguments); /* cli/machine.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow inspect: the plan of a PEF, read and checked as for running, printed. Scratch depends on CPU and threads and is no part of a PEF:
- * the stages are prepared as loading would, without memory, to tell what it would be here. */
+ * sambaflow inspect: the plan of a PEF, read and checked as for running, printed. Scratch depends on CPU and threads and is no
+ * part of a PEF: the stages are prepared as loading would, without memory, to tell what it would be here. */
 #include "cli/cli.h"
 #include "runtime/runtime.h"
 
@@ -10,7 +10,8 @@ typedef struct machine { /* whose scratch it is */
     const char *isa;
 } machine;
 
-static samba_status print(samba_context *context, const samba_plan *plan, const machine *here, const samba_cli_arguments *arguments)
+static samba_status print(samba_context *context, const samba_plan *plan, const machine *here,
+                          const samba_cli_arguments *arguments)
 {
     char name[SAMBA_SHOWN];
     if (plan->graph_count > 1)
@@ -65,7 +66,8 @@ static samba_status add_texts(samba_context *context, const samba_plan *plan, js
         if (status == SAMBA_OK && i == 0)
             json_object_set_new(object, "graph_text", json_string(text.data));
         if (status == SAMBA_OK)
-            json_object_set_new(json_array_get(json_object_get(object, "graphs"), (size_t)i), "graph_text", json_string(text.data));
+            json_object_set_new(json_array_get(json_object_get(object, "graphs"), (size_t)i), "graph_text",
+                                json_string(text.data));
         samba_text_clear(&text);
     }
     return status;
@@ -86,7 +88,9 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
         if (arguments->operators && status == SAMBA_OK)
             status = samba_describe_operators(context, &plan, stdout);
     } else if (status == SAMBA_OK && arguments->json) {
-        json_t *object = samba_describe_json(&plan, arguments->operators ? SAMBA_DETAIL_OPERATORS : arguments->verbose ? SAMBA_DETAIL_STAGES : SAMBA_DETAIL_SECTIONS);
+        json_t *object = samba_describe_json(&plan, arguments->operators ? SAMBA_DETAIL_OPERATORS
+                                                    : arguments->verbose ? SAMBA_DETAIL_STAGES
+                                                                         : SAMBA_DETAIL_SECTIONS);
         json_object_set_new(object, "command", json_string("inspect"));
         json_object_set_new(object, "pef", json_string(arguments->pef));
         json_object_set_new(object, "scratch_of", json_pack("{s:i, s:s}", "threads", here.threads, "isa", here.isa));

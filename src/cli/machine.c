@@ -8,8 +8,8 @@
 #include <string.h>
 
 typedef struct listing { /* of facts, as they come */
-    const char *group; /* of the last one */
-    json_t *json;      /* NULL: a table on standard output */
+    const char *group;   /* of the last one */
+    json_t *json;        /* NULL: a table on standard output */
 } listing;
 
 /* 2.5e+09 as "2.5 G", with its unit; sizes in KiB and MiB. */
@@ -43,7 +43,10 @@ static void add(void *to, const samba_device_fact *fact)
         json_object_set_new(json, fact->group, group);
     }
     bool whole = !fact->text && fabs(fact->number) < 0x1p53 && fact->number == floor(fact->number);
-    json_object_set_new(group, fact->name, fact->text ? json_string(fact->text) : whole ? json_integer((json_int_t)fact->number) : samba_json_number(fact->number));
+    json_object_set_new(group, fact->name,
+                        fact->text ? json_string(fact->text)
+                        : whole    ? json_integer((json_int_t)fact->number)
+                                   : samba_json_number(fact->number));
 }
 
 samba_status samba_cli_machine(samba_context *context, const samba_cli_arguments *arguments)

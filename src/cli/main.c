@@ -14,8 +14,11 @@ samba_session_options samba_cli_session_options(const samba_cli_arguments *argum
 
 static samba_status measure(samba_context *context, const samba_cli_arguments *arguments)
 {
-    samba_measure_job job = {.pef = arguments->pef, .session = samba_cli_session_options(arguments), .measure = samba_measure_defaults(),
-                             .sections = arguments->command == SAMBA_CLI_SECTIONS, .json = arguments->json};
+    samba_measure_job job = {.pef = arguments->pef,
+                             .session = samba_cli_session_options(arguments),
+                             .measure = samba_measure_defaults(),
+                             .sections = arguments->command == SAMBA_CLI_SECTIONS,
+                             .json = arguments->json};
     job.measure.inference = arguments->inference;
     job.measure.run_graph_only = arguments->run_graph_only;
     job.measure.graph_name = arguments->graph_name;

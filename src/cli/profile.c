@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow run --profile: times of sections, or of stages too, while the PEF runs; then tables on the terminal, or numbers in the JSON report, and a
- * file where --trace says so. The machine's roofs are measured after the runs. */
+ * sambaflow run --profile: times of sections, or of stages too, while the PEF runs; then tables on the terminal, or numbers in
+ * the JSON report, and a file where --trace says so. The machine's roofs are measured after the runs. */
 #include "cli/cli.h"
 #include <sambaflow/report.h>
 
@@ -9,14 +9,17 @@ enum { MOST_EVENTS = 1 << 20 }; /* single times for the file */
 
 samba_status samba_cli_profile_begin(samba_session *session, const samba_cli_arguments *arguments)
 {
-    return arguments->times == SAMBA_PROFILE_OFF ? SAMBA_OK : samba_session_profile(session, arguments->times, arguments->trace ? MOST_EVENTS : 0);
+    return arguments->times == SAMBA_PROFILE_OFF
+               ? SAMBA_OK
+               : samba_session_profile(session, arguments->times, arguments->trace ? MOST_EVENTS : 0);
 }
 
 static json_t *json_time(const samba_time *t, const samba_roof *roof, int64_t flops, int64_t bytes)
 {
-    json_t *object = json_pack("{s:I, s:o, s:o, s:o, s:o, s:I, s:I}", "runs", (json_int_t)t->runs, "total_ms", samba_json_number(1e3 * t->seconds), "mean_ms",
-                               samba_json_number(1e3 * t->seconds / (double)t->runs), "least_ms", samba_json_number(1e3 * t->least), "greatest_ms",
-                               samba_json_number(1e3 * t->greatest), "flops", (json_int_t)flops, "bytes", (json_int_t)bytes);
+    json_t *object = json_pack(
+        "{s:I, s:o, s:o, s:o, s:o, s:I, s:I}", "runs", (json_int_t)t->runs, "total_ms", samba_json_number(1e3 * t->seconds),
+        "mean_ms", samba_json_number(1e3 * t->seconds / (double)t->runs), "least_ms", samba_json_number(1e3 * t->least),
+        "greatest_ms", samba_json_number(1e3 * t->greatest), "flops", (json_int_t)flops, "bytes", (json_int_t)bytes);
     if (roof->bound[0]) {
         json_object_set_new(object, "bound", json_string(roof->bound));
         json_object_set_new(object, "roofline", samba_json_number(roof->share));
@@ -64,7 +67,8 @@ static samba_status list_stages(const samba_session *session, const samba_machin
     return SAMBA_OK;
 }
 
-samba_status samba_cli_profile_end(samba_context *context, samba_session *session, const samba_cli_arguments *arguments, json_t **profile, char **tables)
+samba_status samba_cli_profile_end(samba_context *context, samba_session *session, const samba_cli_arguments *arguments,
+                                   json_t **profile, char **tables)
 {
     *profile = NULL, *tables = NULL;
     if (arguments->times == SAMBA_PROFILE_OFF)

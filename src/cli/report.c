@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow report: the HTML page of a PEF, from its plan alone or with the times of a profile beside it. The roofs are measured here and now. */
+ * sambaflow report: the HTML page of a PEF, from its plan alone or with the times of a profile beside it.
+ * The roofs are measured here and now. */
 #include "cli/cli.h"
 #include "report/report.h"
 
@@ -13,13 +14,15 @@ static samba_status name_page(const samba_cli_arguments *arguments, samba_text *
     return path->status;
 }
 
-static samba_status make(samba_context *context, const samba_cli_arguments *arguments, const samba_plan *plan, samba_arena *arena, samba_text *page)
+static samba_status make(samba_context *context, const samba_cli_arguments *arguments, const samba_plan *plan, samba_arena *arena,
+                         samba_text *page)
 {
     samba_report report = {.plan = plan, .pef = arguments->pef};
     samba_machine machine;
     if (arguments->profile)
         SAMBA_TRY(samba_trace_read(context, arguments->profile, plan, arena, &report));
-    SAMBA_TRY(samba_plan_memory(context, plan, arguments->threads, samba_word_isa(arguments->isa), &report.memory, &report.threads, &report.isa));
+    SAMBA_TRY(samba_plan_memory(context, plan, arguments->threads, samba_word_isa(arguments->isa), &report.memory,
+                                &report.threads, &report.isa));
     SAMBA_TRY(samba_machine_measure(context, report.threads, &machine));
     report.machine = &machine;
     return samba_report_page(context, &report, page);

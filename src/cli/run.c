@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow run: runs sections of a PEF on tensors from files (random ones where none is given) and writes or sums up outputs. Files of
- * outputs are written after all runs, each whole or not at all. */
+ * sambaflow run: runs sections of a PEF on tensors from files (random ones where none is given) and writes or sums up outputs.
+ * Files of outputs are written after all runs, each whole or not at all. */
 #include "cli/cli.h"
 #include <sambaflow/data.h>
 
@@ -185,11 +185,13 @@ static samba_status report_json(runner *r)
         json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "name", samba_tensor_name(tensor), "dtype",
                                               samba_dtype_name(samba_tensor_dtype(tensor)), "shape",
                                               samba_json_shape(samba_tensor_rank(tensor), samba_tensor_shape(tensor)), "min",
-                                              samba_json_number(s.low), "mean", samba_json_number(s.mean), "max", samba_json_number(s.high)));
+                                              samba_json_number(s.low), "mean", samba_json_number(s.mean), "max",
+                                              samba_json_number(s.high)));
     }
-    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:o, s:o, s:O}", "command", "run", "pef", r->arguments->pef, "isa", samba_session_isa(r->session),
-                               "threads", samba_session_threads(r->session), "iterations", (json_int_t)runs_of(r->arguments), "seconds",
-                               samba_json_number(r->seconds), "outputs", list, "warnings", r->warnings);
+    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:o, s:o, s:O}", "command", "run", "pef", r->arguments->pef, "isa",
+                               samba_session_isa(r->session), "threads", samba_session_threads(r->session), "iterations",
+                               (json_int_t)runs_of(r->arguments), "seconds", samba_json_number(r->seconds), "outputs", list,
+                               "warnings", r->warnings);
     if (object && r->profile)
         json_object_set(object, "profile", r->profile);
     return samba_json_print(r->context, object, stdout);
@@ -205,8 +207,10 @@ static samba_status report(const runner *r)
         const samba_tensor *tensor = r->outputs[i];
         summary s = sum_up(tensor);
         char shape[SAMBA_SHAPE_TEXT], name[SAMBA_SHOWN];
-        samba_table_row(&table, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g", samba_shown(samba_tensor_name(tensor), name), samba_dtype_name(samba_tensor_dtype(tensor)),
-                        samba_shape_format(samba_tensor_rank(tensor), samba_tensor_shape(tensor), shape, sizeof shape), s.low, s.mean, s.high);
+        samba_table_row(&table, "%s\t%s\t%s\t%.6g\t%.6g\t%.6g", samba_shown(samba_tensor_name(tensor), name),
+                        samba_dtype_name(samba_tensor_dtype(tensor)),
+                        samba_shape_format(samba_tensor_rank(tensor), samba_tensor_shape(tensor), shape, sizeof shape), s.low,
+                        s.mean, s.high);
     }
     SAMBA_TRY(samba_table_print(&table, stdout, ""));
     char time[SAMBA_CELL];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A memory budget: the price of a kept byte (remat.h) is raised until the plan fits. The plan of a price is found by planning:
- * the passes behind this one, up to `memory`, run over a copy of the graph on a compiler of their own, which is thrown away. Prices
- * are powers of two in small steps. For each number of segments the lowest price that fits is found by bisection; of all plans that
- * fit, the one that repeats least is taken. The rest of the budget is spent last: the next lower price holds from some node on, and
- * single values are kept that there is room for.
+ * the passes behind this one, up to `memory`, run over a copy of the graph on a compiler of their own, which is thrown away.
+ * Prices are powers of two in small steps. For each number of segments the lowest price that fits is found by bisection; of all
+ * plans that fit, the one that repeats least is taken. The rest of the budget is spent last: the next lower price holds from some
+ * node on, and single values are kept that there is room for.
  *
- * Needs: expanded, simplified graph. Gives: copies of forward nodes in phase BCKWD, as many as the budget wants. Breaks what remat does. */
+ * Needs: expanded, simplified graph. Gives: copies of forward nodes in phase BCKWD, as many as the budget wants.
+ * Breaks what remat does. */
 #include "compiler/graph/remat.h"
 
 #include <math.h>
@@ -97,7 +98,8 @@ static samba_status try_segments(search *s, int64_t segments)
     return SAMBA_OK;
 }
 
-/* Between the best price and the one below it, which does not fit: the lower one for as many nodes as possible, the last ones first. */
+/* Between the best price and the one below it, which does not fit:
+ * the lower one for as many nodes as possible, the last ones first. */
 static samba_status find_border(search *s)
 {
     samba_remat_price price = s->price;
@@ -128,7 +130,8 @@ static samba_status give_back(search *s, uint8_t *kept)
             const samba_node *node = samba_node_at(g, (samba_ref)i);
             bool alias = s->remat->forward.access[i].base != i;
             int64_t bytes = samba_sizes_product(node->rank, node->shape) * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
-            if (!s->again[i] || tried[i] || alias || bytes > s->budget - s->bytes || samba_remat_cost(s->remat, &s->price, (samba_ref)i) <= most)
+            if (!s->again[i] || tried[i] || alias || bytes > s->budget - s->bytes ||
+                samba_remat_cost(s->remat, &s->price, (samba_ref)i) <= most)
                 continue;
             most = samba_remat_cost(s->remat, &s->price, (samba_ref)i);
             dearest = (samba_ref)i;
@@ -156,7 +159,8 @@ static samba_status find(search *s)
         SAMBA_TRY(try_segments(s, segments));
     if (!s->best)
         return samba_fail(s->compiler->context, SAMBA_ERROR_ARGUMENT,
-                          "compile: a memory budget of %lld bytes cannot be met: the least found for model '%s' is %lld bytes, parameters, gradients and optimizer state included; "
+                          "compile: a memory budget of %lld bytes cannot be met: the least found for model '%s' is %lld bytes, "
+                          "parameters, gradients and optimizer state included; "
                           "give that much, or a smaller batch",
                           (long long)s->budget, s->compiler->name, (long long)s->least);
     SAMBA_TRY(find_border(s));

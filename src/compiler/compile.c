@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * samba_compile: checks its options, runs the passes, checks the plan as the reader will, and writes the PEF and its log. Nothing is
- * written before everything else has succeeded. samba_compile_plan stops at the plan, which a function keeps. */
+ * samba_compile: checks its options, runs the passes, checks the plan as the reader will, and writes the PEF and its log. Nothing
+ * is written before everything else has succeeded. samba_compile_plan stops at the plan, which a function keeps. */
 #include "base/null.h"
 #include "compiler/compiler.h"
 
@@ -75,7 +75,8 @@ samba_status samba_pass_trace(samba_compiler *c)
     }
     c->graph = c->traced;
     if (c->traced->sink_count == 0)
-        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "model '%s' has no output: name what it computes with samba_output or samba_loss", c->name);
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                          "model '%s' has no output: name what it computes with samba_output or samba_loss", c->name);
     SAMBA_TRY(samba_check_grad_outputs(c->traced));
     return identify(c);
 }
@@ -96,39 +97,53 @@ static samba_status check_phases(samba_context *context, const samba_graph *grap
     static const char rest[] = "; a graph to compile is of FWD alone, of which the compiler makes the rest";
     for (int64_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i].phase > SAMBA_FWD)
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: node %%%lld, %s, is of %s%s", (long long)i, samba_ops[graph->nodes[i].op].name,
-                              samba_phase_names[graph->nodes[i].phase], rest);
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: node %%%lld, %s, is of %s%s", (long long)i,
+                              samba_ops[graph->nodes[i].op].name, samba_phase_names[graph->nodes[i].phase], rest);
     for (int64_t i = 0; i < graph->sink_count; i++)
         if (graph->sinks[i].phase != SAMBA_FWD)
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: sink %lld is of %s%s", (long long)i, samba_phase_names[graph->sinks[i].phase], rest);
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: sink %lld is of %s%s", (long long)i,
+                              samba_phase_names[graph->sinks[i].phase], rest);
     return SAMBA_OK;
 }
 
 samba_status samba_compile_check(samba_context *context, const samba_compile_options *o)
 {
     if (!o || o->struct_size != sizeof *o)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: options must start from samba_compile_defaults() of this version's header");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "compile: options must start from samba_compile_defaults() of this version's header");
     if (!o->model == !o->graph)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: give either a model function or a graph, not %s", o->model ? "both" : "neither");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: give either a model function or a graph, not %s",
+                          o->model ? "both" : "neither");
     if (o->grad_accumulation_steps < 1)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is %d, expected 1 or more", o->grad_accumulation_steps);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is %d, expected 1 or more",
+                          o->grad_accumulation_steps);
     if (o->chunk_bytes < 0)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: chunk_bytes is %lld, expected 0 for the default, or more", (long long)o->chunk_bytes);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: chunk_bytes is %lld, expected 0 for the default, or more",
+                          (long long)o->chunk_bytes);
     if (o->memory_budget < 0)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: memory_budget is %lld bytes, expected 1 or more, or 0 for none", (long long)o->memory_budget);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "compile: memory_budget is %lld bytes, expected 1 or more, or 0 for none", (long long)o->memory_budget);
     if (o->precision != SAMBA_FP32 && o->precision != SAMBA_BF16)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: precision is %d, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)", (int)o->precision);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: precision is %d, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)",
+                          (int)o->precision);
     if (o->mapping != SAMBA_MAPPING_SECTION && o->mapping != SAMBA_MAPPING_SPATIAL)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: mapping is %d, expected SAMBA_MAPPING_SECTION (0) or SAMBA_MAPPING_SPATIAL (1)", (int)o->mapping);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "compile: mapping is %d, expected SAMBA_MAPPING_SECTION (0) or SAMBA_MAPPING_SPATIAL (1)",
+                          (int)o->mapping);
     if (o->fast_memory < 0)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: fast_memory is %lld bytes, expected 1 or more, or 0 for as much as there is", (long long)o->fast_memory);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "compile: fast_memory is %lld bytes, expected 1 or more, or 0 for as much as there is",
+                          (long long)o->fast_memory);
     if (o->inference && (o->optimizer_count > 0 || o->grad_accumulation_steps > 1))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "compile: inference has no gradients: leave out optimizers and grad_accumulation_steps");
     if (o->optimizer_count < 0 || (o->optimizer_count > 0 && !o->optimizers))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: %d optimizers, and optimizers is %s", o->optimizer_count, o->optimizers ? "given" : "NULL");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: %d optimizers, and optimizers is %s", o->optimizer_count,
+                          o->optimizers ? "given" : "NULL");
     for (int i = 0; i < o->optimizer_count; i++)
         if (o->optimizers[i].struct_size != sizeof(samba_optimizer))
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: optimizer %d must start from samba_sgd() or samba_adamw() of this version's header", i);
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                              "compile: optimizer %d must start from samba_sgd() or samba_adamw() of this version's header", i);
     for (int i = 0; i < o->input_count; i++)
         if (!o->inputs || !o->inputs[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: input %d of %d is NULL", i, o->input_count);
@@ -160,7 +175,8 @@ samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size
     SAMBA_TRY(samba_plan_check(c->context, &c->plan));
     const char *folder = o->output_folder ? o->output_folder : "out", *name = o->pef_name ? o->pef_name : c->name;
     if (!plain_name(name))
-        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: '%s' cannot name a PEF: expected a file name without '/'", name);
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: '%s' cannot name a PEF: expected a file name without '/'",
+                          name);
     samba_text directory, pef, log_path, log;
     samba_text_init(&directory, c->context);
     samba_text_init(&pef, c->context);
@@ -169,10 +185,12 @@ samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size
     samba_text_add(&directory, "%s/%s", folder, name);
     samba_text_add(&pef, "%s/%s/%s.pef", folder, name, name);
     samba_text_add(&log_path, "%s/%s/%s.pef.log", folder, name, name);
-    samba_status status = directory.status == SAMBA_OK && pef.status == SAMBA_OK && log_path.status == SAMBA_OK ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    samba_status status =
+        directory.status == SAMBA_OK && pef.status == SAMBA_OK && log_path.status == SAMBA_OK ? SAMBA_OK : SAMBA_ERROR_MEMORY;
     if (status == SAMBA_OK && path && (size_t)pef.length >= path_size)
-        status = samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: the PEF's path has %lld bytes, more than the %zu given for it",
-                            (long long)pef.length, path_size);
+        status =
+            samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: the PEF's path has %lld bytes, more than the %zu given for it",
+                       (long long)pef.length, path_size);
     if (status == SAMBA_OK)
         status = samba_plan_log(c->context, &c->plan, &log);
     if (status == SAMBA_OK)
@@ -191,8 +209,11 @@ samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size
 static samba_status compile(samba_compiler *c, char *path, size_t path_size)
 {
     SAMBA_TRY(samba_run_passes(c));
-    if (c->options->memory_budget > 0 && c->plan.memory_bytes > c->options->memory_budget) /* inference: nothing to compute again */
-        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: a memory budget of %lld bytes cannot be met: model '%s' needs %lld bytes; give that much, or a smaller batch",
+    /* inference: nothing to compute again */
+    if (c->options->memory_budget > 0 && c->plan.memory_bytes > c->options->memory_budget)
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                          "compile: a memory budget of %lld bytes cannot be met: model '%s' needs %lld bytes; give that much, or "
+                          "a smaller batch",
                           (long long)c->options->memory_budget, c->name, (long long)c->plan.memory_bytes);
     return samba_compile_write(c, path, path_size);
 }

@@ -6,9 +6,9 @@
  *   lower/    values -> buffers (bufferize.c), groups -> stages (tile programs, contractions, kernels)
  *   memory/   buffers -> offsets in one arena; neighbouring stages -> one stage; stages -> sections and the call schedule
  *
- * Here: the drivers (compile.c, multigraph.c, pipeline.c), the pass that runs others at one price of memory after another (budget.c), and several graphs in one
- * plan (link.c). Everything lives in the compile's arena but graphs, which replace each other, and the plan, which has an arena
- * of its own. */
+ * Here: the drivers (compile.c, multigraph.c, pipeline.c), the pass that runs others at one price of memory after another
+ * (budget.c), and several graphs in one plan (link.c). Everything lives in the compile's arena but graphs, which replace each
+ * other, and the plan, which has an arena of its own. */
 #ifndef SAMBA_COMPILER_H
 #define SAMBA_COMPILER_H
 
@@ -49,24 +49,24 @@ typedef struct samba_group {
     samba_group_kind kind;
     samba_phase phase;
     bool redone; /* of FWD, and left out where BCKWD follows (redone.c): runs after the rest of its phase */
-    int rank; /* domain */
+    int rank;    /* domain */
     int64_t domain[SAMBA_MAX_RANK];
-    int cols; /* trailing domain dims that a row reduction runs over; 0: none does */
+    int cols;         /* trailing domain dims that a row reduction runs over; 0: none does */
     samba_ref anchor; /* the node that made the group */
     int plan_rank;    /* CONTRACT: the domain its stage will have, in which every operand must be a view */
     int64_t plan_shape[SAMBA_MAX_RANK];
     int64_t member_count, member_capacity;
-    samba_ref *members; /* in order */
+    samba_ref *members;             /* in order */
     samba_group_list before, after; /* depend.c: groups it reads and groups that read it, as they were named then */
-    int32_t position, merged_into; /* in an order in which nothing comes before what it depends on; -1: a group of its own */
+    int32_t position, merged_into;  /* in an order in which nothing comes before what it depends on; -1: a group of its own */
     uint32_t stamp;                 /* of the last search that came by */
 } samba_group;
 
 typedef struct samba_member { /* per node; group -1: leaf, inline leaf, or a view of memory */
     int32_t group;
     uint8_t role;
-    uint8_t stored;               /* somebody outside its group reads it: it has memory */
-    int8_t dims[SAMBA_MAX_RANK];  /* node dim -> domain dim; -1 for size 1 */
+    uint8_t stored;              /* somebody outside its group reads it: it has memory */
+    int8_t dims[SAMBA_MAX_RANK]; /* node dim -> domain dim; -1 for size 1 */
 } samba_member;
 
 typedef struct samba_fusion {
@@ -126,7 +126,8 @@ typedef struct samba_readers { /* bufferize.c: per leaf, groups[begin .. end - 1
     int32_t *groups;
 } samba_readers;
 
-typedef struct samba_uses { /* inplace.c: positions are those of groups, and of copies at the end of a phase, in the order they run */
+/* inplace.c: positions are those of groups, and of copies at the end of a phase, in the order they run */
+typedef struct samba_uses {
     int32_t buffer_count;
     int64_t *first, *last; /* per buffer: positions that touch it; -1 none */
     int32_t *same;         /* per buffer: the one it shares all memory with, itself at first */
@@ -144,7 +145,7 @@ typedef struct samba_origins { /* origin.c: finds words and locations of the pla
 
 /* ---- what passes leave to those behind them, each in a struct of its own; what one alone needs is its own ---- */
 typedef struct samba_placed { /* place: values and sinks */
-    int32_t *buffer_of; /* per node of graph: -1 none */
+    int32_t *buffer_of;       /* per node of graph: -1 none */
     samba_extra_store *extra_stores;
     int64_t extra_store_count, extra_store_capacity;
     samba_copy *copies;
@@ -163,9 +164,10 @@ typedef struct samba_made_stage { /* beside each of the plan's */
     bool redone;   /* as its group's */
 } samba_made_stage;
 
-typedef struct samba_growth { /* of the plan: its arrays grow in context memory; place, lower and section add to them, link all of another plan's */
-    int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity, blob_capacity, word_capacity,
-        location_capacity, persistent_capacity, made_capacity;
+/* of the plan: its arrays grow in context memory; place, lower and section add to them, link all of another plan's */
+typedef struct samba_growth {
+    int64_t buffer_capacity, stage_capacity, tensor_capacity, argin_capacity, constant_capacity, section_capacity, call_capacity,
+        blob_capacity, word_capacity, location_capacity, persistent_capacity, made_capacity;
     uint8_t *persistent;    /* per buffer: never shares memory */
     samba_made_stage *made; /* per stage */
     samba_origins origins;  /* of words and places */
@@ -175,8 +177,8 @@ typedef struct samba_compiler {
     samba_context *context;
     const samba_compile_options *options;
     const char *name;
-    bool train; /* dropout drops out: not for inference, but for functions that train */
-    bool unfused; /* each node is a stage of its own */
+    bool train;          /* dropout drops out: not for inference, but for functions that train */
+    bool unfused;        /* each node is a stage of its own */
     bool one_of_several; /* a graph of a PEF that has others: hyperparameters are named by their optimizer */
     samba_arena arena;
     samba_graph *traced; /* as the user's model made it: stored in the PEF */
@@ -215,25 +217,28 @@ samba_status samba_pass_lower(samba_compiler *compiler);
 samba_status samba_pass_coalesce(samba_compiler *compiler);
 samba_status samba_pass_memory(samba_compiler *compiler);
 samba_status samba_pass_section(samba_compiler *compiler);
-/* pipeline.c: all passes; those of one graph alone, up to its stages; those behind, which see the stages of all graphs of a PEF */
+/* pipeline.c: all passes; those of one graph alone, up to its stages;
+ * those behind, which see the stages of all graphs of a PEF */
 samba_status samba_run_passes(samba_compiler *compiler);
 samba_status samba_run_graph_passes(samba_compiler *compiler);
 samba_status samba_run_plan_passes(samba_compiler *compiler);
-/* Those between `budget` and `memory`, the latter too, on a compiler of their own: how much memory the plan of its graph takes. Nothing is dumped. */
+/* Those between `budget` and `memory`, the latter too, on a compiler of their own: how much memory the plan of its graph takes.
+ * Nothing is dumped. */
 samba_status samba_try_passes(samba_compiler *compiler);
 
 /* link.c: adds the graph that `from` has lowered to the plan of `into`, which keeps using its memory */
 samba_status samba_link(samba_compiler *into, const samba_compiler *from);
 /* share.c: what graphs compute alike of constants is computed once; after the last link */
 samba_status samba_share_constants(samba_compiler *compiler);
-samba_status samba_find_constant_stages(samba_compiler *compiler, const bool **stages); /* memory.c: per stage, before there are offsets */
-bool samba_program_equal(const samba_program *a, const samba_program *b);              /* coalesce.c */
+/* memory.c: per stage, before there are offsets */
+samba_status samba_find_constant_stages(samba_compiler *compiler, const bool **stages);
+bool samba_program_equal(const samba_program *a, const samba_program *b); /* coalesce.c */
 /* compile.c: are the options those of a compilation? Checks the plan as the reader will and writes PEF and log */
 samba_status samba_compile_check(samba_context *context, const samba_compile_options *options);
 samba_status samba_compile_write(samba_compiler *compiler, char *path, size_t path_size);
 
-/* compile.c: a graph's plan for inference, checked, and no file; with `train` dropout stays, `unfused` makes each node a stage. The caller frees
- * the plan. */
+/* compile.c: a graph's plan for inference, checked, and no file; with `train` dropout stays, `unfused` makes each node a stage.
+ * The caller frees the plan. */
 samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, bool unfused, samba_plan *plan);
 /* compile.c: frees all that the compiler has made; its graphs may be NULL */
 void samba_compiler_release(samba_compiler *compiler);
@@ -266,13 +271,15 @@ samba_status samba_plan_add_buffer(samba_compiler *compiler, int64_t bytes, bool
 
 /* inplace.c: while stages are made, a last reader's result may take the buffer it reads */
 samba_status samba_uses_find(samba_compiler *compiler);
-/* May the stage at the current position write `to` over `from`, as far as other stages are concerned? Then they are one from now on. */
+/* May the stage at the current position write `to` over `from`,
+ * as far as other stages are concerned? Then they are one from now on. */
 bool samba_share_buffer(samba_compiler *compiler, int32_t from, int32_t to);
 void samba_uses_settle(samba_compiler *compiler); /* all stages: shared buffers under one number */
 
 /* origin.c: the operators of a stage and where they come from; of one that is made of neighbours; the table's end */
 samba_status samba_stage_operators(samba_compiler *compiler, const samba_group *group, samba_stage *stage);
-samba_status samba_stage_operators_link(samba_compiler *compiler, const samba_plan *from, samba_stage *stage); /* words of another plan */
+/* words of another plan */
+samba_status samba_stage_operators_link(samba_compiler *compiler, const samba_plan *from, samba_stage *stage);
 samba_status samba_stage_operators_join(samba_compiler *compiler, samba_stage *stage, const samba_stage *stages, int32_t count);
 void samba_origins_free(samba_compiler *compiler);
 
@@ -282,18 +289,20 @@ samba_status samba_plan_add_stage(samba_compiler *compiler, samba_phase phase, s
 void samba_plan_move_stage(samba_compiler *compiler, int32_t from, int32_t to);
 samba_status samba_stage_label(samba_compiler *compiler, const samba_group *group, samba_stage *stage);
 /* lower_tile.c: the group's program; plan_rank and plan_shape as samba_emitter_finish takes them */
-samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape, samba_stage *stage);
+samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape,
+                                 samba_stage *stage);
 samba_tile samba_tile_of(samba_op op); /* lower_tile.c: of a MAP or REDUCE; SAMBA_TILE_COUNT for other classes */
-samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy);               /* lower_tile.c */
-samba_status samba_lower_contract(samba_compiler *compiler, int32_t group);                    /* lower_contract.c */
-/* lower_contract.c: a CONTRACT node's contraction but for its buffers, and the domain [batch..., M, N] of what follows on its blocks. */
-samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *contract,
-                                     int *plan_rank, int64_t *plan_shape);
-samba_status samba_lower_kernel(samba_compiler *compiler, int32_t group);                      /* lower_kernel.c */
-samba_status samba_lower_attention(samba_compiler *compiler, int32_t group);                   /* lower_attention.c */
-samba_status samba_lower_line(samba_compiler *compiler, int32_t group); /* lower_line.c */
+samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy); /* lower_tile.c */
+samba_status samba_lower_contract(samba_compiler *compiler, int32_t group);      /* lower_contract.c */
+/* lower_contract.c: a CONTRACT node's contraction but for its buffers, and the domain [batch..., M,
+ * N] of what follows on its blocks. */
+samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor,
+                                     samba_contract *contract, int *plan_rank, int64_t *plan_shape);
+samba_status samba_lower_kernel(samba_compiler *compiler, int32_t group);    /* lower_kernel.c */
+samba_status samba_lower_attention(samba_compiler *compiler, int32_t group); /* lower_attention.c */
+samba_status samba_lower_line(samba_compiler *compiler, int32_t group);      /* lower_line.c */
 /* The buffer that holds a value's elements in order, from a given element on; copies views that do not. lower_kernel.c */
 samba_status samba_lower_contiguous(samba_compiler *compiler, samba_ref ref, samba_phase phase, samba_operand *operand);
-samba_status samba_lower_move(samba_compiler *compiler, int32_t group);                        /* lower_move.c */
+samba_status samba_lower_move(samba_compiler *compiler, int32_t group); /* lower_move.c */
 
 #endif

@@ -14,9 +14,9 @@
 typedef struct linker {
     samba_compiler *into;
     const samba_compiler *from;
-    int32_t *buffers; /* of from -> of into; -1: not there yet */
+    int32_t *buffers;  /* of from -> of into; -1: not there yet */
     const char *graph; /* name of from's */
-    bool *has;        /* per tensor of into: the graph has it */
+    bool *has;         /* per tensor of into: the graph has it */
 } linker;
 
 /* The first graph that has the tensor, for messages. */
@@ -41,14 +41,17 @@ static samba_status check_same(const linker *l, int32_t index, const samba_plan_
 {
     const samba_plan_tensor *ours = &l->into->plan.tensors[index];
     char a[SAMBA_SHAPE_TEXT + 32], b[SAMBA_SHAPE_TEXT + 32];
-    if (ours->kind != its->kind || ours->dtype != its->dtype || !samba_shape_equal(ours->rank, ours->shape, its->rank, its->shape))
+    if (ours->kind != its->kind || ours->dtype != its->dtype ||
+        !samba_shape_equal(ours->rank, ours->shape, its->rank, its->shape))
         return samba_fail(l->into->context, SAMBA_ERROR_NAME,
-                          "\"%.128s\" is %s in graph \"%.64s\" and %s in graph \"%.64s\": what graphs share by name is of one kind, dtype and shape; "
+                          "\"%.128s\" is %s in graph \"%.64s\" and %s in graph \"%.64s\": what graphs share by name is of one "
+                          "kind, dtype and shape; "
                           "give one of them another name",
                           its->name, describe(ours, a), owner(&l->into->plan, index), describe(its, b), l->graph);
     if (ours->init != its->init || ours->init_a != its->init_a || ours->init_b != its->init_b)
         return samba_fail(l->into->context, SAMBA_ERROR_ARGUMENT,
-                          "\"%.128s\" is shared by graphs \"%.64s\" and \"%.64s\" and starts with other values in each: give it one initializer",
+                          "\"%.128s\" is shared by graphs \"%.64s\" and \"%.64s\" and starts with other values in each: give it "
+                          "one initializer",
                           its->name, owner(&l->into->plan, index), l->graph);
     return SAMBA_OK;
 }
@@ -73,7 +76,8 @@ static samba_status add_buffer(linker *l, int32_t buffer)
 {
     if (l->buffers[buffer] >= 0)
         return SAMBA_OK;
-    return samba_plan_add_buffer(l->into, l->from->plan.buffers[buffer].bytes, l->from->growth.persistent[buffer], &l->buffers[buffer]);
+    return samba_plan_add_buffer(l->into, l->from->plan.buffers[buffer].bytes, l->from->growth.persistent[buffer],
+                                 &l->buffers[buffer]);
 }
 
 static samba_status add_tensors(linker *l)
@@ -94,7 +98,8 @@ static samba_status add_tensors(linker *l)
             l->buffers[its->buffer] = plan->tensors[at].buffer;
         } else {
             SAMBA_TRY(add_buffer(l, its->buffer));
-            SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->tensors, sizeof *its, &l->into->growth.tensor_capacity, plan->tensor_count + 1));
+            SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->tensors, sizeof *its, &l->into->growth.tensor_capacity,
+                                 plan->tensor_count + 1));
             at = plan->tensor_count++;
             plan->tensors[at] = *its;
             plan->tensors[at].buffer = l->buffers[its->buffer];
@@ -117,14 +122,16 @@ static samba_status add_argins(linker *l)
             const samba_plan_argin *ours = &plan->argins[at];
             if (ours->role != its->role || ours->dtype != its->dtype || ours->value != its->value)
                 return samba_fail(l->into->context, SAMBA_ERROR_NAME,
-                                  "hyperparameter \"%.128s\" is %g in graph \"%.64s\" and %g in one before it: graphs share hyperparameters by name; give "
+                                  "hyperparameter \"%.128s\" is %g in graph \"%.64s\" and %g in one before it: graphs share "
+                                  "hyperparameters by name; give "
                                   "the optimizer or the dropout another name",
                                   its->name, its->value, l->graph, ours->value);
             l->buffers[its->buffer] = ours->buffer;
             continue;
         }
         SAMBA_TRY(add_buffer(l, its->buffer));
-        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->argins, sizeof *its, &l->into->growth.argin_capacity, plan->argin_count + 1));
+        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->argins, sizeof *its, &l->into->growth.argin_capacity,
+                             plan->argin_count + 1));
         plan->argins[plan->argin_count] = *its;
         plan->argins[plan->argin_count++].buffer = l->buffers[its->buffer];
     }
@@ -147,7 +154,8 @@ static samba_status add_constants(linker *l)
             continue;
         }
         SAMBA_TRY(add_buffer(l, its->buffer));
-        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->constants, sizeof *its, &l->into->growth.constant_capacity, plan->constant_count + 1));
+        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->constants, sizeof *its, &l->into->growth.constant_capacity,
+                             plan->constant_count + 1));
         plan->constants[plan->constant_count++] = (samba_plan_constant){l->buffers[its->buffer], blob};
     }
     return SAMBA_OK;

@@ -53,7 +53,10 @@ void samba_multigraph_free(samba_multigraph *m)
 
 int samba_multigraph_count(const samba_multigraph *m) { return m ? m->count : 0; }
 
-const char *samba_multigraph_name(const samba_multigraph *m, int index) { return m ? index >= 0 && index < m->count ? m->entries[index]->name : NULL : ""; }
+const char *samba_multigraph_name(const samba_multigraph *m, int index)
+{
+    return m ? index >= 0 && index < m->count ? m->entries[index]->name : NULL : "";
+}
 
 static int find(const samba_multigraph *m, const char *name)
 {
@@ -94,7 +97,8 @@ static samba_status lower(entry *e, const char *name)
     e->compiler.name = e->name;
     SAMBA_TRY(name_optimizers(e));
     SAMBA_TRY(samba_run_graph_passes(&e->compiler));
-    e->options = (samba_compile_options){.struct_size = sizeof e->options, .inference = e->options.inference}; /* the rest is the caller's */
+    /* the rest is the caller's */
+    e->options = (samba_compile_options){.struct_size = sizeof e->options, .inference = e->options.inference};
     return SAMBA_OK;
 }
 
@@ -104,19 +108,23 @@ samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_optio
     SAMBA_TRY(samba_compile_check(m->context, options));
     const char *name = options->name ? options->name : options->graph ? options->graph->name : "";
     if (!name[0])
-        return samba_fail(m->context, SAMBA_ERROR_ARGUMENT, "multigraph: a graph needs a name, by which it is run: set options.name");
-    if (options->inference && options->memory_budget > 0)
         return samba_fail(m->context, SAMBA_ERROR_ARGUMENT,
-                          "multigraph: graph \"%.128s\" is for inference, which has nothing to compute again: leave out memory_budget", name);
+                          "multigraph: a graph needs a name, by which it is run: set options.name");
+    if (options->inference && options->memory_budget > 0)
+        return samba_fail(
+            m->context, SAMBA_ERROR_ARGUMENT,
+            "multigraph: graph \"%.128s\" is for inference, which has nothing to compute again: leave out memory_budget", name);
     int old = find(m, name);
     if (old >= 0 && !overwrite)
-        return samba_fail(m->context, SAMBA_ERROR_NAME, "there is a graph \"%.128s\" already: give this one another name, or overwrite it", name);
+        return samba_fail(m->context, SAMBA_ERROR_NAME,
+                          "there is a graph \"%.128s\" already: give this one another name, or overwrite it", name);
     SAMBA_TRY(samba_grow(m->context, (void **)&m->entries, sizeof *m->entries, &m->capacity, m->count + 1));
     entry *e = samba_calloc(m->context, sizeof *e);
     if (!e)
         return SAMBA_ERROR_MEMORY;
     e->options = *options;
-    e->compiler = (samba_compiler){.context = m->context, .options = &e->options, .train = !options->inference, .one_of_several = true};
+    e->compiler =
+        (samba_compiler){.context = m->context, .options = &e->options, .train = !options->inference, .one_of_several = true};
     samba_arena_init(&e->compiler.arena, m->context);
     samba_plan_init(&e->compiler.plan, m->context);
     samba_status status = lower(e, name);
@@ -145,11 +153,13 @@ static samba_status compile(samba_multigraph *m, samba_compiler *c, char *path, 
     return samba_compile_write(c, path, path_size);
 }
 
-samba_status samba_multigraph_compile(samba_multigraph *m, const char *name, const char *output_folder, char *path, size_t path_size)
+samba_status samba_multigraph_compile(samba_multigraph *m, const char *name, const char *output_folder, char *path,
+                                      size_t path_size)
 {
     SAMBA_NEED(NULL, m);
     if (m->count == 0)
-        return samba_fail(m->context, SAMBA_ERROR_STATE, "multigraph: there is no graph to compile: add one with samba_multigraph_add");
+        return samba_fail(m->context, SAMBA_ERROR_STATE,
+                          "multigraph: there is no graph to compile: add one with samba_multigraph_add");
     samba_compile_options options = samba_compile_defaults();
     options.output_folder = output_folder;
     samba_compiler c = {.context = m->context, .options = &options, .name = name ? name : m->entries[0]->name};

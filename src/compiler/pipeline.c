@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The passes in order. Each is `status pass(compiler)`, headed in its own file by what it needs, gives and breaks. Up to `fuse` a pass
- * replaces the graph, which the verifier can check and `dump_after` can print; from `fuse` on the graph stands still and passes fill the plan. */
+ * The passes in order. Each is `status pass(compiler)`, headed in its own file by what it needs, gives and breaks. Up to `fuse` a
+ * pass replaces the graph, which the verifier can check and `dump_after` can print;
+ * from `fuse` on the graph stands still and passes fill the plan. */
 #include "compiler/compiler.h"
 
 #include <string.h>
 
 /* One list, from which the table, the names and the message of an unknown name are made. */
-#define PASSES(PASS)                                                                                  \
-    PASS(trace)     /* the user's model */                                                            \
-    PASS(precision) /* casts of mixed precision: before autodiff, so that gradients follow them */    \
-    PASS(autodiff)  /* + BCKWD */                                                                     \
-    PASS(optimizer) /* + GRADNORM, OPT: needs gradients */                                            \
-    PASS(expand)    /* composites -> core operators: after autodiff, which knows closed gradients */ \
-    PASS(simplify)  /* what the others left behind */                                                 \
-    PASS(chunk)     /* large values rows by rows: needs core operators, and copies nodes as remat does */ \
-    PASS(remat)     /* recompute what costs less than to keep: needs final forward nodes */           \
-    PASS(budget)    /* that at the price at which the passes up to `memory` give a plan that fits */  \
-    PASS(hold)      /* old values of what is overwritten, for sinks and later nodes: the final graph */ \
-    PASS(fuse)                                                                                        \
-    PASS(bufferize)                                                                                   \
-    PASS(lower)                                                                                       \
-    PASS(memory)                                                                                      \
-    PASS(coalesce) /* joins what memory has laid side by side */                                      \
+#define PASSES(PASS)                                                                                                             \
+    PASS(trace)     /* the user's model */                                                                                       \
+    PASS(precision) /* casts of mixed precision: before autodiff, so that gradients follow them */                               \
+    PASS(autodiff)  /* + BCKWD */                                                                                                \
+    PASS(optimizer) /* + GRADNORM, OPT: needs gradients */                                                                       \
+    PASS(expand)    /* composites -> core operators: after autodiff, which knows closed gradients */                             \
+    PASS(simplify)  /* what the others left behind */                                                                            \
+    PASS(chunk)     /* large values rows by rows: needs core operators, and copies nodes as remat does */                        \
+    PASS(remat)     /* recompute what costs less than to keep: needs final forward nodes */                                      \
+    PASS(budget)    /* that at the price at which the passes up to `memory` give a plan that fits */                             \
+    PASS(hold)      /* old values of what is overwritten, for sinks and later nodes: the final graph */                          \
+    PASS(fuse)                                                                                                                   \
+    PASS(bufferize)                                                                                                              \
+    PASS(lower)                                                                                                                  \
+    PASS(memory)                                                                                                                 \
+    PASS(coalesce) /* joins what memory has laid side by side */                                                                 \
     PASS(section)
 
 static const struct {
@@ -38,7 +39,7 @@ enum {
 #define PASS(name) PASS_##name,
     PASSES(PASS)
 #undef PASS
-    PASS_COUNT
+        PASS_COUNT
 };
 
 static const char *const names[PASS_COUNT + 1] = {
@@ -79,7 +80,7 @@ static samba_status check_dump(samba_compiler *compiler, const char *wanted)
 #define PASS(name) " " #name
                           PASSES(PASS)
 #undef PASS
-                          ", or all",
+                              ", or all",
                           wanted, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
     }
     return SAMBA_OK;

@@ -74,8 +74,10 @@ samba_status samba_npy_parse(samba_bytes *bytes, const char *path, const char *n
 typedef struct samba_file_facts { /* what a file is known by */
     uint64_t bytes, hash;
 } samba_file_facts;
-/* samba_safetensors_read that fails with FORMAT unless the file is the one with these facts; samba_safetensors_write that tells them. */
-samba_status samba_safetensors_read_known(samba_context *context, const char *path, const samba_file_facts *facts, samba_tensor_list *list);
+/* samba_safetensors_read that fails with FORMAT unless the file is the one with these facts;
+ * samba_safetensors_write that tells them. */
+samba_status samba_safetensors_read_known(samba_context *context, const char *path, const samba_file_facts *facts,
+                                          samba_tensor_list *list);
 samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                            const char *const *metadata, samba_file_facts *facts);
 

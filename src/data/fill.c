@@ -15,14 +15,20 @@
 #define BLOCK 4096 /* elements that a thread fills at a time */
 #define MOST_THREADS 4096
 
-typedef enum kind { UNIFORM = SAMBA_UNIFORM, NORMAL = SAMBA_NORMAL, INVERSE = SAMBA_NORMAL_INVERSE, TRUNCATED = SAMBA_NORMAL_TRUNCATED, INTEGERS } kind;
+typedef enum kind {
+    UNIFORM = SAMBA_UNIFORM,
+    NORMAL = SAMBA_NORMAL,
+    INVERSE = SAMBA_NORMAL_INVERSE,
+    TRUNCATED = SAMBA_NORMAL_TRUNCATED,
+    INTEGERS
+} kind;
 
 typedef struct request {
     kind kind;
     uint64_t seed;
-    double a, b;       /* low and high, mean and deviation */
+    double a, b;            /* low and high, mean and deviation */
     double least, greatest; /* of a truncated distribution */
-    int64_t low, high; /* integers */
+    int64_t low, high;      /* integers */
 } request;
 
 static void fill_range(const request *r, samba_dtype dtype, void *data, int64_t first, int64_t count)
@@ -64,8 +70,10 @@ static samba_status fill(samba_tensor *tensor, const request *r)
     int64_t numel = samba_tensor_numel(tensor), index[SAMBA_MAX_RANK] = {0};
     SAMBA_TRY(check_data(tensor));
     if (!samba_shape_is_apart(tensor->rank, tensor->shape, tensor->strides))
-        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
-                          "fill of tensor %s: its elements share memory, or lie between each other: fill a tensor with memory for each element", samba_tensor_name(tensor));
+        return samba_fail(
+            tensor->context, SAMBA_ERROR_ARGUMENT,
+            "fill of tensor %s: its elements share memory, or lie between each other: fill a tensor with memory for each element",
+            samba_tensor_name(tensor));
     if (numel == 0)
         return SAMBA_OK;
     if (samba_tensor_is_contiguous(tensor)) {
@@ -136,20 +144,24 @@ static samba_status check_fill(const samba_tensor *tensor, const samba_fill_opti
     const char *name = samba_tensor_name(tensor);
     if ((int)o->distribution < SAMBA_UNIFORM || o->distribution > SAMBA_NORMAL_TRUNCATED)
         return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
-                          "fill of tensor %s: there is no distribution %d; give SAMBA_UNIFORM or a SAMBA_NORMAL", name, (int)o->distribution);
+                          "fill of tensor %s: there is no distribution %d; give SAMBA_UNIFORM or a SAMBA_NORMAL", name,
+                          (int)o->distribution);
     if (o->distribution == SAMBA_NORMAL_TRUNCATED && !(o->low <= o->high))
-        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "truncated fill of tensor %s: from %g to %g; give bounds, the lower first", name,
-                          o->low, o->high);
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
+                          "truncated fill of tensor %s: from %g to %g; give bounds, the lower first", name, o->low, o->high);
     if (o->rounding != SAMBA_NEAREST_EVEN && o->rounding != SAMBA_TRUNCATION)
         return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
-                          "fill of tensor %s: there is no rounding %d; give SAMBA_NEAREST_EVEN or SAMBA_TRUNCATION", name, (int)o->rounding);
+                          "fill of tensor %s: there is no rounding %d; give SAMBA_NEAREST_EVEN or SAMBA_TRUNCATION", name,
+                          (int)o->rounding);
     if (o->threads < 0 || o->threads > MOST_THREADS)
-        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "fill of tensor %s: %d threads; give 1 to %d, or 0 for as many as OpenMP offers",
-                          name, o->threads, MOST_THREADS);
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
+                          "fill of tensor %s: %d threads; give 1 to %d, or 0 for as many as OpenMP offers", name, o->threads,
+                          MOST_THREADS);
     SAMBA_TRY(o->distribution == SAMBA_UNIFORM ? check_uniform(tensor, o->a, o->b) : check_normal(tensor, o->a, o->b));
     SAMBA_TRY(check_data(tensor));
     if (!samba_tensor_is_contiguous(tensor))
-        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "fill of tensor %s: it is not contiguous; fill one that is, and copy", name);
+        return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
+                          "fill of tensor %s: it is not contiguous; fill one that is, and copy", name);
     return SAMBA_OK;
 }
 
@@ -198,8 +210,12 @@ samba_status samba_fill(samba_tensor *tensor, const samba_fill_options *given)
         SAMBA_TRY(samba_options_take(tensor->context, "samba_fill", given, sizeof options, &options));
     SAMBA_TRY(check_fill(tensor, &options));
     fill_work work = {.tensor = tensor, .options = &options};
-    work.request = (request){.kind = (kind)options.distribution, .seed = options.seed, .a = options.a, .b = options.b, .least = options.low,
-                       .greatest = options.high};
+    work.request = (request){.kind = (kind)options.distribution,
+                             .seed = options.seed,
+                             .a = options.a,
+                             .b = options.b,
+                             .least = options.low,
+                             .greatest = options.high};
     const int threads = options.threads > 0 ? options.threads : samba_team_offered();
     samba_team(samba_tensor_numel(tensor) > BLOCK ? threads : 1, fill_part, &work);
     return SAMBA_OK;

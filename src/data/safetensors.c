@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * safetensors: a 64-bit length, a JSON object of that length that gives each tensor's dtype, shape and byte range, then the elements.
+ * safetensors: a 64-bit length, a JSON object of that length that gives each tensor's dtype, shape and byte range, then the
+ * elements.
  *
  * Reading: ranges must begin at 0, follow each other without a gap or an overlap and end at the file's end, and each must be as
  * long as its shape says. The tensors lie in the file's bytes as read. Writing: widest dtype first, then by name, as the format's
@@ -192,7 +193,8 @@ static samba_status check_facts(const reader *r, const samba_file_facts *facts)
     return SAMBA_OK;
 }
 
-samba_status samba_safetensors_read_known(samba_context *context, const char *path, const samba_file_facts *facts, samba_tensor_list *list)
+samba_status samba_safetensors_read_known(samba_context *context, const char *path, const samba_file_facts *facts,
+                                          samba_tensor_list *list)
 {
     reader r = {.context = context, .path = path};
     json_t *header = NULL;
@@ -372,7 +374,8 @@ samba_status samba_safetensors_write(samba_context *context, const char *path, i
     if (!path)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_safetensors_write was given no path");
     if (count < 0 || (count > 0 && !tensors))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: %d tensors, and their list is %s", path, count, tensors ? "given" : "NULL");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: %d tensors, and their list is %s", path, count,
+                          tensors ? "given" : "NULL");
     for (int i = 0; i < count; i++)
         if (!tensors[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%s: tensor %d of %d is NULL", path, i, count);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights as Hugging Face's libraries keep them: one safetensors file, or several beside an index, "model.safetensors.index.json", whose "weight_map" says
- * which file has which tensor. A folder stands for what lies in it. The tensors of all files become one list, in the files' own bytes.
+ * Weights as Hugging Face's libraries keep them: one safetensors file, or several beside an index,
+ * "model.safetensors.index.json", whose "weight_map" says which file has which tensor. A folder stands for what lies in it. The
+ * tensors of all files become one list, in the files' own bytes.
  *
  * The index is no more trusted than a tensor file: it names files of its own folder, and what it says must be so. */
 #include "data/data.h"
@@ -74,8 +75,7 @@ static samba_status read_files(shards *s)
     s->files = samba_arena_alloc(&s->arena, most * sizeof *s->files);
     if (!s->names || !s->files)
         return SAMBA_ERROR_MEMORY;
-    json_object_foreach(s->map, tensor, value)
-        SAMBA_TRY(add_file(s, tensor, value));
+    json_object_foreach(s->map, tensor, value) SAMBA_TRY(add_file(s, tensor, value));
     return SAMBA_OK;
 }
 
@@ -84,14 +84,16 @@ static samba_status check(const shards *s)
 {
     for (int i = 0; i < s->file_count; i++)
         for (int k = 0; k < s->files[i].count; k++) {
-            const char *name = samba_tensor_name(s->files[i].tensors[k]), *file = json_string_value(json_object_get(s->map, name));
+            const char *name = samba_tensor_name(s->files[i].tensors[k]),
+                       *file = json_string_value(json_object_get(s->map, name));
             if (!file || strcmp(file, s->names[i]) != 0)
-                return samba_fail(s->context, SAMBA_ERROR_FORMAT, "\"%s\": %.128s has a tensor \"%.128s\", which the index says %s%.128s", s->index, s->names[i],
+                return samba_fail(s->context, SAMBA_ERROR_FORMAT,
+                                  "\"%s\": %.128s has a tensor \"%.128s\", which the index says %s%.128s", s->index, s->names[i],
                                   name, file ? "lies in " : "nothing of", file ? file : "");
         }
     if ((size_t)s->tensor_count != json_object_size(s->map))
-        return samba_fail(s->context, SAMBA_ERROR_FORMAT, "\"%s\" names %zu tensors, and its files have %d of them", s->index, json_object_size(s->map),
-                          s->tensor_count);
+        return samba_fail(s->context, SAMBA_ERROR_FORMAT, "\"%s\" names %zu tensors, and its files have %d of them", s->index,
+                          json_object_size(s->map), s->tensor_count);
     return SAMBA_OK;
 }
 
@@ -144,7 +146,8 @@ static samba_status read_folder(samba_context *context, const char *folder, samb
         if (found || status != SAMBA_OK)
             return status;
     }
-    return samba_fail(context, SAMBA_ERROR_FILE, "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights", folder);
+    return samba_fail(context, SAMBA_ERROR_FILE,
+                      "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights", folder);
 }
 
 samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list)

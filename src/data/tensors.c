@@ -86,7 +86,8 @@ samba_status samba_tensors_read(samba_context *context, const char *path, const 
     SAMBA_NEED(NULL, context);
     static const char *const idx_endings[] = {".idx", ".idx.gz", "-ubyte", "-ubyte.gz"};
     if (!path || !list)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no %s", path ? "place for the list" : "path");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no %s",
+                          path ? "place for the list" : "path");
     *list = (samba_tensor_list){0};
     if (ends_with(path, ".npz"))
         return samba_npz_read(context, path, list);

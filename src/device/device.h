@@ -33,10 +33,10 @@ void samba_profiler_note(samba_profiler *profiler, int32_t section, int32_t stag
 
 typedef struct samba_device { /* each device's struct begins with it */
     const struct samba_device_interface *interface;
-    const char *isa; /* in use; static text */
-    const char *caution; /* set by build: what the user should know of running this plan here; NULL: nothing; static text */
-    int64_t scratch; /* bytes that build added to the arena's: working memory of the greediest stage */
-    int64_t kept;    /* and packs of constants */
+    const char *isa;          /* in use; static text */
+    const char *caution;      /* set by build: what the user should know of running this plan here; NULL: nothing; static text */
+    int64_t scratch;          /* bytes that build added to the arena's: working memory of the greediest stage */
+    int64_t kept;             /* and packs of constants */
     samba_profiler *profiler; /* set by the session between runs: to be told what sections take; NULL: not wanted */
 } samba_device;
 
@@ -61,7 +61,8 @@ typedef void samba_device_tell(void *to, const samba_device_fact *fact);
 
 typedef struct samba_device_interface {
     const char *name;
-    samba_status (*describe)(const samba_device_options *options, samba_device_tell *tell, void *to); /* needs no device; facts in order */
+    /* needs no device; facts in order */
+    samba_status (*describe)(const samba_device_options *options, samba_device_tell *tell, void *to);
     samba_status (*open)(const samba_device_options *options, samba_device **device);
     void (*close)(samba_device *device);
     samba_status (*allocate)(samba_device *device, int64_t bytes); /* the arena, all zeros */
@@ -69,8 +70,10 @@ typedef struct samba_device_interface {
     samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
     char *(*map)(samba_device *device, int64_t offset);
     samba_status (*build)(samba_device *device, const samba_plan *plan); /* the plan outlives the device */
-    samba_status (*rebuild)(samba_device *device); /* after offsets of the plan's buffers have changed: addresses relative to map(0); may be NULL */
-    samba_status (*measure)(samba_device *device, const samba_plan *plan); /* what build would add to the arena's memory: scratch, kept */
+    /* after offsets of the plan's buffers have changed: addresses relative to map(0); may be NULL */
+    samba_status (*rebuild)(samba_device *device);
+    /* what build would add to the arena's memory: scratch, kept */
+    samba_status (*measure)(samba_device *device, const samba_plan *plan);
     samba_status (*run)(samba_device *device, const samba_device_run *run);
     samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */
 } samba_device_interface;

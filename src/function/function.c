@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A function is a session of a plan that was never a file: the compiler's plan for inference is handed to a device, and tensors move by their
- * position in the graph's signature instead of by name. What a session has for training (schedules, phases, optimizer state, losses to watch)
- * is not there: a plan of a graph without parameters has one section at most.
+ * A function is a session of a plan that was never a file: the compiler's plan for inference is handed to a device, and tensors
+ * move by their position in the graph's signature instead of by name. What a session has for training (schedules, phases,
+ * optimizer state, losses to watch) is not there: a plan of a graph without parameters has one section at most.
  *
- * Small tensors are copied into the device's memory and out of it, as a session does. Where copying would take longer than preparing stages
- * anew, they stay where the caller has them: the plan's buffers are pointed there (`in_place`), unless that memory was the last run's too. What
- * cannot be used so - views with strides, outputs over inputs - is copied beside it.
+ * Small tensors are copied into the device's memory and out of it, as a session does. Where copying would take longer than
+ * preparing stages anew, they stay where the caller has them: the plan's buffers are pointed there (`in_place`), unless that
+ * memory was the last run's too. What cannot be used so - views with strides, outputs over inputs - is copied beside it.
  *
- * The function owns the session and the tensors. The graph is not needed after compiling; a function by the reference (reference.c) keeps a copy
- * that it evaluates where others run their sections. */
+ * The function owns the session and the tensors. The graph is not needed after compiling; a function by the reference
+ * (reference.c) keeps a copy that it evaluates where others run their sections. */
 #include "base/null.h"
 #include "compiler/compiler.h"
 #include "function/reference.h"
@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-#define IN_PLACE_BYTES (256 << 10) /* of inputs and outputs: to copy them takes some 20 microseconds, a stage is prepared in about 5 */
+/* of inputs and outputs: to copy them takes some 20 microseconds, a stage is prepared in about 5 */
+#define IN_PLACE_BYTES (256 << 10)
 
 struct samba_function {
     samba_context *context;
@@ -26,7 +27,7 @@ struct samba_function {
     samba_arena arena;
     int32_t input_count, output_count;
     int32_t *tensors;      /* tensors of the plan: inputs, then outputs */
-    samba_tensor **hosts; /* the same as host tensors over whatever memory samba_function_run_memory was given last */
+    samba_tensor **hosts;  /* the same as host tensors over whatever memory samba_function_run_memory was given last */
     samba_tensor **staged; /* in place: copies of this run's tensors, where they cannot be used as they are */
     bool unbound;          /* in place: stages are not prepared for the offsets that buffers have */
 };
@@ -46,14 +47,18 @@ static samba_status check_graph(samba_context *context, const samba_graph *graph
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
         if (node->op == SAMBA_OP_parameter || node->op == SAMBA_OP_state)
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "function '%s' has the %s \"%.128s\", and a function remembers nothing: make it an input",
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                              "function '%s' has the %s \"%.128s\", and a function remembers nothing: make it an input",
                               graph->name, node->op == SAMBA_OP_parameter ? "parameter" : "buffer",
-                              samba_graph_name_at(graph, node->op == SAMBA_OP_parameter ? node->attrs->parameter.name : node->attrs->state.name));
+                              samba_graph_name_at(graph, node->op == SAMBA_OP_parameter ? node->attrs->parameter.name
+                                                                                        : node->attrs->state.name));
     }
     for (int64_t i = 0; i < graph->sink_count; i++)
         if (graph->sinks[i].kind == SAMBA_SINK_ASSIGN)
-            return samba_fail(context, SAMBA_ERROR_UNSUPPORTED, "function: graph \"%.128s\" assigns to its input \"%.128s\", which is the caller's: make it an output",
-                              graph->name, samba_graph_name_at(graph, samba_node_at(graph, graph->sinks[i].target)->attrs->leaf.name));
+            return samba_fail(
+                context, SAMBA_ERROR_UNSUPPORTED,
+                "function: graph \"%.128s\" assigns to its input \"%.128s\", which is the caller's: make it an output",
+                graph->name, samba_graph_name_at(graph, samba_node_at(graph, graph->sinks[i].target)->attrs->leaf.name));
     return SAMBA_OK;
 }
 
@@ -64,7 +69,8 @@ static samba_status find_tensor(samba_function *f, int32_t slot, const char *nam
         return samba_fail(f->context, SAMBA_ERROR_INTERNAL, "the plan of a function has no tensor \"%.128s\"", name);
     const samba_plan_tensor *tensor = &f->session->plan.tensors[at];
     f->tensors[slot] = at;
-    return samba_tensor_from_memory(f->context, name, (samba_dtype)tensor->dtype, tensor->rank, tensor->shape, NULL, f, NULL, NULL, &f->hosts[slot]);
+    return samba_tensor_from_memory(f->context, name, (samba_dtype)tensor->dtype, tensor->rank, tensor->shape, NULL, f, NULL,
+                                    NULL, &f->hosts[slot]);
 }
 
 /* Inputs in the order of their nodes, outputs in that of their sinks. */
@@ -98,8 +104,8 @@ static bool is_moved(const samba_plan *plan, int32_t buffer)
     return false;
 }
 
-/* Turns the plan's memory so that its tensors, which come first, are behind all else. Returns how much is before them; all of it where tensors
- * are small, or are not alone in front. */
+/* Turns the plan's memory so that its tensors, which come first, are behind all else. Returns how much is before them; all of it
+ * where tensors are small, or are not alone in front. */
 static int64_t turn(samba_plan *plan)
 {
     int64_t front = 0, all = plan->memory_bytes;
@@ -137,7 +143,8 @@ static samba_status make(samba_function *f, const samba_graph *graph, const samb
     return find_tensors(f, graph);
 }
 
-samba_status samba_function_new(samba_context *context, const samba_graph *graph, const samba_function_options *given, samba_function **function)
+samba_status samba_function_new(samba_context *context, const samba_graph *graph, const samba_function_options *given,
+                                samba_function **function)
 {
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, function);
@@ -180,7 +187,8 @@ samba_status samba_function_input(const samba_function *function, int index, sam
 {
     SAMBA_NEED(NULL, function);
     if (index < 0 || index >= function->input_count)
-        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no input %d: the function has %d", index, function->input_count);
+        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no input %d: the function has %d", index,
+                          function->input_count);
     return samba_session_tensor_info(function->session, function->tensors[index], info);
 }
 
@@ -188,7 +196,8 @@ samba_status samba_function_output(const samba_function *function, int index, sa
 {
     SAMBA_NEED(NULL, function);
     if (index < 0 || index >= function->output_count)
-        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no output %d: the function has %d", index, function->output_count);
+        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no output %d: the function has %d", index,
+                          function->output_count);
     return samba_session_tensor_info(function->session, function->tensors[function->input_count + index], info);
 }
 
@@ -211,15 +220,16 @@ samba_status samba_function_set(samba_function *function, const samba_hyperparam
         return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "samba_function_set was given no hyperparameter");
     SAMBA_TRY(samba_session_enter(function->session, "samba_function_set"));
     samba_status status = samba_check_hyper(function->session, hyperparameter);
-    return samba_session_leave(function->session, status == SAMBA_OK ? samba_hyper_set(function->session, hyperparameter) : status);
+    return samba_session_leave(function->session,
+                               status == SAMBA_OK ? samba_hyper_set(function->session, hyperparameter) : status);
 }
 
 /* ---- running ---- */
 static samba_status check_tensors(const samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs)
 {
     if ((f->input_count > 0 && !inputs) || (f->output_count > 0 && !outputs))
-        return samba_fail(f->context, SAMBA_ERROR_ARGUMENT, "a function of %d inputs and %d outputs was run without a list of %s", f->input_count,
-                          f->output_count, inputs || f->input_count == 0 ? "outputs" : "inputs");
+        return samba_fail(f->context, SAMBA_ERROR_ARGUMENT, "a function of %d inputs and %d outputs was run without a list of %s",
+                          f->input_count, f->output_count, inputs || f->input_count == 0 ? "outputs" : "inputs");
     for (int32_t i = 0; i < f->input_count; i++) {
         if (!inputs[i])
             return samba_fail(f->context, SAMBA_ERROR_ARGUMENT, "input %d of the run is NULL", i);
@@ -233,7 +243,8 @@ static samba_status check_tensors(const samba_function *f, samba_tensor *const *
     return SAMBA_OK;
 }
 
-/* Tensors in one piece are copied by the device as a part of the run. Tensors of the plan are the device's alone, so no input is in place yet. */
+/* Tensors in one piece are copied by the device as a part of the run.
+ * Tensors of the plan are the device's alone, so no input is in place yet. */
 static samba_status move(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs, samba_device_run *work)
 {
     samba_device_copy *next = f->session->copies;
@@ -315,13 +326,15 @@ static samba_status stage(samba_function *f, samba_tensor *const *inputs, samba_
     for (int32_t i = 0; i < f->output_count; i++) {
         const samba_tensor *output = outputs[i];
         if (!usable(output, inputs, f->input_count, NULL) || !usable(output, outputs, i, NULL))
-            SAMBA_TRY(samba_tensor_new(f->context, NULL, output->dtype, output->rank, output->shape, &staged[f->input_count + i]));
+            SAMBA_TRY(
+                samba_tensor_new(f->context, NULL, output->dtype, output->rank, output->shape, &staged[f->input_count + i]));
     }
     return SAMBA_OK;
 }
 
 /* Points the plan's buffers at the tensors, and prepares the stages anew if they were elsewhere. */
-static samba_status bind(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs, samba_tensor *const *staged)
+static samba_status bind(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs,
+                         samba_tensor *const *staged)
 {
     samba_session *session = f->session;
     samba_device *device = session->device;
@@ -341,7 +354,8 @@ static samba_status bind(samba_function *f, samba_tensor *const *inputs, samba_t
     return SAMBA_OK;
 }
 
-static samba_status run_staged(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs, samba_tensor **staged)
+static samba_status run_staged(samba_function *f, samba_tensor *const *inputs, samba_tensor *const *outputs,
+                               samba_tensor **staged)
 {
     samba_session *session = f->session;
     samba_device *device = session->device;

@@ -27,7 +27,8 @@ static int32_t add_buffer(samba_plan *plan, int64_t bytes)
 static samba_status add_tensor(samba_plan *plan, samba_tensor_kind kind, const char *name, const samba_node *node)
 {
     samba_plan_tensor *tensor = &plan->tensors[plan->tensor_count++];
-    *tensor = (samba_plan_tensor){.kind = kind, .dtype = node->dtype, .rank = node->rank, .buffer = add_buffer(plan, bytes_of(node))};
+    *tensor =
+        (samba_plan_tensor){.kind = kind, .dtype = node->dtype, .rank = node->rank, .buffer = add_buffer(plan, bytes_of(node))};
     memcpy(tensor->shape, node->shape, sizeof tensor->shape);
     tensor->name = samba_arena_strdup(&plan->arena, name);
     return tensor->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
@@ -37,7 +38,8 @@ static samba_status add_argin(samba_plan *plan, const samba_graph *graph, const 
 {
     const samba_attrs_argin *attrs = &node->attrs->argin;
     samba_plan_argin *argin = &plan->argins[plan->argin_count++];
-    *argin = (samba_plan_argin){.role = (int32_t)attrs->role, .dtype = node->dtype, .buffer = add_buffer(plan, 8), .value = attrs->value};
+    *argin = (samba_plan_argin){
+        .role = (int32_t)attrs->role, .dtype = node->dtype, .buffer = add_buffer(plan, 8), .value = attrs->value};
     argin->name = samba_arena_strdup(&plan->arena, samba_graph_name_at(graph, attrs->name));
     return argin->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
@@ -65,7 +67,8 @@ static samba_status fill(samba_plan *plan, const samba_graph *graph, bool train)
             SAMBA_TRY(add_argin(plan, graph, node));
     }
     for (int64_t i = 0; i < graph->sink_count; i++)
-        SAMBA_TRY(add_tensor(plan, SAMBA_KIND_OUTPUT, samba_graph_name_at(graph, graph->sinks[i].name), samba_node_at(graph, graph->sinks[i].value)));
+        SAMBA_TRY(add_tensor(plan, SAMBA_KIND_OUTPUT, samba_graph_name_at(graph, graph->sinks[i].name),
+                             samba_node_at(graph, graph->sinks[i].value)));
     plan->memory = (samba_memory_info){.inputs_outputs = plan->memory_bytes, .total = plan->memory_bytes};
     plan->graph_count = 1;
     plan->graphs[0] = (samba_plan_graph){.name = plan->name, .text = text, .inference = 1, .grad_accumulation_steps = 1};
@@ -98,7 +101,8 @@ static samba_status evaluate(samba_session *session, const samba_graph *graph, s
     const samba_plan *plan = &session->plan;
     size_t most = (size_t)graph->node_count;
     const char **names = samba_arena_alloc(arena, sizeof *names * most);
-    samba_array *leaves = samba_arena_alloc(arena, sizeof *leaves * most), *results = samba_arena_alloc(arena, sizeof *results * (size_t)graph->sink_count);
+    samba_array *leaves = samba_arena_alloc(arena, sizeof *leaves * most),
+                *results = samba_arena_alloc(arena, sizeof *results * (size_t)graph->sink_count);
     int64_t *zero = samba_arena_alloc(arena, sizeof *zero); /* also a float64 of 0 */
     if (!names || !leaves || !results || !zero)
         return SAMBA_ERROR_MEMORY;
@@ -109,7 +113,9 @@ static samba_status evaluate(samba_session *session, const samba_graph *graph, s
         if (node->op == SAMBA_OP_input)
             data = device->interface->map(device, samba_session_offset(session, plan->tensors[input++].buffer));
         else if (node->op == SAMBA_OP_argin)
-            data = plan->argin_count > 0 ? device->interface->map(device, samba_session_offset(session, plan->argins[argin++].buffer)) : (char *)zero;
+            data = plan->argin_count > 0
+                       ? device->interface->map(device, samba_session_offset(session, plan->argins[argin++].buffer))
+                       : (char *)zero;
         else
             continue;
         names[count] = samba_graph_name_at(graph, node->op == SAMBA_OP_input ? node->attrs->leaf.name : node->attrs->argin.name);
@@ -118,7 +124,8 @@ static samba_status evaluate(samba_session *session, const samba_graph *graph, s
     SAMBA_TRY(samba_graph_evaluate(graph, count, names, leaves, arena, results));
     for (int64_t i = 0; i < graph->sink_count; i++) {
         int64_t offset = samba_session_offset(session, plan->tensors[input + i].buffer);
-        SAMBA_TRY(device->interface->write(device, offset, results[i].data, (size_t)results[i].numel * samba_dtype_size(results[i].dtype)));
+        SAMBA_TRY(device->interface->write(device, offset, results[i].data,
+                                           (size_t)results[i].numel * samba_dtype_size(results[i].dtype)));
     }
     return SAMBA_OK;
 }

@@ -124,7 +124,8 @@ void samba_attrs_carry(samba_graph *into, const samba_graph *from, const samba_n
         if (kind != SAMBA_FIELD_NAME && kind != SAMBA_FIELD_BLOB)
             continue;
         memcpy(&index, at, sizeof(index));
-        index = kind == SAMBA_FIELD_NAME ? samba_graph_intern(into, samba_graph_name_at(from, index)) : samba_graph_blob(into, samba_graph_blob_at(from, index));
+        index = kind == SAMBA_FIELD_NAME ? samba_graph_intern(into, samba_graph_name_at(from, index))
+                                         : samba_graph_blob(into, samba_graph_blob_at(from, index));
         memcpy(at, &index, sizeof(index));
     }
 }

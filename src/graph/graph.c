@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph as a container: making and freeing it, interned names and bytes, hash-consed nodes, sinks and the sticky error. It knows
- * nothing of what operators mean; samba_emit (ops/emit.c) infers and then adds here.
+ * The graph as a container: making and freeing it, interned names and bytes, hash-consed nodes, sinks and the sticky error. It
+ * knows nothing of what operators mean; samba_emit (ops/emit.c) infers and then adds here.
  *
  * Invariants: a node is never changed after it was added; no two nodes are equal; inputs come before users and are never of a
  * later phase; leaf operators are of phase ZEROGRAD; a leaf's name belongs to it alone. Inputs, attributes and names live in the
@@ -32,13 +32,14 @@ const char *samba_location_format(const samba_graph *graph, samba_location locat
     const char *scope = graph->names[location.scope], *source = graph->names[location.source];
     buffer[0] = 0;
     if (location.scope || location.source)
-        snprintf(buffer, SAMBA_LOCATION_TEXT, " (in %s%.300s%s%.150s)", location.scope ? "module " : "", scope, location.scope && location.source ? ", " : "",
-                 source);
+        snprintf(buffer, SAMBA_LOCATION_TEXT, " (in %s%.300s%s%.150s)", location.scope ? "module " : "", scope,
+                 location.scope && location.source ? ", " : "", source);
     return buffer;
 }
 
 /* A source says the line, so the location goes behind the message; else the scope goes before it. */
-static samba_ref fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
+static samba_ref fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format,
+                                    va_list arguments)
 {
     char message[sizeof(graph->error)], location[SAMBA_LOCATION_TEXT];
     what = graph->speaker && what[0] ? graph->speaker : what;
@@ -144,7 +145,9 @@ typedef enum table_kind { NODES, NAMES, BLOBS } table_kind;
 
 static uint64_t hash_at(const samba_graph *graph, table_kind kind, int64_t index)
 {
-    return kind == NODES ? hash_node(&graph->nodes[index]) : kind == NAMES ? hash_text(graph->names[index]) : graph->blobs[index]->hash;
+    return kind == NODES   ? hash_node(&graph->nodes[index])
+           : kind == NAMES ? hash_text(graph->names[index])
+                           : graph->blobs[index]->hash;
 }
 
 /* Doubles a table that would become more than half full. */
@@ -313,8 +316,8 @@ uint32_t samba_graph_blob(samba_graph *graph, samba_blob *blob)
 samba_location samba_graph_location(samba_graph *graph, const samba_graph *other, samba_location location)
 {
     return (samba_location){location.scope ? samba_graph_intern(graph, other->names[location.scope]) : 0,
-                         location.source ? samba_graph_intern(graph, other->names[location.source]) : 0,
-                         location.fusion ? samba_graph_intern(graph, other->names[location.fusion]) : 0};
+                            location.source ? samba_graph_intern(graph, other->names[location.source]) : 0,
+                            location.fusion ? samba_graph_intern(graph, other->names[location.fusion]) : 0};
 }
 
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name)
@@ -430,8 +433,8 @@ samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_nod
     if (!graph)
         return SAMBA_ERROR_ARGUMENT;
     if (!info || index < 0 || index >= graph->node_count)
-        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "graph \"%.200s\" has nodes 0 to %lld: asked for %lld%s", graph->name,
-                          (long long)graph->node_count - 1, (long long)index, info ? "" : " with no place for it");
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "graph \"%.200s\" has nodes 0 to %lld: asked for %lld%s",
+                          graph->name, (long long)graph->node_count - 1, (long long)index, info ? "" : " with no place for it");
     const samba_node *node = &graph->nodes[index];
     int64_t name = leaf_name(node);
     bool leaf = samba_op_table[node->op].leaf;
@@ -469,10 +472,13 @@ samba_status samba_graph_parameter(const samba_graph *graph, int64_t index, samb
         if (is_parameter(&graph->nodes[i]) && left-- == 0)
             node = &graph->nodes[i];
     if (!node || !info)
-        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT, "graph \"%.200s\" has %lld parameters and buffers, numbered from 0: asked for %lld%s", graph->name,
+        return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT,
+                          "graph \"%.200s\" has %lld parameters and buffers, numbered from 0: asked for %lld%s", graph->name,
                           (long long)samba_graph_parameter_count(graph), (long long)index, info ? "" : " with no place for it");
-    *info = (samba_parameter_info){
-        .name = graph->names[leaf_name(node)], .buffer = node->op == SAMBA_OP_state, .dtype = (samba_dtype)node->dtype, .rank = node->rank};
+    *info = (samba_parameter_info){.name = graph->names[leaf_name(node)],
+                                   .buffer = node->op == SAMBA_OP_state,
+                                   .dtype = (samba_dtype)node->dtype,
+                                   .rank = node->rank};
     memcpy(info->shape, node->shape, sizeof info->shape);
     return SAMBA_OK;
 }
@@ -488,7 +494,8 @@ static bool check_assignment(samba_graph *graph, const samba_sink *sink)
     const samba_node *target = samba_node_at(graph, sink->target), *value = samba_node_at(graph, sink->value);
     char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "an assignment's target is %s, only a parameter, a state or an input can be assigned",
+        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL,
+                         "an assignment's target is %s, only a parameter, a state or an input can be assigned",
                          samba_op_table[target->op].name);
         return false;
     }
@@ -516,7 +523,8 @@ static bool check_named_sink(samba_graph *graph, const samba_sink *sink)
     }
     if (graph->leaves[sink->name].ref) {
         samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": %s %%%u has that name already", name,
-                         samba_op_table[graph->nodes[graph->leaves[sink->name].ref - 1].op].name, graph->leaves[sink->name].ref - 1);
+                         samba_op_table[graph->nodes[graph->leaves[sink->name].ref - 1].op].name,
+                         graph->leaves[sink->name].ref - 1);
         return false;
     }
     for (int64_t i = 0; i < graph->sink_count; i++)

@@ -28,13 +28,13 @@ typedef enum samba_op {
 } samba_op;
 
 typedef enum samba_phase { /* order of execution; numbers are part of the file format */
-    SAMBA_ZEROGRAD = 0,
-    SAMBA_FWD = 1,
-    SAMBA_BCKWD = 2,
-    SAMBA_GRADNORM = 3,
-    SAMBA_REDUCE = 4,
-    SAMBA_OPT = 5,
-    SAMBA_PHASE_COUNT = 6
+                           SAMBA_ZEROGRAD = 0,
+                           SAMBA_FWD = 1,
+                           SAMBA_BCKWD = 2,
+                           SAMBA_GRADNORM = 3,
+                           SAMBA_REDUCE = 4,
+                           SAMBA_OPT = 5,
+                           SAMBA_PHASE_COUNT = 6
 } samba_phase;
 extern const char *const samba_phase_names[SAMBA_PHASE_COUNT]; /* "ZEROGRAD" ... */
 
@@ -49,9 +49,9 @@ typedef struct samba_dims { /* a list of up to 8 numbers: a shape, strides, dims
 #define DTYPE(field) int64_t field;
 #define NAME(field) int64_t field; /* index into the graph's names */
 #define BLOB(field) int64_t field; /* index into the graph's blobs */
-#define ATTRS(kind, fields)                      \
-    typedef struct samba_attrs_##kind {          \
-        fields int64_t unused_;                  \
+#define ATTRS(kind, fields)                                                                                                      \
+    typedef struct samba_attrs_##kind {                                                                                          \
+        fields int64_t unused_;                                                                                                  \
     } samba_attrs_##kind;
 #include "graph/attrs.def"
 #undef ATTRS
@@ -104,8 +104,9 @@ typedef struct samba_op_syntax { /* graph/attrs.c */
 } samba_op_syntax;
 extern const samba_op_syntax samba_op_table[SAMBA_OP_COUNT];
 
-/* Where in the user's model a node comes from: indices into the graph's names, 0 is nothing. For people, but for `fusion`: the nodes of
- * a name stay in one section of a type (compiler/memory/section.c). No part of a node's identity, nor of the graph's hash. */
+/* Where in the user's model a node comes from: indices into the graph's names, 0 is nothing. For people, but for `fusion`: the
+ * nodes of a name stay in one section of a type (compiler/memory/section.c).
+ * No part of a node's identity, nor of the graph's hash. */
 typedef struct samba_location {
     uint32_t scope;  /* path of the module: "encoder.layers.0" */
     uint32_t source; /* line of the user's program: "model.py:42" */
@@ -167,17 +168,18 @@ struct samba_graph {
     int64_t leaf_capacity;
     samba_sink *sinks;
     int64_t sink_count, sink_capacity;
-    samba_phase phase; /* given to new nodes */
-    bool recompute;    /* new nodes are of `phase` even if an earlier phase has an equal one */
-    bool fp32;         /* given to new nodes */
+    samba_phase phase;  /* given to new nodes */
+    bool recompute;     /* new nodes are of `phase` even if an earlier phase has an equal one */
+    bool fp32;          /* given to new nodes */
     uint64_t amp_stack; /* of samba_graphamp_push: what `fp32` was, the innermost in bit 0 */
     int amp_depth;
-    uint32_t scope;    /* current scope, which names made now begin with */
+    uint32_t scope;          /* current scope, which names made now begin with */
     samba_location location; /* given to new nodes */
-    const char *speaker; /* what messages call the operator: the function that is composed of others; NULL: its own name */
-    const char *const *axes; /* what messages call the two dims of a plane, where a function has others than height and width; else NULL */
-    int fusion_depth;  /* of samba_op_fusion_push */
-    uint32_t part;     /* given to new nodes; 0 but while a pass says otherwise */
+    const char *speaker;     /* what messages call the operator: the function that is composed of others; NULL: its own name */
+    /* what messages call the two dims of a plane, where a function has others than height and width; else NULL */
+    const char *const *axes;
+    int fusion_depth;          /* of samba_op_fusion_push */
+    uint32_t part;             /* given to new nodes; 0 but while a pass says otherwise */
     samba_outer_scope *scopes; /* those around it, outermost first */
     int64_t scope_count, scope_capacity;
     samba_status status; /* sticky */
@@ -190,28 +192,29 @@ samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref
 
 /* ---- graph/attrs.c ---- */
 /* Copies attributes field by field to a zeroed union in their only normal form (unused list elements 0, one NaN), so that equal
- * attributes are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype, an index that is no name or blob. */
+ * attributes are equal bytes. ARGUMENT for a list that is too long, a number that is no dtype,
+ * an index that is no name or blob. */
 samba_status samba_attrs_clean(const samba_graph *graph, samba_op op, const samba_attrs *attrs, samba_attrs *clean);
 /* A node's attributes as another graph has them: its names and bytes are added there. After an error `into` has it. */
 void samba_attrs_carry(samba_graph *into, const samba_graph *from, const samba_node *node, samba_attrs *attrs);
 
 /* ---- graph/graph.c ---- */
-/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and location are the graph's,
- * the phase no earlier than the inputs'. What samba_emit ends with. */
+/* Interns a node whose op, dtype, rank, shape, inputs and (clean) attrs are known to be right; phase and location are the
+ * graph's, the phase no earlier than the inputs'. What samba_emit ends with. */
 samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto);
 /* The node equal to `node`, phase included, or SAMBA_NONE. */
 samba_ref samba_graph_find(const samba_graph *graph, const samba_node *node);
 uint32_t samba_graph_intern(samba_graph *graph, const char *name); /* 0 after an error */
-/* The index of these bytes among the graph's blobs, of which it becomes an owner unless it has them; 0 after an error. `blob` may be NULL after one
- * that the context has. */
+/* The index of these bytes among the graph's blobs, of which it becomes an owner unless it has them; 0 after an error. `blob` may
+ * be NULL after one that the context has. */
 uint32_t samba_graph_blob(samba_graph *graph, samba_blob *blob);
 /* Adds a sink. An output or loss needs a name no other one and no leaf has; an assignment a parameter or state of the value's
  * dtype and shape that nothing else assigns in that phase. */
 void samba_graph_sink(samba_graph *graph, samba_sink sink);
 /* The leaf (input, parameter, state, argin) of that name, or SAMBA_NONE. */
 samba_ref samba_graph_leaf(const samba_graph *graph, const char *name);
-/* Sticks an error to the graph unless it has one: "at scope: message", or "message (in module scope, model.py:42)" where the current
- * location has a source. Returns SAMBA_NONE. */
+/* Sticks an error to the graph unless it has one: "at scope: message", or "message (in module scope, model.py:42)" where the
+ * current location has a source. Returns SAMBA_NONE. */
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same about an operator or layer: "what at scope: message" or "what: message (in module scope, model.py:42)". */
@@ -230,13 +233,14 @@ samba_location samba_graph_location(samba_graph *graph, const samba_graph *other
 /* " (in module encoder.layers.0, model.py:42)"; "" where nothing is known. Returns buffer. */
 const char *samba_location_format(const samba_graph *graph, samba_location location, char buffer[SAMBA_LOCATION_TEXT]);
 /* ---- graph/hash.c ---- */
-/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and locations do not count: they are for people. */
+/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and locations do not count:
+ * they are for people. */
 uint64_t samba_graph_hash(const samba_graph *graph);
 
 /* ---- graph/rewrite.c: the frame of every graph-to-graph pass ---- */
 /* Copies `in` to a new graph node by node in order, calling `rewrite` with the inputs already mapped; it returns the ref in `out`
- * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, locations and sinks carry over.
- * While `rewrite` runs, out->phase, out->location and out->fp32 are the node's and out->recompute is true. */
+ * (NULL rewrite: copy). Only nodes that sinks need, and inputs, are visited: dead nodes go. Phases, locations and sinks carry
+ * over. While `rewrite` runs, out->phase, out->location and out->fp32 are the node's and out->recompute is true. */
 typedef struct samba_rewriter {
     const samba_graph *in;
     samba_graph *out;
@@ -251,11 +255,13 @@ samba_status samba_graph_prune(const samba_graph *in, samba_graph **out);
 samba_ref samba_rewrite_copy(samba_rewriter *rewriter, samba_ref node, const samba_ref *inputs);
 
 /* ---- graph/print.c ---- */
-/* The text as a PEF has it: literals of more than SAMBA_LITERAL_INLINE bytes stand beside it and are referred to as &0, &1 ... in the order in which
- * nodes use them, equal ones once. `literals`, in `arena`, has the graph's index of each. */
+/* The text as a PEF has it: literals of more than SAMBA_LITERAL_INLINE bytes stand beside it and are referred to as &0, &1 ... in
+ * the order in which nodes use them, equal ones once. `literals`, in `arena`, has the graph's index of each. */
 #define SAMBA_LITERAL_INLINE 64 /* bytes: as many as the PEF would pad a blob to */
-samba_status samba_graph_print_beside(const samba_graph *graph, samba_arena *arena, char **text, int32_t *count, uint32_t **literals);
-/* Lines of the text without their ends, for messages: of a node without its location and with no more than the first bytes of a literal. */
+samba_status samba_graph_print_beside(const samba_graph *graph, samba_arena *arena, char **text, int32_t *count,
+                                      uint32_t **literals);
+/* Lines of the text without their ends, for messages:
+ * of a node without its location and with no more than the first bytes of a literal. */
 #define SAMBA_LITERAL_SHOWN 256
 void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index);
 void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index);

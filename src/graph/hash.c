@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The structure hash of a whole graph: nodes in order, then sinks. Names count by their text and literals by the hash of their bytes, since their
- * indices depend on the order in which they were met; the graph's name and locations do not count. */
+ * The structure hash of a whole graph: nodes in order, then sinks. Names count by their text and literals by the hash of their
+ * bytes, since their indices depend on the order in which they were met; the graph's name and locations do not count. */
 #include "graph/graph.h"
 #include <string.h>
 

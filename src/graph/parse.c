@@ -250,7 +250,8 @@ static samba_status parse_beside(parser *p, samba_blob **blob)
     int64_t value;
     SAMBA_TRY(parse_int(p, "the number of a literal beside the text", &value));
     if (p->literal_count == 0)
-        return samba_fail(p->context, SAMBA_ERROR_FORMAT, "line %lld: the bytes of this literal stand beside the text: give both to samba_graph_parse_beside",
+        return samba_fail(p->context, SAMBA_ERROR_FORMAT,
+                          "line %lld: the bytes of this literal stand beside the text: give both to samba_graph_parse_beside",
                           (long long)p->line);
     if (value < 0 || value >= p->literal_count) {
         p->at = number;
@@ -319,9 +320,7 @@ static samba_status parse_field(parser *p, const samba_attrs_field *field, char 
         memcpy(to, &dims, sizeof(dims));
         return SAMBA_OK;
     }
-    case SAMBA_FIELD_INT:
-        SAMBA_TRY(parse_int(p, "a whole number", &number));
-        break;
+    case SAMBA_FIELD_INT: SAMBA_TRY(parse_int(p, "a whole number", &number)); break;
     case SAMBA_FIELD_DTYPE:
         SAMBA_TRY(parse_dtype(p, &dtype));
         number = dtype;
@@ -330,9 +329,7 @@ static samba_status parse_field(parser *p, const samba_attrs_field *field, char 
         SAMBA_TRY(parse_name(p, "a quoted name", &name));
         number = name;
         break;
-    case SAMBA_FIELD_BLOB:
-        SAMBA_TRY(parse_blob(p, &number));
-        break;
+    case SAMBA_FIELD_BLOB: SAMBA_TRY(parse_blob(p, &number)); break;
     }
     memcpy(to, &number, sizeof(number));
     return SAMBA_OK;
@@ -482,7 +479,8 @@ static samba_status parse_text(parser *p)
     }
 }
 
-samba_status samba_graph_parse_beside(samba_context *context, const char *text, int64_t literal_count, const samba_literal *literals, samba_graph **graph)
+samba_status samba_graph_parse_beside(samba_context *context, const char *text, int64_t literal_count,
+                                      const samba_literal *literals, samba_graph **graph)
 {
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, graph);
@@ -490,11 +488,12 @@ samba_status samba_graph_parse_beside(samba_context *context, const char *text, 
     if (!text)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "a graph's text is needed, NULL was given");
     if (literal_count < 0 || (literal_count > 0 && !literals))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld literals beside a graph's text, in a list that is %s", (long long)literal_count, literals ? "given" : "NULL");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "%lld literals beside a graph's text, in a list that is %s",
+                          (long long)literal_count, literals ? "given" : "NULL");
     for (int64_t i = 0; i < literal_count; i++)
         if (literals[i].size < 0 || (literals[i].size > 0 && !literals[i].data))
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "literal %lld beside a graph's text has %lld bytes at %s", (long long)i, (long long)literals[i].size,
-                              literals[i].data ? "an address" : "NULL");
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "literal %lld beside a graph's text has %lld bytes at %s",
+                              (long long)i, (long long)literals[i].size, literals[i].data ? "an address" : "NULL");
     parser *p = samba_calloc(context, sizeof(*p));
     if (!p)
         return SAMBA_ERROR_MEMORY;

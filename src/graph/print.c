@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The text form (docs/graph.md): one line a node with everything that makes it what it is, then the sinks. Printing what was
- * parsed gives the same bytes, and the same graph gives the same bytes on any machine and under any locale. The text as a PEF has it differs in
- * one thing: large literals stand beside it.
+ * parsed gives the same bytes, and the same graph gives the same bytes on any machine and under any locale. The text as a PEF has
+ * it differs in one thing: large literals stand beside it.
  *
  * The text belongs to the caller, who frees it with samba_text_free. */
 #include "base/null.h"
@@ -65,8 +65,9 @@ static void print_list(samba_text *text, int64_t count, const int64_t *numbers)
 typedef struct printer {
     samba_text *text;
     const samba_graph *graph;
-    bool message;       /* a line of one: no location, and not all of a literal */
-    int32_t *numbers;   /* per blob of the graph: its number beside the text, -1 for none yet; NULL: all bytes stand in the text */
+    bool message; /* a line of one: no location, and not all of a literal */
+    /* per blob of the graph: its number beside the text, -1 for none yet; NULL: all bytes stand in the text */
+    int32_t *numbers;
     uint32_t *literals; /* beside the text */
     int32_t count;
 } printer;
@@ -102,9 +103,7 @@ static void print_field(printer *p, const samba_attrs_field *field, const char *
     memcpy(&number, at, sizeof(number));
     samba_text_add(text, " %s=", field->name);
     switch (field->kind) {
-    case SAMBA_FIELD_INT:
-        samba_text_add(text, "%lld", (long long)number);
-        break;
+    case SAMBA_FIELD_INT: samba_text_add(text, "%lld", (long long)number); break;
     case SAMBA_FIELD_REAL:
         memcpy(&real, at, sizeof(real));
         samba_text_add(text, "%s", samba_real_format(real, buffer));
@@ -113,15 +112,9 @@ static void print_field(printer *p, const samba_attrs_field *field, const char *
         memcpy(&dims, at, sizeof(dims));
         print_list(text, dims.count, dims.at);
         break;
-    case SAMBA_FIELD_DTYPE:
-        samba_text_add(text, "%s", samba_dtype_name((samba_dtype)number));
-        break;
-    case SAMBA_FIELD_NAME:
-        print_string(text, samba_graph_name_at(p->graph, number));
-        break;
-    case SAMBA_FIELD_BLOB:
-        print_blob(p, number);
-        break;
+    case SAMBA_FIELD_DTYPE: samba_text_add(text, "%s", samba_dtype_name((samba_dtype)number)); break;
+    case SAMBA_FIELD_NAME: print_string(text, samba_graph_name_at(p->graph, number)); break;
+    case SAMBA_FIELD_BLOB: print_blob(p, number); break;
     }
 }
 
@@ -209,7 +202,8 @@ samba_status samba_graph_print(const samba_graph *graph, char **result)
     return print_graph(&(printer){.graph = graph}, result);
 }
 
-samba_status samba_graph_print_beside(const samba_graph *graph, samba_arena *arena, char **text, int32_t *count, uint32_t **literals)
+samba_status samba_graph_print_beside(const samba_graph *graph, samba_arena *arena, char **text, int32_t *count,
+                                      uint32_t **literals)
 {
     const size_t blobs = (size_t)graph->blob_count;
     printer p = {.graph = graph};

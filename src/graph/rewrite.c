@@ -79,7 +79,8 @@ static samba_status rewrite_all(samba_rewriter *rewriter, samba_rewrite_fn *rewr
     return samba_graph_status(out);
 }
 
-static samba_status rewrite_live(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, bool keep_inputs, samba_graph **result)
+static samba_status rewrite_live(const samba_graph *in, samba_rewrite_fn *rewrite, void *user, bool keep_inputs,
+                                 samba_graph **result)
 {
     *result = NULL;
     SAMBA_TRY(samba_graph_status(in));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * logit and softplus; gelu in both of PyTorch's forms: x times the normal distribution function of x, by erf or by its tanh approximation
- * (Hendrycks and Gimpel 2016); silu; mish. The values and gradients of the last three are one operator each: out of parts gelu would take
- * ten, and a transformer spends as much time here as in a sixth of its products. The gradient operators take x and the result's gradient. */
+ * logit and softplus; gelu in both of PyTorch's forms: x times the normal distribution function of x, by erf or by its tanh
+ * approximation (Hendrycks and Gimpel 2016); silu; mish. The values and gradients of the last three are one operator each: out of
+ * parts gelu would take ten, and a transformer spends as much time here as in a sixth of its products.
+ * The gradient operators take x and the result's gradient. */
 #include "ops/families.h"
 #include <math.h>
 
@@ -22,8 +23,9 @@ static samba_status times_gradient(const samba_reference *reference, double (*sl
 {
     const samba_array *x = &reference->inputs[0], *g = &reference->inputs[1], *y = reference->output;
     for (int64_t i = 0; i < y->numel; i++)
-        samba_array_set_double(y, i, slope(samba_array_double(x, samba_broadcast_offset(x, y, i))) *
-                                         samba_array_double(g, samba_broadcast_offset(g, y, i)));
+        samba_array_set_double(y, i,
+                               slope(samba_array_double(x, samba_broadcast_offset(x, y, i))) *
+                                   samba_array_double(g, samba_broadcast_offset(g, y, i)));
     return SAMBA_OK;
 }
 
@@ -51,10 +53,7 @@ samba_status samba_vjp_gelu(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP
 /* ---- gelu_tanh: x (1 + tanh(sqrt(2/pi) (x + c x^3))) / 2 ---- */
 
 /* (1 + tanh y) / 2 = 1 / (1 + e^-2y); in long double, as a last digit of 2y is 700 of the result where that is least */
-static long double bent_sigmoid(long double x)
-{
-    return 1 / (1 + expl(-2 * SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
-}
+static long double bent_sigmoid(long double x) { return 1 / (1 + expl(-2 * SQRT_2_OVER_PI * (x + CUBIC * x * x * x))); }
 static double gelu_tanh(double x) { return (double)(x * bent_sigmoid(x)); }
 static double gelu_tanh_slope(double x)
 {
@@ -90,7 +89,8 @@ samba_status samba_ref_mish(const samba_reference *reference) { return of_one(re
 samba_status samba_ref_mish_grad(const samba_reference *reference) { return times_gradient(reference, mish_slope); }
 samba_status samba_vjp_mish(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_mish_grad); }
 
-/* ---- logit: log(x / (1 - x)), and near 1/2, where it is near 0, log(1 + (2x - 1) / (1 - x)), whose numerator is exact; in double for all ---- */
+/* ---- logit: log(x / (1 - x)), and near 1/2, where it is near 0, log(1 + (2x - 1) / (1 - x)), whose numerator is exact;
+ * in double for all ---- */
 
 samba_ref samba_expand_logit(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
@@ -111,8 +111,10 @@ samba_status samba_vjp_logit(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]);
-    samba_ref product = samba_emit2(graph, SAMBA_OP_mul, x, samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_neg, x), 1));
-    samba_ref outside = samba_emit_scalar(graph, SAMBA_OP_lt, product, 0), nan = samba_emit_constant(graph, NAN, samba_ref_dtype(graph, x));
+    samba_ref product =
+        samba_emit2(graph, SAMBA_OP_mul, x, samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_neg, x), 1));
+    samba_ref outside = samba_emit_scalar(graph, SAMBA_OP_lt, product, 0),
+              nan = samba_emit_constant(graph, NAN, samba_ref_dtype(graph, x));
     samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_div, g, samba_emit3(graph, SAMBA_OP_where, outside, nan, product)));
     return SAMBA_OK;
 }

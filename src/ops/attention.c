@@ -2,8 +2,8 @@
  *
  * Scaled dot product attention as one operator: softmax(q k^T * scale + mask) v for each head, in which no T x T matrix is ever a
  * value of the graph. What backward needs of the weights is one number a query, the log of the sum of their exponentials
- * (attention_lse): weight ij is exp(score ij - lse i). attention and attention_lse are two nodes of equal inputs, and fusion makes
- * one stage of them.
+ * (attention_lse): weight ij is exp(score ij - lse i). attention and attention_lse are two nodes of equal inputs, and fusion
+ * makes one stage of them.
  *
  * Heads stand before positions in the inputs, as torch has them, and after them in the results: a result lies as the next
  * projection reads it, the gradients as the joint projection of q, k and v wrote those. */
@@ -44,10 +44,11 @@ static samba_status check_mask(samba_infer *infer, const sizes *s)
     for (int i = 1; broadcasts && i <= mask->rank; i++)
         broadcasts = mask->shape[mask->rank - i] == 1 || mask->shape[mask->rank - i] == scores[4 - i];
     char given[SAMBA_SHAPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
-    return broadcasts ? SAMBA_OK
-                      : samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the mask %s does not broadcast to the scores (B, H, Tq, Tk) = %s",
-                                         samba_shape_format(mask->rank, mask->shape, given, sizeof given),
-                                         samba_shape_format(4, scores, wanted, sizeof wanted));
+    return broadcasts
+               ? SAMBA_OK
+               : samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the mask %s does not broadcast to the scores (B, H, Tq, Tk) = %s",
+                                  samba_shape_format(mask->rank, mask->shape, given, sizeof given),
+                                  samba_shape_format(4, scores, wanted, sizeof wanted));
 }
 
 /* Checks what attention, attention_lse and attention_grad share: `more` inputs follow attention's own. */
@@ -187,8 +188,8 @@ static samba_ref positions(samba_graph *graph, int64_t count, bool of_queries)
     return of_queries ? samba_emit_reshape(graph, line, 2, (int64_t[]){count, 1}) : line;
 }
 
-/* The gradient of a mask that is trained (T5's position bias) comes from a matrix of scores made for it: weights * (dweights - sum(dy * y)).
- * The mask of most models is made of constants and asks for none. */
+/* The gradient of a mask that is trained (T5's position bias) comes from a matrix of scores made for it: weights * (dweights -
+ * sum(dy * y)). The mask of most models is made of constants and asks for none. */
 static samba_ref mask_gradient(samba_vjp *vjp, const samba_attrs_attention *attrs, const sizes *s, samba_ref lse)
 {
     samba_graph *g = vjp->graph;
@@ -205,7 +206,8 @@ static samba_ref mask_gradient(samba_vjp *vjp, const samba_attrs_attention *attr
         samba_ref seen = samba_emit2(g, SAMBA_OP_le, positions(g, s->tk, false), positions(g, s->tq, true));
         weights = samba_emit3(g, SAMBA_OP_where, seen, weights, samba_emit_constant(g, 0, dtype));
     }
-    samba_ref dy = samba_emit_permute(g, vjp->gradient, (int64_t[]){0, 2, 1, 3}), y = samba_emit_permute(g, vjp->output, (int64_t[]){0, 2, 1, 3});
+    samba_ref dy = samba_emit_permute(g, vjp->gradient, (int64_t[]){0, 2, 1, 3}),
+              y = samba_emit_permute(g, vjp->output, (int64_t[]){0, 2, 1, 3});
     samba_ref dweights = samba_emit_lift(g, samba_emit2(g, SAMBA_OP_matmul, dy, samba_emit_transpose(g, values, 2, 3)));
     if (s->p >= 0)
         dweights = samba_emit3(g, SAMBA_OP_dropout, dweights, in[s->p], in[s->seed]);
@@ -255,8 +257,8 @@ samba_status samba_vjp_attention_lse(samba_vjp *vjp)
 typedef struct weights { /* one row of scores at a time */
     const samba_reference *reference;
     sizes s;
-    double *p;          /* of one query: the weights before dropout */
-    double *kept;       /* of one query: what dropout multiplies them with */
+    double *p;    /* of one query: the weights before dropout */
+    double *kept; /* of one query: what dropout multiplies them with */
     double lse;
 } weights;
 
@@ -269,10 +271,7 @@ static samba_status weights_new(const samba_reference *reference, weights *w)
     return w->p ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
-static void weights_free(weights *w)
-{
-    samba_free(w->reference->context, w->p, (size_t)(2 * w->s.tk + 1) * sizeof *w->p);
-}
+static void weights_free(weights *w) { samba_free(w->reference->context, w->p, (size_t)(2 * w->s.tk + 1) * sizeof *w->p); }
 
 static double element(const samba_array *a, int64_t b, int64_t h, int64_t t, int64_t i)
 {
@@ -284,7 +283,8 @@ static double masked(const weights *w, int64_t b, int64_t h, int64_t i, int64_t 
 {
     const samba_array *mask = &w->reference->inputs[MASK];
     const samba_array scores = {.rank = 4, .shape = {w->s.b, w->s.h, w->s.tq, w->s.tk}};
-    double value = samba_array_double(mask, samba_broadcast_offset(mask, &scores, ((b * w->s.h + h) * w->s.tq + i) * w->s.tk + j));
+    double value =
+        samba_array_double(mask, samba_broadcast_offset(mask, &scores, ((b * w->s.h + h) * w->s.tq + i) * w->s.tk + j));
     return mask->dtype == SAMBA_BOOL ? (value != 0 ? 0 : -INFINITY) : value;
 }
 
@@ -363,7 +363,8 @@ static int64_t gradient_offset(const sizes *s, int input, int64_t b, int64_t hea
 }
 
 /* With do the gradient of the result, p the weights and m what dropout multiplies them with:
- * dv_j = sum_i p_ij m_ij do_i;  ds_ij = p_ij (m_ij do_i.v_j - do_i.out_i);  dq_i = scale sum_j ds_ij k_j;  dk_j = scale sum_i ds_ij q_i */
+ * dv_j = sum_i p_ij m_ij do_i;  ds_ij = p_ij (m_ij do_i.v_j - do_i.out_i);  dq_i = scale sum_j ds_ij k_j;
+ * dk_j = scale sum_i ds_ij q_i */
 static void add_gradients(weights *w, double *sums, int64_t b, int64_t h, int64_t i)
 {
     const samba_array *in = w->reference->inputs, *out = &in[w->s.rest], *gradient = &in[w->s.rest + 2];

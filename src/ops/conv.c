@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * conv2d, conv3d and their two gradients: three views of one relation between x (N,C,H,W), w (O,C/groups,KH,KW), y (N,O,OH,OW), with
- * a depth before the height in three dims. Element (kh,kw) of the kernel sees, from (oh,ow) of y, row oh*stride - padding + kh*dilation
- * of x, and so the column. Each triple of x, w and y elements that see each other, inside x and in one group, is one product:
+ * conv2d, conv3d and their two gradients: three views of one relation between x (N,C,H,W), w (O,C/groups,KH,KW), y (N,O,OH,OW),
+ * with a depth before the height in three dims. Element (kh,kw) of the kernel sees, from (oh,ow) of y, row oh*stride - padding +
+ * kh*dilation of x, and so the column. Each triple of x, w and y elements that see each other, inside x and in one group, is one
+ * product:
  *   conv  y = sum of x*w     conv_input_grad  dx = sum of w*dy     conv_weight_grad  dw = sum of x*dy
  * so one shape rule, the y of an x and a w, checks all three. The gradients carry the shape they deliver in attrs.shape.
- * As with matmul, the result for 16-bit floats is the float32 sum; integers wrap. Kernels may multiply the zeros around x or dy as well, where
- * that is quicker: what an infinite weight or gradient gives beside them, NaN or nothing, depends on the road taken, as in PyTorch. */
+ * As with matmul, the result for 16-bit floats is the float32 sum; integers wrap. Kernels may multiply the zeros around x or dy
+ * as well, where that is quicker: what an infinite weight or gradient gives beside them, NaN or nothing,
+ * depends on the road taken, as in PyTorch. */
 #include "ops/families.h"
 #include <math.h>
 #include <string.h>
 
-enum { N, C, SPACE };  /* dims of x; y: N, O = C, then its own */
-enum { OUT, IN };      /* dims of w, then the kernel's */
+enum { N, C, SPACE }; /* dims of x; y: N, O = C, then its own */
+enum { OUT, IN };     /* dims of w, then the kernel's */
 
 static bool is_3d(samba_op op)
 {
@@ -37,11 +39,12 @@ static samba_status check_attributes(const samba_infer *infer, const samba_attrs
     SAMBA_TRY(samba_infer_need_count(infer, "dilation", &attrs->dilation, spatial));
     for (int i = 0; i < spatial; i++) {
         if (attrs->stride.at[i] < 1 || attrs->dilation.at[i] < 1)
-            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "stride and dilation must be 1 or more, given stride %lld and dilation %lld for the %s",
+            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                    "stride and dilation must be 1 or more, given stride %lld and dilation %lld for the %s",
                                     (long long)attrs->stride.at[i], (long long)attrs->dilation.at[i], axis_name(infer, i));
         if (attrs->padding.at[i] < 0)
-            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "padding must be 0 or more, given %lld for the %s", (long long)attrs->padding.at[i],
-                                    axis_name(infer, i));
+            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "padding must be 0 or more, given %lld for the %s",
+                                    (long long)attrs->padding.at[i], axis_name(infer, i));
     }
     if (attrs->groups < 1)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "groups must be 1 or more, given %lld", (long long)attrs->groups);
@@ -52,14 +55,18 @@ static samba_status check_attributes(const samba_infer *infer, const samba_attrs
 static samba_status check_channels(const samba_infer *infer, const int64_t *x, const int64_t *w, int64_t groups)
 {
     if (x[C] % groups != 0 || w[OUT] % groups != 0)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "groups must divide the channels of the input, %lld, and dim 0 of the weight, %lld; given groups %lld",
-                                (long long)x[C], (long long)w[OUT], (long long)groups);
+        return samba_infer_fail(
+            infer, SAMBA_ERROR_SHAPE,
+            "groups must divide the channels of the input, %lld, and dim 0 of the weight, %lld; given groups %lld",
+            (long long)x[C], (long long)w[OUT], (long long)groups);
     if (w[IN] != x[C] / groups)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "dim 1 of the weight must be %lld, the %lld channels of the input over groups %lld; given %lld",
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
+                                "dim 1 of the weight must be %lld, the %lld channels of the input over groups %lld; given %lld",
                                 (long long)(x[C] / groups), (long long)x[C], (long long)groups, (long long)w[IN]);
     for (int i = 0; i < spatial_of(infer->op); i++)
         if (w[SPACE + i] < 1)
-            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the kernel must have at least one element, given a %s of %lld", axis_name(infer, i), (long long)w[SPACE + i]);
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the kernel must have at least one element, given a %s of %lld",
+                                    axis_name(infer, i), (long long)w[SPACE + i]);
     return SAMBA_OK;
 }
 
@@ -73,10 +80,9 @@ static samba_status output_size(const samba_infer *infer, const samba_attrs_conv
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "padding %lld or dilation %lld is too large",
                                 (long long)attrs->padding.at[axis], (long long)attrs->dilation.at[axis]);
     if (reach > padded)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
-                                "the padded input has %s %lld, but the kernel reaches over %lld (size %lld, dilation %lld)",
-                                axis_name(infer, axis), (long long)padded, (long long)reach, (long long)kernel,
-                                (long long)attrs->dilation.at[axis]);
+        return samba_infer_fail(
+            infer, SAMBA_ERROR_SHAPE, "the padded input has %s %lld, but the kernel reaches over %lld (size %lld, dilation %lld)",
+            axis_name(infer, axis), (long long)padded, (long long)reach, (long long)kernel, (long long)attrs->dilation.at[axis]);
     *result = (padded - reach) / attrs->stride.at[axis] + 1;
     return SAMBA_OK;
 }
@@ -162,11 +168,13 @@ samba_status samba_vjp_conv(samba_vjp *vjp)
     samba_attrs for_x = with_shape(vjp, &x), for_w = with_shape(vjp, &w);
     samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)x.dtype);
     if (vjp->needed[0])
-        samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_input_grad : SAMBA_OP_conv2d_input_grad, 2,
-                                             (samba_ref[]){vjp->inputs[1], g}, &for_x));
+        samba_vjp_deliver(vjp, 0,
+                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_input_grad : SAMBA_OP_conv2d_input_grad, 2,
+                                     (samba_ref[]){vjp->inputs[1], g}, &for_x));
     if (vjp->needed[1])
-        samba_vjp_deliver(vjp, 1, samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
-                                             (samba_ref[]){vjp->inputs[0], g}, &for_w));
+        samba_vjp_deliver(vjp, 1,
+                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
+                                     (samba_ref[]){vjp->inputs[0], g}, &for_w));
     return SAMBA_OK;
 }
 
@@ -178,10 +186,13 @@ samba_status samba_vjp_conv_input_grad(samba_vjp *vjp)
     samba_attrs forward = with_shape(vjp, NULL), for_w = with_shape(vjp, &w);
     samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)w.dtype);
     if (vjp->needed[1])
-        samba_vjp_deliver(vjp, 1, samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d : SAMBA_OP_conv2d, 2, (samba_ref[]){g, vjp->inputs[0]}, &forward));
+        samba_vjp_deliver(
+            vjp, 1,
+            samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d : SAMBA_OP_conv2d, 2, (samba_ref[]){g, vjp->inputs[0]}, &forward));
     if (vjp->needed[0])
-        samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
-                                             (samba_ref[]){g, vjp->inputs[1]}, &for_w));
+        samba_vjp_deliver(vjp, 0,
+                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
+                                     (samba_ref[]){g, vjp->inputs[1]}, &for_w));
     return SAMBA_OK;
 }
 
@@ -200,8 +211,8 @@ static problem problem_of(const samba_reference *reference, const samba_array *x
 {
     const samba_attrs_conv *attrs = &reference->attrs->conv;
     int first = 5 - x->rank; /* of 3 dims */
-    problem p = {x->shape[N], x->shape[C], w->shape[OUT], w->shape[IN], w->shape[OUT] / attrs->groups,
-                 {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0}, {1, 1, 1}};
+    problem p = {x->shape[N], x->shape[C], w->shape[OUT], w->shape[IN], w->shape[OUT] / attrs->groups, {1, 1, 1}, {1, 1, 1},
+                 {1, 1, 1},   {1, 1, 1},   {0},           {1, 1, 1}};
     for (int i = first; i < 3; i++) {
         p.x[i] = x->shape[SPACE + i - first];
         p.w[i] = w->shape[SPACE + i - first];
@@ -260,20 +271,22 @@ static void add_product(total *sum, const samba_array *a, int64_t i, const samba
         sum->whole += (uint64_t)samba_array_int64(a, i) * (uint64_t)samba_array_int64(b, j);
 }
 
-static void output_element(const problem *p, const samba_array *x, const samba_array *w, int64_t n, int64_t o, int64_t flat, total *sum)
+static void output_element(const problem *p, const samba_array *x, const samba_array *w, int64_t n, int64_t o, int64_t flat,
+                           total *sum)
 {
     position at = position_of(flat, p->y), pixel;
     for (int64_t c = 0; c < p->in_per_group; c++)
         for (int64_t k = 0; k < volume(p->w); k++) {
             position tap = position_of(k, p->w);
             if (seen(p, &at, &tap, &pixel))
-                add_product(sum, x, (n * p->channels + o / p->out_per_group * p->in_per_group + c) * volume(p->x) + flat_of(p->x, &pixel), w,
-                            (o * p->in_per_group + c) * volume(p->w) + k);
+                add_product(sum, x,
+                            (n * p->channels + o / p->out_per_group * p->in_per_group + c) * volume(p->x) + flat_of(p->x, &pixel),
+                            w, (o * p->in_per_group + c) * volume(p->w) + k);
         }
 }
 
-static void input_gradient_element(const problem *p, const samba_array *w, const samba_array *dy, int64_t n, int64_t c, int64_t flat,
-                                   total *sum)
+static void input_gradient_element(const problem *p, const samba_array *w, const samba_array *dy, int64_t n, int64_t c,
+                                   int64_t flat, total *sum)
 {
     position pixel = position_of(flat, p->x), at;
     int64_t first = c / p->in_per_group * p->out_per_group;
@@ -286,28 +299,31 @@ static void input_gradient_element(const problem *p, const samba_array *w, const
         }
 }
 
-static void weight_gradient_element(const problem *p, const samba_array *x, const samba_array *dy, int64_t o, int64_t c, int64_t flat,
-                                    total *sum)
+static void weight_gradient_element(const problem *p, const samba_array *x, const samba_array *dy, int64_t o, int64_t c,
+                                    int64_t flat, total *sum)
 {
     position tap = position_of(flat, p->w), pixel;
     for (int64_t n = 0; n < p->images; n++)
         for (int64_t i = 0; i < volume(p->y); i++) {
             position at = position_of(i, p->y);
             if (seen(p, &at, &tap, &pixel))
-                add_product(sum, x, (n * p->channels + o / p->out_per_group * p->in_per_group + c) * volume(p->x) + flat_of(p->x, &pixel), dy,
-                            (n * p->outputs + o) * volume(p->y) + i);
+                add_product(sum, x,
+                            (n * p->channels + o / p->out_per_group * p->in_per_group + c) * volume(p->x) + flat_of(p->x, &pixel),
+                            dy, (n * p->outputs + o) * volume(p->y) + i);
         }
 }
 
 /* Fills the output with the element function's sum at each position (a, b, position in space). */
-typedef void element_fn(const problem *p, const samba_array *first, const samba_array *second, int64_t a, int64_t b, int64_t flat, total *sum);
+typedef void element_fn(const problem *p, const samba_array *first, const samba_array *second, int64_t a, int64_t b, int64_t flat,
+                        total *sum);
 static samba_status fill(const samba_reference *reference, const problem *p, const int64_t *space, element_fn *element)
 {
     const samba_array *output = reference->output;
     for (int64_t i = 0; i < output->numel; i++) {
         total sum = {.floating = samba_dtype_is_floating_point(output->dtype)};
         int64_t outer = i / volume(space);
-        element(p, &reference->inputs[0], &reference->inputs[1], outer / output->shape[1], outer % output->shape[1], i % volume(space), &sum);
+        element(p, &reference->inputs[0], &reference->inputs[1], outer / output->shape[1], outer % output->shape[1],
+                i % volume(space), &sum);
         if (sum.floating)
             samba_array_set_double(output, i, sum.real);
         else

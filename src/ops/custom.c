@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A value with gradients of its own: custom_gradient(value, grad, x1, g1, x2, g2 ...) is the value, and the gradient of each x is the g behind it. `grad` is a
- * grad_output(value) and stands, in what the gs are computed from, for the gradient that reaches the custom_gradient. So a g is an expression of the forward
- * graph like any other, with names, locations and the text form, and may be anything: it need not be linear in `grad`, and differentiation never looks into
- * `value`. The reverse pass copies the gs with the gradient that has come in the place of `grad`; what they have of forward values alone is not copied.
+ * A value with gradients of its own: custom_gradient(value, grad, x1, g1, x2, g2 ...) is the value, and the gradient of each x is
+ * the g behind it. `grad` is a grad_output(value) and stands, in what the gs are computed from, for the gradient that reaches the
+ * custom_gradient. So a g is an expression of the forward graph like any other, with names, locations and the text form, and may
+ * be anything: it need not be linear in `grad`, and differentiation never looks into `value`. The reverse pass copies the gs with
+ * the gradient that has come in the place of `grad`; what they have of forward values alone is not copied.
  *
- * grad_output is of the value and not of the node that it serves, which comes later: two custom_gradients of one value share it, and each puts its own
- * gradient there. A custom_gradient inside a g is its value, since nobody differentiates a gradient's graph. samba_check_grad_outputs finds a grad_output
- * that is read elsewhere, where no gradient could be put in its place. */
+ * grad_output is of the value and not of the node that it serves, which comes later: two custom_gradients of one value share it,
+ * and each puts its own gradient there. A custom_gradient inside a g is its value, since nobody differentiates a gradient's
+ * graph. samba_check_grad_outputs finds a grad_output that is read elsewhere, where no gradient could be put in its place. */
 #include "ops/families.h"
 #include <string.h>
 
@@ -15,9 +16,12 @@ samba_status samba_infer_custom_gradient(samba_infer *infer)
 {
     char has[SAMBA_SHAPE_TEXT], wants[SAMBA_SHAPE_TEXT];
     if (infer->arity < 4 || infer->arity % 2 != 0)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected a value, its grad_output, and pairs of an input and its gradient, given %d inputs", infer->arity);
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                "expected a value, its grad_output, and pairs of an input and its gradient, given %d inputs",
+                                infer->arity);
     if (infer->inputs[1]->op != SAMBA_OP_grad_output)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "input 1 must be a grad_output, given %s", samba_ops[infer->inputs[1]->op].name);
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "input 1 must be a grad_output, given %s",
+                                samba_ops[infer->inputs[1]->op].name);
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
     for (int i = 0; i < infer->arity; i += 2) {
         const samba_node *of = infer->inputs[i], *gradient = infer->inputs[i + 1];
@@ -35,9 +39,9 @@ samba_status samba_infer_custom_gradient(samba_infer *infer)
 
 typedef struct cloning {
     samba_graph *graph;
-    samba_ref first;  /* grad_output, the first node that a copy may differ in */
-    int64_t count;    /* nodes from there to the last g */
-    samba_ref *now;   /* what stands for each */
+    samba_ref first; /* grad_output, the first node that a copy may differ in */
+    int64_t count;   /* nodes from there to the last g */
+    samba_ref *now;  /* what stands for each */
     uint8_t *needed;
 } cloning;
 
@@ -101,7 +105,8 @@ samba_status samba_vjp_custom_gradient(samba_vjp *vjp)
         for (int i = 2; i < arity; i += 2) {
             samba_ref old = vjp->inputs[i + 1];
             if (vjp->needed[i])
-                vjp->input_gradients[i] = samba_emit_cast(graph, old >= grad ? c.now[old - grad] : old, samba_ref_dtype(graph, vjp->inputs[i]));
+                vjp->input_gradients[i] =
+                    samba_emit_cast(graph, old >= grad ? c.now[old - grad] : old, samba_ref_dtype(graph, vjp->inputs[i]));
         }
     }
     samba_status status = c.now && c.needed ? SAMBA_OK : SAMBA_ERROR_MEMORY;
@@ -145,8 +150,9 @@ static samba_status misread(const samba_graph *graph, samba_ref ref, const char 
 {
     char location[SAMBA_LOCATION_TEXT];
     return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT,
-                      "%s depends on a grad_output, the gradient that reaches a custom_gradient: only the gradients of that custom_gradient may be computed from it%s", by,
-                      samba_location_format(graph, samba_node_at(graph, ref)->location, location));
+                      "%s depends on a grad_output, the gradient that reaches a custom_gradient: only the gradients of that "
+                      "custom_gradient may be computed from it%s",
+                      by, samba_location_format(graph, samba_node_at(graph, ref)->location, location));
 }
 
 static samba_status check_reads(const samba_graph *graph, uint32_t *reads)
@@ -168,7 +174,8 @@ static samba_status check_reads(const samba_graph *graph, uint32_t *reads)
     }
     for (int64_t i = 0; i < graph->sink_count; i++)
         if (reads[graph->sinks[i].value] != CLEAN)
-            return misread(graph, graph->sinks[i].value, graph->sinks[i].kind == SAMBA_SINK_ASSIGN ? "a value that a buffer becomes" : "an output");
+            return misread(graph, graph->sinks[i].value,
+                           graph->sinks[i].kind == SAMBA_SINK_ASSIGN ? "a value that a buffer becomes" : "an output");
     return SAMBA_OK;
 }
 

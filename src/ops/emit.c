@@ -3,7 +3,8 @@
  * samba_emit: infers dtype and shape of a node before the graph interns it. The graph stands left of the operators and cannot
  * infer, so it declares this function and adds the node that this function makes.
  *
- * After the first error nothing is added. An input SAMBA_NONE is passed on without a message, since its own error stuck already. */
+ * After the first error nothing is added. An input SAMBA_NONE is passed on without a message,
+ * since its own error stuck already. */
 #include "ops/ops.h"
 #include <string.h>
 
@@ -26,8 +27,12 @@ samba_ref samba_emit(samba_graph *graph, samba_op op, int arity, const samba_ref
         return samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "there is no operator number %d", (int)op);
     const samba_op_facts *facts = &samba_ops[op];
     if (facts->arity >= 0 ? arity != facts->arity : arity < 1 || arity > SAMBA_MAX_ARITY)
-        return samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, facts->name, "expected %d input%s, given %d", facts->arity >= 0 ? facts->arity : 1,
-                                   facts->arity < 0 ? " or more, at most 1024" : facts->arity == 1 ? "" : "s", arity);
+        return samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, facts->name, "expected %d input%s, given %d",
+                                   facts->arity >= 0 ? facts->arity : 1,
+                                   facts->arity < 0    ? " or more, at most 1024"
+                                   : facts->arity == 1 ? ""
+                                                       : "s",
+                                   arity);
     const samba_node *nodes[SAMBA_MAX_ARITY];
     for (int i = 0; i < arity; i++) {
         if (inputs[i] == SAMBA_NONE)

@@ -166,7 +166,8 @@ static samba_status run_phase(evaluator *e, int phase)
     for (int64_t s = 0; s < graph->sink_count; s++) {
         const samba_sink *sink = &graph->sinks[s];
         value_slot *target = sink->kind == SAMBA_SINK_ASSIGN ? &e->slots[sink->target] : NULL;
-        if (target && target->uses > 0 && phase == (sink->phase == SAMBA_FWD ? SAMBA_BCKWD : (int)sink->phase)) { /* BCKWD is of what FWD has read */
+        /* BCKWD is of what FWD has read */
+        if (target && target->uses > 0 && phase == (sink->phase == SAMBA_FWD ? SAMBA_BCKWD : (int)sink->phase)) {
             drop(e, target);
             target->array = e->sink_values[s];
             target->held = BORROWED;

@@ -4,9 +4,9 @@
  *
  * embedding(weight (V, D), index) -> index.shape + (D): row index[i] of the weight at element i.
  * gather(x, index) -> index.shape: element c is x at c, but for attrs.dim, where it is index[c]: torch.gather.
- * scatter(x, index, source) -> x.shape: a copy of x with the elements of `source`, whose shape is that of index, put (attrs.reduce 0), added (1),
- * multiplied (2) or compared (3 greatest, 4 least) to where gather would have read, in their order along the dim. An index along all other
- * dims of x is an expanded view of a line of indices: views cost nothing here either.
+ * scatter(x, index, source) -> x.shape: a copy of x with the elements of `source`, whose shape is that of index, put
+ * (attrs.reduce 0), added (1), multiplied (2) or compared (3 greatest, 4 least) to where gather would have read, in their order
+ * along the dim. An index along all other dims of x is an expanded view of a line of indices: views cost nothing here either.
  * attrs.negative: indices may count from the end. One out of range is an error of the values, which only running can find. */
 #include "ops/families.h"
 #include <math.h>
@@ -50,7 +50,8 @@ samba_status samba_infer_embedding(samba_infer *infer)
     SAMBA_TRY(need_index(infer, 1));
     char text[SAMBA_SHAPE_TEXT];
     if (weight->rank != 2)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected a weight (rows, features), given shape %s", samba_shape_format(weight->rank, weight->shape, text, sizeof text));
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected a weight (rows, features), given shape %s",
+                                samba_shape_format(weight->rank, weight->shape, text, sizeof text));
     int64_t shape[SAMBA_MAX_RANK + 1];
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->rank] = weight->shape[1];
@@ -63,7 +64,8 @@ static samba_status need_index_for(const samba_infer *infer, int64_t dim, int64_
     const samba_node *x = infer->inputs[0], *index = infer->inputs[1];
     SAMBA_TRY(need_index(infer, 1));
     if (dim < 0 || dim >= x->rank || negative < 0 || negative > 1)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "a value of rank %d has no dim %lld, or negative, %lld, is not 0 or 1", x->rank, (long long)dim,
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                "a value of rank %d has no dim %lld, or negative, %lld, is not 0 or 1", x->rank, (long long)dim,
                                 (long long)negative);
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++)
@@ -71,7 +73,8 @@ static samba_status need_index_for(const samba_infer *infer, int64_t dim, int64_
     char x_text[SAMBA_SHAPE_TEXT], index_text[SAMBA_SHAPE_TEXT];
     if (!fits)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
-                                "expected an index of as many dims as the input, each but dim %lld no longer than the input's, given an input %s and an index %s",
+                                "expected an index of as many dims as the input, each but dim %lld no longer than the input's, "
+                                "given an input %s and an index %s",
                                 (long long)dim, samba_shape_format(x->rank, x->shape, x_text, sizeof x_text),
                                 samba_shape_format(index->rank, index->shape, index_text, sizeof index_text));
     return SAMBA_OK;
@@ -114,7 +117,8 @@ static samba_ref emit_gather(samba_graph *graph, samba_ref x, samba_ref index, i
     return samba_emit(graph, SAMBA_OP_gather, 2, (samba_ref[]){x, index}, &attrs);
 }
 
-static samba_ref emit_scatter(samba_graph *graph, samba_ref x, samba_ref index, samba_ref source, int64_t dim, int64_t reduce, int64_t negative)
+static samba_ref emit_scatter(samba_graph *graph, samba_ref x, samba_ref index, samba_ref source, int64_t dim, int64_t reduce,
+                              int64_t negative)
 {
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
@@ -143,7 +147,8 @@ samba_status samba_vjp_embedding(samba_vjp *vjp)
     int64_t count = 1, width = weight.shape[1];
     for (int d = 0; d < index.rank; d++)
         count *= index.shape[d];
-    samba_ref line = samba_emit_expand(g, samba_emit_reshape(g, vjp->inputs[1], 2, (int64_t[]){count, 1}), 2, (int64_t[]){count, width});
+    samba_ref line =
+        samba_emit_expand(g, samba_emit_reshape(g, vjp->inputs[1], 2, (int64_t[]){count, 1}), 2, (int64_t[]){count, width});
     samba_ref rows = samba_emit_reshape(g, vjp->gradient, 2, (int64_t[]){count, width});
     vjp->input_gradients[0] = emit_scatter(g, filled_like(g, vjp->inputs[0], 0), line, rows, 0, ADD, 0);
     return SAMBA_OK;
@@ -153,7 +158,8 @@ samba_status samba_vjp_gather(samba_vjp *vjp)
 {
     samba_attrs_gather at = vjp->node->attrs->gather;
     if (vjp->needed[0])
-        vjp->input_gradients[0] = emit_scatter(vjp->graph, filled_like(vjp->graph, vjp->inputs[0], 0), vjp->inputs[1], vjp->gradient, at.dim, ADD, at.negative);
+        vjp->input_gradients[0] = emit_scatter(vjp->graph, filled_like(vjp->graph, vjp->inputs[0], 0), vjp->inputs[1],
+                                               vjp->gradient, at.dim, ADD, at.negative);
     return SAMBA_OK;
 }
 
@@ -189,13 +195,16 @@ static void product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
     }
     if (vjp->needed[2]) {
         samba_ref is_zero = samba_emit2(g, SAMBA_OP_eq, source, zero);
-        samba_ref zeros = emit_scatter(g, filled_like(g, x, 0), index, samba_emit_cast(g, is_zero, dtype), at.dim, ADD, at.negative);
+        samba_ref zeros =
+            emit_scatter(g, filled_like(g, x, 0), index, samba_emit_cast(g, is_zero, dtype), at.dim, ADD, at.negative);
         samba_ref lonely = samba_emit2(g, SAMBA_OP_eq, emit_gather(g, zeros, index, at.dim, at.negative), one);
         samba_ref no = samba_emit_constant(g, 0, SAMBA_BOOL);
         samba_ref single = samba_emit3(g, SAMBA_OP_where, is_zero, lonely, no);
-        samba_ref without = emit_scatter(g, x, index, samba_emit3(g, SAMBA_OP_where, single, one, source), at.dim, MUL, at.negative);
+        samba_ref without =
+            emit_scatter(g, x, index, samba_emit3(g, SAMBA_OP_where, single, one, source), at.dim, MUL, at.negative);
         samba_ref there = emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, without), index, at.dim, at.negative);
-        samba_ref usual = samba_emit2(g, SAMBA_OP_div, emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, output), index, at.dim, at.negative),
+        samba_ref usual = samba_emit2(g, SAMBA_OP_div,
+                                      emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, output), index, at.dim, at.negative),
                                       samba_emit3(g, SAMBA_OP_where, is_zero, one, source));
         samba_vjp_deliver(vjp, 2, samba_emit3(g, SAMBA_OP_where, single, there, usual));
     }
@@ -209,11 +218,10 @@ samba_status samba_vjp_scatter(samba_vjp *vjp)
     switch (at.reduce) {
     case SET:
         if (vjp->needed[0])
-            vjp->input_gradients[0] = emit_scatter(g, vjp->gradient, index, filled_like(g, vjp->inputs[2], 0), at.dim, SET, at.negative);
+            vjp->input_gradients[0] =
+                emit_scatter(g, vjp->gradient, index, filled_like(g, vjp->inputs[2], 0), at.dim, SET, at.negative);
         break;
-    case ADD:
-        vjp->input_gradients[0] = vjp->needed[0] ? vjp->gradient : SAMBA_NONE;
-        break;
+    case ADD: vjp->input_gradients[0] = vjp->needed[0] ? vjp->gradient : SAMBA_NONE; break;
     case MUL: product_gradient(vjp, at); return SAMBA_OK;
     default: extremum_gradient(vjp, at); return SAMBA_OK;
     }
@@ -231,7 +239,8 @@ static samba_status load_index(const samba_reference *reference, const char *op,
     if (*row < 0 || *row >= rows)
         return samba_fail(reference->context, SAMBA_ERROR_ARGUMENT,
                           "%s: index %lld at position %lld is out of range: expected %lld to %lld, for %lld elements", op,
-                          (long long)given, (long long)i, (long long)(negative ? -rows : 0), (long long)rows - 1, (long long)rows);
+                          (long long)given, (long long)i, (long long)(negative ? -rows : 0), (long long)rows - 1,
+                          (long long)rows);
     return SAMBA_OK;
 }
 
@@ -248,7 +257,8 @@ samba_status samba_ref_embedding(const samba_reference *reference)
 }
 
 /* The element of x that element `i` of the index names. */
-static samba_status find_element(const samba_reference *reference, const char *op, int64_t dim, bool negative, int64_t i, int64_t *element)
+static samba_status find_element(const samba_reference *reference, const char *op, int64_t dim, bool negative, int64_t i,
+                                 int64_t *element)
 {
     const samba_array *x = &reference->inputs[0], *index = &reference->inputs[1];
     int64_t rest = i, stride = 1, row;

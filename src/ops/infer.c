@@ -13,7 +13,8 @@ samba_status samba_infer_fail(const samba_infer *infer, samba_status status, con
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    return samba_fail(infer->graph->context, status, "%s: %s", infer->graph->speaker ? infer->graph->speaker : samba_ops[infer->op].name, message);
+    return samba_fail(infer->graph->context, status, "%s: %s",
+                      infer->graph->speaker ? infer->graph->speaker : samba_ops[infer->op].name, message);
 }
 
 samba_status samba_infer_set(samba_infer *infer, int64_t dtype, int64_t rank, const int64_t *shape)

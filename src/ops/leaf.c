@@ -51,7 +51,8 @@ samba_status samba_infer_literal(samba_infer *infer)
 samba_status samba_ref_literal(const samba_reference *reference)
 {
     const samba_array *output = reference->output;
-    const samba_blob *blob = samba_graph_blob_at(reference->graph, reference->attrs->literal.data); /* of the output's size: inference has looked */
+    /* of the output's size: inference has looked */
+    const samba_blob *blob = samba_graph_blob_at(reference->graph, reference->attrs->literal.data);
     if (blob->size > 0)
         memcpy(output->data, blob->data, (size_t)blob->size);
     return SAMBA_OK;

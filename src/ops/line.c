@@ -2,12 +2,13 @@
  *
  * Operators along one dim, whose elements are a line: sorting and running sums, products, extrema.
  *
- * sort(a; dim, count, descending): the first `count` elements of each line in order; argsort: where they stood. Equal elements keep their
- * order, NaN is greatest and -0 equals 0. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is made of elements 0 to i,
- * or with `reverse` of i to the last; cummax_index and cummin_index: where the extremum stood last. The two results of a pair are one stage.
+ * sort(a; dim, count, descending): the first `count` elements of each line in order; argsort: where they stood. Equal elements
+ * keep their order, NaN is greatest and -0 equals 0. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is
+ * made of elements 0 to i, or with `reverse` of i to the last; cummax_index and cummin_index: where the extremum stood last. The
+ * two results of a pair are one stage.
  *
- * Gradients: of what is chosen, to the element it was chosen from; of a running sum, the running sum from the other end; of a running
- * product (cumprod_grad) without division, so that zeros are as good as others. */
+ * Gradients: of what is chosen, to the element it was chosen from; of a running sum, the running sum from the other end; of a
+ * running product (cumprod_grad) without division, so that zeros are as good as others. */
 #include "ops/families.h"
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 static samba_status need_dim(const samba_infer *infer, int64_t dim)
 {
     if (dim < 0 || dim >= infer->inputs[0]->rank)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "dim must be 0 to %d, given %lld", infer->inputs[0]->rank - 1, (long long)dim);
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "dim must be 0 to %d, given %lld", infer->inputs[0]->rank - 1,
+                                (long long)dim);
     return SAMBA_OK;
 }
 
@@ -28,8 +30,8 @@ static samba_status infer_order(samba_infer *infer, samba_dtype dtype)
     int64_t shape[SAMBA_MAX_RANK], size = infer->inputs[0]->shape[attrs->dim];
     memcpy(shape, infer->inputs[0]->shape, sizeof shape);
     if (attrs->count < 0 || attrs->count > size || size > SAMBA_LINE_LONGEST)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected 0 to %lld elements of a dim of at most 2^31, given %lld", (long long)size,
-                                (long long)attrs->count);
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected 0 to %lld elements of a dim of at most 2^31, given %lld",
+                                (long long)size, (long long)attrs->count);
     shape[attrs->dim] = attrs->count;
     return samba_infer_set(infer, dtype, infer->inputs[0]->rank, shape);
 }
@@ -85,8 +87,10 @@ samba_ref samba_emit_flat_indices(samba_graph *graph, const samba_node *a, samba
     samba_ref block = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
     attrs.iota.dim = 2;
     samba_ref element = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
-    samba_ref start = samba_emit2(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, block, (double)(size * inner)), element);
-    index = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reshape(graph, index, 3, (int64_t[]){outer, count, inner}), (double)inner);
+    samba_ref start =
+        samba_emit2(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, block, (double)(size * inner)), element);
+    index = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reshape(graph, index, 3, (int64_t[]){outer, count, inner}),
+                              (double)inner);
     return samba_emit2(graph, SAMBA_OP_add, index, start);
 }
 
@@ -149,7 +153,8 @@ samba_status samba_vjp_cumprod(samba_vjp *vjp)
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.scan = vjp->node->attrs->scan;
-    samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, SAMBA_OP_cumprod_grad, 2, (samba_ref[]){vjp->inputs[0], vjp->gradient}, &attrs));
+    samba_vjp_deliver(vjp, 0,
+                      samba_emit(vjp->graph, SAMBA_OP_cumprod_grad, 2, (samba_ref[]){vjp->inputs[0], vjp->gradient}, &attrs));
     return SAMBA_OK;
 }
 
@@ -158,10 +163,12 @@ samba_status samba_vjp_logcumsumexp(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     samba_attrs attrs = turned(vjp);
-    samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]), y = samba_emit_lift(graph, vjp->output);
+    samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]),
+              y = samba_emit_lift(graph, vjp->output);
     samba_ref parts[2];
     for (int i = 0; i < 2; i++) {
-        samba_ref part = samba_emit1(graph, SAMBA_OP_log, samba_emit1(graph, SAMBA_OP_relu, i ? samba_emit1(graph, SAMBA_OP_neg, g) : g));
+        samba_ref part =
+            samba_emit1(graph, SAMBA_OP_log, samba_emit1(graph, SAMBA_OP_relu, i ? samba_emit1(graph, SAMBA_OP_neg, g) : g));
         part = samba_emit2(graph, SAMBA_OP_sub, part, y);
         part = samba_emit(graph, SAMBA_OP_logcumsumexp, 1, &part, &attrs);
         parts[i] = samba_emit1(graph, SAMBA_OP_exp, samba_emit2(graph, SAMBA_OP_add, part, x));
@@ -259,7 +266,8 @@ static samba_status sorted(const samba_reference *reference, bool wants_index)
             if (wants_index)
                 samba_array_set_int64(output, to.start + i * to.step, order[i]);
             else
-                memcpy(samba_array_at(output, to.start + i * to.step), samba_array_at(a, from.start + order[i] * from.step), samba_dtype_size(a->dtype));
+                memcpy(samba_array_at(output, to.start + i * to.step), samba_array_at(a, from.start + order[i] * from.step),
+                       samba_dtype_size(a->dtype));
         }
     }
     samba_free(reference->context, order, bytes);
@@ -347,7 +355,8 @@ static samba_status extremum(const samba_reference *reference, bool greatest, bo
             if (wants_index)
                 samba_array_set_int64(output, to.start + i * to.step, attrs->reverse ? from.size - 1 - best : best);
             else
-                memcpy(samba_array_at(output, to.start + i * to.step), samba_array_at(a, from.start + best * from.step), samba_dtype_size(a->dtype));
+                memcpy(samba_array_at(output, to.start + i * to.step), samba_array_at(a, from.start + best * from.step),
+                       samba_dtype_size(a->dtype));
         }
     }
     return SAMBA_OK;

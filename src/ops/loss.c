@@ -62,10 +62,7 @@ typedef struct parts {
     samba_ref counts;  /* (R,1) row is not ignored */
 } parts;
 
-static samba_ref number(const parts *p, double value)
-{
-    return samba_emit_constant(p->graph, value, p->wide);
-}
+static samba_ref number(const parts *p, double value) { return samba_emit_constant(p->graph, value, p->wide); }
 
 static samba_ref over_classes(const parts *p, samba_op op, samba_ref a)
 {
@@ -98,10 +95,7 @@ static samba_ref total(const parts *p, samba_ref rows) /* (R,1) -> () */
     return samba_emit_reshape(p->graph, samba_emit_reduce(p->graph, SAMBA_OP_sum, rows, 2, (int64_t[]){0, 1}), 0, NULL);
 }
 
-static samba_ref counted_rows(const parts *p)
-{
-    return total(p, samba_emit_cast(p->graph, p->counts, p->wide));
-}
+static samba_ref counted_rows(const parts *p) { return total(p, samba_emit_cast(p->graph, p->counts, p->wide)); }
 
 samba_ref samba_expand_cross_entropy(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {

@@ -266,7 +266,8 @@ samba_status samba_vjp_cast(samba_vjp *vjp)
 {
     samba_node input = *samba_node_at(vjp->graph, vjp->inputs[0]);
     /* nothing flows through integers */
-    if (!samba_dtype_is_floating_point((samba_dtype)input.dtype) || !samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
+    if (!samba_dtype_is_floating_point((samba_dtype)input.dtype) ||
+        !samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
         return SAMBA_OK;
     /* A parameter that is used rounded is trained as it is: the sum that its gradient was rounded from is the better gradient. */
     samba_ref g = input.op == SAMBA_OP_parameter ? unrounded(vjp->graph, vjp->gradient, (samba_dtype)input.dtype) : vjp->gradient;

@@ -118,8 +118,9 @@ samba_status samba_ref_mul(const samba_reference *reference) { return binary(ref
 static double div_real(double a, double b) { return a / b; }
 samba_status samba_ref_div(const samba_reference *reference) { return binary(reference, div_real, NULL); }
 
-/* Quotients rounded down or towards 0, and what is left of a. PyTorch raises an error where an integer is divided by 0; a compiled graph
- * gives 0, as NumPy does, both as quotient and as rest. The greatest negative integer by -1 wraps to itself, and leaves 0. */
+/* Quotients rounded down or towards 0, and what is left of a. PyTorch raises an error where an integer is divided by 0; a
+ * compiled graph gives 0, as NumPy does, both as quotient and as rest.
+ * The greatest negative integer by -1 wraps to itself, and leaves 0. */
 static int64_t trunc_divide_int(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? neg_int(a) : a / b; }
 static int64_t fmod_int(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
 static int64_t remainder_int(int64_t a, int64_t b)
@@ -153,10 +154,14 @@ static double floor_divide_real(double a, double b)
 }
 static double trunc_divide_real(double a, double b) { return trunc(a / b); }
 static double trunc_divide_float(double a, double b) { return truncf((float)(a / b)); } /* of the rounded quotient, as PyTorch */
-samba_status samba_ref_floor_divide(const samba_reference *reference) { return binary(reference, floor_divide_real, floor_divide_int); }
-samba_status samba_ref_trunc_divide(const samba_reference *reference) 
+samba_status samba_ref_floor_divide(const samba_reference *reference)
 {
-    return binary(reference, reference->output->dtype == SAMBA_FLOAT64 ? trunc_divide_real : trunc_divide_float, trunc_divide_int);
+    return binary(reference, floor_divide_real, floor_divide_int);
+}
+samba_status samba_ref_trunc_divide(const samba_reference *reference)
+{
+    return binary(reference, reference->output->dtype == SAMBA_FLOAT64 ? trunc_divide_real : trunc_divide_float,
+                  trunc_divide_int);
 }
 samba_status samba_ref_remainder(const samba_reference *reference) { return binary(reference, remainder_real, remainder_int); }
 samba_status samba_ref_fmod(const samba_reference *reference) { return binary(reference, fmod, fmod_int); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Functions of real numbers that the C library has and PyTorch too: logarithms and powers of other bases, circular and hyperbolic
- * functions and their inverses, atan2, hypot, copysign. Their values are the C library's, their gradients PyTorch's formulas. What models
- * meet more often (exp, log, tanh, erf ...) stands in map.c. */
+ * functions and their inverses, atan2, hypot, copysign. Their values are the C library's, their gradients PyTorch's formulas.
+ * What models meet more often (exp, log, tanh, erf ...) stands in map.c. */
 #include "ops/families.h"
 #include <math.h>
 
@@ -19,7 +19,9 @@ static samba_status of_two(const samba_reference *reference, double (*f)(double,
 {
     const samba_array *a = &reference->inputs[0], *b = &reference->inputs[1], *y = reference->output;
     for (int64_t i = 0; i < y->numel; i++)
-        samba_array_set_double(y, i, f(samba_array_double(a, samba_broadcast_offset(a, y, i)), samba_array_double(b, samba_broadcast_offset(b, y, i))));
+        samba_array_set_double(
+            y, i,
+            f(samba_array_double(a, samba_broadcast_offset(a, y, i)), samba_array_double(b, samba_broadcast_offset(b, y, i))));
     return SAMBA_OK;
 }
 
@@ -65,7 +67,8 @@ static samba_status against(samba_vjp *vjp, int i, samba_ref steepness)
 
 samba_status samba_vjp_exp2(samba_vjp *vjp) { return along(vjp, 0, scale(vjp, samba_emit_lift(vjp->graph, vjp->output), M_LN2)); }
 samba_status samba_vjp_log2(samba_vjp *vjp) { return against(vjp, 0, scale(vjp, input(vjp, 0), M_LN2)); }
-samba_status samba_vjp_log10(samba_vjp *vjp) { return against(vjp, 0, scale(vjp, input(vjp, 0), 2.3025850929940456)); } /* as PyTorch */
+/* as PyTorch */
+samba_status samba_vjp_log10(samba_vjp *vjp) { return against(vjp, 0, scale(vjp, input(vjp, 0), 2.3025850929940456)); }
 
 samba_status samba_vjp_tan(samba_vjp *vjp)
 {
@@ -146,9 +149,11 @@ samba_ref samba_expand_entr(samba_graph *graph, const samba_node *node, const sa
     samba_dtype dtype = (samba_dtype)node->dtype;
     samba_ref x = samba_emit_lift(graph, inputs[0]);
     samba_ref term = samba_emit1(graph, SAMBA_OP_neg, samba_emit2(graph, SAMBA_OP_mul, x, samba_emit1(graph, SAMBA_OP_log, x)));
-    term = samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_eq, x, 0), samba_emit_constant(graph, 0, samba_ref_dtype(graph, x)), term);
+    term = samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_eq, x, 0),
+                       samba_emit_constant(graph, 0, samba_ref_dtype(graph, x)), term);
     samba_ref below = samba_emit_constant(graph, -INFINITY, samba_ref_dtype(graph, x));
-    return samba_emit_cast(graph, samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_lt, x, 0), below, term), dtype);
+    return samba_emit_cast(graph, samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_lt, x, 0), below, term),
+                           dtype);
 }
 
 /* -log(x) - 1; infinite at 0, NaN below, which the logarithm is by itself */

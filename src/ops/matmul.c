@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * matmul: A[..., M, K] x B[..., K, N] -> [..., M, N]. Both have rank >= 2; leading dims are batch dims and broadcast.
- * The vector cases of torch.matmul are reshapes around it and stand in trace. Products of 16-bit floats are summed in float32, and
- * that is the result: who wants 16 bits again casts.
+ * The vector cases of torch.matmul are reshapes around it and stand in trace. Products of 16-bit floats are summed in float32,
+ * and that is the result: who wants 16 bits again casts.
  *
  * Gradient: dA = dC B^T, dB = A^T dC, each summed over the batch dims its operand was broadcast along. For a weight, B of
  * rank 2, the batch dims of A join the rows instead: one tall product, no sum over batches. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * softmax, log_softmax, layer_norm, dropout and detach. They stay whole for people and for gradients, and expand to core operators
- * when compiled. 16-bit floats are computed in float32 and rounded once, at the end.
+ * softmax, log_softmax, layer_norm, dropout and detach. They stay whole for people and for gradients, and expand to core
+ * operators when compiled. 16-bit floats are computed in float32 and rounded once, at the end.
  *
  * The gradient of a layer_norm needs its mean and deviation again. It emits them through `normalize` as the expansion does:
  * then they are equal nodes, and need be computed only once. */
@@ -100,15 +100,9 @@ static samba_status softmax_reference(const samba_reference *reference, bool log
     return SAMBA_OK;
 }
 
-samba_status samba_ref_softmax(const samba_reference *reference)
-{
-    return softmax_reference(reference, false);
-}
+samba_status samba_ref_softmax(const samba_reference *reference) { return softmax_reference(reference, false); }
 
-samba_status samba_ref_log_softmax(const samba_reference *reference)
-{
-    return softmax_reference(reference, true);
-}
+samba_status samba_ref_log_softmax(const samba_reference *reference) { return softmax_reference(reference, true); }
 
 /* ---- layer_norm(x, weight, bias) over the last attrs.dims dims ---- */
 
@@ -129,10 +123,10 @@ samba_status samba_infer_layer_norm(samba_infer *infer)
         SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, i));
         if (!samba_shape_equal((int)attrs->dims, normalized, factor->rank, factor->shape)) {
             char needed[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
-            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the %s must have the shape of the input's normalized dims, %s, given %s",
-                                    i == 1 ? "weight" : "bias",
-                                    samba_shape_format((int)attrs->dims, normalized, needed, sizeof needed),
-                                    samba_shape_format(factor->rank, factor->shape, given, sizeof given));
+            return samba_infer_fail(
+                infer, SAMBA_ERROR_SHAPE, "the %s must have the shape of the input's normalized dims, %s, given %s",
+                i == 1 ? "weight" : "bias", samba_shape_format((int)attrs->dims, normalized, needed, sizeof needed),
+                samba_shape_format(factor->rank, factor->shape, given, sizeof given));
         }
     }
     return samba_infer_set_like(infer, 0);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm, group_norm and rms_norm: rows because of their gradients. What the chain rule makes of their parts passes over x once more for
- * each statistic; the closed formulas below need sums of g and of g times x, both in one pass, and a second pass that gives dx.
+ * batch_norm, group_norm and rms_norm: rows because of their gradients. What the chain rule makes of their parts passes over x
+ * once more for each statistic; the closed formulas below need sums of g and of g times x, both in one pass, and a second pass
+ * that gives dx.
  *
- * x is (N, C, ...). A plane is what one image has of one channel. Statistics of planes come first, both in one pass while a plane is in
- * the cache, and are put together afterwards (Chan, Golub and LeVeque 1979): the mean of means; the mean of variances plus the variance
- * of means. Nothing is lost to cancellation, and no second pass over memory is needed. Planes of a few elements are not worth it: there
- * the mean of all comes first. 16-bit floats are computed in float32 and rounded once, at the end.
+ * x is (N, C, ...). A plane is what one image has of one channel. Statistics of planes come first, both in one pass while a plane
+ * is in the cache, and are put together afterwards (Chan, Golub and LeVeque 1979): the mean of means; the mean of variances plus
+ * the variance of means. Nothing is lost to cancellation, and no second pass over memory is needed. Planes of a few elements are
+ * not worth it: there the mean of all comes first. 16-bit floats are computed in float32 and rounded once, at the end.
  *
  * Forward, gradient and running statistics emit the same expressions, so that hash-consing makes them one. */
 #include "ops/norm.h"
@@ -55,7 +56,10 @@ static samba_ref channel_sum(samba_graph *graph, const planes *p, samba_ref a)
     return samba_emit_reduce(graph, SAMBA_OP_sum, a, p->rank - 1, dims);
 }
 
-static samba_ref scaled(samba_graph *graph, samba_ref a, double factor) { return samba_emit_scalar(graph, SAMBA_OP_mul, a, factor); }
+static samba_ref scaled(samba_graph *graph, samba_ref a, double factor)
+{
+    return samba_emit_scalar(graph, SAMBA_OP_mul, a, factor);
+}
 
 static samba_ref square(samba_graph *graph, samba_ref a) { return samba_emit2(graph, SAMBA_OP_mul, a, a); }
 
@@ -69,7 +73,8 @@ static samba_ref reciprocal_deviation(samba_graph *graph, samba_ref variance, do
 }
 
 /* Mean and variance over `dims` of `a`. */
-static void moments(samba_graph *graph, samba_ref a, int count, const int64_t *dims, double size, samba_ref *mean, samba_ref *variance)
+static void moments(samba_graph *graph, samba_ref a, int count, const int64_t *dims, double size, samba_ref *mean,
+                    samba_ref *variance)
 {
     *mean = scaled(graph, samba_emit_reduce(graph, SAMBA_OP_sum, a, count, dims), 1 / size);
     samba_ref squares = square(graph, sub(graph, a, *mean));
@@ -128,11 +133,13 @@ static samba_status need_channels(samba_infer *infer, const char *const *factors
     for (int i = 1; i <= count; i++) {
         const samba_node *factor = infer->inputs[i];
         if (factor->dtype != x->dtype && factor->dtype != samba_compute_dtype((samba_dtype)x->dtype))
-            return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the %s to be %s as the input, given %s; cast it", factors[i - 1],
-                                    samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)factor->dtype));
+            return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the %s to be %s as the input, given %s; cast it",
+                                    factors[i - 1], samba_dtype_name((samba_dtype)x->dtype),
+                                    samba_dtype_name((samba_dtype)factor->dtype));
         if (factor->rank != 1 || factor->shape[0] != x->shape[1])
-            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the %s to have a number for each of the %lld channels, given %s", factors[i - 1],
-                                    (long long)x->shape[1], samba_shape_format(factor->rank, factor->shape, needed, sizeof needed));
+            return samba_infer_fail(
+                infer, SAMBA_ERROR_SHAPE, "expected the %s to have a number for each of the %lld channels, given %s",
+                factors[i - 1], (long long)x->shape[1], samba_shape_format(factor->rank, factor->shape, needed, sizeof needed));
     }
     return SAMBA_OK;
 }
@@ -178,7 +185,8 @@ void samba_emit_batch_moments(samba_graph *graph, samba_ref x, samba_ref *mean, 
 }
 
 /* The statistics that normalize x, (1, C, 1, ...): the batch's statistics while training, the running ones else. */
-static void batch_statistics(samba_graph *graph, const planes *p, const samba_ref *inputs, double eps, samba_ref *mean, samba_ref *reciprocal)
+static void batch_statistics(samba_graph *graph, const planes *p, const samba_ref *inputs, double eps, samba_ref *mean,
+                             samba_ref *reciprocal)
 {
     samba_ref variance, running_mean = SAMBA_NONE, running_variance = SAMBA_NONE;
     if (!always_trains(graph, inputs[5])) {
@@ -207,8 +215,8 @@ samba_ref samba_expand_batch_norm(samba_graph *graph, const samba_node *node, co
     return samba_emit_cast(graph, result, dtype);
 }
 
-/* With c = x - mean, a = weight / deviation and n elements a channel: dx = a g - a sum(g) / n - c a sum(g c) / (n deviation^2), of which only
- * a g is left where the statistics are running ones; dweight = sum(g c) / deviation; dbias = sum(g). */
+/* With c = x - mean, a = weight / deviation and n elements a channel: dx = a g - a sum(g) / n - c a sum(g c) / (n deviation^2),
+ * of which only a g is left where the statistics are running ones; dweight = sum(g c) / deviation; dbias = sum(g). */
 samba_status samba_vjp_batch_norm(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
@@ -216,7 +224,8 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
     planes p = planes_of(graph, vjp->inputs[0]);
     double n = (double)p.images * (double)p.pixels;
     bool through = vjp->needed[0] && !never_trains(graph, vjp->inputs[5]);
-    samba_ref g = samba_emit_lift(graph, vjp->gradient), mean, reciprocal, sum = SAMBA_NONE, along = SAMBA_NONE, centered = SAMBA_NONE;
+    samba_ref g = samba_emit_lift(graph, vjp->gradient), mean, reciprocal, sum = SAMBA_NONE, along = SAMBA_NONE,
+              centered = SAMBA_NONE;
     batch_statistics(graph, &p, vjp->inputs, eps, &mean, &reciprocal);
     if (through || vjp->needed[2])
         sum = channel_sum(graph, &p, g);
@@ -225,7 +234,8 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
         along = channel_sum(graph, &p, mul(graph, g, centered));
     }
     if (vjp->needed[0]) {
-        samba_ref scale = mul(graph, reciprocal, beside(graph, &p, samba_emit_lift(graph, vjp->inputs[1]), 1)), dx = mul(graph, g, scale);
+        samba_ref scale = mul(graph, reciprocal, beside(graph, &p, samba_emit_lift(graph, vjp->inputs[1]), 1)),
+                  dx = mul(graph, g, scale);
         if (through) {
             samba_ref zero = samba_emit_constant(graph, 0, samba_ref_dtype(graph, scale)), step = scaled(graph, scale, 1 / n);
             samba_ref level = chosen(graph, vjp->inputs[5], mul(graph, step, sum), zero);
@@ -235,14 +245,16 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
         samba_vjp_deliver(vjp, 0, dx);
     }
     if (vjp->needed[1])
-        samba_vjp_deliver(vjp, 1, samba_emit_reshape(graph, n > 0 ? mul(graph, along, reciprocal) : along, 1, &p.channels)); /* of nothing: 0 */
+        /* of nothing: 0 */
+        samba_vjp_deliver(vjp, 1, samba_emit_reshape(graph, n > 0 ? mul(graph, along, reciprocal) : along, 1, &p.channels));
     if (vjp->needed[2])
         samba_vjp_deliver(vjp, 2, samba_emit_reshape(graph, sum, 1, &p.channels));
     return SAMBA_OK;
 }
 
 /* Mean and variance of `count` runs of `run` elements, `stride` apart. */
-static void moments_of(const samba_array *x, int64_t first, int64_t count, int64_t run, int64_t stride, double *mean, double *variance)
+static void moments_of(const samba_array *x, int64_t first, int64_t count, int64_t run, int64_t stride, double *mean,
+                       double *variance)
 {
     double total = 0, squares = 0, size = (double)count * (double)run;
     for (int64_t i = 0; i < count; i++)
@@ -314,13 +326,14 @@ static samba_ref group_sum(samba_graph *graph, const planes *p, int64_t groups, 
 }
 
 /* Mean and reciprocal deviation of each group, for each channel of it: (N, C, 1, ...). */
-static void group_statistics(samba_graph *graph, const planes *p, samba_ref x, int64_t groups, double eps, samba_ref *mean, samba_ref *reciprocal)
+static void group_statistics(samba_graph *graph, const planes *p, samba_ref x, int64_t groups, double eps, samba_ref *mean,
+                             samba_ref *reciprocal)
 {
     int64_t each = p->channels / groups, last = 2;
     samba_ref wide = samba_emit_lift(graph, x), variance;
     if (p->pixels < SMALL_PLANE) {
-        moments(graph, samba_emit_reshape(graph, wide, 3, (int64_t[]){p->images, groups, each * p->pixels}), 1, &last, (double)(each * p->pixels), mean,
-                &variance);
+        moments(graph, samba_emit_reshape(graph, wide, 3, (int64_t[]){p->images, groups, each * p->pixels}), 1, &last,
+                (double)(each * p->pixels), mean, &variance);
     } else {
         samba_ref variances, between;
         plane_moments(graph, p, wide, mean, &variance);
@@ -349,8 +362,8 @@ samba_ref samba_expand_group_norm(samba_graph *graph, const samba_node *node, co
     return samba_emit_cast(graph, result, dtype);
 }
 
-/* As batch_norm's, but that the factors stand inside the sums over a group: of each plane sum(g) and sum(g c) are taken, times the weight
- * they add up to what the group needs, over images to dweight and dbias. */
+/* As batch_norm's, but that the factors stand inside the sums over a group: of each plane sum(g) and sum(g c) are taken, times
+ * the weight they add up to what the group needs, over images to dweight and dbias. */
 samba_status samba_vjp_group_norm(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
@@ -367,18 +380,21 @@ samba_status samba_vjp_group_norm(samba_vjp *vjp)
     }
     if (vjp->needed[0]) {
         samba_ref weight = beside(graph, &p, samba_emit_lift(graph, vjp->inputs[1]), 1), step = scaled(graph, reciprocal, 1 / n);
-        samba_ref level = mul(graph, step, spread(graph, &p, attrs.groups, group_sum(graph, &p, attrs.groups, mul(graph, sum, weight))));
+        samba_ref level =
+            mul(graph, step, spread(graph, &p, attrs.groups, group_sum(graph, &p, attrs.groups, mul(graph, sum, weight))));
         samba_ref slope = mul(graph, mul(graph, step, square(graph, reciprocal)),
                               spread(graph, &p, attrs.groups, group_sum(graph, &p, attrs.groups, mul(graph, along, weight))));
         samba_ref dx = sub(graph, mul(graph, g, mul(graph, reciprocal, weight)), level);
         samba_vjp_deliver(vjp, 0, sub(graph, dx, mul(graph, centered, slope)));
     }
     if (vjp->needed[1]) {
-        samba_ref all = samba_emit_reduce(graph, SAMBA_OP_sum, n > 0 ? mul(graph, along, reciprocal) : along, 1, &images); /* of nothing: 0 */
+        /* of nothing: 0 */
+        samba_ref all = samba_emit_reduce(graph, SAMBA_OP_sum, n > 0 ? mul(graph, along, reciprocal) : along, 1, &images);
         samba_vjp_deliver(vjp, 1, samba_emit_reshape(graph, all, 1, &p.channels));
     }
     if (vjp->needed[2])
-        samba_vjp_deliver(vjp, 2, samba_emit_reshape(graph, samba_emit_reduce(graph, SAMBA_OP_sum, sum, 1, &images), 1, &p.channels));
+        samba_vjp_deliver(vjp, 2,
+                          samba_emit_reshape(graph, samba_emit_reduce(graph, SAMBA_OP_sum, sum, 1, &images), 1, &p.channels));
     return SAMBA_OK;
 }
 
@@ -407,7 +423,8 @@ samba_status samba_infer_rms_norm(samba_infer *infer)
     const samba_attrs_norm *attrs = &infer->attrs->norm;
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
     if (attrs->dims < 1 || attrs->dims > x->rank)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected to normalize 1 to %d dims of an input of rank %d, given %lld", x->rank, x->rank,
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                "expected to normalize 1 to %d dims of an input of rank %d, given %lld", x->rank, x->rank,
                                 (long long)attrs->dims);
     SAMBA_TRY(need_eps(infer, attrs->eps));
     if (weight->dtype != x->dtype && weight->dtype != samba_compute_dtype((samba_dtype)x->dtype))
@@ -415,7 +432,8 @@ samba_status samba_infer_rms_norm(samba_infer *infer)
                                 samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)weight->dtype));
     if (!samba_shape_equal((int)attrs->dims, x->shape + x->rank - attrs->dims, weight->rank, weight->shape)) {
         char needed[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the weight must have the shape of the last %lld dims, %s, given %s", (long long)attrs->dims,
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the weight must have the shape of the last %lld dims, %s, given %s",
+                                (long long)attrs->dims,
                                 samba_shape_format((int)attrs->dims, x->shape + x->rank - attrs->dims, needed, sizeof needed),
                                 samba_shape_format(weight->rank, weight->shape, given, sizeof given));
     }
@@ -482,7 +500,8 @@ samba_status samba_ref_rms_norm(const samba_reference *reference)
             squares += pow(samba_array_double(x, first + i), 2);
         double root = sqrt(squares / (double)weight->numel + reference->attrs->norm.eps);
         for (int64_t i = 0; i < weight->numel; i++)
-            samba_array_set_double(reference->output, first + i, samba_array_double(x, first + i) / root * samba_array_double(weight, i));
+            samba_array_set_double(reference->output, first + i,
+                                   samba_array_double(x, first + i) / root * samba_array_double(weight, i));
     }
     return SAMBA_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The statistics of a batch, as batch_norm's expansion and gradient emit them: what the running statistics become is made of the same
- * nodes. */
+ * The statistics of a batch, as batch_norm's expansion and gradient emit them: what the running statistics become is made of the
+ * same nodes. */
 #ifndef SAMBA_OPS_NORM_H
 #define SAMBA_OPS_NORM_H
 

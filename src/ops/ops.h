@@ -13,30 +13,42 @@
  *   matmul, conv2d, ... of 16-bit floats give float32: the sum, not rounded
  *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.
  *                       conv2d_weight_grad(x, dy): attrs.shape = w's shape
- *   max_pool2d_grad(x, dy), avg_pool2d_grad(dy): attrs.shape = x's shape. The first greatest element of a window gets its gradient
- *   embedding(weight, index): index int64 or int32 of any shape. gather(x, index), scatter(x, index, source): see index.c
- *   attention(q, k, v[, mask][, p, seed]): q (B,H,Tq,D), k (B,Hkv,Tk,D), v (B,Hkv,Tk,Dv), Hkv divides H -> (B,Tq,H,Dv). attrs.masked and
- *                       attrs.dropout say which of the others are there: a mask, bool (true: may see) or of q's dtype (added), that
- *                       broadcasts to (B,H,Tq,Tk); rate and seed as dropout's, over the weights (B,H,Tq,Tk). attrs.causal: query i sees
- *                       keys j <= i. A query that sees nothing gives 0
- *   attention_lse(as attention) -> (B,H,Tq), float64 for float64, else float32: log of the sum of exponentials of a query's scores
- *   attention_grad(attention's inputs, its result, its lse, dout): all gradients in one: where Tq = Tk and D = Dv as
- *                       (B,T,H+2*Hkv,D), heads of dq, dk, dv side by side, as the gradient of a joint projection lies; else of rank 1,
- *                       dq (B,Tq,H,D), dk (B,Tk,Hkv,D), dv (B,Tk,Hkv,Dv) in a row
+ *   max_pool2d_grad(x, dy), avg_pool2d_grad(dy): attrs.shape = x's shape. The first greatest element of a window gets its
+ *   gradient embedding(weight, index): index int64 or int32 of any shape. gather(x, index), scatter(x, index, source): see
+ *   index.c attention(q, k, v[, mask][, p, seed]): q (B,H,Tq,D), k (B,Hkv,Tk,D), v (B,Hkv,Tk,Dv), Hkv divides H -> (B,Tq,H,Dv).
+ *   attrs.masked and
+ *                       attrs.dropout say which of the others are there: a mask, bool (true: may see) or of q's dtype (added),
+ *                       that broadcasts to (B,H,Tq,Tk); rate and seed as dropout's, over the weights (B,H,Tq,Tk). attrs.causal:
+ *                       query i sees keys j <= i. A query that sees nothing gives 0
+ *   attention_lse(as attention) -> (B,H,Tq), float64 for float64, else float32: log of the sum of exponentials of a query's
+ *   scores attention_grad(attention's inputs, its result, its lse, dout): all gradients in one: where Tq = Tk and D = Dv as
+ *                       (B,T,H+2*Hkv,D), heads of dq, dk, dv side by side, as the gradient of a joint projection lies; else of
+ *                       rank 1, dq (B,Tq,H,D), dk (B,Tk,Hkv,D), dv (B,Tk,Hkv,Dv) in a row
  *   layer_norm(x, weight, bias), rms_norm(x, weight): over the last attrs.dims dims
- *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0 float64: 0: by the
+ *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0 float64:
+ *   0: by the
  *                       running statistics; else by those of the batch. group_norm(x, weight, bias): attrs.groups of channels
  *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
  *   custom_gradient(value, grad_output(value), x1, g1, x2, g2 ...): value, whose gradients the gs are: see custom.c
  *   where(cond bool, a, b); compare -> bool; relu(NaN) = NaN; maximum/minimum/amax/amin propagate NaN
- *   slice: start, stop, step for every dim, 0 <= start <= stop <= size. pad: before/after >= 0, interior zeros between elements */
+ *   slice: start, stop, step for every dim, 0 <= start <= stop <= size. pad:
+ *   before/after >= 0, interior zeros between elements */
 #ifndef SAMBA_OPS_H
 #define SAMBA_OPS_H
 
 #include "graph/graph.h"
 #include "tensor/philox.h"
 
-typedef enum samba_op_class { SAMBA_LEAF, SAMBA_MAP, SAMBA_REDUCE_CLASS, SAMBA_VIEW, SAMBA_MOVE, SAMBA_CONTRACT, SAMBA_KERNEL, SAMBA_COMPOSITE } samba_op_class;
+typedef enum samba_op_class {
+    SAMBA_LEAF,
+    SAMBA_MAP,
+    SAMBA_REDUCE_CLASS,
+    SAMBA_VIEW,
+    SAMBA_MOVE,
+    SAMBA_CONTRACT,
+    SAMBA_KERNEL,
+    SAMBA_COMPOSITE
+} samba_op_class;
 
 typedef struct samba_infer { /* in: what is asked; out: dtype, rank, shape */
     samba_graph *graph;      /* for messages: samba_infer_fail */
@@ -55,14 +67,16 @@ samba_status samba_infer_fail(const samba_infer *infer, samba_status status, con
 
 typedef struct samba_vjp {
     samba_graph *graph; /* where to emit; phase is already BCKWD */
-    const samba_node *node; /* the forward node: valid until the first emit only, so copy what you need (attrs pointers stay valid) */
-    const samba_ref *inputs; /* the forward inputs */
-    samba_ref output;        /* the forward result */
-    samba_ref gradient;      /* of the result: same dtype and shape */
-    const bool *needed;      /* per input: is its gradient wanted */
+    /* the forward node: valid until the first emit only, so copy what you need (attrs pointers stay valid) */
+    const samba_node *node;
+    const samba_ref *inputs;    /* the forward inputs */
+    samba_ref output;           /* the forward result */
+    samba_ref gradient;         /* of the result: same dtype and shape */
+    const bool *needed;         /* per input: is its gradient wanted */
     samba_ref *input_gradients; /* out; SAMBA_NONE (preset) means zero. Same dtype and shape as the input */
 } samba_vjp;
-typedef samba_status samba_vjp_fn(samba_vjp *vjp); /* fails only for operators without a gradient of their gradient; emit errors stick */
+/* fails only for operators without a gradient of their gradient; emit errors stick */
+typedef samba_status samba_vjp_fn(samba_vjp *vjp);
 
 typedef struct samba_array { /* a contiguous tensor for reference kernels */
     samba_dtype dtype;
@@ -81,16 +95,22 @@ typedef struct samba_reference {
 typedef samba_status samba_reference_fn(const samba_reference *reference); /* fails for no memory or an index out of range */
 
 typedef int64_t samba_flops_fn(const samba_node *node, const samba_node *const *inputs);
-typedef samba_ref samba_expand_fn(samba_graph *graph, const samba_node *node, const samba_ref *inputs); /* node: copy before emitting */
+/* node: copy before emitting */
+typedef samba_ref samba_expand_fn(samba_graph *graph, const samba_node *node, const samba_ref *inputs);
 
 typedef enum samba_amp { SAMBA_AMP_low, SAMBA_AMP_fp32, SAMBA_AMP_any } samba_amp; /* enumerators by their cells */
-typedef enum samba_conv_role { SAMBA_CONV_none, SAMBA_CONV_forward, SAMBA_CONV_input_grad, SAMBA_CONV_weight_grad } samba_conv_role;
+typedef enum samba_conv_role {
+    SAMBA_CONV_none,
+    SAMBA_CONV_forward,
+    SAMBA_CONV_input_grad,
+    SAMBA_CONV_weight_grad
+} samba_conv_role;
 
 typedef struct samba_index_range {
-    int64_t low, high;   /* low <= index < high */
-    bool has_ignore;     /* or index == ignore */
+    int64_t low, high; /* low <= index < high */
+    bool has_ignore;   /* or index == ignore */
     int64_t ignore;
-    bool trusted;        /* no kernel looks at the indices: all of an input that they come from must be in range, used or not */
+    bool trusted; /* no kernel looks at the indices: all of an input that they come from must be in range, used or not */
 } samba_index_range;
 typedef samba_index_range samba_range_fn(const samba_node *node, const samba_node *source); /* source: the first input */
 
@@ -125,12 +145,13 @@ samba_status samba_check_grad_outputs(const samba_graph *graph);
 
 /* ---- ops/line.c ---- */
 #define SAMBA_LINE_LONGEST ((int64_t)1 << 31) /* elements of a dim that is sorted */
-/* Where elements at an int64 index along dim stand among all elements of `a`, whose other dims the index has: int64 (outer, index, inner). */
+/* Where elements at an int64 index along dim stand among all elements of `a`, whose other dims the index has:
+ * int64 (outer, index, inner). */
 samba_ref samba_emit_flat_indices(samba_graph *graph, const samba_node *a, samba_ref index, int dim);
 
 /* ---- ops/evaluate.c: the whole graph by reference kernels ---- */
-/* Leaves' values by name (contiguous, exact dtype and shape); argins not given take their default. Returns the values of the sinks, in
- * their order, in memory of `arena`. */
+/* Leaves' values by name (contiguous, exact dtype and shape); argins not given take their default. Returns the values of the
+ * sinks, in their order, in memory of `arena`. */
 samba_status samba_graph_evaluate(const samba_graph *graph, int leaf_count, const char *const *leaf_names,
                                   const samba_array *leaves, samba_arena *arena, samba_array *sink_values);
 

@@ -5,9 +5,9 @@
  * do not take part.
  *
  * ceil_mode lets the last window reach over the edge, but only when it begins inside the plane or its left padding. The
- * average divides by the window's size cut at the padded edge (count_include_pad) or at the plane's edge, or by attrs.divisor where
- * that is not 0. The maximum of a window is its first greatest element; NaNs count as greatest, the last of them most. Gradients are
- * recomputed from x, nothing is kept; they carry x's shape in attrs.shape.
+ * average divides by the window's size cut at the padded edge (count_include_pad) or at the plane's edge, or by attrs.divisor
+ * where that is not 0. The maximum of a window is its first greatest element; NaNs count as greatest, the last of them most.
+ * Gradients are recomputed from x, nothing is kept; they carry x's shape in attrs.shape.
  *
  * With attrs.adaptive, attrs.kernel is the size of the result: window o of n begins at floor(o * size / n) and ends before
  * ceil((o + 1) * size / n). */
@@ -30,22 +30,25 @@ static samba_status check_attributes(const samba_infer *infer, const samba_attrs
     SAMBA_TRY(samba_infer_need_count(infer, "dilation", &attrs->dilation, 2));
     bool average = infer->op == SAMBA_OP_avg_pool2d || infer->op == SAMBA_OP_avg_pool2d_grad;
     if (attrs->divisor && !average)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "a maximum has no divisor: expected 0, given %lld", (long long)attrs->divisor);
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "a maximum has no divisor: expected 0, given %lld",
+                                (long long)attrs->divisor);
     if (attrs->adaptive && (attrs->kernel.at[0] < 0 || attrs->kernel.at[1] < 0 || attrs->divisor))
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected a result of 0 or more windows each way and no divisor, given (%lld, %lld) and %lld",
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                "expected a result of 0 or more windows each way and no divisor, given (%lld, %lld) and %lld",
                                 (long long)attrs->kernel.at[0], (long long)attrs->kernel.at[1], (long long)attrs->divisor);
     for (int i = 0; i < 2 && !attrs->adaptive; i++) {
         long long kernel = attrs->kernel.at[i], padding = attrs->padding.at[i], dilation = attrs->dilation.at[i];
         if (kernel < 1 || attrs->stride.at[i] < 1 || dilation < 1)
             return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                    "expected kernel, stride and dilation of 1 or more, given %lld, %lld and %lld for the %s", kernel,
-                                    (long long)attrs->stride.at[i], dilation, axis_name(infer, i));
+                                    "expected kernel, stride and dilation of 1 or more, given %lld, %lld and %lld for the %s",
+                                    kernel, (long long)attrs->stride.at[i], dilation, axis_name(infer, i));
         if (average && dilation != 1)
             return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "average pooling has no dilation: expected 1, given %lld",
                                     dilation);
         if (padding < 0 || padding > kernel / 2)
             return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                    "padding of the %s must be from 0 to half the kernel, given %lld for kernel %lld", axis_name(infer, i), padding, kernel);
+                                    "padding of the %s must be from 0 to half the kernel, given %lld for kernel %lld",
+                                    axis_name(infer, i), padding, kernel);
     }
     return SAMBA_OK;
 }
@@ -71,8 +74,8 @@ static samba_status output_size(const samba_infer *infer, const samba_attrs_pool
     if (size < 1 || room < 0)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "no window fits: %s %lld, padding %lld, a window reaches over %lld (kernel %lld, dilation %lld)",
-                                axis_name(infer, axis), (long long)size, (long long)padding, (long long)reach,
-                                (long long)kernel, (long long)attrs->dilation.at[axis]);
+                                axis_name(infer, axis), (long long)size, (long long)padding, (long long)reach, (long long)kernel,
+                                (long long)attrs->dilation.at[axis]);
     *result = room / stride + 1;
     if (attrs->ceil_mode && (*result - 1) * stride >= size + padding)
         --*result;
@@ -156,10 +159,7 @@ samba_status samba_infer_max_pool2d_grad(samba_infer *infer)
     return SAMBA_OK;
 }
 
-samba_status samba_infer_avg_pool2d_grad(samba_infer *infer)
-{
-    return infer_gradient(infer);
-}
+samba_status samba_infer_avg_pool2d_grad(samba_infer *infer) { return infer_gradient(infer); }
 
 /* ---- gradient ---- */
 
@@ -180,10 +180,7 @@ samba_status samba_vjp_max_pool2d(samba_vjp *vjp)
     return emit_gradient(vjp, SAMBA_OP_max_pool2d_grad, 2, (samba_ref[]){vjp->inputs[0], vjp->gradient});
 }
 
-samba_status samba_vjp_avg_pool2d(samba_vjp *vjp)
-{
-    return emit_gradient(vjp, SAMBA_OP_avg_pool2d_grad, 1, &vjp->gradient);
-}
+samba_status samba_vjp_avg_pool2d(samba_vjp *vjp) { return emit_gradient(vjp, SAMBA_OP_avg_pool2d_grad, 1, &vjp->gradient); }
 
 /* ---- reference ---- */
 
@@ -198,15 +195,16 @@ static planes planes_of(const samba_reference *reference, const samba_array *x, 
     return (planes){&reference->attrs->pool2d, {size[0], size[1]}, {result[0], result[1]}};
 }
 
-/* The rows or columns of the plane that window `o` sees: begin, begin + step ... before end; and the length it has up to the padded
- * edge. Without dilation they are begin .. end - 1. */
+/* The rows or columns of the plane that window `o` sees: begin, begin + step ... before end; and the length it has up to the
+ * padded edge. Without dilation they are begin .. end - 1. */
 typedef struct span {
     int64_t begin, end, step, padded_length;
 } span;
 
 static span span_of(const planes *p, int axis, int64_t o)
 {
-    int64_t size = p->size[axis], padding = p->attrs->padding.at[axis], step = p->attrs->adaptive ? 1 : p->attrs->dilation.at[axis];
+    int64_t size = p->size[axis], padding = p->attrs->padding.at[axis],
+            step = p->attrs->adaptive ? 1 : p->attrs->dilation.at[axis];
     if (p->attrs->adaptive) {
         int64_t count = p->attrs->kernel.at[axis], begin = o * size / count, end = ((o + 1) * size + count - 1) / count;
         return (span){begin, end, 1, end - begin};
@@ -229,8 +227,9 @@ static int64_t greatest(const planes *p, const samba_array *x, int64_t plane, in
         for (int64_t column = w.begin; column < w.end; column += w.step) {
             int64_t at = (plane * p->size[0] + row) * p->size[1] + column;
             bool floating = samba_dtype_is_floating_point(x->dtype);
-            bool more = best < 0 || (floating ? samba_array_double(x, at) > samba_array_double(x, best) || isnan(samba_array_double(x, at))
-                                              : samba_array_int64(x, at) > samba_array_int64(x, best));
+            bool more = best < 0 ||
+                        (floating ? samba_array_double(x, at) > samba_array_double(x, best) || isnan(samba_array_double(x, at))
+                                  : samba_array_int64(x, at) > samba_array_int64(x, best));
             if (more)
                 best = at;
         }
@@ -360,10 +359,7 @@ static int64_t flops(const samba_node *node, const samba_node *x, const samba_no
     return (int64_t)fmin(count, 9e18);
 }
 
-int64_t samba_flops_pool2d(const samba_node *node, const samba_node *const *inputs)
-{
-    return flops(node, inputs[0], node);
-}
+int64_t samba_flops_pool2d(const samba_node *node, const samba_node *const *inputs) { return flops(node, inputs[0], node); }
 
 int64_t samba_flops_pool2d_grad(const samba_node *node, const samba_node *const *inputs)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Planes (planes, height, width) of another size: each element of the result is a weighted sum of a few rows and columns, which
- * tensor/resample.h names. The gradient adds to those what the element got, with the same weights. 16-bit floats are computed in float32. */
+ * tensor/resample.h names. The gradient adds to those what the element got, with the same weights.
+ * 16-bit floats are computed in float32. */
 #include "ops/families.h"
 #include "tensor/resample.h"
 #include <math.h>
@@ -9,8 +10,13 @@
 
 static samba_resample_axis axis_of(const samba_attrs_resample *attrs, int i, int64_t in, samba_dtype dtype)
 {
-    return (samba_resample_axis){.in = in, .out = attrs->size.at[i], .mode = attrs->mode, .align_corners = attrs->align_corners != 0, .antialias = attrs->antialias != 0,
-                                 .wide = dtype == SAMBA_FLOAT64, .scale = i == 0 ? attrs->scale_height : attrs->scale_width};
+    return (samba_resample_axis){.in = in,
+                                 .out = attrs->size.at[i],
+                                 .mode = attrs->mode,
+                                 .align_corners = attrs->align_corners != 0,
+                                 .antialias = attrs->antialias != 0,
+                                 .wide = dtype == SAMBA_FLOAT64,
+                                 .scale = i == 0 ? attrs->scale_height : attrs->scale_width};
 }
 
 static samba_status check(const samba_infer *infer, const int64_t *planes, samba_dtype dtype)
@@ -20,12 +26,16 @@ static samba_status check(const samba_infer *infer, const int64_t *planes, samba
     for (int i = 0; i < 2; i++) {
         samba_resample_axis axis = axis_of(attrs, i, planes[1 + i], dtype);
         if (!samba_resample_possible(&axis))
-            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "a %s of %lld cannot become %lld by mode %lld and scale %g: expected sizes of 1 or more, a mode of 0 "
-                                    "to 3, antialias with 2 or 3 alone, and a finite scale that is not negative",
-                                    i == 0 ? "height" : "width", (long long)axis.in, (long long)axis.out, (long long)axis.mode, axis.scale);
+            return samba_infer_fail(
+                infer, SAMBA_ERROR_SHAPE,
+                "a %s of %lld cannot become %lld by mode %lld and scale %g: expected sizes of 1 or more, a mode of 0 "
+                "to 3, antialias with 2 or 3 alone, and a finite scale that is not negative",
+                i == 0 ? "height" : "width", (long long)axis.in, (long long)axis.out, (long long)axis.mode, axis.scale);
     }
     if (dtype == SAMBA_BOOL || (attrs->mode > 1 && !samba_dtype_is_floating_point(dtype)))
-        return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected floating-point values (of the nearest modes numbers), given %s; cast it first", samba_dtype_name(dtype));
+        return samba_infer_fail(infer, SAMBA_ERROR_DTYPE,
+                                "expected floating-point values (of the nearest modes numbers), given %s; cast it first",
+                                samba_dtype_name(dtype));
     return SAMBA_OK;
 }
 
@@ -50,7 +60,8 @@ samba_status samba_infer_resample2d_grad(samba_infer *infer)
     if (!samba_shape_equal(3, y, 3, dy->shape)) {
         char y_text[SAMBA_SHAPE_TEXT], dy_text[SAMBA_SHAPE_TEXT];
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
-                                samba_shape_format(3, y, y_text, sizeof y_text), samba_shape_format(3, dy->shape, dy_text, sizeof dy_text));
+                                samba_shape_format(3, y, y_text, sizeof y_text),
+                                samba_shape_format(3, dy->shape, dy_text, sizeof dy_text));
     }
     return samba_infer_set(infer, (samba_dtype)dy->dtype, 3, attrs->shape.at);
 }
@@ -108,7 +119,8 @@ static void line_free(samba_context *context, line *l)
 }
 
 /* Both ways: y from x, or with `sums` (of x's elements, at 0) the reverse. */
-static void pass(const samba_array *x, const samba_array *y, const line *rows, const line *columns, const int64_t *in, double *sums)
+static void pass(const samba_array *x, const samba_array *y, const line *rows, const line *columns, const int64_t *in,
+                 double *sums)
 {
     const int64_t *out = y->shape + 1;
     for (int64_t i = 0; i < y->numel; i++) {
@@ -149,7 +161,10 @@ static samba_status run(const samba_reference *reference, const samba_array *x, 
     return status;
 }
 
-samba_status samba_ref_resample2d(const samba_reference *reference) { return run(reference, &reference->inputs[0], reference->output, NULL); }
+samba_status samba_ref_resample2d(const samba_reference *reference)
+{
+    return run(reference, &reference->inputs[0], reference->output, NULL);
+}
 
 samba_status samba_ref_resample2d_grad(const samba_reference *reference)
 {

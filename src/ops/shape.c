@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same elements under another shape or in another order. Attributes are explicit: no -1, no negative dims; the layer above has
- * resolved them. Each gradient is the operator that goes the other way. Here elements are copied; the compiler makes views of
+ * The same elements under another shape or in another order. Attributes are explicit: no -1, no negative dims; the layer above
+ * has resolved them. Each gradient is the operator that goes the other way. Here elements are copied; the compiler makes views of
  * them. */
 #include "ops/families.h"
 #include <string.h>
@@ -133,7 +133,8 @@ samba_status samba_infer_flip(samba_infer *infer)
     for (int64_t i = 0; i < dims->count; i++) {
         int64_t dim = dims->at[i];
         if (dim < 0 || dim >= input->rank || used[dim])
-            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "dims must be of 0 to %d, each at most once, given %lld in place %lld", input->rank - 1,
+            return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                    "dims must be of 0 to %d, each at most once, given %lld in place %lld", input->rank - 1,
                                     (long long)dim, (long long)i);
         used[dim] = true;
     }

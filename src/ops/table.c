@@ -5,10 +5,10 @@
 #include "ops/families.h"
 
 /* An empty cell is an error of the row, found before anything else is compiled. */
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                 \
-    _Static_assert(sizeof(#name) > 1 && sizeof(#arity) > 1 && sizeof(#attrs) > 1 && sizeof(#class) > 1 && sizeof(#tile) > 1 && \
-                       sizeof(#infer) > 1 && sizeof(#vjp) > 1 && sizeof(#ref) > 1 && sizeof(#flops) > 1 && sizeof(#expand) > 1 &&\
-                       sizeof(#amp) > 1 && sizeof(#traits) > 1 && sizeof(#call) > 1,                                           \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                   \
+    _Static_assert(sizeof(#name) > 1 && sizeof(#arity) > 1 && sizeof(#attrs) > 1 && sizeof(#class) > 1 && sizeof(#tile) > 1 &&   \
+                       sizeof(#infer) > 1 && sizeof(#vjp) > 1 && sizeof(#ref) > 1 && sizeof(#flops) > 1 &&                       \
+                       sizeof(#expand) > 1 && sizeof(#amp) > 1 && sizeof(#traits) > 1 && sizeof(#call) > 1,                      \
                    "ops.def: operator '" #name "' has an empty cell");
 #include "ops.def"
 #undef OP
@@ -39,10 +39,18 @@
 
 /* The names of the columns end in _ where they are fields too. */
 const samba_op_facts samba_ops[SAMBA_OP_COUNT] = {
-#define OP(name_, arity_, attrs_, class, tile, infer_, vjp_, ref, flops_, expand_, amp_, traits, call)                         \
-    {.name = #name_, .arity = arity_, .attrs = SAMBA_ATTRS_##attrs_, .class_ = CLASS_##class, .infer = samba_infer_##infer_,   \
-     .vjp = samba_vjp_##vjp_, .reference = samba_ref_##ref, .flops = samba_flops_##flops_, .expand = samba_expand_##expand_,   \
-     .amp = SAMBA_AMP_##amp_, traits},
+#define OP(name_, arity_, attrs_, class, tile, infer_, vjp_, ref, flops_, expand_, amp_, traits, call)                           \
+    {.name = #name_,                                                                                                             \
+     .arity = arity_,                                                                                                            \
+     .attrs = SAMBA_ATTRS_##attrs_,                                                                                              \
+     .class_ = CLASS_##class,                                                                                                    \
+     .infer = samba_infer_##infer_,                                                                                              \
+     .vjp = samba_vjp_##vjp_,                                                                                                    \
+     .reference = samba_ref_##ref,                                                                                               \
+     .flops = samba_flops_##flops_,                                                                                              \
+     .expand = samba_expand_##expand_,                                                                                           \
+     .amp = SAMBA_AMP_##amp_,                                                                                                    \
+     traits},
 #include "ops.def"
 #undef OP
 };
@@ -57,9 +65,10 @@ const samba_op_facts samba_ops[SAMBA_OP_COUNT] = {
 
 uint64_t samba_ops_signature(void)
 {
-    /* Attribute kinds belong to it: a row means something else when its attributes change. Traits and the public function do not. */
+    /* Attribute kinds belong to it: a row means something else when its attributes change.
+     * Traits and the public function do not. */
     static const char tokens[] =
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                 \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                   \
     #name "," #arity "," #attrs "," #class "," #tile "," #infer "," #vjp "," #ref "," #flops "," #expand "," #amp "\n"
 #include "ops.def"
 #undef OP

@@ -29,7 +29,8 @@ static samba_status verify_order(const samba_graph *graph, int64_t index)
         if (graph->nodes[node->inputs[i]].phase > node->phase)
             return broken(graph, index, "has an input of a later phase");
     }
-    if (node->location.scope >= graph->name_count || node->location.source >= graph->name_count || node->location.fusion >= graph->name_count)
+    if (node->location.scope >= graph->name_count || node->location.source >= graph->name_count ||
+        node->location.fusion >= graph->name_count)
         return broken(graph, index, "has a location that is no name of the graph");
     return SAMBA_OK;
 }
@@ -82,8 +83,8 @@ static samba_status verify_sink(const samba_graph *graph, int64_t index)
     } else if (sink->kind == SAMBA_SINK_ASSIGN) {
         const samba_node *value = samba_node_at(graph, sink->value);
         const samba_node *target = sink->target < graph->node_count ? samba_node_at(graph, sink->target) : NULL;
-        if (!target || (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input) || target->dtype != value->dtype ||
-            !samba_shape_equal(target->rank, target->shape, value->rank, value->shape))
+        if (!target || (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input) ||
+            target->dtype != value->dtype || !samba_shape_equal(target->rank, target->shape, value->rank, value->shape))
             wrong = "assigns to something other than a parameter, state or input of its value's dtype and shape";
     } else if (sink->name == 0 || graph->leaves[sink->name].ref) {
         wrong = "has no name, or that of a leaf";

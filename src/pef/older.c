@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What files of versions 3 and 4 do not say of a buffer: whether an optimizer keeps it. They knew it by its name: "<parameter>.exp_avg" and its like, and
- * "<optimizer>.step" where nothing else of the plan has a name that begins with the optimizer's. Newer files have roles. */
+ * What files of versions 3 and 4 do not say of a buffer: whether an optimizer keeps it. They knew it by its name:
+ * "<parameter>.exp_avg" and its like, and "<optimizer>.step" where nothing else of the plan has a name that begins with the
+ * optimizer's. Newer files have roles. */
 #include "pef/format.h"
 
 #include <string.h>
@@ -35,7 +36,8 @@ static samba_tensor_role role_of(const samba_plan *plan, const samba_plan_tensor
         return SAMBA_ROLE_MODEL;
     const size_t length = (size_t)(dot - name);
     if (strcmp(dot, ".step") == 0)
-        return tensor->dtype == SAMBA_FLOAT64 && tensor->rank == 0 && !has_others(plan, name, length) ? SAMBA_ROLE_OPTIMIZER : SAMBA_ROLE_MODEL;
+        return tensor->dtype == SAMBA_FLOAT64 && tensor->rank == 0 && !has_others(plan, name, length) ? SAMBA_ROLE_OPTIMIZER
+                                                                                                      : SAMBA_ROLE_MODEL;
     for (int i = 0; i < SAMBA_COUNT(states); i++)
         if (strcmp(dot, states[i]) == 0 && is_parameter(plan, name, length))
             return SAMBA_ROLE_OPTIMIZER;

@@ -61,8 +61,8 @@ static samba_status check_header(samba_context *context, const char *name, const
     if (header->zero || header->reserved[0] || header->reserved[1] || header->reserved[2] || header->reserved[3] ||
         header->message_offset != (int64_t)sizeof *header || header->message_length < 0 ||
         header->message_length > SAMBA_PEF_LARGEST_MESSAGE || header->message_length > size - header->message_offset ||
-        header->blobs_offset != samba_pef_align(header->message_offset + header->message_length) ||
-        header->blobs_offset > size || header->blobs_length != size - header->blobs_offset)
+        header->blobs_offset != samba_pef_align(header->message_offset + header->message_length) || header->blobs_offset > size ||
+        header->blobs_length != size - header->blobs_offset)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "\"%s\" is no valid PEF: its parts do not lie where version %u has them",
                           name, header->version);
     return SAMBA_OK;
@@ -218,7 +218,8 @@ static samba_status take_text(const reader *in, const char *from, char **to)
 }
 
 /* Groups of three numbers, which are structs of three; how many. */
-static samba_status take_triples(const reader *in, const char *what, const int32_t *from, size_t length, void **to, int32_t *count)
+static samba_status take_triples(const reader *in, const char *what, const int32_t *from, size_t length, void **to,
+                                 int32_t *count)
 {
     if (length % 3 != 0)
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: %zu numbers are not three each", what, length);
@@ -264,8 +265,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     if (from->pool)
         SAMBA_TRY(take_pool(in, from->pool, &to->pool));
     if (from->gather)
-        to->gather =
-            (samba_gather_stage){from->gather->mode, from->gather->axis, from->gather->negative ? 1 : 0, 0, from->gather->table_rows, from->gather->table_stride};
+        to->gather = (samba_gather_stage){from->gather->mode,       from->gather->axis,        from->gather->negative ? 1 : 0, 0,
+                                          from->gather->table_rows, from->gather->table_stride};
     if (from->attention)
         to->attention = (samba_attention){.gradient = from->attention->gradient ? 1 : 0,
                                           .causal = from->attention->causal ? 1 : 0,
@@ -292,7 +293,8 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
 static samba_status take_tensor(const reader *in, const Samba__Pef__Tensor *from, samba_plan_tensor *to)
 {
     if ((in->version >= SAMBA_PEF_BLOBS) != (from->has_role != 0))
-        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\" is not that of version %u", from->name, in->version);
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\" is not that of version %u", from->name,
+                          in->version);
     *to = (samba_plan_tensor){.kind = from->kind,
                               .role = from->role,
                               .dtype = from->dtype,
@@ -311,11 +313,14 @@ static samba_status take_tensor(const reader *in, const Samba__Pef__Tensor *from
     return copy_shape(in, "a tensor's shape", from->shape, from->n_shape, SAMBA_MAX_RANK, &to->rank, to->shape);
 }
 
-/* Blobs lie one behind the other without a gap beyond the alignment, so none of the file's bytes is left over. `what` names them in messages. */
-static samba_status take_blob(const reader *in, const char *what, int32_t number, int64_t size, int64_t offset, int64_t *end, samba_blob **to)
+/* Blobs lie one behind the other without a gap beyond the alignment, so none of the file's bytes is left over.
+ * `what` names them in messages. */
+static samba_status take_blob(const reader *in, const char *what, int32_t number, int64_t size, int64_t offset, int64_t *end,
+                              samba_blob **to)
 {
     if (size < 0 || offset != *end || size > in->blobs_length - offset)
-        return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s %d: %lld bytes at %lld are not where the %lld bytes of %ss have it", what, number, (long long)size,
+        return samba_fail(in->context, SAMBA_ERROR_FORMAT,
+                          "%s %d: %lld bytes at %lld are not where the %lld bytes of %ss have it", what, number, (long long)size,
                           (long long)offset, (long long)in->blobs_length, what);
     samba_blob *blob = samba_blob_copy(in->context, in->blobs + offset, size);
     if (!blob)
@@ -331,7 +336,8 @@ static samba_status check_end(const reader *in, const char *what, int64_t end)
 {
     if (end == in->blobs_length)
         return SAMBA_OK;
-    return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%ss take %lld bytes and the file has %lld for them", what, (long long)end, (long long)in->blobs_length);
+    return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%ss take %lld bytes and the file has %lld for them", what, (long long)end,
+                      (long long)in->blobs_length);
 }
 
 /* Up to version 4 each constant has bytes of its own, and there are no blobs. */
@@ -436,8 +442,8 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
 /* Version 3 has one graph, which is the plan. */
 static samba_status take_only_graph(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
 {
-    if (from->n_graphs > 0 || !from->graph_text || !from->has_graph_hash || !from->has_inference || !from->has_grad_accumulation_steps ||
-        !from->has_precision)
+    if (from->n_graphs > 0 || !from->graph_text || !from->has_graph_hash || !from->has_inference ||
+        !from->has_grad_accumulation_steps || !from->has_precision)
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "the message is not that of version %d", SAMBA_PEF_OLDEST);
     samba_plan_graph *graph = &to->graphs[0];
     *graph = (samba_plan_graph){.name = to->name,

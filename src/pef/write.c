@@ -174,7 +174,8 @@ static void fill_line(const samba_line *line, Samba__Pef__Line *message)
     message->count = line->count;
 }
 
-_Static_assert(sizeof(samba_stage_operator) == 3 * sizeof(int32_t) && sizeof(samba_plan_location) == 3 * sizeof(int32_t), "lists of numbers");
+_Static_assert(sizeof(samba_stage_operator) == 3 * sizeof(int32_t) && sizeof(samba_plan_location) == 3 * sizeof(int32_t),
+               "lists of numbers");
 
 static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Samba__Pef__Stage *message)
 {

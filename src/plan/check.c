@@ -42,11 +42,16 @@ static samba_status check_counts(samba_context *context, const samba_plan *plan)
         const char *what;
         int32_t count;
         const void *items;
-    } lists[] = {{"buffers", plan->buffer_count, plan->buffers},    {"stages", plan->stage_count, plan->stages},
-                 {"sections", plan->section_count, plan->sections}, {"tensors", plan->tensor_count, plan->tensors},
-                 {"argins", plan->argin_count, plan->argins},       {"constants", plan->constant_count, plan->constants},
-                 {"calls", plan->call_count, plan->calls},          {"words", plan->word_count, plan->words},
-                 {"locations", plan->location_count, plan->locations},       {"graphs", plan->graph_count, plan->graphs},
+    } lists[] = {{"buffers", plan->buffer_count, plan->buffers},
+                 {"stages", plan->stage_count, plan->stages},
+                 {"sections", plan->section_count, plan->sections},
+                 {"tensors", plan->tensor_count, plan->tensors},
+                 {"argins", plan->argin_count, plan->argins},
+                 {"constants", plan->constant_count, plan->constants},
+                 {"calls", plan->call_count, plan->calls},
+                 {"words", plan->word_count, plan->words},
+                 {"locations", plan->location_count, plan->locations},
+                 {"graphs", plan->graph_count, plan->graphs},
                  {"blobs", plan->blob_count, plan->blobs}};
     for (int i = 0; i < SAMBA_COUNT(lists); i++)
         if (lists[i].count < 0 || (lists[i].count > 0 && !lists[i].items))
@@ -92,7 +97,8 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
                           tensor->name, (long long)numel, samba_dtype_name((samba_dtype)tensor->dtype), tensor->buffer);
     bool floating = samba_dtype_is_floating_point((samba_dtype)tensor->dtype),
          integral = !floating && tensor->dtype != SAMBA_BOOL;
-    bool no_row = tensor->init == SAMBA_INIT_NORMAL_BUT_ROW && (tensor->rank != 2 || !(tensor->init_a >= 0 && tensor->init_a < (double)tensor->shape[0]));
+    bool no_row = tensor->init == SAMBA_INIT_NORMAL_BUT_ROW &&
+                  (tensor->rank != 2 || !(tensor->init_a >= 0 && tensor->init_a < (double)tensor->shape[0]));
     if (tensor->init < SAMBA_INIT_ZEROS || tensor->init > SAMBA_INIT_NORMAL_BUT_ROW || no_row ||
         (tensor->init >= SAMBA_INIT_UNIFORM && !floating) ||
         (tensor->init == SAMBA_INIT_UNIFORM && !(tensor->init_a <= tensor->init_b)) || !isfinite(tensor->init_a) ||
@@ -106,16 +112,19 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
          (tensor->kind != SAMBA_KIND_INPUT || !integral || tensor->low > tensor->high || !tensor->range_user)))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": its loss or its range of indices is impossible",
                           tensor->name);
-    if (tensor->role < SAMBA_ROLE_MODEL || tensor->role > SAMBA_ROLE_OPTIMIZER || (tensor->role != SAMBA_ROLE_MODEL && tensor->kind != SAMBA_KIND_BUFFER))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": role %d is impossible for kind %d", tensor->name, tensor->role, tensor->kind);
+    if (tensor->role < SAMBA_ROLE_MODEL || tensor->role > SAMBA_ROLE_OPTIMIZER ||
+        (tensor->role != SAMBA_ROLE_MODEL && tensor->kind != SAMBA_KIND_BUFFER))
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": role %d is impossible for kind %d", tensor->name,
+                          tensor->role, tensor->kind);
     return SAMBA_OK;
 }
 
 static samba_status check_argin(samba_context *context, const samba_plan *plan, const samba_plan_argin *argin)
 {
     bool integral = argin->dtype == SAMBA_INT64;
-    if (argin->role < 0 || argin->role > 3 || (!integral && argin->dtype != SAMBA_FLOAT64) || ((argin->role == 1 || argin->role == 3) && integral) ||
-        (argin->role == 2 && !integral) || !samba_check_fits(plan, argin->buffer, argin->dtype, 0, 1))
+    if (argin->role < 0 || argin->role > 3 || (!integral && argin->dtype != SAMBA_FLOAT64) ||
+        ((argin->role == 1 || argin->role == 3) && integral) || (argin->role == 2 && !integral) ||
+        !samba_check_fits(plan, argin->buffer, argin->dtype, 0, 1))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": role %d, dtype %d or buffer %d is impossible",
                           argin->name, argin->role, argin->dtype, argin->buffer);
     if (isnan(argin->value) || (argin->role == 3 && argin->value != 0 && argin->value != 1) ||
@@ -150,10 +159,12 @@ static samba_status check_constants(samba_context *context, const samba_plan *pl
     for (int32_t i = 0; i < plan->constant_count; i++) {
         const samba_plan_constant *constant = &plan->constants[i];
         if (constant->blob < 0 || constant->blob >= plan->blob_count)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: its bytes are blob %d of %d", i, constant->blob, plan->blob_count);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: its bytes are blob %d of %d", i, constant->blob,
+                              plan->blob_count);
         const int64_t size = plan->blobs[constant->blob]->size;
         if (!samba_check_fits(plan, constant->buffer, SAMBA_UINT8, 0, size))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes do not fit buffer %d", i, (long long)size, constant->buffer);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "constant %d: %lld bytes do not fit buffer %d", i, (long long)size,
+                              constant->buffer);
     }
     return SAMBA_OK;
 }
@@ -170,10 +181,13 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
         if (section->first_stage != next || section->stage_count < 0 || section->stage_count > plan->stage_count - next)
             return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: %d stages from %d on, but the next of %d stages is %d", i,
                               section->stage_count, section->first_stage, plan->stage_count, next);
-        if (section->fast_memory < 0 || section->forward_stages < 0 || section->forward_stages > section->stage_count || section->redone_stages < 0 ||
-            section->redone_stages > section->forward_stages || (section->forward_stages > 0 && (section->phase != 1 || section->redone_by != 0)))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: %d stages of FWD, %d that BCKWD makes again or %lld bytes of fast memory are impossible", i,
-                              section->forward_stages, section->redone_stages, (long long)section->fast_memory);
+        if (section->fast_memory < 0 || section->forward_stages < 0 || section->forward_stages > section->stage_count ||
+            section->redone_stages < 0 || section->redone_stages > section->forward_stages ||
+            (section->forward_stages > 0 && (section->phase != 1 || section->redone_by != 0)))
+            return samba_fail(
+                context, SAMBA_ERROR_FORMAT,
+                "section %d: %d stages of FWD, %d that BCKWD makes again or %lld bytes of fast memory are impossible", i,
+                section->forward_stages, section->redone_stages, (long long)section->fast_memory);
         next += section->stage_count;
     }
     if (next != plan->stage_count)
@@ -193,40 +207,52 @@ static samba_status check_literals(samba_context *context, const samba_plan *pla
         return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": %d literals", graph->name, graph->literal_count);
     for (int32_t i = 0; i < graph->literal_count; i++)
         if (graph->literals[i] < 0 || graph->literals[i] >= plan->blob_count)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": literal %d is blob %d of %d", graph->name, i, graph->literals[i], plan->blob_count);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": literal %d is blob %d of %d", graph->name, i,
+                              graph->literals[i], plan->blob_count);
     int64_t number;
     for (const char *at = graph->text; samba_plan_next_literal(at, &number, &at);)
         if (number < 0 || number >= graph->literal_count)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": its text refers to a literal that is none of its %d", graph->name, graph->literal_count);
+            return samba_fail(context, SAMBA_ERROR_FORMAT,
+                              "graph \"%.128s\": its text refers to a literal that is none of its %d", graph->name,
+                              graph->literal_count);
     return SAMBA_OK;
 }
 
-static samba_status check_graph(samba_context *context, const samba_plan *plan, const samba_plan_graph *graph, int32_t section, int32_t call)
+static samba_status check_graph(samba_context *context, const samba_plan *plan, const samba_plan_graph *graph, int32_t section,
+                                int32_t call)
 {
     if (!graph->text || !graph->name)
         return samba_fail(context, SAMBA_ERROR_FORMAT, "a graph has no name or no text");
     if (graph->inference < 0 || graph->inference > 1 || graph->grad_accumulation_steps < 1)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": inference is %d and gradient accumulation takes %d steps", graph->name,
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "graph \"%.128s\": inference is %d and gradient accumulation takes %d steps", graph->name,
                           graph->inference, graph->grad_accumulation_steps);
     if (graph->mapping < 0 || graph->mapping > 1 || graph->fast_memory < 0)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": mapping is %d, expected 0 (section) or 1 (spatial), for %lld bytes of fast memory", graph->name,
-                          graph->mapping, (long long)graph->fast_memory);
+        return samba_fail(context, SAMBA_ERROR_FORMAT,
+                          "graph \"%.128s\": mapping is %d, expected 0 (section) or 1 (spatial), for %lld bytes of fast memory",
+                          graph->name, graph->mapping, (long long)graph->fast_memory);
     if (graph->precision < 0 || graph->precision > 1)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": precision is %d, expected 0 (fp32) or 1 (bf16)", graph->name, graph->precision);
-    if (graph->first_section != section || graph->section_count < 0 || graph->section_count > plan->section_count - section || graph->first_call != call ||
-        graph->call_count < 0 || graph->call_count > plan->call_count - call)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": %d sections from %d and %d calls from %d on, but the next of %d and %d are %d and %d",
-                          graph->name, graph->section_count, graph->first_section, graph->call_count, graph->first_call, plan->section_count,
-                          plan->call_count, section, call);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": precision is %d, expected 0 (fp32) or 1 (bf16)",
+                          graph->name, graph->precision);
+    if (graph->first_section != section || graph->section_count < 0 || graph->section_count > plan->section_count - section ||
+        graph->first_call != call || graph->call_count < 0 || graph->call_count > plan->call_count - call)
+        return samba_fail(
+            context, SAMBA_ERROR_FORMAT,
+            "graph \"%.128s\": %d sections from %d and %d calls from %d on, but the next of %d and %d are %d and %d", graph->name,
+            graph->section_count, graph->first_section, graph->call_count, graph->first_call, plan->section_count,
+            plan->call_count, section, call);
     for (int32_t i = call; i < call + graph->call_count; i++)
         if (plan->calls[i] < section || plan->calls[i] >= section + graph->section_count)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": its call %d is of section %d, and its own are the %d from %d on", graph->name,
+            return samba_fail(context, SAMBA_ERROR_FORMAT,
+                              "graph \"%.128s\": its call %d is of section %d, and its own are the %d from %d on", graph->name,
                               i - call, plan->calls[i], graph->section_count, section);
     if (graph->tensor_count < 0 || (graph->tensor_count > 0 && !graph->tensors))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": %d tensors", graph->name, graph->tensor_count);
     for (int32_t i = 0; i < graph->tensor_count; i++)
-        if (graph->tensors[i] < 0 || graph->tensors[i] >= plan->tensor_count || (i > 0 && graph->tensors[i] <= graph->tensors[i - 1]))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "graph \"%.128s\": tensor %d of its list is none of %d, or out of order", graph->name, i,
+        if (graph->tensors[i] < 0 || graph->tensors[i] >= plan->tensor_count ||
+            (i > 0 && graph->tensors[i] <= graph->tensors[i - 1]))
+            return samba_fail(context, SAMBA_ERROR_FORMAT,
+                              "graph \"%.128s\": tensor %d of its list is none of %d, or out of order", graph->name, i,
                               plan->tensor_count);
     return check_literals(context, plan, graph);
 }
@@ -243,15 +269,16 @@ static samba_status check_graphs(samba_context *context, const samba_plan *plan)
         call += plan->graphs[i].call_count;
     }
     if (section != plan->section_count || call != plan->call_count)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "%d sections and %d calls belong to no graph", plan->section_count - section,
-                          plan->call_count - call);
+        return samba_fail(context, SAMBA_ERROR_FORMAT, "%d sections and %d calls belong to no graph",
+                          plan->section_count - section, plan->call_count - call);
     for (int32_t i = 0; i < plan->section_count; i++) {
         const samba_plan_graph *graph = &plan->graphs[samba_plan_graph_of(plan, i)];
         bool later = plan->sections[i].redone_by == 0;
         for (int32_t k = i + 1; k < graph->first_section + graph->section_count && !later; k++)
             later = plan->sections[k].phase == plan->sections[i].redone_by && plan->sections[k].phase > plan->sections[i].phase;
         if (!later)
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "section %d: redone by phase %d, but no section of that phase comes after it", i,
+            return samba_fail(context, SAMBA_ERROR_FORMAT,
+                              "section %d: redone by phase %d, but no section of that phase comes after it", i,
                               plan->sections[i].redone_by);
     }
     return SAMBA_OK;
@@ -264,12 +291,13 @@ static samba_status check_origins(samba_context *context, const samba_plan *plan
 {
     for (int32_t i = 0; i < plan->word_count; i++)
         if (!plan->words[i] || !plan->words[i][0] != (i == 0))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "word %d of %d is missing: only the first may be empty, and is", i, plan->word_count);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "word %d of %d is missing: only the first may be empty, and is", i,
+                              plan->word_count);
     for (int32_t i = 0; i < plan->location_count; i++) {
         const samba_plan_location *location = &plan->locations[i];
         if (!is_word(plan, location->module) || !is_word(plan, location->source) || !is_word(plan, location->fusion))
-            return samba_fail(context, SAMBA_ERROR_FORMAT, "location %d: module %d, source %d or fusion %d is none of %d words", i, location->module,
-                              location->source, location->fusion, plan->word_count);
+            return samba_fail(context, SAMBA_ERROR_FORMAT, "location %d: module %d, source %d or fusion %d is none of %d words",
+                              i, location->module, location->source, location->fusion, plan->word_count);
     }
     for (int32_t s = 0; s < plan->stage_count; s++) {
         const samba_stage *stage = &plan->stages[s];
@@ -277,8 +305,10 @@ static samba_status check_origins(samba_context *context, const samba_plan *plan
             return samba_fail(context, SAMBA_ERROR_FORMAT, "stage %d: %d operators", s, stage->operator_count);
         for (int32_t i = 0; i < stage->operator_count; i++) {
             const samba_stage_operator *o = &stage->operators[i];
-            if (!is_word(plan, o->op) || !o->op || !is_word(plan, o->type) || !o->type || o->location < 0 || o->location >= plan->location_count)
-                return samba_fail(context, SAMBA_ERROR_FORMAT, "stage %d, operator %d: name %d, type %d or location %d is none of %d words and %d locations",
+            if (!is_word(plan, o->op) || !o->op || !is_word(plan, o->type) || !o->type || o->location < 0 ||
+                o->location >= plan->location_count)
+                return samba_fail(context, SAMBA_ERROR_FORMAT,
+                                  "stage %d, operator %d: name %d, type %d or location %d is none of %d words and %d locations",
                                   s, i, o->op, o->type, o->location, plan->word_count, plan->location_count);
         }
     }

@@ -9,7 +9,8 @@
 
 #define SAMBA_PLAN_LARGEST_NUMEL ((int64_t)1 << 48)  /* elements of a domain or tensor */
 #define SAMBA_PLAN_LARGEST_MEMORY ((int64_t)1 << 46) /* bytes of the device arena */
-#define SAMBA_PLAN_LARGEST_STEP ((int64_t)1 << 46)   /* any stride, offset or window step: sums of eight products stay checkable \
+#define SAMBA_PLAN_LARGEST_STEP                                                                                                  \
+    ((int64_t)1 << 46) /* any stride, offset or window step: sums of eight products stay checkable \
                                                       */
 #define SAMBA_PLAN_REGISTERS 4096
 #define SAMBA_PLAN_OPERANDS 32767

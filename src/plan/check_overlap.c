@@ -17,7 +17,7 @@
 
 enum { MOST_DIMS = 3 * SAMBA_CONTRACT_RANK + SAMBA_CONTRACT_WINDOWS };
 
-typedef struct footprint { /* bytes of the arena: first + any of i * step, `width` of them at each */
+typedef struct footprint {      /* bytes of the arena: first + any of i * step, `width` of them at each */
     int64_t first, last, width; /* last: the first byte of the furthest element */
     int rank;
     int64_t step[MOST_DIMS], count[MOST_DIMS];
@@ -115,8 +115,10 @@ static samba_status check_apart(const samba_check *check, const samba_stage *sta
     for (int32_t w = 0; w < stage->operand_count; w++)
         for (int32_t r = 0; r < stage->operand_count && users[w].access & SAMBA_WRITES; r++)
             if (r != w && !are_apart(&users[w].at, &users[r].at))
-                return users[r].access & SAMBA_WRITES ? samba_check_stage_fail(check, "%s and %s, both of which it writes, lie over each other", users[w].name, users[r].name)
-                                                      : overlap(check, users[w].name, users[r].name, apart);
+                return users[r].access & SAMBA_WRITES
+                           ? samba_check_stage_fail(check, "%s and %s, both of which it writes, lie over each other",
+                                                    users[w].name, users[r].name)
+                           : overlap(check, users[w].name, users[r].name, apart);
     return SAMBA_OK;
 }
 
@@ -130,9 +132,11 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
     for (int i = 0; i < 2; i++)
         in_place = in_place && pool->kernel[i] == 2 && pool->stride[i] == 2 && pool->padding[i] == 0 && pool->dilation[i] == 1;
     for (int32_t i = 0; i < stage->operand_count; i++)
-        use_contiguous(&users[i], check, &stage->operands[i], i == stage->operand_count - (pool->gradient ? 2 : 1) ? pooled : plane);
+        use_contiguous(&users[i], check, &stage->operands[i],
+                       i == stage->operand_count - (pool->gradient ? 2 : 1) ? pooled : plane);
     if (in_place && users[0].at.first == users[2].at.first)
-        users[0].at = (footprint){.first = INT64_MAX / 2, .last = INT64_MAX / 2}; /* the gradient may lie there, and nowhere near it */
+        /* the gradient may lie there, and nowhere near it */
+        users[0].at = (footprint){.first = INT64_MAX / 2, .last = INT64_MAX / 2};
     return check_apart(check, stage, users);
 }
 
@@ -182,7 +186,8 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
 
 /* ---- programs ---- */
 
-/* Reads and writes of a program's operands: by instructions that name them, and by those that compute in a register that lies in one. */
+/* Reads and writes of a program's operands:
+ * by instructions that name them, and by those that compute in a register that lies in one. */
 static void find_access(const samba_program *program, user *users)
 {
     for (int32_t i = 0; i < program->instruction_count; i++) {
@@ -207,7 +212,8 @@ static bool in_step(const samba_stage *stage, const samba_operand *a, const samb
     return a->dtype == b->dtype;
 }
 
-static void use_factor(user *u, const samba_check *check, const samba_contract *contract, const samba_factor *factor, int own_rank, const int64_t *own)
+static void use_factor(user *u, const samba_check *check, const samba_contract *contract, const samba_factor *factor,
+                       int own_rank, const int64_t *own)
 {
     begin(&u->at, check, factor->buffer, factor->dtype, factor->offset);
     add_dims(&u->at, contract->batch_rank, contract->batch, factor->batch);
@@ -258,9 +264,11 @@ static samba_status check_program(const samba_check *check, const samba_stage *s
         if (stage->kind == SAMBA_STAGE_CONTRACT)
             SAMBA_TRY(check_factors(check, stage, &users[w]));
         for (int32_t r = 0; r < stage->operand_count; r++) {
-            if (r != w && users[r].access & SAMBA_READS && !(users[w].at.first == users[r].at.first && in_step(stage, &stage->operands[w], &stage->operands[r])) &&
+            if (r != w && users[r].access & SAMBA_READS &&
+                !(users[w].at.first == users[r].at.first && in_step(stage, &stage->operands[w], &stage->operands[r])) &&
                 !are_apart(&users[w].at, &users[r].at))
-                return overlap(check, users[w].name, users[r].name, "a program may write over what it reads only element for element");
+                return overlap(check, users[w].name, users[r].name,
+                               "a program may write over what it reads only element for element");
         }
     }
     return SAMBA_OK;
@@ -281,7 +289,8 @@ samba_status samba_check_overlap(const samba_check *check, const samba_stage *st
     }
     samba_status status = SAMBA_OK;
     switch ((samba_stage_kind)stage->kind) {
-    case SAMBA_STAGE_TILE: case SAMBA_STAGE_CONTRACT: status = check_program(check, stage, users); break;
+    case SAMBA_STAGE_TILE:
+    case SAMBA_STAGE_CONTRACT: status = check_program(check, stage, users); break;
     case SAMBA_STAGE_POOL: status = check_pool(check, stage, users); break;
     case SAMBA_STAGE_GATHER: status = check_gather(check, stage, users); break;
     case SAMBA_STAGE_ATTENTION: status = check_attention(check, stage, users); break;

@@ -69,22 +69,17 @@ static int class_of(const walk *w, int16_t index) { return w->program->registers
 static bool classes_fit(const walk *w, const samba_instruction *i, samba_tile_form form)
 {
     switch (forms[form].rule) {
-    case FREE:
-        return true;
+    case FREE: return true;
     case ONE:
         return (class_of(w, i->d) == class_of(w, i->a) || (i->op == SAMBA_TILE_argmax && class_of(w, i->d) == SAMBA_I64)) &&
                (i->op != SAMBA_TILE_argmax || class_of(w, i->d) == SAMBA_I64) &&
                (i->b < 0 || class_of(w, i->b) == class_of(w, i->a));
-    case PREDICATE:
-        return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == class_of(w, i->b);
+    case PREDICATE: return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == class_of(w, i->b);
     case CHOICE:
         return class_of(w, i->a) == SAMBA_F32 && class_of(w, i->d) == class_of(w, i->b) && class_of(w, i->d) == class_of(w, i->c);
-    case ALL_F32:
-        return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_F32;
-    case ALL_I64:
-        return class_of(w, i->d) == SAMBA_I64 && (i->a < 0 || class_of(w, i->a) == SAMBA_I64);
-    case UNIFORM:
-        return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_I64;
+    case ALL_F32: return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_F32;
+    case ALL_I64: return class_of(w, i->d) == SAMBA_I64 && (i->a < 0 || class_of(w, i->a) == SAMBA_I64);
+    case UNIFORM: return class_of(w, i->d) == SAMBA_F32 && class_of(w, i->a) == SAMBA_I64;
     }
     return false;
 }

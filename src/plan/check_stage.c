@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages: domains, and for every operand the furthest element that any coordinate can reach. Offsets are never negative, nor strides but those of
- * tile stages, which may read a dim from its end: the least element is the offset and what negative strides take away, the furthest the
- * sum of (size - 1) * stride over the others; all of it in checked arithmetic.
+ * Stages: domains, and for every operand the furthest element that any coordinate can reach. Offsets are never negative, nor
+ * strides but those of tile stages, which may read a dim from its end: the least element is the offset and what negative strides
+ * take away, the furthest the sum of (size - 1) * stride over the others; all of it in checked arithmetic.
  *
  * A window's coordinate may leave [0, limit), where elements count as 0; what it can add to an address is at most (limit - 1) *
  * stride. */
@@ -47,7 +47,8 @@ static bool add_reach_both_ways(int count, const int64_t *sizes, const int64_t *
     for (int i = 0; i < count; i++) {
         int64_t step, last = sizes[i] > 0 ? sizes[i] - 1 : 0;
         forward[i] = strides[i] > 0 ? strides[i] : 0;
-        if (strides[i] < -SAMBA_PLAN_LARGEST_STEP || (strides[i] < 0 && (!samba_mul_checked(last, -strides[i], &step) || (low -= step) < 0)))
+        if (strides[i] < -SAMBA_PLAN_LARGEST_STEP ||
+            (strides[i] < 0 && (!samba_mul_checked(last, -strides[i], &step) || (low -= step) < 0)))
             return false;
     }
     return add_reach(count, sizes, forward, reach);
@@ -56,7 +57,8 @@ static bool add_reach_both_ways(int count, const int64_t *sizes, const int64_t *
 bool samba_check_reach(const samba_check *check, const samba_stage *stage, const samba_operand *operand)
 {
     int64_t reach = operand->offset;
-    return (stage->kind == SAMBA_STAGE_TILE ? add_reach_both_ways : add_reach)(stage->rank, stage->domain, operand->strides, &reach) &&
+    return (stage->kind == SAMBA_STAGE_TILE ? add_reach_both_ways : add_reach)(stage->rank, stage->domain, operand->strides,
+                                                                               &reach) &&
            samba_check_fits(check->plan, operand->buffer, operand->dtype, reach, 1);
 }
 
@@ -72,16 +74,19 @@ static samba_status check_operands(const samba_check *check, const samba_stage *
             return samba_check_stage_fail(check, "operand %d: there is no buffer %d among %d", i, operand->buffer,
                                           check->plan->buffer_count);
         int64_t reach = operand->offset;
-        bool possible = (stage->kind == SAMBA_STAGE_TILE ? add_reach_both_ways : add_reach)(stage->rank, stage->domain, operand->strides, &reach);
+        bool possible = (stage->kind == SAMBA_STAGE_TILE ? add_reach_both_ways : add_reach)(stage->rank, stage->domain,
+                                                                                            operand->strides, &reach);
         if (stage->kind == SAMBA_STAGE_ATTENTION)
             continue; /* its operands have sizes of their own */
-        if (stage->kind == SAMBA_STAGE_GATHER && stage->gather.table_rows == 0 && i == (stage->gather.mode == SAMBA_GATHER_READ ? 0 : 2))
+        if (stage->kind == SAMBA_STAGE_GATHER && stage->gather.table_rows == 0 &&
+            i == (stage->gather.mode == SAMBA_GATHER_READ ? 0 : 2))
             continue; /* a table without rows is not touched */
         /* what is touched on an empty domain is checked with the program; pools, which have none, by their sizes */
         bool touched = operand->buffer >= 0 && numel > 0 && stage->rank > 0;
         if (!possible || (touched && !samba_check_fits(check->plan, operand->buffer, operand->dtype, reach, 1)))
-            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d, or one before its first", i,
-                                          (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
+            return samba_check_stage_fail(
+                check, "operand %d reaches element %lld of %s, beyond the end of buffer %d, or one before its first", i,
+                (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
     }
     return SAMBA_OK;
 }
@@ -204,7 +209,8 @@ static bool resample_possible(const samba_pool *pool, samba_dtype dtype)
     const int64_t in[2] = {pool->h, pool->w}, out[2] = {pool->oh, pool->ow};
     bool possible = pool->average && !pool->adaptive && pool->divisor == 0;
     for (int i = 0; possible && i < 2; i++) {
-        samba_resample_axis axis = {in[i], out[i], pool->resample - 1, pool->align_corners, pool->antialias, false, pool->scale[i]};
+        samba_resample_axis axis = {in[i],           out[i], pool->resample - 1, pool->align_corners,
+                                    pool->antialias, false,  pool->scale[i]};
         possible = samba_resample_possible(&axis) && (samba_dtype_is_floating_point(dtype) || axis.mode <= 1);
     }
     return possible;
@@ -223,7 +229,8 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
                    way <= SAMBA_PLAN_LARGEST_NUMEL && samba_mul_checked(pool->kernel[i], pool->dilation[i], &way) &&
                    way <= SAMBA_PLAN_LARGEST_NUMEL && pool->stride[i] <= SAMBA_PLAN_LARGEST_NUMEL;
     possible = possible && samba_check_numel(2, pool->kernel, &way) && pool->divisor >= -SAMBA_PLAN_LARGEST_NUMEL &&
-               pool->divisor <= SAMBA_PLAN_LARGEST_NUMEL && (pool->divisor == 0 || pool->average) && (!pool->indices || (!pool->average && !pool->gradient)) &&
+               pool->divisor <= SAMBA_PLAN_LARGEST_NUMEL && (pool->divisor == 0 || pool->average) &&
+               (!pool->indices || (!pool->average && !pool->gradient)) &&
                (!pool->adaptive || (adaptive_possible(pool->h, pool->oh) && adaptive_possible(pool->w, pool->ow)));
     if (!possible)
         return samba_check_stage_fail(check, "a size, kernel, stride, padding, dilation or divisor of the pool is impossible");
@@ -237,7 +244,9 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
     samba_dtype dtype = (samba_dtype)stage->operands[0].dtype;
     if (pool->resample && !resample_possible(pool, dtype))
         return samba_check_stage_fail(check, "a size, mode or scale of the resampling is impossible");
-    if (dtype == SAMBA_BOOL || (!samba_dtype_is_floating_point(dtype) && (pool->gradient || (pool->average && !pool->resample && (dtype != SAMBA_INT64 || pool->divisor < 0)))))
+    if (dtype == SAMBA_BOOL ||
+        (!samba_dtype_is_floating_point(dtype) &&
+         (pool->gradient || (pool->average && !pool->resample && (dtype != SAMBA_INT64 || pool->divisor < 0)))))
         return samba_check_stage_fail(check, "a pool of %s is impossible", samba_dtype_name(dtype));
     return SAMBA_OK;
 }
@@ -246,13 +255,16 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
 static samba_status check_gather(const samba_check *check, const samba_stage *stage)
 {
     const samba_gather_stage *gather = &stage->gather;
-    if (stage->rank < 1 || stage->operand_count != 3 || gather->mode < 0 || gather->mode >= SAMBA_GATHER_MODE_COUNT || gather->axis < 0 ||
-        gather->axis >= stage->rank || gather->table_rows < 0 || gather->table_rows > SAMBA_PLAN_LARGEST_NUMEL || gather->negative < 0 || gather->negative > 1)
-        return samba_check_stage_fail(check, "a gather of mode %d over %d dims, along dim %d of %lld rows, with %d operands, is impossible", gather->mode,
-                                      stage->rank, gather->axis, (long long)gather->table_rows, stage->operand_count);
+    if (stage->rank < 1 || stage->operand_count != 3 || gather->mode < 0 || gather->mode >= SAMBA_GATHER_MODE_COUNT ||
+        gather->axis < 0 || gather->axis >= stage->rank || gather->table_rows < 0 ||
+        gather->table_rows > SAMBA_PLAN_LARGEST_NUMEL || gather->negative < 0 || gather->negative > 1)
+        return samba_check_stage_fail(
+            check, "a gather of mode %d over %d dims, along dim %d of %lld rows, with %d operands, is impossible", gather->mode,
+            stage->rank, gather->axis, (long long)gather->table_rows, stage->operand_count);
     bool scatter = gather->mode != SAMBA_GATHER_READ;
     const samba_operand *table = &stage->operands[scatter ? 2 : 0], *index = &stage->operands[scatter ? 0 : 1];
-    if ((index->dtype != SAMBA_INT64 && index->dtype != SAMBA_INT32) || stage->operands[1 - (index - stage->operands)].dtype != stage->operands[2].dtype)
+    if ((index->dtype != SAMBA_INT64 && index->dtype != SAMBA_INT32) ||
+        stage->operands[1 - (index - stage->operands)].dtype != stage->operands[2].dtype)
         return samba_check_stage_fail(check, "indices must be int64 or int32, and elements of the table's dtype");
     int64_t reach = table->offset, numel;
     for (int i = 0; i < 3; i++)
@@ -261,9 +273,11 @@ static samba_status check_gather(const samba_check *check, const samba_stage *st
     if (!samba_check_numel(stage->rank, stage->domain, &numel) || numel == 0 || gather->table_rows == 0)
         return SAMBA_OK;
     if (table->strides[gather->axis] != 0 || !add_reach(stage->rank, stage->domain, table->strides, &reach) ||
-        !add_reach(1, &gather->table_rows, &gather->table_stride, &reach) || !samba_check_fits(check->plan, table->buffer, table->dtype, reach, 1))
-        return samba_check_stage_fail(check, "%lld rows of the table, %lld apart, reach beyond the end of buffer %d, or are seen by the domain too",
-                                      (long long)gather->table_rows, (long long)gather->table_stride, table->buffer);
+        !add_reach(1, &gather->table_rows, &gather->table_stride, &reach) ||
+        !samba_check_fits(check->plan, table->buffer, table->dtype, reach, 1))
+        return samba_check_stage_fail(
+            check, "%lld rows of the table, %lld apart, reach beyond the end of buffer %d, or are seen by the domain too",
+            (long long)gather->table_rows, (long long)gather->table_stride, table->buffer);
     return SAMBA_OK;
 }
 
@@ -306,8 +320,9 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
                                           samba_dtype_name((samba_dtype)operand->dtype));
         if (!samba_check_numel(4, sizes, &numel) || !add_reach(4, sizes, operand->strides, &reach) ||
             !samba_check_fits(check->plan, operand->buffer, operand->dtype, numel > 0 ? reach : 0, numel > 0))
-            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d", operand_of[part],
-                                          (long long)reach, samba_dtype_name((samba_dtype)operand->dtype), operand->buffer);
+            return samba_check_stage_fail(check, "operand %d reaches element %lld of %s, beyond the end of buffer %d",
+                                          operand_of[part], (long long)reach, samba_dtype_name((samba_dtype)operand->dtype),
+                                          operand->buffer);
     }
     return SAMBA_OK;
 }
@@ -319,14 +334,16 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
     bool sorts = line->function == SAMBA_LINE_SORT, gradient = line->function == SAMBA_LINE_CUMPROD_GRAD;
     bool chooses = sorts || line->function == SAMBA_LINE_CUMMAX || line->function == SAMBA_LINE_CUMMIN;
     int64_t sizes[4], numel, results;
-    bool possible = line->function >= 0 && line->function < SAMBA_LINE_FUNCTION_COUNT && line->count >= 0 && line->count <= line->size &&
-                    (sorts || line->count == line->size) && (!sorts || line->size <= (int64_t)1 << 31) && (chooses || (line->has_values && !line->has_indices)) &&
+    bool possible = line->function >= 0 && line->function < SAMBA_LINE_FUNCTION_COUNT && line->count >= 0 &&
+                    line->count <= line->size && (sorts || line->count == line->size) &&
+                    (!sorts || line->size <= (int64_t)1 << 31) && (chooses || (line->has_values && !line->has_indices)) &&
                     (line->has_values || line->has_indices) &&
                     samba_check_numel(3, (int64_t[]){line->outer, line->size, line->inner}, &numel) &&
                     samba_check_numel(3, (int64_t[]){line->outer, line->count, line->inner}, &results);
     if (!possible)
-        return samba_check_stage_fail(check, "function %d over %lld x %lld x %lld, of which %lld, is impossible", line->function, (long long)line->outer,
-                                      (long long)line->size, (long long)line->inner, (long long)line->count);
+        return samba_check_stage_fail(check, "function %d over %lld x %lld x %lld, of which %lld, is impossible", line->function,
+                                      (long long)line->outer, (long long)line->size, (long long)line->inner,
+                                      (long long)line->count);
     int32_t count = 0, values = 1 + gradient;
     sizes[count++] = numel;
     if (gradient)
@@ -338,7 +355,8 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
     SAMBA_TRY(check_sizes(check, stage, count, sizes));
     for (int32_t i = 1; i < values + line->has_values; i++)
         if (stage->operands[i].dtype != stage->operands[0].dtype)
-            return samba_check_stage_fail(check, "operand %d of a line is %s and the first %s", i, samba_dtype_name((samba_dtype)stage->operands[i].dtype),
+            return samba_check_stage_fail(check, "operand %d of a line is %s and the first %s", i,
+                                          samba_dtype_name((samba_dtype)stage->operands[i].dtype),
                                           samba_dtype_name((samba_dtype)stage->operands[0].dtype));
     bool real = samba_dtype_is_floating_point((samba_dtype)stage->operands[0].dtype);
     if ((gradient || line->function == SAMBA_LINE_LOGCUMSUMEXP) && !real)
@@ -366,18 +384,12 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
         if (stage->rank < 1)
             return samba_check_stage_fail(check, "a tile stage needs a domain of rank 1 or more");
         return samba_check_program(check, stage);
-    case SAMBA_STAGE_CONTRACT:
-        return check_contract(check, stage);
-    case SAMBA_STAGE_POOL:
-        return check_pool(check, stage);
-    case SAMBA_STAGE_GATHER:
-        return check_gather(check, stage);
-    case SAMBA_STAGE_ATTENTION:
-        return check_attention(check, stage);
-    case SAMBA_STAGE_LINE:
-        return check_line(check, stage);
-    case SAMBA_STAGE_KIND_COUNT:
-        break;
+    case SAMBA_STAGE_CONTRACT: return check_contract(check, stage);
+    case SAMBA_STAGE_POOL: return check_pool(check, stage);
+    case SAMBA_STAGE_GATHER: return check_gather(check, stage);
+    case SAMBA_STAGE_ATTENTION: return check_attention(check, stage);
+    case SAMBA_STAGE_LINE: return check_line(check, stage);
+    case SAMBA_STAGE_KIND_COUNT: break;
     }
     return samba_check_stage_fail(check, "there is no kind %d", stage->kind);
 }

@@ -116,7 +116,8 @@ samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, sa
     if (!constants->buffer || !constants->stage || !constants->islands)
         return SAMBA_ERROR_MEMORY;
     for (int32_t t = 0; t < plan->tensor_count; t++)
-        add(plan, constants, plan->tensors[t].buffer, (samba_island){.named = true, .given = plan->tensors[t].kind == SAMBA_KIND_INPUT});
+        add(plan, constants, plan->tensors[t].buffer,
+            (samba_island){.named = true, .given = plan->tensors[t].kind == SAMBA_KIND_INPUT});
     for (int32_t a = 0; a < plan->argin_count; a++)
         add(plan, constants, plan->argins[a].buffer, (samba_island){.given = true});
     for (int32_t s = 0; s < plan->stage_count; s++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph's text and the literals beside it. docs/graph.md describes the text: a reference is '&' and a number where the digits of a literal would
- * stand, so never inside quotes or a comment. What a file says is not believed: a number that is none of the graph's literals is found by the plan's check. */
+ * A graph's text and the literals beside it. docs/graph.md describes the text: a reference is '&' and a number where the digits
+ * of a literal would stand, so never inside quotes or a comment. What a file says is not believed:
+ * a number that is none of the graph's literals is found by the plan's check. */
 #include "plan/plan.h"
 
 #include <string.h>

@@ -55,8 +55,9 @@ static void add_memory(const samba_plan *plan, samba_text *text)
         const char *number = samba_states[i].idle;
         const int64_t bytes = number[0] ? idle_bytes(plan, &samba_states[i]) : 0;
         if (bytes > 0)
-            samba_text_add(text, "of the state %sB (%lld bytes) are %s, which runs may change: while it is 0 steps leave them alone\n", amount(bytes, buffer),
-                           (long long)bytes, number);
+            samba_text_add(text,
+                           "of the state %sB (%lld bytes) are %s, which runs may change: while it is 0 steps leave them alone\n",
+                           amount(bytes, buffer), (long long)bytes, number);
     }
 }
 
@@ -64,11 +65,13 @@ static void add_sections(const samba_plan *plan, samba_text *text)
 {
     char flops[AMOUNT_SIZE], bytes[AMOUNT_SIZE];
     char fast[AMOUNT_SIZE];
-    samba_text_add(text, "\nsections\n  %4s  %-9s  %6s  %12s  %10s  %11s  %s\n", "id", "type", "stages", "FLOPs", "bytes", "fast memory", "modules");
+    samba_text_add(text, "\nsections\n  %4s  %-9s  %6s  %12s  %10s  %11s  %s\n", "id", "type", "stages", "FLOPs", "bytes",
+                   "fast memory", "modules");
     for (int32_t i = 0; i < plan->section_count; i++) {
         const samba_plan_section *section = &plan->sections[i];
-        samba_text_add(text, "  %4d  %-9s  %6d  %8sFLOP  %9sB  %10sB  ", section->id, samba_section_type(section), section->stage_count,
-                       amount(section->flops, flops), amount(section->bytes, bytes), amount(section->fast_memory, fast));
+        samba_text_add(text, "  %4d  %-9s  %6d  %8sFLOP  %9sB  %10sB  ", section->id, samba_section_type(section),
+                       section->stage_count, amount(section->flops, flops), amount(section->bytes, bytes),
+                       amount(section->fast_memory, fast));
         samba_text_show(text, section->name, false);
         samba_text_add(text, "\n");
     }
@@ -105,8 +108,8 @@ static void add_stage_rows(const samba_plan *plan, int32_t first, int32_t count,
     for (int32_t i = first; i < first + count; i++) {
         const samba_stage *stage = &plan->stages[i];
         format_domain(stage, domain, sizeof domain);
-        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  ", i, samba_stage_kind_names[stage->kind], domain, amount(stage->flops, flops),
-                       amount(stage->bytes, bytes));
+        samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  ", i, samba_stage_kind_names[stage->kind], domain,
+                       amount(stage->flops, flops), amount(stage->bytes, bytes));
         samba_text_show(text, stage->name, false);
         samba_text_add(text, "%s\n", samba_plan_sources(plan, stage, sources));
     }
@@ -147,8 +150,8 @@ static void add_tensors(const samba_plan *plan, samba_text *text)
 static void add_schedule(const samba_plan *plan, const samba_plan_graph *graph, samba_text *text)
 {
     char name[SAMBA_SHOWN];
-    samba_text_add(text, "\nschedule%s%s\n  %4s  %7s  %s\n", plan->graph_count > 1 ? " of " : "", plan->graph_count > 1 ? samba_shown(graph->name, name) : "", "call",
-                   "section", "type");
+    samba_text_add(text, "\nschedule%s%s\n  %4s  %7s  %s\n", plan->graph_count > 1 ? " of " : "",
+                   plan->graph_count > 1 ? samba_shown(graph->name, name) : "", "call", "section", "type");
     for (int32_t i = 0; i < graph->call_count; i++) {
         int32_t section = plan->calls[graph->first_call + i];
         samba_text_add(text, "  %4d  %7d  %s\n", i, section, samba_section_type(&plan->sections[section]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of optimizers (optimizers.def) as numbers: of hyperparameters, flags and state, for arrays and sets of them. They are no part of the
- * file format, which has names. */
+ * The table of optimizers (optimizers.def) as numbers: of hyperparameters, flags and state, for arrays and sets of them. They are
+ * no part of the file format, which has names. */
 #ifndef SAMBA_OPTIMIZERS_H
 #define SAMBA_OPTIMIZERS_H
 
@@ -13,15 +13,19 @@ typedef enum samba_hyper {
     SAMBA_HYPERS
 } samba_hyper;
 
-/* Bits of a set. CLIP, ACTIVE and MAXIMIZE are no flags of the table: every optimizer may be clipped and go up; ACTIVE is what a condition said. */
+/* Bits of a set. CLIP, ACTIVE and MAXIMIZE are no flags of the table: every optimizer may be clipped and go up;
+ * ACTIVE is what a condition said. */
 enum {
-    SAMBA_BIT_CLIP, SAMBA_BIT_ACTIVE,
+    SAMBA_BIT_CLIP,
+    SAMBA_BIT_ACTIVE,
 #define FLAG(name, option, help) SAMBA_BIT_##name,
 #include "optimizers.def"
     SAMBA_FLAG_BITS
 };
 enum {
-    SAMBA_FLAG_CLIP = 1 << SAMBA_BIT_CLIP, SAMBA_FLAG_ACTIVE = 1 << SAMBA_BIT_ACTIVE, SAMBA_FLAG_MAXIMIZE = 1 << SAMBA_FLAG_BITS,
+    SAMBA_FLAG_CLIP = 1 << SAMBA_BIT_CLIP,
+    SAMBA_FLAG_ACTIVE = 1 << SAMBA_BIT_ACTIVE,
+    SAMBA_FLAG_MAXIMIZE = 1 << SAMBA_FLAG_BITS,
 #define FLAG(name, option, help) SAMBA_FLAG_##name = 1 << SAMBA_BIT_##name,
 #include "optimizers.def"
 };

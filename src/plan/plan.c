@@ -79,7 +79,8 @@ bool samba_plan_start(const samba_plan *plan, int32_t output, double *start)
     const size_t length = strlen(name);
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         const samba_plan_tensor *tensor = &plan->tensors[i];
-        if (tensor->kind != SAMBA_KIND_GRADIENT || strncmp(tensor->name, name, length) != 0 || strcmp(tensor->name + length, ending) != 0)
+        if (tensor->kind != SAMBA_KIND_GRADIENT || strncmp(tensor->name, name, length) != 0 ||
+            strcmp(tensor->name + length, ending) != 0)
             continue;
         *start = tensor->init == SAMBA_INIT_CONSTANT ? tensor->init_a : 0;
         return true;

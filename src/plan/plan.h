@@ -9,12 +9,12 @@
 #include <sambaflow/session.h>
 
 #define SAMBA_PEF_VERSION 5
-#define SAMBA_PEF_BLOBS 5 /* the first whose literals are blobs and whose tensors say what they are for */
+#define SAMBA_PEF_BLOBS 5  /* the first whose literals are blobs and whose tensors say what they are for */
 #define SAMBA_PEF_OLDEST 3 /* that is still read; pef/older.c says how */
 
-typedef enum samba_tensor_role { /* what a buffer is for; numbers are part of the file format */
-    SAMBA_ROLE_MODEL = 0,     /* the model's; of all that is no buffer, too */
-    SAMBA_ROLE_OPTIMIZER = 1 /* what an optimizer keeps */
+typedef enum samba_tensor_role {                          /* what a buffer is for; numbers are part of the file format */
+                                 SAMBA_ROLE_MODEL = 0,    /* the model's; of all that is no buffer, too */
+                                 SAMBA_ROLE_OPTIMIZER = 1 /* what an optimizer keeps */
 } samba_tensor_role;
 
 typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its buffer from element 0 */
@@ -27,7 +27,7 @@ typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its
     int32_t buffer;
     int32_t init; /* samba_initializer_kind, filled at load: parameters, buffers, gradients; inputs start at 0 */
     double init_a, init_b;
-    int32_t is_loss;  /* an OUTPUT that is a loss */
+    int32_t is_loss;   /* an OUTPUT that is a loss */
     int32_t has_range; /* an INPUT of indices: values must be in [low, high) or equal `ignore` if has_ignore */
     int32_t has_ignore;
     int64_t low, high, ignore;
@@ -36,7 +36,7 @@ typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its
 
 typedef struct samba_plan_argin { /* a rank-0 float64 or int64 hyperparameter, 8 bytes at offset 0 of its buffer */
     char *name;
-    int32_t role; /* 0 hyperparameter, 1 dropout rate, 2 dropout seed, 3 training */
+    int32_t role;  /* 0 hyperparameter, 1 dropout rate, 2 dropout seed, 3 training */
     int32_t dtype; /* SAMBA_FLOAT64 or SAMBA_INT64 */
     int32_t buffer;
     double value; /* until given */
@@ -53,22 +53,22 @@ typedef struct samba_plan_section {
     char *name;
     int32_t first_stage, stage_count;
     int64_t flops, bytes;
-    int32_t redone_by; /* a later phase whose section computes the same again: a run of both leaves this one out; 0: none */
+    int32_t redone_by;      /* a later phase whose section computes the same again: a run of both leaves this one out; 0: none */
     int32_t forward_stages; /* > 0: a section of FWD and BCKWD (mapping spatial), whose first so many stages are FWD's ... */
     int32_t redone_stages;  /* ... and of those the last so many what BCKWD computes again; a run of both leaves them out */
     int64_t fast_memory;    /* bytes of memory that its stages touch */
 } samba_plan_section;
 
-/* One of the graphs of a PEF: what was traced, its sections and its schedule. A name means one thing in all graphs, so a tensor or a hyperparameter
- * that several have is one and the same. */
+/* One of the graphs of a PEF: what was traced, its sections and its schedule. A name means one thing in all graphs, so a tensor
+ * or a hyperparameter that several have is one and the same. */
 typedef struct samba_plan_graph {
     char *name;
     char *text; /* text form of the traced graph; large literals stand beside it, as &0, &1 ... */
     uint64_t hash;
     int32_t inference, grad_accumulation_steps;
-    int32_t precision; /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
-    int32_t mapping;   /* samba_mapping in compile.h */
-    int64_t fast_memory; /* that its sections were cut for; 0: as much as there is */
+    int32_t precision;                    /* 0: as traced, 1: bfloat16 contractions (samba_precision in compile.h) */
+    int32_t mapping;                      /* samba_mapping in compile.h */
+    int64_t fast_memory;                  /* that its sections were cut for; 0: as much as there is */
     int32_t first_section, section_count; /* each graph's follow those of the one before; calls likewise */
     int32_t first_call, call_count;
     int32_t tensor_count;
@@ -78,19 +78,19 @@ typedef struct samba_plan_graph {
 } samba_plan_graph;
 
 typedef struct samba_plan_location { /* where in the user's model operators come from, in words of the plan; 0: not known */
-    int32_t module; /* "encoder.layers.0" */
-    int32_t source; /* "model.py:42" */
-    int32_t fusion; /* of the hint that keeps operators in one section */
+    int32_t module;                  /* "encoder.layers.0" */
+    int32_t source;                  /* "model.py:42" */
+    int32_t fusion;                  /* of the hint that keeps operators in one section */
 } samba_plan_location;
 
 typedef struct samba_plan {
     samba_arena arena;
-    char *name;            /* of the PEF; where there is one graph, of it */
+    char *name; /* of the PEF; where there is one graph, of it */
     uint64_t ops_signature;
-    int64_t memory_bytes;  /* of the arena */
+    int64_t memory_bytes;     /* of the arena */
     samba_memory_info memory; /* its parts */
-    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count, location_count, graph_count,
-        blob_count;
+    int32_t buffer_count, stage_count, section_count, tensor_count, argin_count, constant_count, call_count, word_count,
+        location_count, graph_count, blob_count;
     samba_plan_graph *graphs; /* one or more */
     samba_buffer *buffers;
     samba_stage *stages;
@@ -99,9 +99,9 @@ typedef struct samba_plan {
     samba_plan_argin *argins;
     samba_blob **blobs; /* bytes of constants and of graphs' literals, each once; the arena owns them with others */
     samba_plan_constant *constants;
-    char **words; /* of operators and locations, each once; word 0 is "" */
+    char **words;                   /* of operators and locations, each once; word 0 is "" */
     samba_plan_location *locations; /* each once */
-    int32_t *calls; /* the schedules: section ids in order; a call's id is its position in its graph's */
+    int32_t *calls;                 /* the schedules: section ids in order; a call's id is its position in its graph's */
 } samba_plan;
 
 /* A plan of one graph: all sections, calls and tensors are the first graph's. */
@@ -110,20 +110,23 @@ samba_status samba_plan_own_graph(samba_plan *plan);
 int32_t samba_plan_graph_of(const samba_plan *plan, int32_t section);
 /* The graph of that name, NULL: the only one; -1 where there is none. */
 int32_t samba_plan_graph_named(const samba_plan *plan, const char *name);
-/* The value with which the gradient of an output starts: 1, or 0 where another output gives it one. False: it has no gradient of its own. */
+/* The value with which the gradient of an output starts: 1, or 0 where another output gives it one. False:
+ * it has no gradient of its own. */
 bool samba_plan_start(const samba_plan *plan, int32_t output, double *start);
-/* "loss, with ones; logits, from which another output is computed, with zeros": where a graph's backward starts; nothing for inference. */
+/* "loss, with ones; logits, from which another output is computed, with zeros": where a graph's backward starts;
+ * nothing for inference. */
 void samba_plan_add_starts(const samba_plan *plan, int32_t graph, samba_text *text);
 /* Does the graph have the tensor? */
 bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);
 
-/* plan/literals.c: the next reference to a literal in a graph's text, at its '&': the number behind it, -1 for one that is none, and where it ends. NULL:
- * there is no other. */
+/* plan/literals.c: the next reference to a literal in a graph's text, at its '&': the number behind it, -1 for one that is none,
+ * and where it ends. NULL: there is no other. */
 const char *samba_plan_next_literal(const char *text, int64_t *number, const char **end);
 /* Adds a graph's text with all bytes in it, as samba_graph_parse takes it, of a checked plan. */
 void samba_plan_add_text(const samba_plan *plan, int32_t graph, samba_text *text);
 
-/* The lines of the user's program that a stage comes from, each once: "  [model.py:41, model.py:42]", at most SAMBA_SOURCES_SHOWN and "..." for
+/* The lines of the user's program that a stage comes from, each once: "  [model.py:41, model.py:42]", at most SAMBA_SOURCES_SHOWN
+ * and "..." for
  * more; "" where none is known. Returns buffer. */
 #define SAMBA_SOURCES_SHOWN 4
 #define SAMBA_SOURCES_TEXT 640
@@ -142,8 +145,8 @@ typedef struct samba_island { /* memory that is reached together: ranges of tens
     bool constant;
 } samba_island;
 typedef struct samba_constants {
-    bool *buffer; /* per buffer: its bytes are the same in all runs, as long as the host writes no constant memory */
-    bool *stage;  /* per stage: it makes such bytes, of such bytes alone */
+    bool *buffer;          /* per buffer: its bytes are the same in all runs, as long as the host writes no constant memory */
+    bool *stage;           /* per stage: it makes such bytes, of such bytes alone */
     samba_island *islands; /* by offset */
     int32_t island_count;
 } samba_constants;
@@ -152,8 +155,9 @@ samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, sa
 /* Does the range lie in memory that runs change anyway? */
 bool samba_constants_spared(const samba_constants *constants, int64_t offset, int64_t bytes);
 
-/* plan/check.c: every index, offset, size, shape, register, class and reachable element is inside what it points into; sections cover
- * stages once and in order; names are unique. FORMAT names the first broken thing. Read runs it; the compiler runs it before writing. */
+/* plan/check.c: every index, offset, size, shape, register, class and reachable element is inside what it points into; sections
+ * cover stages once and in order; names are unique. FORMAT names the first broken thing. Read runs it;
+ * the compiler runs it before writing. */
 samba_status samba_plan_check(samba_context *context, const samba_plan *plan);
 
 /* pef/write.c, pef/read.c. write is atomic and deterministic: one plan, one sequence of bytes. read checks before it returns. */
@@ -161,11 +165,12 @@ samba_status samba_pef_write(samba_context *context, const samba_plan *plan, con
 samba_status samba_pef_read(samba_context *context, const char *path, samba_plan *plan);
 /* From memory, for tests and fuzzers; `name` is for messages. */
 samba_status samba_pef_decode(samba_context *context, const char *name, const void *data, size_t size, samba_plan *plan);
-/* plan/log.c: of a plan that was checked, or that the compiler is still at. The .pef.log: sections, stages with operators, FLOPs, bytes, memory, schedule. Aligned for people. */
+/* plan/log.c: of a plan that was checked, or that the compiler is still at. The .pef.log:
+ * sections, stages with operators, FLOPs, bytes, memory, schedule. Aligned for people. */
 samba_status samba_plan_log(samba_context *context, const samba_plan *plan, samba_text *text);
 
-extern const char *const samba_precision_names[2];    /* "fp32" "bf16" */
-extern const char *const samba_mapping_names[2];      /* "section" "spatial" */
+extern const char *const samba_precision_names[2]; /* "fp32" "bf16" */
+extern const char *const samba_mapping_names[2];   /* "section" "spatial" */
 /* "FWD", or "FWD+BCKWD" of a section of both. */
 const char *samba_section_type(const samba_plan_section *section);
 extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */

@@ -23,12 +23,14 @@ int32_t samba_attention_operands(const samba_attention *attention, int32_t opera
         bool there = true;
         switch ((samba_attention_part)part) {
         case SAMBA_ATTENTION_MASK: there = attention->masked; break;
-        case SAMBA_ATTENTION_P: case SAMBA_ATTENTION_SEED: there = attention->dropout; break;
+        case SAMBA_ATTENTION_P:
+        case SAMBA_ATTENTION_SEED: there = attention->dropout; break;
         case SAMBA_ATTENTION_RESULT: there = attention->has_result; break;
         case SAMBA_ATTENTION_LSE: there = attention->has_lse; break;
-        case SAMBA_ATTENTION_DOUT: case SAMBA_ATTENTION_DQ: case SAMBA_ATTENTION_DK: case SAMBA_ATTENTION_DV:
-            there = attention->gradient;
-            break;
+        case SAMBA_ATTENTION_DOUT:
+        case SAMBA_ATTENTION_DQ:
+        case SAMBA_ATTENTION_DK:
+        case SAMBA_ATTENTION_DV: there = attention->gradient; break;
         default: break;
         }
         operand_of[part] = there ? count++ : -1;
@@ -38,17 +40,20 @@ int32_t samba_attention_operands(const samba_attention *attention, int32_t opera
 
 void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, int64_t sizes[4])
 {
-    bool keys = part == SAMBA_ATTENTION_K || part == SAMBA_ATTENTION_V || part == SAMBA_ATTENTION_DK || part == SAMBA_ATTENTION_DV;
+    bool keys =
+        part == SAMBA_ATTENTION_K || part == SAMBA_ATTENTION_V || part == SAMBA_ATTENTION_DK || part == SAMBA_ATTENTION_DV;
     sizes[0] = stage->domain[0];
     sizes[1] = keys ? stage->attention.hkv : stage->domain[1];
     sizes[2] = keys ? stage->domain[3] : stage->domain[2];
     switch (part) {
-    case SAMBA_ATTENTION_Q: case SAMBA_ATTENTION_K: case SAMBA_ATTENTION_DQ: case SAMBA_ATTENTION_DK:
-        sizes[3] = stage->attention.d;
-        return;
+    case SAMBA_ATTENTION_Q:
+    case SAMBA_ATTENTION_K:
+    case SAMBA_ATTENTION_DQ:
+    case SAMBA_ATTENTION_DK: sizes[3] = stage->attention.d; return;
     case SAMBA_ATTENTION_MASK: sizes[3] = stage->domain[3]; return;
     case SAMBA_ATTENTION_LSE: sizes[3] = 1; return;
-    case SAMBA_ATTENTION_P: case SAMBA_ATTENTION_SEED: sizes[0] = sizes[1] = sizes[2] = sizes[3] = 1; return;
+    case SAMBA_ATTENTION_P:
+    case SAMBA_ATTENTION_SEED: sizes[0] = sizes[1] = sizes[2] = sizes[3] = 1; return;
     default: sizes[3] = stage->attention.dv;
     }
 }
@@ -60,7 +65,9 @@ static int program_access(const samba_program *program, int32_t operand)
         if (program->instructions[i].operand != operand)
             continue;
         samba_tile_form form = samba_tile_table[program->instructions[i].op].form;
-        access |= form == SAMBA_FORM_STORE || form == SAMBA_FORM_COLLECT ? SAMBA_WRITES : form == SAMBA_FORM_LOAD ? SAMBA_READS : 0;
+        access |= form == SAMBA_FORM_STORE || form == SAMBA_FORM_COLLECT ? SAMBA_WRITES
+                  : form == SAMBA_FORM_LOAD                              ? SAMBA_READS
+                                                                         : 0;
     }
     return access;
 }
@@ -69,15 +76,18 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
 {
     int32_t operand_of[SAMBA_ATTENTION_PARTS];
     switch ((samba_stage_kind)stage->kind) {
-    case SAMBA_STAGE_TILE: case SAMBA_STAGE_CONTRACT: return program_access(&stage->program, operand);
+    case SAMBA_STAGE_TILE:
+    case SAMBA_STAGE_CONTRACT: return program_access(&stage->program, operand);
     case SAMBA_STAGE_POOL: return operand == stage->operand_count - 1 ? SAMBA_WRITES : SAMBA_READS;
     case SAMBA_STAGE_GATHER:
-        return operand < stage->operand_count - 1 ? SAMBA_READS : SAMBA_WRITES | (stage->gather.mode != SAMBA_GATHER_READ ? SAMBA_READS : 0);
+        return operand < stage->operand_count - 1 ? SAMBA_READS
+                                                  : SAMBA_WRITES | (stage->gather.mode != SAMBA_GATHER_READ ? SAMBA_READS : 0);
     case SAMBA_STAGE_ATTENTION:
         samba_attention_operands(&stage->attention, operand_of);
         for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++)
             if (operand_of[part] == operand) {
-                bool made = stage->attention.gradient ? part >= SAMBA_ATTENTION_DQ : part == SAMBA_ATTENTION_RESULT || part == SAMBA_ATTENTION_LSE;
+                bool made = stage->attention.gradient ? part >= SAMBA_ATTENTION_DQ
+                                                      : part == SAMBA_ATTENTION_RESULT || part == SAMBA_ATTENTION_LSE;
                 return made ? SAMBA_WRITES : SAMBA_READS;
             }
         break;

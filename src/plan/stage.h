@@ -17,11 +17,29 @@ typedef enum samba_tile {
     SAMBA_TILE_COUNT
 } samba_tile;
 typedef enum samba_tile_form {
-    SAMBA_FORM_LOAD, SAMBA_FORM_STORE, SAMBA_FORM_BLOCK, SAMBA_FORM_CONST, SAMBA_FORM_IOTA, SAMBA_FORM_RANDOM, SAMBA_FORM_UNARY,
-    SAMBA_FORM_BINARY, SAMBA_FORM_COMPARE, SAMBA_FORM_WHERE, SAMBA_FORM_CONVERT, SAMBA_FORM_WRAP, SAMBA_FORM_ROUND,
-    SAMBA_FORM_REDUCE, SAMBA_FORM_SPREAD, SAMBA_FORM_COLLECT
+    SAMBA_FORM_LOAD,
+    SAMBA_FORM_STORE,
+    SAMBA_FORM_BLOCK,
+    SAMBA_FORM_CONST,
+    SAMBA_FORM_IOTA,
+    SAMBA_FORM_RANDOM,
+    SAMBA_FORM_UNARY,
+    SAMBA_FORM_BINARY,
+    SAMBA_FORM_COMPARE,
+    SAMBA_FORM_WHERE,
+    SAMBA_FORM_CONVERT,
+    SAMBA_FORM_WRAP,
+    SAMBA_FORM_ROUND,
+    SAMBA_FORM_REDUCE,
+    SAMBA_FORM_SPREAD,
+    SAMBA_FORM_COLLECT
 } samba_tile_form;
-typedef enum samba_tile_cost { SAMBA_COST_ARITHMETIC, SAMBA_COST_TRANSCENDENTAL, SAMBA_COST_POWER, SAMBA_COST_COUNT } samba_tile_cost;
+typedef enum samba_tile_cost {
+    SAMBA_COST_ARITHMETIC,
+    SAMBA_COST_TRANSCENDENTAL,
+    SAMBA_COST_POWER,
+    SAMBA_COST_COUNT
+} samba_tile_cost;
 typedef struct samba_tile_facts {
     const char *name;
     samba_tile_form form;
@@ -34,24 +52,24 @@ typedef enum samba_extent { SAMBA_FULL = 0, SAMBA_ROW = 1 } samba_extent;
 samba_register_class samba_class_of(samba_dtype dtype); /* plan/stage.c */
 
 typedef struct samba_register {
-    uint8_t class_;  /* samba_register_class */
-    uint8_t extent;  /* samba_extent */
-    uint8_t wide;    /* lives from one loop step to another: holds whole rows when a row has several chunks */
-    int16_t direct;  /* operand whose memory may serve as this register where its elements are contiguous and of the register's
-                        type (LOAD: instead of loading; otherwise: the result is computed in place, STORE becomes nothing; a ROW register
-                        only when nothing but LOADs write it, as tiles side by side share their rows); -1 none */
+    uint8_t class_; /* samba_register_class */
+    uint8_t extent; /* samba_extent */
+    uint8_t wide;   /* lives from one loop step to another: holds whole rows when a row has several chunks */
+    int16_t direct; /* operand whose memory may serve as this register where its elements are contiguous and of the register's
+                        type (LOAD: instead of loading; otherwise: the result is computed in place, STORE becomes nothing; a ROW
+                        register only when nothing but LOADs write it, as tiles side by side share their rows); -1 none */
 } samba_register;
 
 typedef struct samba_instruction {
-    uint16_t op; /* samba_tile */
+    uint16_t op;        /* samba_tile */
     int16_t d, a, b, c; /* registers; -1 where the form has none */
     int16_t operand;    /* -1 where the form has none */
     double immediate;
 } samba_instruction;
 
 /* Steps run in order for each tile-row of the domain. A loop step runs once for each chunk of columns; any other once. The first
- * `setup` instructions run once per thread before all (constants, operands whose strides are all 0): their registers are filled to
- * the tile's capacity, so they serve as FULL and as ROW. */
+ * `setup` instructions run once per thread before all (constants, operands whose strides are all 0): their registers are filled
+ * to the tile's capacity, so they serve as FULL and as ROW. */
 typedef struct samba_step {
     int32_t begin, end; /* instructions */
     int32_t loop;
@@ -71,8 +89,8 @@ typedef struct samba_operand {
 } samba_operand;
 
 /* ---- contract: C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n] -------------------------------------
- * Each of m, n, k is up to 4 dims (first outermost; unused: rank 0 means size 1). The result's domain, over which the epilogue program
- * runs with BLOCK as its input, is [batch..., M, N] with M and N the products. Rows of a tile are of one batch element.
+ * Each of m, n, k is up to 4 dims (first outermost; unused: rank 0 means size 1). The result's domain, over which the epilogue
+ * program runs with BLOCK as its input, is [batch..., M, N] with M and N the products. Rows of a tile are of one batch element.
  * An operand is affine in its indices, and may also be seen through windows (convolution): a window adds a coordinate
  *   x = base + sum own[i]*index_own[i] + sum inner[i]*index_k[i]
  * the element counts as 0 unless 0 <= x < limit*dilation and dilation divides x, and lies at ... + (x/dilation)*stride. */
@@ -92,16 +110,17 @@ typedef struct samba_factor { /* A (own dims: m) or B (own dims: n) */
 typedef struct samba_contract {
     int32_t batch_rank, m_rank, n_rank, k_rank;
     int64_t batch[SAMBA_CONTRACT_RANK], m[SAMBA_CONTRACT_RANK], n[SAMBA_CONTRACT_RANK], k[SAMBA_CONTRACT_RANK];
-    int32_t class_;   /* of the sums: SAMBA_F32 (libxsmm), SAMBA_F64 (libxsmm), SAMBA_I64 (plain) */
+    int32_t class_;     /* of the sums: SAMBA_F32 (libxsmm), SAMBA_F64 (libxsmm), SAMBA_I64 (plain) */
     int32_t whole_rows; /* the epilogue reduces rows or loops: a block must hold all of N */
     samba_factor a, b;
 } samba_contract;
 
 /* ---- pool: planes of h*w -> planes of oh*ow, all operands contiguous [planes, h, w] / [planes, oh, ow] ----
- * operands: max forward, avg forward: x, y. max gradient: x, dy, dx. avg gradient: dy, dx. `indices`: max forward whose y is int64, the
- * index in the plane. `adaptive`: window o of oh begins at floor(o h / oh) and ends before ceil((o + 1) h / oh); then kernel, stride,
- * padding and dilation say nothing. `resample` 1 + a mode: elements are weighted sums as tensor/resample.h says, operands those of an
- * average, and nothing else counts but the planes, align_corners, antialias and scale. `divisor`: what an average divides by; 0: the elements of the window. */
+ * operands: max forward, avg forward: x, y. max gradient: x, dy, dx. avg gradient: dy, dx. `indices`: max forward whose y is
+ * int64, the index in the plane. `adaptive`: window o of oh begins at floor(o h / oh) and ends before ceil((o + 1) h / oh); then
+ * kernel, stride, padding and dilation say nothing. `resample` 1 + a mode: elements are weighted sums as tensor/resample.h says,
+ * operands those of an average, and nothing else counts but the planes, align_corners, antialias and scale. `divisor`:
+ * what an average divides by; 0: the elements of the window. */
 typedef struct samba_pool {
     int32_t average, gradient, count_include_pad, indices, adaptive, resample, align_corners, antialias;
     int64_t divisor;
@@ -109,39 +128,49 @@ typedef struct samba_pool {
     int64_t planes, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
 } samba_pool;
 
-/* ---- gather: for every element c of the domain, y[c] = table[c], but that along the domain's dim `axis` the row of the table is index[c].
- * Scatter: table[c] is set to y[c], or becomes their sum, product, greatest or least, in the order of c along the axis.
- * operands: gather: table, index, y; scatter: index, y, table. Each has strides over the domain; the table's along the axis is 0, since there it
- * has `table_rows` rows, `table_stride` apart. Two elements meet in the table only where they differ along the axis and have one index.
- * `negative`: indices may count from the end. One out of range reads as 0, writes nothing and raises the stage's fault. */
+/* ---- gather: for every element c of the domain, y[c] = table[c], but that along the domain's dim `axis` the row of the table is
+ * index[c]. Scatter: table[c] is set to y[c], or becomes their sum, product, greatest or least, in the order of c along the axis.
+ * operands: gather: table, index, y; scatter: index, y, table. Each has strides over the domain; the table's along the axis is 0,
+ * since there it has `table_rows` rows, `table_stride` apart. Two elements meet in the table only where they differ along the
+ * axis and have one index. `negative`: indices may count from the end.
+ * One out of range reads as 0, writes nothing and raises the stage's fault. */
 typedef enum samba_gather_mode {
-    SAMBA_GATHER_READ, SAMBA_GATHER_SET, SAMBA_GATHER_ADD, SAMBA_GATHER_MUL, SAMBA_GATHER_AMAX, SAMBA_GATHER_AMIN, SAMBA_GATHER_MODE_COUNT
+    SAMBA_GATHER_READ,
+    SAMBA_GATHER_SET,
+    SAMBA_GATHER_ADD,
+    SAMBA_GATHER_MUL,
+    SAMBA_GATHER_AMAX,
+    SAMBA_GATHER_AMIN,
+    SAMBA_GATHER_MODE_COUNT
 } samba_gather_mode; /* numbers are part of the file format */
 typedef struct samba_gather_stage {
     int32_t mode, axis, negative, unused;
     int64_t table_rows, table_stride;
 } samba_gather_stage;
 
-/* ---- attention: softmax(q k^T * scale + mask) v for each head, or its gradients. The domain is that of the scores, (b, h, tq, tk), which
- * are never stored. Operands have strides for (b, head, position, element), over sizes of their own; parts that are not there are left
- * out. Query heads in a row, h / hkv of them, share a key head. */
+/* ---- attention: softmax(q k^T * scale + mask) v for each head, or its gradients. The domain is that of the scores, (b, h, tq,
+ * tk), which are never stored. Operands have strides for (b, head, position, element), over sizes of their own; parts that are
+ * not there are left out. Query heads in a row, h / hkv of them, share a key head. */
 typedef enum samba_attention_part {
-    SAMBA_ATTENTION_Q,      /* (b, h, tq, d) */
-    SAMBA_ATTENTION_K,      /* (b, hkv, tk, d) */
-    SAMBA_ATTENTION_V,      /* (b, hkv, tk, dv) */
-    SAMBA_ATTENTION_MASK,   /* (b, h, tq, tk): bool, true may be seen, or of q's dtype, added to the scores */
-    SAMBA_ATTENTION_P,      /* dropout's rate, float64, and seed, int64: one number each */
+    SAMBA_ATTENTION_Q,    /* (b, h, tq, d) */
+    SAMBA_ATTENTION_K,    /* (b, hkv, tk, d) */
+    SAMBA_ATTENTION_V,    /* (b, hkv, tk, dv) */
+    SAMBA_ATTENTION_MASK, /* (b, h, tq, tk): bool, true may be seen, or of q's dtype, added to the scores */
+    SAMBA_ATTENTION_P,    /* dropout's rate, float64, and seed, int64: one number each */
     SAMBA_ATTENTION_SEED,
     SAMBA_ATTENTION_RESULT, /* (b, h, tq, dv) */
-    SAMBA_ATTENTION_LSE,    /* (b, h, tq, 1): log of the sum of exponentials of a query's scores; float64 for float64, else float32 */
-    SAMBA_ATTENTION_DOUT,   /* (b, h, tq, dv): gradient of the result */
-    SAMBA_ATTENTION_DQ, SAMBA_ATTENTION_DK, SAMBA_ATTENTION_DV, /* as q, k, v */
+    /* (b, h, tq, 1): log of the sum of exponentials of a query's scores; float64 for float64, else float32 */
+    SAMBA_ATTENTION_LSE,
+    SAMBA_ATTENTION_DOUT, /* (b, h, tq, dv): gradient of the result */
+    SAMBA_ATTENTION_DQ,
+    SAMBA_ATTENTION_DK,
+    SAMBA_ATTENTION_DV, /* as q, k, v */
     SAMBA_ATTENTION_PARTS
 } samba_attention_part;
 typedef struct samba_attention {
-    int32_t gradient;           /* reads result, lse and dout; writes dq, dk and dv */
-    int32_t causal;             /* query i sees keys 0 .. i */
-    int32_t masked, dropout;    /* are mask, and p and seed, there? */
+    int32_t gradient;            /* reads result, lse and dout; writes dq, dk and dv */
+    int32_t causal;              /* query i sees keys 0 .. i */
+    int32_t masked, dropout;     /* are mask, and p and seed, there? */
     int32_t has_result, has_lse; /* forward writes them; both are there for the gradient */
     int64_t hkv, d, dv;
     double scale;
@@ -149,11 +178,18 @@ typedef struct samba_attention {
 /* The number of each part's operand, -1: not there; returns the number of operands. plan/stage.c */
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 
-/* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if they are
- * wanted, of x's dtype; the indices, int64, if they are wanted (sort, cummax, cummin). ops/line.c says what the functions mean. */
+/* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if
+ * they are wanted, of x's dtype; the indices, int64, if they are wanted (sort, cummax, cummin).
+ * ops/line.c says what the functions mean. */
 typedef enum samba_line_function { /* numbers are part of the file format */
-    SAMBA_LINE_SORT = 0, SAMBA_LINE_CUMSUM = 1, SAMBA_LINE_CUMPROD = 2, SAMBA_LINE_CUMPROD_GRAD = 3, SAMBA_LINE_LOGCUMSUMEXP = 4,
-    SAMBA_LINE_CUMMAX = 5, SAMBA_LINE_CUMMIN = 6, SAMBA_LINE_FUNCTION_COUNT = 7
+                                   SAMBA_LINE_SORT = 0,
+                                   SAMBA_LINE_CUMSUM = 1,
+                                   SAMBA_LINE_CUMPROD = 2,
+                                   SAMBA_LINE_CUMPROD_GRAD = 3,
+                                   SAMBA_LINE_LOGCUMSUMEXP = 4,
+                                   SAMBA_LINE_CUMMAX = 5,
+                                   SAMBA_LINE_CUMMIN = 6,
+                                   SAMBA_LINE_FUNCTION_COUNT = 7
 } samba_line_function;
 typedef struct samba_line {
     int32_t function, backwards; /* sort: the greatest first; others: from the last element on */
@@ -163,13 +199,18 @@ typedef struct samba_line {
 } samba_line;
 
 typedef enum samba_stage_kind {
-    SAMBA_STAGE_TILE = 0, SAMBA_STAGE_CONTRACT = 1, SAMBA_STAGE_POOL = 2, SAMBA_STAGE_GATHER = 3, SAMBA_STAGE_ATTENTION = 4,
-    SAMBA_STAGE_LINE = 5, SAMBA_STAGE_KIND_COUNT = 6
+    SAMBA_STAGE_TILE = 0,
+    SAMBA_STAGE_CONTRACT = 1,
+    SAMBA_STAGE_POOL = 2,
+    SAMBA_STAGE_GATHER = 3,
+    SAMBA_STAGE_ATTENTION = 4,
+    SAMBA_STAGE_LINE = 5,
+    SAMBA_STAGE_KIND_COUNT = 6
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* plan/stage.c: "tile" ... */
 
 typedef struct samba_stage_operator { /* for people: words and a location of the plan (plan/plan.h) */
-    int32_t op, type, location; /* "relu", "float32(2, 3)" */
+    int32_t op, type, location;       /* "relu", "float32(2, 3)" */
 } samba_stage_operator;
 
 typedef struct samba_stage {
@@ -196,7 +237,7 @@ int samba_stage_access(const samba_stage *stage, int32_t operand);
 void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, int64_t sizes[4]);
 
 typedef struct samba_buffer { /* a range of the device arena */
-    int64_t offset, bytes; /* offset is a multiple of 64 */
+    int64_t offset, bytes;    /* offset is a multiple of 64 */
 } samba_buffer;
 
 #endif

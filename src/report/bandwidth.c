@@ -12,7 +12,6 @@
 
 #include <stdatomic.h>
 
-
 struct samba_reading {
     samba_context *context;
     samba_host_memory memory;
@@ -42,15 +41,17 @@ samba_status samba_reading_new(samba_context *context, int threads, int64_t byte
     SAMBA_NEED(context, reading);
     *reading = NULL;
     if (threads < 1 || threads > 4096 || bytes < 1 || bytes > INT64_MAX / 2)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_reading_new: %d threads and %lld bytes, expected 1 to 4096 threads and a byte or more",
-                          threads, (long long)bytes);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "samba_reading_new: %d threads and %lld bytes, expected 1 to 4096 threads and a byte or more", threads,
+                          (long long)bytes);
     samba_reading *r = samba_calloc(context, sizeof *r);
     if (!r)
         return SAMBA_ERROR_MEMORY;
     *r = (samba_reading){.context = context, .threads = threads, .part = (bytes / threads + 4095) / 4096 * 4096};
     if (samba_host_memory_new(context, r->part * threads, threads, &r->memory) != SAMBA_OK) {
         samba_free(context, r, sizeof *r);
-        return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for %lld bytes to measure reading over: ask for fewer", (long long)bytes);
+        return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for %lld bytes to measure reading over: ask for fewer",
+                          (long long)bytes);
     }
     *reading = r;
     return SAMBA_OK;
@@ -60,8 +61,9 @@ static void read_part(void *argument, int thread, int team)
 {
     samba_reading *reading = argument;
     (void)team;
-    atomic_fetch_add_explicit(&reading->sum, sum_up((const uint64_t *)(const void *)(reading->memory.data + thread * reading->part), reading->part / 8),
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(
+        &reading->sum, sum_up((const uint64_t *)(const void *)(reading->memory.data + thread * reading->part), reading->part / 8),
+        memory_order_relaxed);
 }
 
 double samba_reading_pass(samba_reading *reading)
@@ -72,7 +74,8 @@ double samba_reading_pass(samba_reading *reading)
     reading->sum = 0;
     samba_team(reading->threads, read_part, reading);
     const double seconds = samba_seconds() - start;
-    return reading->sum == 0 && seconds > 0 ? (double)(reading->part * reading->threads) / seconds : 0; /* the memory is all zeros: asking only keeps the sums */
+    /* the memory is all zeros: asking only keeps the sums */
+    return reading->sum == 0 && seconds > 0 ? (double)(reading->part * reading->threads) / seconds : 0;
 }
 
 void samba_reading_free(samba_reading *reading)

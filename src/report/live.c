@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory over time: which bytes are in use while each stage runs. Tensors with a name, constants and scratch are there all the time; any other buffer
- * from the first stage that touches it to the last. Buffers may overlap - a stage over several tensors at once sees them as one - and a byte counts
- * once: a tree over the addresses where buffers begin and end keeps how many lie over each stretch, and what length is covered at all. */
+ * Memory over time: which bytes are in use while each stage runs. Tensors with a name, constants and scratch are there all the
+ * time; any other buffer from the first stage that touches it to the last. Buffers may overlap - a stage over several tensors at
+ * once sees them as one - and a byte counts once: a tree over the addresses where buffers begin and end keeps how many lie over
+ * each stretch, and what length is covered at all. */
 #include "report/report.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ typedef struct change { /* a buffer begins or ends */
 } change;
 
 typedef struct cover { /* a tree of stretches: node i has the children 2i and 2i + 1 */
-    int64_t *at; /* addresses, in order; the last ends the last stretch */
+    int64_t *at;       /* addresses, in order; the last ends the last stretch */
     int32_t count;
     int32_t *over;   /* per node: buffers over all of it, not counted in its children */
     int64_t *length; /* per node: what is covered of it */

@@ -101,14 +101,16 @@ static double over(double amount, double rate) { return rate > 0 ? amount / rate
 /* Measuring memory errs by so much: what is faster by less may have come from there all the same. */
 #define MEASURED 1.25
 
-typedef struct need { /* least seconds: with data from memory and from caches, and the parts of them in which data is what is waited for */
+/* least seconds: with data from memory and from caches, and the parts of them in which data is what is waited for */
+typedef struct need {
     double memory, cache, waits_memory, waits_cache;
 } need;
 
 static void add_need(need *sum, const samba_machine *machine, bool bf16, double flops, double bytes)
 {
     double peak = bf16 && machine->bf16_flops_per_second > 0 ? machine->bf16_flops_per_second : machine->flops_per_second;
-    double compute = over(flops, peak), memory = over(bytes, machine->memory_bytes_per_second), cache = over(bytes, machine->cache_bytes_per_second);
+    double compute = over(flops, peak), memory = over(bytes, machine->memory_bytes_per_second),
+           cache = over(bytes, machine->cache_bytes_per_second);
     sum->memory += memory > compute ? memory : compute;
     sum->cache += cache > compute ? cache : compute;
     sum->waits_memory += memory > compute ? memory : 0;
@@ -150,11 +152,13 @@ samba_roof samba_stage_roof(const samba_stage *stage, const samba_machine *machi
     return samba_machine_roof(machine, samba_stage_is_bf16(stage), (double)stage->flops, (double)stage->bytes, seconds);
 }
 
-samba_roof samba_section_roof(const samba_plan *plan, const samba_plan_section *section, const samba_machine *machine, double seconds)
+samba_roof samba_section_roof(const samba_plan *plan, const samba_plan_section *section, const samba_machine *machine,
+                              double seconds)
 {
     need sum = {0};
     for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++)
-        add_need(&sum, machine, samba_stage_is_bf16(&plan->stages[i]), (double)plan->stages[i].flops, (double)plan->stages[i].bytes);
+        add_need(&sum, machine, samba_stage_is_bf16(&plan->stages[i]), (double)plan->stages[i].flops,
+                 (double)plan->stages[i].bytes);
     return roof_of(&sum, seconds);
 }
 

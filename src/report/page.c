@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the numbers and names of a report as one JSON object into page.html. Every character of a name that could end the script element, or
- * that is no UTF-8, is escaped or replaced here, and the page's script sets names as text. */
+ * Writes the numbers and names of a report as one JSON object into page.html. Every character of a name that could end the script
+ * element, or that is no UTF-8, is escaped or replaced here, and the page's script sets names as text. */
 #include "base/null.h"
 #include "report/report.h"
 
@@ -16,7 +16,8 @@ void samba_report_string(samba_text *out, const char *text)
     const unsigned char *at = (const unsigned char *)(text ? text : "");
     while (*at) {
         size_t plain = 0;
-        for (int length; at[plain] >= 0x20 && !strchr("<>&\"\\'\x7f", at[plain]) && (length = samba_utf8_length((const char *)at + plain)) > 0;)
+        for (int length; at[plain] >= 0x20 && !strchr("<>&\"\\'\x7f", at[plain]) &&
+                         (length = samba_utf8_length((const char *)at + plain)) > 0;)
             plain += (size_t)length;
         if (plain > 0)
             samba_text_add(out, "%.*s", (int)plain, (const char *)at);
@@ -80,8 +81,10 @@ static void add_sections(samba_text *out, const samba_report *r)
     for (int32_t i = 0; i < r->plan->section_count; i++) {
         const samba_plan_section *s = &r->plan->sections[i];
         const samba_time *time = r->sections ? &r->sections[i] : NULL;
-        samba_text_add(out, "%s\n{\"id\": %d, \"type\": \"%s\", \"forward\": %d, \"fast\": %lld, \"first\": %d, \"count\": %d, \"name\": ", i ? "," : "", s->id, samba_section_type(s), s->forward_stages,
-                       (long long)s->fast_memory, s->first_stage, s->stage_count);
+        samba_text_add(
+            out, "%s\n{\"id\": %d, \"type\": \"%s\", \"forward\": %d, \"fast\": %lld, \"first\": %d, \"count\": %d, \"name\": ",
+            i ? "," : "", s->id, samba_section_type(s), s->forward_stages, (long long)s->fast_memory, s->first_stage,
+            s->stage_count);
         samba_report_string(out, s->name);
         add_named(out, "flops", (double)s->flops);
         add_named(out, "bytes", (double)s->bytes);
@@ -96,7 +99,8 @@ static void add_sections(samba_text *out, const samba_report *r)
     samba_text_add(out, "]");
 }
 
-/* Words of the stage's operators, each once, as indices into the plan's words: operators, modules or lines of the user's program. */
+/* Words of the stage's operators, each once, as indices into the plan's words:
+ * operators, modules or lines of the user's program. */
 static void add_words(samba_text *out, const samba_plan *plan, const samba_stage *stage, const char *name, int which)
 {
     samba_text_add(out, ", \"%s\": [", name);
@@ -119,7 +123,8 @@ static void add_stages(samba_text *out, const samba_report *r)
     for (int32_t i = 0; i < r->plan->stage_count; i++) {
         const samba_stage *s = &r->plan->stages[i];
         const samba_time *time = r->stages ? &r->stages[i] : NULL;
-        samba_text_add(out, "%s\n{\"kind\": \"%s\"%s, \"name\": ", i ? "," : "", samba_stage_kind_names[s->kind], samba_stage_is_bf16(s) ? ", \"bf16\": true" : "");
+        samba_text_add(out, "%s\n{\"kind\": \"%s\"%s, \"name\": ", i ? "," : "", samba_stage_kind_names[s->kind],
+                       samba_stage_is_bf16(s) ? ", \"bf16\": true" : "");
         samba_report_string(out, s->name);
         add_named(out, "flops", (double)s->flops);
         add_named(out, "bytes", (double)s->bytes);
@@ -142,7 +147,8 @@ static void add_stages(samba_text *out, const samba_report *r)
 
 static samba_status add_live(samba_text *out, const samba_report *r)
 {
-    static const char *const names[SAMBA_LIVE_LASTING] = {"parameters", "optimizer state and buffers", "gradients", "inputs and outputs", "constants", "scratch"};
+    static const char *const names[SAMBA_LIVE_LASTING] = {
+        "parameters", "optimizer state and buffers", "gradients", "inputs and outputs", "constants", "scratch"};
     samba_arena arena;
     samba_arena_init(&arena, out->context);
     samba_live live;
@@ -175,9 +181,12 @@ static void add_graphs(samba_text *out, const samba_plan *plan)
         samba_plan_work(plan, i, &flops, &bytes);
         samba_text_add(out, "%s\n{\"name\": ", i ? "," : "");
         samba_report_string(out, g->name);
-        samba_text_add(out, ", \"hash\": \"%016llx\", \"precision\": \"%s\", \"mapping\": \"%s\", \"inference\": %s, \"accumulation\": %d, \"first\": %d, \"count\": %d",
-                       (unsigned long long)g->hash, samba_precision_names[g->precision == 1], samba_mapping_names[g->mapping == 1], g->inference ? "true" : "false",
-                       g->grad_accumulation_steps, g->first_section, g->section_count);
+        samba_text_add(out,
+                       ", \"hash\": \"%016llx\", \"precision\": \"%s\", \"mapping\": \"%s\", \"inference\": %s, "
+                       "\"accumulation\": %d, \"first\": %d, \"count\": %d",
+                       (unsigned long long)g->hash, samba_precision_names[g->precision == 1],
+                       samba_mapping_names[g->mapping == 1], g->inference ? "true" : "false", g->grad_accumulation_steps,
+                       g->first_section, g->section_count);
         add_named(out, "flops", (double)flops);
         add_named(out, "bytes", (double)bytes);
         add_named(out, "fast", (double)g->fast_memory);
@@ -227,8 +236,12 @@ samba_status samba_report_page(samba_context *context, const samba_report *repor
 
 static samba_status session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page)
 {
-    samba_report report = {.plan = &session->plan, .pef = pef, .machine = machine, .threads = samba_session_threads(session),
-                           .isa = samba_session_isa(session), .sections = session->profiler.sections,
+    samba_report report = {.plan = &session->plan,
+                           .pef = pef,
+                           .machine = machine,
+                           .threads = samba_session_threads(session),
+                           .isa = samba_session_isa(session),
+                           .sections = session->profiler.sections,
                            .stages = session->profiler.with_stages ? session->profiler.stages : NULL};
     SAMBA_TRY(samba_session_memory(session, &report.memory));
     samba_text text;

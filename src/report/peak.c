@@ -62,8 +62,8 @@ static peak_loop *widest(int *bytes)
     return *bytes = 16, loop_generic;
 }
 
-/* Each thread takes its own time, of many short pieces of some milliseconds at most: where others are at work too, some pieces run undisturbed, and
- * the best of each thread is what it can do. All threads are at it, as the clock depends on how many are. */
+/* Each thread takes its own time, of many short pieces of some milliseconds at most: where others are at work too, some pieces
+ * run undisturbed, and the best of each thread is what it can do. All threads are at it, as the clock depends on how many are. */
 typedef struct peak_work {
     peak_loop *loop;
     int lanes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The multiply-add loop of peak.c, once for each vector width: included with PEAK_NAME, PEAK_BYTES (of a vector) and PEAK_TARGET (a function
- * attribute or nothing) defined. Twelve independent sums hide the latency of one multiply-add and leave registers free on every target. `start`
- * is not known to the compiler, or it might find that a sum never changes and leave its work out. */
+ * The multiply-add loop of peak.c, once for each vector width: included with PEAK_NAME, PEAK_BYTES (of a vector) and PEAK_TARGET
+ * (a function attribute or nothing) defined. Twelve independent sums hide the latency of one multiply-add and leave registers
+ * free on every target. `start` is not known to the compiler,
+ * or it might find that a sum never changes and leave its work out. */
 static PEAK_TARGET float PEAK_NAME(int64_t rounds, float start)
 {
     typedef float vector __attribute__((vector_size(PEAK_BYTES)));

@@ -32,7 +32,8 @@ static void label_stage(samba_text *label, int32_t section, int32_t number, cons
 
 /* ---- tables ---- */
 enum { COLUMNS = 9, CELL = 48 };
-static const char *const titles[COLUMNS] = {"runs", "total ms", "mean ms", "least ms", "greatest ms", "share", "GFLOP/s", "GB/s", "roofline"};
+static const char *const titles[COLUMNS] = {"runs",  "total ms", "mean ms", "least ms", "greatest ms",
+                                            "share", "GFLOP/s",  "GB/s",    "roofline"};
 
 static void fill_cell(char cell[CELL], int column, const line *l, double total)
 {
@@ -129,7 +130,8 @@ static samba_status add_times(samba_text *out, const samba_session *session, con
 static samba_status check_measured(const samba_session *session, const char *function)
 {
     if (!session->profiler.sections)
-        return samba_fail(session->context, SAMBA_ERROR_STATE, "%s: nothing was measured: turn profiling on by samba_session_profile and run", function);
+        return samba_fail(session->context, SAMBA_ERROR_STATE,
+                          "%s: nothing was measured: turn profiling on by samba_session_profile and run", function);
     return SAMBA_OK;
 }
 
@@ -144,7 +146,8 @@ samba_status samba_session_tables(const samba_session *session, const samba_mach
     samba_text_add(&text, "sections\n");
     samba_status status = add_times(&text, session, machine, false);
     if (status == SAMBA_OK && session->profiler.with_stages) {
-        samba_text_add(&text, "\noperators (section.stage); those of a stage run fused, and its time is of all of them together\n");
+        samba_text_add(&text,
+                       "\noperators (section.stage); those of a stage run fused, and its time is of all of them together\n");
         status = add_times(&text, session, machine, true);
     }
     return samba_report_give(&text, status, tables);
@@ -163,11 +166,13 @@ static void add_event(samba_text *out, const samba_plan *plan, const samba_profi
         label_section(&name, section);
     samba_text_add(out, ",\n{\"name\": ");
     samba_report_string(out, name.data);
-    samba_text_add(out, ", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.4f, \"dur\": %.4f, \"pid\": 1, \"tid\": 1, \"args\": {\"section\": %d", stage ? "operator" : "section",
-                   1e6 * e->begin, 1e6 * e->seconds, e->section);
+    samba_text_add(
+        out, ", \"cat\": \"%s\", \"ph\": \"X\", \"ts\": %.4f, \"dur\": %.4f, \"pid\": 1, \"tid\": 1, \"args\": {\"section\": %d",
+        stage ? "operator" : "section", 1e6 * e->begin, 1e6 * e->seconds, e->section);
     if (stage) /* so many operators share the time */
         samba_text_add(out, ", \"stage\": %d, \"operators\": %d", e->stage, stage->operator_count);
-    samba_text_add(out, ", \"flops\": %lld, \"bytes\": %lld}}", (long long)(stage ? stage->flops : section->flops), (long long)(stage ? stage->bytes : section->bytes));
+    samba_text_add(out, ", \"flops\": %lld, \"bytes\": %lld}}", (long long)(stage ? stage->flops : section->flops),
+                   (long long)(stage ? stage->bytes : section->bytes));
     if (name.status != SAMBA_OK && out->status == SAMBA_OK)
         out->status = name.status;
     samba_text_clear(&name);
@@ -184,12 +189,16 @@ samba_status samba_session_trace(const samba_session *session, const char *pef, 
     const samba_profile_event *events = samba_session_profile_events(session, &count, &left_out);
     samba_text text;
     samba_text_init(&text, session->context);
-    samba_text_add(&text, "{\"traceEvents\": [\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": ");
+    samba_text_add(
+        &text, "{\"traceEvents\": [\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": ");
     samba_report_string(&text, pef ? pef : plan->name);
-    samba_text_add(&text, "}},\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": \"device\"}}");
+    samba_text_add(&text,
+                   "}},\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": \"device\"}}");
     for (int64_t i = 0; i < count && text.status == SAMBA_OK; i++)
         add_event(&text, plan, &events[i]);
-    samba_text_add(&text, "],\n\"displayTimeUnit\": \"ms\", \"otherData\": {\"events_left_out\": %lld, \"sections\": %d, \"stages\": %d, \"threads\": %d, \"isa\": ",
+    samba_text_add(&text,
+                   "],\n\"displayTimeUnit\": \"ms\", \"otherData\": {\"events_left_out\": %lld, \"sections\": %d, \"stages\": "
+                   "%d, \"threads\": %d, \"isa\": ",
                    (long long)left_out, plan->section_count, plan->stage_count, samba_session_threads(session));
     samba_report_string(&text, samba_session_isa(session));
     samba_text_add(&text, ", \"graph\": ");

@@ -30,15 +30,20 @@ static samba_status check_other(samba_context *context, const char *path, const 
     const char *graph = json_string_value(json_object_get(other, "graph"));
     int64_t sections = integer_of(other, "sections", -1), stages = integer_of(other, "stages", -1);
     if (!graph || sections < 0 || stages < 0)
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "'%s' does not say which graph was measured: give the .json that sambaflow run --trace or end_runtime_profile wrote", path);
+        return samba_fail(
+            context, SAMBA_ERROR_FORMAT,
+            "'%s' does not say which graph was measured: give the .json that sambaflow run --trace or end_runtime_profile wrote",
+            path);
     if (strcmp(graph, plan->graphs[0].name) != 0 || sections != plan->section_count || stages != plan->stage_count)
-        return samba_fail(context, SAMBA_ERROR_STATE, "'%s' is of graph '%.128s' with %lld sections and %lld stages, and the PEF has '%.128s' with %d and %d", path,
-                          graph, (long long)sections, (long long)stages, plan->graphs[0].name, plan->section_count, plan->stage_count);
+        return samba_fail(context, SAMBA_ERROR_STATE,
+                          "'%s' is of graph '%.128s' with %lld sections and %lld stages, and the PEF has '%.128s' with %d and %d",
+                          path, graph, (long long)sections, (long long)stages, plan->graphs[0].name, plan->section_count,
+                          plan->stage_count);
     return SAMBA_OK;
 }
 
-static samba_status take_event(samba_context *context, const char *path, const samba_plan *plan, const json_t *event, size_t number, samba_time *sections,
-                               samba_time *stages)
+static samba_status take_event(samba_context *context, const char *path, const samba_plan *plan, const json_t *event,
+                               size_t number, samba_time *sections, samba_time *stages)
 {
     const char *phase = json_string_value(json_object_get(event, "ph"));
     if (!phase || strcmp(phase, "X") != 0)
@@ -46,14 +51,18 @@ static samba_status take_event(samba_context *context, const char *path, const s
     const json_t *args = json_object_get(event, "args"), *duration = json_object_get(event, "dur");
     int64_t section = integer_of(args, "section", -1), stage = integer_of(args, "stage", -1);
     double seconds = 1e-6 * json_number_value(duration);
-    if (section < 0 || section >= plan->section_count || stage < -1 || stage >= plan->stage_count || !json_is_number(duration) || !(seconds >= 0) || !isfinite(seconds))
-        return samba_fail(context, SAMBA_ERROR_FORMAT, "'%s': event %zu says section %lld, stage %lld and a duration of %g us: the PEF has %d sections and %d stages",
-                          path, number, (long long)section, (long long)stage, 1e6 * seconds, plan->section_count, plan->stage_count);
+    if (section < 0 || section >= plan->section_count || stage < -1 || stage >= plan->stage_count || !json_is_number(duration) ||
+        !(seconds >= 0) || !isfinite(seconds))
+        return samba_fail(
+            context, SAMBA_ERROR_FORMAT,
+            "'%s': event %zu says section %lld, stage %lld and a duration of %g us: the PEF has %d sections and %d stages", path,
+            number, (long long)section, (long long)stage, 1e6 * seconds, plan->section_count, plan->stage_count);
     note(stage < 0 ? &sections[section] : &stages[stage], seconds);
     return SAMBA_OK;
 }
 
-static samba_status read_events(samba_context *context, const char *path, const samba_plan *plan, const json_t *root, samba_arena *arena, samba_report *report)
+static samba_status read_events(samba_context *context, const char *path, const samba_plan *plan, const json_t *root,
+                                samba_arena *arena, samba_report *report)
 {
     const json_t *events = json_object_get(root, "traceEvents"), *other = json_object_get(root, "otherData");
     if (!json_is_array(events))
@@ -72,7 +81,8 @@ static samba_status read_events(samba_context *context, const char *path, const 
     return SAMBA_OK;
 }
 
-samba_status samba_trace_read(samba_context *context, const char *path, const samba_plan *plan, samba_arena *arena, samba_report *report)
+samba_status samba_trace_read(samba_context *context, const char *path, const samba_plan *plan, samba_arena *arena,
+                              samba_report *report)
 {
     void *data;
     size_t size;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session as one file: safetensors with the names of PyTorch's state_dict, so weights travel both ways. With state they also hold
- * the optimizer's tensors and one of our own, "sambaflow.session": the seed and the number of forward runs, from which dropout
- * seeds are drawn; a run that resumes from it goes on as if it had never stopped. Micro-batches of an unfinished step are not
- * kept.
+ * A session as one file: safetensors with the names of PyTorch's state_dict, so weights travel both ways. With state they also
+ * hold the optimizer's tensors and one of our own, "sambaflow.session": the seed and the number of forward runs, from which
+ * dropout seeds are drawn; a run that resumes from it goes on as if it had never stopped. Micro-batches of an unfinished step are
+ * not kept.
  *
  * Loading checks the whole file against the PEF before it changes anything. */
 #include "base/null.h"

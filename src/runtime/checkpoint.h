@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of checkpoints (sambaflow/checkpoint.h). checkpoint_folder.c knows folders: their names, making one appear, removing old ones;
- * manifest.c reads and writes checkpoint.json; checkpoint_save.c and checkpoint_load.c move a session's tensors. */
+ * The inside of checkpoints (sambaflow/checkpoint.h). checkpoint_folder.c knows folders: their names, making one appear, removing
+ * old ones; manifest.c reads and writes checkpoint.json; checkpoint_save.c and checkpoint_load.c move a session's tensors. */
 #ifndef SAMBA_CHECKPOINT_INTERNAL_H
 #define SAMBA_CHECKPOINT_INTERNAL_H
 
@@ -12,7 +12,12 @@
 /* ---- manifest.c ---- */
 #define SAMBA_CHECKPOINT_FORMAT 1
 #define SAMBA_MANIFEST "checkpoint.json"
-typedef enum samba_checkpoint_role { SAMBA_FILE_MODEL, SAMBA_FILE_OPTIMIZER, SAMBA_FILE_PROGRAM, SAMBA_FILE_ROLES } samba_checkpoint_role;
+typedef enum samba_checkpoint_role {
+    SAMBA_FILE_MODEL,
+    SAMBA_FILE_OPTIMIZER,
+    SAMBA_FILE_PROGRAM,
+    SAMBA_FILE_ROLES
+} samba_checkpoint_role;
 extern const char *const samba_checkpoint_roles[SAMBA_FILE_ROLES]; /* "model": how its files' names begin */
 typedef struct samba_checkpoint_file {
     const char *name; /* without a folder */
@@ -30,7 +35,7 @@ typedef struct samba_checkpoint_graph { /* of a PEF: where its step stands, as i
     bool gradients_wait;
 } samba_checkpoint_graph;
 typedef struct samba_manifest { /* texts and lists are its maker's, or in the arena it was read into */
-    const char *name; /* of the PEF's graph, or of several */
+    const char *name;           /* of the PEF's graph, or of several */
     int64_t step;
     uint64_t seed;
     int64_t forward_runs; /* as in the session */
@@ -59,8 +64,10 @@ void samba_checkpoint_folder_close(samba_checkpoint_folder *folder);
 #define SAMBA_CHECKPOINT_WHOLE ""
 #define SAMBA_CHECKPOINT_UNFINISHED ".tmp" /* being written */
 #define SAMBA_CHECKPOINT_OLD ".old"        /* being removed */
-samba_status samba_checkpoint_name(samba_text *text, samba_context *context, const char *folder, int64_t step, const char *ending);
-/* A new empty folder "checkpoint-<step>.tmp"; its end where saving failed; its rename to "checkpoint-<step>", which lasts over a power cut. */
+samba_status samba_checkpoint_name(samba_text *text, samba_context *context, const char *folder, int64_t step,
+                                   const char *ending);
+/* A new empty folder "checkpoint-<step>.tmp"; its end where saving failed;
+ * its rename to "checkpoint-<step>", which lasts over a power cut. */
 samba_status samba_checkpoint_folder_begin(const samba_checkpoint_folder *folder, int64_t step);
 void samba_checkpoint_folder_abandon(const samba_checkpoint_folder *folder, int64_t step);
 samba_status samba_checkpoint_folder_publish(const samba_checkpoint_folder *folder, int64_t step);

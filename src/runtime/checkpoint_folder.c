@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folders of checkpoints. What "checkpoint-<step>" names is always whole: it is written as "checkpoint-<step>.tmp", renamed when all of it has
- * reached the disk, and renamed to "checkpoint-<step>.old" before it is removed. A process that is killed leaves a .tmp or .old behind, which
- * the next one that opens the folder for saving removes; a lock on the folder, which ends with the process, tells that nobody is still at it. */
+ * Folders of checkpoints. What "checkpoint-<step>" names is always whole: it is written as "checkpoint-<step>.tmp", renamed when
+ * all of it has reached the disk, and renamed to "checkpoint-<step>.old" before it is removed. A process that is killed leaves a
+ * .tmp or .old behind, which the next one that opens the folder for saving removes;
+ * a lock on the folder, which ends with the process, tells that nobody is still at it. */
 #define _GNU_SOURCE /* renameat2, nftw */
 #include "runtime/checkpoint.h"
 
@@ -38,7 +39,8 @@ static bool parse_name(const char *name, const char *ending, int64_t *step)
 {
     char *end;
     size_t prefix = strlen(PREFIX);
-    if (strncmp(name, PREFIX, prefix) != 0 || name[prefix] < '0' || name[prefix] > '9' || (name[prefix] == '0' && name[prefix + 1] >= '0' && name[prefix + 1] <= '9'))
+    if (strncmp(name, PREFIX, prefix) != 0 || name[prefix] < '0' || name[prefix] > '9' ||
+        (name[prefix] == '0' && name[prefix + 1] >= '0' && name[prefix + 1] <= '9'))
         return false;
     errno = 0;
     *step = strtoll(name + prefix, &end, 10);
@@ -70,7 +72,8 @@ samba_status samba_checkpoint_steps(samba_arena *arena, const char *folder, cons
     samba_status status = SAMBA_OK;
     const struct dirent *entry;
     while (status == SAMBA_OK && (errno = 0, entry = readdir(directory))) {
-        if (!parse_name(entry->d_name, ending, &step) || (strcmp(ending, SAMBA_CHECKPOINT_WHOLE) == 0 && !is_folder(dirfd(directory), entry->d_name)))
+        if (!parse_name(entry->d_name, ending, &step) ||
+            (strcmp(ending, SAMBA_CHECKPOINT_WHOLE) == 0 && !is_folder(dirfd(directory), entry->d_name)))
             continue;
         status = samba_grow(context, (void **)&found, sizeof *found, &room, *count + 1);
         if (status == SAMBA_OK)
@@ -109,7 +112,8 @@ static samba_status remove_tree(const samba_checkpoint_folder *folder, int64_t s
 }
 
 /* errno says why it failed. */
-static samba_status rename_step(const samba_checkpoint_folder *folder, int64_t step, const char *from, const char *to, unsigned how)
+static samba_status rename_step(const samba_checkpoint_folder *folder, int64_t step, const char *from, const char *to,
+                                unsigned how)
 {
     samba_text old, new;
     samba_status status = samba_checkpoint_name(&old, folder->context, folder->path, step, from);
@@ -118,7 +122,8 @@ static samba_status rename_step(const samba_checkpoint_folder *folder, int64_t s
     status = status == SAMBA_OK ? named : status;
     if (status == SAMBA_OK && renameat2(AT_FDCWD, old.data, AT_FDCWD, new.data, how) != 0) {
         reason = errno;
-        status = samba_fail(folder->context, SAMBA_ERROR_FILE, "cannot rename \"%s\" to \"%s\": %s", old.data, new.data, strerror(reason));
+        status = samba_fail(folder->context, SAMBA_ERROR_FILE, "cannot rename \"%s\" to \"%s\": %s", old.data, new.data,
+                            strerror(reason));
     }
     samba_text_clear(&old);
     samba_text_clear(&new);
@@ -148,8 +153,10 @@ samba_status samba_checkpoint_folder_open(samba_context *context, const char *pa
         return fail_errno(context, "open the folder", path);
     if (access(path, W_OK | X_OK) != 0)
         return fail_errno(context, "save checkpoints into", path);
-    if (flock(folder->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* where the file system has no locks, nobody can be told apart */
-        return samba_fail(context, SAMBA_ERROR_STATE, "another process saves a checkpoint into \"%s\": give each training a folder of its own", path);
+    /* where the file system has no locks, nobody can be told apart */
+    if (flock(folder->file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return samba_fail(context, SAMBA_ERROR_STATE,
+                          "another process saves a checkpoint into \"%s\": give each training a folder of its own", path);
     SAMBA_TRY(remove_all(folder, SAMBA_CHECKPOINT_UNFINISHED));
     return remove_all(folder, SAMBA_CHECKPOINT_OLD);
 }
@@ -171,7 +178,8 @@ samba_status samba_checkpoint_folder_begin(const samba_checkpoint_folder *folder
     return status;
 }
 
-/* Of no use any more; what cannot be removed now is when the folder is opened next. The message stays that of the failure before. */
+/* Of no use any more; what cannot be removed now is when the folder is opened next.
+ * The message stays that of the failure before. */
 void samba_checkpoint_folder_abandon(const samba_checkpoint_folder *folder, int64_t step)
 {
     char path[PATH_MAX];

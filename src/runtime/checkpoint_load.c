@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening and loading. Opening reads every file once and compares size and checksum, so what is opened is whole. Loading reads them again, one at a
- * time, first to compare each tensor with the PEF, then to move them: what does not fit changes nothing, and no more memory is taken than
- * the largest file. */
+ * Opening and loading. Opening reads every file once and compares size and checksum, so what is opened is whole. Loading reads
+ * them again, one at a time, first to compare each tensor with the PEF, then to move them: what does not fit changes nothing, and
+ * no more memory is taken than the largest file. */
 #include "base/null.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
@@ -30,7 +30,8 @@ static bool is_there(const char *folder, const char *name)
 }
 
 /* Memory and message are the context's, which may be a session's. */
-static samba_status read_file(samba_context *context, const samba_checkpoint *c, const samba_checkpoint_file *file, samba_tensor_list *list)
+static samba_status read_file(samba_context *context, const samba_checkpoint *c, const samba_checkpoint_file *file,
+                              samba_tensor_list *list)
 {
     samba_text path;
     samba_text_init(&path, context);
@@ -59,7 +60,8 @@ static samba_status open_all(samba_checkpoint *c, const char *path)
     if (stat(path, &facts) != 0)
         return samba_fail(c->context, SAMBA_ERROR_FILE, "there is no checkpoint \"%s\": %s", path, strerror(errno));
     if (!S_ISDIR(facts.st_mode))
-        return samba_fail(c->context, SAMBA_ERROR_FILE, "\"%s\" is no checkpoint, which is a folder: samba_session_load takes files of weights", path);
+        return samba_fail(c->context, SAMBA_ERROR_FILE,
+                          "\"%s\" is no checkpoint, which is a folder: samba_session_load takes files of weights", path);
     if (!is_there(path, SAMBA_MANIFEST))
         return samba_fail(c->context, SAMBA_ERROR_FORMAT, "\"%s\" is damaged: its file " SAMBA_MANIFEST " is missing", path);
     samba_text_init(&name, c->context);
@@ -98,9 +100,10 @@ samba_status samba_checkpoint_open(samba_context *context, const char *path, sam
     return status;
 }
 
-/* Tries the steps from the greatest on. Only what is damaged is passed over: another failure, say of memory, might pass over what is whole. */
-static samba_status try_steps(samba_context *context, const char *folder, int64_t count, const int64_t *steps, samba_text *skipped,
-                              samba_checkpoint **checkpoint)
+/* Tries the steps from the greatest on. Only what is damaged is passed over:
+ * another failure, say of memory, might pass over what is whole. */
+static samba_status try_steps(samba_context *context, const char *folder, int64_t count, const int64_t *steps,
+                              samba_text *skipped, samba_checkpoint **checkpoint)
 {
     for (int64_t i = 0; i < count; i++) {
         samba_text path;
@@ -113,8 +116,9 @@ static samba_status try_steps(samba_context *context, const char *folder, int64_
         samba_text_add(skipped, "%s%s", skipped->length ? "; " : "", samba_error_message(context));
         SAMBA_TRY(skipped->status);
     }
-    return count == 0 ? SAMBA_OK
-                      : samba_fail(context, SAMBA_ERROR_FORMAT, "\"%.200s\" has no checkpoint that is whole: %s", folder, skipped->data);
+    return count == 0
+               ? SAMBA_OK
+               : samba_fail(context, SAMBA_ERROR_FORMAT, "\"%.200s\" has no checkpoint that is whole: %s", folder, skipped->data);
 }
 
 samba_status samba_checkpoint_newest(samba_context *context, const char *folder, samba_checkpoint **checkpoint)
@@ -155,7 +159,10 @@ int64_t samba_checkpoint_step(const samba_checkpoint *checkpoint) { return check
 const char *samba_checkpoint_text(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.text : NULL; }
 const samba_tensor_list *samba_checkpoint_tensors(const samba_checkpoint *checkpoint) { return &checkpoint->tensors; }
 uint64_t samba_checkpoint_seed(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.seed : 0; }
-const char *samba_checkpoint_skipped(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->skipped.length ? checkpoint->skipped.data : "" : ""; }
+const char *samba_checkpoint_skipped(const samba_checkpoint *checkpoint)
+{
+    return checkpoint ? checkpoint->skipped.length ? checkpoint->skipped.data : "" : "";
+}
 
 /* ---- comparing with the PEF ---- */
 typedef struct loader {
@@ -181,10 +188,11 @@ static samba_status check_tensor(loader *l, const samba_tensor *tensor)
     int32_t index = samba_names_find(&session->tensors, samba_tensor_name(tensor));
     int kind = index < 0 ? SAMBA_KIND_INPUT : session->plan.tensors[index].kind;
     if (kind == SAMBA_KIND_INPUT || kind == SAMBA_KIND_OUTPUT || l->seen[index])
-        return samba_fail(session->context, SAMBA_ERROR_NAME,
-                          "\"%s\" is of graph \"%s\" and has a tensor \"%s\", which %s of graph \"%s\" does not have%s; nothing was loaded", l->checkpoint->path,
-                          l->checkpoint->manifest.name, samba_tensor_name(tensor), session->source, session->plan.name,
-                          index >= 0 && l->seen[index] ? " twice" : "");
+        return samba_fail(
+            session->context, SAMBA_ERROR_NAME,
+            "\"%s\" is of graph \"%s\" and has a tensor \"%s\", which %s of graph \"%s\" does not have%s; nothing was loaded",
+            l->checkpoint->path, l->checkpoint->manifest.name, samba_tensor_name(tensor), session->source, session->plan.name,
+            index >= 0 && l->seen[index] ? " twice" : "");
     l->seen[index] = true;
     return samba_check_host_source(session, index, tensor, words[kind]);
 }
@@ -222,7 +230,8 @@ static samba_status check_missing(const loader *l)
         }
     if (count == 0)
         return SAMBA_OK;
-    return samba_fail(l->session->context, SAMBA_ERROR_NAME, "\"%s\" is of graph \"%s\" and lacks %d tensors of graph \"%s\": %s; nothing was loaded",
+    return samba_fail(l->session->context, SAMBA_ERROR_NAME,
+                      "\"%s\" is of graph \"%s\" and lacks %d tensors of graph \"%s\": %s; nothing was loaded",
                       l->checkpoint->path, l->checkpoint->manifest.name, count, plan->name, samba_words_text(&missing));
 }
 
@@ -239,26 +248,31 @@ static samba_status check_manifest(const loader *l)
     const samba_manifest *m = &l->checkpoint->manifest;
     const samba_session *session = l->session;
     if (m->argin_count != session->plan.argin_count)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" is of graph \"%s\" with %lld hyperparameters and graph \"%s\" has %d; nothing was loaded",
+        return samba_fail(session->context, SAMBA_ERROR_NAME,
+                          "\"%s\" is of graph \"%s\" with %lld hyperparameters and graph \"%s\" has %d; nothing was loaded",
                           l->checkpoint->path, m->name, (long long)m->argin_count, session->plan.name, session->plan.argin_count);
     for (int64_t i = 0; i < m->argin_count; i++) {
         samba_hyperparameter value = {m->argins[i].name, m->argins[i].value};
         SAMBA_TRY(samba_check_hyper(session, &value));
         if (find_argin(session, value.name) < 0)
-            return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" has a hyperparameter \"%.128s\" that graph \"%s\" does not have; nothing was loaded",
+            return samba_fail(session->context, SAMBA_ERROR_NAME,
+                              "\"%s\" has a hyperparameter \"%.128s\" that graph \"%s\" does not have; nothing was loaded",
                               l->checkpoint->path, value.name, session->plan.name);
     }
     if (m->graph_count != session->plan.graph_count)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" is of a PEF with %lld graphs and this one has %d; nothing was loaded", l->checkpoint->path,
+        return samba_fail(session->context, SAMBA_ERROR_NAME,
+                          "\"%s\" is of a PEF with %lld graphs and this one has %d; nothing was loaded", l->checkpoint->path,
                           (long long)m->graph_count, session->plan.graph_count);
     for (int64_t i = 0; i < m->graph_count; i++) {
         const samba_plan_graph *graph = &session->plan.graphs[i];
         if (strcmp(m->graphs[i].name, graph->name) != 0)
-            return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" has a graph \"%.128s\" where this PEF has \"%.128s\"; nothing was loaded", l->checkpoint->path,
-                              m->graphs[i].name, graph->name);
+            return samba_fail(session->context, SAMBA_ERROR_NAME,
+                              "\"%s\" has a graph \"%.128s\" where this PEF has \"%.128s\"; nothing was loaded",
+                              l->checkpoint->path, m->graphs[i].name, graph->name);
         if (m->graphs[i].micro_step > 0 && m->graphs[i].micro_step >= graph->grad_accumulation_steps)
             return samba_fail(session->context, SAMBA_ERROR_STATE,
-                              "\"%s\" was saved after %lld runs of a step and this PEF has %d runs a step: compile with as many as it was made with; nothing was loaded",
+                              "\"%s\" was saved after %lld runs of a step and this PEF has %d runs a step: compile with as many "
+                              "as it was made with; nothing was loaded",
                               l->checkpoint->path, (long long)m->graphs[i].micro_step, graph->grad_accumulation_steps);
     }
     return SAMBA_OK;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving: tensors are cut into files of at most a size, in the order of the PEF, and copied to the host a file at a time, so that a save takes
- * memory for one of them. The manifest comes last; then the folder gets its name, and only then older checkpoints go.
+ * Saving: tensors are cut into files of at most a size, in the order of the PEF, and copied to the host a file at a time, so that
+ * a save takes memory for one of them. The manifest comes last; then the folder gets its name, and only then older checkpoints
+ * go.
  *
- * Parameter gradients belong to a checkpoint only while they wait for an optimizer step; those of outputs, which the caller sets, always. */
+ * Parameter gradients belong to a checkpoint only while they wait for an optimizer step;
+ * those of outputs, which the caller sets, always. */
 #include "base/null.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
@@ -24,7 +26,7 @@ typedef struct saver {
     samba_context *context;
     const samba_checkpoint_options *options;
     samba_arena arena;
-    samba_text folder; /* "<folder>/checkpoint-<step>.tmp" */
+    samba_text folder;    /* "<folder>/checkpoint-<step>.tmp" */
     samba_tensor **batch; /* of one file; room for all tensors */
     samba_manifest manifest;
     int64_t file_room;
@@ -64,8 +66,6 @@ static int role_of(const samba_session *session, int32_t index)
     return -1;
 }
 
-
-
 static int64_t bytes_of(const samba_session *session, int32_t index)
 {
     samba_tensor_info info;
@@ -98,7 +98,8 @@ static samba_status cut(saver *s, samba_checkpoint_role role, shard **shards, in
         *count = status == SAMBA_OK;
     }
     if (status == SAMBA_OK && *count > MOST_FILES)
-        status = samba_fail(s->context, SAMBA_ERROR_ARGUMENT, "shard_size %lld cuts the %s into %lld files: give a size that makes at most %d", (long long)limit,
+        status = samba_fail(s->context, SAMBA_ERROR_ARGUMENT,
+                            "shard_size %lld cuts the %s into %lld files: give a size that makes at most %d", (long long)limit,
                             samba_checkpoint_roles[role], (long long)*count, MOST_FILES);
     *shards = status == SAMBA_OK ? samba_arena_alloc(&s->arena, (size_t)*count * sizeof **shards) : NULL;
     if (*shards && *count > 0)
@@ -115,7 +116,8 @@ static char *file_name(saver *s, samba_checkpoint_role role, int64_t at, int64_t
     if (count == 1)
         snprintf(name, sizeof name, "%s.safetensors", samba_checkpoint_roles[role]);
     else
-        snprintf(name, sizeof name, "%s-%05lld-of-%05lld.safetensors", samba_checkpoint_roles[role], (long long)at + 1, (long long)count);
+        snprintf(name, sizeof name, "%s-%05lld-of-%05lld.safetensors", samba_checkpoint_roles[role], (long long)at + 1,
+                 (long long)count);
     return samba_arena_strdup(&s->arena, name);
 }
 
@@ -129,7 +131,8 @@ static samba_status write_file(saver *s, samba_checkpoint_role role, const char 
     samba_text_add(&path, "%s/%s", s->folder.data, name);
     samba_status status = path.status;
     if (status == SAMBA_OK)
-        status = samba_grow(s->context, (void **)&s->manifest.files, sizeof *s->manifest.files, &s->file_room, s->manifest.file_count + 1);
+        status = samba_grow(s->context, (void **)&s->manifest.files, sizeof *s->manifest.files, &s->file_room,
+                            s->manifest.file_count + 1);
     if (status == SAMBA_OK) {
         samba_checkpoint_file *file = &s->manifest.files[s->manifest.file_count++];
         *file = (samba_checkpoint_file){.name = name, .role = role};
@@ -211,7 +214,8 @@ static samba_status write_manifest(saver *s)
     if (!m->argins || !m->graphs)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < session->plan.graph_count; i++)
-        m->graphs[i] = (samba_checkpoint_graph){session->plan.graphs[i].name, session->graphs[i].micro_step, session->graphs[i].gradients_wait};
+        m->graphs[i] = (samba_checkpoint_graph){session->plan.graphs[i].name, session->graphs[i].micro_step,
+                                                session->graphs[i].gradients_wait};
     for (int32_t i = 0; i < session->plan.argin_count; i++)
         m->argins[i] = (samba_checkpoint_argin){session->plan.argins[i].name, session->argins[i].value, session->argins[i].given};
     samba_text path;
@@ -227,7 +231,8 @@ static samba_status write_all(saver *s)
     SAMBA_TRY(write_role(s, SAMBA_FILE_MODEL));
     SAMBA_TRY(write_role(s, SAMBA_FILE_OPTIMIZER));
     if (s->options->tensor_count > 0)
-        SAMBA_TRY(write_file(s, SAMBA_FILE_PROGRAM, file_name(s, SAMBA_FILE_PROGRAM, 0, 1), s->options->tensor_count, s->options->tensors));
+        SAMBA_TRY(write_file(s, SAMBA_FILE_PROGRAM, file_name(s, SAMBA_FILE_PROGRAM, 0, 1), s->options->tensor_count,
+                             s->options->tensors));
     return write_manifest(s);
 }
 
@@ -253,10 +258,12 @@ static samba_status check_options(samba_context *context, const samba_checkpoint
     if (!options->folder || !options->folder[0])
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_save was given no folder");
     if (options->step < 0 || options->keep < 0 || options->shard_size < 0)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_save: step %lld, keep %d, shard_size %lld: none may be negative",
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "samba_checkpoint_save: step %lld, keep %d, shard_size %lld: none may be negative",
                           (long long)options->step, options->keep, (long long)options->shard_size);
     if (options->tensor_count < 0 || (options->tensor_count > 0 && !options->tensors))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_save: %d tensors: the count or the list is missing", options->tensor_count);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_save: %d tensors: the count or the list is missing",
+                          options->tensor_count);
     for (int i = 0; i < options->tensor_count; i++)
         if (!options->tensors[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_checkpoint_save: tensor %d is NULL", i);

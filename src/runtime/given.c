@@ -10,7 +10,8 @@
 
 static bool touches(const samba_stage *stage, int32_t buffer, samba_access_kind how)
 {
-    bool contract = stage->kind == SAMBA_STAGE_CONTRACT, found = contract && how == SAMBA_READS && (stage->contract.a.buffer == buffer || stage->contract.b.buffer == buffer);
+    bool contract = stage->kind == SAMBA_STAGE_CONTRACT,
+         found = contract && how == SAMBA_READS && (stage->contract.a.buffer == buffer || stage->contract.b.buffer == buffer);
     for (int32_t o = 0; o < stage->operand_count && !found; o++)
         found = stage->operands[o].buffer == buffer && samba_stage_access(stage, o) & how;
     return found;
@@ -74,10 +75,12 @@ static samba_status check_section(const samba_session *session, int32_t section,
         count++;
     }
     session->fed[section] = fed;
-    return count == 0 ? SAMBA_OK
-                      : samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (%s) reads the input%s %s, which %s never given: give %s to this run, or set %s before",
-                                   its->id, samba_section_type(its), count > 1 ? "s" : "", samba_words_text(&words), count > 1 ? "were" : "was",
-                                   count > 1 ? "them" : "it", count > 1 ? "them" : "it");
+    return count == 0
+               ? SAMBA_OK
+               : samba_fail(session->context, SAMBA_ERROR_STATE,
+                            "section %d (%s) reads the input%s %s, which %s never given: give %s to this run, or set %s before",
+                            its->id, samba_section_type(its), count > 1 ? "s" : "", samba_words_text(&words),
+                            count > 1 ? "were" : "was", count > 1 ? "them" : "it", count > 1 ? "them" : "it");
 }
 
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection)

@@ -71,12 +71,14 @@ static samba_status fail_compiled_in(const samba_session *session, const char *n
 #define HYPERPARAMETER(name, option, range, when, help) {#name, when},
 #include "optimizers.def"
         {"maximize", OPERATORS},
-        {"max_grad_norm", "the PEF does not clip gradients: compile with an optimizer that has a max_grad_norm, which runs may then change"},
+        {"max_grad_norm",
+         "the PEF does not clip gradients: compile with an optimizer that has a max_grad_norm, which runs may then change"},
         {"betas", "give beta1 and beta2"},
     };
     for (int i = 0; i < SAMBA_COUNT(words); i++)
         if (words[i].instead && strcmp(last_part(name), words[i].word) == 0)
-            return samba_fail(session->context, SAMBA_ERROR_NAME, "hyperparameter \"%.128s\" cannot be set by a run: %s", name, words[i].instead);
+            return samba_fail(session->context, SAMBA_ERROR_NAME, "hyperparameter \"%.128s\" cannot be set by a run: %s", name,
+                              words[i].instead);
     return SAMBA_OK;
 }
 
@@ -84,7 +86,8 @@ static samba_status fail_unknown(const samba_session *session, const char *name)
 {
     SAMBA_TRY(fail_compiled_in(session, name));
     if (session->plan.argin_count == 0)
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\": this %s has none", name, session->source);
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no hyperparameter \"%.128s\": this %s has none", name,
+                          session->source);
     samba_words words = {.used = 0};
     for (int32_t i = 0; i < session->plan.argin_count; i++) {
         session->candidates[2 * i] = session->plan.argins[i].name;
@@ -107,9 +110,10 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
         if (!matches(argin->name, given->name))
             continue;
         found = true;
-        if (!isfinite(given->value) && !(given->value > 0 && strcmp(last_part(argin->name), "max_grad_norm") == 0)) /* infinity: no clipping */
-            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%.128s\" = %g: it must be a finite number", given->name,
-                              given->value);
+        /* infinity: no clipping */
+        if (!isfinite(given->value) && !(given->value > 0 && strcmp(last_part(argin->name), "max_grad_norm") == 0))
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                              "hyperparameter \"%.128s\" = %g: it must be a finite number", given->name, given->value);
         if (argin->dtype == SAMBA_INT64 && (given->value != trunc(given->value) || fabs(given->value) > 0x1p53))
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                               "hyperparameter \"%.128s\" = %.17g: \"%.128s\" takes an integer of at most 53 bits", given->name,
@@ -119,9 +123,10 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
                               "hyperparameter \"%.128s\" = %.17g: the dropout rate \"%.128s\" must be in [0, 1]", given->name,
                               given->value, argin->name);
         if (argin->role == ROLE_TRAINING && given->value != 0 && given->value != 1)
-            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                              "hyperparameter \"%.128s\" = %.17g: \"%.128s\" is 1 in runs that train with the statistics of their batch, or 0",
-                              given->name, given->value, argin->name);
+            return samba_fail(
+                session->context, SAMBA_ERROR_ARGUMENT,
+                "hyperparameter \"%.128s\" = %.17g: \"%.128s\" is 1 in runs that train with the statistics of their batch, or 0",
+                given->name, given->value, argin->name);
     }
     if (found)
         return SAMBA_OK;
@@ -129,7 +134,8 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
         return fail_unknown(session, given->name);
     return given->value >= 0 && given->value <= 1
                ? SAMBA_OK
-               : samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "hyperparameter \"%s\" = %.17g: a dropout rate must be in [0, 1]", dropout_rate, given->value);
+               : samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                            "hyperparameter \"%s\" = %.17g: a dropout rate must be in [0, 1]", dropout_rate, given->value);
 }
 
 samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given)

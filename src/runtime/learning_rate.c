@@ -5,7 +5,10 @@
 
 #include <math.h>
 
-static double half_cosine(double from, double to, double part) { return to + (from - to) * (1 + cos(3.14159265358979323846 * part)) / 2; }
+static double half_cosine(double from, double to, double part)
+{
+    return to + (from - to) * (1 + cos(3.14159265358979323846 * part)) / 2;
+}
 
 double samba_constant_lr(double lr, int64_t step, double factor, int64_t total_steps)
 {
@@ -18,7 +21,8 @@ double samba_linear_lr(double lr, int64_t step, double start_factor, double end_
 {
     if (step < 0 || total_steps < 1 || !(start_factor > 0 && start_factor <= 1) || !(end_factor >= 0 && end_factor <= 1))
         return NAN;
-    return lr * (start_factor + (end_factor - start_factor) * (double)(step < total_steps ? step : total_steps) / (double)total_steps);
+    return lr *
+           (start_factor + (end_factor - start_factor) * (double)(step < total_steps ? step : total_steps) / (double)total_steps);
 }
 
 double samba_polynomial_lr(double lr, int64_t step, int64_t total_steps, double power)
@@ -71,7 +75,8 @@ double samba_one_cycle_lr(double max_lr, int64_t step, int64_t total_steps, cons
     if (step < 0 || total_steps < 1 || step >= total_steps || !(up > 0 && up <= 1))
         return NAN;
     /* where each phase ends, and at which rate */
-    const double ends[3] = {up * (double)total_steps - 1, 2 * up * (double)total_steps - 2, last}, rates[3] = {max_lr, o.three_phase ? start : end, end};
+    const double ends[3] = {up * (double)total_steps - 1, 2 * up * (double)total_steps - 2, last},
+                 rates[3] = {max_lr, o.three_phase ? start : end, end};
     double begin = 0, from = start;
     for (int i = 0; i < 3; i++) {
         bool final = i == 2 || (i == 1 && !o.three_phase);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * checkpoint.json: an object of two members, "checkpoint" with everything and "hash", the checksum of that member written compactly with its
- * keys sorted. So people may read and indent the file, and a value that changed is noticed. A reader takes nothing for granted all the same:
- * each member must be there, of its kind and within its range. 64-bit hashes and the seed are text, since JSON's readers round large numbers. */
+ * checkpoint.json: an object of two members, "checkpoint" with everything and "hash", the checksum of that member written
+ * compactly with its keys sorted. So people may read and indent the file, and a value that changed is noticed. A reader takes
+ * nothing for granted all the same: each member must be there, of its kind and within its range.
+ * 64-bit hashes and the seed are text, since JSON's readers round large numbers. */
 #include "runtime/checkpoint.h"
 
 #include <inttypes.h>
@@ -28,7 +29,8 @@ static json_t *pack_argins(const samba_manifest *manifest)
     json_t *list = json_array();
     for (int64_t i = 0; list && i < manifest->argin_count; i++) {
         const samba_checkpoint_argin *argin = &manifest->argins[i];
-        if (json_array_append_new(list, json_pack("{s:s, s:o, s:b}", "name", argin->name, "value", number(argin->value), "given", argin->given)) != 0) {
+        if (json_array_append_new(list, json_pack("{s:s, s:o, s:b}", "name", argin->name, "value", number(argin->value), "given",
+                                                  argin->given)) != 0) {
             json_decref(list);
             return NULL;
         }
@@ -41,8 +43,8 @@ static json_t *pack_graphs(const samba_manifest *manifest)
     json_t *list = json_array();
     for (int64_t i = 0; list && i < manifest->graph_count; i++) {
         const samba_checkpoint_graph *graph = &manifest->graphs[i];
-        if (json_array_append_new(list, json_pack("{s:s, s:I, s:b}", "name", graph->name, "micro_step", (json_int_t)graph->micro_step, "gradients_wait",
-                                                  graph->gradients_wait)) != 0) {
+        if (json_array_append_new(list, json_pack("{s:s, s:I, s:b}", "name", graph->name, "micro_step",
+                                                  (json_int_t)graph->micro_step, "gradients_wait", graph->gradients_wait)) != 0) {
             json_decref(list);
             return NULL;
         }
@@ -56,8 +58,9 @@ static json_t *pack_files(const samba_manifest *manifest)
     for (int64_t i = 0; list && i < manifest->file_count; i++) {
         const samba_checkpoint_file *file = &manifest->files[i];
         char text[HEX];
-        if (json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "name", file->name, "role", samba_checkpoint_roles[file->role], "bytes",
-                                                  (json_int_t)file->facts.bytes, "hash", hex(file->facts.hash, text))) != 0) {
+        if (json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "name", file->name, "role",
+                                                  samba_checkpoint_roles[file->role], "bytes", (json_int_t)file->facts.bytes,
+                                                  "hash", hex(file->facts.hash, text))) != 0) {
             json_decref(list);
             return NULL;
         }
@@ -97,10 +100,10 @@ samba_status samba_manifest_write(samba_context *context, const char *path, cons
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "the text of a checkpoint is not valid UTF-8");
         json_decref(text);
     }
-    json_t *member = json_pack("{s:i, s:s, s:I, s:s, s:I, s:o, s:o, s:o, s:s?}", "format", SAMBA_CHECKPOINT_FORMAT, "name", manifest->name, "step",
-                               (json_int_t)manifest->step, "seed", hex(manifest->seed, seed), "forward_runs", (json_int_t)manifest->forward_runs,
-                               "graphs", pack_graphs(manifest), "hyperparameters", pack_argins(manifest), "files", pack_files(manifest), "text",
-                               manifest->text);
+    json_t *member = json_pack("{s:i, s:s, s:I, s:s, s:I, s:o, s:o, s:o, s:s?}", "format", SAMBA_CHECKPOINT_FORMAT, "name",
+                               manifest->name, "step", (json_int_t)manifest->step, "seed", hex(manifest->seed, seed),
+                               "forward_runs", (json_int_t)manifest->forward_runs, "graphs", pack_graphs(manifest),
+                               "hyperparameters", pack_argins(manifest), "files", pack_files(manifest), "text", manifest->text);
     json_t *object = member && hash_of(member, hash) ? json_pack("{s:s, s:O}", "hash", hash, "checkpoint", member) : NULL;
     json_decref(member);
     return samba_json_write(context, path, object);
@@ -119,7 +122,8 @@ static samba_status fail_damaged(const reader *r, const char *what)
 
 static samba_status fail_member(const reader *r, const char *key)
 {
-    return samba_fail(r->arena->context, SAMBA_ERROR_FORMAT, "%s is damaged: its \"%s\" is missing or makes no sense", r->path, key);
+    return samba_fail(r->arena->context, SAMBA_ERROR_FORMAT, "%s is damaged: its \"%s\" is missing or makes no sense", r->path,
+                      key);
 }
 
 static samba_status read_text(const reader *r, const json_t *object, const char *key, const char **text)
@@ -226,7 +230,8 @@ static samba_status read_member(const reader *r, const json_t *object, samba_man
     if (!json_is_integer(format) || !stated)
         return fail_damaged(r, "it is not what a checkpoint begins with");
     if (json_integer_value(format) != SAMBA_CHECKPOINT_FORMAT) /* said first: another format may have another checksum */
-        return samba_fail(r->arena->context, SAMBA_ERROR_UNSUPPORTED, "%s is of format %lld and this library reads format %d: use the %s that wrote it", r->path,
+        return samba_fail(r->arena->context, SAMBA_ERROR_UNSUPPORTED,
+                          "%s is of format %lld and this library reads format %d: use the %s that wrote it", r->path,
                           (long long)json_integer_value(format), SAMBA_CHECKPOINT_FORMAT,
                           json_integer_value(format) > SAMBA_CHECKPOINT_FORMAT ? "newer library" : "older library");
     if (!hash_of(member, found))

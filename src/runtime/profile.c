@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The times of sections and stages. A device that is given a samba_profiler notes in it what each took, on one thread; all room was
- * made when profiling was turned on, so a run that is profiled allocates nothing either. */
+ * The times of sections and stages. A device that is given a samba_profiler notes in it what each took, on one thread; all room
+ * was made when profiling was turned on, so a run that is profiled allocates nothing either. */
 #include "base/null.h"
 #include "runtime/runtime.h"
 
@@ -38,11 +38,12 @@ static samba_status turn(samba_session *session, samba_profile what, int64_t mos
     const samba_plan *plan = &session->plan;
     if (what != SAMBA_PROFILE_OFF && what != SAMBA_PROFILE_SECTIONS && what != SAMBA_PROFILE_STAGES)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "samba_session_profile: %d is not SAMBA_PROFILE_OFF, SAMBA_PROFILE_SECTIONS or SAMBA_PROFILE_STAGES", (int)what);
+                          "samba_session_profile: %d is not SAMBA_PROFILE_OFF, SAMBA_PROFILE_SECTIONS or SAMBA_PROFILE_STAGES",
+                          (int)what);
     int64_t bytes;
     if (most_events < 0 || !samba_mul_checked(most_events, sizeof *p->events, &bytes))
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_profile: room for %lld events: give 0 or more, 24 bytes each",
-                          (long long)most_events);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_session_profile: room for %lld events: give 0 or more, 24 bytes each", (long long)most_events);
     session->device->profiler = NULL;
     if (what == SAMBA_PROFILE_OFF)
         return SAMBA_OK;
@@ -69,7 +70,8 @@ samba_status samba_session_profile(samba_session *session, samba_profile what, i
 }
 
 /* ---- telling ---- */
-static samba_status find_time(const samba_session *session, const char *what, int index, int count, const samba_time *times, samba_time *time)
+static samba_status find_time(const samba_session *session, const char *what, int index, int count, const samba_time *times,
+                              samba_time *time)
 {
     if (!time)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_%s_time was given no place for the time", what);
@@ -99,7 +101,8 @@ samba_status samba_session_stage_info(const samba_session *session, int index, s
     const samba_plan *plan = &session->plan;
     samba_time unused;
     if (!info)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_stage_info was given no place for what it tells");
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "samba_session_stage_info was given no place for what it tells");
     SAMBA_TRY(find_time(session, "stage", index, plan->stage_count, NULL, &unused));
     const samba_stage *stage = &plan->stages[index];
     *info = (samba_stage_info){0, samba_stage_kind_names[stage->kind], stage->name, stage->flops, stage->bytes};

@@ -10,7 +10,8 @@
 
 samba_run_options samba_run_defaults(void)
 {
-    return (samba_run_options){.struct_size = sizeof(samba_run_options), .train = true, .run_from_call_id = -1, .run_until_call_id = -1};
+    return (samba_run_options){
+        .struct_size = sizeof(samba_run_options), .train = true, .run_from_call_id = -1, .run_until_call_id = -1};
 }
 
 /* ---- checks ---- */
@@ -21,8 +22,9 @@ static samba_status check_lists(const samba_session *session, const samba_run_op
         (options->hyperparameter_count > 0 && !options->hyperparameters) || options->output_gradient_count < 0 ||
         (options->output_gradient_count > 0 && !options->output_gradients))
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "%d inputs, %d outputs, %d gradients and %d hyperparameters: a count or its list is missing", options->input_count,
-                          options->output_count, options->output_gradient_count, options->hyperparameter_count);
+                          "%d inputs, %d outputs, %d gradients and %d hyperparameters: a count or its list is missing",
+                          options->input_count, options->output_count, options->output_gradient_count,
+                          options->hyperparameter_count);
     return SAMBA_OK;
 }
 
@@ -37,12 +39,14 @@ static samba_status check_in_graph(const samba_session *session, int32_t index, 
     for (int32_t i = 0; i < graph->tensor_count; i++)
         if (session->plan.tensors[graph->tensors[i]].kind == kind)
             samba_words_add(&words, session->plan.tensors[graph->tensors[i]].name);
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "graph \"%.128s\" has no %s \"%.128s\", another one has; its %ss are: %s", graph->name, what,
+    return samba_fail(session->context, SAMBA_ERROR_NAME,
+                      "graph \"%.128s\" has no %s \"%.128s\", another one has; its %ss are: %s", graph->name, what,
                       session->plan.tensors[tensor].name, what, samba_words_text(&words));
 }
 
 /* A tensor of a list: there, named as one of the PEF of that kind, and once. Lists are short. */
-static samba_status check_listed(const samba_session *session, int32_t graph, samba_tensor *const *list, int at, int kind, int32_t *tensor)
+static samba_status check_listed(const samba_session *session, int32_t graph, samba_tensor *const *list, int at, int kind,
+                                 int32_t *tensor)
 {
     const char *what = kind == SAMBA_KIND_INPUT ? "input" : "output";
     if (!list[at])
@@ -79,7 +83,8 @@ static samba_status check_output_gradient(const samba_session *session, samba_te
         for (int32_t i = 0; i < session->plan.tensor_count; i++)
             if (is_output_gradient(session, i))
                 samba_words_add(&words, session->plan.tensors[i].name);
-        return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no gradient \"%.128s\" of an output; gradients start from: %s", name,
+        return samba_fail(session->context, SAMBA_ERROR_NAME,
+                          "there is no gradient \"%.128s\" of an output; gradients start from: %s", name,
                           samba_words_text(&words));
     }
     for (int i = 0; i < at; i++)
@@ -88,11 +93,13 @@ static samba_status check_output_gradient(const samba_session *session, samba_te
     return SAMBA_OK;
 }
 
-/* Indices that were only set, such as those of dummy inputs, are checked too: a run would compute nothing that anyone asked for. */
+/* Indices that were only set, such as those of dummy inputs, are checked too:
+ * a run would compute nothing that anyone asked for. */
 static samba_status check_set_inputs(const samba_session *session, int32_t graph, const samba_run_options *options)
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
-        bool read = session->bad_inputs[i] && (session->plan.graph_count == 1 || samba_plan_has_tensor(&session->plan.graphs[graph], i));
+        bool read =
+            session->bad_inputs[i] && (session->plan.graph_count == 1 || samba_plan_has_tensor(&session->plan.graphs[graph], i));
         for (int k = 0; read && k < options->input_count; k++)
             read = strcmp(samba_tensor_name(options->inputs[k]), session->plan.tensors[i].name) != 0;
         if (read)
@@ -128,7 +135,8 @@ static int32_t find(const samba_session *session, const samba_tensor *host)
     return samba_names_find(&session->tensors, samba_tensor_name(host));
 }
 
-/* Inputs that move in one piece are copied by the device as a part of the run; other inputs move now, other outputs in move_out. */
+/* Inputs that move in one piece are copied by the device as a part of the run;
+ * other inputs move now, other outputs in move_out. */
 static samba_status move_in(samba_session *session, const samba_run_options *options, samba_device_run *work)
 {
     samba_device_copy *next = session->copies;
@@ -272,9 +280,11 @@ static const char *tell_skipped(samba_session *session)
     char types[64] = "";
     for (int phase = 0; phase < 6; phase++)
         if (untold & 1u << phase)
-            snprintf(types + strlen(types), sizeof types - strlen(types), "%s%s", types[0] ? ", " : "", samba_section_type_names[phase]);
+            snprintf(types + strlen(types), sizeof types - strlen(types), "%s%s", types[0] ? ", " : "",
+                     samba_section_type_names[phase]);
     session->skipped_told |= untold;
-    snprintf(session->warning, sizeof session->warning, "the %s that ran has no section of type %s, which its model does not need: runs leave it out",
+    snprintf(session->warning, sizeof session->warning,
+             "the %s that ran has no section of type %s, which its model does not need: runs leave it out",
              session->plan.graph_count > 1 ? "graph" : session->source, types);
     return session->warning;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The inside of a session. One idea a file: session.c makes and describes it, transfer.c moves tensors, hyper.c keeps
- * hyperparameters, given.c knows which inputs have values, select.c decides which sections a run has, run.c runs them, weights.c fills parameters, checkpoint.c saves and
- * loads them as one file; checkpoint.h has the folders that a training resumes from.
+ * hyperparameters, given.c knows which inputs have values, select.c decides which sections a run has, run.c runs them, weights.c
+ * fills parameters, checkpoint.c saves and loads them as one file; checkpoint.h has the folders that a training resumes from.
  *
  * Everything a run needs has its room in the session's arena from the start, so a run allocates nothing. A run first checks all
  * its arguments by functions named check_... and select, which change nothing but room that only they use; from the first change
@@ -30,9 +30,9 @@ typedef struct samba_loss_state { /* of one scalar loss */
 } samba_loss_state;
 
 typedef struct samba_run_order { /* what of a graph's FWD and BCKWD has run and is still in memory: select.c */
-    int32_t done;    /* links 0 .. done - 1 have, one after the other */
-    int32_t redone;  /* as many of those that go on from FWD and are left out where BCKWD follows */
-    int32_t spoiled; /* the section after FWD and BCKWD whose run took their memory; -1: none did */
+    int32_t done;                /* links 0 .. done - 1 have, one after the other */
+    int32_t redone;              /* as many of those that go on from FWD and are left out where BCKWD follows */
+    int32_t spoiled;             /* the section after FWD and BCKWD whose run took their memory; -1: none did */
 } samba_run_order;
 
 typedef struct samba_graph_state {
@@ -49,51 +49,57 @@ struct samba_session {
     samba_context *context;
     atomic_bool busy; /* a thread is in a call that uses it */
     samba_plan plan;
-    bool in_place; /* inputs and outputs are where the caller has them: function.c */
+    bool in_place;      /* inputs and outputs are where the caller has them: function.c */
     const char *source; /* "PEF" or "function", for messages */
-    samba_arena arena; /* the arrays below */
+    samba_arena arena;  /* the arrays below */
     samba_names tensors;
     samba_device *device;
     uint64_t seed;
     int threads;
     samba_argin_state *argins; /* per argin of the plan */
-    bool *bad_inputs;          /* per tensor: an input whose indices, as they were set, are outside their range; a run that reads them is refused */
-    int32_t bad_count;         /* of them */
-    bool *undrawn;             /* per tensor: the device does not have its initial values yet (weights.c) */
+    /* per tensor: an input whose indices, as they were set, are outside their range; a run that reads them is refused */
+    bool *bad_inputs;
+    int32_t bad_count; /* of them */
+    bool *undrawn;     /* per tensor: the device does not have its initial values yet (weights.c) */
     int32_t undrawn_count;
-    int32_t *list;             /* room for the sections of a run, as many as any run had; at first for the schedule */
+    int32_t *list; /* room for the sections of a run, as many as any run had; at first for the schedule */
     int64_t list_room;
     samba_device_copy *copies; /* room for what a run copies in and out: tensor_count */
-    int32_t run_count;         /* what runs run: the plan's sections and, behind them, the parts of those that are FWD and BCKWD in one */
-    int32_t *parts;            /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
-    int32_t *links;            /* per thing that runs: its number in the chain of those that go on from each other; select.c */
-    bool *given;               /* per tensor: it has values, or is no input; given.c */
-    bool *fed;                 /* per thing that runs: all inputs that it reads were given */
-    int32_t missing;           /* inputs that stages read and that were not */
-    int32_t last;              /* what ran last; -1: nothing did */
-    const char **candidates;   /* room for names, for "did you mean" */
+    /* what runs run: the plan's sections and, behind them, the parts of those that are FWD and BCKWD in one */
+    int32_t run_count;
+    /* per section: three of them (-1: not there), FWD's, what BCKWD computes again, BCKWD's; all -1: a section of one phase */
+    int32_t *parts;
+    int32_t *links;          /* per thing that runs: its number in the chain of those that go on from each other; select.c */
+    bool *given;             /* per tensor: it has values, or is no input; given.c */
+    bool *fed;               /* per thing that runs: all inputs that it reads were given */
+    int32_t missing;         /* inputs that stages read and that were not */
+    int32_t last;            /* what ran last; -1: nothing did */
+    const char **candidates; /* room for names, for "did you mean" */
     samba_loss_state *losses;
     int32_t loss_count;
     samba_warning unused_rate; /* a dropout rate was given, and there is no dropout */
-    int64_t forward_runs; /* runs with a FWD section: the dropout seeds' count */
-    int64_t runs;         /* all runs, for messages */
+    int64_t forward_runs;      /* runs with a FWD section: the dropout seeds' count */
+    int64_t runs;              /* all runs, for messages */
     samba_graph_state *graphs; /* per graph of the plan */
-    int32_t graph;        /* that ran last: activations in memory are its own; -1 none */
+    int32_t graph;             /* that ran last: activations in memory are its own; -1 none */
     samba_run_stats stats;
     samba_profiler profiler; /* the device notes in it while it has it */
-    unsigned skipped, skipped_told; /* phases whose sections runs asked for and the PEF needs none of, a bit each; of these, what samba_session_warning has told */
+    /* phases whose sections runs asked for and the PEF needs none of, a bit each;
+     * of these, what samba_session_warning has told */
+    unsigned skipped, skipped_told;
     char warning[256];
 };
 
 /* ---- one thread at a time ---- */
-/* Every public call that changes the session or reads what others change begins and ends with these. STATE, and nothing was touched, where another
- * thread is between them; threads that take turns see what the one before has done. */
+/* Every public call that changes the session or reads what others change begins and ends with these. STATE, and nothing was
+ * touched, where another thread is between them; threads that take turns see what the one before has done. */
 static inline samba_status samba_session_enter(samba_session *session, const char *call)
 {
     if (!atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
         return SAMBA_OK;
     return samba_fail_aside(session->context, SAMBA_ERROR_STATE,
-                            "%s: another thread is using this session: give each thread a session of its own, made under a context of its own, or take turns",
+                            "%s: another thread is using this session: give each thread a session of its own, made under a "
+                            "context of its own, or take turns",
                             call);
 }
 
@@ -104,14 +110,15 @@ static inline samba_status samba_session_leave(samba_session *session, samba_sta
 }
 
 /* ---- session.c ---- */
-/* A session of a checked plan, which it takes, also where it fails; `source` ("PEF", "function") is for messages and stays the caller's. Memory is
- * given to the first `resident` bytes: to all, or to all but inputs and outputs, which lie behind and are in place. */
+/* A session of a checked plan, which it takes, also where it fails; `source` ("PEF", "function") is for messages and stays the
+ * caller's. Memory is given to the first `resident` bytes:
+ * to all, or to all but inputs and outputs, which lie behind and are in place. */
 samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int64_t resident, const char *source,
                                    const samba_session_options *options, samba_session **session);
-/* The memory that a session of this plan would take, with the scratch and the packed constants of this machine; nothing is loaded. threads 0: as many as
- * OpenMP offers, `used` says how many; isa NULL: the best, and `isa_used` says which. */
-samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa, samba_memory_info *memory, int *used,
-                               const char **isa_used);
+/* The memory that a session of this plan would take, with the scratch and the packed constants of this machine; nothing is
+ * loaded. threads 0: as many as OpenMP offers, `used` says how many; isa NULL: the best, and `isa_used` says which. */
+samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa,
+                               samba_memory_info *memory, int *used, const char **isa_used);
 
 /* ---- words.c: lists in messages, cut with "..." when they are long ---- */
 typedef struct samba_words {
@@ -152,24 +159,25 @@ static inline int64_t samba_session_offset(const samba_session *session, int32_t
 samba_status samba_hyper_start(samba_session *session); /* the plan's values to the device */
 samba_status samba_check_hyper(const samba_session *session, const samba_hyperparameter *given);
 samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter *given); /* a checked one */
-samba_status samba_hyper_restore(samba_session *session, int32_t index, double value, bool given); /* this one alone, a checked value */
+/* this one alone, a checked value */
+samba_status samba_hyper_restore(samba_session *session, int32_t index, double value, bool given);
 samba_status samba_hyper_draw_seeds(samba_session *session); /* of dropouts whose seed was not given: new for each forward run */
 samba_status samba_hyper_train(samba_session *session, bool on); /* rates and `training` on the device: 0, or those in force */
 
 /* ---- select.c ---- */
 typedef struct samba_selection { /* what a run runs */
     int32_t graph;
-    const int32_t *sections;     /* in order */
+    const int32_t *sections; /* in order */
     int32_t count;
-    bool ends_schedule;     /* has the last call of the plan's own: a micro-batch is done */
-    bool begins;            /* has the first section of FWD: masks of dropout are new */
-    bool computes;          /* has a section of FWD or BCKWD: losses may have changed */
-    bool backward;          /* the last section of BCKWD: there are gradients */
-    samba_run_order order;  /* the graph's after it */
-    int32_t last;           /* the session's */
+    bool ends_schedule;              /* has the last call of the plan's own: a micro-batch is done */
+    bool begins;                     /* has the first section of FWD: masks of dropout are new */
+    bool computes;                   /* has a section of FWD or BCKWD: losses may have changed */
+    bool backward;                   /* the last section of BCKWD: there are gradients */
+    samba_run_order order;           /* the graph's after it */
+    int32_t last;                    /* the session's */
     bool gradients_wait, norm_known; /* the graph's after it */
-    bool train;             /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
-    unsigned skipped;       /* phases asked for that the graph needs no section of, a bit each */
+    bool train;                      /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
+    unsigned skipped;                /* phases asked for that the graph needs no section of, a bit each */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
@@ -179,7 +187,7 @@ samba_status samba_select_begin(samba_session *session);
 samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection);
 
 /* ---- given.c ---- */
-samba_status samba_given_begin(samba_session *session); /* room for it; after samba_select_begin */
+samba_status samba_given_begin(samba_session *session);        /* room for it; after samba_select_begin */
 void samba_given_note(samba_session *session, int32_t tensor); /* it has values from here on */
 /* STATE, by the names of inputs that the run would read and that neither it nor anything before gives. Writes only `fed`. */
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
@@ -193,10 +201,9 @@ bool samba_is_of(const samba_session *session, const samba_plan_tensor *tensor, 
 
 /* ---- weights.c ---- */
 /* Parameters, buffers and gradients have the values of their initializers. */
-void samba_weights_begin(samba_session *session);                       /* none is drawn yet */
-void samba_weights_are_set(samba_session *session, int32_t tensor);     /* nor has it to be */
+void samba_weights_begin(samba_session *session);                        /* none is drawn yet */
+void samba_weights_are_set(samba_session *session, int32_t tensor);      /* nor has it to be */
 samba_status samba_weights_need(samba_session *session, int32_t tensor); /* before it is read */
-samba_status samba_weights_need_all(samba_session *session);            /* before a run */
-
+samba_status samba_weights_need_all(samba_session *session);             /* before a run */
 
 #endif

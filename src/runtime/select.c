@@ -16,14 +16,16 @@
  * the chain anew. Any other may run only right after the one before it, with nothing between that takes their memory. Sections of
  * another type after BCKWD go on from each other in the same way. ZEROGRAD only sets memory.
  *
- * A section that is FWD and BCKWD in one has parts, which stand behind the plan's sections: a run of either type runs its part. */
+ * A section that is FWD and BCKWD in one has parts, which stand behind the plan's sections:
+ * a run of either type runs its part. */
 #include "runtime/runtime.h"
 
 #include <string.h>
 #include <strings.h>
 
 enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, GRADNORM = 3, REDUCE = 4, OPT = 5, PHASES = 6 };
-enum { NEEDED_BY_SOME = 1u << ZEROGRAD | 1u << GRADNORM | 1u << REDUCE }; /* by graphs that accumulate, clip, have replicas: loops ask for them in any case */
+/* by graphs that accumulate, clip, have replicas: loops ask for them in any case */
+enum { NEEDED_BY_SOME = 1u << ZEROGRAD | 1u << GRADNORM | 1u << REDUCE };
 enum { PART_FORWARD, PART_REDONE, PART_BACKWARD, PARTS };
 
 static int32_t phase_of(const samba_session *session, int32_t section) { return session->plan.sections[section].phase; }
@@ -54,7 +56,8 @@ static int32_t add_part(samba_session *session, int32_t section, int32_t phase, 
 static void add_parts(samba_session *session, int32_t at)
 {
     const samba_plan_section section = session->plan.sections[at];
-    int32_t *parts = session->parts + PARTS * at, kept = section.forward_stages - section.redone_stages, first = section.first_stage;
+    int32_t *parts = session->parts + PARTS * at, kept = section.forward_stages - section.redone_stages,
+            first = section.first_stage;
     for (int i = 0; i < PARTS; i++)
         parts[i] = -1;
     if (section.forward_stages == 0)
@@ -62,7 +65,8 @@ static void add_parts(samba_session *session, int32_t at)
     parts[PART_FORWARD] = add_part(session, at, FWD, first, kept, 0);
     if (section.redone_stages > 0)
         parts[PART_REDONE] = add_part(session, at, FWD, first + kept, section.redone_stages, BCKWD);
-    parts[PART_BACKWARD] = add_part(session, at, BCKWD, first + section.forward_stages, section.stage_count - section.forward_stages, 0);
+    parts[PART_BACKWARD] =
+        add_part(session, at, BCKWD, first + section.forward_stages, section.stage_count - section.forward_stages, 0);
 }
 
 static samba_graph_state *state_of(const samba_session *session, int32_t at)
@@ -72,7 +76,8 @@ static samba_graph_state *state_of(const samba_session *session, int32_t at)
 
 static bool is_joint(const samba_session *session, int32_t at) { return session->plan.sections[at].forward_stages > 0; }
 
-/* Numbers what goes on from each other in a graph: FWD, then BCKWD. What BCKWD makes again is numbered from -2 down, unless FWD is nothing else. */
+/* Numbers what goes on from each other in a graph: FWD, then BCKWD.
+ * What BCKWD makes again is numbered from -2 down, unless FWD is nothing else. */
 static void link_sections(samba_session *session)
 {
     for (int32_t at = 0; at < session->run_count; at++)
@@ -130,9 +135,11 @@ samba_status samba_select_graph(const samba_session *session, const char *name, 
     for (int32_t i = 0; i < plan->graph_count; i++)
         samba_words_add(&words, plan->graphs[i].name);
     if (!name)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "this PEF has %d graphs, and the run does not say which: give it a graph_name of: %s",
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "this PEF has %d graphs, and the run does not say which: give it a graph_name of: %s",
                           plan->graph_count, samba_words_text(&words));
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no graph \"%.128s\"; this PEF has: %s", name, samba_words_text(&words));
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no graph \"%.128s\"; this PEF has: %s", name,
+                      samba_words_text(&words));
 }
 
 static void list_types(const samba_session *session, const samba_plan_graph *graph, samba_words *words)
@@ -146,7 +153,8 @@ static void list_types(const samba_session *session, const samba_plan_graph *gra
 }
 
 /* The phase; *there: the graph has a section of it. Where it has none, it must be one that not every graph needs. */
-static samba_status find_type(const samba_session *session, const samba_plan_graph *graph, const char *word, int *phase, bool *there)
+static samba_status find_type(const samba_session *session, const samba_plan_graph *graph, const char *word, int *phase,
+                              bool *there)
 {
     *there = false;
     for (*phase = 0; *phase < PHASES; ++*phase)
@@ -166,7 +174,8 @@ static samba_status find_type(const samba_session *session, const samba_plan_gra
 
 static samba_status list_add(samba_session *session, samba_selection *selection, int32_t at)
 {
-    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, (int64_t)selection->count + 1));
+    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room,
+                         (int64_t)selection->count + 1));
     session->list[selection->count++] = at;
     return SAMBA_OK;
 }
@@ -202,14 +211,16 @@ static samba_status select_ids(const samba_session *session, const samba_run_opt
     const samba_plan_graph *graph = &session->plan.graphs[selection->graph];
     for (int i = 0; i < options->section_id_count; i++)
         if (options->section_ids[i] < graph->first_section || options->section_ids[i] >= end_of(graph))
-            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: this %s's ids are %d to %d", options->section_ids[i],
-                              session->plan.graph_count > 1 ? "graph" : "PEF", graph->first_section, end_of(graph) - 1);
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: this %s's ids are %d to %d",
+                              options->section_ids[i], session->plan.graph_count > 1 ? "graph" : "PEF", graph->first_section,
+                              end_of(graph) - 1);
     selection->sections = options->section_ids;
     selection->count = options->section_id_count;
     return SAMBA_OK;
 }
 
-/* Sections of FWD and BCKWD in one that have a part to leave out become their parts, from the list's end on, so that it has room for itself. */
+/* Sections of FWD and BCKWD in one that have a part to leave out become their parts, from the list's end on,
+ * so that it has room for itself. */
 static samba_status part_sections(samba_session *session, samba_selection *selection)
 {
     int32_t count = 0;
@@ -264,10 +275,13 @@ static samba_status check_range(const samba_session *session, const samba_plan_g
                           session->plan.graph_count > 1 ? "graph" : "PEF", count - 1);
     if (until < -1 || until == 0 || until > count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "run_until_call_id %d: the call before which the run ends is 1 to %d, of a schedule of %d", until, count, count);
+                          "run_until_call_id %d: the call before which the run ends is 1 to %d, of a schedule of %d", until,
+                          count, count);
     if (until >= 0 && until <= from)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "run_from_call_id %d is not before run_until_call_id %d, where the run ends: there is nothing between them", from, until);
+        return samba_fail(
+            session->context, SAMBA_ERROR_ARGUMENT,
+            "run_from_call_id %d is not before run_until_call_id %d, where the run ends: there is nothing between them", from,
+            until);
     return SAMBA_OK;
 }
 
@@ -293,21 +307,32 @@ static samba_status out_of_order(const samba_session *session, int32_t at, const
 {
     const samba_plan_section *section = &session->plan.sections[at];
     const samba_graph_state *graph = state_of(session, at);
-    bool other = session->graph >= 0 && graph != &session->graphs[session->graph] && graph->order.done > 0; /* all of it is gone */
+    /* all of it is gone */
+    bool other = session->graph >= 0 && graph != &session->graphs[session->graph] && graph->order.done > 0;
     const char *type = samba_section_type_names[section->phase];
     bool backward = section->phase == BCKWD;
     if (now->spoiled >= 0)
         return samba_fail(session->context, SAMBA_ERROR_STATE,
-                          "section %d (%s) goes on from FWD, and section %d (%s), which ran since, has taken that memory: run the schedule's sections in order, from FWD on",
+                          "section %d (%s) goes on from FWD, and section %d (%s), which ran since, has taken that memory: run "
+                          "the schedule's sections in order, from FWD on",
                           section->id, type, now->spoiled, samba_section_type_names[phase_of(session, now->spoiled)]);
     if (backward && now->done < graph->forward_links)
-        return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section->id,
-                          other ? "another graph has run since" : now->done == 0 ? "there was none yet" : "that of the last is not at its end");
+        return samba_fail(session->context, SAMBA_ERROR_STATE,
+                          "section %d (BCKWD) needs the activations of a forward run, and %s: run FWD before it", section->id,
+                          other            ? "another graph has run since"
+                          : now->done == 0 ? "there was none yet"
+                                           : "that of the last is not at its end");
     if (backward && now->done > session->links[at])
-        return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (BCKWD) needs the activations of a forward run, and it has used up those of the last: run FWD before it",
-                          section->id);
-    return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (%s) goes on from the %s sections before it, and %s: run them before it", section->id, type, type,
-                      other ? "another graph has run since" : now->done == 0 ? "there was no run of them yet" : "what the last run of them left is used up or not at its end");
+        return samba_fail(
+            session->context, SAMBA_ERROR_STATE,
+            "section %d (BCKWD) needs the activations of a forward run, and it has used up those of the last: run FWD before it",
+            section->id);
+    return samba_fail(session->context, SAMBA_ERROR_STATE,
+                      "section %d (%s) goes on from the %s sections before it, and %s: run them before it", section->id, type,
+                      type,
+                      other            ? "another graph has run since"
+                      : now->done == 0 ? "there was no run of them yet"
+                                       : "what the last run of them left is used up or not at its end");
 }
 
 /* A link goes on from the one before it; the first one begins anew. */
@@ -339,9 +364,12 @@ static samba_status check_late(const samba_session *session, int32_t at, bool ba
     int32_t phase = phase_of(session, at);
     if (phase == OPT && graph->link_count > graph->forward_links && !backward_done)
         return samba_fail(session->context, SAMBA_ERROR_STATE,
-                          "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it", at);
+                          "section %d (OPT) needs gradients and no backward section has run yet: run FWD and BCKWD before it",
+                          at);
     if (at > 0 && state_of(session, at - 1) == graph && phase_of(session, at - 1) == phase && last != at - 1)
-        return samba_fail(session->context, SAMBA_ERROR_STATE, "section %d (%s) goes on from section %d: run that right before it", at, samba_section_type_names[phase], at - 1);
+        return samba_fail(session->context, SAMBA_ERROR_STATE,
+                          "section %d (%s) goes on from section %d: run that right before it", at,
+                          samba_section_type_names[phase], at - 1);
     if (now->done > 0 && now->done < graph->link_count)
         now->spoiled = at;
     return SAMBA_OK;
@@ -353,7 +381,8 @@ static samba_status check_norm(const samba_session *session, int32_t at)
     for (int32_t i = 0; i < session->run_count; i++)
         if (state_of(session, i) == state_of(session, at) && phase_of(session, i) == GRADNORM)
             return samba_fail(session->context, SAMBA_ERROR_STATE,
-                              "section %d (OPT) clips gradients by their norm, and section %d (GRADNORM) has not run since BCKWD: run it before it",
+                              "section %d (OPT) clips gradients by their norm, and section %d (GRADNORM) has not run since "
+                              "BCKWD: run it before it",
                               session->plan.sections[at].id, session->plan.sections[i].id);
     return SAMBA_OK;
 }
@@ -383,7 +412,8 @@ static samba_status check_order(const samba_session *session, bool train, samba_
         if (joint || (phase == FWD && session->links[at] == 0)) {
             if (selection->computes && selection->train != train)
                 return samba_fail(session->context, SAMBA_ERROR_STATE,
-                                  "section %d (FWD) begins with train %s, and sections before it go on from a forward run with train %s: run them apart",
+                                  "section %d (FWD) begins with train %s, and sections before it go on from a forward run with "
+                                  "train %s: run them apart",
                                   session->plan.sections[at].id, train ? "true" : "false", train ? "false" : "true");
             selection->begins = true;
             selection->train = train;

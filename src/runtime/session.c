@@ -60,14 +60,16 @@ static samba_status make_room(samba_session *session)
     session->graph = -1;
     session->undrawn = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count + 1);
     session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
-    if (!session->bad_inputs || !session->undrawn || !session->copies || !session->graphs || !session->argins || !session->candidates || !session->losses)
+    if (!session->bad_inputs || !session->undrawn || !session->copies || !session->graphs || !session->argins ||
+        !session->candidates || !session->losses)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_select_begin(session));
     SAMBA_TRY(samba_given_begin(session));
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (is_scalar_loss(&plan->tensors[i]))
             session->losses[session->loss_count++].tensor = i;
-    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, plan->call_count));
+    SAMBA_TRY(
+        samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, plan->call_count));
     int32_t duplicate; /* none: the plan was checked */
     return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count,
                              &duplicate);
@@ -79,7 +81,8 @@ static samba_status fill_memory(samba_session *session, int64_t resident)
     samba_device *device = session->device;
     SAMBA_TRY(device->interface->allocate(device, resident));
     for (int32_t i = 0; i < plan->constant_count; i++)
-        SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer), plan->blobs[plan->constants[i].blob]->data,
+        SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer),
+                                           plan->blobs[plan->constants[i].blob]->data,
                                            (size_t)plan->blobs[plan->constants[i].blob]->size));
     SAMBA_TRY(samba_hyper_start(session));
     samba_weights_begin(session);
@@ -205,7 +208,8 @@ samba_status samba_session_graph_info(const samba_session *session, int index, s
     SAMBA_NEED(NULL, session);
     SAMBA_TRY(check_info(session, "samba_session_graph_info", info));
     if (index < 0 || index >= session->plan.graph_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no graph %d: the PEF has %d", index, session->plan.graph_count);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no graph %d: the PEF has %d", index,
+                          session->plan.graph_count);
     const samba_plan_graph *graph = &session->plan.graphs[index];
     *info = (samba_graph_info){.name = graph->name,
                                .text = graph->text,
@@ -223,7 +227,9 @@ samba_status samba_session_literal(const samba_session *session, int index, int6
     SAMBA_TRY(check_info(session, "samba_session_literal", literal));
     const int64_t count = samba_session_literal_count(session, index);
     if (number < 0 || number >= count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no literal %lld beside the text of graph %d: it has %lld", (long long)number, index, (long long)count);
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "there is no literal %lld beside the text of graph %d: it has %lld", (long long)number, index,
+                          (long long)count);
     const samba_blob *blob = session->plan.blobs[session->plan.graphs[index].literals[number]];
     *literal = (samba_literal){blob->data, blob->size};
     return SAMBA_OK;
@@ -239,7 +245,8 @@ bool samba_session_graph_has(const samba_session *session, int index, const char
     if (!session)
         return false;
     int32_t tensor = name ? samba_names_find(&session->tensors, name) : -1;
-    return tensor >= 0 && index >= 0 && index < session->plan.graph_count && samba_plan_has_tensor(&session->plan.graphs[index], tensor);
+    return tensor >= 0 && index >= 0 && index < session->plan.graph_count &&
+           samba_plan_has_tensor(&session->plan.graphs[index], tensor);
 }
 
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
@@ -250,16 +257,23 @@ samba_status samba_session_section_info(const samba_session *session, int index,
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index,
                           session->plan.section_count);
     const samba_plan_section *section = &session->plan.sections[index];
-    *info = (samba_section_info){section->id, samba_section_type(section), section->stage_count, section->flops, section->bytes,
-                                 section->redone_by > 0 ? samba_section_type_names[section->redone_by] : NULL, samba_plan_graph_of(&session->plan, index),
-                                 section->name, section->fast_memory, section->forward_stages};
+    *info = (samba_section_info){section->id,
+                                 samba_section_type(section),
+                                 section->stage_count,
+                                 section->flops,
+                                 section->bytes,
+                                 section->redone_by > 0 ? samba_section_type_names[section->redone_by] : NULL,
+                                 samba_plan_graph_of(&session->plan, index),
+                                 section->name,
+                                 section->fast_memory,
+                                 section->forward_stages};
     return SAMBA_OK;
 }
 
 static void add_device_memory(const samba_device *device, samba_memory_info *memory)
 {
-    memory->scratch += device->scratch;  /* depends on this machine's threads and kernels: known since load */
-    memory->constants += device->kept; /* packed for this machine's kernels */
+    memory->scratch += device->scratch; /* depends on this machine's threads and kernels: known since load */
+    memory->constants += device->kept;  /* packed for this machine's kernels */
     memory->total += device->scratch + device->kept;
 }
 
@@ -272,8 +286,8 @@ samba_status samba_session_memory(const samba_session *session, samba_memory_inf
     return SAMBA_OK;
 }
 
-samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa, samba_memory_info *memory, int *used,
-                               const char **isa_used)
+samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa,
+                               samba_memory_info *memory, int *used, const char **isa_used)
 {
     *used = threads > 0 ? threads : samba_team_offered();
     samba_device_options options = {context, *used, isa};

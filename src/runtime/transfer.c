@@ -50,11 +50,12 @@ static samba_status check_host(const samba_session *session, int32_t index, cons
     if (samba_tensor_dtype(host) != (samba_dtype)tensor->dtype)
         return samba_fail(session->context, SAMBA_ERROR_DTYPE,
                           "%s \"%.128s\" is %s in the %s and %s was given: copy it into a tensor of %s", what, tensor->name,
-                          samba_dtype_name((samba_dtype)tensor->dtype), session->source, samba_dtype_name(samba_tensor_dtype(host)),
-                          samba_dtype_name((samba_dtype)tensor->dtype));
+                          samba_dtype_name((samba_dtype)tensor->dtype), session->source,
+                          samba_dtype_name(samba_tensor_dtype(host)), samba_dtype_name((samba_dtype)tensor->dtype));
     if (!samba_shape_equal(tensor->rank, tensor->shape, samba_tensor_rank(host), samba_tensor_shape(host)))
         return samba_fail(session->context, SAMBA_ERROR_SHAPE, "%s \"%.128s\" has the shape %s in the %s and %s was given", what,
-                          tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected), session->source,
+                          tensor->name, samba_shape_format(tensor->rank, tensor->shape, expected, sizeof expected),
+                          session->source,
                           samba_shape_format(samba_tensor_rank(host), samba_tensor_shape(host), given, sizeof given));
     if (!samba_tensor_has_data(host) && samba_tensor_numel(host) > 0)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
@@ -67,7 +68,8 @@ static bool in_range(const samba_plan_tensor *tensor, int64_t value)
     return (value >= tensor->low && value < tensor->high) || (tensor->has_ignore && value == tensor->ignore);
 }
 
-/* Its sign says whether a value is outside: below 0, counted from the least good one, or less than nothing is left to the greatest. */
+/* Its sign says whether a value is outside:
+ * below 0, counted from the least good one, or less than nothing is left to the greatest. */
 static inline uint64_t outside(int64_t value, uint64_t low, uint64_t width)
 {
     uint64_t above = (uint64_t)value - low;
@@ -83,9 +85,7 @@ static bool all_in_range(const samba_plan_tensor *tensor, const samba_tensor *ho
         return false;
     if (tensor->dtype == SAMBA_INT64 && ignore >= tensor->low && ignore < tensor->high) { /* no other value may be ignored */
         const int64_t *values = samba_tensor_data(host);
-        _Pragma("omp simd reduction(| : bad)")
-        for (int64_t i = 0; i < numel; i++)
-            bad |= outside(values[i], low, width);
+        _Pragma("omp simd reduction(| : bad)") for (int64_t i = 0; i < numel; i++) bad |= outside(values[i], low, width);
     } else if (tensor->dtype == SAMBA_INT64) {
         const int64_t *values = samba_tensor_data(host);
         for (int64_t i = 0; i < numel; i++)
@@ -110,7 +110,9 @@ static bool find_outside(const samba_plan_tensor *tensor, const samba_tensor *ho
         int64_t element = 0;
         for (int i = 0; i < tensor->rank; i++)
             element += index[i] * samba_tensor_strides(host)[i];
-        *value = samba_load_int64((samba_dtype)tensor->dtype, (const char *)samba_tensor_data(host) + element * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
+        *value =
+            samba_load_int64((samba_dtype)tensor->dtype, (const char *)samba_tensor_data(host) +
+                                                             element * (int64_t)samba_dtype_size((samba_dtype)tensor->dtype));
         if (!in_range(tensor, *value))
             return true;
     } while (samba_shape_next(tensor->rank, tensor->shape, index));
@@ -128,8 +130,9 @@ static samba_status check_range(const samba_session *session, const samba_plan_t
     int used = 0;
     for (int i = 0; i < tensor->rank; i++)
         used += snprintf(where + used, sizeof where - (size_t)used, "%s%lld", i ? ", " : "[", (long long)index[i]);
-    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)%s", what, tensor->name, where,
-                      used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high, tensor->range_user, told);
+    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s %.128s%s%s = %lld is outside [%lld, %lld) (%.128s)%s", what,
+                      tensor->name, where, used ? "]" : "", (long long)value, (long long)tensor->low, (long long)tensor->high,
+                      tensor->range_user, told);
 }
 
 /* The memory of an input that the process shares with the device; NULL: none. */
@@ -137,8 +140,9 @@ static char *own_memory(const samba_session *session, int32_t index)
 {
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     const samba_device_interface *device = session->device->interface;
-    return tensor->kind == SAMBA_KIND_INPUT && device->map && !session->in_place ? device->map(session->device, samba_session_offset(session, tensor->buffer))
-                                                           : NULL;
+    return tensor->kind == SAMBA_KIND_INPUT && device->map && !session->in_place
+               ? device->map(session->device, samba_session_offset(session, tensor->buffer))
+               : NULL;
 }
 
 /* Elements of the input's own memory are where they belong, or cannot be taken from there. */
@@ -148,9 +152,10 @@ static samba_status check_own(const samba_session *session, int32_t index, const
     size_t bytes = (size_t)session->plan.buffers[session->plan.tensors[index].buffer].bytes;
     if (!own || (uintptr_t)data - (uintptr_t)own >= bytes || (data == own && samba_tensor_is_contiguous(host)))
         return SAMBA_OK;
-    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                      "input \"%.128s\" is another view of the memory that samba_session_input gave: give that tensor itself, or a copy",
-                      session->plan.tensors[index].name);
+    return samba_fail(
+        session->context, SAMBA_ERROR_ARGUMENT,
+        "input \"%.128s\" is another view of the memory that samba_session_input gave: give that tensor itself, or a copy",
+        session->plan.tensors[index].name);
 }
 
 static samba_status check_form(const samba_session *session, int32_t index, const samba_tensor *host, const char *what)
@@ -173,7 +178,8 @@ samba_status samba_check_own_input(const samba_session *session, int32_t index)
     samba_tensor *host;
     if (!own)
         return SAMBA_OK;
-    SAMBA_TRY(samba_tensor_from_memory(session->context, tensor->name, (samba_dtype)tensor->dtype, tensor->rank, tensor->shape, NULL, own, NULL, NULL, &host));
+    SAMBA_TRY(samba_tensor_from_memory(session->context, tensor->name, (samba_dtype)tensor->dtype, tensor->rank, tensor->shape,
+                                       NULL, own, NULL, NULL, &host));
     samba_status status = check_range(session, tensor, host, "input", ": it was set before, and this run was given no other");
     samba_tensor_free(host);
     return status;
@@ -184,8 +190,9 @@ samba_status samba_check_host_target(const samba_session *session, int32_t index
     SAMBA_TRY(check_host(session, index, host, what));
     if (!samba_shape_is_apart(samba_tensor_rank(host), samba_tensor_shape(host), samba_tensor_strides(host)))
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "%s \"%.128s\" is a view whose elements share memory, or lie between each other: give a tensor with memory for each element", what,
-                          session->plan.tensors[index].name);
+                          "%s \"%.128s\" is a view whose elements share memory, or lie between each other: give a tensor with "
+                          "memory for each element",
+                          what, session->plan.tensors[index].name);
     return SAMBA_OK;
 }
 
@@ -256,7 +263,8 @@ bool samba_transfer_is_copy(const samba_session *session, int32_t tensor, const 
     const char *own = own_memory(session, tensor);
     if (own && own == samba_tensor_data(host))
         bytes = 0; /* it is there */
-    *copy = (samba_device_copy){samba_session_offset(session, session->plan.tensors[tensor].buffer), samba_tensor_data(host), bytes};
+    *copy =
+        (samba_device_copy){samba_session_offset(session, session->plan.tensors[tensor].buffer), samba_tensor_data(host), bytes};
     return samba_tensor_is_contiguous(host) || bytes == 0;
 }
 
@@ -326,8 +334,8 @@ static samba_status make_input(samba_session *session, const char *name, samba_t
                           "device %s does not work in this process's memory: make a tensor for \"%.128s\" and have it copied",
                           session->device->interface->name, facts->name);
     samba_given_note(session, tensor); /* what it holds is the caller's doing from here on */
-    return samba_tensor_from_memory(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, NULL, own, NULL,
-                                    NULL, host);
+    return samba_tensor_from_memory(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, NULL,
+                                    own, NULL, NULL, host);
 }
 
 samba_status samba_session_input(samba_session *session, const char *name, samba_tensor **host)

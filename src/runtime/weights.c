@@ -21,8 +21,7 @@ static void fill_block(const samba_plan_tensor *tensor, uint64_t seed, int64_t f
 {
     samba_dtype dtype = (samba_dtype)tensor->dtype;
     switch ((samba_initializer_kind)tensor->init) {
-    case SAMBA_INIT_ZEROS:
-        break; /* device memory begins as zeros */
+    case SAMBA_INIT_ZEROS: break; /* device memory begins as zeros */
     case SAMBA_INIT_CONSTANT:
         for (int64_t i = 0; i < count; i++)
             samba_store_double(dtype, block + i * (int64_t)samba_dtype_size(dtype), tensor->init_a);
@@ -54,7 +53,8 @@ static void fill_part(void *argument, int thread, int team)
 {
     weights_work *work = argument;
     samba_device *device = work->session->device;
-    const int64_t offset = samba_session_offset(work->session, work->tensor->buffer), size = (int64_t)samba_dtype_size((samba_dtype)work->tensor->dtype);
+    const int64_t offset = samba_session_offset(work->session, work->tensor->buffer),
+                  size = (int64_t)samba_dtype_size((samba_dtype)work->tensor->dtype);
     int64_t begin, end;
     samba_team_share((work->numel + BLOCK - 1) / BLOCK, thread, team, &begin, &end);
     for (int64_t first = begin * BLOCK; first < work->numel && first < end * BLOCK; first += BLOCK) {
@@ -68,20 +68,22 @@ static void fill_part(void *argument, int thread, int team)
 
 static samba_status fill(samba_session *session, const samba_plan_tensor *tensor)
 {
-    weights_work work = {.session = session, .tensor = tensor, .numel = 1, .seed = samba_hash(tensor->name, strlen(tensor->name), session->seed)};
+    weights_work work = {
+        .session = session, .tensor = tensor, .numel = 1, .seed = samba_hash(tensor->name, strlen(tensor->name), session->seed)};
     for (int32_t i = 0; i < tensor->rank; i++)
         work.numel *= tensor->shape[i]; /* checked with the plan */
     samba_team(work.numel > ALONE ? session->threads : 1, fill_part, &work);
     return !work.failed ? SAMBA_OK
-                       : samba_fail(session->context, SAMBA_ERROR_INTERNAL, "the device refused the initial values of \"%.128s\"",
-                                    tensor->name);
+                        : samba_fail(session->context, SAMBA_ERROR_INTERNAL,
+                                     "the device refused the initial values of \"%.128s\"", tensor->name);
 }
 
 void samba_weights_begin(samba_session *session)
 {
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &session->plan.tensors[i];
-        bool filled = tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
+        bool filled =
+            tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
         session->undrawn[i] = filled && tensor->init != SAMBA_INIT_ZEROS;
         session->undrawn_count += session->undrawn[i];
     }

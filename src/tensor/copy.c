@@ -20,74 +20,49 @@
 static void load_integers(samba_dtype dtype, const void *source, int64_t s, int64_t n, int64_t *to)
 {
     switch (dtype) {
-    case SAMBA_INT64:
-        EACH(to[i] = ((const int64_t *)source)[i * s]);
-    case SAMBA_INT32:
-        EACH(to[i] = ((const int32_t *)source)[i * s]);
-    case SAMBA_INT16:
-        EACH(to[i] = ((const int16_t *)source)[i * s]);
-    case SAMBA_INT8:
-        EACH(to[i] = ((const int8_t *)source)[i * s]);
-    case SAMBA_UINT8:
-        EACH(to[i] = ((const uint8_t *)source)[i * s]);
-    default:
-        EACH(to[i] = ((const uint8_t *)source)[i * s] != 0);
+    case SAMBA_INT64: EACH(to[i] = ((const int64_t *)source)[i * s]);
+    case SAMBA_INT32: EACH(to[i] = ((const int32_t *)source)[i * s]);
+    case SAMBA_INT16: EACH(to[i] = ((const int16_t *)source)[i * s]);
+    case SAMBA_INT8: EACH(to[i] = ((const int8_t *)source)[i * s]);
+    case SAMBA_UINT8: EACH(to[i] = ((const uint8_t *)source)[i * s]);
+    default: EACH(to[i] = ((const uint8_t *)source)[i * s] != 0);
     }
 }
 
 static void load_floats(samba_dtype dtype, const void *source, int64_t s, int64_t n, double *to)
 {
     switch (dtype) {
-    case SAMBA_FLOAT32:
-        EACH(to[i] = ((const float *)source)[i * s]);
-    case SAMBA_FLOAT64:
-        EACH(to[i] = ((const double *)source)[i * s]);
-    case SAMBA_BFLOAT16:
-        EACH(to[i] = samba_bfloat16_to_float(((const uint16_t *)source)[i * s]));
-    default:
-        EACH(to[i] = samba_float16_to_float(((const uint16_t *)source)[i * s]));
+    case SAMBA_FLOAT32: EACH(to[i] = ((const float *)source)[i * s]);
+    case SAMBA_FLOAT64: EACH(to[i] = ((const double *)source)[i * s]);
+    case SAMBA_BFLOAT16: EACH(to[i] = samba_bfloat16_to_float(((const uint16_t *)source)[i * s]));
+    default: EACH(to[i] = samba_float16_to_float(((const uint16_t *)source)[i * s]));
     }
 }
 
 static void store_integers(samba_dtype dtype, void *destination, int64_t s, int64_t n, const int64_t *from)
 {
     switch (dtype) {
-    case SAMBA_FLOAT32:
-        EACH(((float *)destination)[i * s] = (float)from[i]);
-    case SAMBA_FLOAT64:
-        EACH(((double *)destination)[i * s] = (double)from[i]);
-    case SAMBA_BFLOAT16:
-        EACH(((uint16_t *)destination)[i * s] = samba_float_to_bfloat16((float)from[i]));
-    case SAMBA_FLOAT16:
-        EACH(((uint16_t *)destination)[i * s] = samba_float_to_float16((float)from[i]));
-    case SAMBA_INT64:
-        EACH(((int64_t *)destination)[i * s] = from[i]);
-    case SAMBA_INT32:
-        EACH(((int32_t *)destination)[i * s] = (int32_t)from[i]);
-    case SAMBA_INT16:
-        EACH(((int16_t *)destination)[i * s] = (int16_t)from[i]);
-    case SAMBA_INT8:
-        EACH(((int8_t *)destination)[i * s] = (int8_t)from[i]);
-    case SAMBA_UINT8:
-        EACH(((uint8_t *)destination)[i * s] = (uint8_t)from[i]);
-    default:
-        EACH(((uint8_t *)destination)[i * s] = from[i] != 0);
+    case SAMBA_FLOAT32: EACH(((float *)destination)[i * s] = (float)from[i]);
+    case SAMBA_FLOAT64: EACH(((double *)destination)[i * s] = (double)from[i]);
+    case SAMBA_BFLOAT16: EACH(((uint16_t *)destination)[i * s] = samba_float_to_bfloat16((float)from[i]));
+    case SAMBA_FLOAT16: EACH(((uint16_t *)destination)[i * s] = samba_float_to_float16((float)from[i]));
+    case SAMBA_INT64: EACH(((int64_t *)destination)[i * s] = from[i]);
+    case SAMBA_INT32: EACH(((int32_t *)destination)[i * s] = (int32_t)from[i]);
+    case SAMBA_INT16: EACH(((int16_t *)destination)[i * s] = (int16_t)from[i]);
+    case SAMBA_INT8: EACH(((int8_t *)destination)[i * s] = (int8_t)from[i]);
+    case SAMBA_UINT8: EACH(((uint8_t *)destination)[i * s] = (uint8_t)from[i]);
+    default: EACH(((uint8_t *)destination)[i * s] = from[i] != 0);
     }
 }
 
 static void store_floats(samba_dtype dtype, void *destination, int64_t s, int64_t n, const double *from)
 {
     switch (dtype) {
-    case SAMBA_FLOAT32:
-        EACH(((float *)destination)[i * s] = (float)from[i]);
-    case SAMBA_FLOAT64:
-        EACH(((double *)destination)[i * s] = from[i]);
-    case SAMBA_BFLOAT16:
-        EACH(((uint16_t *)destination)[i * s] = samba_float_to_bfloat16((float)from[i]));
-    case SAMBA_FLOAT16:
-        EACH(((uint16_t *)destination)[i * s] = samba_float_to_float16((float)from[i]));
-    case SAMBA_BOOL:
-        EACH(((uint8_t *)destination)[i * s] = from[i] != 0);
+    case SAMBA_FLOAT32: EACH(((float *)destination)[i * s] = (float)from[i]);
+    case SAMBA_FLOAT64: EACH(((double *)destination)[i * s] = from[i]);
+    case SAMBA_BFLOAT16: EACH(((uint16_t *)destination)[i * s] = samba_float_to_bfloat16((float)from[i]));
+    case SAMBA_FLOAT16: EACH(((uint16_t *)destination)[i * s] = samba_float_to_float16((float)from[i]));
+    case SAMBA_BOOL: EACH(((uint8_t *)destination)[i * s] = from[i] != 0);
     default: { /* the rest are integers */
         int64_t whole[CHUNK];
         for (int64_t i = 0; i < n; i++)
@@ -104,14 +79,10 @@ static void copy_same(size_t size, char *destination, int64_t ds, const char *so
         return;
     }
     switch (size) {
-    case 1:
-        EACH(((uint8_t *)destination)[i * ds] = ((const uint8_t *)source)[i * ss]);
-    case 2:
-        EACH(((uint16_t *)destination)[i * ds] = ((const uint16_t *)source)[i * ss]);
-    case 4:
-        EACH(((uint32_t *)destination)[i * ds] = ((const uint32_t *)source)[i * ss]);
-    default:
-        EACH(((uint64_t *)destination)[i * ds] = ((const uint64_t *)source)[i * ss]);
+    case 1: EACH(((uint8_t *)destination)[i * ds] = ((const uint8_t *)source)[i * ss]);
+    case 2: EACH(((uint16_t *)destination)[i * ds] = ((const uint16_t *)source)[i * ss]);
+    case 4: EACH(((uint32_t *)destination)[i * ds] = ((const uint32_t *)source)[i * ss]);
+    default: EACH(((uint64_t *)destination)[i * ds] = ((const uint64_t *)source)[i * ss]);
     }
 }
 
@@ -180,8 +151,11 @@ static samba_status check_copy(const samba_tensor *destination, const samba_tens
                           samba_tensor_name(source), samba_tensor_name(destination),
                           source->storage ? "the destination" : "the source");
     if (!samba_shape_is_apart(destination->rank, destination->shape, destination->strides))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "copy into tensor %s: its elements share memory, or lie between each other: copy into a tensor with memory for "
-                          "each element", samba_tensor_name(destination));
+        return samba_fail(
+            context, SAMBA_ERROR_ARGUMENT,
+            "copy into tensor %s: its elements share memory, or lie between each other: copy into a tensor with memory for "
+            "each element",
+            samba_tensor_name(destination));
     return SAMBA_OK;
 }
 

@@ -22,20 +22,11 @@ const samba_dtype_facts samba_dtype_table[SAMBA_DTYPE_COUNT] = {
     [SAMBA_BOOL] = {"bool", "bool", 1, SAMBA_CATEGORY_BOOL},
 };
 
-static bool is_dtype(samba_dtype dtype)
-{
-    return (int)dtype >= 0 && (int)dtype < SAMBA_DTYPE_COUNT;
-}
+static bool is_dtype(samba_dtype dtype) { return (int)dtype >= 0 && (int)dtype < SAMBA_DTYPE_COUNT; }
 
-const char *samba_dtype_name(samba_dtype dtype)
-{
-    return is_dtype(dtype) ? samba_dtype_table[dtype].name : "?";
-}
+const char *samba_dtype_name(samba_dtype dtype) { return is_dtype(dtype) ? samba_dtype_table[dtype].name : "?"; }
 
-size_t samba_dtype_size(samba_dtype dtype)
-{
-    return is_dtype(dtype) ? samba_dtype_table[dtype].size : 0;
-}
+size_t samba_dtype_size(samba_dtype dtype) { return is_dtype(dtype) ? samba_dtype_table[dtype].size : 0; }
 
 bool samba_dtype_is_floating_point(samba_dtype dtype)
 {
@@ -47,7 +38,8 @@ samba_status samba_dtype_from_name(samba_context *context, const char *name, sam
     SAMBA_NEED(NULL, context);
     char list[160] = "";
     if (!name || !dtype)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no %s", name ? "place for the dtype" : "name");
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no %s",
+                          name ? "place for the dtype" : "name");
     for (int i = 0; i < SAMBA_DTYPE_COUNT; i++) {
         if (strcmp(name, samba_dtype_table[i].name) == 0) {
             *dtype = (samba_dtype)i;
@@ -73,10 +65,7 @@ static uint32_t bits_from_float(float value)
     return bits;
 }
 
-float samba_bfloat16_to_float(uint16_t bits)
-{
-    return float_from_bits((uint32_t)bits << 16);
-}
+float samba_bfloat16_to_float(uint16_t bits) { return float_from_bits((uint32_t)bits << 16); }
 
 uint16_t samba_float_to_bfloat16(float value)
 {
@@ -109,10 +98,7 @@ uint16_t samba_float_to_float16(float value)
     return (uint16_t)(sign | (bits - 0x38000000 + 0xFFF + (bits >> 13 & 1)) >> 13);
 }
 
-int64_t samba_double_to_int64(double value)
-{
-    return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : 0;
-}
+int64_t samba_double_to_int64(double value) { return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : 0; }
 
 double samba_dtype_hold(samba_dtype dtype, double value)
 {
@@ -124,97 +110,52 @@ double samba_dtype_hold(samba_dtype dtype, double value)
 double samba_load_double(samba_dtype dtype, const void *element)
 {
     switch (dtype) {
-    case SAMBA_FLOAT32:
-        return *(const float *)element;
-    case SAMBA_FLOAT64:
-        return *(const double *)element;
-    case SAMBA_BFLOAT16:
-        return samba_bfloat16_to_float(*(const uint16_t *)element);
-    case SAMBA_FLOAT16:
-        return samba_float16_to_float(*(const uint16_t *)element);
-    default:
-        return (double)samba_load_int64(dtype, element);
+    case SAMBA_FLOAT32: return *(const float *)element;
+    case SAMBA_FLOAT64: return *(const double *)element;
+    case SAMBA_BFLOAT16: return samba_bfloat16_to_float(*(const uint16_t *)element);
+    case SAMBA_FLOAT16: return samba_float16_to_float(*(const uint16_t *)element);
+    default: return (double)samba_load_int64(dtype, element);
     }
 }
 
 int64_t samba_load_int64(samba_dtype dtype, const void *element)
 {
     switch (dtype) {
-    case SAMBA_INT64:
-        return *(const int64_t *)element;
-    case SAMBA_INT32:
-        return *(const int32_t *)element;
-    case SAMBA_INT16:
-        return *(const int16_t *)element;
-    case SAMBA_INT8:
-        return *(const int8_t *)element;
-    case SAMBA_UINT8:
-        return *(const uint8_t *)element;
-    case SAMBA_BOOL:
-        return *(const uint8_t *)element != 0;
-    default:
-        return samba_double_to_int64(samba_load_double(dtype, element));
+    case SAMBA_INT64: return *(const int64_t *)element;
+    case SAMBA_INT32: return *(const int32_t *)element;
+    case SAMBA_INT16: return *(const int16_t *)element;
+    case SAMBA_INT8: return *(const int8_t *)element;
+    case SAMBA_UINT8: return *(const uint8_t *)element;
+    case SAMBA_BOOL: return *(const uint8_t *)element != 0;
+    default: return samba_double_to_int64(samba_load_double(dtype, element));
     }
 }
 
 void samba_store_double(samba_dtype dtype, void *element, double value)
 {
     switch (dtype) {
-    case SAMBA_FLOAT32:
-        *(float *)element = (float)value;
-        return;
-    case SAMBA_FLOAT64:
-        *(double *)element = value;
-        return;
-    case SAMBA_BFLOAT16:
-        *(uint16_t *)element = samba_float_to_bfloat16((float)value);
-        return;
-    case SAMBA_FLOAT16:
-        *(uint16_t *)element = samba_float_to_float16((float)value);
-        return;
-    case SAMBA_BOOL:
-        *(uint8_t *)element = value != 0;
-        return;
-    default:
-        samba_store_int64(dtype, element, samba_double_to_int64(value));
-        return;
+    case SAMBA_FLOAT32: *(float *)element = (float)value; return;
+    case SAMBA_FLOAT64: *(double *)element = value; return;
+    case SAMBA_BFLOAT16: *(uint16_t *)element = samba_float_to_bfloat16((float)value); return;
+    case SAMBA_FLOAT16: *(uint16_t *)element = samba_float_to_float16((float)value); return;
+    case SAMBA_BOOL: *(uint8_t *)element = value != 0; return;
+    default: samba_store_int64(dtype, element, samba_double_to_int64(value)); return;
     }
 }
 
 void samba_store_int64(samba_dtype dtype, void *element, int64_t value)
 {
     switch (dtype) {
-    case SAMBA_FLOAT32:
-        *(float *)element = (float)value;
-        return;
-    case SAMBA_FLOAT64:
-        *(double *)element = (double)value;
-        return;
-    case SAMBA_BFLOAT16:
-        *(uint16_t *)element = samba_float_to_bfloat16((float)value);
-        return;
-    case SAMBA_FLOAT16:
-        *(uint16_t *)element = samba_float_to_float16((float)value);
-        return;
-    case SAMBA_INT64:
-        *(int64_t *)element = value;
-        return;
-    case SAMBA_INT32:
-        *(int32_t *)element = (int32_t)value;
-        return;
-    case SAMBA_INT16:
-        *(int16_t *)element = (int16_t)value;
-        return;
-    case SAMBA_INT8:
-        *(int8_t *)element = (int8_t)value;
-        return;
-    case SAMBA_UINT8:
-        *(uint8_t *)element = (uint8_t)value;
-        return;
-    case SAMBA_BOOL:
-        *(uint8_t *)element = value != 0;
-        return;
-    default:
-        return;
+    case SAMBA_FLOAT32: *(float *)element = (float)value; return;
+    case SAMBA_FLOAT64: *(double *)element = (double)value; return;
+    case SAMBA_BFLOAT16: *(uint16_t *)element = samba_float_to_bfloat16((float)value); return;
+    case SAMBA_FLOAT16: *(uint16_t *)element = samba_float_to_float16((float)value); return;
+    case SAMBA_INT64: *(int64_t *)element = value; return;
+    case SAMBA_INT32: *(int32_t *)element = (int32_t)value; return;
+    case SAMBA_INT16: *(int16_t *)element = (int16_t)value; return;
+    case SAMBA_INT8: *(int8_t *)element = (int8_t)value; return;
+    case SAMBA_UINT8: *(uint8_t *)element = (uint8_t)value; return;
+    case SAMBA_BOOL: *(uint8_t *)element = value != 0; return;
+    default: return;
     }
 }

@@ -62,9 +62,9 @@ void samba_fill_uniform_range(samba_dtype dtype, void *data, uint64_t seed, uint
     }
 }
 
-/* ln of m * 2^-32, for a normal number m > 0. With m in [1/sqrt 2, sqrt 2) and s = (m-1)/(m+1): ln m = 2 (s + s^3/3 + s^5/5 ...); what
- * is cut off is below 1e-14 of the result. With the C library's functions a normal value takes three times as long, and other
- * libraries round otherwise. */
+/* ln of m * 2^-32, for a normal number m > 0. With m in [1/sqrt 2, sqrt 2) and s = (m-1)/(m+1): ln m = 2 (s + s^3/3 + s^5/5 ...);
+ * what is cut off is below 1e-14 of the result. With the C library's functions a normal value takes three times as long, and
+ * other libraries round otherwise. */
 static inline double log_of(double m)
 {
     uint64_t bits;
@@ -121,8 +121,8 @@ void samba_fill_normal_range(samba_dtype dtype, void *data, uint64_t seed, uint6
 }
 
 /* ---- the inverse of the normal distribution function ----
- * M. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution", 1988, PPND16: quotients of polynomials in the middle
- * and in the two tails, to 1e-16. */
+ * M. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution", 1988, PPND16: quotients of polynomials in
+ * the middle and in the two tails, to 1e-16. */
 static double quotient(const double over[8], const double under[8], double x)
 {
     double a = over[7], b = under[7];
@@ -137,18 +137,18 @@ static double quotient(const double over[8], const double under[8], double x)
 static double normal_quantile(double tail, bool lower)
 {
     static const double middle[2][8] = {
-        {3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4, 4.5921953931549871457e+4,
-         6.7265770927008700853e+4, 3.3430575583588128105e+4, 2.5090809287301226727e+3},
+        {3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4,
+         4.5921953931549871457e+4, 6.7265770927008700853e+4, 3.3430575583588128105e+4, 2.5090809287301226727e+3},
         {1, 4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3, 2.1213794301586595867e+4,
          3.9307895800092710610e+4, 2.8729085735721942674e+4, 5.2264952788528545610e+3}};
     static const double near[2][8] = {
-        {1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0, 1.27045825245236838258e0,
-         2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4},
+        {1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
+         1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4},
         {1, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1,
          1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9}};
     static const double far[2][8] = {
-        {6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1, 2.65321895265761230930e-2,
-         1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7},
+        {6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
+         2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7},
         {1, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
          1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15}};
     double q = 0.5 - tail * 0x1p-32, value;
@@ -190,8 +190,10 @@ void samba_fill_truncated_range(samba_dtype dtype, void *data, uint64_t seed, ui
     uint32_t space[2 * CHUNK];
     double values[CHUNK];
     const bool mirrored = low > mean;
-    const double from = mirrored ? mean - high : low - mean, until = mirrored ? mean - low : high - mean; /* of a distribution around 0 */
-    const double begin = 0.5 * erfc(-from / deviation * 0.7071067811865476), end = 0.5 * erfc(-until / deviation * 0.7071067811865476);
+    /* of a distribution around 0 */
+    const double from = mirrored ? mean - high : low - mean, until = mirrored ? mean - low : high - mean;
+    const double begin = 0.5 * erfc(-from / deviation * 0.7071067811865476),
+                 end = 0.5 * erfc(-until / deviation * 0.7071067811865476);
     char *to = data;
     for (int64_t done = 0, n; done < count; done += n) {
         uint64_t index = first_index + (uint64_t)done;
@@ -199,7 +201,8 @@ void samba_fill_truncated_range(samba_dtype dtype, void *data, uint64_t seed, ui
         const uint32_t *words = chunk_words(seed, index, 1, space);
         for (int64_t i = 0; i < n; i++) {
             double p = begin + ((double)words[i] + 0.5) * 0x1p-32 * (end - begin);
-            double value = deviation == 0 ? 0 : p < 0x1p-1000 ? until : deviation * quantile_at(p * 0x1p32); /* too far out: the nearer bound */
+            /* too far out: the nearer bound */
+            double value = deviation == 0 ? 0 : p < 0x1p-1000 ? until : deviation * quantile_at(p * 0x1p32);
             value = mean + (mirrored ? -value : value);
             values[i] = value < low ? low : value > high ? high : value;
         }

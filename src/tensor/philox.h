@@ -37,10 +37,7 @@ static inline void samba_philox_block(uint64_t seed, uint64_t index, uint32_t wo
 }
 
 /* Word -> [0, 1) with the 24 bits that a float32 holds exactly. */
-static inline float samba_philox_to_float(uint32_t word)
-{
-    return (float)(int32_t)(word >> 8) * 0x1p-24f;
-}
+static inline float samba_philox_to_float(uint32_t word) { return (float)(int32_t)(word >> 8) * 0x1p-24f; }
 
 /* Pair `index` of a seed's stream: words 2*index (low half) and 2*index+1 (high half). */
 uint64_t samba_philox_word64(uint64_t seed, uint64_t index);

@@ -20,12 +20,9 @@ static samba_dtype promote_types(samba_dtype a, samba_dtype b)
 static samba_dtype number_dtype(samba_dtype dtype)
 {
     switch (samba_dtype_table[dtype].category) {
-    case SAMBA_CATEGORY_BOOL:
-        return SAMBA_BOOL;
-    case SAMBA_CATEGORY_INTEGER:
-        return SAMBA_INT64;
-    default:
-        return SAMBA_FLOAT32;
+    case SAMBA_CATEGORY_BOOL: return SAMBA_BOOL;
+    case SAMBA_CATEGORY_INTEGER: return SAMBA_INT64;
+    default: return SAMBA_FLOAT32;
     }
 }
 

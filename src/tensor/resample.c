@@ -6,7 +6,7 @@
 
 enum { NEAREST, NEAREST_EXACT, LINEAR, BICUBIC };
 
-#define MOST_TAPS 65536.0  /* of antialiasing: more is not an image */
+#define MOST_TAPS 65536.0             /* of antialiasing: more is not an image */
 #define MOST_TAPS_OF_A_LINE 134217728 /* of all taps of a line, which tables hold */
 
 static double step_of(const samba_resample_axis *axis)
@@ -25,9 +25,10 @@ static double support_of(const samba_resample_axis *axis)
 
 bool samba_resample_possible(const samba_resample_axis *axis)
 {
-    return axis->in >= 1 && axis->out >= 1 && axis->in <= INT32_MAX && axis->out <= INT32_MAX && axis->mode >= NEAREST && axis->mode <= BICUBIC &&
-           axis->scale >= 0 && isfinite(axis->scale) && isfinite(step_of(axis)) &&
-           (!axis->antialias || (axis->mode >= LINEAR && support_of(axis) < MOST_TAPS)) && samba_resample_taps(axis) <= MOST_TAPS_OF_A_LINE / axis->out;
+    return axis->in >= 1 && axis->out >= 1 && axis->in <= INT32_MAX && axis->out <= INT32_MAX && axis->mode >= NEAREST &&
+           axis->mode <= BICUBIC && axis->scale >= 0 && isfinite(axis->scale) && isfinite(step_of(axis)) &&
+           (!axis->antialias || (axis->mode >= LINEAR && support_of(axis) < MOST_TAPS)) &&
+           samba_resample_taps(axis) <= MOST_TAPS_OF_A_LINE / axis->out;
 }
 
 int64_t samba_resample_taps(const samba_resample_axis *axis)
@@ -55,7 +56,8 @@ static double filter(const samba_resample_axis *axis, double x)
 /* A filter as wide as the elements that fall together. What it does not reach repeats the last element, sharing its weight. */
 static void antialiased(const samba_resample_axis *axis, int64_t o, int64_t *index, double *weight)
 {
-    double step = step_of(axis), support = support_of(axis), center = step * ((double)o + 0.5), narrow = step >= 1 ? 1 / step : 1, total = 0;
+    double step = step_of(axis), support = support_of(axis), center = step * ((double)o + 0.5), narrow = step >= 1 ? 1 / step : 1,
+           total = 0;
     int64_t taps = samba_resample_taps(axis), first = (int64_t)fmax(center - support + 0.5, 0);
     first = inside(first, axis->in);
     int64_t end = (int64_t)fmin(center + support + 0.5, (double)axis->in), count = end - first;

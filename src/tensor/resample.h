@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which elements of a line make an element of a longer or shorter one, and with what weights: torch.nn.functional.interpolate along one
- * dim. Operators, their reference and the kernels all ask here. */
+ * Which elements of a line make an element of a longer or shorter one, and with what weights: torch.nn.functional.interpolate
+ * along one dim. Operators, their reference and the kernels all ask here. */
 #ifndef SAMBA_TENSOR_RESAMPLE_H
 #define SAMBA_TENSOR_RESAMPLE_H
 

@@ -187,7 +187,8 @@ samba_status samba_tensor_set_memory(samba_tensor *tensor, void *data)
     const struct samba_storage *storage = tensor->storage;
     const char *label = tensor->name ? tensor->name : "(unnamed)";
     if (!storage || storage->memory || storage->release || storage->holders > 1 || tensor->holders > 1)
-        return samba_fail(tensor->context, SAMBA_ERROR_STATE, "tensor %s %s: only a tensor over the caller's memory can move", label,
+        return samba_fail(tensor->context, SAMBA_ERROR_STATE, "tensor %s %s: only a tensor over the caller's memory can move",
+                          label,
                           !storage           ? "is empty"
                           : storage->memory  ? "has memory of its own"
                           : storage->release ? "has an owner that waits for its release"
@@ -255,14 +256,8 @@ int samba_tensor_rank(const samba_tensor *tensor)
         return 0;
     return tensor->rank;
 }
-const int64_t *samba_tensor_shape(const samba_tensor *tensor)
-{
-    return tensor->shape;
-}
-const int64_t *samba_tensor_strides(const samba_tensor *tensor)
-{
-    return tensor->strides;
-}
+const int64_t *samba_tensor_shape(const samba_tensor *tensor) { return tensor->shape; }
+const int64_t *samba_tensor_strides(const samba_tensor *tensor) { return tensor->strides; }
 bool samba_tensor_has_data(const samba_tensor *tensor)
 {
     if (!tensor)
@@ -329,7 +324,8 @@ samba_status samba_tensor_item_int64(const samba_tensor *tensor, int64_t *value)
     if (samba_dtype_is_floating_point(tensor->dtype)) {
         double real = samba_load_double(tensor->dtype, tensor->data);
         if (!(real >= -0x1p63 && real < 0x1p63))
-            return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT, "item of tensor %s: %g is no number of 64 bits; samba_tensor_item gives it as it is",
+            return samba_fail(tensor->context, SAMBA_ERROR_ARGUMENT,
+                              "item of tensor %s: %g is no number of 64 bits; samba_tensor_item gives it as it is",
                               samba_tensor_name(tensor), real);
     }
     *value = samba_load_int64(tensor->dtype, tensor->data);

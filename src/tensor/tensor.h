@@ -32,8 +32,8 @@ uint16_t samba_float_to_bfloat16(float value); /* nearest even, NaN stays NaN */
 float samba_float16_to_float(uint16_t bits);
 uint16_t samba_float_to_float16(float value);
 
-/* Whether each element has memory of its own: every dim steps over all that smaller steps reach. Views whose dims lie between each other and still share
- * nothing do not count, as in torch. */
+/* Whether each element has memory of its own: every dim steps over all that smaller steps reach. Views whose dims lie between
+ * each other and still share nothing do not count, as in torch. */
 bool samba_shape_is_apart(int rank, const int64_t *shape, const int64_t *strides);
 /* numel and C-contiguous strides; false on overflow or negative sizes. rank 0 has numel 1. */
 bool samba_shape_numel(int rank, const int64_t *shape, int64_t *numel);

@@ -7,10 +7,7 @@
 
 #include <string.h>
 
-static const char *label(const samba_tensor *tensor)
-{
-    return tensor->name ? tensor->name : "(unnamed)";
-}
+static const char *label(const samba_tensor *tensor) { return tensor->name ? tensor->name : "(unnamed)"; }
 
 static samba_status check_rank(const samba_tensor *source, const char *verb, int rank, const int64_t *shape)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Activations. Those made of others are written so that the gradient autodiff finds is PyTorch's, at kinks too: a branch of `where` gives
- * no gradient to the other one. NaN is neither greater nor less, and goes the way that keeps it. */
+ * Activations. Those made of others are written so that the gradient autodiff finds is PyTorch's, at kinks too: a branch of
+ * `where` gives no gradient to the other one. NaN is neither greater nor less, and goes the way that keeps it. */
 #include "trace/promote.h"
 #include "trace/shape.h"
 
@@ -18,12 +18,14 @@ samba_value samba_glu(samba_value a, int dim)
     samba_node node = samba_trace_node(a);
     if (node.rank == 0 || node.shape[at] % 2 != 0) {
         char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "glu", "expected an even size of dim %d, to halve it, given %s", at, samba_trace_format(&node, text));
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "glu", "expected an even size of dim %d, to halve it, given %s", at,
+                            samba_trace_format(&node, text));
         return samba_trace_none(graph);
     }
     int64_t half = node.shape[at] / 2;
     samba_ref gate = samba_emit1(graph, SAMBA_OP_sigmoid, samba_trace_slice(graph, x, at, half, 2 * half, 1));
-    return samba_trace_result(graph, samba_emit2(graph, SAMBA_OP_mul, samba_trace_slice(graph, x, at, 0, half, 1), gate), (samba_dtype)node.dtype);
+    return samba_trace_result(graph, samba_emit2(graph, SAMBA_OP_mul, samba_trace_slice(graph, x, at, 0, half, 1), gate),
+                              (samba_dtype)node.dtype);
 }
 
 /* ---- positive values as they are ---- */
@@ -46,7 +48,8 @@ samba_value samba_functional_prelu(samba_value a, samba_value weight)
     samba_node of = samba_trace_node(a), w = samba_trace_node(weight);
     int64_t channels = of.rank > 1 ? of.shape[1] : 1, shape[SAMBA_MAX_RANK];
     if (w.dtype != of.dtype || w.rank > 1 || (w.rank == 1 && w.shape[0] != 1 && w.shape[0] != channels))
-        return samba_trace_fail_shape(graph, "prelu", "a weight of the input's dtype with one number, or one for each index of dim 1", &of, &w);
+        return samba_trace_fail_shape(graph, "prelu",
+                                      "a weight of the input's dtype with one number, or one for each index of dim 1", &of, &w);
     samba_ref slope = samba_emit_lift(graph, weight.index);
     for (int d = 0; d < of.rank; d++)
         shape[d] = d == 1 && w.rank == 1 ? w.shape[0] : 1;
@@ -61,7 +64,8 @@ static samba_value exponential(const char *what, samba_value a, double alpha, do
     samba_ref x;
     if (!samba_trace_floating(what, a, &graph, &x))
         return samba_trace_none(graph);
-    samba_ref above = EN(gt, x, 0), below = E3(where, above, CONSTANT(0, x), x); /* so that exp is finite where it does not count */
+    /* so that exp is finite where it does not count */
+    samba_ref above = EN(gt, x, 0), below = E3(where, above, CONSTANT(0, x), x);
     if (width != 1)
         below = EN(mul, below, 1 / width);
     samba_ref curve = E1(expm1, below), line = scale == 1 ? x : EN(mul, x, scale);
@@ -71,7 +75,10 @@ static samba_value exponential(const char *what, samba_value a, double alpha, do
 }
 
 samba_value samba_elu(samba_value a, double alpha) { return exponential("elu", a, alpha, 1, 1); }
-samba_value samba_selu(samba_value a) { return exponential("selu", a, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+samba_value samba_selu(samba_value a)
+{
+    return exponential("selu", a, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
+}
 
 samba_value samba_celu(samba_value a, double alpha)
 {
@@ -89,10 +96,12 @@ samba_value samba_hardtanh(samba_value a, double min, double max)
     if (!samba_trace_enter("hardtanh", 1, &a, &graph))
         return samba_trace_none(graph);
     if (min > max)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "hardtanh", "min must not be greater than max, given %g and %g", min, max));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "hardtanh",
+                                                            "min must not be greater than max, given %g and %g", min, max));
     samba_dtype dtype = samba_value_dtype(a);
     if (dtype == SAMBA_BOOL)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "hardtanh", "expected integers or floating-point, given bool; cast it first"));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "hardtanh",
+                                                            "expected integers or floating-point, given bool; cast it first"));
     samba_ref x = a.index, low = CONSTANT(samba_trace_held(min, dtype), x), high = CONSTANT(samba_trace_held(max, dtype), x);
     return samba_trace_value(graph, E3(where, E2(le, x, low), low, E3(where, E2(ge, x, high), high, x)));
 }
@@ -137,7 +146,8 @@ samba_value samba_threshold(samba_value a, double threshold, double value)
         return samba_trace_none(graph);
     samba_dtype dtype = samba_value_dtype(a);
     if (dtype == SAMBA_BOOL)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "threshold", "expected integers or floating-point, given bool; cast it first"));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "threshold",
+                                                            "expected integers or floating-point, given bool; cast it first"));
     samba_ref x = a.index, below = E2(le, x, CONSTANT(samba_trace_held(threshold, dtype), x));
     return samba_trace_value(graph, E3(where, below, CONSTANT(samba_trace_held(value, dtype), x), x));
 }
@@ -168,7 +178,10 @@ samba_value samba_log_sigmoid(samba_value a)
     return samba_trace_result(graph, E1(neg, E1(softplus, E1(neg, x))), samba_value_dtype(a));
 }
 
-static samba_dtype floating(samba_value a) { return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_value_dtype(a) : SAMBA_FLOAT32; }
+static samba_dtype floating(samba_value a)
+{
+    return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_value_dtype(a) : SAMBA_FLOAT32;
+}
 
 /* In double: rounded twice, 1 + |a| would let it fall where it rises slowly. */
 samba_value samba_softsign(samba_value a)
@@ -181,7 +194,8 @@ samba_value samba_softsign(samba_value a)
     return samba_trace_result(graph, E2(div, x, EN(add, E1(abs, x), 1)), floating(a));
 }
 
-/* x - tanh(x) where x is below 1, in all digits of double: (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2k + 1) 2k / (2k + 1)!. */
+/* x - tanh(x) where x is below 1, in all digits of double:
+ * (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2k + 1) 2k / (2k + 1)!. */
 static samba_ref small_tanhshrink(samba_graph *graph, samba_ref x)
 {
     samba_ref square = E2(mul, x, x), sum = CONSTANT(0, x);
@@ -190,7 +204,8 @@ static samba_ref small_tanhshrink(samba_graph *graph, samba_ref x)
     return E2(div, E2(mul, E2(mul, x, square), sum), E1(cosh, x));
 }
 
-/* Near 0 a and its tanh have most digits in common: of other dtypes double has enough of them, and nearer still a series, x^3/3 - 2/15 x^5 + 17/315 x^7. */
+/* Near 0 a and its tanh have most digits in common:
+ * of other dtypes double has enough of them, and nearer still a series, x^3/3 - 2/15 x^5 + 17/315 x^7. */
 samba_value samba_tanhshrink(samba_value a)
 {
     samba_graph *graph;
@@ -198,9 +213,11 @@ samba_value samba_tanhshrink(samba_value a)
         return samba_trace_none(graph);
     bool wide = samba_value_dtype(a) == SAMBA_FLOAT64;
     samba_ref x = samba_emit_cast(graph, a.index, SAMBA_FLOAT64), far = E2(sub, x, E1(tanh, x));
-    samba_ref close = EN(lt, E1(abs, x), wide ? 1 : 0.015625), small = E3(where, close, x, CONSTANT(0, x)), square = E2(mul, small, small);
+    samba_ref close = EN(lt, E1(abs, x), wide ? 1 : 0.015625), small = E3(where, close, x, CONSTANT(0, x)),
+              square = E2(mul, small, small);
     samba_ref series = wide ? small_tanhshrink(graph, small)
-                            : E2(mul, E2(mul, small, square), EN(add, E2(mul, square, EN(add, EN(mul, square, 17.0 / 315), -2.0 / 15)), 1.0 / 3));
+                            : E2(mul, E2(mul, small, square),
+                                 EN(add, E2(mul, square, EN(add, EN(mul, square, 17.0 / 315), -2.0 / 15)), 1.0 / 3));
     return samba_trace_result(graph, E3(where, close, series, far), floating(a));
 }
 
@@ -223,7 +240,8 @@ samba_value samba_softshrink(samba_value a, double lambda)
     if (!samba_trace_floating("softshrink", a, &graph, &x))
         return samba_trace_none(graph);
     if (!(lambda >= 0))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda));
     double held = samba_trace_held(lambda, samba_value_dtype(a));
     samba_ref left = E3(where, EN(lt, x, -held), EN(add, x, held), EN(mul, x, 0)); /* 0, or a NaN as it is */
     return samba_trace_result(graph, E3(where, EN(gt, x, held), EN(sub, x, held), left), samba_value_dtype(a));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * torch.nn.functional.scaled_dot_product_attention over the operator attention, which knows one rank: all dims before the heads become
- * one batch dim, absent ones a dim of 1, and the result gets them back. */
+ * torch.nn.functional.scaled_dot_product_attention over the operator attention, which knows one rank: all dims before the heads
+ * become one batch dim, absent ones a dim of 1, and the result gets them back. */
 #include "trace/trace.h"
 
 #include <sambaflow/attention.h>
@@ -23,19 +23,22 @@ static bool check(samba_graph *graph, const samba_value values[3], const samba_a
     samba_trace_format(&q, q_text), samba_trace_format(&k, k_text), samba_trace_format(&v, v_text);
     int t = q.rank - 2, d = q.rank - 1, h = q.rank - 3;
     if (!samba_dtype_is_floating_point((samba_dtype)q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "q, k and v must have one floating-point dtype, given %s, %s and %s; cast them",
-                            q_text, k_text, v_text);
+        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
+                            "q, k and v must have one floating-point dtype, given %s, %s and %s; cast them", q_text, k_text,
+                            v_text);
     } else if (q.rank < 2 || !leading_dims_equal(&q, &k) || !leading_dims_equal(&q, &v) || q.shape[d] != k.shape[d] ||
                k.shape[t] != v.shape[t] || (h >= 0 && k.shape[h] != v.shape[h])) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "expected q (..., H, Tq, D), k (..., H, Tk, D) and v (..., H, Tk, Dv) with equal leading dims, given %s, %s and "
-                            "%s; expand repeats what should broadcast",
-                            q_text, k_text, v_text);
+        samba_graph_fail_at(
+            graph, SAMBA_ERROR_SHAPE, what,
+            "expected q (..., H, Tq, D), k (..., H, Tk, D) and v (..., H, Tk, Dv) with equal leading dims, given %s, %s and "
+            "%s; expand repeats what should broadcast",
+            q_text, k_text, v_text);
     } else if (h >= 0 && k.shape[h] != q.shape[h] && (!o->enable_gqa || k.shape[h] == 0 || q.shape[h] % k.shape[h] != 0)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            o->enable_gqa ? "with enable_gqa the heads of k and v must divide those of q, given %s, %s and %s"
-                                          : "q, k and v must have as many heads as each other unless enable_gqa is set, given %s, %s and %s",
-                            q_text, k_text, v_text);
+        samba_graph_fail_at(
+            graph, SAMBA_ERROR_SHAPE, what,
+            o->enable_gqa ? "with enable_gqa the heads of k and v must divide those of q, given %s, %s and %s"
+                          : "q, k and v must have as many heads as each other unless enable_gqa is set, given %s, %s and %s",
+            q_text, k_text, v_text);
     } else if (isnan(o->scale)) {
         samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "the scale must be a number, given NaN");
     } else if (!o->dropout && o->dropout_p != 0) {
@@ -53,7 +56,8 @@ static samba_ref mask_of(samba_graph *graph, samba_value value, const samba_node
     char text[SAMBA_TYPE_TEXT], q_text[SAMBA_TYPE_TEXT];
     bool floating = samba_dtype_is_floating_point((samba_dtype)mask.dtype), fits = mask.rank <= (q->rank < 4 ? 4 : q->rank);
     if (!floating && mask.dtype != SAMBA_BOOL)
-        return samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "a mask is bool (true: may see) or floating-point (added), given %s",
+        return samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
+                                   "a mask is bool (true: may see) or floating-point (added), given %s",
                                    samba_trace_format(&mask, text));
     for (int i = 1; fits && i <= mask.rank; i++) {
         int64_t size = mask.shape[mask.rank - i], whole = i == 1 ? tk : i <= q->rank ? q->shape[q->rank - i] : 1;
@@ -89,7 +93,8 @@ static samba_ref as_batch(samba_graph *graph, samba_value value)
     return node.rank == 4 ? value.index : samba_emit_reshape(graph, value.index, 4, shape);
 }
 
-samba_value samba_scaled_dot_product_attention(samba_value q, samba_value k, samba_value v, const samba_attention_options *options)
+samba_value samba_scaled_dot_product_attention(samba_value q, samba_value k, samba_value v,
+                                               const samba_attention_options *options)
 {
     samba_attention_options o = options ? *options : samba_attention_defaults();
     samba_graph *graph;

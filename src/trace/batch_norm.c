@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm and instance_norm, and what their running statistics become. Whether the statistics are the batch's is known while tracing
- * (training) or decided by each run (trains): then both are in the graph, a number a channel, and a run chooses. */
+ * batch_norm and instance_norm, and what their running statistics become. Whether the statistics are the batch's is known while
+ * tracing (training) or decided by each run (trains): then both are in the graph, a number a channel, and a run chooses. */
 #include "ops/norm.h"
 #include "trace/trace.h"
 
@@ -22,7 +22,8 @@ typedef struct normalizing {
 
 static bool fail_statistics(const normalizing *n, const char *missing)
 {
-    samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "%s: give running_mean and running_var, or set training", missing);
+    samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "%s: give running_mean and running_var, or set training",
+                        missing);
     return false;
 }
 
@@ -32,13 +33,14 @@ static bool start(normalizing *n, int least_rank, const samba_batch_norm_options
     n->options = options ? *options : samba_batch_norm_defaults();
     samba_batch_norm_options *o = &n->options;
     const samba_value values[] = {n->input, n->running_mean, n->running_var, n->weight, n->bias, o->trains, o->average_factor};
-    if (!samba_trace_enter_optional(n->what, SAMBA_COUNT(values), values, &n->graph) || !samba_trace_need_floating(n->input, n->what))
+    if (!samba_trace_enter_optional(n->what, SAMBA_COUNT(values), values, &n->graph) ||
+        !samba_trace_need_floating(n->input, n->what))
         return false;
     n->x = samba_trace_node(n->input);
     char text[SAMBA_TYPE_TEXT];
     if (n->x.rank < least_rank) {
-        samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected an input (N, C, ...) of rank %d or more, given %s", least_rank,
-                            samba_trace_format(&n->x, text));
+        samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected an input (N, C, ...) of rank %d or more, given %s",
+                            least_rank, samba_trace_format(&n->x, text));
         return false;
     }
     bool statistics = n->running_mean.graph && n->running_var.graph;
@@ -63,8 +65,8 @@ static bool need_several(normalizing *n, const char *each)
     char text[SAMBA_TYPE_TEXT];
     if (n->count != 1 || n->options.trains.graph || !n->options.training)
         return true;
-    samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected more than 1 value for each %s when training, given %s", each,
-                        samba_trace_format(&n->x, text));
+    samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected more than 1 value for each %s when training, given %s",
+                        each, samba_trace_format(&n->x, text));
     return false;
 }
 
@@ -93,7 +95,8 @@ static void move_running(const normalizing *n, samba_value old, samba_ref batch,
     else
         result = samba_add(samba_mul_scalar(wide, 1 - o->momentum), samba_mul_scalar(fresh, o->momentum));
     result = samba_cast(result, samba_value_dtype(old));
-    *next = o->trains.graph ? samba_where(samba_ne(o->trains, samba_constant(n->graph, 0, SAMBA_FLOAT64, 0, NULL)), result, old) : result;
+    *next = o->trains.graph ? samba_where(samba_ne(o->trains, samba_constant(n->graph, 0, SAMBA_FLOAT64, 0, NULL)), result, old)
+                            : result;
 }
 
 static samba_ref emit_batch_norm(const normalizing *n, samba_value training)
@@ -101,14 +104,20 @@ static samba_ref emit_batch_norm(const normalizing *n, samba_value training)
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.batch_norm.eps = n->options.eps;
-    const samba_ref inputs[] = {n->input.index, n->weight.index, n->bias.index, n->running_mean.index, n->running_var.index, training.index};
+    const samba_ref inputs[] = {n->input.index,        n->weight.index,      n->bias.index,
+                                n->running_mean.index, n->running_var.index, training.index};
     return samba_emit(n->graph, SAMBA_OP_batch_norm, SAMBA_COUNT(inputs), inputs, &attrs);
 }
 
-samba_value samba_functional_batch_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight, samba_value bias,
-                                        const samba_batch_norm_options *options)
+samba_value samba_functional_batch_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight,
+                                        samba_value bias, const samba_batch_norm_options *options)
 {
-    normalizing n = {.what = "batch_norm", .input = input, .running_mean = running_mean, .running_var = running_var, .weight = weight, .bias = bias};
+    normalizing n = {.what = "batch_norm",
+                     .input = input,
+                     .running_mean = running_mean,
+                     .running_var = running_var,
+                     .weight = weight,
+                     .bias = bias};
     if (!start(&n, 2, options))
         return samba_trace_none(n.graph);
     n.count = n.x.shape[0];
@@ -136,10 +145,15 @@ static void instance_moments(const normalizing *n, samba_value *mean, samba_valu
     *variance = samba_mean(samba_mean(samba_mul(away, away), 1, &pixels, true), 1, &images, false);
 }
 
-samba_value samba_functional_instance_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight, samba_value bias,
-                                           const samba_batch_norm_options *options)
+samba_value samba_functional_instance_norm(samba_value input, samba_value running_mean, samba_value running_var,
+                                           samba_value weight, samba_value bias, const samba_batch_norm_options *options)
 {
-    normalizing n = {.what = "instance_norm", .input = input, .running_mean = running_mean, .running_var = running_var, .weight = weight, .bias = bias};
+    normalizing n = {.what = "instance_norm",
+                     .input = input,
+                     .running_mean = running_mean,
+                     .running_var = running_var,
+                     .weight = weight,
+                     .bias = bias};
     if (!start(&n, 3, options))
         return samba_trace_none(n.graph);
     n.count = 1;

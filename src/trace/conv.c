@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions, plain and transposed, over values. One dim of space is two with a height of 1; a transposed convolution is the gradient
- * of a plain one to its input. 16-bit floats are rounded once, after the bias. */
+ * Convolutions, plain and transposed, over values. One dim of space is two with a height of 1; a transposed convolution is the
+ * gradient of a plain one to its input. 16-bit floats are rounded once, after the bias. */
 #include "trace/trace.h"
 
 #include <sambaflow/conv.h>
@@ -25,7 +25,8 @@ static const char *const transposed_shapes[] = {
     "(N, C, H, W) or (C, H, W), and (C, out_channels / groups, kernel height, kernel width)",
     "(N, C, D, H, W) or (C, D, H, W), and (C, out_channels / groups, kernel depth, kernel height, kernel width)"};
 
-/* Numbers for each of the operator's dims of space, 2 or 3: given, or where they are 0 the default; `dull` for a height that is not there. */
+/* Numbers for each of the operator's dims of space, 2 or 3: given, or where they are 0 the default;
+ * `dull` for a height that is not there. */
 static samba_dims numbers(const layout *l, const int64_t *given, int64_t otherwise, int64_t dull)
 {
     samba_dims dims = {.count = l->spatial == 3 ? 3 : 2};
@@ -68,7 +69,8 @@ static bool one_dtype(samba_graph *graph, const layout *l, const samba_node *x, 
 {
     if (x->dtype == w->dtype)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what, "expected an input and a weight of one dtype, given %s and %s; cast one of them",
+    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what,
+                        "expected an input and a weight of one dtype, given %s and %s; cast one of them",
                         samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)w->dtype));
     return false;
 }
@@ -92,7 +94,8 @@ static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, cons
         samba_node b = samba_trace_node(bias);
         if (b.rank != 1 || b.shape[0] != result.shape[1]) {
             char text[SAMBA_TYPE_TEXT];
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what, "expected a bias (%lld), a number for each channel of the result, given %s",
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what,
+                                "expected a bias (%lld), a number for each channel of the result, given %s",
                                 (long long)result.shape[1], samba_trace_format(&b, text));
             return samba_trace_none(graph);
         }
@@ -135,7 +138,8 @@ static bool pad_same(samba_graph *graph, const layout *l, const samba_node *w, s
         if (attrs->conv.stride.at[first + i] != 1 || attrs->conv.padding.at[first + i] != 0 ||
             !samba_mul_checked(attrs->conv.dilation.at[first + i], w->shape[2 + i] - 1, &reach) || reach < 0) {
             samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, l->what,
-                                "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, padding %lld and dilation %lld",
+                                "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
+                                "padding %lld and dilation %lld",
                                 (long long)attrs->conv.stride.at[first + i], (long long)attrs->conv.padding.at[first + i],
                                 (long long)attrs->conv.dilation.at[first + i]);
             return false;
@@ -161,7 +165,8 @@ static samba_value convolve(const layout *l, samba_value input, samba_value weig
     if (!one_dtype(graph, l, &x, &w))
         return samba_trace_none(graph);
     samba_attrs attrs = attributes(l);
-    samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial), kernel = with_all_dims(graph, weight.index, &w, l->spatial);
+    samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial),
+              kernel = with_all_dims(graph, weight.index, &w, l->spatial);
     if (l->same && !pad_same(graph, l, &w, &attrs, &batch))
         return samba_trace_none(graph);
     samba_op op = l->spatial == 3 ? SAMBA_OP_conv3d : SAMBA_OP_conv2d;
@@ -169,26 +174,30 @@ static samba_value convolve(const layout *l, samba_value input, samba_value weig
 }
 
 /* One axis of the result: where the first kernel's first and the last kernel's last element lie, without the padding. */
-static bool transposed_size(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t more, int64_t dilation, int64_t *result)
+static bool transposed_size(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t more, int64_t dilation,
+                            int64_t *result)
 {
     int64_t moved, reach;
-    return size >= 1 && kernel >= 1 && samba_mul_checked(size - 1, stride, &moved) && samba_mul_checked(kernel - 1, dilation, &reach) &&
-           samba_add_checked(moved, reach, &moved) && samba_add_checked(moved, more + 1, &moved) && padding <= moved / 2 &&
-           (*result = moved - 2 * padding) >= 1;
+    return size >= 1 && kernel >= 1 && samba_mul_checked(size - 1, stride, &moved) &&
+           samba_mul_checked(kernel - 1, dilation, &reach) && samba_add_checked(moved, reach, &moved) &&
+           samba_add_checked(moved, more + 1, &moved) && padding <= moved / 2 && (*result = moved - 2 * padding) >= 1;
 }
 
-static samba_value fail_transposed(samba_graph *graph, const layout *l, const samba_attrs *attrs, const samba_node *x, const samba_node *w)
+static samba_value fail_transposed(samba_graph *graph, const layout *l, const samba_attrs *attrs, const samba_node *x,
+                                   const samba_node *w)
 {
     char x_text[SAMBA_TYPE_TEXT], w_text[SAMBA_TYPE_TEXT], numbers_text[4][SAMBA_SHAPE_TEXT];
     int first = l->spatial == 1 ? 1 : 0;
-    const int64_t *lists[4] = {attrs->conv.stride.at + first, attrs->conv.padding.at + first, l->output_padding, attrs->conv.dilation.at + first};
+    const int64_t *lists[4] = {attrs->conv.stride.at + first, attrs->conv.padding.at + first, l->output_padding,
+                               attrs->conv.dilation.at + first};
     for (int i = 0; i < 4; i++)
         samba_shape_format(l->spatial, lists[i], numbers_text[i], sizeof numbers_text[i]);
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, l->what,
-                        "expected stride, dilation and groups of 1 or more, output_padding below stride or dilation, and a padding that leaves "
-                        "a result, given stride %s, padding %s, output_padding %s, dilation %s, groups %lld, an input %s and a weight %s",
-                        numbers_text[0], numbers_text[1], numbers_text[2], numbers_text[3], (long long)attrs->conv.groups,
-                        samba_trace_format(x, x_text), samba_trace_format(w, w_text));
+    samba_graph_fail_at(
+        graph, SAMBA_ERROR_ARGUMENT, l->what,
+        "expected stride, dilation and groups of 1 or more, output_padding below stride or dilation, and a padding that leaves "
+        "a result, given stride %s, padding %s, output_padding %s, dilation %s, groups %lld, an input %s and a weight %s",
+        numbers_text[0], numbers_text[1], numbers_text[2], numbers_text[3], (long long)attrs->conv.groups,
+        samba_trace_format(x, x_text), samba_trace_format(w, w_text));
     return samba_trace_none(graph);
 }
 
@@ -199,7 +208,8 @@ static samba_value transposed(const layout *l, samba_value input, samba_value we
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, l->what);
     samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
-    int channels = x.rank - l->spatial - 1, first = l->spatial == 1 ? 1 : 0; /* the dim of channels; the first of space in attributes */
+    /* the dim of channels; the first of space in attributes */
+    int channels = x.rank - l->spatial - 1, first = l->spatial == 1 ? 1 : 0;
     if ((channels != 0 && channels != 1) || w.rank != l->spatial + 2 || x.shape[channels] != w.shape[0])
         return samba_trace_fail_shape(graph, l->what, transposed_shapes[l->spatial - 1], &x, &w);
     if (!one_dtype(graph, l, &x, &w))
@@ -209,14 +219,17 @@ static samba_value transposed(const layout *l, samba_value input, samba_value we
     *shape = (samba_dims){.count = attrs.conv.stride.count + 2, .at = {channels == 1 ? x.shape[0] : 1, 0, 1}};
     bool fits = attrs.conv.groups >= 1 && samba_mul_checked(w.shape[1], attrs.conv.groups, &shape->at[1]);
     for (int i = 0; fits && i < l->spatial; i++) {
-        int64_t stride = attrs.conv.stride.at[first + i], dilation = attrs.conv.dilation.at[first + i], more = l->output_padding[i];
+        int64_t stride = attrs.conv.stride.at[first + i], dilation = attrs.conv.dilation.at[first + i],
+                more = l->output_padding[i];
         int64_t padding = attrs.conv.padding.at[first + i];
         fits = stride >= 1 && dilation >= 1 && padding >= 0 && more >= 0 && more < (stride > dilation ? stride : dilation) &&
-               transposed_size(x.shape[channels + 1 + i], w.shape[2 + i], stride, padding, more, dilation, &shape->at[2 + first + i]);
+               transposed_size(x.shape[channels + 1 + i], w.shape[2 + i], stride, padding, more, dilation,
+                               &shape->at[2 + first + i]);
     }
     if (!fits)
         return fail_transposed(graph, l, &attrs, &x, &w);
-    samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial), kernel = with_all_dims(graph, weight.index, &w, l->spatial);
+    samba_ref batch = with_all_dims(graph, input.index, &x, l->spatial),
+              kernel = with_all_dims(graph, weight.index, &w, l->spatial);
     samba_op op = l->spatial == 3 ? SAMBA_OP_conv3d_input_grad : SAMBA_OP_conv2d_input_grad;
     return finish(graph, l, emit(graph, l, op, kernel, batch, &attrs), &x, bias);
 }
@@ -244,23 +257,30 @@ samba_value samba_functional_conv3d(samba_value input, samba_value weight, samba
     return convolve(&(layout){"conv3d", 3, o->stride, o->padding, NULL, o->dilation, o->groups, o->same}, input, weight, bias);
 }
 
-samba_value samba_functional_conv_transpose1d(samba_value input, samba_value weight, samba_value bias, const samba_conv_transpose1d_options *options)
+samba_value samba_functional_conv_transpose1d(samba_value input, samba_value weight, samba_value bias,
+                                              const samba_conv_transpose1d_options *options)
 {
     static const samba_conv_transpose1d_options defaults;
     const samba_conv_transpose1d_options *o = options ? options : &defaults;
-    return transposed(&(layout){"conv_transpose1d", 1, &o->stride, &o->padding, &o->output_padding, &o->dilation, o->groups, false}, input, weight, bias);
+    return transposed(
+        &(layout){"conv_transpose1d", 1, &o->stride, &o->padding, &o->output_padding, &o->dilation, o->groups, false}, input,
+        weight, bias);
 }
 
-samba_value samba_functional_conv_transpose2d(samba_value input, samba_value weight, samba_value bias, const samba_conv_transpose2d_options *options)
+samba_value samba_functional_conv_transpose2d(samba_value input, samba_value weight, samba_value bias,
+                                              const samba_conv_transpose2d_options *options)
 {
     static const samba_conv_transpose2d_options defaults;
     const samba_conv_transpose2d_options *o = options ? options : &defaults;
-    return transposed(&(layout){"conv_transpose2d", 2, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false}, input, weight, bias);
+    return transposed(&(layout){"conv_transpose2d", 2, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false},
+                      input, weight, bias);
 }
 
-samba_value samba_functional_conv_transpose3d(samba_value input, samba_value weight, samba_value bias, const samba_conv_transpose3d_options *options)
+samba_value samba_functional_conv_transpose3d(samba_value input, samba_value weight, samba_value bias,
+                                              const samba_conv_transpose3d_options *options)
 {
     static const samba_conv_transpose3d_options defaults;
     const samba_conv_transpose3d_options *o = options ? options : &defaults;
-    return transposed(&(layout){"conv_transpose3d", 3, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false}, input, weight, bias);
+    return transposed(&(layout){"conv_transpose3d", 3, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false},
+                      input, weight, bias);
 }

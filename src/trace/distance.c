@@ -36,7 +36,8 @@ samba_value samba_weight_norm(samba_value v, samba_value g, int dim)
     for (int d = 0; d < rank; d++)
         if (d != kept)
             dims[count++] = d;
-    samba_value length = count || rank == 0 ? samba_vector_norm(both[0], 2, count, dims, true) : samba_abs(both[0]); /* no dims: each element alone */
+    /* no dims: each element alone */
+    samba_value length = count || rank == 0 ? samba_vector_norm(both[0], 2, count, dims, true) : samba_abs(both[0]);
     return samba_losses_leave(&common, samba_mul(both[0], samba_div(both[1], length)), SAMBA_NO_REDUCTION);
 }
 
@@ -79,8 +80,8 @@ samba_value samba_pairwise_distance(samba_value a, samba_value b, double p, doub
     return samba_losses_leave(&common, samba_vector_norm(away, p, 1, &last, keepdim), SAMBA_NO_REDUCTION);
 }
 
-/* sqrt(a a + b b - 2 a b), in float32 whatever contractions are in, as what is left is of rounding's size where rows are near. No gradient
- * flows to what is at no distance. */
+/* sqrt(a a + b b - 2 a b), in float32 whatever contractions are in, as what is left is of rounding's size where rows are near. No
+ * gradient flows to what is at no distance. */
 static samba_value euclidean(const samba_losses *common, samba_value a, samba_value b, int rank_b)
 {
     samba_graphamp_push(common->graph, false);
@@ -101,13 +102,17 @@ samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode
     samba_node x = samba_trace_node(a), y = samba_trace_node(b);
     int rank;
     int64_t shape[SAMBA_MAX_RANK];
-    if (x.rank < 2 || y.rank < 2 || x.rank >= SAMBA_MAX_RANK || y.rank >= SAMBA_MAX_RANK || x.shape[x.rank - 1] != y.shape[y.rank - 1] ||
+    if (x.rank < 2 || y.rank < 2 || x.rank >= SAMBA_MAX_RANK || y.rank >= SAMBA_MAX_RANK ||
+        x.shape[x.rank - 1] != y.shape[y.rank - 1] ||
         !samba_shape_broadcast(x.rank - 2, x.shape, y.rank - 2, y.shape, &rank, shape))
-        return samba_losses_fail_shapes(&common, "values (..., P, M) and (..., R, M) of rank 2 to 7 whose leading dims broadcast", a, b);
+        return samba_losses_fail_shapes(&common, "values (..., P, M) and (..., R, M) of rank 2 to 7 whose leading dims broadcast",
+                                        a, b);
     if (!(p >= 0))
-        return samba_trace_value(common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "p must be 0 or more, given %g", p));
+        return samba_trace_value(
+            common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "p must be 0 or more, given %g", p));
     if (mode < SAMBA_CDIST_MM_IF_NECESSARY || mode > SAMBA_CDIST_NO_MM)
-        return samba_trace_value(common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "mode must be a samba_cdist_mode, given %d", (int)mode));
+        return samba_trace_value(common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist",
+                                                                   "mode must be a samba_cdist_mode, given %d", (int)mode));
     bool many = x.shape[x.rank - 2] > 25 || y.shape[y.rank - 2] > 25;
     if (p == 2 && (mode == SAMBA_CDIST_MM || (mode == SAMBA_CDIST_MM_IF_NECESSARY && many)))
         return samba_losses_leave(&common, euclidean(&common, v[0], v[1], y.rank), SAMBA_NO_REDUCTION);

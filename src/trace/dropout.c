@@ -13,7 +13,8 @@
 #include <string.h>
 
 /* dropout of ones (its rate too, where asked for), as wide as the result is computed in. */
-static samba_value mask_of(samba_graph *graph, const char *what, samba_dtype dtype, const char *name, double p, int rank, const int64_t *shape, samba_value *rate)
+static samba_value mask_of(samba_graph *graph, const char *what, samba_dtype dtype, const char *name, double p, int rank,
+                           const int64_t *shape, samba_value *rate)
 {
     samba_ref p_ref, seed;
     if (!samba_trace_dropout(graph, what, name, p, &p_ref, &seed))
@@ -39,7 +40,8 @@ static samba_value of_channels(const char *what, samba_value input, const char *
     samba_node x = samba_trace_node(input);
     char text[SAMBA_TYPE_TEXT];
     if (x.rank < least)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input of rank %d or %d, given %s", least, least + 1,
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                                                            "expected an input of rank %d or %d, given %s", least, least + 1,
                                                             samba_trace_format(&x, text)));
     int64_t shape[SAMBA_MAX_RANK];
     channel_shape(&x, x.rank >= batched_rank, shape);
@@ -47,11 +49,20 @@ static samba_value of_channels(const char *what, samba_value input, const char *
     return samba_cast(samba_mul(input, mask), (samba_dtype)x.dtype);
 }
 
-samba_value samba_dropout1d(samba_value input, const char *name, double p) { return of_channels("dropout1d", input, name, p, 2, 3); }
+samba_value samba_dropout1d(samba_value input, const char *name, double p)
+{
+    return of_channels("dropout1d", input, name, p, 2, 3);
+}
 
-samba_value samba_dropout2d(samba_value input, const char *name, double p) { return of_channels("dropout2d", input, name, p, 3, 3); }
+samba_value samba_dropout2d(samba_value input, const char *name, double p)
+{
+    return of_channels("dropout2d", input, name, p, 3, 3);
+}
 
-samba_value samba_dropout3d(samba_value input, const char *name, double p) { return of_channels("dropout3d", input, name, p, 4, 5); }
+samba_value samba_dropout3d(samba_value input, const char *name, double p)
+{
+    return of_channels("dropout3d", input, name, p, 4, 5);
+}
 
 /* Klambauer et al. 2017: what is dropped becomes -alpha, and a x + b has the mean and the variance that x had. */
 static samba_value alpha_dropout(const char *what, samba_value input, const char *name, double p, bool channels)
@@ -63,7 +74,8 @@ static samba_value alpha_dropout(const char *what, samba_value input, const char
     samba_node x = samba_trace_node(input);
     char text[SAMBA_TYPE_TEXT];
     if (channels && x.rank < 2)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C, ...) of rank 2 or more, given %s",
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                                                            "expected an input (N, C, ...) of rank 2 or more, given %s",
                                                             samba_trace_format(&x, text)));
     int64_t shape[SAMBA_MAX_RANK];
     memcpy(shape, x.shape, sizeof shape);
@@ -77,14 +89,18 @@ static samba_value alpha_dropout(const char *what, samba_value input, const char
     samba_value kept = samba_sub(one, rate); /* numbers of a run, in double */
     samba_value a = samba_rsqrt(samba_mul(samba_add_scalar(samba_mul_scalar(rate, alpha * alpha), 1), kept));
     samba_value b = samba_mul_scalar(samba_mul(a, rate), alpha);
-    samba_value low = samba_cast(samba_sub(b, samba_mul_scalar(a, alpha)), wide), scale = samba_cast(a, wide), shift = samba_cast(b, wide);
+    samba_value low = samba_cast(samba_sub(b, samba_mul_scalar(a, alpha)), wide), scale = samba_cast(a, wide),
+                shift = samba_cast(b, wide);
     samba_value stays = samba_add(samba_mul(samba_cast(input, wide), scale), shift);
     samba_value result = samba_where(samba_gt(mask, zero), stays, low);
     samba_value all = samba_eq(rate, one); /* p = 1: nothing is left, and 0 instead of infinity */
     return samba_cast(samba_where(all, zero, result), (samba_dtype)x.dtype);
 }
 
-samba_value samba_alpha_dropout(samba_value input, const char *name, double p) { return alpha_dropout("alpha_dropout", input, name, p, false); }
+samba_value samba_alpha_dropout(samba_value input, const char *name, double p)
+{
+    return alpha_dropout("alpha_dropout", input, name, p, false);
+}
 
 samba_value samba_feature_alpha_dropout(samba_value input, const char *name, double p)
 {
@@ -95,7 +111,8 @@ samba_value samba_feature_alpha_dropout(samba_value input, const char *name, dou
 
 samba_value samba_randn(samba_graph *graph, const char *name, int rank, const int64_t *shape)
 {
-    samba_value first = samba_rand(graph, name, rank, shape), second = samba_rand(graph, name, rank, shape); /* Box and Muller 1958 */
+    /* Box and Muller 1958 */
+    samba_value first = samba_rand(graph, name, rank, shape), second = samba_rand(graph, name, rank, shape);
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_none(graph);
     samba_value radius = samba_sqrt(samba_mul_scalar(samba_log1p(samba_neg(first)), -2));
@@ -116,7 +133,8 @@ samba_value samba_randint(samba_graph *graph, const char *name, int64_t low, int
     if (!samba_trace_check_shape(graph, "randint", rank, shape))
         return samba_trace_none(graph);
     if (low >= high || (double)high - (double)low > 0x1p24)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "randint", "expected low below high by at most 2^24, given %lld and %lld",
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "randint",
+                                                            "expected low below high by at most 2^24, given %lld and %lld",
                                                             (long long)low, (long long)high));
     samba_value wide = samba_cast(samba_rand(graph, name, rank, shape), SAMBA_FLOAT64); /* multiples of 2^-24 */
     samba_value steps = samba_cast(samba_floor(samba_mul_scalar(wide, (double)(high - low))), SAMBA_INT64);
@@ -133,8 +151,10 @@ samba_value samba_gumbel_softmax(samba_value logits, const char *name, double ta
     if (!samba_trace_dim(graph, "gumbel_softmax", x.rank, dim, &at))
         return samba_trace_none(graph);
     if (!(tau > 0))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "gumbel_softmax", "tau must be more than 0, given %g", tau));
-    samba_value uniform = samba_add_scalar(samba_rand(graph, name, x.rank, x.shape), 0x1p-25); /* in the middle of its step: never 0 */
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "gumbel_softmax", "tau must be more than 0, given %g", tau));
+    /* in the middle of its step: never 0 */
+    samba_value uniform = samba_add_scalar(samba_rand(graph, name, x.rank, x.shape), 0x1p-25);
     samba_value gumbels = samba_neg(samba_log(samba_neg(samba_log(uniform))));
     samba_value soft = samba_softmax(samba_mul_scalar(samba_add(logits, samba_cast(gumbels, (samba_dtype)x.dtype)), 1 / tau), at);
     if (!hard || x.rank == 0)
@@ -142,6 +162,8 @@ samba_value samba_gumbel_softmax(samba_value logits, const char *name, double ta
     int64_t shape[SAMBA_MAX_RANK];
     for (int d = 0; d < x.rank; d++)
         shape[d] = d == at ? x.shape[d] : 1;
-    samba_value is_greatest = samba_eq(samba_argmax(soft, at, true), samba_reshape(samba_arange(graph, x.shape[at], SAMBA_INT64), x.rank, shape));
-    return samba_add(samba_cast(is_greatest, (samba_dtype)x.dtype), samba_sub(soft, samba_detach(soft))); /* the value of one, the gradient of the other */
+    samba_value is_greatest =
+        samba_eq(samba_argmax(soft, at, true), samba_reshape(samba_arange(graph, x.shape[at], SAMBA_INT64), x.rank, shape));
+    /* the value of one, the gradient of the other */
+    return samba_add(samba_cast(is_greatest, (samba_dtype)x.dtype), samba_sub(soft, samba_detach(soft)));
 }

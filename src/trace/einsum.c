@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of products whose dims have labels: einsum, tensordot, inner. Labels are 0 .. 51 for letters, A to Z first as they sort, and the next ones
- * for dims of "...", counted from the last. Two operands at a time become one matrix product: labels of both that are still wanted are its batch
- * dims, labels of both that are not are summed, the others are rows and columns. */
+ * Sums of products whose dims have labels: einsum, tensordot, inner. Labels are 0 .. 51 for letters, A to Z first as they sort,
+ * and the next ones for dims of "...", counted from the last. Two operands at a time become one matrix product: labels of both
+ * that are still wanted are its batch dims, labels of both that are not are summed, the others are rows and columns. */
 #include "trace/trace.h"
 
 #include <sambaflow/elementwise.h>
@@ -93,8 +93,10 @@ static labelled contract(labelled a, labelled b, const bool *wanted)
         for (int i = 0; i < count[kind] && kind != SUMMED; i++)
             all[rank++] = labels[kind][i];
     if (rank > SAMBA_MAX_RANK) {
-        result.value = samba_trace_value(a.value.graph, samba_graph_fail_at(a.value.graph, SAMBA_ERROR_SHAPE, "einsum",
-                                                                            "a product on the way has %d dims; at most %d are possible", rank, SAMBA_MAX_RANK));
+        result.value =
+            samba_trace_value(a.value.graph, samba_graph_fail_at(a.value.graph, SAMBA_ERROR_SHAPE, "einsum",
+                                                                 "a product on the way has %d dims; at most %d are possible",
+                                                                 rank, SAMBA_MAX_RANK));
         return result;
     }
     memcpy(result.at, all, sizeof(int) * (size_t)rank);
@@ -143,10 +145,10 @@ static labelled contract(labelled a, labelled b, const bool *wanted)
 
 typedef struct equation {
     samba_graph *graph;
-    int count[LABELS];     /* how often a label occurs among the operands */
+    int count[LABELS]; /* how often a label occurs among the operands */
     int64_t size[LABELS];
     bool in_result[LABELS];
-    int dots;              /* the most dims that "..." stands for */
+    int dots; /* the most dims that "..." stands for */
     int result[LABELS], result_rank;
 } equation;
 
@@ -172,7 +174,8 @@ static bool parse_operand(equation *e, const char *whole, const char **text, int
             continue;
         }
         if (letter(*c) < 0)
-            return refuse(e, SAMBA_ERROR_ARGUMENT, whole, "expected letters a to z and A to Z, and \"...\" once, for operand", number);
+            return refuse(e, SAMBA_ERROR_ARGUMENT, whole, "expected letters a to z and A to Z, and \"...\" once, for operand",
+                          number);
         if (count == SAMBA_MAX_RANK)
             return refuse(e, SAMBA_ERROR_SHAPE, whole, "there are more letters than dims for operand", number);
         labels[count++] = letter(*c);
@@ -181,7 +184,8 @@ static bool parse_operand(equation *e, const char *whole, const char **text, int
     if (dots_at < 0 ? count != rank : count > rank) {
         char shape[SAMBA_TYPE_TEXT];
         samba_node node = samba_trace_node(value);
-        samba_graph_fail_at(e->graph, SAMBA_ERROR_SHAPE, "einsum", "operand %d has %d letters%s in the equation \"%.80s\", given %s", number, count,
+        samba_graph_fail_at(e->graph, SAMBA_ERROR_SHAPE, "einsum",
+                            "operand %d has %d letters%s in the equation \"%.80s\", given %s", number, count,
                             dots_at < 0 ? "" : " and \"...\"", whole, samba_trace_format(&node, shape));
         return false;
     }
@@ -194,7 +198,8 @@ static bool parse_operand(equation *e, const char *whole, const char **text, int
         int label = dotted ? LETTERS + (dots_at + dots - 1 - d) : labels[at++]; /* the last dim of "..." is the first label */
         int64_t size = samba_value_size(value, d);
         if (e->size[label] > 1 && size > 1 && e->size[label] != size) {
-            samba_graph_fail_at(e->graph, SAMBA_ERROR_SHAPE, "einsum", "dim %d of operand %d has size %lld, and %lld elsewhere in the equation \"%.80s\"", d, number,
+            samba_graph_fail_at(e->graph, SAMBA_ERROR_SHAPE, "einsum",
+                                "dim %d of operand %d has size %lld, and %lld elsewhere in the equation \"%.80s\"", d, number,
                                 (long long)size, (long long)e->size[label], whole);
             return false;
         }
@@ -213,7 +218,8 @@ static bool take_diagonals(equation *e, const char *whole, int number, labelled 
             if (x->at[i] != x->at[j])
                 continue;
             if (samba_value_size(x->value, i) != samba_value_size(x->value, j))
-                return refuse(e, SAMBA_ERROR_SHAPE, whole, "a letter that is repeated names dims of several sizes in operand", number);
+                return refuse(e, SAMBA_ERROR_SHAPE, whole, "a letter that is repeated names dims of several sizes in operand",
+                              number);
             int label = x->at[i], rank = 0;
             x->value = samba_diagonal(x->value, 0, i, j);
             for (int d = 0; d < x->rank; d++)
@@ -261,7 +267,9 @@ static bool parse_result(equation *e, const char *whole, const char *c)
         }
         int label = letter(*c);
         if (label < 0 || e->in_result[label] || e->count[label] == 0) {
-            samba_graph_fail_at(e->graph, SAMBA_ERROR_ARGUMENT, "einsum", "\"%c\" in the result of the equation \"%.80s\": expected letters of the operands, each once", *c, whole);
+            samba_graph_fail_at(e->graph, SAMBA_ERROR_ARGUMENT, "einsum",
+                                "\"%c\" in the result of the equation \"%.80s\": expected letters of the operands, each once", *c,
+                                whole);
             return false;
         }
         add_result(e, label);
@@ -279,24 +287,31 @@ samba_value samba_einsum(const char *text, int count, const samba_value *operand
     if (!samba_trace_enter("einsum", count, operands, &e.graph))
         return samba_trace_none(e.graph);
     if (!text || count > MOST)
-        return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_ARGUMENT, "einsum", "expected an equation and up to %d operands, given %s and %d",
-                                                              MOST, text ? "one" : "NULL", count));
+        return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_ARGUMENT, "einsum",
+                                                              "expected an equation and up to %d operands, given %s and %d", MOST,
+                                                              text ? "one" : "NULL", count));
     const char *c = text;
     for (int i = 0; i < count; i++) {
         if (!parse_operand(&e, text, &c, i, operands[i], &values[i]))
             return samba_trace_none(e.graph);
         if (samba_value_dtype(operands[i]) != samba_value_dtype(operands[0]))
-            return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_DTYPE, "einsum", "expected operands of one dtype, given %s and %s; cast one of them",
-                                                                  samba_dtype_name(samba_value_dtype(operands[0])), samba_dtype_name(samba_value_dtype(operands[i]))));
+            return samba_trace_value(e.graph,
+                                     samba_graph_fail_at(e.graph, SAMBA_ERROR_DTYPE, "einsum",
+                                                         "expected operands of one dtype, given %s and %s; cast one of them",
+                                                         samba_dtype_name(samba_value_dtype(operands[0])),
+                                                         samba_dtype_name(samba_value_dtype(operands[i]))));
         if ((*c == ',') != (i + 1 < count))
-            return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_ARGUMENT, "einsum", "the equation \"%.80s\" has %s operands than the %d given", text,
-                                                                  *c == ',' ? "more" : "fewer", count));
+            return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_ARGUMENT, "einsum",
+                                                                  "the equation \"%.80s\" has %s operands than the %d given",
+                                                                  text, *c == ',' ? "more" : "fewer", count));
         c += *c == ',';
     }
     if (!parse_result(&e, text, c))
         return samba_trace_none(e.graph);
     if (e.result_rank > SAMBA_MAX_RANK)
-        return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_SHAPE, "einsum", "the result has %d dims; at most %d are possible", e.result_rank, SAMBA_MAX_RANK));
+        return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_SHAPE, "einsum",
+                                                              "the result has %d dims; at most %d are possible", e.result_rank,
+                                                              SAMBA_MAX_RANK));
     for (int i = 0; i < count; i++)
         if (!take_diagonals(&e, text, i, &values[i]))
             return samba_trace_none(e.graph);
@@ -315,7 +330,8 @@ samba_value samba_einsum(const char *text, int count, const samba_value *operand
         if (product.value.index == SAMBA_NONE)
             return product.value;
     }
-    bool widens = count == 1 && !samba_dtype_is_floating_point(samba_value_dtype(operands[0])); /* sums of integers alone are int64, as torch's */
+    /* sums of integers alone are int64, as torch's */
+    bool widens = count == 1 && !samba_dtype_is_floating_point(samba_value_dtype(operands[0]));
     if (widens && product.rank > e.result_rank)
         product.value = samba_cast(product.value, SAMBA_INT64);
     sum_out(&product, e.in_result);
@@ -332,26 +348,34 @@ samba_value samba_tensordot(samba_value a, samba_value b, int count, const int *
     labelled left = {.value = a, .rank = samba_value_rank(a)}, right = {.value = b, .rank = samba_value_rank(b)};
     bool wanted[LABELS] = {false};
     if (count < 0 || count > left.rank || count > right.rank || (count > 0 && (!dims_a || !dims_b)))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensordot", "expected lists of 0 to %d dims, given %d",
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensordot",
+                                                            "expected lists of 0 to %d dims, given %d",
                                                             left.rank < right.rank ? left.rank : right.rank, count));
     if (samba_value_dtype(a) != samba_value_dtype(b))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "tensordot", "expected operands of one dtype, given %s and %s; cast one of them",
-                                                            samba_dtype_name(samba_value_dtype(a)), samba_dtype_name(samba_value_dtype(b))));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "tensordot",
+                                                            "expected operands of one dtype, given %s and %s; cast one of them",
+                                                            samba_dtype_name(samba_value_dtype(a)),
+                                                            samba_dtype_name(samba_value_dtype(b))));
     for (int d = 0; d < left.rank; d++)
         wanted[left.at[d] = d] = true;
     for (int d = 0; d < right.rank; d++)
         wanted[right.at[d] = SAMBA_MAX_RANK + d] = true;
     for (int i = 0; i < count; i++) {
         int of_a, of_b;
-        if (!samba_trace_dim(graph, "tensordot", left.rank, dims_a[i], &of_a) || !samba_trace_dim(graph, "tensordot", right.rank, dims_b[i], &of_b))
+        if (!samba_trace_dim(graph, "tensordot", left.rank, dims_a[i], &of_a) ||
+            !samba_trace_dim(graph, "tensordot", right.rank, dims_b[i], &of_b))
             return samba_trace_none(graph);
         int64_t m = samba_value_size(a, of_a), n = samba_value_size(b, of_b);
         if (!wanted[left.at[of_a]] || right.at[of_b] < SAMBA_MAX_RANK)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensordot", "dim %d of the %s operand is in the list of its dims twice",
-                                                                wanted[left.at[of_a]] ? of_b : of_a, wanted[left.at[of_a]] ? "second" : "first"));
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensordot",
+                                                                "dim %d of the %s operand is in the list of its dims twice",
+                                                                wanted[left.at[of_a]] ? of_b : of_a,
+                                                                wanted[left.at[of_a]] ? "second" : "first"));
         if (m != n && m != 1 && n != 1)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "tensordot", "dims %d and %d, of sizes %lld and %lld, cannot be summed over together",
-                                                                dims_a[i], dims_b[i], (long long)m, (long long)n));
+            return samba_trace_value(graph,
+                                     samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "tensordot",
+                                                         "dims %d and %d, of sizes %lld and %lld, cannot be summed over together",
+                                                         dims_a[i], dims_b[i], (long long)m, (long long)n));
         right.at[of_b] = left.at[of_a];
         wanted[left.at[of_a]] = false;
     }
@@ -373,10 +397,13 @@ samba_value samba_inner(samba_value a, samba_value b)
     if (left < 0 || right < 0)
         return samba_mul(a, b);
     if (samba_value_dtype(a) != samba_value_dtype(b))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "inner", "expected factors of one dtype, given %s and %s; cast one of them",
-                                                            samba_dtype_name(samba_value_dtype(a)), samba_dtype_name(samba_value_dtype(b))));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "inner",
+                                                            "expected factors of one dtype, given %s and %s; cast one of them",
+                                                            samba_dtype_name(samba_value_dtype(a)),
+                                                            samba_dtype_name(samba_value_dtype(b))));
     if (samba_value_size(a, left) != samba_value_size(b, right))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "inner", "expected last dims of one size, given %lld and %lld",
-                                                            (long long)samba_value_size(a, left), (long long)samba_value_size(b, right)));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "inner", "expected last dims of one size, given %lld and %lld",
+                                       (long long)samba_value_size(a, left), (long long)samba_value_size(b, right)));
     return samba_tensordot(a, b, 1, &left, &right);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic, comparisons, logic and choice. Operators of the graph take one dtype, so promotion happens here (promote.h): operands are
- * cast to what torch.result_type says, then the operator broadcasts them. */
+ * Arithmetic, comparisons, logic and choice. Operators of the graph take one dtype, so promotion happens here (promote.h):
+ * operands are cast to what torch.result_type says, then the operator broadcasts them. */
 #include "trace/promote.h"
 
 #include <sambaflow/elementwise.h>
@@ -10,13 +10,14 @@
 /* `expected`, and what was given */
 static samba_value fail(samba_graph *graph, const char *what, const char *expected, samba_dtype given)
 {
-    return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected %s, given %s; cast it first", expected, samba_dtype_name(given)));
+    return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected %s, given %s; cast it first",
+                                                        expected, samba_dtype_name(given)));
 }
 
 /* ---- arithmetic ---- */
 
-/* The dtype in which arithmetic on operands that meet in `dtype` computes. A number beside 16-bit floats, or a value of rank 0 with more digits, is
- * not rounded first: the sum is, once. */
+/* The dtype in which arithmetic on operands that meet in `dtype` computes. A number beside 16-bit floats, or a value of rank 0
+ * with more digits, is not rounded first: the sum is, once. */
 static samba_dtype arithmetic_dtype(int count, const samba_value *values, samba_dtype dtype)
 {
     for (int i = 0; i < count; i++)
@@ -84,8 +85,8 @@ static bool check_factor(samba_graph *graph, const char *what, const char *name,
 {
     if (samba_dtype_is_floating_point(dtype) || !is_floating(factor))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "%s must be an integer beside %s values, given %s", name, samba_dtype_name(dtype),
-                        samba_dtype_name(samba_value_dtype(factor)));
+    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "%s must be an integer beside %s values, given %s", name,
+                        samba_dtype_name(dtype), samba_dtype_name(samba_value_dtype(factor)));
     return false;
 }
 
@@ -94,7 +95,8 @@ static samba_value with_alpha(samba_op op, samba_value a, samba_value b, samba_v
     const char *what = samba_op_table[op].name;
     samba_graph *graph;
     samba_dtype dtype;
-    if (!samba_trace_enter(what, 3, (samba_value[]){a, b, alpha}, &graph) || !samba_trace_promote(what, 2, (samba_value[]){a, b}, &graph, &dtype) ||
+    if (!samba_trace_enter(what, 3, (samba_value[]){a, b, alpha}, &graph) ||
+        !samba_trace_promote(what, 2, (samba_value[]){a, b}, &graph, &dtype) ||
         (op == SAMBA_OP_sub && refuse_bool(graph, a, b)) || !check_factor(graph, what, "alpha", alpha, dtype))
         return samba_trace_none(graph);
     samba_dtype in = samba_compute_dtype(dtype);
@@ -114,7 +116,8 @@ static samba_value quotient(samba_op op, samba_value a, samba_value b)
         return samba_trace_none(graph);
     if (!samba_dtype_is_floating_point(dtype) && samba_trace_known(b, &divisor) && samba_trace_held(divisor, dtype) == 0)
         return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, samba_op_table[op].name,
-                                                            "an integer cannot be divided by 0, given %s by %g", samba_dtype_name(dtype), divisor));
+                                                            "an integer cannot be divided by 0, given %s by %g",
+                                                            samba_dtype_name(dtype), divisor));
     return samba_trace_promoted(op, a, b);
 }
 
@@ -155,9 +158,11 @@ samba_value samba_pow(samba_value a, samba_value b)
         return arithmetic(SAMBA_OP_pow, a, b, graph, dtype);
     bool floating = samba_dtype_is_floating_point(dtype);
     if (!floating && exponent < 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pow",
-                                                            "integers have no negative powers, given %s to the %g; cast them to a floating-point dtype",
-                                                            samba_dtype_name(dtype), exponent));
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pow",
+                                "integers have no negative powers, given %s to the %g; cast them to a floating-point dtype",
+                                samba_dtype_name(dtype), exponent));
     if (dtype != SAMBA_BOOL) {
         samba_ref power = simple_power(graph, samba_trace_operand(a, samba_compute_dtype(dtype)), exponent, floating);
         if (power != SAMBA_NONE)
@@ -175,7 +180,8 @@ samba_value samba_addcmul(samba_value a, samba_value b, samba_value c, samba_val
     samba_graph *graph;
     samba_dtype dtype;
     if (!samba_trace_enter("addcmul", 4, (samba_value[]){a, b, c, value}, &graph) ||
-        !samba_trace_promote("addcmul", 3, (samba_value[]){a, b, c}, &graph, &dtype) || !check_factor(graph, "addcmul", "value", value, dtype))
+        !samba_trace_promote("addcmul", 3, (samba_value[]){a, b, c}, &graph, &dtype) ||
+        !check_factor(graph, "addcmul", "value", value, dtype))
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "addcmul");
     samba_dtype in = samba_compute_dtype(dtype);
@@ -210,7 +216,8 @@ samba_value samba_lerp(samba_value a, samba_value b, samba_value weight)
     if (!is_floating(a) || !is_floating(b))
         return fail(graph, "lerp", "floating-point values", samba_value_dtype(is_floating(a) ? b : a));
     samba_dtype in = samba_compute_dtype(dtype);
-    samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in), w = samba_trace_operand(weight, in), way = E2(sub, y, x);
+    samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in), w = samba_trace_operand(weight, in),
+              way = E2(sub, y, x);
     bool known = samba_trace_known(weight, &number);
     samba_ref from_a = known && fabs(number) >= 0.5 ? SAMBA_NONE : E2(add, x, E2(mul, w, way));
     samba_ref from_b = known && fabs(number) < 0.5 ? SAMBA_NONE : E2(sub, y, E2(mul, way, E2(sub, CONSTANT(1, w), w)));
@@ -250,9 +257,11 @@ samba_value samba_isclose(samba_value a, samba_value b, double rtol, double atol
     SAMBA_SPEAKS(graph, "isclose");
     samba_dtype dtype = samba_value_dtype(a), other = samba_value_dtype(b);
     if (dtype != other || !(rtol >= 0) || !(atol >= 0))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "isclose",
-                                                            "expected values of one dtype and tolerances of 0 or more, given %s and %s, rtol %g, atol %g",
-                                                            samba_dtype_name(dtype), samba_dtype_name(other), rtol, atol));
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "isclose",
+                                "expected values of one dtype and tolerances of 0 or more, given %s and %s, rtol %g, atol %g",
+                                samba_dtype_name(dtype), samba_dtype_name(other), rtol, atol));
     samba_dtype in = samba_dtype_is_floating_point(dtype) ? samba_compute_dtype(dtype) : SAMBA_FLOAT64;
     samba_ref x = samba_emit_cast(graph, a.index, in), y = samba_emit_cast(graph, b.index, in);
     samba_ref distance = E1(abs, E2(sub, x, y)), allowed = EN(add, E1(abs, EN(mul, y, rtol)), atol);
@@ -269,7 +278,8 @@ static samba_value logical(const char *what, samba_op op, samba_value a, samba_v
     if (!samba_trace_enter(what, 2, (samba_value[]){a, b}, &graph))
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, what);
-    return samba_trace_value(graph, samba_emit2(graph, op, samba_emit_cast(graph, a.index, SAMBA_BOOL), samba_emit_cast(graph, b.index, SAMBA_BOOL)));
+    return samba_trace_value(
+        graph, samba_emit2(graph, op, samba_emit_cast(graph, a.index, SAMBA_BOOL), samba_emit_cast(graph, b.index, SAMBA_BOOL)));
 }
 
 samba_value samba_logical_and(samba_value a, samba_value b) { return logical("logical_and", SAMBA_OP_mul, a, b); }
@@ -305,14 +315,15 @@ samba_value samba_bitwise_not(samba_value a)
     return samba_trace_value(graph, samba_value_dtype(a) == SAMBA_BOOL ? E1(logical_not, a.index) : E1(bitwise_not, a.index));
 }
 
-
 /* ---- choice ---- */
 
 static bool need_bool(const char *what, const char *argument, samba_value value)
 {
     samba_dtype dtype = samba_value_dtype(value);
     if (dtype != SAMBA_BOOL)
-        samba_graph_fail_at(value.graph, SAMBA_ERROR_DTYPE, what, "the %s must be bool, given %s; compare it with a number, or cast it", argument, samba_dtype_name(dtype));
+        samba_graph_fail_at(value.graph, SAMBA_ERROR_DTYPE, what,
+                            "the %s must be bool, given %s; compare it with a number, or cast it", argument,
+                            samba_dtype_name(dtype));
     return dtype == SAMBA_BOOL;
 }
 
@@ -320,7 +331,8 @@ samba_value samba_where(samba_value condition, samba_value a, samba_value b)
 {
     samba_graph *graph;
     samba_dtype dtype;
-    if (!samba_trace_enter("where", 3, (samba_value[]){condition, a, b}, &graph) || !need_bool("where", "condition", condition) || !samba_trace_promote("where", 2, (samba_value[]){a, b}, &graph, &dtype))
+    if (!samba_trace_enter("where", 3, (samba_value[]){condition, a, b}, &graph) || !need_bool("where", "condition", condition) ||
+        !samba_trace_promote("where", 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
     return samba_trace_value(graph, E3(where, condition.index, samba_trace_operand(a, dtype), samba_trace_operand(b, dtype)));
 }
@@ -334,14 +346,14 @@ samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value
     const samba_node *node = samba_node_at(graph, value.index);
     if (node->rank != 0) {
         char text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "masked_fill", "expected a value of rank 0, given %s",
-                                                            samba_trace_format(node, text)));
+        return samba_trace_value(graph,
+                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "masked_fill",
+                                                     "expected a value of rank 0, given %s", samba_trace_format(node, text)));
     }
     if (!need_bool("masked_fill", "mask", mask))
         return samba_trace_none(graph);
     return samba_trace_value(graph, E3(where, mask.index, samba_trace_operand(value, samba_value_dtype(a)), a.index));
 }
-
 
 /* Whether `wins` says so, or b is NaN: a; else b. */
 static samba_value without_nan(const char *what, samba_op wins, samba_value a, samba_value b)
@@ -362,9 +374,11 @@ samba_value samba_fmin(samba_value a, samba_value b) { return without_nan("fmin"
 static bool check_bound(samba_graph *graph, const char *name, samba_value bound, samba_dtype dtype)
 {
     double number;
-    if (!bound.graph || samba_dtype_is_floating_point(dtype) || !samba_trace_known(bound, &number) || samba_trace_held(number, dtype) == number)
+    if (!bound.graph || samba_dtype_is_floating_point(dtype) || !samba_trace_known(bound, &number) ||
+        samba_trace_held(number, dtype) == number)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "clamp", "%s %g is no value of %s, the dtype of the result", name, number, samba_dtype_name(dtype));
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "clamp", "%s %g is no value of %s, the dtype of the result", name, number,
+                        samba_dtype_name(dtype));
     return false;
 }
 
@@ -376,7 +390,8 @@ samba_value samba_clamp(samba_value a, samba_value min, samba_value max)
     SAMBA_SPEAKS(graph, "clamp");
     samba_dtype dtype = samba_trace_result_type(3, (samba_value[]){a, min, max});
     if (!min.graph && !max.graph)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "clamp", "a least or a greatest value is needed, given neither"));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "clamp",
+                                                            "a least or a greatest value is needed, given neither"));
     if (dtype == SAMBA_BOOL)
         return fail(graph, "clamp", "integers or floating-point", dtype);
     if (!check_bound(graph, "min", min, dtype) || !check_bound(graph, "max", max, dtype))
@@ -391,7 +406,10 @@ samba_value samba_clamp(samba_value a, samba_value min, samba_value max)
 
 static double greatest(samba_dtype dtype)
 {
-    return dtype == SAMBA_FLOAT16 ? 65504.0 : dtype == SAMBA_BFLOAT16 ? 0x1.FEp127 : dtype == SAMBA_FLOAT32 ? 0x1.FFFFFEp127 : 0x1.FFFFFFFFFFFFFp1023;
+    return dtype == SAMBA_FLOAT16    ? 65504.0
+           : dtype == SAMBA_BFLOAT16 ? 0x1.FEp127
+           : dtype == SAMBA_FLOAT32  ? 0x1.FFFFFEp127
+                                     : 0x1.FFFFFFFFFFFFFp1023;
 }
 
 samba_value samba_nan_to_num(samba_value a, double nan, const double *posinf, const double *neginf)

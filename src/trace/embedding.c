@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of tables, and bags of them. What padding_idx and scale_grad_by_freq change is the gradient alone: they are said by what a result is
- * detached from, and leave nothing behind in a program without gradients. */
+ * Rows of tables, and bags of them. What padding_idx and scale_grad_by_freq change is the gradient alone: they are said by what a
+ * result is detached from, and leave nothing behind in a program without gradients. */
 #include "trace/index.h"
 #include "trace/shape.h"
 
@@ -17,8 +17,8 @@ static bool padding_row(samba_graph *graph, const char *what, int64_t given, int
     *row = given < 0 ? given + rows : given;
     if (*row >= 0 && *row < rows)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "padding_idx must be %lld to %lld for %lld rows, given %lld", (long long)-rows, (long long)rows - 1, (long long)rows,
-                        (long long)given);
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "padding_idx must be %lld to %lld for %lld rows, given %lld",
+                        (long long)-rows, (long long)rows - 1, (long long)rows, (long long)given);
     return false;
 }
 
@@ -42,13 +42,16 @@ static samba_ref by_frequency(samba_graph *g, samba_ref rows, samba_ref index, i
     for (int d = 0; d < at.rank; d++)
         n *= thin[d] = at.shape[d];
     thin[at.rank] = 1;
-    samba_ref line = samba_emit_reshape(g, index, 1, &n), one = samba_emit_constant(g, 1, dtype), zero = samba_emit_constant(g, 0, dtype);
-    samba_ref counts = samba_trace_scatter(g, samba_emit_expand(g, zero, 1, &count), line, samba_emit_expand(g, one, 1, &n), 0, SAMBA_MODE_ADD, false);
+    samba_ref line = samba_emit_reshape(g, index, 1, &n), one = samba_emit_constant(g, 1, dtype),
+              zero = samba_emit_constant(g, 0, dtype);
+    samba_ref counts = samba_trace_scatter(g, samba_emit_expand(g, zero, 1, &count), line, samba_emit_expand(g, one, 1, &n), 0,
+                                           SAMBA_MODE_ADD, false);
     samba_ref times = samba_emit_reshape(g, samba_trace_gather(g, counts, line, 0, false), at.rank + 1, thin);
     samba_ref wide = samba_emit_cast(g, rows, dtype), scaled = samba_emit2(g, SAMBA_OP_div, wide, times);
     samba_ref nothing = samba_emit2(g, SAMBA_OP_sub, scaled, detached(g, scaled));
     samba_ref still = detached(g, wide), finite = samba_emit2(g, SAMBA_OP_eq, detached(g, nothing), zero);
-    return samba_emit_cast(g, samba_emit3(g, SAMBA_OP_where, finite, samba_emit2(g, SAMBA_OP_add, still, nothing), still), (samba_dtype)node.dtype);
+    return samba_emit_cast(g, samba_emit3(g, SAMBA_OP_where, finite, samba_emit2(g, SAMBA_OP_add, still, nothing), still),
+                           (samba_dtype)node.dtype);
 }
 
 /* Indices that datasets keep as int16, which no kernel reads: as int32. */
@@ -58,7 +61,8 @@ static samba_ref readable(samba_graph *g, samba_ref index)
 }
 
 /* Options as far as both functions have them. */
-static samba_ref look_up(samba_graph *g, const char *what, samba_ref index, samba_ref weight, bool padded, int64_t padding, bool by_freq)
+static samba_ref look_up(samba_graph *g, const char *what, samba_ref index, samba_ref weight, bool padded, int64_t padding,
+                         bool by_freq)
 {
     index = readable(g, index);
     if (index == SAMBA_NONE)
@@ -82,8 +86,9 @@ static bool takes_size(samba_graph *graph, const char *call, size_t given, size_
 {
     if (given == 0 || given == known)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, call, "its options say a struct_size of %zu and this library knows %zu: compile against this library's headers", given,
-                        known);
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, call,
+                        "its options say a struct_size of %zu and this library knows %zu: compile against this library's headers",
+                        given, known);
     return false;
 }
 
@@ -97,19 +102,21 @@ samba_value samba_functional_embedding(samba_value index, samba_value weight, co
         return samba_trace_none(graph);
     if (options)
         given = *options;
-    return samba_trace_value(graph, look_up(graph, "embedding", index.index, weight.index, given.has_padding_idx, given.padding_idx, given.scale_grad_by_freq));
+    return samba_trace_value(graph, look_up(graph, "embedding", index.index, weight.index, given.has_padding_idx,
+                                            given.padding_idx, given.scale_grad_by_freq));
 }
 
 /* ---- bags ---- */
 typedef struct bags {
     samba_graph *graph;
-    samba_ref owner;        /* (N): the bag of each row of a line; SAMBA_NONE where rows are (bags, n, D) */
+    samba_ref owner;         /* (N): the bag of each row of a line; SAMBA_NONE where rows are (bags, n, D) */
     int64_t count, n, width; /* bags, rows of each */
 } bags;
 
 static samba_value refuse(samba_graph *graph, samba_status status, const char *message, int64_t given)
 {
-    return samba_trace_value(graph, samba_graph_fail_at(graph, status, "embedding_bag", "%s, given %lld", message, (long long)given));
+    return samba_trace_value(graph,
+                             samba_graph_fail_at(graph, status, "embedding_bag", "%s, given %lld", message, (long long)given));
 }
 
 /* A constant: the bag of each of n rows. */
@@ -138,7 +145,8 @@ static samba_ref total(const bags *b, samba_ref values, bool greatest, double st
     samba_ref base = samba_emit_expand(g, samba_emit_constant(g, start, (samba_dtype)node.dtype), 2, shape);
     if (b->owner == SAMBA_NONE || node.shape[0] == 0)
         return base;
-    return samba_trace_scatter(g, base, samba_trace_along(g, b->owner, 2, node.shape, 0), values, 0, greatest ? SAMBA_MODE_AMAX : SAMBA_MODE_ADD, false);
+    return samba_trace_scatter(g, base, samba_trace_along(g, b->owner, 2, node.shape, 0), values, 0,
+                               greatest ? SAMBA_MODE_AMAX : SAMBA_MODE_ADD, false);
 }
 
 /* How many rows each bag has, padding left out: (bags, 1). */
@@ -156,7 +164,9 @@ static samba_ref sizes(const bags *b, samba_ref padding, const samba_node *rows,
 static bool check_offsets(samba_graph *graph, const samba_node *index, const samba_embedding_bag_options *options)
 {
     int64_t n = index->shape[0], last = 0;
-    const char *wrong = index->rank == 1 && (!options->offsets || options->offset_count < 1) ? "an index of rank 1 needs offsets, known while tracing" : NULL;
+    const char *wrong = index->rank == 1 && (!options->offsets || options->offset_count < 1)
+                            ? "an index of rank 1 needs offsets, known while tracing"
+                            : NULL;
     if (index->rank == 2 && options->offsets)
         wrong = "offsets are for an index of rank 1";
     for (int64_t i = 0; !wrong && index->rank == 1 && i < options->offset_count; i++) {
@@ -187,7 +197,8 @@ samba_value samba_functional_embedding_bag(samba_value index, samba_value weight
         return refuse(g, SAMBA_ERROR_ARGUMENT, "mode must be mean, sum or max (0 to 2)", given.mode);
     if (!check_offsets(g, &at, &given))
         return samba_trace_none(g);
-    samba_ref rows = look_up(g, "embedding_bag", index.index, weight.index, given.has_padding_idx, given.padding_idx, given.scale_grad_by_freq);
+    samba_ref rows = look_up(g, "embedding_bag", index.index, weight.index, given.has_padding_idx, given.padding_idx,
+                             given.scale_grad_by_freq);
     if (rows == SAMBA_NONE)
         return samba_trace_none(g);
     samba_node node = *samba_node_at(g, rows);
@@ -198,18 +209,24 @@ samba_value samba_functional_embedding_bag(samba_value index, samba_value weight
     if (given.per_sample_weights.graph) {
         samba_node factor = samba_trace_node(given.per_sample_weights);
         char text[SAMBA_TYPE_TEXT];
-        if (given.mode != SAMBA_BAG_SUM || factor.dtype != node.dtype || !samba_shape_equal(factor.rank, factor.shape, at.rank, at.shape))
-            return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, "embedding_bag",
-                                                            "per_sample_weights are factors of a sum, of the weight's dtype and the index's shape, given %s", samba_trace_format(&factor, text)));
+        if (given.mode != SAMBA_BAG_SUM || factor.dtype != node.dtype ||
+            !samba_shape_equal(factor.rank, factor.shape, at.rank, at.shape))
+            return samba_trace_value(
+                g, samba_graph_fail_at(
+                       g, SAMBA_ERROR_SHAPE, "embedding_bag",
+                       "per_sample_weights are factors of a sum, of the weight's dtype and the index's shape, given %s",
+                       samba_trace_format(&factor, text)));
         factor.shape[factor.rank] = 1;
-        rows = samba_emit2(g, SAMBA_OP_mul, rows, samba_emit_reshape(g, given.per_sample_weights.index, factor.rank + 1, factor.shape));
+        rows = samba_emit2(g, SAMBA_OP_mul, rows,
+                           samba_emit_reshape(g, given.per_sample_weights.index, factor.rank + 1, factor.shape));
     }
     samba_dtype dtype = (samba_dtype)node.dtype, wide = dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     samba_ref padding = SAMBA_NONE, zero = samba_emit_constant(g, 0, wide);
     int64_t row;
     rows = samba_emit_cast(g, rows, wide);
     bool greatest = given.mode == SAMBA_BAG_MAX;
-    if (given.has_padding_idx && padding_row(g, "embedding_bag", given.padding_idx, samba_node_at(g, weight.index)->shape[0], &row)) {
+    if (given.has_padding_idx &&
+        padding_row(g, "embedding_bag", given.padding_idx, samba_node_at(g, weight.index)->shape[0], &row)) {
         padding = is_row(g, index.index, row);
         rows = samba_emit3(g, SAMBA_OP_where, padding, greatest ? samba_emit_constant(g, -INFINITY, wide) : zero, rows);
     }
@@ -230,9 +247,11 @@ samba_value samba_one_hot(samba_value index, int64_t num_classes)
     samba_node node = samba_trace_node(index);
     char text[SAMBA_TYPE_TEXT];
     if (num_classes < 1 || node.rank == SAMBA_MAX_RANK || (node.dtype != SAMBA_INT64 && node.dtype != SAMBA_INT32))
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, "one_hot",
-                                                        "expected an index of int64 or int32 with at most %d dims and num_classes of 1 or more, given %s and %lld",
-                                                        SAMBA_MAX_RANK - 1, samba_trace_format(&node, text), (long long)num_classes));
+        return samba_trace_value(
+            g, samba_graph_fail_at(
+                   g, SAMBA_ERROR_ARGUMENT, "one_hot",
+                   "expected an index of int64 or int32 with at most %d dims and num_classes of 1 or more, given %s and %lld",
+                   SAMBA_MAX_RANK - 1, samba_trace_format(&node, text), (long long)num_classes));
     samba_ref classes = samba_arange(g, num_classes, (samba_dtype)node.dtype).index;
     node.shape[node.rank] = 1;
     samba_ref same = samba_emit2(g, SAMBA_OP_eq, samba_emit_reshape(g, index.index, node.rank + 1, node.shape), classes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Formulas of one operand and of two real numbers (those that are one operator: operators.c). What PyTorch computes in floating point takes
- * integers as float32. */
+ * Formulas of one operand and of two real numbers (those that are one operator: operators.c). What PyTorch computes in floating
+ * point takes integers as float32. */
 #include "trace/promote.h"
 
 #include <sambaflow/elementwise.h>
@@ -56,7 +56,8 @@ samba_value samba_logit(samba_value a, double eps)
 
 /* ---- two real numbers ---- */
 
-/* max(a, b) + log(1 + exp(-|a - b|)); equal ones, infinite ones among them, have no distance. In double, as the two may cancel. */
+/* max(a, b) + log(1 + exp(-|a - b|)); equal ones, infinite ones among them, have no distance.
+ * In double, as the two may cancel. */
 samba_value samba_logaddexp(samba_value a, samba_value b)
 {
     samba_graph *graph;
@@ -83,6 +84,7 @@ samba_value samba_xlogy(samba_value a, samba_value b)
     samba_ref finite = E2(mul, E2(gt, y, zero), EN(lt, y, INFINITY)), number = E2(eq, y, y);
     samba_ref nothing = E2(mul, E2(mul, E2(eq, x, zero), number), E1(logical_not, finite)); /* where 0 log(b) would be NaN */
     samba_ref product = E2(mul, x, E1(log, E3(where, nothing, CONSTANT(1, x), y)));
-    product = E3(where, E2(eq, x, zero), E2(add, product, E1(abs, x)), product); /* 0 log(0.5) is 0, not -0, with the same slope */
+    /* 0 log(0.5) is 0, not -0, with the same slope */
+    product = E3(where, E2(eq, x, zero), E2(add, product, E1(abs, x)), product);
     return samba_trace_result(graph, E3(where, nothing, zero, product), dtype);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements by their index: all of it is the operators gather and scatter, between views. An index along a dim is seen as one of the whole
- * result's shape by an expanded view, which costs nothing. Several dims at once are in
+ * Elements by their index: all of it is the operators gather and scatter, between views. An index along a dim is seen as one of
+ * the whole result's shape by an expanded view, which costs nothing. Several dims at once are in
  * index_many.c, rows of tables in embedding.c. */
 #include "trace/index.h"
 
@@ -20,7 +20,8 @@ samba_ref samba_trace_gather(samba_graph *graph, samba_ref a, samba_ref index, i
     return samba_emit(graph, SAMBA_OP_gather, 2, (samba_ref[]){a, index}, &attrs);
 }
 
-samba_ref samba_trace_scatter(samba_graph *graph, samba_ref a, samba_ref index, samba_ref source, int dim, samba_scatter_mode mode, bool negative)
+samba_ref samba_trace_scatter(samba_graph *graph, samba_ref a, samba_ref index, samba_ref source, int dim,
+                              samba_scatter_mode mode, bool negative)
 {
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
@@ -61,7 +62,8 @@ static samba_ref at_least_one_dim(samba_graph *graph, samba_ref a)
 static bool enter(const char *what, samba_value a, int dim, samba_value index, const samba_value *source, indexed *p)
 {
     samba_value values[3] = {a, index, source ? *source : a};
-    if (!samba_trace_enter(what, 3, values, &p->graph) || !samba_trace_dim(p->graph, what, samba_node_at(p->graph, a.index)->rank, dim, &p->dim))
+    if (!samba_trace_enter(what, 3, values, &p->graph) ||
+        !samba_trace_dim(p->graph, what, samba_node_at(p->graph, a.index)->rank, dim, &p->dim))
         return false;
     p->a_rank = samba_node_at(p->graph, a.index)->rank;
     p->index_rank = samba_node_at(p->graph, index.index)->rank;
@@ -74,7 +76,8 @@ static bool enter(const char *what, samba_value a, int dim, samba_value index, c
 /* The result with the rank it should have: a number where one was given. */
 static samba_value leave(const indexed *p, samba_ref result, int rank)
 {
-    return samba_trace_value(p->graph, rank == 0 && result != SAMBA_NONE ? samba_emit_reshape(p->graph, result, 0, NULL) : result);
+    return samba_trace_value(p->graph,
+                             rank == 0 && result != SAMBA_NONE ? samba_emit_reshape(p->graph, result, 0, NULL) : result);
 }
 
 samba_value samba_gather(samba_value a, int dim, samba_value index)
@@ -102,12 +105,16 @@ samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
     }
     if (!fits) {
         char a_text[SAMBA_TYPE_TEXT], index_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(p.graph, samba_graph_fail_at(p.graph, SAMBA_ERROR_SHAPE, "take_along_dim",
-                                                              "expected an index that broadcasts against the input along every dim but %d, given an input %s and an index %s",
-                                                              p.dim, samba_trace_format(samba_node_at(p.graph, p.a), a_text),
-                                                              samba_trace_format(samba_node_at(p.graph, p.index), index_text)));
+        return samba_trace_value(
+            p.graph,
+            samba_graph_fail_at(
+                p.graph, SAMBA_ERROR_SHAPE, "take_along_dim",
+                "expected an index that broadcasts against the input along every dim but %d, given an input %s and an index %s",
+                p.dim, samba_trace_format(samba_node_at(p.graph, p.a), a_text),
+                samba_trace_format(samba_node_at(p.graph, p.index), index_text)));
     }
-    samba_ref wide = samba_emit_expand(p.graph, p.a, x.rank, x.shape), index_of = samba_emit_expand(p.graph, p.index, x.rank, at.shape);
+    samba_ref wide = samba_emit_expand(p.graph, p.a, x.rank, x.shape),
+              index_of = samba_emit_expand(p.graph, p.index, x.rank, at.shape);
     return leave(&p, samba_trace_gather(p.graph, wide, index_of, p.dim, true), p.index_rank);
 }
 
@@ -116,8 +123,9 @@ static samba_ref source_for(const char *what, const indexed *p, samba_ref source
 {
     samba_node from = *samba_node_at(p->graph, source), index = *samba_node_at(p->graph, p->index);
     if (from.dtype != samba_node_at(p->graph, p->a)->dtype)
-        return samba_graph_fail_at(p->graph, SAMBA_ERROR_DTYPE, what, "expected a source of the input's dtype %s, given %s; cast it first",
-                                   samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), samba_dtype_name((samba_dtype)from.dtype));
+        return samba_graph_fail_at(
+            p->graph, SAMBA_ERROR_DTYPE, what, "expected a source of the input's dtype %s, given %s; cast it first",
+            samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), samba_dtype_name((samba_dtype)from.dtype));
     if (from.rank == 0)
         return samba_emit_expand(p->graph, source, index.rank, index.shape);
     bool fits = from.rank == index.rank;
@@ -125,10 +133,14 @@ static samba_ref source_for(const char *what, const indexed *p, samba_ref source
         fits = index.shape[d] <= from.shape[d];
     char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     if (index.rank != p->rank)
-        return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of as many dims as the input, %d, given %s", p->rank, samba_trace_format(&index, index_text));
+        return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what,
+                                   "expected an index of as many dims as the input, %d, given %s", p->rank,
+                                   samba_trace_format(&index, index_text));
     if (!fits) {
-        return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected a source that reaches as far as the index along every dim, given an index %s and a source %s",
-                                   samba_trace_format(&index, index_text), samba_trace_format(&from, source_text));
+        return samba_graph_fail_at(
+            p->graph, SAMBA_ERROR_SHAPE, what,
+            "expected a source that reaches as far as the index along every dim, given an index %s and a source %s",
+            samba_trace_format(&index, index_text), samba_trace_format(&from, source_text));
     }
     samba_value cut = samba_trace_value(p->graph, source);
     for (int d = 0; d < from.rank; d++)
@@ -137,7 +149,8 @@ static samba_ref source_for(const char *what, const indexed *p, samba_ref source
     return cut.index;
 }
 
-static samba_value scatter(const char *what, samba_value a, int dim, samba_value index, samba_value source, samba_scatter_mode mode)
+static samba_value scatter(const char *what, samba_value a, int dim, samba_value index, samba_value source,
+                           samba_scatter_mode mode)
 {
     indexed p;
     if (!enter(what, a, dim, index, &source, &p))
@@ -196,7 +209,8 @@ static samba_ref reduced(const char *what, const indexed *p, samba_ref source, s
     static const samba_scatter_mode modes[] = {SAMBA_MODE_ADD, SAMBA_MODE_ADD, SAMBA_MODE_MUL, SAMBA_MODE_AMAX, SAMBA_MODE_AMIN};
     samba_graph *g = p->graph;
     if (reduce < SAMBA_SCATTER_SUM || reduce > SAMBA_SCATTER_AMIN)
-        return samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "there is no reduction %d: expected sum, mean, prod, amax or amin (0 to 4)", (int)reduce);
+        return samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what,
+                                   "there is no reduction %d: expected sum, mean, prod, amax or amin (0 to 4)", (int)reduce);
     if (source == SAMBA_NONE)
         return SAMBA_NONE;
     samba_dtype dtype = (samba_dtype)samba_node_at(g, p->a)->dtype;
@@ -215,22 +229,26 @@ static samba_ref reduced(const char *what, const indexed *p, samba_ref source, s
     /* halves count in float32: bfloat16 has no numbers between 256 and 258 */
     bool half = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16;
     samba_dtype wide = half ? SAMBA_FLOAT32 : dtype;
-    samba_ref count = samba_trace_scatter(g, filled(g, exclude_self ? 0 : 1, wide, p->a), p->index, filled(g, 1, wide, p->index), p->dim, SAMBA_MODE_ADD, false);
+    samba_ref count = samba_trace_scatter(g, filled(g, exclude_self ? 0 : 1, wide, p->a), p->index, filled(g, 1, wide, p->index),
+                                          p->dim, SAMBA_MODE_ADD, false);
     if (exclude_self)
         count = samba_emit2(g, SAMBA_OP_maximum, count, samba_emit_constant(g, 1, wide));
     if (samba_dtype_is_floating_point(dtype))
         return samba_emit_cast(g, samba_emit2(g, SAMBA_OP_div, samba_emit_cast(g, result, wide), count), dtype);
-    samba_ref quotient = samba_emit2(g, SAMBA_OP_div, samba_emit_cast(g, result, SAMBA_FLOAT64), samba_emit_cast(g, count, SAMBA_FLOAT64));
+    samba_ref quotient =
+        samba_emit2(g, SAMBA_OP_div, samba_emit_cast(g, result, SAMBA_FLOAT64), samba_emit_cast(g, count, SAMBA_FLOAT64));
     return samba_emit_cast(g, samba_emit1(g, SAMBA_OP_floor, quotient), dtype);
 }
 
-samba_value samba_scatter_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce, bool exclude_self)
+samba_value samba_scatter_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce,
+                                 bool exclude_self)
 {
     indexed p;
     if (!enter("scatter_reduce", a, dim, index, &source, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "scatter_reduce");
-    return leave(&p, reduced("scatter_reduce", &p, source_for("scatter_reduce", &p, source.index), reduce, exclude_self), p.a_rank);
+    return leave(&p, reduced("scatter_reduce", &p, source_for("scatter_reduce", &p, source.index), reduce, exclude_self),
+                 p.a_rank);
 }
 
 /* ---- slices of a dim ---- */
@@ -243,7 +261,8 @@ static bool enter_slices(const char *what, samba_value a, int dim, samba_value i
     samba_node x = *samba_node_at(p->graph, p->a), line = *samba_node_at(p->graph, p->index);
     char text[SAMBA_TYPE_TEXT];
     if (line.rank != 1) {
-        samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of rank 1 or 0, given %s", samba_trace_format(&line, text));
+        samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of rank 1 or 0, given %s",
+                            samba_trace_format(&line, text));
         return false;
     }
     p->index = samba_trace_along(p->graph, p->index, x.rank, x.shape, p->dim);
@@ -260,9 +279,11 @@ static samba_ref slices_for(const char *what, const indexed *p, samba_ref source
     }
     char index_text[SAMBA_SHAPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     if (from.dtype != samba_node_at(p->graph, p->a)->dtype || !samba_shape_equal(from.rank, from.shape, index.rank, index.shape))
-        return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected a source %s%s, as the input but for dim %d, which is as long as the index, given %s",
+        return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what,
+                                   "expected a source %s%s, as the input but for dim %d, which is as long as the index, given %s",
                                    samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype),
-                                   samba_shape_format(index.rank, index.shape, index_text, sizeof index_text), p->dim, samba_trace_format(&from, source_text));
+                                   samba_shape_format(index.rank, index.shape, index_text, sizeof index_text), p->dim,
+                                   samba_trace_format(&from, source_text));
     return source;
 }
 
@@ -275,7 +296,8 @@ samba_value samba_index_select(samba_value a, int dim, samba_value index)
     return leave(&p, samba_trace_gather(p.graph, p.a, p.index, p.dim, false), p.a_rank);
 }
 
-static samba_value write_slices(const char *what, samba_value a, int dim, samba_value index, samba_value source, samba_scatter_mode mode, double alpha)
+static samba_value write_slices(const char *what, samba_value a, int dim, samba_value index, samba_value source,
+                                samba_scatter_mode mode, double alpha)
 {
     indexed p;
     if (!enter_slices(what, a, dim, index, &source, &p))
@@ -307,7 +329,8 @@ samba_value samba_index_fill(samba_value a, int dim, samba_value index, double v
     return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, SAMBA_MODE_SET, true), p.a_rank);
 }
 
-samba_value samba_index_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce, bool exclude_self)
+samba_value samba_index_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce,
+                               bool exclude_self)
 {
     indexed p;
     if (!enter_slices("index_reduce", a, dim, index, &source, &p))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python's a[i, :, j]: indices for several dims at once, which are one index of these dims made one. A single index, or several of
- * neighbouring dims, need no copy of a; others have their dims moved to the front first.
+ * Python's a[i, :, j]: indices for several dims at once, which are one index of these dims made one. A single index, or several
+ * of neighbouring dims, need no copy of a; others have their dims moved to the front first.
  *
- * Of several indices each is checked for itself, since one too large could name an element of the next row: what is out of range becomes an index
- * that no element has. */
+ * Of several indices each is checked for itself, since one too large could name an element of the next row: what is out of range
+ * becomes an index that no element has. */
 #include "trace/index.h"
 
 #include <sambaflow/index.h>
@@ -14,8 +14,8 @@
 typedef struct joint {
     samba_graph *graph;
     const char *what;
-    samba_ref merged;                /* a, its indexed dims side by side and made one, dim `at` */
-    samba_ref line;                  /* all indices as one, of rank 1 */
+    samba_ref merged; /* a, its indexed dims side by side and made one, dim `at` */
+    samba_ref line;   /* all indices as one, of rank 1 */
     int at, merged_rank;
     bool negative;                   /* the line may count from the end */
     int order[SAMBA_MAX_RANK], rank; /* a's dims, the indexed ones side by side */
@@ -43,8 +43,10 @@ static bool broadcast(joint *j, int count, const samba_value *indices)
                 *size = mine;
             } else if (mine != 1 && mine != *size) {
                 char text[SAMBA_TYPE_TEXT];
-                samba_graph_fail_at(j->graph, SAMBA_ERROR_SHAPE, j->what, "indices must broadcast against each other: that of dim %d is %s, and another has size %lld there", i,
-                                    samba_trace_format(node, text), (long long)*size);
+                samba_graph_fail_at(
+                    j->graph, SAMBA_ERROR_SHAPE, j->what,
+                    "indices must broadcast against each other: that of dim %d is %s, and another has size %lld there", i,
+                    samba_trace_format(node, text), (long long)*size);
                 return false;
             }
         }
@@ -58,7 +60,8 @@ static samba_ref number(joint *j, double value) { return samba_emit_constant(j->
 static samba_ref wrapped(joint *j, samba_ref index, int64_t size, samba_ref *good)
 {
     samba_graph *g = j->graph;
-    samba_ref high = samba_emit2(g, SAMBA_OP_lt, index, number(j, (double)size)), low = samba_emit2(g, SAMBA_OP_ge, index, number(j, -(double)size));
+    samba_ref high = samba_emit2(g, SAMBA_OP_lt, index, number(j, (double)size)),
+              low = samba_emit2(g, SAMBA_OP_ge, index, number(j, -(double)size));
     samba_ref fits = samba_emit3(g, SAMBA_OP_where, low, high, samba_emit_constant(g, 0, SAMBA_BOOL));
     *good = *good == SAMBA_NONE ? fits : samba_emit3(g, SAMBA_OP_where, *good, fits, samba_emit_constant(g, 0, SAMBA_BOOL));
     samba_ref behind = samba_emit2(g, SAMBA_OP_add, index, number(j, (double)size));
@@ -74,7 +77,8 @@ static samba_ref join(joint *j, const samba_node *a, int count, const samba_valu
         samba_ref one = samba_emit_cast(j->graph, indices[i].index, SAMBA_INT64);
         one = wrapped(j, one, a->shape[i], &good);
         if (line != SAMBA_NONE)
-            one = samba_emit2(j->graph, SAMBA_OP_add, samba_emit2(j->graph, SAMBA_OP_mul, line, number(j, (double)a->shape[i])), one);
+            one = samba_emit2(j->graph, SAMBA_OP_add, samba_emit2(j->graph, SAMBA_OP_mul, line, number(j, (double)a->shape[i])),
+                              one);
         line = one;
         if (line == SAMBA_NONE)
             return SAMBA_NONE;
@@ -86,7 +90,8 @@ static bool is_index(joint *j, int i, const samba_node *node)
 {
     if (node->dtype == SAMBA_INT64 || node->dtype == SAMBA_INT32)
         return true;
-    samba_graph_fail_at(j->graph, SAMBA_ERROR_DTYPE, j->what, "expected indices of dtype int64 or int32, given %s for dim %d%s", samba_dtype_name((samba_dtype)node->dtype), i,
+    samba_graph_fail_at(j->graph, SAMBA_ERROR_DTYPE, j->what, "expected indices of dtype int64 or int32, given %s for dim %d%s",
+                        samba_dtype_name((samba_dtype)node->dtype), i,
                         node->dtype == SAMBA_BOOL ? ": how many elements a mask selects depends on values" : "");
     return false;
 }
@@ -106,7 +111,9 @@ static bool enter(joint *j, const char *what, samba_value a, int count, const sa
         return false;
     samba_node x = samba_trace_node(a);
     if (count < 1 || count > x.rank || !indices || used == (values ? 2 : 1)) {
-        samba_graph_fail_at(j->graph, SAMBA_ERROR_ARGUMENT, what, "expected 1 to %d indices for an input of %d dims, one of them or more there, given %d", x.rank, x.rank, count);
+        samba_graph_fail_at(j->graph, SAMBA_ERROR_ARGUMENT, what,
+                            "expected 1 to %d indices for an input of %d dims, one of them or more there, given %d", x.rank,
+                            x.rank, count);
         return false;
     }
     for (int i = 0; i < count; i++)
@@ -143,7 +150,8 @@ static bool enter(joint *j, const char *what, samba_value a, int count, const sa
     for (int d = 0; d < j->index_rank; d++)
         numel *= j->index_shape[d];
     if (j->merged_rank - 1 + j->index_rank > SAMBA_MAX_RANK) {
-        samba_graph_fail_at(j->graph, SAMBA_ERROR_SHAPE, what, "the result would have %d dims, more than %d", j->merged_rank - 1 + j->index_rank, SAMBA_MAX_RANK);
+        samba_graph_fail_at(j->graph, SAMBA_ERROR_SHAPE, what, "the result would have %d dims, more than %d",
+                            j->merged_rank - 1 + j->index_rank, SAMBA_MAX_RANK);
         return false;
     }
     samba_ref moved = j->moved ? samba_emit_permute(j->graph, a.index, order) : a.index;
@@ -201,15 +209,19 @@ samba_value samba_index_put(samba_value a, int count, const samba_value *indices
         fits = from.shape[from.rank - d] == 1 || from.shape[from.rank - d] == shape[rank - d];
     char values_text[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
     if (!fits || from.dtype != x.dtype)
-        return samba_trace_value(j.graph, samba_graph_fail_at(j.graph, SAMBA_ERROR_SHAPE, "index_put", "expected values of the input's dtype %s that broadcast to %s, given %s",
-                                                              samba_dtype_name((samba_dtype)x.dtype), samba_shape_format(rank, shape, text, sizeof text),
-                                                              samba_trace_format(&from, values_text)));
+        return samba_trace_value(j.graph,
+                                 samba_graph_fail_at(j.graph, SAMBA_ERROR_SHAPE, "index_put",
+                                                     "expected values of the input's dtype %s that broadcast to %s, given %s",
+                                                     samba_dtype_name((samba_dtype)x.dtype),
+                                                     samba_shape_format(rank, shape, text, sizeof text),
+                                                     samba_trace_format(&from, values_text)));
     samba_ref index = index_of(&j);
     if (index == SAMBA_NONE)
         return samba_trace_none(j.graph);
     samba_node flat = *samba_node_at(j.graph, index);
     samba_ref source = samba_emit_reshape(j.graph, samba_emit_expand(j.graph, values.index, rank, shape), flat.rank, flat.shape);
-    samba_ref written = samba_trace_scatter(j.graph, j.merged, index, source, j.at, accumulate ? SAMBA_MODE_ADD : SAMBA_MODE_SET, j.negative);
+    samba_ref written =
+        samba_trace_scatter(j.graph, j.merged, index, source, j.at, accumulate ? SAMBA_MODE_ADD : SAMBA_MODE_SET, j.negative);
     if (written != SAMBA_NONE)
         written = samba_emit_reshape(j.graph, written, j.rank, j.shape);
     for (int d = 0; d < j.rank; d++)
@@ -228,9 +240,12 @@ samba_value samba_take(samba_value a, samba_value index)
     SAMBA_SPEAKS(graph, "take");
     samba_node x = samba_trace_node(a), at = samba_trace_node(index);
     int64_t elements = 0, elements_named = 0;
-    if (samba_shape_numel(x.rank, x.shape, &elements) && samba_shape_numel(at.rank, at.shape, &elements_named) && elements == 0 && elements_named > 0) {
+    if (samba_shape_numel(x.rank, x.shape, &elements) && samba_shape_numel(at.rank, at.shape, &elements_named) && elements == 0 &&
+        elements_named > 0) {
         char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "take", "there is nothing to take from: expected an input with elements, given %s", samba_trace_format(&x, text));
+        samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "take",
+                            "there is nothing to take from: expected an input with elements, given %s",
+                            samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }
     return samba_index(samba_flatten(a, 0, -1), 1, &index);
@@ -247,8 +262,12 @@ samba_value samba_put(samba_value a, samba_value index, samba_value source, bool
     bool counted = samba_shape_numel(at.rank, at.shape, &elements_named) && samba_shape_numel(from.rank, from.shape, &values);
     if (!counted || elements_named != values || from.dtype != x.dtype) {
         char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "put", "expected as many values of the input's dtype %s as indices, given an index %s and a source %s",
-                                                            samba_dtype_name((samba_dtype)x.dtype), samba_trace_format(&at, index_text), samba_trace_format(&from, source_text)));
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "put",
+                                "expected as many values of the input's dtype %s as indices, given an index %s and a source %s",
+                                samba_dtype_name((samba_dtype)x.dtype), samba_trace_format(&at, index_text),
+                                samba_trace_format(&from, source_text)));
     }
     samba_value line = as_line(index);
     return samba_reshape(samba_index_put(as_line(a), 1, &line, as_line(source), accumulate), x.rank, x.shape);

@@ -53,21 +53,26 @@ samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t ou
     return samba_linear_with(input, name, out_features, &(samba_linear_options){.no_bias = true});
 }
 
-samba_value samba_bilinear(samba_value input1, samba_value input2, const char *name, int64_t out_features, const samba_linear_options *options)
+samba_value samba_bilinear(samba_value input1, samba_value input2, const char *name, int64_t out_features,
+                           const samba_linear_options *options)
 {
     static const samba_linear_options defaults;
     const samba_linear_options *o = options ? options : &defaults;
     samba_graph *graph;
-    if (!samba_trace_enter("bilinear", 2, (samba_value[]){input1, input2}, &graph) || !samba_trace_enter_layer("bilinear", &input1, name, true, &graph))
+    if (!samba_trace_enter("bilinear", 2, (samba_value[]){input1, input2}, &graph) ||
+        !samba_trace_enter_layer("bilinear", &input1, name, true, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input1), y = samba_trace_node(input2);
     if (x.rank == 0 || y.rank == 0 || out_features < 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
-                                                            "expected inputs of rank 1 or more and out_features of 0 or more, given ranks %d and %d and %lld",
-                                                            x.rank, y.rank, (long long)out_features));
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
+                                "expected inputs of rank 1 or more and out_features of 0 or more, given ranks %d and %d and %lld",
+                                x.rank, y.rank, (long long)out_features));
     samba_initializer initializer = uniform_within((double)x.shape[x.rank - 1]);
-    samba_value weight = samba_parameter(graph, "weight", x.dtype, 3, (int64_t[]){out_features, x.shape[x.rank - 1], y.shape[y.rank - 1]},
-                                         o->weight ? *o->weight : initializer);
+    samba_value weight =
+        samba_parameter(graph, "weight", x.dtype, 3, (int64_t[]){out_features, x.shape[x.rank - 1], y.shape[y.rank - 1]},
+                        o->weight ? *o->weight : initializer);
     samba_value bias = {NULL, 0, 0};
     if (!o->no_bias)
         bias = samba_parameter(graph, "bias", x.dtype, 1, &out_features, o->bias ? *o->bias : initializer);
@@ -83,7 +88,8 @@ samba_value samba_prelu(samba_value input, const char *name, int64_t num_paramet
     samba_graph *graph;
     if (!samba_trace_enter_layer("prelu", &input, name, true, &graph))
         return samba_trace_none(graph);
-    samba_value weight = samba_parameter(graph, "weight", samba_value_dtype(input), 1, &num_parameters, (samba_initializer){SAMBA_INIT_CONSTANT, init, 0});
+    samba_value weight = samba_parameter(graph, "weight", samba_value_dtype(input), 1, &num_parameters,
+                                         (samba_initializer){SAMBA_INIT_CONSTANT, init, 0});
     samba_value y = samba_functional_prelu(input, weight);
     samba_scope_pop(graph);
     return y;
@@ -97,7 +103,8 @@ samba_value samba_sequential(samba_value input, const char *name, int count, con
     if (!samba_trace_enter_layer("sequential", &input, name, false, &graph))
         return samba_trace_none(graph);
     if (count < 0 || (count > 0 && !layers)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "expected 0 layers or more, given %s%d", count > 0 ? "NULL for " : "", count);
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "expected 0 layers or more, given %s%d",
+                            count > 0 ? "NULL for " : "", count);
         return samba_trace_none(graph);
     }
     samba_value x = input;
@@ -105,7 +112,8 @@ samba_value samba_sequential(samba_value input, const char *name, int count, con
         char number[16];
         snprintf(number, sizeof number, "%d", i);
         if (!layers[i].layer == !layers[i].function) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "layer %d must be a layer or a function, given %s", i, layers[i].layer ? "both" : "neither");
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "layer %d must be a layer or a function, given %s", i,
+                                layers[i].layer ? "both" : "neither");
             return samba_trace_none(graph);
         }
         x = layers[i].layer ? layers[i].layer(x, number, layers[i].options) : layers[i].function(x);
@@ -116,15 +124,18 @@ samba_value samba_sequential(samba_value input, const char *name, int count, con
 
 /* ---- embedding, dropout ---- */
 
-samba_value samba_embedding_with(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim, const samba_embedding_options *options)
+samba_value samba_embedding_with(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim,
+                                 const samba_embedding_options *options)
 {
     samba_graph *graph;
     if (!samba_trace_enter_layer("embedding", &index, name, false, &graph))
         return samba_trace_none(graph);
     samba_initializer initializer = {SAMBA_INIT_NORMAL, 0, 1};
     if (options && options->has_padding_idx && options->padding_idx >= -num_embeddings && options->padding_idx < num_embeddings)
-        initializer = (samba_initializer){SAMBA_INIT_NORMAL_BUT_ROW, (double)(options->padding_idx + (options->padding_idx < 0 ? num_embeddings : 0)), 1};
-    samba_value weight = samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim}, initializer);
+        initializer = (samba_initializer){SAMBA_INIT_NORMAL_BUT_ROW,
+                                          (double)(options->padding_idx + (options->padding_idx < 0 ? num_embeddings : 0)), 1};
+    samba_value weight =
+        samba_parameter(graph, "weight", SAMBA_FLOAT32, 2, (int64_t[]){num_embeddings, embedding_dim}, initializer);
     samba_value y = samba_functional_embedding(index, weight, options);
     samba_scope_pop(graph);
     return y;
@@ -135,7 +146,8 @@ samba_value samba_embedding(samba_value index, const char *name, int64_t num_emb
     return samba_embedding_with(index, name, num_embeddings, embedding_dim, NULL);
 }
 
-samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim, const samba_embedding_bag_options *options)
+samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num_embeddings, int64_t embedding_dim,
+                                const samba_embedding_bag_options *options)
 {
     samba_graph *graph;
     if (!samba_trace_enter_layer("embedding_bag", &index, name, false, &graph))

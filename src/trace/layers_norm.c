@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers that normalize: parameters and buffers under the names of PyTorch's layers, weights of 1, biases of 0, running statistics of 0
- * and 1. Running statistics move in runs that train. */
+ * Layers that normalize: parameters and buffers under the names of PyTorch's layers, weights of 1, biases of 0, running
+ * statistics of 0 and 1. Running statistics move in runs that train. */
 #include "trace/trace.h"
 
 #include <sambaflow/functional.h>
@@ -17,7 +17,8 @@ static int last_dims(samba_graph *graph, const char *what, const samba_node *x, 
     int count = dims ? dims : 1;
     if (count >= 1 && count <= x->rank)
         return count;
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input of rank %d or more, for %d normalized dims, given rank %d", count < 1 ? 1 : count,
+    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                        "expected an input of rank %d or more, for %d normalized dims, given rank %d", count < 1 ? 1 : count,
                         count, x->rank);
     return 0;
 }
@@ -72,8 +73,8 @@ static bool need_channels(samba_graph *graph, const char *what, const samba_node
     char text[SAMBA_TYPE_TEXT];
     if (x->rank >= least && x->rank <= most)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C%s, ...) of rank %d to %d, given %s", least > 2 ? ", L" : "", least, most,
-                        samba_trace_format(x, text));
+    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C%s, ...) of rank %d to %d, given %s",
+                        least > 2 ? ", L" : "", least, most, samba_trace_format(x, text));
     return false;
 }
 
@@ -97,8 +98,10 @@ samba_value samba_group_norm(samba_value input, const char *name, int64_t num_gr
 }
 
 /* Normalizes in the layer's scope; the running statistics, where there are any, are buffers that runs which train move. */
-static samba_value normalize(samba_graph *graph, const samba_node *x, samba_value input, const samba_batch_norm_layer *o, bool affine, bool tracks,
-                             samba_value (*functional)(samba_value, samba_value, samba_value, samba_value, samba_value, const samba_batch_norm_options *))
+static samba_value normalize(samba_graph *graph, const samba_node *x, samba_value input, const samba_batch_norm_layer *o,
+                             bool affine, bool tracks,
+                             samba_value (*functional)(samba_value, samba_value, samba_value, samba_value, samba_value,
+                                                       const samba_batch_norm_options *))
 {
     const int64_t *channels = &x->shape[1];
     samba_dtype dtype = (samba_dtype)x->dtype;
@@ -126,7 +129,8 @@ static samba_value normalize(samba_graph *graph, const samba_node *x, samba_valu
     if (tracks && graph->status == SAMBA_OK) {
         samba_assign(mean, next_mean);
         samba_assign(variance, next_var);
-        samba_assign(tracked, samba_where(samba_ne(options.trains, samba_constant(graph, 0, SAMBA_FLOAT64, 0, NULL)), count, tracked));
+        samba_assign(tracked,
+                     samba_where(samba_ne(options.trains, samba_constant(graph, 0, SAMBA_FLOAT64, 0, NULL)), count, tracked));
     }
     samba_scope_pop(graph);
     return y;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements at other positions, or several times: flipped, rolled, repeated, with borders. All of it is views, joined where it must be; a flip alone
- * is an operator of its own, as no view counts from the end. */
+ * Elements at other positions, or several times: flipped, rolled, repeated, with borders. All of it is views, joined where it
+ * must be; a flip alone is an operator of its own, as no view counts from the end. */
 #include "trace/shape.h"
 
 #include <sambaflow/index.h>
@@ -25,7 +25,8 @@ samba_value samba_flip(samba_value a, int count, const int *dims)
         if (!samba_trace_dim(graph, "flip", node.rank, dims[i], &dim))
             return samba_trace_none(graph);
         if (named[dim])
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "flip", "dim %d appears twice", dim));
+            return samba_trace_value(graph,
+                                     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "flip", "dim %d appears twice", dim));
         named[dim] = true;
     }
     for (int d = 0; d < node.rank; d++) /* in order, so that equal flips are one */
@@ -44,8 +45,11 @@ samba_value samba_rot90(samba_value a, int64_t k, int dim0, int dim1)
     if (!samba_trace_dim(graph, "rot90", rank, dim0, &first) || !samba_trace_dim(graph, "rot90", rank, dim1, &second))
         return samba_trace_none(graph);
     if (rank < 2 || first == second)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "rot90", "expected two different dims of a value of rank 2 or more, given dims %d and %d of rank %d",
-                                                            dim0, dim1, rank));
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "rot90",
+                                "expected two different dims of a value of rank 2 or more, given dims %d and %d of rank %d", dim0,
+                                dim1, rank));
     switch ((k % 4 + 4) % 4) {
     case 1: return samba_transpose(samba_flip(a, 1, &second), first, second);
     case 2: return samba_flip(a, 2, (int[]){first, second});
@@ -70,7 +74,9 @@ samba_value samba_roll(samba_value a, int count, const int64_t *shifts, const in
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     if (count < 1 || !shifts || (!dims && count != 1))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "roll", "expected a shift for each dim, or one for all of them as a line, given %d", count));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "roll",
+                                       "expected a shift for each dim, or one for all of them as a line, given %d", count));
     if (!dims)
         return samba_reshape(roll_dim(samba_reshape(a, 1, (int64_t[]){-1}), shifts[0], 0), node.rank, node.shape);
     for (int i = 0; i < count; i++) {
@@ -97,7 +103,8 @@ samba_value samba_repeat(samba_value a, int rank, const int64_t *repeats)
         shape[d] = d < whole - node.rank ? 1 : node.shape[d - (whole - node.rank)];
         times[d] = d < whole - rank ? 1 : repeats[d - (whole - rank)];
         if (times[d] < 0)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat", "repeats must be 0 or more, given %lld", (long long)times[d]));
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat",
+                                                                "repeats must be 0 or more, given %lld", (long long)times[d]));
     }
     samba_value result = samba_reshape(a, whole, shape);
     for (int d = 0; d < whole;) { /* as many dims at a time as eight dims can show: (times, size) each */
@@ -123,7 +130,8 @@ samba_value samba_repeat(samba_value a, int rank, const int64_t *repeats)
         count++;
         for (int i = d; i < done; i++)
             if (!samba_mul_checked(shape[i], times[i], &shape[i]))
-                return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "repeat", "dim %d would be larger than 2^63 elements", i));
+                return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "repeat",
+                                                                    "dim %d would be larger than 2^63 elements", i));
         memcpy(joined, shape, sizeof joined);
         result = samba_reshape(samba_expand(samba_reshape(result, count, split), count, wide), whole, joined);
         d = done;
@@ -143,7 +151,8 @@ samba_value samba_repeat_interleave(samba_value a, int64_t repeats, int dim)
     if (!samba_trace_dim(graph, "repeat_interleave", node.rank, dim, &at))
         return samba_trace_none(graph);
     if (repeats < 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "repeats must be 0 or more, given %lld", (long long)repeats));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave",
+                                                            "repeats must be 0 or more, given %lld", (long long)repeats));
     int64_t thin[3] = {1, 1, 1}, wide[3];
     for (int d = 0; d < node.rank; d++)
         thin[d <= at ? 0 : 2] *= node.shape[d];
@@ -186,8 +195,11 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
     for (; i < size && fits; i++)
         fits = repeats[i] >= 0 && samba_add_checked(total, repeats[i], &total) && total <= INT32_MAX;
     if (!fits)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "expected a number of repeats for each of the %lld indices of dim %d, 0 or more and below 2^31 in all, given %lld for index %lld",
-                                                            (long long)size, at, (long long)(i > 0 ? repeats[i - 1] : 0), (long long)(i > 0 ? i - 1 : 0)));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave",
+                                                            "expected a number of repeats for each of the %lld indices of dim "
+                                                            "%d, 0 or more and below 2^31 in all, given %lld for index %lld",
+                                                            (long long)size, at, (long long)(i > 0 ? repeats[i - 1] : 0),
+                                                            (long long)(i > 0 ? i - 1 : 0)));
     samba_tensor *tensor = samba_trace_numbers_begin(graph, total, &sources);
     if (!tensor)
         return samba_trace_none(graph);
@@ -202,7 +214,9 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
 
 static samba_value fail_pad(samba_graph *graph, const char *message, int64_t amount, int64_t size)
 {
-    return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad", "%s, given %lld for a dim of size %lld", message, (long long)amount, (long long)size));
+    return samba_trace_value(graph,
+                             samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad", "%s, given %lld for a dim of size %lld",
+                                                 message, (long long)amount, (long long)size));
 }
 
 /* Zeros, or another number, around all dims at once. */
@@ -216,7 +230,8 @@ static samba_value pad_constant(samba_graph *graph, samba_value a, int count, co
     bool any = false;
     for (int i = 0; i < count; i++) {
         int d = node.rank - 1 - i;
-        int64_t before = amounts[2 * i], after = amounts[2 * i + 1], size = node.shape[d], first = before < 0 ? -before : 0, last = size + (after < 0 ? after : 0);
+        int64_t before = amounts[2 * i], after = amounts[2 * i + 1], size = node.shape[d], first = before < 0 ? -before : 0,
+                last = size + (after < 0 ? after : 0);
         if (before < -size || after < -size || last < first)
             return fail_pad(graph, "a dim cannot be cut by more than it has", before < 0 ? before : after, size);
         a = samba_slice(a, d, first, last, 1);
@@ -235,8 +250,7 @@ static samba_value border(samba_value a, int dim, int64_t amount, int64_t n, boo
     case SAMBA_PAD_REFLECT:
         a = before ? samba_slice(a, dim, 1, amount + 1, 1) : samba_slice(a, dim, n - 1 - amount, n - 1, 1);
         return samba_flip(a, 1, &dim);
-    case SAMBA_PAD_CIRCULAR:
-        return before ? samba_slice(a, dim, n - amount, n, 1) : samba_slice(a, dim, 0, amount, 1);
+    case SAMBA_PAD_CIRCULAR: return before ? samba_slice(a, dim, n - amount, n, 1) : samba_slice(a, dim, 0, amount, 1);
     default:
         a = before ? samba_slice(a, dim, 0, 1, 1) : samba_slice(a, dim, n - 1, n, 1);
         for (int d = 0; d < samba_value_rank(a); d++)
@@ -252,7 +266,11 @@ static samba_value pad_dim(samba_graph *graph, samba_value a, int dim, int64_t b
     if (before < -n || after < -n || last < first)
         return fail_pad(graph, "a dim cannot be cut by more than it has", before < after ? before : after, n);
     if (most > 0 && most > (mode == SAMBA_PAD_REFLECT ? n - 1 : mode == SAMBA_PAD_CIRCULAR ? n : n > 0 ? INT64_MAX : 0))
-        return fail_pad(graph, mode == SAMBA_PAD_REFLECT ? "reflect needs borders smaller than the dim" : mode == SAMBA_PAD_CIRCULAR ? "circular needs borders no larger than the dim" : "replicate needs something to repeat", most, n);
+        return fail_pad(graph,
+                        mode == SAMBA_PAD_REFLECT    ? "reflect needs borders smaller than the dim"
+                        : mode == SAMBA_PAD_CIRCULAR ? "circular needs borders no larger than the dim"
+                                                     : "replicate needs something to repeat",
+                        most, n);
     samba_value middle = samba_slice(a, dim, first, last, 1), whole = mode == SAMBA_PAD_CIRCULAR ? middle : a, parts[3];
     int64_t size = mode == SAMBA_PAD_CIRCULAR ? last - first : n;
     int count = 0;
@@ -273,14 +291,22 @@ samba_value samba_pad(samba_value a, int count, const int64_t *amounts, samba_pa
         return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     if (count < 0 || count > rank || (count > 0 && !amounts))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad", "expected two amounts for each of at most %d dims, given amounts for %d", rank, count));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad",
+                                       "expected two amounts for each of at most %d dims, given amounts for %d", rank, count));
     for (int i = 0; i < 2 * count; i++)
         if (amounts[i] < -INT64_C(0x7fffffffffff) || amounts[i] > INT64_C(0x7fffffffffff))
             return fail_pad(graph, "an amount is impossible", amounts[i], samba_value_size(a, rank - 1 - i / 2));
     switch (mode) {
     case SAMBA_PAD_CONSTANT: return pad_constant(graph, a, count, amounts, value);
-    case SAMBA_PAD_REFLECT: case SAMBA_PAD_REPLICATE: case SAMBA_PAD_CIRCULAR: break;
-    default: return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad", "there is no mode %d: expected constant, reflect, replicate or circular (0 to 3)", (int)mode));
+    case SAMBA_PAD_REFLECT:
+    case SAMBA_PAD_REPLICATE:
+    case SAMBA_PAD_CIRCULAR: break;
+    default:
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad",
+                                "there is no mode %d: expected constant, reflect, replicate or circular (0 to 3)", (int)mode));
     }
     for (int i = 0; i < count && a.index != SAMBA_NONE; i++)
         if (amounts[2 * i] != 0 || amounts[2 * i + 1] != 0)

@@ -18,8 +18,8 @@ static bool enter_ranks(const char *what, samba_value a, int a_rank, samba_value
         return true;
     samba_node left = samba_trace_node(a), right = samba_trace_node(b);
     char given[SAMBA_TYPE_TEXT], other[SAMBA_TYPE_TEXT];
-    samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected a value of %d dim%s and one of %d, given %s and %s", a_rank, a_rank == 1 ? "" : "s", b_rank,
-                        samba_trace_format(&left, given), samba_trace_format(&right, other));
+    samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected a value of %d dim%s and one of %d, given %s and %s", a_rank,
+                        a_rank == 1 ? "" : "s", b_rank, samba_trace_format(&left, given), samba_trace_format(&right, other));
     return false;
 }
 
@@ -33,11 +33,13 @@ static bool enter_product(const char *what, samba_value a, int a_rank, samba_val
     if (left == right && left != SAMBA_BOOL && columns == rows)
         return true;
     if (left != right || left == SAMBA_BOOL)
-        samba_graph_fail_at(*graph, SAMBA_ERROR_DTYPE, what, "expected factors of one dtype, floats or integers, given %s and %s; cast one of them",
+        samba_graph_fail_at(*graph, SAMBA_ERROR_DTYPE, what,
+                            "expected factors of one dtype, floats or integers, given %s and %s; cast one of them",
                             samba_dtype_name(left), samba_dtype_name(right));
     else
         samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected as many %s as the second has %s, given %lld and %lld",
-                            a_rank == 1 ? "elements of the first" : "columns of the first", b_rank == 1 ? "elements" : "rows", (long long)columns, (long long)rows);
+                            a_rank == 1 ? "elements of the first" : "columns of the first", b_rank == 1 ? "elements" : "rows",
+                            (long long)columns, (long long)rows);
     return false;
 }
 
@@ -54,8 +56,11 @@ samba_value samba_matmul(samba_value a, samba_value b)
     int64_t columns_of_left = left.shape[left.rank - 1], rows_of_right = right.shape[right.rank == 1 ? 0 : right.rank - 2];
     if ((left.rank == 1 || right.rank == 1) && columns_of_left != rows_of_right) { /* in the shapes that were given */
         char a_text[SAMBA_TYPE_TEXT], b_text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "matmul", "expected (..., M, K) or (K), and (..., K, N) or (K), given %s and %s: K is %lld in the first and %lld in the second",
-                            samba_trace_format(&left, a_text), samba_trace_format(&right, b_text), (long long)columns_of_left, (long long)rows_of_right);
+        samba_graph_fail_at(
+            graph, SAMBA_ERROR_SHAPE, "matmul",
+            "expected (..., M, K) or (K), and (..., K, N) or (K), given %s and %s: K is %lld in the first and %lld in the second",
+            samba_trace_format(&left, a_text), samba_trace_format(&right, b_text), (long long)columns_of_left,
+            (long long)rows_of_right);
         return samba_trace_none(graph);
     }
     /* A vector is a row on the left, a column on the right, and its dim of 1 leaves the result. */
@@ -113,7 +118,8 @@ samba_value samba_outer(samba_value a, samba_value b)
     samba_graph *graph;
     if (!enter_ranks("outer", a, 1, b, 1, &graph))
         return samba_trace_none(graph);
-    return samba_mul(samba_reshape(a, 2, (int64_t[]){samba_value_size(a, 0), 1}), samba_reshape(b, 2, (int64_t[]){1, samba_value_size(b, 0)}));
+    return samba_mul(samba_reshape(a, 2, (int64_t[]){samba_value_size(a, 0), 1}),
+                     samba_reshape(b, 2, (int64_t[]){1, samba_value_size(b, 0)}));
 }
 
 samba_value samba_kron(samba_value a, samba_value b)
@@ -124,7 +130,8 @@ samba_value samba_kron(samba_value a, samba_value b)
     samba_node left = samba_trace_node(a), right = samba_trace_node(b);
     int rank = left.rank > right.rank ? left.rank : right.rank;
     if (2 * rank > SAMBA_MAX_RANK)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "kron", "expected values of up to %d dims, given ranks %d and %d",
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "kron",
+                                                            "expected values of up to %d dims, given ranks %d and %d",
                                                             SAMBA_MAX_RANK / 2, left.rank, right.rank));
     int64_t spread_a[SAMBA_MAX_RANK], spread_b[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK]; /* dims of a and b by turns */
     for (int d = 0; d < rank; d++) {
@@ -155,10 +162,11 @@ static samba_value added(const char *what, samba_value input, samba_ref product,
     for (int d = 1; d <= of.rank && fits; d++)
         fits = of.shape[of.rank - d] == 1 || of.shape[of.rank - d] == node.shape[node.rank - d];
     if (!fits)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, of.dtype == dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, what,
-                                                            "expected an input of %s that broadcasts to the product, %s, given %s", samba_dtype_name(dtype),
-                                                            samba_shape_format(node.rank, node.shape, expected, sizeof expected),
-                                                            samba_trace_format(&of, given)));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(
+                       graph, of.dtype == dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, what,
+                       "expected an input of %s that broadcasts to the product, %s, given %s", samba_dtype_name(dtype),
+                       samba_shape_format(node.rank, node.shape, expected, sizeof expected), samba_trace_format(&of, given)));
     samba_ref result = alpha == 1 ? product : samba_emit_scalar(graph, SAMBA_OP_mul, product, alpha);
     if (beta != 0) {
         samba_ref base = samba_emit_cast(graph, input.index, (samba_dtype)node.dtype);
@@ -182,7 +190,8 @@ samba_value samba_addmv(samba_value input, samba_value a, samba_value b, double 
         return samba_trace_none(graph);
     samba_ref column = samba_emit_reshape(graph, b.index, 2, (int64_t[]){samba_value_size(b, 0), 1});
     samba_ref product = samba_emit2(graph, SAMBA_OP_matmul, a.index, column);
-    return added("addmv", input, samba_emit_reshape(graph, product, 1, (int64_t[]){samba_value_size(a, 0)}), samba_value_dtype(a), beta, alpha);
+    return added("addmv", input, samba_emit_reshape(graph, product, 1, (int64_t[]){samba_value_size(a, 0)}), samba_value_dtype(a),
+                 beta, alpha);
 }
 
 samba_value samba_baddbmm(samba_value input, samba_value a, samba_value b, double beta, double alpha)
@@ -199,8 +208,10 @@ samba_value samba_addbmm(samba_value input, samba_value a, samba_value b, double
     samba_graph *graph;
     if (!samba_trace_enter("addbmm", 3, (samba_value[]){input, a, b}, &graph) || !enter_batched("addbmm", a, b, &graph))
         return samba_trace_none(graph);
-    int64_t count = samba_value_size(a, 0), rows = samba_value_size(a, 1), depth = samba_value_size(a, 2), columns = samba_value_size(b, 2);
-    samba_ref wide = samba_emit_reshape(graph, samba_emit_permute(graph, a.index, (int64_t[]){1, 0, 2}), 2, (int64_t[]){rows, count * depth});
+    int64_t count = samba_value_size(a, 0), rows = samba_value_size(a, 1), depth = samba_value_size(a, 2),
+            columns = samba_value_size(b, 2);
+    samba_ref wide =
+        samba_emit_reshape(graph, samba_emit_permute(graph, a.index, (int64_t[]){1, 0, 2}), 2, (int64_t[]){rows, count * depth});
     samba_ref tall = samba_emit_reshape(graph, b.index, 2, (int64_t[]){count * depth, columns});
     return added("addbmm", input, samba_emit2(graph, SAMBA_OP_matmul, wide, tall), samba_value_dtype(a), beta, alpha);
 }
@@ -228,7 +239,8 @@ typedef struct chain {
 
 static samba_value multiplied(const chain *c, int first, int last)
 {
-    return first == last ? c->matrices[first] : samba_matmul(multiplied(c, first, c->cut[first][last]), multiplied(c, c->cut[first][last] + 1, last));
+    return first == last ? c->matrices[first]
+                         : samba_matmul(multiplied(c, first, c->cut[first][last]), multiplied(c, c->cut[first][last] + 1, last));
 }
 
 samba_value samba_multi_dot(int count, const samba_value *matrices)
@@ -241,12 +253,14 @@ samba_value samba_multi_dot(int count, const samba_value *matrices)
     if (!samba_trace_enter("multi_dot", count, matrices, &graph))
         return samba_trace_none(graph);
     if (count < 2 || count > LONGEST_CHAIN)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "multi_dot", "expected 2 to %d matrices, given %d", LONGEST_CHAIN, count));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "multi_dot",
+                                                            "expected 2 to %d matrices, given %d", LONGEST_CHAIN, count));
     for (int i = 0; i < count; i++) {
         int rank = samba_value_rank(matrices[i]);
         bool end = i == 0 || i == count - 1;
         if (rank != 2 && !(end && rank == 1))
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "multi_dot", "expected a matrix%s at position %d, given rank %d",
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "multi_dot",
+                                                                "expected a matrix%s at position %d, given rank %d",
                                                                 end ? " or a vector" : "", i, rank));
         sizes[i] = i == 0 && rank == 1 ? 1 : (double)samba_value_size(matrices[i], 0);
         sizes[i + 1] = i > 0 && rank == 1 ? 1 : (double)samba_value_size(matrices[i], rank - 1);
@@ -273,7 +287,8 @@ samba_value samba_trace(samba_value a)
     if (!samba_trace_enter("trace", 1, &a, &graph))
         return samba_trace_none(graph);
     if (samba_value_rank(a) != 2)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "trace", "expected a matrix, given rank %d", samba_value_rank(a)));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "trace", "expected a matrix, given rank %d",
+                                                            samba_value_rank(a)));
     return samba_sum(samba_diagonal(a, 0, 0, 1), 0, NULL, false);
 }
 
@@ -286,10 +301,13 @@ samba_value samba_functional_linear(samba_value input, samba_value weight, samba
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input), w = samba_trace_node(weight);
     if (x.rank == 0 || w.rank < 1 || w.rank > 2 || x.shape[x.rank - 1] != w.shape[w.rank - 1])
-        return samba_trace_fail_shape(graph, "linear", "an input (..., in_features) and a weight (out_features, in_features) or (in_features)", &x, &w);
+        return samba_trace_fail_shape(
+            graph, "linear", "an input (..., in_features) and a weight (out_features, in_features) or (in_features)", &x, &w);
     if (x.dtype != w.dtype)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "linear", "expected an input and a weight of one dtype, given %s and %s; cast one of them",
-                                                            samba_dtype_name((samba_dtype)x.dtype), samba_dtype_name((samba_dtype)w.dtype)));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "linear",
+                                       "expected an input and a weight of one dtype, given %s and %s; cast one of them",
+                                       samba_dtype_name((samba_dtype)x.dtype), samba_dtype_name((samba_dtype)w.dtype)));
     samba_value result = samba_matmul(input, w.rank == 2 ? samba_transpose(weight, 0, 1) : weight);
     return bias.graph ? samba_add(result, bias) : result;
 }
@@ -301,13 +319,16 @@ samba_value samba_functional_bilinear(samba_value input1, samba_value input2, sa
     if (!samba_trace_enter_optional("bilinear", 4, (samba_value[]){input1, input2, weight, bias}, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input1), y = samba_trace_node(input2), w = samba_trace_node(weight);
-    bool fits = x.rank > 0 && x.rank == y.rank && w.rank == 3 && x.shape[x.rank - 1] == w.shape[1] && y.shape[y.rank - 1] == w.shape[2] &&
-                samba_shape_equal(x.rank - 1, x.shape, y.rank - 1, y.shape) && x.rank < SAMBA_MAX_RANK;
+    bool fits = x.rank > 0 && x.rank == y.rank && w.rank == 3 && x.shape[x.rank - 1] == w.shape[1] &&
+                y.shape[y.rank - 1] == w.shape[2] && samba_shape_equal(x.rank - 1, x.shape, y.rank - 1, y.shape) &&
+                x.rank < SAMBA_MAX_RANK;
     char first[SAMBA_TYPE_TEXT], second[SAMBA_TYPE_TEXT], third[SAMBA_TYPE_TEXT];
     if (!fits)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
-                                                            "expected inputs (..., n) and (..., m) and a weight (out, n, m), given %s, %s and %s",
-                                                            samba_trace_format(&x, first), samba_trace_format(&y, second), samba_trace_format(&w, third)));
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
+                                "expected inputs (..., n) and (..., m) and a weight (out, n, m), given %s, %s and %s",
+                                samba_trace_format(&x, first), samba_trace_format(&y, second), samba_trace_format(&w, third)));
     int rank = x.rank;
     int64_t n = w.shape[1], m = w.shape[2];
     x.shape[rank] = 1;
@@ -315,5 +336,6 @@ samba_value samba_functional_bilinear(samba_value input1, samba_value input2, sa
     y.shape[rank - 1] = 1;
     samba_value pairs = samba_mul(samba_reshape(input1, rank + 1, x.shape), samba_reshape(input2, rank + 1, y.shape));
     x.shape[rank - 1] = n * m;
-    return samba_functional_linear(samba_reshape(pairs, rank, x.shape), samba_reshape(weight, 2, (int64_t[]){w.shape[0], n * m}), bias);
+    return samba_functional_linear(samba_reshape(pairs, rank, x.shape), samba_reshape(weight, 2, (int64_t[]){w.shape[0], n * m}),
+                                   bias);
 }

@@ -37,7 +37,8 @@ void samba_op_fusion_push(samba_graph *graph, const char *name)
     if (!graph || graph->status != SAMBA_OK)
         return;
     if (!name || !name[0]) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_NAME, "op_fusion", "a name that is not empty is needed, given %s", name ? "\"\"" : "NULL");
+        samba_graph_fail_at(graph, SAMBA_ERROR_NAME, "op_fusion", "a name that is not empty is needed, given %s",
+                            name ? "\"\"" : "NULL");
         return;
     }
     if (graph->fusion_depth++ == 0)

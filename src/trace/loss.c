@@ -25,7 +25,8 @@ static bool check_shapes(samba_graph *graph, const char *what, const samba_node 
                             "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
                             samba_trace_format(logits, logits_type), samba_trace_format(label, label_type));
     else if (samba_dtype_table[label->dtype].category != SAMBA_CATEGORY_INTEGER)
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s", samba_dtype_name(label->dtype));
+        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s",
+                            samba_dtype_name(label->dtype));
     else
         return true;
     return false;
@@ -35,7 +36,9 @@ static bool check_smoothing(samba_graph *graph, const char *what, const samba_cr
 {
     if (options->label_smoothing >= 0.0 && options->label_smoothing <= (smooths ? 1.0 : 0.0))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, smooths ? "label_smoothing must be from 0 to 1, given %g" : "label_smoothing must be 0, given %g; cross_entropy has it",
+    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                        smooths ? "label_smoothing must be from 0 to 1, given %g"
+                                : "label_smoothing must be 0, given %g; cross_entropy has it",
                         options->label_smoothing);
     return false;
 }
@@ -82,8 +85,8 @@ static bool check_weight(const samba_losses *loss, samba_value weight, int64_t c
         return true;
     char text[SAMBA_TYPE_TEXT];
     samba_node node = samba_trace_node(weight);
-    samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected a weight for each of the %lld classes, given %s", (long long)classes,
-                        samba_trace_format(&node, text));
+    samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected a weight for each of the %lld classes, given %s",
+                        (long long)classes, samba_trace_format(&node, text));
     return false;
 }
 
@@ -97,7 +100,8 @@ static samba_value beside_classes(samba_value a, int rank, int dim, int64_t clas
 }
 
 /* A loss of each target, 0 where it does not count, and the mean over the shares of those that do. */
-static samba_value of_counted(const samba_losses *loss, samba_value each, samba_value share, samba_value counts, const samba_cross_entropy_options *o)
+static samba_value of_counted(const samba_losses *loss, samba_value each, samba_value share, samba_value counts,
+                              const samba_cross_entropy_options *o)
 {
     samba_value zero = samba_losses_number(loss, 0);
     each = samba_where(counts, each, zero);
@@ -115,7 +119,8 @@ static samba_value share_of(samba_value labels, samba_value weight)
 }
 
 /* Targets that do not count get a class all the same. */
-static samba_value classes_of(const samba_losses *loss, samba_value label, const samba_cross_entropy_options *o, samba_value *counts)
+static samba_value classes_of(const samba_losses *loss, samba_value label, const samba_cross_entropy_options *o,
+                              samba_value *counts)
 {
     samba_value labels = samba_cast(label, SAMBA_INT64);
     *counts = samba_ne(labels, samba_constant(loss->graph, (double)o->ignore_index, SAMBA_INT64, 0, NULL));
@@ -123,7 +128,8 @@ static samba_value classes_of(const samba_losses *loss, samba_value label, const
 }
 
 /* Of log-probabilities that lie in memory: the label's alone is read. */
-static samba_value of_read(const samba_losses *loss, samba_value logs, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
+static samba_value of_read(const samba_losses *loss, samba_value logs, samba_value label, samba_value weight,
+                           const samba_cross_entropy_options *o)
 {
     int dim = samba_value_rank(logs) > 1;
     samba_node t = samba_trace_node(label);
@@ -134,9 +140,10 @@ static samba_value of_read(const samba_losses *loss, samba_value logs, samba_val
     return of_counted(loss, each, share, counts, o);
 }
 
-/* Of logits with a weight for each class: rows cost what they would without, times their label's weight. Smoothing spreads a part over all
- * classes, by their weights. */
-static samba_value of_weighted_rows(const samba_losses *loss, samba_value logits, samba_value label, samba_value weight, const samba_cross_entropy_options *o)
+/* Of logits with a weight for each class: rows cost what they would without, times their label's weight. Smoothing spreads a part
+ * over all classes, by their weights. */
+static samba_value of_weighted_rows(const samba_losses *loss, samba_value logits, samba_value label, samba_value weight,
+                                    const samba_cross_entropy_options *o)
 {
     samba_cross_entropy_options rows = *o;
     rows.reduction = SAMBA_NO_REDUCTION;
@@ -154,7 +161,8 @@ static samba_value of_weighted_rows(const samba_losses *loss, samba_value logits
 }
 
 /* Probabilities of the logits' shape. */
-static samba_value of_probabilities(const samba_losses *loss, samba_value logits, samba_value target, samba_value weight, const samba_cross_entropy_options *o)
+static samba_value of_probabilities(const samba_losses *loss, samba_value logits, samba_value target, samba_value weight,
+                                    const samba_cross_entropy_options *o)
 {
     samba_node x = samba_trace_node(logits), t = samba_trace_node(target);
     if (x.rank < 1 || !samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
@@ -172,7 +180,8 @@ static samba_value of_probabilities(const samba_losses *loss, samba_value logits
     samba_value each = samba_neg(samba_sum(samba_mul(target, samba_log_softmax(logits, dim)), 1, &dim, false));
     if (o->reduction != SAMBA_MEAN)
         return samba_losses_leave(loss, each, o->reduction);
-    return samba_cast(samba_mul_scalar(samba_sum(each, 0, NULL, false), classes ? (double)classes / (double)numel : NAN), loss->dtype);
+    return samba_cast(samba_mul_scalar(samba_sum(each, 0, NULL, false), classes ? (double)classes / (double)numel : NAN),
+                      loss->dtype);
 }
 
 samba_value samba_cross_entropy_with(samba_value logits, samba_value label, const samba_cross_entropy_options *options)
@@ -196,10 +205,7 @@ samba_value samba_cross_entropy_with(samba_value logits, samba_value label, cons
     return of_weighted_rows(&loss, v[0], label, v[2], o);
 }
 
-samba_value samba_cross_entropy(samba_value logits, samba_value label)
-{
-    return samba_cross_entropy_with(logits, label, NULL);
-}
+samba_value samba_cross_entropy(samba_value logits, samba_value label) { return samba_cross_entropy_with(logits, label, NULL); }
 
 samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cross_entropy_options *options)
 {
@@ -210,7 +216,8 @@ samba_value samba_nll_loss(samba_value input, samba_value target, const samba_cr
     if (!samba_losses_enter_any(&loss, "nll_loss", 3, v, o->reduction))
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(input), t = samba_trace_node(target);
-    if (!check_shapes(loss.graph, loss.what, &x, &t) || !check_smoothing(loss.graph, loss.what, o, false) || !check_weight(&loss, o->weight, x.shape[x.rank > 1]))
+    if (!check_shapes(loss.graph, loss.what, &x, &t) || !check_smoothing(loss.graph, loss.what, o, false) ||
+        !check_weight(&loss, o->weight, x.shape[x.rank > 1]))
         return samba_trace_none(loss.graph);
     const samba_node *made = samba_node_at(input.graph, input.index);
     if (made->op != SAMBA_OP_log_softmax || made->attrs->axis.dim != (x.rank > 1))

@@ -16,15 +16,16 @@ static bool fail_reduction(const samba_losses *loss, samba_reduction reduction)
 {
     if ((int)reduction >= SAMBA_MEAN && reduction <= SAMBA_NO_REDUCTION)
         return false;
-    samba_graph_fail_at(loss->graph, SAMBA_ERROR_ARGUMENT, loss->what, "expected the reduction SAMBA_MEAN, SAMBA_SUM or SAMBA_NO_REDUCTION, given %d",
-                        (int)reduction);
+    samba_graph_fail_at(loss->graph, SAMBA_ERROR_ARGUMENT, loss->what,
+                        "expected the reduction SAMBA_MEAN, SAMBA_SUM or SAMBA_NO_REDUCTION, given %d", (int)reduction);
     return true;
 }
 
 bool samba_losses_enter_any(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction)
 {
     *loss = (samba_losses){.what = what};
-    if (!samba_trace_enter_optional(what, count, values, &loss->graph) || !samba_trace_need_floating(values[0], what) || fail_reduction(loss, reduction))
+    if (!samba_trace_enter_optional(what, count, values, &loss->graph) || !samba_trace_need_floating(values[0], what) ||
+        fail_reduction(loss, reduction))
         return false;
     for (int i = 0; i < count; i++) {
         if (!values[i].graph)
@@ -81,7 +82,8 @@ static samba_value weighted(const samba_losses *loss, samba_value each, samba_va
 {
     if (!weight.graph || reduction != SAMBA_MEAN)
         return samba_losses_leave(loss, weight.graph ? samba_mul(each, weight) : each, reduction);
-    return samba_cast(samba_div(samba_sum(samba_mul(each, weight), 0, NULL, false), samba_sum(weight, 0, NULL, false)), loss->dtype);
+    return samba_cast(samba_div(samba_sum(samba_mul(each, weight), 0, NULL, false), samba_sum(weight, 0, NULL, false)),
+                      loss->dtype);
 }
 
 samba_value samba_losses_fail_all(const samba_losses *loss, const char *expected, int count, const samba_value *values)
@@ -99,7 +101,8 @@ samba_value samba_losses_fail_all(const samba_losses *loss, const char *expected
         used += (size_t)snprintf(given + used, sizeof given - used, "%s%s", between, samba_trace_format(&node, text));
         left--;
     }
-    return samba_trace_value(loss->graph, samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected %s, given %s", expected, given));
+    return samba_trace_value(
+        loss->graph, samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected %s, given %s", expected, given));
 }
 
 samba_value samba_losses_fail_shapes(const samba_losses *loss, const char *expected, samba_value a, samba_value b)
@@ -107,7 +110,10 @@ samba_value samba_losses_fail_shapes(const samba_losses *loss, const char *expec
     return samba_losses_fail_all(loss, expected, 2, (samba_value[]){a, b});
 }
 
-samba_value samba_losses_number(const samba_losses *loss, double number) { return samba_constant(loss->graph, number, loss->wide, 0, NULL); }
+samba_value samba_losses_number(const samba_losses *loss, double number)
+{
+    return samba_constant(loss->graph, number, loss->wide, 0, NULL);
+}
 
 samba_value samba_losses_positive(const samba_losses *loss, samba_value x)
 {
@@ -155,12 +161,13 @@ samba_value samba_l1_loss(samba_value input, samba_value target, samba_value wei
     return weighted(&loss, samba_abs(samba_sub(v[0], v[1])), v[2], reduction);
 }
 
-/* d^2 / 2 of a difference d up to the threshold t, and beyond it t (|d| - t / 2), times `scale`: of u, which is d kept between -t and t,
- * u (d - u / 2), whose slope is u. */
+/* d^2 / 2 of a difference d up to the threshold t, and beyond it t (|d| - t / 2), times `scale`: of u, which is d kept between -t
+ * and t, u (d - u / 2), whose slope is u. */
 static samba_value smooth(const samba_losses *loss, samba_value input, samba_value target, double threshold, double scale)
 {
     samba_value away = samba_sub(input, target);
-    samba_value kept = samba_detach(samba_clamp(away, samba_losses_number(loss, -threshold), samba_losses_number(loss, threshold)));
+    samba_value kept =
+        samba_detach(samba_clamp(away, samba_losses_number(loss, -threshold), samba_losses_number(loss, threshold)));
     return samba_mul(samba_mul_scalar(kept, scale), samba_sub(away, samba_mul_scalar(kept, 0.5)));
 }
 
@@ -171,7 +178,8 @@ samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double b
     if (!samba_losses_enter(&loss, "smooth_l1_loss", 2, v, reduction))
         return samba_trace_none(loss.graph);
     if (!(beta >= 0))
-        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "beta must be 0 or more, given %g", beta));
+        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what,
+                                                                 "beta must be 0 or more, given %g", beta));
     samba_value each = beta == 0 ? samba_abs(samba_sub(v[0], v[1])) : smooth(&loss, v[0], v[1], beta, 1 / beta);
     return samba_losses_leave(&loss, each, reduction);
 }
@@ -183,7 +191,8 @@ samba_value samba_huber_loss(samba_value input, samba_value target, double delta
     if (!samba_losses_enter(&loss, "huber_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
         return samba_trace_none(loss.graph);
     if (!(delta > 0))
-        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "delta must be more than 0, given %g", delta));
+        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what,
+                                                                 "delta must be more than 0, given %g", delta));
     samba_value each = smooth(&loss, v[0], v[1], delta, 1);
     return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
 }
@@ -212,8 +221,8 @@ samba_value samba_kl_div(samba_value input, samba_value target, bool log_target,
     return samba_cast(samba_mul_scalar(samba_sum(each, 0, NULL, false), 1 / (double)x.shape[0]), loss.dtype);
 }
 
-/* The logarithms are no less than -100, as torch's. Its gradient, (x - t) / max(x (1 - x), 1e-12), is not that of the parts where they
- * end: it is brought in through a term whose value is 0. */
+/* The logarithms are no less than -100, as torch's. Its gradient, (x - t) / max(x (1 - x), 1e-12), is not that of the parts where
+ * they end: it is brought in through a term whose value is 0. */
 samba_value samba_binary_cross_entropy(samba_value input, samba_value target, samba_value weight, samba_reduction reduction)
 {
     samba_losses loss;
@@ -224,15 +233,17 @@ samba_value samba_binary_cross_entropy(samba_value input, samba_value target, sa
     if (!samba_shape_equal(x.rank, x.shape, t.rank, t.shape))
         return samba_losses_fail_shapes(&loss, "an input and a target of one shape", v[0], v[1]);
     samba_value one = samba_losses_number(&loss, 1), least = samba_losses_number(&loss, -100), fixed = samba_detach(v[0]);
-    samba_value rest = samba_sub(one, fixed), yes = samba_maximum(samba_log(fixed), least), no = samba_maximum(samba_log1p(samba_neg(fixed)), least);
+    samba_value rest = samba_sub(one, fixed), yes = samba_maximum(samba_log(fixed), least),
+                no = samba_maximum(samba_log1p(samba_neg(fixed)), least);
     samba_value each = samba_sub(samba_mul(samba_add_scalar(v[1], -1), no), samba_mul(v[1], yes));
-    samba_value slope = samba_div(samba_sub(fixed, v[1]), samba_maximum(samba_mul(fixed, rest), samba_losses_number(&loss, 1e-12)));
+    samba_value slope =
+        samba_div(samba_sub(fixed, v[1]), samba_maximum(samba_mul(fixed, rest), samba_losses_number(&loss, 1e-12)));
     each = samba_add(each, samba_mul(samba_sub(v[0], fixed), samba_detach(slope)));
     return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
 }
 
-samba_value samba_binary_cross_entropy_with_logits(samba_value input, samba_value target, samba_value weight, samba_value pos_weight,
-                                                   samba_reduction reduction)
+samba_value samba_binary_cross_entropy_with_logits(samba_value input, samba_value target, samba_value weight,
+                                                   samba_value pos_weight, samba_reduction reduction)
 {
     samba_losses loss;
     samba_value v[] = {input, target, weight, pos_weight};
@@ -266,7 +277,8 @@ samba_value samba_poisson_nll_loss(samba_value input, samba_value target, const 
     return samba_losses_leave(&loss, each, o->reduction);
 }
 
-samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba_value var, const samba_gaussian_nll_options *options)
+samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba_value var,
+                                    const samba_gaussian_nll_options *options)
 {
     const samba_gaussian_nll_options defaults = samba_gaussian_nll_defaults(), *o = options ? options : &defaults;
     samba_losses loss;
@@ -277,14 +289,16 @@ samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba
     bool rows = s.rank == x.rank - 1 && samba_shape_equal(s.rank, s.shape, s.rank, x.shape);
     int rank;
     int64_t shape[SAMBA_MAX_RANK];
-    bool fits = rows || (samba_shape_broadcast(x.rank, x.shape, s.rank, s.shape, &rank, shape) && samba_shape_equal(rank, shape, x.rank, x.shape) &&
-                         (s.rank == x.rank || s.rank == 0));
+    bool fits = rows || (samba_shape_broadcast(x.rank, x.shape, s.rank, s.shape, &rank, shape) &&
+                         samba_shape_equal(rank, shape, x.rank, x.shape) && (s.rank == x.rank || s.rank == 0));
     for (int d = 0; fits && !rows && d < s.rank - 1; d++)
         fits = s.shape[d] == x.shape[d];
     if (!fits)
-        return samba_losses_fail_shapes(&loss, "a variance of the input's shape, of it without the last dim, or with 1 there", input, var);
+        return samba_losses_fail_shapes(&loss, "a variance of the input's shape, of it without the last dim, or with 1 there",
+                                        input, var);
     if (!(o->eps > 0))
-        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "eps must be more than 0, given %g", o->eps));
+        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what,
+                                                                 "eps must be more than 0, given %g", o->eps));
     if (rows)
         v[2] = samba_losses_unsqueeze(v[2], x.rank - 1);
     samba_value clamped = samba_maximum(v[2], samba_losses_number(&loss, o->eps)); /* in value, not in gradient */

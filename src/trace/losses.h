@@ -16,8 +16,8 @@ typedef struct samba_losses {
     samba_dtype wide;  /* in which it is computed */
 } samba_losses;
 
-/* Checks `count` values, of which a zeroed one was left out (not the first), that they broadcast together, that the reduction is known and
- * the first value is floating-point; casts the floating-point ones to `wide`. */
+/* Checks `count` values, of which a zeroed one was left out (not the first), that they broadcast together, that the reduction is
+ * known and the first value is floating-point; casts the floating-point ones to `wide`. */
 bool samba_losses_enter(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction);
 /* The same for values whose shapes the function checks itself. */
 bool samba_losses_enter_any(samba_losses *loss, const char *what, int count, samba_value *values, samba_reduction reduction);

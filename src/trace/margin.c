@@ -32,13 +32,15 @@ samba_value samba_hinge_embedding_loss(samba_value input, samba_value target, do
         return samba_trace_none(loss.graph);
     samba_value one = samba_losses_number(&loss, 1), zero = samba_losses_number(&loss, 0);
     samba_value beyond = samba_losses_positive(&loss, samba_add_scalar(samba_neg(v[0]), margin));
-    samba_value unlike = samba_where(samba_ne(v[1], one), beyond, zero), like = samba_where(samba_ne(v[1], samba_neg(one)), v[0], zero);
+    samba_value unlike = samba_where(samba_ne(v[1], one), beyond, zero),
+                like = samba_where(samba_ne(v[1], samba_neg(one)), v[0], zero);
     return samba_losses_leave(&loss, samba_add(unlike, like), reduction);
 }
 
 /* ---- pairs ---- */
 
-samba_value samba_margin_ranking_loss(samba_value input1, samba_value input2, samba_value target, double margin, samba_reduction reduction)
+samba_value samba_margin_ranking_loss(samba_value input1, samba_value input2, samba_value target, double margin,
+                                      samba_reduction reduction)
 {
     samba_losses loss;
     samba_value v[] = {input1, input2, target};
@@ -48,25 +50,30 @@ samba_value samba_margin_ranking_loss(samba_value input1, samba_value input2, sa
     return samba_losses_leave(&loss, samba_losses_positive(&loss, each), reduction);
 }
 
-samba_value samba_cosine_embedding_loss(samba_value input1, samba_value input2, samba_value target, double margin, samba_reduction reduction)
+samba_value samba_cosine_embedding_loss(samba_value input1, samba_value input2, samba_value target, double margin,
+                                        samba_reduction reduction)
 {
     samba_losses loss;
     samba_value v[] = {input1, input2, target};
     if (!samba_losses_enter_any(&loss, "cosine_embedding_loss", 3, v, reduction))
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(input1), y = samba_trace_node(input2), t = samba_trace_node(target);
-    if (x.rank != t.rank + 1 || t.rank > 1 || !samba_shape_equal(x.rank, x.shape, y.rank, y.shape) || (t.rank == 1 && t.shape[0] != x.shape[0]))
-        return samba_losses_fail_all(&loss, "two inputs (N, D) and a target (N), or (D) and ()", 3, (samba_value[]){input1, input2, target});
+    if (x.rank != t.rank + 1 || t.rank > 1 || !samba_shape_equal(x.rank, x.shape, y.rank, y.shape) ||
+        (t.rank == 1 && t.shape[0] != x.shape[0]))
+        return samba_losses_fail_all(&loss, "two inputs (N, D) and a target (N), or (D) and ()", 3,
+                                     (samba_value[]){input1, input2, target});
     samba_value product = along(samba_mul(v[0], v[1])), squares[2];
     for (int i = 0; i < 2; i++)
         squares[i] = samba_add_scalar(along(samba_mul(v[i], v[i])), 1e-12);
     samba_value cosine = samba_div(product, samba_sqrt(samba_mul(squares[0], squares[1]))), one = samba_losses_number(&loss, 1);
     samba_value zero = samba_losses_number(&loss, 0), away = samba_losses_positive(&loss, samba_add_scalar(cosine, -margin));
-    samba_value each = samba_where(samba_eq(v[2], one), samba_sub(one, cosine), samba_where(samba_eq(v[2], samba_neg(one)), away, zero));
+    samba_value each =
+        samba_where(samba_eq(v[2], one), samba_sub(one, cosine), samba_where(samba_eq(v[2], samba_neg(one)), away, zero));
     return samba_losses_leave(&loss, each, reduction);
 }
 
-samba_value samba_triplet_margin_loss(samba_value anchor, samba_value positive, samba_value negative, const samba_triplet_margin_options *options)
+samba_value samba_triplet_margin_loss(samba_value anchor, samba_value positive, samba_value negative,
+                                      const samba_triplet_margin_options *options)
 {
     const samba_triplet_margin_options defaults = samba_triplet_margin_defaults(), *o = options ? options : &defaults;
     samba_losses loss;
@@ -75,11 +82,14 @@ samba_value samba_triplet_margin_loss(samba_value anchor, samba_value positive, 
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(anchor);
     if (x.rank == 0 || samba_value_rank(positive) != x.rank || samba_value_rank(negative) != x.rank)
-        return samba_losses_fail_all(&loss, "an anchor, a positive and a negative of one rank, 1 or more", 3, (samba_value[]){anchor, positive, negative});
-    samba_value near = samba_pairwise_distance(v[0], v[1], o->p, o->eps, false), far = samba_pairwise_distance(v[0], v[2], o->p, o->eps, false);
+        return samba_losses_fail_all(&loss, "an anchor, a positive and a negative of one rank, 1 or more", 3,
+                                     (samba_value[]){anchor, positive, negative});
+    samba_value near = samba_pairwise_distance(v[0], v[1], o->p, o->eps, false),
+                far = samba_pairwise_distance(v[0], v[2], o->p, o->eps, false);
     if (o->swap)
         far = samba_minimum(far, samba_pairwise_distance(v[1], v[2], o->p, o->eps, false));
-    return samba_losses_leave(&loss, samba_losses_positive(&loss, samba_add_scalar(samba_sub(near, far), o->margin)), o->reduction);
+    return samba_losses_leave(&loss, samba_losses_positive(&loss, samba_add_scalar(samba_sub(near, far), o->margin)),
+                              o->reduction);
 }
 
 /* ---- classes ---- */
@@ -90,9 +100,13 @@ static bool need_rows(const samba_losses *loss, samba_value input, samba_value t
     *x = samba_trace_node(input);
     samba_node t = samba_trace_node(target);
     bool fits = x->rank == 1 || x->rank == 2;
-    fits = fits && (wide ? samba_shape_equal(x->rank, x->shape, t.rank, t.shape) : x->rank == 2 ? t.rank == 1 && t.shape[0] == x->shape[0] : t.rank == 0 || (t.rank == 1 && t.shape[0] == 1));
+    fits = fits && (wide           ? samba_shape_equal(x->rank, x->shape, t.rank, t.shape)
+                    : x->rank == 2 ? t.rank == 1 && t.shape[0] == x->shape[0]
+                                   : t.rank == 0 || (t.rank == 1 && t.shape[0] == 1));
     if (!fits || x->shape[x->rank - 1] < 1) {
-        samba_losses_fail_shapes(loss, wide ? "an input (N, C) or (C) of 1 class or more and a target of its shape" : "an input (N, C) or (C) of 1 class or more and a target (N) or ()",
+        samba_losses_fail_shapes(loss,
+                                 wide ? "an input (N, C) or (C) of 1 class or more and a target of its shape"
+                                      : "an input (N, C) or (C) of 1 class or more and a target (N) or ()",
                                  input, target);
         return false;
     }
@@ -113,10 +127,12 @@ samba_value samba_multi_margin_loss(samba_value input, samba_value target, const
         return samba_trace_none(loss.graph);
     int64_t classes = x.shape[x.rank - 1];
     if (o->p != 1 && o->p != 2)
-        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "p must be 1 or 2, given %d", o->p));
+        return samba_trace_value(
+            loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "p must be 1 or 2, given %d", o->p));
     if (o->weight.graph && (samba_value_rank(o->weight) != 1 || samba_value_size(o->weight, 0) != classes))
         return samba_losses_fail_shapes(&loss, "a weight of each class", input, o->weight);
-    samba_value zero = samba_losses_number(&loss, 0), labels = samba_reshape(target, x.rank, x.rank == 2 ? (const int64_t[]){x.shape[0], 1} : (const int64_t[]){1});
+    samba_value zero = samba_losses_number(&loss, 0),
+                labels = samba_reshape(target, x.rank, x.rank == 2 ? (const int64_t[]){x.shape[0], 1} : (const int64_t[]){1});
     samba_value is_class = samba_eq(samba_losses_classes(&loss, x.rank, x.rank - 1, classes), labels);
     samba_value own = samba_sum(samba_where(is_class, v[0], zero), 1, &last, true);
     samba_value beyond = samba_sub(samba_add_scalar(v[0], o->margin), own);
@@ -139,10 +155,13 @@ samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, 
     const int middle = 1;
     samba_value zero = samba_losses_number(&loss, 0), logits = samba_reshape(v[0], 3, (int64_t[]){rows, 1, classes});
     samba_value labels = samba_reshape(samba_cast(target, SAMBA_INT64), 2, (int64_t[]){rows, classes});
-    samba_value classes_of = samba_losses_classes(&loss, 3, 2, classes), before = samba_le(classes_of, samba_losses_classes(&loss, 3, 1, classes));
+    samba_value classes_of = samba_losses_classes(&loss, 3, 2, classes),
+                before = samba_le(classes_of, samba_losses_classes(&loss, 3, 1, classes));
     samba_value ends = samba_lt(samba_losses_unsqueeze(labels, 1), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
     samba_value none = samba_constant(loss.graph, 0, SAMBA_BOOL, 0, NULL);
-    samba_value counts = samba_eq(samba_sum(samba_where(before, ends, none), 1, &last, true), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL)); /* (N, C, 1) */
+    /* (N, C, 1) */
+    samba_value counts =
+        samba_eq(samba_sum(samba_where(before, ends, none), 1, &last, true), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
     samba_value hit = samba_where(counts, samba_eq(classes_of, samba_losses_unsqueeze(labels, 2)), none); /* (N, target, class) */
     samba_value is_target = samba_gt(samba_sum(hit, 1, &middle, true), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
     samba_value own = samba_sum(samba_where(hit, logits, zero), 1, &last, true);
@@ -153,7 +172,8 @@ samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, 
     return samba_losses_leave(&loss, x.rank == 1 ? samba_reshape(each, 0, NULL) : each, reduction);
 }
 
-samba_value samba_multilabel_soft_margin_loss(samba_value input, samba_value target, samba_value weight, samba_reduction reduction)
+samba_value samba_multilabel_soft_margin_loss(samba_value input, samba_value target, samba_value weight,
+                                              samba_reduction reduction)
 {
     samba_losses loss;
     samba_value v[] = {input, target, weight};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention of many heads (Vaswani et al. 2017), over given weights and as a layer. It works on (N, H, T, D): sequences in front of batches are seen
- * the other way round. Projections of one value are one product. Where the attention's weights are not wanted no matrix of scores is made. */
+ * Attention of many heads (Vaswani et al. 2017), over given weights and as a layer. It works on (N, H, T, D): sequences in front
+ * of batches are seen the other way round. Projections of one value are one product.
+ * Where the attention's weights are not wanted no matrix of scores is made. */
 #include "trace/trace.h"
 
 #include <sambaflow/functional.h>
@@ -28,10 +29,12 @@ static bool check_values(samba_graph *g, const samba_value given[3], int64_t hea
         return false;
     int rank = q.rank, batch_dim = batch_first ? 0 : 1, time_dim = rank == 2 ? 0 : 1 - batch_dim;
     if ((rank != 2 && rank != 3) || k.rank != rank || v.rank != rank || k.shape[time_dim] != v.shape[time_dim] ||
-        (rank == 3 && (k.shape[batch_dim] != q.shape[batch_dim] || v.shape[batch_dim] != q.shape[batch_dim])) || k.dtype != q.dtype || v.dtype != q.dtype) {
+        (rank == 3 && (k.shape[batch_dim] != q.shape[batch_dim] || v.shape[batch_dim] != q.shape[batch_dim])) ||
+        k.dtype != q.dtype || v.dtype != q.dtype) {
         char text[3][SAMBA_TYPE_TEXT];
         samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what,
-                            "expected query, key and value of one dtype, (T, N, E), with batch_first (N, T, E), or (T, E), key and value of as many steps, "
+                            "expected query, key and value of one dtype, (T, N, E), with batch_first (N, T, E), or (T, E), key "
+                            "and value of as many steps, "
                             "given %s, %s, %s",
                             samba_trace_format(&q, text[0]), samba_trace_format(&k, text[1]), samba_trace_format(&v, text[2]));
         return false;
@@ -46,7 +49,8 @@ static bool check_values(samba_graph *g, const samba_value given[3], int64_t hea
                  .features = {q.shape[rank - 1], k.shape[rank - 1], v.shape[rank - 1]}};
     if (heads >= 1 && s->width >= 1 && s->width % heads == 0)
         return true;
-    samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "num_heads must divide the query's %lld features, given %lld", (long long)s->width, (long long)heads);
+    samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "num_heads must divide the query's %lld features, given %lld",
+                        (long long)s->width, (long long)heads);
     return false;
 }
 
@@ -61,14 +65,18 @@ static bool check_masks(samba_graph *g, const samba_multi_head_options *o, const
             return false;
         samba_node node = samba_trace_node(mask);
         int64_t flat[3] = {s->batch * s->heads, s->queries, s->keys}, padded[2] = {s->batch, s->keys};
-        bool fits = i ? samba_shape_equal(node.rank, node.shape, s->rank - 1, s->rank == 3 ? padded : padded + 1)
-                      : samba_shape_equal(node.rank, node.shape, 2, flat + 1) || samba_shape_equal(node.rank, node.shape, 3, flat);
+        bool fits =
+            i ? samba_shape_equal(node.rank, node.shape, s->rank - 1, s->rank == 3 ? padded : padded + 1)
+              : samba_shape_equal(node.rank, node.shape, 2, flat + 1) || samba_shape_equal(node.rank, node.shape, 3, flat);
         if (!fits || (node.dtype != SAMBA_BOOL && !samba_dtype_is_floating_point((samba_dtype)node.dtype))) {
             char text[SAMBA_TYPE_TEXT];
             samba_graph_fail_at(g, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, what,
-                                "expected %s, bool (true hides) or floating-point (added), for %lld queries and %lld keys in a batch of %lld with %lld heads, given %s",
-                                i ? "a key_padding_mask (N, Tk), or (Tk) without a batch" : "an attn_mask (Tq, Tk) or (N * num_heads, Tq, Tk)",
-                                (long long)s->queries, (long long)s->keys, (long long)s->batch, (long long)s->heads, samba_trace_format(&node, text));
+                                "expected %s, bool (true hides) or floating-point (added), for %lld queries and %lld keys in a "
+                                "batch of %lld with %lld heads, given %s",
+                                i ? "a key_padding_mask (N, Tk), or (Tk) without a batch"
+                                  : "an attn_mask (Tq, Tk) or (N * num_heads, Tq, Tk)",
+                                (long long)s->queries, (long long)s->keys, (long long)s->batch, (long long)s->heads,
+                                samba_trace_format(&node, text));
             return false;
         }
     }
@@ -77,7 +85,8 @@ static bool check_masks(samba_graph *g, const samba_multi_head_options *o, const
 
 typedef enum presence { OPTIONAL, NEEDED } presence;
 
-static bool check_weight(samba_graph *g, const char *name, samba_value weight, presence wanted, const sizes *s, int rank, const int64_t *shape)
+static bool check_weight(samba_graph *g, const char *name, samba_value weight, presence wanted, const sizes *s, int rank,
+                         const int64_t *shape)
 {
     samba_graph *same;
     char expected[SAMBA_TYPE_TEXT], given[SAMBA_TYPE_TEXT] = "none";
@@ -93,8 +102,8 @@ static bool check_weight(samba_graph *g, const char *name, samba_value weight, p
     } else if (wanted == OPTIONAL) {
         return true;
     }
-    samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what, "expected %s %s for a query of %lld features, given %s", name, samba_trace_format(&like, expected),
-                        (long long)s->width, given);
+    samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what, "expected %s %s for a query of %lld features, given %s", name,
+                        samba_trace_format(&like, expected), (long long)s->width, given);
     return false;
 }
 
@@ -104,7 +113,9 @@ static bool check_weights(samba_graph *g, const samba_multi_head_weights *w, con
     const samba_value projections[3] = {w->q_proj_weight, w->k_proj_weight, w->v_proj_weight};
     static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
     if (w->in_proj_weight.graph && (s->features[1] != e || s->features[2] != e)) {
-        samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what, "in_proj_weight is for a key and a value of the query's %lld features, given %lld and %lld: give q_proj_weight, k_proj_weight and v_proj_weight",
+        samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what,
+                            "in_proj_weight is for a key and a value of the query's %lld features, given %lld and %lld: give "
+                            "q_proj_weight, k_proj_weight and v_proj_weight",
                             (long long)e, (long long)s->features[1], (long long)s->features[2]);
         return false;
     }
@@ -114,8 +125,9 @@ static bool check_weights(samba_graph *g, const samba_multi_head_weights *w, con
         if (!check_weight(g, names[i], projections[i], NEEDED, s, 2, (int64_t[]){e, s->features[i]}))
             return false;
     presence pair = w->bias_k.graph || w->bias_v.graph ? NEEDED : OPTIONAL;
-    return check_weight(g, "in_proj_bias", w->in_proj_bias, OPTIONAL, s, 1, flat) && check_weight(g, "bias_k", w->bias_k, pair, s, 3, one) &&
-           check_weight(g, "bias_v", w->bias_v, pair, s, 3, one) && check_weight(g, "out_proj_weight", w->out_proj_weight, NEEDED, s, 2, (int64_t[]){e, e}) &&
+    return check_weight(g, "in_proj_bias", w->in_proj_bias, OPTIONAL, s, 1, flat) &&
+           check_weight(g, "bias_k", w->bias_k, pair, s, 3, one) && check_weight(g, "bias_v", w->bias_v, pair, s, 3, one) &&
+           check_weight(g, "out_proj_weight", w->out_proj_weight, NEEDED, s, 2, (int64_t[]){e, e}) &&
            check_weight(g, "out_proj_bias", w->out_proj_bias, OPTIONAL, s, 1, &e);
 }
 
@@ -126,7 +138,8 @@ static samba_value as_added(samba_value mask, samba_dtype dtype)
 {
     if (samba_value_dtype(mask) != SAMBA_BOOL)
         return samba_cast(mask, dtype);
-    samba_value hidden = samba_constant(mask.graph, -INFINITY, dtype, 0, NULL), seen = samba_constant(mask.graph, 0, dtype, 0, NULL);
+    samba_value hidden = samba_constant(mask.graph, -INFINITY, dtype, 0, NULL),
+                seen = samba_constant(mask.graph, 0, dtype, 0, NULL);
     return samba_where(mask, hidden, seen);
 }
 
@@ -147,7 +160,8 @@ static samba_value with_more_keys(samba_value mask, int64_t more)
     if (more == 0)
         return mask;
     node.shape[node.rank - 1] = more;
-    return samba_concat(2, (samba_value[]){mask, samba_constant(mask.graph, 0, (samba_dtype)node.dtype, node.rank, node.shape)}, -1);
+    return samba_concat(2, (samba_value[]){mask, samba_constant(mask.graph, 0, (samba_dtype)node.dtype, node.rank, node.shape)},
+                        -1);
 }
 
 /* Of attn_mask and key_padding_mask, to broadcast to (N, H, Tq, Tk); none where both are. */
@@ -164,7 +178,8 @@ static samba_value joined_mask(const samba_multi_head_options *o, const sizes *s
 
 static samba_value causal_mask(samba_graph *g, int64_t queries, int64_t keys)
 {
-    return samba_lt(samba_reshape(samba_arange(g, queries, SAMBA_INT64), 2, (int64_t[]){queries, 1}), samba_arange(g, keys, SAMBA_INT64));
+    return samba_lt(samba_reshape(samba_arange(g, queries, SAMBA_INT64), 2, (int64_t[]){queries, 1}),
+                    samba_arange(g, keys, SAMBA_INT64));
 }
 
 /* ---- attention ---- */
@@ -184,16 +199,22 @@ static samba_value heads_of(samba_value x, int64_t heads)
     return samba_transpose(samba_reshape(x, 4, shape), 1, 2);
 }
 
-static samba_value rows(samba_value x, int64_t first, int64_t count) { return x.graph ? samba_slice(x, 0, first, first + count, 1) : x; }
+static samba_value rows(samba_value x, int64_t first, int64_t count)
+{
+    return x.graph ? samba_slice(x, 0, first, first + count, 1) : x;
+}
 
 /* query, key and value, each (N, T, E): one product for as many in a row as are the same. */
-static void project(const samba_value given[3], const samba_multi_head_weights *w, bool batch_first, int64_t width, samba_value part[3])
+static void project(const samba_value given[3], const samba_multi_head_weights *w, bool batch_first, int64_t width,
+                    samba_value part[3])
 {
     const samba_value own[3] = {w->q_proj_weight, w->k_proj_weight, w->v_proj_weight};
     for (int i = 0, n; i < 3; i += n) {
         for (n = 1; w->in_proj_weight.graph && i + n < 3 && given[i + n].index == given[i].index; n++)
             ;
-        samba_value weight = !w->in_proj_weight.graph ? own[i] : n == 3 ? w->in_proj_weight : rows(w->in_proj_weight, i * width, n * width);
+        samba_value weight = !w->in_proj_weight.graph ? own[i]
+                             : n == 3                 ? w->in_proj_weight
+                                                      : rows(w->in_proj_weight, i * width, n * width);
         samba_value bias = n == 3 ? w->in_proj_bias : rows(w->in_proj_bias, i * width, n * width);
         part[i] = samba_functional_linear(batched(given[i], batch_first), weight, bias);
         if (n > 1)
@@ -204,13 +225,16 @@ static void project(const samba_value given[3], const samba_multi_head_weights *
 /* A step of (N, 1, E) behind the others. */
 static samba_value with_step(samba_value x, samba_value step)
 {
-    return samba_concat(2, (samba_value[]){x, samba_expand(step, 3, (int64_t[]){samba_value_size(x, 0), 1, samba_value_size(x, 2)})}, 1);
+    return samba_concat(
+        2, (samba_value[]){x, samba_expand(step, 3, (int64_t[]){samba_value_size(x, 0), 1, samba_value_size(x, 2)})}, 1);
 }
 
 /* Written out, for the weights: (N, H, Tq, Tk), and their mean over the heads. */
-static samba_value attend_with_weights(const samba_value part[3], samba_value mask, const char *dropout, const samba_multi_head_options *o, const sizes *s)
+static samba_value attend_with_weights(const samba_value part[3], samba_value mask, const char *dropout,
+                                       const samba_multi_head_options *o, const sizes *s)
 {
-    samba_value scores = samba_matmul(samba_mul_scalar(part[0], sqrt((double)s->heads / (double)s->width)), samba_transpose(part[1], -2, -1));
+    samba_value scores =
+        samba_matmul(samba_mul_scalar(part[0], sqrt((double)s->heads / (double)s->width)), samba_transpose(part[1], -2, -1));
     if (o->is_causal)
         mask = both(mask, causal_mask(scores.graph, s->queries, samba_value_size(part[1], -2)), s->dtype);
     if (mask.graph)
@@ -244,7 +268,8 @@ static samba_multi_head_options settled(const samba_multi_head_options *options)
     return options ? *options : o;
 }
 
-static samba_value forward(samba_graph *g, const samba_value given[3], const samba_multi_head_weights *w, const samba_multi_head_options *o, const sizes *s)
+static samba_value forward(samba_graph *g, const samba_value given[3], const samba_multi_head_weights *w,
+                           const samba_multi_head_options *o, const sizes *s)
 {
     samba_value part[3];
     project(given, w, o->batch_first, s->width, part);
@@ -268,7 +293,8 @@ static samba_value forward(samba_graph *g, const samba_value given[3], const sam
     return s->rank == 2 ? samba_reshape(y, 2, (int64_t[]){s->queries, s->width}) : o->batch_first ? y : samba_transpose(y, 0, 1);
 }
 
-samba_value samba_functional_multi_head_attention(samba_value query, samba_value key, samba_value value, int64_t num_heads, const samba_multi_head_weights *weights,
+samba_value samba_functional_multi_head_attention(samba_value query, samba_value key, samba_value value, int64_t num_heads,
+                                                  const samba_multi_head_weights *weights,
                                                   const samba_multi_head_options *options)
 {
     samba_multi_head_options o = settled(options);
@@ -280,7 +306,8 @@ samba_value samba_functional_multi_head_attention(samba_value query, samba_value
     bool usable = samba_trace_enter(what, 3, given, &g);
     if (o.weights)
         *o.weights = samba_trace_none(g);
-    if (!usable || !check_values(g, given, num_heads, o.batch_first, &s) || !check_masks(g, &o, &s) || !check_weights(g, weights ? weights : &none, &s))
+    if (!usable || !check_values(g, given, num_heads, o.batch_first, &s) || !check_masks(g, &o, &s) ||
+        !check_weights(g, weights ? weights : &none, &s))
         return samba_trace_none(g);
     return forward(g, given, weights, &o, &s);
 }
@@ -291,7 +318,8 @@ samba_value samba_functional_multi_head_attention(samba_value query, samba_value
 static samba_value projection(samba_graph *g, const char *name, samba_dtype dtype, int64_t rows_of, int64_t columns)
 {
     double bound = sqrt(6.0 / (double)(rows_of + columns));
-    return samba_parameter(g, name, dtype, 2, (int64_t[]){rows_of, columns}, (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound});
+    return samba_parameter(g, name, dtype, 2, (int64_t[]){rows_of, columns},
+                           (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound});
 }
 
 static samba_multi_head_weights parameters(samba_graph *g, const samba_multi_head_options *o, const sizes *s)
@@ -315,7 +343,8 @@ static samba_multi_head_weights parameters(samba_graph *g, const samba_multi_hea
         w.bias_v = samba_parameter(g, "bias_v", s->dtype, 3, one, (samba_initializer){SAMBA_INIT_NORMAL, 0, bound});
     }
     samba_scope_push(g, "out_proj");
-    w.out_proj_weight = samba_parameter(g, "weight", s->dtype, 2, (int64_t[]){e, e}, (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound});
+    w.out_proj_weight =
+        samba_parameter(g, "weight", s->dtype, 2, (int64_t[]){e, e}, (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound});
     if (!o->no_bias)
         w.out_proj_bias = samba_parameter(g, "bias", s->dtype, 1, &e, zeros);
     samba_scope_pop(g);

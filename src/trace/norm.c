@@ -49,14 +49,17 @@ static bool need_last_dims(samba_graph *graph, const char *what, const samba_nod
     char text[SAMBA_TYPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
     bool known = shape && count >= 0 && count <= SAMBA_MAX_RANK;
     samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input whose last dims are %s, given %s",
-                        known ? samba_shape_format(count, shape, wanted, sizeof wanted) : "1 to its rank", samba_trace_format(x, text));
+                        known ? samba_shape_format(count, shape, wanted, sizeof wanted) : "1 to its rank",
+                        samba_trace_format(x, text));
     return false;
 }
 
-samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight, samba_value bias, double eps)
+samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight, samba_value bias,
+                                        double eps)
 {
     samba_graph *graph;
-    if (!samba_trace_enter_optional("layer_norm", 3, (samba_value[]){input, weight, bias}, &graph) || !samba_trace_need_floating(input, "layer_norm"))
+    if (!samba_trace_enter_optional("layer_norm", 3, (samba_value[]){input, weight, bias}, &graph) ||
+        !samba_trace_need_floating(input, "layer_norm"))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     if (!need_last_dims(graph, "layer_norm", &x, count, shape))
@@ -69,13 +72,15 @@ samba_value samba_functional_layer_norm(samba_value input, int count, const int6
     memset(&attrs, 0, sizeof attrs);
     attrs.norm.dims = count;
     attrs.norm.eps = eps;
-    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
+    return samba_trace_value(
+        graph, samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
 }
 
 samba_value samba_functional_rms_norm(samba_value input, int count, const int64_t *shape, samba_value weight, double eps)
 {
     samba_graph *graph;
-    if (!samba_trace_enter_optional("rms_norm", 2, (samba_value[]){input, weight}, &graph) || !samba_trace_need_floating(input, "rms_norm"))
+    if (!samba_trace_enter_optional("rms_norm", 2, (samba_value[]){input, weight}, &graph) ||
+        !samba_trace_need_floating(input, "rms_norm"))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     if (!need_last_dims(graph, "rms_norm", &x, count, shape))
@@ -94,7 +99,8 @@ samba_value samba_functional_rms_norm(samba_value input, int count, const int64_
 samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, samba_value weight, samba_value bias, double eps)
 {
     samba_graph *graph;
-    if (!samba_trace_enter_optional("group_norm", 3, (samba_value[]){input, weight, bias}, &graph) || !samba_trace_need_floating(input, "group_norm"))
+    if (!samba_trace_enter_optional("group_norm", 3, (samba_value[]){input, weight, bias}, &graph) ||
+        !samba_trace_need_floating(input, "group_norm"))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     int64_t channels = x.rank > 1 ? x.shape[1] : 0;
@@ -106,5 +112,6 @@ samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, s
     memset(&attrs, 0, sizeof attrs);
     attrs.group_norm.groups = num_groups;
     attrs.group_norm.eps = eps;
-    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_group_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
+    return samba_trace_value(
+        graph, samba_emit(graph, SAMBA_OP_group_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
 }

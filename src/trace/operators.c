@@ -49,7 +49,8 @@ samba_value samba_trace_promoted(samba_op op, samba_value a, samba_value b)
 #define real_2(op) two_real(op, a, b)
 #define promoted_2(op) samba_trace_promoted(op, a, b)
 
-#define FUNCTION(name, arity, call) samba_value samba_##name FORMALS_##arity { return call##_##arity(SAMBA_OP_##name); }
+#define FUNCTION(name, arity, call)                                                                                              \
+    samba_value samba_##name FORMALS_##arity { return call##_##arity(SAMBA_OP_##name); }
 #define CALL_none(name, arity)
 #define CALL_given(name, arity) FUNCTION(name, arity, given)
 #define CALL_real(name, arity) FUNCTION(name, arity, real)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of values, and several joined. A part is a slice, a view; what is joined is one concat, into which its producers write where they can. */
+ * Parts of values, and several joined. A part is a slice, a view;
+ * what is joined is one concat, into which its producers write where they can. */
 #include "trace/shape.h"
 
 #include <sambaflow/shape.h>
@@ -66,8 +67,9 @@ samba_value samba_narrow(samba_value a, int dim, int64_t start, int64_t length)
         return samba_trace_none(graph);
     int64_t size = samba_node_at(graph, a.index)->shape[at], first = start < 0 ? start + size : start;
     if (first < 0 || first > size || length < 0 || length > size - first)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "narrow", "%lld elements from %lld do not lie in dim %d of size %lld", (long long)length,
-                                                            (long long)start, at, (long long)size));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "narrow",
+                                                            "%lld elements from %lld do not lie in dim %d of size %lld",
+                                                            (long long)length, (long long)start, at, (long long)size));
     return samba_trace_value(graph, samba_trace_slice(graph, a.index, at, first, first + length, 1));
 }
 
@@ -79,8 +81,10 @@ samba_value samba_select(samba_value a, int dim, int64_t index)
         return samba_trace_none(graph);
     int64_t size = samba_node_at(graph, a.index)->shape[at], position = index < 0 ? index + size : index;
     if (position < 0 || position >= size)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "select", "index %lld of dim %d, of size %lld: expected %lld to %lld", (long long)index, at,
-                                                            (long long)size, (long long)-size, (long long)size - 1));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "select",
+                                                            "index %lld of dim %d, of size %lld: expected %lld to %lld",
+                                                            (long long)index, at, (long long)size, (long long)-size,
+                                                            (long long)size - 1));
     return samba_squeeze(samba_trace_value(graph, samba_trace_slice(graph, a.index, at, position, position + 1, 1)), 1, &at);
 }
 
@@ -97,7 +101,10 @@ static samba_graph *enter_several(const char *what, int count, const samba_value
     return samba_trace_enter(what, count, values, &graph) ? graph : NULL;
 }
 
-static samba_value nothing(int count, const samba_value *values) { return samba_trace_none(count > 0 && values ? values[0].graph : NULL); }
+static samba_value nothing(int count, const samba_value *values)
+{
+    return samba_trace_none(count > 0 && values ? values[0].graph : NULL);
+}
 
 /* torch.cat takes a value of shape (0) beside any others. */
 static bool is_nothing(const samba_graph *graph, samba_value value)
@@ -144,9 +151,11 @@ samba_value samba_stack(int count, const samba_value *values, int dim)
         const samba_node *node = samba_node_at(graph, values[i].index);
         char text[SAMBA_SHAPE_TEXT], other[SAMBA_SHAPE_TEXT];
         if (!samba_shape_equal(node->rank, node->shape, first.rank, first.shape))
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "stack", "values must have one shape, given %s and, value %d, %s",
-                                                                samba_shape_format(first.rank, first.shape, text, sizeof text), i,
-                                                                samba_shape_format(node->rank, node->shape, other, sizeof other)));
+            return samba_trace_value(graph,
+                                     samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "stack",
+                                                         "values must have one shape, given %s and, value %d, %s",
+                                                         samba_shape_format(first.rank, first.shape, text, sizeof text), i,
+                                                         samba_shape_format(node->rank, node->shape, other, sizeof other)));
         wide[i] = samba_unsqueeze(values[i], at);
     }
     return samba_concat(count, wide, at);
@@ -188,8 +197,11 @@ samba_value samba_block_diag(int count, const samba_value *values)
     for (int i = 0; i < count; i++) {
         samba_node node = samba_trace_node(values[i]);
         if (node.rank > 2)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "block_diag", "expected values of rank 0 to 2, given rank %d for value %d", node.rank, i));
-        rows[i] = samba_reshape(values[i], 2, (int64_t[]){node.rank == 2 ? node.shape[0] : 1, node.rank == 0 ? 1 : node.shape[node.rank - 1]});
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "block_diag",
+                                                                "expected values of rank 0 to 2, given rank %d for value %d",
+                                                                node.rank, i));
+        rows[i] = samba_reshape(values[i], 2,
+                                (int64_t[]){node.rank == 2 ? node.shape[0] : 1, node.rank == 0 ? 1 : node.shape[node.rank - 1]});
         width += samba_value_size(rows[i], 1);
     }
     for (int i = 0; i < count; i++) {
@@ -217,7 +229,9 @@ void samba_meshgrid(int count, const samba_value *values, bool xy, samba_value *
         shape[i] = node->rank == 1 ? node->shape[0] : 1;
     }
     if (!fits) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "meshgrid", "expected 1 to %d values of rank 0 or 1, given %d values, one of rank %d", SAMBA_MAX_RANK, count, rank);
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "meshgrid",
+                            "expected 1 to %d values of rank 0 or 1, given %d values, one of rank %d", SAMBA_MAX_RANK, count,
+                            rank);
         return;
     }
     for (int i = 0; i < count; i++) {
@@ -289,7 +303,8 @@ void samba_split_sizes(samba_value a, int count, const int64_t *sizes, int dim, 
         ends[i] = end += fits ? sizes[i] : 0;
     }
     if (!fits || end != size)
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "split", "expected 1 to %d sizes that sum up to %lld, the size of dim %d, given %d sizes%s", SAMBA_MAX_ARITY,
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "split",
+                            "expected 1 to %d sizes that sum up to %lld, the size of dim %d, given %d sizes%s", SAMBA_MAX_ARITY,
                             (long long)size, at, count, fits ? " of a smaller sum" : "");
     else
         cut(graph, a, at, count, ends, values);
@@ -319,7 +334,8 @@ void samba_tensor_split(samba_value a, int count, int dim, samba_value *values)
         return;
     int64_t size = samba_node_at(graph, a.index)->shape[at], ends[SAMBA_MAX_ARITY];
     if (count < 1 || count > SAMBA_MAX_ARITY || !values) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensor_split", "expected 1 to %d parts, given %d", SAMBA_MAX_ARITY, count);
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensor_split", "expected 1 to %d parts, given %d", SAMBA_MAX_ARITY,
+                            count);
         return;
     }
     for (int i = 0; i < count; i++)
@@ -335,7 +351,8 @@ void samba_unbind(samba_value a, int dim, int count, samba_value *values)
         return;
     int64_t size = samba_node_at(graph, a.index)->shape[at];
     if (count != size || (count > 0 && !values)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "unbind", "dim %d of size %lld makes %lld values; room for %d was given", at, (long long)size, (long long)size, count);
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "unbind", "dim %d of size %lld makes %lld values; room for %d was given",
+                            at, (long long)size, (long long)size, count);
         return;
     }
     for (int i = 0; i < count; i++)

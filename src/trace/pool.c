@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pooling. The operators pool planes: one dim of space is a plane of one row; three are two poolings, of the planes, then of a
- * plane whose columns are the pooled planes' elements. First ones win ties in both, so it is the first of the three dims that wins. */
+ * plane whose columns are the pooled planes' elements.
+ * First ones win ties in both, so it is the first of the three dims that wins. */
 #include "trace/trace.h"
 
 #include <sambaflow/activation.h>
@@ -82,14 +83,17 @@ static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_n
     int64_t deep = samba_node_at(graph, y)->shape[1];
     if (l->kind == INDICES && planes * depth * high * wide > 0) { /* y: indices among the pooled planes', depth * high * wide */
         int64_t each = high * wide;
-        samba_ref inside = taken(graph, pool(graph, l, INDICES, flat, 1, 2, 0), samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes,
-                                 depth * each);
+        samba_ref inside = taken(graph, pool(graph, l, INDICES, flat, 1, 2, 0),
+                                 samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes, depth * each);
         samba_attrs attrs;
         memset(&attrs, 0, sizeof attrs);
         attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 1, .at = {each}}, .dim = 0};
-        samba_ref planes_before = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_sub, y, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs)), SAMBA_FLOAT64);
-        planes_before = samba_emit1(graph, SAMBA_OP_round, samba_emit_scalar(graph, SAMBA_OP_mul, planes_before, 1.0 / (double)each));
-        samba_ref start = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_cast(graph, planes_before, SAMBA_INT64), (double)plane);
+        samba_ref planes_before = samba_emit_cast(
+            graph, samba_emit2(graph, SAMBA_OP_sub, y, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs)), SAMBA_FLOAT64);
+        planes_before =
+            samba_emit1(graph, SAMBA_OP_round, samba_emit_scalar(graph, SAMBA_OP_mul, planes_before, 1.0 / (double)each));
+        samba_ref start =
+            samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_cast(graph, planes_before, SAMBA_INT64), (double)plane);
         y = samba_emit2(graph, SAMBA_OP_add, samba_emit_reshape(graph, inside, 3, (int64_t[]){planes, deep, each}), start);
     }
     memcpy(shape, x->shape, (size_t)before * sizeof *shape);
@@ -122,7 +126,8 @@ static samba_value run(const layout *l, samba_value a)
     samba_node x = samba_trace_node(a);
     char text[SAMBA_TYPE_TEXT];
     if (x.rank != l->spatial + 1 && x.rank != l->spatial + 2) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what, "expected an input %s, given %s", shapes[l->spatial - 1], samba_trace_format(&x, text));
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what, "expected an input %s, given %s", shapes[l->spatial - 1],
+                            samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }
     if (l->spatial == 2)
@@ -146,16 +151,24 @@ static void set(int64_t *to, const int64_t *given, const int64_t *otherwise, int
         to[i] = given && given[i] ? given[i] : otherwise ? otherwise[i] : plain;
 }
 
-static samba_value windows(const char *what, pooling kind, int spatial, samba_value a, const int64_t *kernel, const int64_t *stride, const int64_t *padding,
-                           const int64_t *dilation, bool ceil_mode, bool no_count_include_pad, int64_t divisor)
+static samba_value windows(const char *what, pooling kind, int spatial, samba_value a, const int64_t *kernel,
+                           const int64_t *stride, const int64_t *padding, const int64_t *dilation, bool ceil_mode,
+                           bool no_count_include_pad, int64_t divisor)
 {
     static const int64_t none[3] = {0};
-    layout l = {.what = what, .kind = kind, .spatial = spatial, .ceil_mode = ceil_mode, .no_count_include_pad = no_count_include_pad, .divisor = divisor};
+    layout l = {.what = what,
+                .kind = kind,
+                .spatial = spatial,
+                .ceil_mode = ceil_mode,
+                .no_count_include_pad = no_count_include_pad,
+                .divisor = divisor};
     samba_graph *graph;
     if (!samba_trace_enter(what, 1, &a, &graph))
         return samba_trace_none(graph);
     if (!kernel || (divisor && kind != AVERAGE)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, kernel ? "divisor_override is of averages" : "a kernel of %d sizes is needed, NULL was given", spatial);
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                            kernel ? "divisor_override is of averages" : "a kernel of %d sizes is needed, NULL was given",
+                            spatial);
         return samba_trace_none(graph);
     }
     memcpy(l.kernel, kernel, (size_t)spatial * sizeof *kernel);
@@ -178,16 +191,21 @@ static samba_value windows1(const char *what, pooling kind, samba_value a, int64
 static samba_value windows2(const char *what, pooling kind, samba_value a, const int64_t *kernel, const samba_pool2d_options *o)
 {
     o = o ? o : &defaults2;
-    return windows(what, kind, 2, a, kernel, o->stride, o->padding, o->dilation, o->ceil_mode, o->no_count_include_pad, o->divisor_override);
+    return windows(what, kind, 2, a, kernel, o->stride, o->padding, o->dilation, o->ceil_mode, o->no_count_include_pad,
+                   o->divisor_override);
 }
 
 static samba_value windows3(const char *what, pooling kind, samba_value a, const int64_t *kernel, const samba_pool3d_options *o)
 {
     o = o ? o : &defaults3;
-    return windows(what, kind, 3, a, kernel, o->stride, o->padding, o->dilation, o->ceil_mode, o->no_count_include_pad, o->divisor_override);
+    return windows(what, kind, 3, a, kernel, o->stride, o->padding, o->dilation, o->ceil_mode, o->no_count_include_pad,
+                   o->divisor_override);
 }
 
-samba_value samba_max_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options) { return windows1("max_pool1d", MAXIMUM, a, kernel, options); }
+samba_value samba_max_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options)
+{
+    return windows1("max_pool1d", MAXIMUM, a, kernel, options);
+}
 
 samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
 {
@@ -214,7 +232,10 @@ samba_value samba_max_pool3d_indices(samba_value a, const int64_t kernel[3], con
     return windows3("max_pool3d", INDICES, a, kernel, options);
 }
 
-samba_value samba_avg_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options) { return windows1("avg_pool1d", AVERAGE, a, kernel, options); }
+samba_value samba_avg_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options)
+{
+    return windows1("avg_pool1d", AVERAGE, a, kernel, options);
+}
 
 samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
 {
@@ -247,7 +268,8 @@ static samba_value adaptive(const char *what, pooling kind, int spatial, samba_v
         single = single && l.kernel[i] == 1;
     }
     if (!fits) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected %d output sizes of 0 or more, or -1 for the input's, given %lld%s", spatial,
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                            "expected %d output sizes of 0 or more, or -1 for the input's, given %lld%s", spatial,
                             (long long)(output_size ? output_size[0] : 0), output_size ? " first" : " for NULL");
         return samba_trace_none(graph);
     }
@@ -261,13 +283,34 @@ static samba_value adaptive(const char *what, pooling kind, int spatial, samba_v
     return run(&l, a);
 }
 
-samba_value samba_adaptive_avg_pool1d(samba_value a, int64_t output_size) { return adaptive("adaptive_avg_pool1d", AVERAGE, 1, a, &output_size); }
-samba_value samba_adaptive_avg_pool2d(samba_value a, const int64_t output_size[2]) { return adaptive("adaptive_avg_pool2d", AVERAGE, 2, a, output_size); }
-samba_value samba_adaptive_avg_pool3d(samba_value a, const int64_t output_size[3]) { return adaptive("adaptive_avg_pool3d", AVERAGE, 3, a, output_size); }
-samba_value samba_adaptive_max_pool1d(samba_value a, int64_t output_size) { return adaptive("adaptive_max_pool1d", MAXIMUM, 1, a, &output_size); }
-samba_value samba_adaptive_max_pool2d(samba_value a, const int64_t output_size[2]) { return adaptive("adaptive_max_pool2d", MAXIMUM, 2, a, output_size); }
-samba_value samba_adaptive_max_pool3d(samba_value a, const int64_t output_size[3]) { return adaptive("adaptive_max_pool3d", MAXIMUM, 3, a, output_size); }
-samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t output_size) { return adaptive("adaptive_max_pool1d", INDICES, 1, a, &output_size); }
+samba_value samba_adaptive_avg_pool1d(samba_value a, int64_t output_size)
+{
+    return adaptive("adaptive_avg_pool1d", AVERAGE, 1, a, &output_size);
+}
+samba_value samba_adaptive_avg_pool2d(samba_value a, const int64_t output_size[2])
+{
+    return adaptive("adaptive_avg_pool2d", AVERAGE, 2, a, output_size);
+}
+samba_value samba_adaptive_avg_pool3d(samba_value a, const int64_t output_size[3])
+{
+    return adaptive("adaptive_avg_pool3d", AVERAGE, 3, a, output_size);
+}
+samba_value samba_adaptive_max_pool1d(samba_value a, int64_t output_size)
+{
+    return adaptive("adaptive_max_pool1d", MAXIMUM, 1, a, &output_size);
+}
+samba_value samba_adaptive_max_pool2d(samba_value a, const int64_t output_size[2])
+{
+    return adaptive("adaptive_max_pool2d", MAXIMUM, 2, a, output_size);
+}
+samba_value samba_adaptive_max_pool3d(samba_value a, const int64_t output_size[3])
+{
+    return adaptive("adaptive_max_pool3d", MAXIMUM, 3, a, output_size);
+}
+samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t output_size)
+{
+    return adaptive("adaptive_max_pool1d", INDICES, 1, a, &output_size);
+}
 
 samba_value samba_adaptive_max_pool2d_indices(samba_value a, const int64_t output_size[2])
 {
@@ -281,7 +324,8 @@ samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int64_t outpu
 
 /* ---- lp: a root of sums of powers, through the average as PyTorch has it ---- */
 
-static samba_value lp(const char *what, int spatial, samba_value a, double norm_type, const int64_t *kernel, const int64_t *stride, bool ceil_mode)
+static samba_value lp(const char *what, int spatial, samba_value a, double norm_type, const int64_t *kernel,
+                      const int64_t *stride, bool ceil_mode)
 {
     samba_graph *graph;
     if (!samba_trace_enter(what, 1, &a, &graph) || !samba_trace_need_floating(a, what))
@@ -295,7 +339,8 @@ static samba_value lp(const char *what, int spatial, samba_value a, double norm_
     for (int i = 0; kernel && i < spatial; i++)
         taps *= (double)kernel[i];
     samba_value x = samba_trace_value(graph, samba_emit_cast(graph, a.index, dtype == SAMBA_FLOAT64 ? dtype : SAMBA_FLOAT32));
-    samba_value mean = windows(what, AVERAGE, spatial, samba_pow_scalar(x, norm_type), kernel, stride, NULL, NULL, ceil_mode, false, 0);
+    samba_value mean =
+        windows(what, AVERAGE, spatial, samba_pow_scalar(x, norm_type), kernel, stride, NULL, NULL, ceil_mode, false, 0);
     samba_value sum = samba_mul_scalar(samba_mul(samba_sign(mean), samba_relu(samba_abs(mean))), taps);
     return samba_cast(samba_pow_scalar(sum, 1.0 / norm_type), dtype);
 }

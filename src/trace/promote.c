@@ -36,7 +36,8 @@ samba_value samba_as_number(samba_value value, samba_dtype dtype)
     bool known = (int)dtype >= 0 && dtype < SAMBA_DTYPE_COUNT;
     if (node->rank != 0 || !known || samba_dtype_table[node->dtype].category != samba_dtype_table[dtype].category) {
         char text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "as_number", "expected a value of rank 0 and a dtype of its kind, given %s and %s",
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "as_number",
+                                                            "expected a value of rank 0 and a dtype of its kind, given %s and %s",
                                                             samba_trace_format(node, text), samba_dtype_name(dtype)));
     }
     return as_number(value, dtype);
@@ -73,13 +74,17 @@ samba_dtype samba_trace_result_type(int count, const samba_value *values)
         const samba_node *node = samba_node_at(values[i].graph, values[i].index);
         samba_promotion kind = values[i].number ? SAMBA_NUMBER : node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED;
         samba_dtype dtype = values[i].number ? (samba_dtype)(values[i].number - 1) : (samba_dtype)node->dtype;
-        found[kind] = found[kind] == NONE ? (int)dtype : (int)samba_promote((samba_dtype)found[kind], SAMBA_DIMENSIONED, dtype, SAMBA_DIMENSIONED);
+        found[kind] = found[kind] == NONE
+                          ? (int)dtype
+                          : (int)samba_promote((samba_dtype)found[kind], SAMBA_DIMENSIONED, dtype, SAMBA_DIMENSIONED);
     }
     int result = NONE;
     for (int kind = SAMBA_NUMBER; kind >= SAMBA_DIMENSIONED; kind--) {
         if (found[kind] == NONE)
             continue;
-        result = result == NONE ? found[kind] : (int)samba_promote((samba_dtype)found[kind], SAMBA_DIMENSIONED, (samba_dtype)result, SAMBA_ZERO_DIM);
+        result = result == NONE
+                     ? found[kind]
+                     : (int)samba_promote((samba_dtype)found[kind], SAMBA_DIMENSIONED, (samba_dtype)result, SAMBA_ZERO_DIM);
     }
     return (samba_dtype)result;
 }
@@ -119,5 +124,6 @@ bool samba_trace_as_floating(const char *what, samba_value a, samba_graph **grap
 
 bool samba_trace_floating(const char *what, samba_value a, samba_graph **graph, samba_ref *x)
 {
-    return samba_trace_enter(what, 1, &a, graph) && samba_trace_need_floating(a, what) && samba_trace_as_floating(what, a, graph, x);
+    return samba_trace_enter(what, 1, &a, graph) && samba_trace_need_floating(a, what) &&
+           samba_trace_as_floating(what, a, graph, x);
 }

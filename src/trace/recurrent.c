@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recurrent nets, unrolled. Inside, a sequence is a matrix (T * N, width) whose rows are the steps one behind the other: what does not wait for the
- * step before, the product of the inputs with their weights and the biases, is computed for all steps at once, and a step is a slice of it. So are
- * the gradients: those of slices are a concat, which meets its weight's inputs in one product. A bias that stands inside a step (GRU's new gate)
- * is expanded to all steps and sliced, so that its gradient is one sum.
+ * Recurrent nets, unrolled. Inside, a sequence is a matrix (T * N, width) whose rows are the steps one behind the other: what
+ * does not wait for the step before, the product of the inputs with their weights and the biases, is computed for all steps at
+ * once, and a step is a slice of it. So are the gradients: those of slices are a concat, which meets its weight's inputs in one
+ * product. A bias that stands inside a step (GRU's new gate) is expanded to all steps and sliced, so that its gradient is one
+ * sum.
  *
- * Steps are computed in float32 where values are 16 bits wide; h and the outputs are rounded to their dtype, which products take. */
+ * Steps are computed in float32 where values are 16 bits wide;
+ * h and the outputs are rounded to their dtype, which products take. */
 #include "ops/families.h"
 #include "trace/shape.h"
 #include "trace/trace.h"
@@ -114,19 +116,22 @@ static samba_ref input_bias(const net *n, const run_weights *w)
     samba_ref b_ih = lift(n, w->b_ih), b_hh = lift(n, w->b_hh);
     if (n->kind != GRU)
         return add(n, b_ih, b_hh);
-    samba_ref parts[2] = {add(n, cut(n, b_ih, 0, 0, 2 * n->hidden), cut(n, b_hh, 0, 0, 2 * n->hidden)), cut(n, b_ih, 0, 2 * n->hidden, 3 * n->hidden)};
+    samba_ref parts[2] = {add(n, cut(n, b_ih, 0, 0, 2 * n->hidden), cut(n, b_hh, 0, 0, 2 * n->hidden)),
+                          cut(n, b_ih, 0, 2 * n->hidden, 3 * n->hidden)};
     return join(n, 2, parts, 0);
 }
 
 /* x (T * N, inputs) -> (T * N, width). `outputs` has room for T. h and c: (N, ...), before and after. */
-static samba_ref layer(const net *n, const run_weights *w, samba_ref x, bool reverse, samba_ref *outputs, samba_ref *h, samba_ref *c)
+static samba_ref layer(const net *n, const run_weights *w, samba_ref x, bool reverse, samba_ref *outputs, samba_ref *h,
+                       samba_ref *c)
 {
     samba_graph *g = n->graph;
     samba_ref all = lift(n, product(n, x, w->w_ih)), bias = input_bias(n, w), new_bias = SAMBA_NONE;
     if (bias != SAMBA_NONE)
         all = add(n, all, bias);
     if (n->kind == GRU && bias != SAMBA_NONE)
-        new_bias = samba_emit_expand(g, lift(n, cut(n, w->b_hh, 0, 2 * n->hidden, 3 * n->hidden)), 2, (int64_t[]){n->steps * n->batch, n->hidden});
+        new_bias = samba_emit_expand(g, lift(n, cut(n, w->b_hh, 0, 2 * n->hidden, 3 * n->hidden)), 2,
+                                     (int64_t[]){n->steps * n->batch, n->hidden});
     for (int64_t i = 0; i < n->steps && g->status == SAMBA_OK; i++) {
         int64_t t = reverse ? n->steps - 1 - i : i;
         samba_ref inputs = step_of(n, all, t);
@@ -197,7 +202,8 @@ static samba_ref layers(net *n, const run_weights *w, samba_ref x)
 static samba_value fail(const net *n, samba_status status, const char *expected, const samba_node *given)
 {
     char type[SAMBA_TYPE_TEXT];
-    return samba_trace_value(n->graph, samba_graph_fail_at(n->graph, status, n->what, "expected %s, given %s", expected, samba_trace_format(given, type)));
+    return samba_trace_value(n->graph, samba_graph_fail_at(n->graph, status, n->what, "expected %s, given %s", expected,
+                                                           samba_trace_format(given, type)));
 }
 
 /* A weight of a dtype and shape; rank 1 where columns is 0. SAMBA_NONE after an error. */
@@ -218,8 +224,9 @@ static samba_ref take(const net *n, samba_value value, const char *name, int64_t
     if (node.dtype == n->dtype && samba_shape_equal(node.rank, node.shape, rank, shape))
         return value.index;
     char type[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
-    samba_graph_fail_at(n->graph, node.dtype == n->dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, n->what, "expected %s %s%s, given %s", name,
-                        samba_dtype_name(n->dtype), samba_shape_format(rank, shape, text, sizeof text), samba_trace_format(&node, type));
+    samba_graph_fail_at(n->graph, node.dtype == n->dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, n->what,
+                        "expected %s %s%s, given %s", name, samba_dtype_name(n->dtype),
+                        samba_shape_format(rank, shape, text, sizeof text), samba_trace_format(&node, type));
     return SAMBA_NONE;
 }
 
@@ -228,7 +235,8 @@ static bool take_weights(const net *n, int count, const samba_value *values, int
     int64_t directions = n->o.bidirectional ? 2 : 1, gates = facts[n->kind].gates * n->hidden;
     int per = (n->o.no_bias ? 2 : 4) + (n->o.proj_size ? 1 : 0);
     if (count != per * n->o.num_layers * directions) {
-        samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "expected %d weights for each of %lld layers and %lld directions, given %d", per,
+        samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what,
+                            "expected %d weights for each of %lld layers and %lld directions, given %d", per,
                             (long long)n->o.num_layers, (long long)directions, count);
         return false;
     }
@@ -266,12 +274,14 @@ static bool take_state(net *n, int k, samba_value value, bool batched)
     bool fits = batched ? samba_shape_equal(node.rank, node.shape, 3, shape) : samba_shape_equal(node.rank, node.shape, 2, flat);
     if (!fits || node.dtype != n->dtype) {
         char type[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
-        samba_graph_fail_at(n->graph, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, n->what, "expected a state %s %s%s, given %s", names[k],
-                            samba_dtype_name(n->dtype), samba_shape_format(batched ? 3 : 2, batched ? shape : flat, text, sizeof text),
+        samba_graph_fail_at(n->graph, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, n->what, "expected a state %s %s%s, given %s",
+                            names[k], samba_dtype_name(n->dtype),
+                            samba_shape_format(batched ? 3 : 2, batched ? shape : flat, text, sizeof text),
                             samba_trace_format(&node, type));
         return false;
     }
-    if (node.op != SAMBA_OP_constant || node.attrs->constant.value != 0) /* PyTorch's modules make zeros where they are given no state */
+    /* PyTorch's modules make zeros where they are given no state */
+    if (node.op != SAMBA_OP_constant || node.attrs->constant.value != 0)
         n->states[k] = samba_emit_reshape(n->graph, value.index, 3, shape);
     return true;
 }
@@ -291,8 +301,9 @@ static bool check_options(const net *n, int64_t hidden)
     else if (!o->dropout && o->dropout_p != 0)
         wrong = "dropout_p needs the name of its hyperparameters in the option dropout";
     if (wrong)
-        samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "%s; given num_layers %lld, hidden_size %lld, proj_size %lld", wrong,
-                            (long long)o->num_layers, (long long)hidden, (long long)o->proj_size);
+        samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what,
+                            "%s; given num_layers %lld, hidden_size %lld, proj_size %lld", wrong, (long long)o->num_layers,
+                            (long long)hidden, (long long)o->proj_size);
     return !wrong;
 }
 
@@ -315,7 +326,8 @@ static samba_ref as_given(const net *n, samba_ref rows, bool batched)
     return n->o.batch_first ? samba_emit_transpose(n->graph, result, 0, 1) : result;
 }
 
-static samba_value run(kind k, samba_value input, int count, const samba_value *values, const samba_recurrent_options *options, samba_value *state)
+static samba_value run(kind k, samba_value input, int count, const samba_value *values, const samba_recurrent_options *options,
+                       samba_value *state)
 {
     net n = {.kind = k, .what = facts[k].name, .o = settled(options)};
     if (!samba_trace_enter(n.what, 1, &input, &n.graph))
@@ -324,7 +336,8 @@ static samba_value run(kind k, samba_value input, int count, const samba_value *
     bool batched = x.rank == 3;
     int time = batched && n.o.batch_first ? 1 : 0;
     if (x.rank != 2 && x.rank != 3)
-        return fail(&n, SAMBA_ERROR_SHAPE, "an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size)", &x);
+        return fail(&n, SAMBA_ERROR_SHAPE, "an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size)",
+                    &x);
     if (!samba_dtype_is_floating_point((samba_dtype)x.dtype))
         return fail(&n, SAMBA_ERROR_DTYPE, "a floating-point input", &x);
     if (x.shape[time] < 1)
@@ -349,7 +362,8 @@ static samba_value run(kind k, samba_value input, int count, const samba_value *
         samba_graph_stick(n.graph, SAMBA_ERROR_MEMORY);
     samba_ref result = SAMBA_NONE;
     int64_t size = x.shape[x.rank - 1];
-    if (w && take_weights(&n, count, values, size, w) && take_state(&n, 0, state ? state[0] : (samba_value){NULL, 0, 0}, batched) &&
+    if (w && take_weights(&n, count, values, size, w) &&
+        take_state(&n, 0, state ? state[0] : (samba_value){NULL, 0, 0}, batched) &&
         take_state(&n, 1, state && k == LSTM ? state[1] : (samba_value){NULL, 0, 0}, batched)) {
         samba_ref steps = time == 1 ? samba_emit_transpose(n.graph, input.index, 0, 1) : input.index;
         result = layers(&n, w, samba_emit_reshape(n.graph, steps, 2, (int64_t[]){n.steps * n.batch, size}));
@@ -395,7 +409,8 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
         if (own.graph == n.graph && own.index < (samba_ref)n.graph->node_count) { /* without the dim of layers */
             samba_node node = samba_trace_node(own);
             if (!samba_shape_equal(node.rank, node.shape, x.rank, x.rank == 2 ? shape + 1 : shape + 2))
-                return fail(&n, SAMBA_ERROR_SHAPE, "a state (N, hidden_size), or (hidden_size) where the input has no batch", &node);
+                return fail(&n, SAMBA_ERROR_SHAPE, "a state (N, hidden_size), or (hidden_size) where the input has no batch",
+                            &node);
             own.index = samba_emit_reshape(n.graph, own.index, 3, shape);
         }
         if (!take_state(&n, i, own, true))
@@ -403,19 +418,24 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
     }
     samba_ref h = layers(&n, &w, samba_emit_reshape(n.graph, input.index, 2, (int64_t[]){n.batch, size}));
     for (int i = 0; state && i < facts[k].states && n.graph->status == SAMBA_OK; i++)
-        state[i] = samba_trace_value(n.graph, samba_emit_reshape(n.graph, n.states[i], x.rank, x.rank == 2 ? shape + 1 : shape + 2));
-    return samba_trace_value(n.graph, h == SAMBA_NONE ? h : samba_emit_reshape(n.graph, h, x.rank, x.rank == 2 ? shape + 1 : shape + 2));
+        state[i] =
+            samba_trace_value(n.graph, samba_emit_reshape(n.graph, n.states[i], x.rank, x.rank == 2 ? shape + 1 : shape + 2));
+    return samba_trace_value(n.graph,
+                             h == SAMBA_NONE ? h : samba_emit_reshape(n.graph, h, x.rank, x.rank == 2 ? shape + 1 : shape + 2));
 }
 
-samba_value samba_functional_rnn(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options, samba_value *state)
+samba_value samba_functional_rnn(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options,
+                                 samba_value *state)
 {
     return run(RNN, input, count, weights, options, state);
 }
-samba_value samba_functional_gru(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options, samba_value *state)
+samba_value samba_functional_gru(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options,
+                                 samba_value *state)
 {
     return run(GRU, input, count, weights, options, state);
 }
-samba_value samba_functional_lstm(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options, samba_value *state)
+samba_value samba_functional_lstm(samba_value input, int count, const samba_value *weights,
+                                  const samba_recurrent_options *options, samba_value *state)
 {
     return run(LSTM, input, count, weights, options, state);
 }
@@ -433,7 +453,8 @@ samba_value samba_functional_lstm_cell(samba_value input, const samba_value weig
 }
 
 /* ---- by name ---- */
-static samba_value named(samba_graph *graph, const char *name, int64_t at, bool reverse, samba_dtype dtype, int64_t rows, int64_t columns, int64_t hidden)
+static samba_value named(samba_graph *graph, const char *name, int64_t at, bool reverse, samba_dtype dtype, int64_t rows,
+                         int64_t columns, int64_t hidden)
 {
     char text[64];
     double bound = 1 / sqrt((double)hidden);
@@ -441,10 +462,12 @@ static samba_value named(samba_graph *graph, const char *name, int64_t at, bool 
         snprintf(text, sizeof text, "%s", name);
     else
         snprintf(text, sizeof text, "%s_l%lld%s", name, (long long)at, reverse ? "_reverse" : "");
-    return samba_parameter(graph, text, dtype, columns ? 2 : 1, (int64_t[]){rows, columns}, (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound});
+    return samba_parameter(graph, text, dtype, columns ? 2 : 1, (int64_t[]){rows, columns},
+                           (samba_initializer){SAMBA_INIT_UNIFORM, -bound, bound});
 }
 
-static samba_value by_name(kind k, samba_value input, const char *name, int64_t hidden, const samba_recurrent_options *options, samba_value *state)
+static samba_value by_name(kind k, samba_value input, const char *name, int64_t hidden, const samba_recurrent_options *options,
+                           samba_value *state)
 {
     net n = {.kind = k, .what = facts[k].name, .o = settled(options)};
     if (!samba_trace_enter(n.what, 1, &input, &n.graph))
@@ -457,7 +480,8 @@ static samba_value by_name(kind k, samba_value input, const char *name, int64_t 
         return samba_trace_none(g);
     samba_node x = samba_trace_node(input);
     int directions = n.o.bidirectional ? 2 : 1, count = 0;
-    int64_t width = n.o.proj_size ? n.o.proj_size : hidden, gates = facts[k].gates * hidden, inputs = x.rank ? x.shape[x.rank - 1] : 0;
+    int64_t width = n.o.proj_size ? n.o.proj_size : hidden, gates = facts[k].gates * hidden,
+            inputs = x.rank ? x.shape[x.rank - 1] : 0;
     if (inputs < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (T, N, input_size) of an input_size of 1 or more", &x);
     samba_dtype dtype = (samba_dtype)x.dtype;
@@ -486,7 +510,8 @@ static samba_value by_name(kind k, samba_value input, const char *name, int64_t 
     return result;
 }
 
-static samba_value cell_by_name(kind k, samba_value input, const char *name, int64_t hidden, const samba_cell_options *options, samba_value *state)
+static samba_value cell_by_name(kind k, samba_value input, const char *name, int64_t hidden, const samba_cell_options *options,
+                                samba_value *state)
 {
     samba_cell_options o = {0};
     if (options)
@@ -515,27 +540,33 @@ static samba_value cell_by_name(kind k, samba_value input, const char *name, int
     return h;
 }
 
-samba_value samba_rnn(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options, samba_value *state)
+samba_value samba_rnn(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
+                      samba_value *state)
 {
     return by_name(RNN, input, name, hidden_size, options, state);
 }
-samba_value samba_gru(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options, samba_value *state)
+samba_value samba_gru(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
+                      samba_value *state)
 {
     return by_name(GRU, input, name, hidden_size, options, state);
 }
-samba_value samba_lstm(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options, samba_value *state)
+samba_value samba_lstm(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
+                       samba_value *state)
 {
     return by_name(LSTM, input, name, hidden_size, options, state);
 }
-samba_value samba_rnn_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options, samba_value *state)
+samba_value samba_rnn_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
+                           samba_value *state)
 {
     return cell_by_name(RNN, input, name, hidden_size, options, state);
 }
-samba_value samba_gru_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options, samba_value *state)
+samba_value samba_gru_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
+                           samba_value *state)
 {
     return cell_by_name(GRU, input, name, hidden_size, options, state);
 }
-samba_value samba_lstm_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options, samba_value *state)
+samba_value samba_lstm_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
+                            samba_value *state)
 {
     return cell_by_name(LSTM, input, name, hidden_size, options, state);
 }

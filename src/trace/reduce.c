@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions that are operators of the graph, or one step away: sums, extrema and their indices, products, truths. Operators keep reduced
- * dims with size 1; a reshape drops them. Sums of integers are int64 and 16-bit floats are computed in float32, as in PyTorch. */
+ * Reductions that are operators of the graph, or one step away: sums, extrema and their indices, products, truths. Operators keep
+ * reduced dims with size 1; a reshape drops them.
+ * Sums of integers are int64 and 16-bit floats are computed in float32, as in PyTorch. */
 #include "trace/reduction.h"
 #include "ops/ops.h"
 
@@ -43,7 +44,8 @@ static bool plan(samba_graph *graph, const char *what, const samba_node *node, i
     return true;
 }
 
-bool samba_reduction_enter(const char *what, samba_value a, int count, const int *dims, bool keepdim, samba_graph **graph, samba_reduced_dims *to)
+bool samba_reduction_enter(const char *what, samba_value a, int count, const int *dims, bool keepdim, samba_graph **graph,
+                           samba_reduced_dims *to)
 {
     if (!samba_trace_enter(what, 1, &a, graph))
         return false;
@@ -131,12 +133,14 @@ samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim)
     if (!samba_reduction_enter("mean", a, count, dims, keepdim, &graph, &to) || !samba_trace_need_floating(a, "mean"))
         return samba_trace_none(graph);
     samba_dtype dtype = samba_value_dtype(a);
-    samba_ref sum = samba_reduction_emit(graph, SAMBA_OP_sum, samba_trace_lift(a), &to); /* it and 1/n need more digits than 16 bits have */
+    /* it and 1/n need more digits than 16 bits have */
+    samba_ref sum = samba_reduction_emit(graph, SAMBA_OP_sum, samba_trace_lift(a), &to);
     samba_ref mean = to.count > 0 ? samba_emit_scalar(graph, SAMBA_OP_mul, sum, 1.0 / (double)to.numel) : sum;
     return samba_reduction_leave(graph, &to, samba_emit_cast(graph, mean, dtype));
 }
 
-/* Halves are multiplied with halves, so that few roundings meet each element and its gradient is the product of all others, zeros or not. */
+/* Halves are multiplied with halves, so that few roundings meet each element and its gradient is the product of all others,
+ * zeros or not. */
 static samba_value product_along(samba_value a, int dim)
 {
     samba_value odd = {0};
@@ -192,9 +196,12 @@ static samba_value index_of(const char *what, bool least, samba_value a, int dim
     if (!samba_reduction_enter(what, a, 1, &dim, keepdim, &graph, &to))
         return samba_trace_none(graph);
     if (samba_value_dtype(a) == SAMBA_BOOL)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected integers or floating-point, given bool; cast it first"));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
+                                                            "expected integers or floating-point, given bool; cast it first"));
     if (to.numel == 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "dim %d has size 0: there is no greatest or least of no elements", dim));
+        return samba_trace_value(graph,
+                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                                                     "dim %d has size 0: there is no greatest or least of no elements", dim));
     if (to.count == 0) /* of rank 0: the only element is the first */
         return samba_trace_value(graph, samba_emit_constant(graph, 0, SAMBA_INT64));
     samba_ref x = least ? upside_down(graph, a) : a.index;
@@ -219,8 +226,9 @@ static samba_value extremum(const char *what, samba_op op, samba_value a, int di
         *indices = kept;
         return kept.index == SAMBA_NONE ? kept : a;
     }
-    samba_ref value = samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_trace_look_up(graph, a.index, kept.index, (int)to.dims[0])
-                                                                          : samba_reduction_emit(graph, op, a.index, &to);
+    samba_ref value = samba_dtype_is_floating_point(samba_value_dtype(a))
+                          ? samba_trace_look_up(graph, a.index, kept.index, (int)to.dims[0])
+                          : samba_reduction_emit(graph, op, a.index, &to);
     *indices = samba_reduction_leave(graph, &to, kept.index);
     return samba_reduction_leave(graph, &to, value);
 }
@@ -288,5 +296,6 @@ samba_value samba_count_nonzero(samba_value a, int count, const int *dims)
     if (!samba_reduction_enter("count_nonzero", a, count, dims, false, &graph, &to))
         return samba_trace_none(graph);
     samba_ref kept = samba_reduction_emit(graph, SAMBA_OP_sum, not_zero(graph, a), &to);
-    return samba_reduction_leave(graph, &to, samba_emit_cast(graph, kept, SAMBA_INT64)); /* it is already, but for a sum over no dims */
+    /* it is already, but for a sum over no dims */
+    return samba_reduction_leave(graph, &to, samba_emit_cast(graph, kept, SAMBA_INT64));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images of other sizes. Rows that are only repeated are views; what else there is goes plane by plane, and a third dim of space, the
- * first one, as the rows of a plane whose columns are all the others. */
+ * Images of other sizes. Rows that are only repeated are views; what else there is goes plane by plane, and a third dim of space,
+ * the first one, as the rows of a plane whose columns are all the others. */
 #include "tensor/resample.h"
 #include "trace/trace.h"
 
@@ -18,8 +18,13 @@ typedef struct layout {
 
 static samba_resample_axis axis_of(const samba_interpolate_options *o, const layout *l, int i, samba_dtype dtype)
 {
-    return (samba_resample_axis){.in = l->in[i], .out = l->out[i], .mode = (int64_t)o->mode, .align_corners = o->align_corners, .antialias = o->antialias,
-                                 .wide = dtype == SAMBA_FLOAT64, .scale = l->scale[i]};
+    return (samba_resample_axis){.in = l->in[i],
+                                 .out = l->out[i],
+                                 .mode = (int64_t)o->mode,
+                                 .align_corners = o->align_corners,
+                                 .antialias = o->antialias,
+                                 .wide = dtype == SAMBA_FLOAT64,
+                                 .scale = l->scale[i]};
 }
 
 static const char *const mode_names[] = {"nearest", "nearest-exact", "linear", "bicubic", "area"};
@@ -41,10 +46,13 @@ static bool lay_out_dim(samba_graph *graph, const samba_node *x, const samba_int
         return fail(graph, "there is nothing to interpolate: expected sizes of 1 or more in each dim of space", x);
     if (by_size ? o->size[i] < 1 : !(scaled >= 1 && scaled <= INT32_MAX)) {
         if (by_size)
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "size must be 1 or more for each dim of space, given %lld for dim %d", (long long)o->size[i], 2 + i);
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                "size must be 1 or more for each dim of space, given %lld for dim %d", (long long)o->size[i],
+                                2 + i);
         else
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "scale_factor %g makes %g of dim %d, of size %lld: expected 1 to 2^31 - 1", o->scale_factor[i], scaled,
-                                2 + i, (long long)l->in[i]);
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                "scale_factor %g makes %g of dim %d, of size %lld: expected 1 to 2^31 - 1", o->scale_factor[i],
+                                scaled, 2 + i, (long long)l->in[i]);
         return false;
     }
     l->out[i] = by_size ? o->size[i] : (int64_t)scaled;
@@ -59,21 +67,26 @@ static bool lay_out(samba_graph *graph, const samba_node *x, const samba_interpo
     if (l->spatial < 1 || l->spatial > 3)
         return fail(graph, "expected (N, C, L), (N, C, H, W) or (N, C, D, H, W)", x);
     if (o->mode < SAMBA_RESAMPLE_NEAREST || o->mode > SAMBA_RESAMPLE_AREA) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "expected a mode of samba_resample_mode, 0 to %d, given %d", SAMBA_RESAMPLE_AREA, (int)o->mode);
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                            "expected a mode of samba_resample_mode, 0 to %d, given %d", SAMBA_RESAMPLE_AREA, (int)o->mode);
         return false;
     }
     if (o->mode == SAMBA_RESAMPLE_BICUBIC && l->spatial != 2)
         return fail(graph, "mode bicubic is of (N, C, H, W)", x);
     bool smooth = o->mode == SAMBA_RESAMPLE_LINEAR || o->mode == SAMBA_RESAMPLE_BICUBIC;
     if ((o->align_corners || o->antialias) && !smooth) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "%s is of the modes bilinear and bicubic%s, given mode %s", o->antialias ? "antialias" : "align_corners",
-                            o->antialias ? "" : ", linear and trilinear", mode_names[o->mode]);
+        samba_graph_fail_at(
+            graph, SAMBA_ERROR_ARGUMENT, "interpolate", "%s is of the modes bilinear and bicubic%s, given mode %s",
+            o->antialias ? "antialias" : "align_corners", o->antialias ? "" : ", linear and trilinear", mode_names[o->mode]);
         return false;
     }
     if (o->antialias && l->spatial != 2)
         return fail(graph, "antialias is of (N, C, H, W)", x);
     if ((o->size[0] != 0) == (o->scale_factor[0] != 0))
-        return fail(graph, o->size[0] ? "expected a size or a scale_factor and not both" : "expected a size or a scale_factor and there is neither", x);
+        return fail(graph,
+                    o->size[0] ? "expected a size or a scale_factor and not both"
+                               : "expected a size or a scale_factor and there is neither",
+                    x);
     for (int i = 0; i < l->spatial; i++)
         if (!lay_out_dim(graph, x, o, l, i))
             return false;
@@ -115,7 +128,8 @@ static samba_ref repeat(samba_graph *graph, samba_ref a, const samba_node *x, co
 }
 
 /* (planes, rows, columns) to the sizes of dims i and j of space; -1: left as it is. */
-static samba_ref resample(samba_graph *graph, const samba_interpolate_options *o, const layout *l, samba_ref a, const int64_t planes[3], int i, int j)
+static samba_ref resample(samba_graph *graph, const samba_interpolate_options *o, const layout *l, samba_ref a,
+                          const int64_t planes[3], int i, int j)
 {
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
@@ -135,7 +149,8 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
     if (!samba_trace_enter("interpolate", 1, &input, &graph))
         return samba_trace_none(graph);
     if (!options) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "options with a size or a scale_factor are needed, NULL was given");
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                            "options with a size or a scale_factor are needed, NULL was given");
         return samba_trace_none(graph);
     }
     samba_node x = samba_trace_node(input);
@@ -152,8 +167,9 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
     for (int i = 0; i < l.spatial; i++) {
         samba_resample_axis axis = axis_of(options, &l, i, (samba_dtype)x.dtype);
         if (!samba_resample_possible(&axis)) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "expected sizes below 2^31 and a finite scale_factor, given %lld of %lld in dim %d and %g", (long long)l.out[i],
-                                (long long)l.in[i], 2 + i, options->scale_factor[i]);
+            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                "expected sizes below 2^31 and a finite scale_factor, given %lld of %lld in dim %d and %g",
+                                (long long)l.out[i], (long long)l.in[i], 2 + i, options->scale_factor[i]);
             return samba_trace_none(graph);
         }
         times[i] = repeats(&axis);
@@ -194,7 +210,8 @@ static samba_value shuffle(const char *what, samba_value input, int64_t r, bool 
         fits = up ? x.shape[first] % square == 0 : x.shape[first + 1] % r == 0 && x.shape[first + 2] % r == 0;
     if (!fits) {
         char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected %s for a factor r of 1 or more, given a factor of %lld and %s",
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                            "expected %s for a factor r of 1 or more, given a factor of %lld and %s",
                             up ? "(..., C * r * r, H, W)" : "(..., C, H * r, W * r)", (long long)r, samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }
@@ -207,13 +224,20 @@ static samba_value shuffle(const char *what, samba_value input, int64_t r, bool 
     shape[first + 2] = up ? c[2] * r : c[2] / r;
     static const int64_t apart[6] = {0, 1, 4, 2, 5, 3}, together[6] = {0, 1, 3, 5, 2, 4};
     int64_t from_channels[6] = {n, c[0] / square, r, r, c[1], c[2]}, from_pixels[6] = {n, c[0], c[1] / r, r, c[2] / r, r};
-    samba_ref a = samba_emit_permute(graph, samba_emit_reshape(graph, input.index, 6, up ? from_channels : from_pixels), up ? apart : together);
+    samba_ref a = samba_emit_permute(graph, samba_emit_reshape(graph, input.index, 6, up ? from_channels : from_pixels),
+                                     up ? apart : together);
     return samba_trace_value(graph, samba_emit_reshape(graph, a, x.rank, shape));
 }
 
-samba_value samba_pixel_shuffle(samba_value input, int64_t upscale_factor) { return shuffle("pixel_shuffle", input, upscale_factor, true); }
+samba_value samba_pixel_shuffle(samba_value input, int64_t upscale_factor)
+{
+    return shuffle("pixel_shuffle", input, upscale_factor, true);
+}
 
-samba_value samba_pixel_unshuffle(samba_value input, int64_t downscale_factor) { return shuffle("pixel_unshuffle", input, downscale_factor, false); }
+samba_value samba_pixel_unshuffle(samba_value input, int64_t downscale_factor)
+{
+    return shuffle("pixel_unshuffle", input, downscale_factor, false);
+}
 
 samba_value samba_channel_shuffle(samba_value input, int64_t groups)
 {
@@ -223,7 +247,8 @@ samba_value samba_channel_shuffle(samba_value input, int64_t groups)
     samba_node x = samba_trace_node(input);
     if (x.rank < 3 || groups < 1 || x.shape[1] % groups != 0) {
         char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "channel_shuffle", "expected (N, C, space...) with channels that %lld groups share, given %s", (long long)groups,
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "channel_shuffle",
+                            "expected (N, C, space...) with channels that %lld groups share, given %s", (long long)groups,
                             samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }

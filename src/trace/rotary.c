@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rotary position embedding (Su et al. 2021): pairs of features turn by an angle that grows with the position. A pair is a feature and the
- * one half a row away, as Llama's and GPT-NeoX's checkpoints have it, or two neighbours, as the paper has it. */
+ * Rotary position embedding (Su et al. 2021): pairs of features turn by an angle that grows with the position. A pair is a
+ * feature and the one half a row away, as Llama's and GPT-NeoX's checkpoints have it, or two neighbours, as the paper has it. */
 #include "trace/trace.h"
 
 #include <sambaflow/attention.h>
@@ -11,7 +11,10 @@
 
 static const char what[] = "rotary_embedding";
 
-static samba_value part(samba_value a, int dim, int64_t start, int64_t stop, int64_t step) { return samba_slice(a, dim, start, stop, step); }
+static samba_value part(samba_value a, int dim, int64_t start, int64_t stop, int64_t step)
+{
+    return samba_slice(a, dim, start, stop, step);
+}
 
 /* cos or sin of position / base^(2 i / D), (T, D / 2): float32, as models compute it. */
 static samba_value angles(samba_graph *graph, samba_value positions, int64_t half, double base)
@@ -36,20 +39,25 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
     char text[SAMBA_TYPE_TEXT];
     int64_t width = node.rank ? node.shape[node.rank - 1] : 0, dims = o.dims ? o.dims : width;
     if (node.rank < 2 || dims < 2 || dims % 2 != 0 || dims > width)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                                                            "expected an input (..., T, D) and an even number of turned features, 2 to D, given %s and %lld",
-                                                            samba_trace_format(&node, text), (long long)dims));
+        return samba_trace_value(
+            graph,
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                                "expected an input (..., T, D) and an even number of turned features, 2 to D, given %s and %lld",
+                                samba_trace_format(&node, text), (long long)dims));
     if (!o.cos.graph != !o.sin.graph || (o.cos.graph && o.positions.graph))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "give cos and sin together, or positions, or none of them"));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                                                            "give cos and sin together, or positions, or none of them"));
     if (!(o.base > 0))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "base must be more than 0, given %g", o.base));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "base must be more than 0, given %g", o.base));
     int last = node.rank - 1;
     int64_t half = dims / 2;
     if (!o.cos.graph) {
         samba_value positions = o.positions.graph ? o.positions : samba_arange(graph, node.shape[node.rank - 2], SAMBA_INT64);
         samba_value turn = angles(graph, positions, half, o.base);
         o.cos = samba_cos(turn), o.sin = samba_sin(turn);
-    } else if (samba_value_size(o.cos, -1) == dims && samba_value_size(o.sin, -1) == dims) { /* one for each feature: pairs have the same */
+    } else if (samba_value_size(o.cos, -1) == dims && samba_value_size(o.sin, -1) == dims) {
+        /* one for each feature: pairs have the same */
         int64_t step = o.interleaved ? 2 : 1, stop = o.interleaved ? dims : half;
         o.cos = part(o.cos, -1, 0, stop, step), o.sin = part(o.sin, -1, 0, stop, step);
     }
@@ -60,14 +68,18 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
     int64_t shape[SAMBA_MAX_RANK], pairs[SAMBA_MAX_RANK];
     for (int d = 0; d < node.rank; d++)
         pairs[d] = d < last ? node.shape[d] : half;
-    if (!samba_shape_equal(c.rank, c.shape, s.rank, s.shape) || !samba_shape_broadcast(node.rank, pairs, c.rank, c.shape, &rank, shape) ||
+    if (!samba_shape_equal(c.rank, c.shape, s.rank, s.shape) ||
+        !samba_shape_broadcast(node.rank, pairs, c.rank, c.shape, &rank, shape) ||
         !samba_shape_equal(rank, shape, node.rank, pairs))
-        return samba_trace_fail_shape(graph, what, "cos and sin (or positions) that broadcast to (..., T, D / 2) or (..., T, D) of the input", &node, &c);
+        return samba_trace_fail_shape(
+            graph, what, "cos and sin (or positions) that broadcast to (..., T, D / 2) or (..., T, D) of the input", &node, &c);
     samba_dtype wide = node.dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     samba_value in = samba_cast(x, wide), cosine = samba_cast(o.cos, wide), sine = samba_cast(o.sin, wide);
     int64_t step = o.interleaved ? 2 : 1;
-    samba_value a = part(in, last, 0, o.interleaved ? dims : half, step), b = part(in, last, o.interleaved ? 1 : half, dims, step);
-    samba_value turned[3] = {samba_sub(samba_mul(a, cosine), samba_mul(b, sine)), samba_add(samba_mul(b, cosine), samba_mul(a, sine))};
+    samba_value a = part(in, last, 0, o.interleaved ? dims : half, step),
+                b = part(in, last, o.interleaved ? 1 : half, dims, step);
+    samba_value turned[3] = {samba_sub(samba_mul(a, cosine), samba_mul(b, sine)),
+                             samba_add(samba_mul(b, cosine), samba_mul(a, sine))};
     samba_value result;
     if (o.interleaved) {
         int64_t apart[SAMBA_MAX_RANK + 1], whole[SAMBA_MAX_RANK];
@@ -75,8 +87,10 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
             apart[d] = pairs[d], whole[d] = d < last ? node.shape[d] : dims;
         apart[node.rank] = 1;
         if (node.rank == SAMBA_MAX_RANK)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "neighbours of an input of rank %d cannot be put together: at most %d",
-                                                                node.rank, SAMBA_MAX_RANK - 1));
+            return samba_trace_value(graph,
+                                     samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                                                         "neighbours of an input of rank %d cannot be put together: at most %d",
+                                                         node.rank, SAMBA_MAX_RANK - 1));
         for (int i = 0; i < 2; i++)
             turned[i] = samba_reshape(turned[i], node.rank + 1, apart);
         result = samba_reshape(samba_concat(2, turned, node.rank), node.rank, whole);

@@ -18,7 +18,7 @@ typedef struct sampling {
     samba_value planes; /* (N, C, pixels) */
     samba_node image;
     int spatial;
-    int64_t positions;    /* of one image */
+    int64_t positions; /* of one image */
     int64_t size[3];   /* by X, Y, Z */
     samba_grid_padding padding;
     bool align_corners;
@@ -62,7 +62,9 @@ static samba_value fetch(const sampling *s, const samba_value *at)
         samba_value here = samba_logical_and(samba_ge(at[d], number(s, 0)), samba_le(at[d], number(s, (double)(s->size[d] - 1))));
         samba_value position = samba_cast(samba_where(here, samba_detach(at[d]), number(s, 0)), SAMBA_INT64);
         inside = inside.graph ? samba_logical_and(inside, here) : here;
-        index = index.graph ? samba_add(samba_mul(index, samba_constant(s->graph, (double)s->size[d], SAMBA_INT64, 0, NULL)), position) : position;
+        index = index.graph
+                    ? samba_add(samba_mul(index, samba_constant(s->graph, (double)s->size[d], SAMBA_INT64, 0, NULL)), position)
+                    : position;
     }
     const int64_t *n = s->image.shape, thin[3] = {n[0], 1, s->positions}, wide[3] = {n[0], n[1], s->positions};
     samba_value pixels = samba_gather(s->planes, 2, samba_expand(samba_reshape(index, 3, thin), 3, wide));
@@ -101,7 +103,8 @@ static samba_value linear(const sampling *s, const samba_value *at)
 static void cubic_weights(const sampling *s, samba_value t, samba_value weights[4])
 {
     const double a = -0.75;
-    samba_value one = number(s, 1), back = samba_sub(one, t), distances[4] = {samba_add_scalar(t, 1), t, back, samba_add_scalar(back, 1)};
+    samba_value one = number(s, 1), back = samba_sub(one, t),
+                distances[4] = {samba_add_scalar(t, 1), t, back, samba_add_scalar(back, 1)};
     for (int i = 0; i < 4; i++) {
         samba_value x = distances[i];
         bool near = i == 1 || i == 2;
@@ -121,7 +124,8 @@ static samba_value cubic(const sampling *s, const samba_value *at)
     for (int i = 0; i < 4; i++) {
         samba_value row = {0};
         for (int j = 0; j < 4; j++) {
-            const samba_value position[2] = {padded(s, samba_add_scalar(floors[X], j - 1), X), padded(s, samba_add_scalar(floors[Y], i - 1), Y)};
+            const samba_value position[2] = {padded(s, samba_add_scalar(floors[X], j - 1), X),
+                                             padded(s, samba_add_scalar(floors[Y], i - 1), Y)};
             samba_value share = weighted(s, weights[X][j], fetch(s, position));
             row = row.graph ? samba_add(row, share) : share;
         }
@@ -136,33 +140,46 @@ static samba_value coordinate(const sampling *s, samba_value grid, int dim)
 {
     double size = (double)s->size[dim];
     samba_value from_edge = samba_add_scalar(samba_select(grid, -1, dim), 1);
-    return s->align_corners ? samba_mul_scalar(from_edge, (size - 1) / 2) : samba_mul_scalar(samba_add_scalar(samba_mul_scalar(from_edge, size), -1), 0.5);
+    return s->align_corners ? samba_mul_scalar(from_edge, (size - 1) / 2)
+                            : samba_mul_scalar(samba_add_scalar(samba_mul_scalar(from_edge, size), -1), 0.5);
 }
 
-static bool check(samba_graph *graph, const samba_node *x, const samba_node *g, samba_resample_mode mode, samba_grid_padding padding)
+static bool check(samba_graph *graph, const samba_node *x, const samba_node *g, samba_resample_mode mode,
+                  samba_grid_padding padding)
 {
     static const char what[] = "grid_sample";
     char x_text[SAMBA_TYPE_TEXT], g_text[SAMBA_TYPE_TEXT];
     samba_trace_format(x, x_text);
     samba_trace_format(g, g_text);
-    bool fits = (x->rank == 4 || x->rank == 5) && g->rank == x->rank && g->shape[0] == x->shape[0] && g->shape[g->rank - 1] == x->rank - 2;
+    bool fits = (x->rank == 4 || x->rank == 5) && g->rank == x->rank && g->shape[0] == x->shape[0] &&
+                g->shape[g->rank - 1] == x->rank - 2;
     if (!fits)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, Wo, 3), given %s and %s",
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                            "expected an input (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, Wo, "
+                            "3), given %s and %s",
                             x_text, g_text);
     else if (!samba_dtype_is_floating_point((samba_dtype)x->dtype) || x->dtype != g->dtype)
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected an input and a grid of one floating-point dtype, given %s and %s; cast them", x_text, g_text);
+        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
+                            "expected an input and a grid of one floating-point dtype, given %s and %s; cast them", x_text,
+                            g_text);
     else if (mode != SAMBA_RESAMPLE_NEAREST && mode != SAMBA_RESAMPLE_LINEAR && (mode != SAMBA_RESAMPLE_BICUBIC || x->rank != 4))
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected the mode nearest, linear or, of (N, C, H, W), bicubic, given mode %d for %s", (int)mode, x_text);
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                            "expected the mode nearest, linear or, of (N, C, H, W), bicubic, given mode %d for %s", (int)mode,
+                            x_text);
     else if (padding < SAMBA_GRID_ZEROS || padding > SAMBA_GRID_REFLECTION)
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected a padding of zeros, border or reflection, 0 to 2, given %d", (int)padding);
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                            "expected a padding of zeros, border or reflection, 0 to 2, given %d", (int)padding);
     else if (x->shape[2] < 1 || x->shape[3] < 1 || x->shape[x->rank - 1] < 1)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "there is no pixel to read: expected sizes of 1 or more in each dim of space, given an input %s", x_text);
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                            "there is no pixel to read: expected sizes of 1 or more in each dim of space, given an input %s",
+                            x_text);
     else
         return true;
     return false;
 }
 
-samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resample_mode mode, samba_grid_padding padding, bool align_corners)
+samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resample_mode mode, samba_grid_padding padding,
+                              bool align_corners)
 {
     sampling s = {.padding = padding, .align_corners = align_corners, .positions = 1};
     if (!samba_trace_enter("grid_sample", 2, (samba_value[]){input, grid}, &s.graph))
@@ -198,7 +215,8 @@ samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resampl
 }
 
 /* Centres (align_corners: edges) of `size` pixels, from -1 to 1, in the dim of a grid that is theirs. */
-static samba_value ticks(samba_graph *graph, int64_t size, bool align_corners, samba_dtype dtype, int spatial, int dim, const int64_t *shape)
+static samba_value ticks(samba_graph *graph, int64_t size, bool align_corners, samba_dtype dtype, int spatial, int dim,
+                         const int64_t *shape)
 {
     int64_t thin[4];
     for (int i = 0; i <= spatial; i++)
@@ -217,13 +235,16 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
     SAMBA_SPEAKS(graph, "affine_grid");
     samba_node t = samba_trace_node(theta);
     int spatial = rank - 2;
-    bool fits = size && (rank == 4 || rank == 5) && t.rank == 3 && t.shape[0] == size[0] && t.shape[1] == spatial && t.shape[2] == spatial + 1;
+    bool fits = size && (rank == 4 || rank == 5) && t.rank == 3 && t.shape[0] == size[0] && t.shape[1] == spatial &&
+                t.shape[2] == spatial + 1;
     for (int i = 0; fits && i < rank; i++)
         fits = size[i] >= 1;
     if (!fits) {
         char text[SAMBA_TYPE_TEXT], sizes[SAMBA_SHAPE_TEXT];
         bool known = size && rank >= 0 && rank <= SAMBA_MAX_RANK;
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "affine_grid", "expected theta (N, 2, 3) and a size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), of 1 or more each, given %s and %s",
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "affine_grid",
+                            "expected theta (N, 2, 3) and a size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), of 1 or more "
+                            "each, given %s and %s",
                             samba_trace_format(&t, text), known ? samba_shape_format(rank, size, sizes, sizeof sizes) : "none");
         return samba_trace_none(graph);
     }
@@ -238,6 +259,7 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
         columns[i] = ticks(graph, size[rank - 1 - i], align_corners, dtype, spatial, spatial - 1 - i, shape);
     columns[spatial] = samba_constant(graph, 1, dtype, spatial + 1, shape);
     samba_value base = samba_reshape(samba_concat(spatial + 1, columns, spatial), 3, (int64_t[]){1, positions, spatial + 1});
-    samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], positions, spatial + 1}), samba_transpose(samba_cast(theta, dtype), 1, 2));
+    samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], positions, spatial + 1}),
+                                     samba_transpose(samba_cast(theta, dtype), 1, 2));
     return samba_cast(samba_reshape(moved, rank, result), (samba_dtype)t.dtype);
 }

@@ -10,8 +10,8 @@
 #include <sambaflow/shape.h>
 #include <sambaflow/sort.h>
 
-/* Binary search without branches: how many come before grows by powers of two, the greatest first, while what it would step over comes before.
- * A value that is NaN comes after all, as torch has it. */
+/* Binary search without branches: how many come before grows by powers of two, the greatest first, while what it would step over
+ * comes before. A value that is NaN comes after all, as torch has it. */
 samba_value samba_searchsorted(samba_value sorted, samba_value values, bool right)
 {
     static const char what[] = "searchsorted";
@@ -27,18 +27,25 @@ samba_value samba_searchsorted(samba_value sorted, samba_value values, bool righ
     if (!fits || s.dtype != v.dtype || s.dtype == SAMBA_BOOL) {
         samba_trace_format(&s, s_text), samba_trace_format(&v, v_text);
         if (fits)
-            samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected numbers of one dtype, given a sequence %s and values %s; cast one of them", s_text, v_text);
+            samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
+                                "expected numbers of one dtype, given a sequence %s and values %s; cast one of them", s_text,
+                                v_text);
         else
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected a sequence (N), or (..., N) with the dims of the values but the last, given a sequence %s and values %s", s_text, v_text);
+            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                                "expected a sequence (N), or (..., N) with the dims of the values but the last, given a sequence "
+                                "%s and values %s",
+                                s_text, v_text);
         return samba_trace_none(graph);
     }
     int64_t n = s.shape[s.rank - 1], step = 1, numel = 1;
     if (!samba_shape_numel(v.rank, v.shape, &numel))
         return samba_trace_none(graph);
     int last = s.rank - 1;
-    samba_value x = s.rank == 1 ? samba_reshape(values, 1, &numel) : values, end = samba_constant(graph, (double)n, SAMBA_INT64, 0, NULL);
+    samba_value x = s.rank == 1 ? samba_reshape(values, 1, &numel) : values,
+                end = samba_constant(graph, (double)n, SAMBA_INT64, 0, NULL);
     samba_node wide = samba_trace_node(x);
-    samba_value count = samba_constant(graph, 0, SAMBA_INT64, wide.rank, wide.shape), one = samba_constant(graph, 1, SAMBA_INT64, 0, NULL);
+    samba_value count = samba_constant(graph, 0, SAMBA_INT64, wide.rank, wide.shape),
+                one = samba_constant(graph, 1, SAMBA_INT64, 0, NULL);
     while (2 * step <= n)
         step *= 2;
     for (; n > 0 && step > 0; step /= 2) {
@@ -66,7 +73,9 @@ samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *i
         return samba_median(a, dim, keepdim, indices); /* there is no NaN among integers, and one of one is the median */
     samba_value order, sorted = samba_sort(a, at, false, &order), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
     samba_value numbers = samba_sum(samba_cast(samba_logical_not(samba_isnan(a)), SAMBA_INT64), 1, &at, true);
-    samba_value middle = samba_maximum(samba_floor_divide(samba_sub(numbers, samba_constant(graph, 1, SAMBA_INT64, 0, NULL)), samba_constant(graph, 2, SAMBA_INT64, 0, NULL)), zero);
+    samba_value middle = samba_maximum(samba_floor_divide(samba_sub(numbers, samba_constant(graph, 1, SAMBA_INT64, 0, NULL)),
+                                                          samba_constant(graph, 2, SAMBA_INT64, 0, NULL)),
+                                       zero);
     *indices = samba_gather(order, at, middle);
     samba_value value = samba_gather(sorted, at, middle);
     if (!keepdim) {
@@ -87,7 +96,8 @@ samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, co
     samba_node x = samba_trace_node(a), i = samba_trace_node(indices);
     char x_text[SAMBA_TYPE_TEXT], i_text[SAMBA_TYPE_TEXT];
     int before = x.rank - spatial;
-    bool fits = spatial >= 1 && spatial <= 3 && (before == 1 || before == 2) && output_size && i.dtype == SAMBA_INT64 && samba_shape_equal(x.rank, x.shape, i.rank, i.shape);
+    bool fits = spatial >= 1 && spatial <= 3 && (before == 1 || before == 2) && output_size && i.dtype == SAMBA_INT64 &&
+                samba_shape_equal(x.rank, x.shape, i.rank, i.shape);
     int64_t planes = 1, each = 1, elements = 1, shape[SAMBA_MAX_RANK];
     for (int d = 0; fits && d < x.rank; d++) {
         shape[d] = d < before ? x.shape[d] : output_size[d - before];
@@ -95,11 +105,14 @@ samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, co
         elements *= d < before ? 1 : x.shape[d];
     }
     if (!fits) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C, ...) or (C, ...) with %d dims of space, int64 indices of its shape and sizes of 0 or more, given %s and %s",
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+                            "expected an input (N, C, ...) or (C, ...) with %d dims of space, int64 indices of its shape and "
+                            "sizes of 0 or more, given %s and %s",
                             spatial, samba_trace_format(&x, x_text), samba_trace_format(&i, i_text));
         return samba_trace_none(graph);
     }
-    samba_value flat = samba_reshape(a, 2, (int64_t[]){planes, elements}), to = samba_reshape(indices, 2, (int64_t[]){planes, elements});
+    samba_value flat = samba_reshape(a, 2, (int64_t[]){planes, elements}),
+                to = samba_reshape(indices, 2, (int64_t[]){planes, elements});
     samba_value empty = samba_constant(graph, 0, (samba_dtype)x.dtype, 2, (int64_t[]){planes, each});
     return samba_reshape(samba_scatter(empty, 1, to, flat), x.rank, shape);
 }

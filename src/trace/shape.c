@@ -136,10 +136,14 @@ samba_value samba_copy_into(samba_value a, samba_value source)
         fits = from.shape[from.rank - d] == 1 || from.shape[from.rank - d] == x.shape[x.rank - d];
     if (!fits) {
         char text[SAMBA_SHAPE_TEXT], source_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "copy", "expected a source that broadcasts to the shape written to, %s, given %s",
-                                                            samba_shape_format(x.rank, x.shape, text, sizeof text), samba_trace_format(&from, source_text)));
+        return samba_trace_value(graph,
+                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "copy",
+                                                     "expected a source that broadcasts to the shape written to, %s, given %s",
+                                                     samba_shape_format(x.rank, x.shape, text, sizeof text),
+                                                     samba_trace_format(&from, source_text)));
     }
-    return samba_trace_value(graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), (samba_dtype)x.dtype));
+    return samba_trace_value(
+        graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), (samba_dtype)x.dtype));
 }
 
 /* ---- dims of size 1 ---- */
@@ -156,7 +160,8 @@ samba_value samba_unsqueeze(samba_value a, int dim)
     int64_t shape[SAMBA_MAX_RANK + 1];
     for (int d = 0; d <= node.rank; d++)
         shape[d] = d == at ? 1 : node.shape[d - (d > at)];
-    return check_shape(graph, "unsqueeze", node.rank + 1, shape) ? samba_reshape(a, node.rank + 1, shape) : samba_trace_none(graph);
+    return check_shape(graph, "unsqueeze", node.rank + 1, shape) ? samba_reshape(a, node.rank + 1, shape)
+                                                                 : samba_trace_none(graph);
 }
 
 samba_value samba_squeeze(samba_value a, int count, const int *dims)
@@ -171,7 +176,8 @@ samba_value samba_squeeze(samba_value a, int count, const int *dims)
         if (!samba_trace_dim(graph, "squeeze", node.rank, dims[i], &dim))
             return samba_trace_none(graph);
         if (named[dim])
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "squeeze", "dim %d appears twice", dim));
+            return samba_trace_value(graph,
+                                     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "squeeze", "dim %d appears twice", dim));
         named[dim] = true;
     }
     int64_t shape[SAMBA_MAX_RANK];
@@ -197,7 +203,8 @@ samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *siz
     for (int d = 0; d < at; d++)
         shape[count++] = node.shape[d];
     for (int d = 0; d < rank; d++) {
-        fits = fits && (sizes[d] >= 0 || (sizes[d] == -1 && open < 0)) && (sizes[d] == -1 || samba_mul_checked(known, sizes[d], &known));
+        fits = fits && (sizes[d] >= 0 || (sizes[d] == -1 && open < 0)) &&
+               (sizes[d] == -1 || samba_mul_checked(known, sizes[d], &known));
         open = sizes[d] == -1 ? count : open;
         shape[count++] = sizes[d];
     }
@@ -206,8 +213,10 @@ samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *siz
         shape[open] = size / known;
     else if (!fits || open >= 0 || known != size) {
         char text[SAMBA_SHAPE_TEXT];
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unflatten", "dim %d of size %lld cannot become %s; at most one size may be -1", at,
-                                                            (long long)size, samba_shape_format(rank, sizes, text, sizeof text)));
+        return samba_trace_value(graph,
+                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unflatten",
+                                                     "dim %d of size %lld cannot become %s; at most one size may be -1", at,
+                                                     (long long)size, samba_shape_format(rank, sizes, text, sizeof text)));
     }
     for (int d = at + 1; d < node.rank; d++)
         shape[count++] = node.shape[d];
@@ -225,10 +234,12 @@ samba_value samba_movedim(samba_value a, int count, const int *source, const int
         dims[d] = -1;
     for (int i = 0; i < count; i++) {
         int from, to;
-        if (!source || !destination || !samba_trace_dim(graph, "movedim", rank, source[i], &from) || !samba_trace_dim(graph, "movedim", rank, destination[i], &to))
+        if (!source || !destination || !samba_trace_dim(graph, "movedim", rank, source[i], &from) ||
+            !samba_trace_dim(graph, "movedim", rank, destination[i], &to))
             return samba_trace_none(graph);
         if (taken[from] || dims[to] >= 0)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "movedim", "dim %d or position %d appears twice", from, to));
+            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "movedim",
+                                                                "dim %d or position %d appears twice", from, to));
         taken[from] = true;
         dims[to] = from;
     }

@@ -8,7 +8,8 @@
 
 /* One dim cut to [start, stop) by step; 0 <= start <= stop <= size. (parts.c) */
 samba_ref samba_trace_slice(samba_graph *graph, samba_ref a, int dim, int64_t start, int64_t stop, int64_t step);
-/* A constant (n) of whole numbers, to be filled: n int64 in `numbers`, then samba_trace_numbers_end. NULL after an error. (layout.c) */
+/* A constant (n) of whole numbers, to be filled: n int64 in `numbers`, then samba_trace_numbers_end.
+ * NULL after an error. (layout.c) */
 samba_tensor *samba_trace_numbers_begin(samba_graph *graph, int64_t n, int64_t **numbers);
 samba_ref samba_trace_numbers_end(samba_graph *graph, samba_tensor *tensor);
 

@@ -81,7 +81,8 @@ samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_va
         return *indices = samba_trace_none(graph);
     int64_t size = samba_value_size(line, at);
     if (k < 0 || k > size)
-        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "topk", "k must be 0 to %lld, the size of dim %d, given %lld",
+        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "topk",
+                                                                       "k must be 0 to %lld, the size of dim %d, given %lld",
                                                                        (long long)size, at, (long long)k));
     *indices = samba_trace_value(graph, order(graph, SAMBA_OP_argsort, line.index, at, k, largest));
     samba_value values = samba_trace_value(graph, order(graph, SAMBA_OP_sort, line.index, at, k, largest));
@@ -93,7 +94,8 @@ samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_va
 }
 
 /* The element at `index` of the sorted line, and where it stood. */
-static samba_value chosen(samba_graph *graph, samba_value a, samba_value line, int dim, int64_t index, bool keepdim, samba_value *indices)
+static samba_value chosen(samba_graph *graph, samba_value a, samba_value line, int dim, int64_t index, bool keepdim,
+                          samba_value *indices)
 {
     int64_t count = index + 1;
     samba_value found = samba_trace_value(graph, order(graph, SAMBA_OP_argsort, line.index, dim, count, false));
@@ -117,7 +119,8 @@ samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samb
         return *indices = samba_trace_none(graph);
     int64_t size = samba_value_size(line, at);
     if (k < 1 || k > size)
-        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "kthvalue", "k must be 1 to %lld, the size of dim %d, given %lld",
+        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "kthvalue",
+                                                                       "k must be 1 to %lld, the size of dim %d, given %lld",
                                                                        (long long)size, at, (long long)k));
     return chosen(graph, a, line, at, k - 1, keepdim, indices);
 }
@@ -135,8 +138,10 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
     int64_t size = samba_value_size(line, at);
     if (size == 0 || samba_value_dtype(a) == SAMBA_BOOL)
         return *indices = samba_trace_value(
-                   graph, size == 0 ? samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "median", "dim %d has size 0: no element is in the middle", at)
-                                    : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "median", "expected integers or floating-point, given bool; cast it first"));
+                   graph, size == 0 ? samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "median",
+                                                          "dim %d has size 0: no element is in the middle", at)
+                                    : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "median",
+                                                          "expected integers or floating-point, given bool; cast it first"));
     if (!samba_dtype_is_floating_point(samba_value_dtype(a)) || samba_value_rank(a) == 0)
         return chosen(graph, a, line, at, (size - 1) / 2, keepdim, indices);
     samba_reduced_dims to; /* NaN is greatest, so where there is one it is the maximum, and the index of that is wanted */
@@ -149,15 +154,16 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
     return samba_reduction_leave(graph, &to, samba_trace_look_up(graph, a.index, kept.index, at));
 }
 
-/* The median, of which indices that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity or NaN is off by
- * itself, from 0. */
+/* The median, of which indices that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity
+ * or NaN is off by itself, from 0. */
 samba_value samba_median_of_all(samba_value a)
 {
     samba_value index, line = samba_reshape(a, 1, (int64_t[]){-1}), value = samba_median(line, 0, false, &index);
     samba_dtype dtype = samba_value_dtype(a), in = samba_compute_dtype(dtype);
     if (value.index == SAMBA_NONE || !samba_dtype_is_floating_point(dtype))
         return value;
-    samba_value x = samba_cast(line, in), found = samba_cast(samba_detach(value), in), zero = samba_constant(a.graph, 0, in, 0, NULL);
+    samba_value x = samba_cast(line, in), found = samba_cast(samba_detach(value), in),
+                zero = samba_constant(a.graph, 0, in, 0, NULL);
     samba_value from = samba_where(samba_isfinite(found), found, zero);
     samba_value same = samba_where(samba_isnan(found), samba_isnan(x), samba_eq(x, found));
     samba_value off = samba_sum(samba_where(same, samba_sub(from, x), zero), 0, NULL, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions made of others: variances, norms, sums without NaN or over exponentials. 16-bit floats are computed in float32 throughout and
- * rounded once. Where a formula's slope is infinite or undefined, gradients are what PyTorch takes there. */
+ * Reductions made of others: variances, norms, sums without NaN or over exponentials. 16-bit floats are computed in float32
+ * throughout and rounded once. Where a formula's slope is infinite or undefined, gradients are what PyTorch takes there. */
 #include "trace/reduction.h"
 
 #include <math.h>
@@ -29,7 +29,8 @@ samba_ref samba_trace_root(samba_graph *g, samba_ref a)
 
 /* ---- variances ---- */
 
-static samba_value variance(const char *what, bool deviation, samba_value a, int count, const int *dims, double correction, bool keepdim, samba_value *mean)
+static samba_value variance(const char *what, bool deviation, samba_value a, int count, const int *dims, double correction,
+                            bool keepdim, samba_value *mean)
 {
     samba_graph *g;
     samba_reduced_dims to;
@@ -96,7 +97,8 @@ samba_value samba_nanmean(samba_value a, int count, const int *dims, bool keepdi
     samba_dtype dtype = samba_value_dtype(a);
     samba_ref x = samba_trace_lift(a);
     samba_ref sum = samba_reduction_emit(g, SAMBA_OP_sum, without_nan(g, x), &to);
-    samba_ref there = samba_emit_cast(g, samba_emit2(g, SAMBA_OP_eq, x, x), x == SAMBA_NONE ? dtype : (samba_dtype)samba_node_at(g, x)->dtype);
+    samba_ref there =
+        samba_emit_cast(g, samba_emit2(g, SAMBA_OP_eq, x, x), x == SAMBA_NONE ? dtype : (samba_dtype)samba_node_at(g, x)->dtype);
     samba_ref mean = samba_emit2(g, SAMBA_OP_div, sum, samba_reduction_emit(g, SAMBA_OP_sum, there, &to));
     return samba_reduction_leave(g, &to, samba_emit_cast(g, mean, dtype));
 }
@@ -121,13 +123,16 @@ samba_value samba_vector_norm(samba_value a, double p, int count, const int *dim
     if (!samba_reduction_enter("vector_norm", a, count, dims, keepdim, &g, &to) || !samba_trace_need_floating(a, "vector_norm"))
         return samba_trace_none(g);
     if (isnan(p))
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, "vector_norm", "the order p is NaN; expected a number, INFINITY or -INFINITY"));
+        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, "vector_norm",
+                                                        "the order p is NaN; expected a number, INFINITY or -INFINITY"));
     if (to.numel == 0 && (p < 0 || p == INFINITY))
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, "vector_norm", "order %g of no elements is not defined; give a dim with elements", p));
+        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, "vector_norm",
+                                                        "order %g of no elements is not defined; give a dim with elements", p));
     samba_dtype dtype = samba_value_dtype(a);
     samba_ref x = samba_trace_lift(a), norm;
     if (p == 0) {
-        samba_ref counted = samba_emit_cast(g, scalar(g, SAMBA_OP_ne, x, 0), x == SAMBA_NONE ? dtype : (samba_dtype)samba_node_at(g, x)->dtype);
+        samba_ref counted =
+            samba_emit_cast(g, scalar(g, SAMBA_OP_ne, x, 0), x == SAMBA_NONE ? dtype : (samba_dtype)samba_node_at(g, x)->dtype);
         norm = samba_reduction_emit(g, SAMBA_OP_sum, counted, &to);
     } else if (isinf(p)) {
         norm = samba_reduction_emit(g, p > 0 ? SAMBA_OP_amax : SAMBA_OP_amin, samba_emit1(g, SAMBA_OP_abs, x), &to);
@@ -159,7 +164,8 @@ samba_value samba_logsumexp(samba_value a, int count, const int *dims, bool keep
     samba_ref greatest = samba_reduction_emit(g, SAMBA_OP_amax, samba_emit1(g, SAMBA_OP_detach, x), &to);
     samba_ref infinite = scalar(g, SAMBA_OP_eq, samba_emit1(g, SAMBA_OP_abs, greatest), INFINITY);
     greatest = but_where(g, infinite, greatest, 0);
-    samba_ref total = samba_reduction_emit(g, SAMBA_OP_sum, samba_emit1(g, SAMBA_OP_exp, samba_emit2(g, SAMBA_OP_sub, x, greatest)), &to);
+    samba_ref total =
+        samba_reduction_emit(g, SAMBA_OP_sum, samba_emit1(g, SAMBA_OP_exp, samba_emit2(g, SAMBA_OP_sub, x, greatest)), &to);
     samba_ref result = samba_emit2(g, SAMBA_OP_add, samba_emit1(g, SAMBA_OP_log, total), greatest);
     return samba_reduction_leave(g, &to, samba_emit_cast(g, result, dtype));
 }

@@ -73,11 +73,13 @@ char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT])
     return buffer;
 }
 
-samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input, const samba_node *weight)
+samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input,
+                                   const samba_node *weight)
 {
     char input_text[SAMBA_TYPE_TEXT], weight_text[SAMBA_TYPE_TEXT];
-    return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected %s, given an input %s and a weight %s", expected,
-                                                        samba_trace_format(input, input_text), samba_trace_format(weight, weight_text)));
+    return samba_trace_value(
+        graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected %s, given an input %s and a weight %s", expected,
+                                   samba_trace_format(input, input_text), samba_trace_format(weight, weight_text)));
 }
 
 bool samba_trace_need_floating(samba_value value, const char *what)
@@ -134,8 +136,8 @@ samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *examp
         return SAMBA_ERROR_ARGUMENT;
     SAMBA_TRY(samba_graph_status(graph));
     if (!example || !samba_tensor_name(example)[0]) {
-        samba_graph_fail(graph, example ? SAMBA_ERROR_NAME : SAMBA_ERROR_ARGUMENT, "an input needs an example tensor with a name, given %s",
-                         example ? "one without a name" : "NULL");
+        samba_graph_fail(graph, example ? SAMBA_ERROR_NAME : SAMBA_ERROR_ARGUMENT,
+                         "an input needs an example tensor with a name, given %s", example ? "one without a name" : "NULL");
         return samba_graph_status(graph);
     }
     const char *name = samba_tensor_name(example);
@@ -209,12 +211,14 @@ samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_value(graph, SAMBA_NONE);
     if (!tensor || !samba_tensor_has_data(tensor))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant", "a tensor with values is needed, given %s",
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant",
+                                                            "a tensor with values is needed, given %s",
                                                             tensor ? "one without" : "NULL"));
     samba_dtype dtype = samba_tensor_dtype(tensor);
     int rank = samba_tensor_rank(tensor);
     if (!samba_tensor_is_contiguous(tensor))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant", "a contiguous tensor is needed; samba_tensor_copy makes one"));
+        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant",
+                                                            "a contiguous tensor is needed; samba_tensor_copy makes one"));
     return samba_trace_literal(graph, dtype, rank, samba_tensor_shape(tensor), samba_tensor_data(tensor));
 }
 
@@ -291,7 +295,8 @@ void samba_graphamp_push(samba_graph *graph, bool enabled)
     if (!graph || graph->status != SAMBA_OK)
         return;
     if (graph->amp_depth == 64) {
-        samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED, "samba_graphamp_push: 64 regions are open already, which is as deep as they nest");
+        samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED,
+                         "samba_graphamp_push: 64 regions are open already, which is as deep as they nest");
         return;
     }
     graph->amp_stack = graph->amp_stack << 1 | graph->fp32;
@@ -331,7 +336,8 @@ static samba_ref named_leaf(samba_graph *graph, samba_op op, uint32_t name, samb
     return same ? leaf : SAMBA_NONE;
 }
 
-static bool check_initializer(samba_graph *graph, const char *what, samba_dtype dtype, bool floating, samba_initializer initializer)
+static bool check_initializer(samba_graph *graph, const char *what, samba_dtype dtype, bool floating,
+                              samba_initializer initializer)
 {
     bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NORMAL_BUT_ROW;
     if (known && (samba_dtype_is_floating_point(dtype) || (!floating && initializer.kind <= SAMBA_INIT_CONSTANT)))
@@ -350,8 +356,10 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
         !check_initializer(graph, what, dtype, op == SAMBA_OP_parameter, initializer))
         return samba_trace_value(graph, SAMBA_NONE);
     if (initializer.kind == SAMBA_INIT_NORMAL_BUT_ROW && (rank != 2 || !(initializer.a >= 0 && initializer.a < (double)shape[0])))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "SAMBA_INIT_NORMAL_BUT_ROW is of rank 2 and one of its rows, given rank %d and row %g", rank,
-                                                            initializer.a));
+        return samba_trace_value(
+            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
+                                       "SAMBA_INIT_NORMAL_BUT_ROW is of rank 2 and one of its rows, given rank %d and row %g",
+                                       rank, initializer.a));
     uint32_t index = samba_trace_scoped(graph, what, name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
@@ -391,14 +399,17 @@ void samba_assign(samba_value buffer, samba_value value)
     char target_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     const bool input = target.op == SAMBA_OP_input;
     if (target.op != SAMBA_OP_state && !input)
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "assign", "the target must be a buffer made by samba_register_buffer, or an input, given a value of %s",
+        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "assign",
+                            "the target must be a buffer made by samba_register_buffer, or an input, given a value of %s",
                             samba_op_table[target.op].name);
     else if (target.dtype != source.dtype || !samba_shape_equal(target.rank, target.shape, source.rank, source.shape))
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "assign", "%s \"%.200s\" is %s, the value assigned to it %s", input ? "input" : "buffer",
-                            samba_graph_name_at(graph, input ? target.attrs->leaf.name : target.attrs->state.name), samba_trace_format(&target, target_text),
-                            samba_trace_format(&source, source_text));
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "assign", "%s \"%.200s\" is %s, the value assigned to it %s",
+                            input ? "input" : "buffer",
+                            samba_graph_name_at(graph, input ? target.attrs->leaf.name : target.attrs->state.name),
+                            samba_trace_format(&target, target_text), samba_trace_format(&source, source_text));
     else
-        samba_graph_sink(graph, (samba_sink){.kind = SAMBA_SINK_ASSIGN, .phase = SAMBA_FWD, .value = value.index, .target = buffer.index});
+        samba_graph_sink(
+            graph, (samba_sink){.kind = SAMBA_SINK_ASSIGN, .phase = SAMBA_FWD, .value = value.index, .target = buffer.index});
 }
 
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role)
@@ -416,7 +427,8 @@ samba_value samba_training(samba_graph *graph)
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_none(graph);
     samba_attrs attrs = no_attrs();
-    attrs.argin = (samba_attrs_argin){.name = samba_graph_intern(graph, "training"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 3};
+    attrs.argin =
+        (samba_attrs_argin){.name = samba_graph_intern(graph, "training"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 3};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs));
 }
 
@@ -478,7 +490,9 @@ int samba_value_dim(samba_value value, const char *what, int dim)
 {
     const samba_node *node = node_or_null(value);
     int at;
-    return node && value.graph->status == SAMBA_OK && samba_trace_dim(value.graph, what ? what : "dim", node->rank, dim, &at) ? at : -1;
+    return node && value.graph->status == SAMBA_OK && samba_trace_dim(value.graph, what ? what : "dim", node->rank, dim, &at)
+               ? at
+               : -1;
 }
 
 samba_dtype samba_value_dtype(samba_value value)

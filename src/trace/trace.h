@@ -38,7 +38,8 @@ static inline samba_speaker samba_trace_speak(samba_graph *graph, const char *wh
     return speaker;
 }
 static inline void samba_trace_fall_silent(samba_speaker *speaker) { speaker->graph->speaker = speaker->before; }
-#define SAMBA_SPEAKS(graph, what) samba_speaker samba_speaks_ __attribute__((cleanup(samba_trace_fall_silent), unused)) = samba_trace_speak(graph, what)
+#define SAMBA_SPEAKS(graph, what)                                                                                                \
+    samba_speaker samba_speaks_ __attribute__((cleanup(samba_trace_fall_silent), unused)) = samba_trace_speak(graph, what)
 
 /* A dim counted from the end when negative, as 0 .. rank-1; a value of rank 0 takes 0 and -1, as PyTorch's. */
 bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result);
@@ -50,18 +51,19 @@ samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank,
 /* A shape of 0 to SAMBA_MAX_RANK sizes; else the error sticks. */
 bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape);
 /* "expected <expected>, given an input ... and a weight ..." */
-samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input, const samba_node *weight);
+samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input,
+                                   const samba_node *weight);
 bool samba_trace_need_floating(samba_value value, const char *what);
 
-/* Checks a layer's input, as `what`, and opens the scope of its name, so that names and messages are the layer's; what it returns with
- * samba_scope_pop. */
+/* Checks a layer's input, as `what`, and opens the scope of its name, so that names and messages are the layer's; what it returns
+ * with samba_scope_pop. */
 bool samba_trace_enter_layer(const char *what, const samba_value *input, const char *name, bool floating, samba_graph **graph);
 /* The name inside the current scope, interned; 0 after an error. */
 uint32_t samba_trace_scoped(samba_graph *graph, const char *what, const char *name);
 /* A hyperparameter by its scoped name. role: 1 dropout rate, 2 dropout seed, 3 training. */
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role);
-/* Rate "<name>.p", which starts at p, and "<name>.seed" of one use of dropout. A second use of the name shares both hyperparameters but
- * not the mask: each draws its own. False after an error. (layers.c) */
+/* Rate "<name>.p", which starts at p, and "<name>.seed" of one use of dropout. A second use of the name shares both
+ * hyperparameters but not the mask: each draws its own. False after an error. (layers.c) */
 bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed);
 
 /* The root of what is at least 0, with gradient 0 where it is 0. statistics.c */

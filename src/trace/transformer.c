@@ -11,7 +11,10 @@
 /* ---- layers ---- */
 typedef enum source { SELF, MEMORY } source;
 
-static samba_value drop(samba_value x, const char *name, const samba_transformer_options *o) { return o->dropout_p > 0 ? samba_dropout(x, name, o->dropout_p) : x; }
+static samba_value drop(samba_value x, const char *name, const samba_transformer_options *o)
+{
+    return o->dropout_p > 0 ? samba_dropout(x, name, o->dropout_p) : x;
+}
 
 static samba_value norm(samba_value x, const char *name, const samba_transformer_options *o)
 {
@@ -46,11 +49,13 @@ static samba_transformer_options settled(const samba_transformer_options *option
     return o;
 }
 
-samba_value samba_transformer_encoder_layer(samba_value src, const char *name, int64_t num_heads, const samba_transformer_options *options)
+samba_value samba_transformer_encoder_layer(samba_value src, const char *name, int64_t num_heads,
+                                            const samba_transformer_options *options)
 {
     samba_transformer_options o = settled(options);
     samba_graph *g;
-    if (!samba_trace_enter("transformer_encoder_layer", 1, &src, &g) || !samba_trace_need_floating(src, "transformer_encoder_layer"))
+    if (!samba_trace_enter("transformer_encoder_layer", 1, &src, &g) ||
+        !samba_trace_need_floating(src, "transformer_encoder_layer"))
         return samba_trace_none(g);
     samba_scope_push(g, name);
     samba_value x = src;
@@ -66,11 +71,13 @@ samba_value samba_transformer_encoder_layer(samba_value src, const char *name, i
     return x;
 }
 
-samba_value samba_transformer_decoder_layer(samba_value tgt, samba_value memory, const char *name, int64_t num_heads, const samba_transformer_options *options)
+samba_value samba_transformer_decoder_layer(samba_value tgt, samba_value memory, const char *name, int64_t num_heads,
+                                            const samba_transformer_options *options)
 {
     samba_transformer_options o = settled(options);
     samba_graph *g;
-    if (!samba_trace_enter("transformer_decoder_layer", 2, (samba_value[]){tgt, memory}, &g) || !samba_trace_need_floating(tgt, "transformer_decoder_layer"))
+    if (!samba_trace_enter("transformer_decoder_layer", 2, (samba_value[]){tgt, memory}, &g) ||
+        !samba_trace_need_floating(tgt, "transformer_decoder_layer"))
         return samba_trace_none(g);
     samba_scope_push(g, name);
     samba_value x = tgt;
@@ -89,19 +96,22 @@ samba_value samba_transformer_decoder_layer(samba_value tgt, samba_value memory,
 }
 
 /* ---- stacks ---- */
-static samba_value stack(const char *what, samba_value x, samba_value memory, const char *name, int64_t num_layers, int64_t num_heads, const samba_transformer_options *options)
+static samba_value stack(const char *what, samba_value x, samba_value memory, const char *name, int64_t num_layers,
+                         int64_t num_heads, const samba_transformer_options *options)
 {
     samba_transformer_options o = settled(options);
     samba_graph *g;
     if (!samba_trace_enter_optional(what, 2, (samba_value[]){x, memory}, &g))
         return samba_trace_none(g);
     if (num_layers < 1)
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "num_layers must be 1 or more, given %lld", (long long)num_layers));
+        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "num_layers must be 1 or more, given %lld",
+                                                        (long long)num_layers));
     samba_scope_push(g, name);
     for (int64_t i = 0; i < num_layers && g->status == SAMBA_OK; i++) {
         char layer[48];
         snprintf(layer, sizeof layer, "layers.%lld", (long long)i);
-        x = memory.graph ? samba_transformer_decoder_layer(x, memory, layer, num_heads, &o) : samba_transformer_encoder_layer(x, layer, num_heads, &o);
+        x = memory.graph ? samba_transformer_decoder_layer(x, memory, layer, num_heads, &o)
+                         : samba_transformer_encoder_layer(x, layer, num_heads, &o);
     }
     if (o.final_norm)
         x = norm(x, "norm", &o);
@@ -109,13 +119,14 @@ static samba_value stack(const char *what, samba_value x, samba_value memory, co
     return x;
 }
 
-samba_value samba_transformer_encoder(samba_value src, const char *name, int64_t num_layers, int64_t num_heads, const samba_transformer_options *options)
+samba_value samba_transformer_encoder(samba_value src, const char *name, int64_t num_layers, int64_t num_heads,
+                                      const samba_transformer_options *options)
 {
     return stack("transformer_encoder", src, (samba_value){NULL, 0, 0}, name, num_layers, num_heads, options);
 }
 
-samba_value samba_transformer_decoder(samba_value tgt, samba_value memory, const char *name, int64_t num_layers, int64_t num_heads,
-                                      const samba_transformer_options *options)
+samba_value samba_transformer_decoder(samba_value tgt, samba_value memory, const char *name, int64_t num_layers,
+                                      int64_t num_heads, const samba_transformer_options *options)
 {
     samba_graph *g;
     if (!samba_trace_enter("transformer_decoder", 2, (samba_value[]){tgt, memory}, &g))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows of an image as columns (unfold) and back (fold): each tap of the kernel is a strided slice of the padded image, or such a
- * slice's gradient. Nothing is multiplied, so infinities stay where they are. */
+ * Windows of an image as columns (unfold) and back (fold): each tap of the kernel is a strided slice of the padded image, or such
+ * a slice's gradient. Nothing is multiplied, so infinities stay where they are. */
 #include "trace/trace.h"
 
 #include <sambaflow/conv.h>
@@ -15,7 +15,8 @@ typedef struct windows { /* height, width */
 static const samba_unfold_options defaults;
 
 /* The windows of an image, or the error sticks. */
-static bool count_windows(samba_graph *graph, const char *what, const int64_t *image, const int64_t *kernel, const samba_unfold_options *o, windows *w)
+static bool count_windows(samba_graph *graph, const char *what, const int64_t *image, const int64_t *kernel,
+                          const samba_unfold_options *o, windows *w)
 {
     bool fits = kernel != NULL;
     for (int i = 0; fits && i < 2; i++) {
@@ -24,19 +25,21 @@ static bool count_windows(samba_graph *graph, const char *what, const int64_t *i
         w->dilation[i] = o->dilation[i] ? o->dilation[i] : 1;
         w->padding[i] = o->padding[i];
         w->stride[i] = o->stride[i] ? o->stride[i] : 1;
-        fits = kernel[i] >= 1 && w->dilation[i] >= 1 && w->stride[i] >= 1 && w->padding[i] >= 0 && samba_mul_checked(2, w->padding[i], &w->padded[i]) &&
-               samba_add_checked(image[i], w->padded[i], &w->padded[i]) && samba_mul_checked(w->dilation[i], kernel[i] - 1, &reach) &&
-               reach < w->padded[i];
+        fits = kernel[i] >= 1 && w->dilation[i] >= 1 && w->stride[i] >= 1 && w->padding[i] >= 0 &&
+               samba_mul_checked(2, w->padding[i], &w->padded[i]) && samba_add_checked(image[i], w->padded[i], &w->padded[i]) &&
+               samba_mul_checked(w->dilation[i], kernel[i] - 1, &reach) && reach < w->padded[i];
         w->count[i] = fits ? (w->padded[i] - reach - 1) / w->stride[i] + 1 : 0;
     }
     if (fits && w->kernel[0] <= SAMBA_MAX_ARITY && w->kernel[0] * w->kernel[1] <= SAMBA_MAX_ARITY)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                        "expected a kernel of 1 to %d elements, dilation and stride of 1 or more, padding of 0 or more and a window that fits the image, given "
-                        "kernel (%lld, %lld), dilation (%lld, %lld), padding (%lld, %lld), stride (%lld, %lld), and an image (%lld, %lld)",
-                        SAMBA_MAX_ARITY, (long long)(kernel ? kernel[0] : 0), (long long)(kernel ? kernel[1] : 0), (long long)o->dilation[0],
-                        (long long)o->dilation[1], (long long)o->padding[0], (long long)o->padding[1], (long long)o->stride[0], (long long)o->stride[1],
-                        (long long)image[0], (long long)image[1]);
+    samba_graph_fail_at(
+        graph, SAMBA_ERROR_ARGUMENT, what,
+        "expected a kernel of 1 to %d elements, dilation and stride of 1 or more, padding of 0 or more and a window that fits "
+        "the image, given "
+        "kernel (%lld, %lld), dilation (%lld, %lld), padding (%lld, %lld), stride (%lld, %lld), and an image (%lld, %lld)",
+        SAMBA_MAX_ARITY, (long long)(kernel ? kernel[0] : 0), (long long)(kernel ? kernel[1] : 0), (long long)o->dilation[0],
+        (long long)o->dilation[1], (long long)o->padding[0], (long long)o->padding[1], (long long)o->stride[0],
+        (long long)o->stride[1], (long long)image[0], (long long)image[1]);
     return false;
 }
 
@@ -74,7 +77,8 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
     samba_node x = samba_trace_node(input);
     char text[SAMBA_TYPE_TEXT];
     if (x.rank != 3 && x.rank != 4) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unfold", "expected an input (N, C, H, W) or (C, H, W), given %s", samba_trace_format(&x, text));
+        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unfold", "expected an input (N, C, H, W) or (C, H, W), given %s",
+                            samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }
     const int64_t *image = x.shape + x.rank - 2, images = x.rank == 4 ? x.shape[0] : 1, channels = x.shape[x.rank - 3];
@@ -89,7 +93,8 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
         for (int64_t j = 0; j < w.kernel[1]; j++) {
             int64_t start[2] = {i * w.dilation[0], j * w.dilation[1]};
             int64_t stop[2] = {start[0] + (w.count[0] - 1) * w.stride[0] + 1, start[1] + (w.count[1] - 1) * w.stride[1] + 1};
-            parts[count++] = samba_emit_reshape(graph, slice(graph, a, start, stop, w.stride), 5, (int64_t[]){images, channels, 1, w.count[0], w.count[1]});
+            parts[count++] = samba_emit_reshape(graph, slice(graph, a, start, stop, w.stride), 5,
+                                                (int64_t[]){images, channels, 1, w.count[0], w.count[1]});
         }
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
@@ -99,7 +104,8 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
     return samba_trace_value(graph, samba_emit_reshape(graph, columns, x.rank - 1, x.rank == 4 ? shape : shape + 1));
 }
 
-samba_value samba_fold(samba_value input, const int64_t output_size[2], const int64_t kernel[2], const samba_unfold_options *options)
+samba_value samba_fold(samba_value input, const int64_t output_size[2], const int64_t kernel[2],
+                       const samba_unfold_options *options)
 {
     static const int64_t one[2] = {1, 1};
     samba_graph *graph;
@@ -113,13 +119,16 @@ samba_value samba_fold(samba_value input, const int64_t output_size[2], const in
     int64_t taps = w.kernel[0] * w.kernel[1], all = w.count[0] * w.count[1];
     if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % taps != 0 || x.shape[x.rank - 1] != all) {
         char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "fold", "expected (N, C * %lld, %lld) or without N, for %lld elements of the kernel and %lld windows, given %s",
-                            (long long)taps, (long long)all, (long long)taps, (long long)all, samba_trace_format(&x, text));
+        samba_graph_fail_at(
+            graph, SAMBA_ERROR_SHAPE, "fold",
+            "expected (N, C * %lld, %lld) or without N, for %lld elements of the kernel and %lld windows, given %s",
+            (long long)taps, (long long)all, (long long)taps, (long long)all, samba_trace_format(&x, text));
         return samba_trace_none(graph);
     }
     int64_t images = x.rank == 3 ? x.shape[0] : 1, channels = x.shape[x.rank - 2] / taps;
     samba_dtype dtype = (samba_dtype)x.dtype, wide = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
-    samba_ref columns = samba_emit_reshape(graph, samba_emit_cast(graph, input.index, wide), 4, (int64_t[]){images, channels, taps, all});
+    samba_ref columns =
+        samba_emit_reshape(graph, samba_emit_cast(graph, input.index, wide), 4, (int64_t[]){images, channels, taps, all});
     samba_ref sum = SAMBA_NONE;
     for (int64_t i = 0; i < taps; i++) {
         int64_t at[2] = {i / w.kernel[1] * w.dilation[0], i % w.kernel[1] * w.dilation[1]}, between[2], after[2];
@@ -132,7 +141,8 @@ samba_value samba_fold(samba_value input, const int64_t output_size[2], const in
         part = pad(graph, part, at, after, between);
         sum = i == 0 ? part : samba_emit2(graph, SAMBA_OP_add, sum, part);
     }
-    int64_t stop[2] = {w.padding[0] + output_size[0], w.padding[1] + output_size[1]}, shape[4] = {images, channels, output_size[0], output_size[1]};
+    int64_t stop[2] = {w.padding[0] + output_size[0], w.padding[1] + output_size[1]},
+            shape[4] = {images, channels, output_size[0], output_size[1]};
     if (w.padding[0] || w.padding[1])
         sum = slice(graph, sum, w.padding, stop, one);
     sum = samba_emit_cast(graph, sum, dtype);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What profiling costs, for profile_cost.sh: runs a PEF on one thread.
- *   profile_cost PEF off|again|summary|detailed RUNS   so many in the function counted_runs, which a counter of instructions looks at; again: it was on
+ *   profile_cost PEF off|again|summary|detailed RUNS   so many in the function counted_runs, which a counter of instructions
+ *   looks at; again: it was on
  *                                                      before, and is off
- *   profile_cost PEF time SECONDS                      off, summary and detailed in turns: the best and the median milliseconds of each as JSON,
+ *   profile_cost PEF time SECONDS                      off, summary and detailed in turns: the best and the median milliseconds
+ *   of each as JSON,
  *                                                      for bench/profiling.py */
 #include <sambaflow/data.h>
 #include <sambaflow/profile.h>
@@ -64,8 +66,8 @@ static void time_modes(double seconds)
         }
     for (int mode = 0; mode < MODES; mode++) {
         qsort(times[mode], (size_t)counts[mode], sizeof times[mode][0], shorter);
-        printf("%s\"%s\": {\"runs\": %d, \"best_ms\": %.6f, \"median_ms\": %.6f}", mode ? ", " : "{", names[mode], counts[mode], times[mode][0],
-               times[mode][counts[mode] / 2]);
+        printf("%s\"%s\": {\"runs\": %d, \"best_ms\": %.6f, \"median_ms\": %.6f}", mode ? ", " : "{", names[mode], counts[mode],
+               times[mode][0], times[mode][counts[mode] / 2]);
     }
     puts("}");
 }
@@ -96,7 +98,9 @@ int main(int argc, char **argv)
     options.threads = 1;
     need(samba_session_new(context, argv[1], &options, &session));
     fill_inputs();
-    samba_profile mode = strcmp(argv[2], "summary") == 0 ? SAMBA_PROFILE_SECTIONS : strcmp(argv[2], "detailed") == 0 ? SAMBA_PROFILE_STAGES : SAMBA_PROFILE_OFF;
+    samba_profile mode = strcmp(argv[2], "summary") == 0    ? SAMBA_PROFILE_SECTIONS
+                         : strcmp(argv[2], "detailed") == 0 ? SAMBA_PROFILE_STAGES
+                                                            : SAMBA_PROFILE_OFF;
     if (strcmp(argv[2], "again") == 0) {
         need(samba_session_profile(session, SAMBA_PROFILE_STAGES, 100));
         need(samba_run(session, NULL));

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Soak: soak SECONDS [SEED] [ACTIONS]. What programs do all night, in random order for so long: models are compiled and loaded, trained, evaluated, run in
- * pieces, accumulate gradients, save and load files and checkpoints, generate by a cache, are profiled and reported, are given wrong names and
- * truncated files, run side by side on threads, have an allocation refused, and are freed. ACTIONS, if given, ends it after so many.
+ * Soak: soak SECONDS [SEED] [ACTIONS]. What programs do all night, in random order for so long: models are compiled and loaded,
+ * trained, evaluated, run in pieces, accumulate gradients, save and load files and checkpoints, generate by a cache, are profiled
+ * and reported, are given wrong names and truncated files, run side by side on threads, have an allocation refused, and are
+ * freed. ACTIONS, if given, ends it after so many.
  *
  * Ten times or more, at least once a minute, all is freed and the process looked at. It fails where
  *   a block of the library's is alive (each is counted), or a descriptor is open that was not when everything had been done once;
  *   malloc holds a byte more than it ever did in the warm-up, the first fifth of the time: leaks of the libraries beneath;
- *   resident memory that is no file's has grown by more than 1 MiB since then: what is mapped, as the code that libxsmm makes for shapes it meets late.
+ *   resident memory that is no file's has grown by more than 1 MiB since then: what is mapped, as the code that libxsmm makes for
+ *   shapes it meets late.
  *
- * So that these are exact, malloc has one arena and no caches of threads, which would count as held, gives back what is free before it is
- * asked, and has no huge pages. Under valgrind and sanitizers malloc is theirs and says nothing; they look for leaks themselves. */
+ * So that these are exact, malloc has one arena and no caches of threads, which would count as held, gives back what is free
+ * before it is asked, and has no huge pages. Under valgrind and sanitizers malloc is theirs and says nothing;
+ * they look for leaks themselves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +65,8 @@ typedef struct slot {
     samba_session *session;
 } slot;
 static slot slots[SLOTS];
-static const gpt2_settings sizes = {.n_layer = 2, .n_head = 2, .n_embd = 16, .block_size = PLACES, .vocab_size = WORDS, .dropout = 0.1};
+static const gpt2_settings sizes = {
+    .n_layer = 2, .n_head = 2, .n_embd = 16, .block_size = PLACES, .vocab_size = WORDS, .dropout = 0.1};
 
 static void slot_free(slot *s)
 {
@@ -121,7 +125,7 @@ static void compile(slot *s)
         int accumulation = below(2) ? 1 : 3;
         int64_t budget = below(2) ? 0 : (1 + below(2)) * mapped_least(s->kind, s->inputs, accumulation);
         samba_compile_options o = mapped_options(s->kind, s->inputs, accumulation, budget,
-                                                         budget == 0 && below(2) ? SAMBA_MAPPING_SPATIAL : SAMBA_MAPPING_SECTION);
+                                                 budget == 0 && below(2) ? SAMBA_MAPPING_SPATIAL : SAMBA_MAPPING_SECTION);
         o.precision = below(3) ? SAMBA_FP32 : SAMBA_BF16;
         o.pef_name = name;
         need(samba_compile(context, &o, s->pef, sizeof s->pef));
@@ -234,7 +238,8 @@ static void checkpoint(slot *s)
     need(samba_checkpoint_load(other, point));
     if (samba_checkpoint_step(point) == o.step)
         assert_same_bits(s->session, other, LEARNED);
-    snprintf(damaged, sizeof damaged, "%s/%s", samba_checkpoint_path(point), below(2) ? "checkpoint.json" : "program.safetensors");
+    snprintf(damaged, sizeof damaged, "%s/%s", samba_checkpoint_path(point),
+             below(2) ? "checkpoint.json" : "program.safetensors");
     samba_checkpoint_free(point);
     samba_session_free(other);
     if (below(2))
@@ -258,7 +263,8 @@ static void profile(slot *s)
 
 static void report(slot *s)
 {
-    samba_machine machine = {.threads = 1, .flops_per_second = 1e11, .memory_bytes_per_second = 1e10, .cache_bytes_per_second = 1e11};
+    samba_machine machine = {
+        .threads = 1, .flops_per_second = 1e11, .memory_bytes_per_second = 1e10, .cache_bytes_per_second = 1e11};
     char *page;
     need(samba_session_page(s->session, below(2) ? &machine : NULL, s->pef, &page));
     assert_non_null(strstr(page, "<html"));
@@ -334,7 +340,8 @@ static void generate(slot *s)
     for (int64_t place = PROMPT - 1; place < PLACES; place++) {
         int graph = place >= PROMPT;
         samba_run_options r = samba_run_defaults();
-        r.graph_name = names[graph], r.inputs = inputs + 2 * graph, r.input_count = 2, r.outputs = &next[graph], r.output_count = 1;
+        r.graph_name = names[graph], r.inputs = inputs + 2 * graph, r.input_count = 2, r.outputs = &next[graph],
+        r.output_count = 1;
         if (graph)
             *(int64_t *)samba_tensor_data(inputs[3]) = place;
         need(samba_run(s->session, &r));
@@ -354,7 +361,8 @@ static void call_function(slot *s)
     (void)s;
     samba_graph *g;
     samba_function *f;
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(1 + below(40), 1 + below(40)), 1), *y = tensor("y", SAMBA_FLOAT32, 0, NULL);
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(1 + below(40), 1 + below(40)), 1),
+                 *y = tensor("y", SAMBA_FLOAT32, 0, NULL);
     need(samba_graph_new(context, "squares", &g));
     need(samba_graph_add_input(g, x));
     samba_value v = samba_input(g, "x");
@@ -389,7 +397,8 @@ static void *run_aside(void *argument)
     samba_status status = samba_session_new(own, mine->slot->pef, &o, &session);
     for (int i = 0; i < 2 && status == SAMBA_OK; i++) {
         const samba_tensor *x = mine->slot->inputs[i];
-        status = samba_tensor_new(own, samba_tensor_name(x), samba_tensor_dtype(x), samba_tensor_rank(x), samba_tensor_shape(x), &inputs[i]);
+        status = samba_tensor_new(own, samba_tensor_name(x), samba_tensor_dtype(x), samba_tensor_rank(x), samba_tensor_shape(x),
+                                  &inputs[i]);
         if (status == SAMBA_OK)
             status = samba_tensor_copy(inputs[i], x);
     }
@@ -424,9 +433,20 @@ static const struct {
     const char *name;
     void (*act)(slot *s);
 } table[] = {
-    {"compile", compile}, {"load", load}, {"train", train}, {"evaluate", evaluate}, {"run in pieces", run_in_pieces}, {"save and load", save_and_load},
-    {"checkpoint", checkpoint}, {"profile", profile}, {"report", report}, {"mistakes", mistakes}, {"out of memory", out_of_memory},
-    {"generate", generate}, {"call a function", call_function}, {"side by side", side_by_side},
+    {"compile", compile},
+    {"load", load},
+    {"train", train},
+    {"evaluate", evaluate},
+    {"run in pieces", run_in_pieces},
+    {"save and load", save_and_load},
+    {"checkpoint", checkpoint},
+    {"profile", profile},
+    {"report", report},
+    {"mistakes", mistakes},
+    {"out of memory", out_of_memory},
+    {"generate", generate},
+    {"call a function", call_function},
+    {"side by side", side_by_side},
 };
 
 /* ---- looking at the process ---- */
@@ -466,8 +486,10 @@ static view look(void)
 
 static void show(double seconds, const view *v)
 {
-    print_message("%s%7.1f s %8lld actions: resident %.3f MB, of it %.3f MB no file's, malloc %lld bytes, %d descriptors, %d threads\n", isatty(2) ? "\r" : "",
-                  seconds, (long long)actions, (double)v->resident / 1e6, (double)v->anonymous / 1e6, (long long)v->in_use, v->descriptors, v->threads);
+    print_message(
+        "%s%7.1f s %8lld actions: resident %.3f MB, of it %.3f MB no file's, malloc %lld bytes, %d descriptors, %d threads\n",
+        isatty(2) ? "\r" : "", seconds, (long long)actions, (double)v->resident / 1e6, (double)v->anonymous / 1e6,
+        (long long)v->in_use, v->descriptors, v->threads);
     fflush(stdout);
 }
 
@@ -489,7 +511,7 @@ static void soak(void **unused)
     print_message("seed %llu\n", (unsigned long long)seed);
     int64_t counts[SAMBA_COUNT(table)] = {0}, most_in_use = 0, most_anonymous = 0;
     samba_team(samba_team_offered(), nothing, NULL); /* OpenMP keeps its threads */
-    for (int i = 0; i < SAMBA_COUNT(table); i++) { /* what opens a file once and keeps it, as libxsmm does, has done so */
+    for (int i = 0; i < SAMBA_COUNT(table); i++) {   /* what opens a file once and keeps it, as libxsmm does, has done so */
         compile(slots);
         table[i].act(slots);
     }
@@ -508,7 +530,8 @@ static void soak(void **unused)
                 if (v.in_use > most_in_use)
                     fail_msg("malloc holds %lld bytes more than in the warm-up", (long long)(v.in_use - most_in_use));
                 if (v.anonymous > most_anonymous + LATE)
-                    fail_msg("resident memory has grown by %lld bytes since the warm-up", (long long)(v.anonymous - most_anonymous));
+                    fail_msg("resident memory has grown by %lld bytes since the warm-up",
+                             (long long)(v.anonymous - most_anonymous));
             } else {
                 most_in_use = greater(most_in_use, v.in_use);
                 most_anonymous = greater(most_anonymous, v.anonymous);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One graph, fused by some instruction set and number of threads (drawn from its name), unfused, and by the reference. What results may differ by
- * is what noise of a few units moves them (unit/noise.h): nothing, where the reference itself rounds nowhere. */
+ * One graph, fused by some instruction set and number of threads (drawn from its name), unfused, and by the reference. What
+ * results may differ by is what noise of a few units moves them (unit/noise.h):
+ * nothing, where the reference itself rounds nowhere. */
 #include "fuzz.h"
 #include "device/cpu/kernel.h"
 
 /* The best half of the time, else one that is asked for. */
-const char *fuzz_isa(uint64_t draw)
-{
-    return draw % 2 ? NULL : samba_isa_names[draw / 2 % ((uint64_t)samba_isa_best() + 1)];
-}
+const char *fuzz_isa(uint64_t draw) { return draw % 2 ? NULL : samba_isa_names[draw / 2 % ((uint64_t)samba_isa_best() + 1)]; }
 
 typedef struct checking {
     const samba_graph *graph;
@@ -22,7 +20,8 @@ typedef struct checking {
 const char *fuzz_sink_name(const samba_graph *graph, int64_t index)
 {
     const samba_sink *sink = &graph->sinks[index];
-    return samba_graph_name_at(graph, sink->kind == SAMBA_SINK_ASSIGN ? samba_node_at(graph, sink->target)->attrs->leaf.name : sink->name);
+    return samba_graph_name_at(graph, sink->kind == SAMBA_SINK_ASSIGN ? samba_node_at(graph, sink->target)->attrs->leaf.name
+                                                                      : sink->name);
 }
 
 /* ---- what is expected ---- */
@@ -50,7 +49,8 @@ static samba_array off(samba_array a, samba_arena *arena, uint64_t *state)
     return a;
 }
 
-static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs, uint64_t *state, const samba_array *values, double *moves)
+static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs, uint64_t *state, const samba_array *values,
+                             double *moves)
 {
     samba_graph *moved;
     samba_array near[FUZZ_SINKS];
@@ -73,14 +73,16 @@ static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs
         }
     samba_status status = samba_graph_evaluate(moved, count, names, arrays, &arena, near);
     for (int64_t s = 0, m = 0; s < graph->sink_count && status == SAMBA_OK; s++, m++) {
-        if (m == moved->sink_count || strcmp(fuzz_sink_name(graph, s), fuzz_sink_name(moved, m)) != 0) { /* a leaf assigned to itself */
+        /* a leaf assigned to itself */
+        if (m == moved->sink_count || strcmp(fuzz_sink_name(graph, s), fuzz_sink_name(moved, m)) != 0) {
             m--;
             continue;
         }
         for (int64_t i = 0; i < values[s].numel; i++) {
             double from = value_at(&values[s], i), to = value_at(&near[m], i);
             bool same = from == to || (isnan(from) && isnan(to)); /* infinities too */
-            double move = isfinite(from) && isfinite(to) ? fabs(to - from) : same ? 0 : INFINITY; /* what a rounding makes infinite or NaN says nothing */
+            /* what a rounding makes infinite or NaN says nothing */
+            double move = isfinite(from) && isfinite(to) ? fabs(to - from) : same ? 0 : INFINITY;
             moves[s] = fmax(moves[s], move);
         }
     }
@@ -89,7 +91,8 @@ static samba_status moved_by(const samba_graph *graph, const fuzz_values *inputs
     return status;
 }
 
-/* Noise of a few units of a narrow dtype is often rounded away, and then a wide result, of one element perhaps, tells nothing of it. */
+/* Noise of a few units of a narrow dtype is often rounded away, and then a wide result, of one element perhaps,
+ * tells nothing of it. */
 static int rounds_for(const samba_graph *graph)
 {
     bool wide = false, narrow = false;
@@ -99,7 +102,8 @@ static int rounds_for(const samba_graph *graph)
     return wide && narrow ? 16 : 4;
 }
 
-samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, samba_arena *arena, samba_array *values, double *allowed)
+samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, samba_arena *arena, samba_array *values,
+                         double *allowed)
 {
     SAMBA_TRY(samba_graph_evaluate(graph, inputs->count, inputs->names, inputs->arrays, arena, values));
     for (int64_t s = 0; s < graph->sink_count; s++)
@@ -130,14 +134,16 @@ fuzz_verdict fuzz_wrong(fuzz_report *report, int64_t sink, const char *how, cons
     return FUZZ_WRONG;
 }
 
-fuzz_verdict fuzz_compare(fuzz_report *report, int64_t sink, const char *name, const samba_array *found, const samba_array *expected, double allowed, const char *how)
+fuzz_verdict fuzz_compare(fuzz_report *report, int64_t sink, const char *name, const samba_array *found,
+                          const samba_array *expected, double allowed, const char *how)
 {
     for (int64_t i = 0; i < expected->numel; i++) {
         double a = value_at(found, i), b = value_at(expected, i);
         bool same = a == b || (isnan(a) && isnan(b)) || isinf(allowed) || (isfinite(a) && isfinite(b) && fabs(a - b) <= allowed);
         if (!same)
-            return fuzz_wrong(report, sink, how, "output \"%s\"[%lld] of %lld is %.9g, the reference gives %.9g, allowed to differ by %.3g", name, (long long)i,
-                              (long long)expected->numel, a, b, allowed);
+            return fuzz_wrong(report, sink, how,
+                              "output \"%s\"[%lld] of %lld is %.9g, the reference gives %.9g, allowed to differ by %.3g", name,
+                              (long long)i, (long long)expected->numel, a, b, allowed);
     }
     report->checked += expected->numel;
     report->unstable += isinf(allowed) ? expected->numel : 0;
@@ -166,7 +172,8 @@ static fuzz_verdict run(checking *c, const samba_function_options *options, cons
     if (samba_function_run_memory(function, given, results) != SAMBA_OK)
         verdict = fuzz_wrong(c->report, -1, how, "running: %s", samba_error_message(context));
     for (int64_t s = 0; s < c->graph->sink_count && verdict == FUZZ_RIGHT; s++)
-        verdict = fuzz_compare(c->report, s, samba_graph_name_at(c->graph, c->graph->sinks[s].name), &found[s], &c->values[s], c->allowed[s], how);
+        verdict = fuzz_compare(c->report, s, samba_graph_name_at(c->graph, c->graph->sinks[s].name), &found[s], &c->values[s],
+                               c->allowed[s], how);
     samba_function_free(function);
     samba_arena_free(&arena);
     return verdict;
@@ -177,8 +184,9 @@ static bool drops(const samba_graph *graph)
 {
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = &graph->nodes[i];
-        if (node->op == SAMBA_OP_dropout || ((node->op == SAMBA_OP_attention || node->op == SAMBA_OP_attention_grad || node->op == SAMBA_OP_attention_lse) &&
-                                             node->attrs->attention.dropout))
+        if (node->op == SAMBA_OP_dropout ||
+            ((node->op == SAMBA_OP_attention || node->op == SAMBA_OP_attention_grad || node->op == SAMBA_OP_attention_lse) &&
+             node->attrs->attention.dropout))
             return true;
     }
     return false;
@@ -196,7 +204,8 @@ fuzz_verdict fuzz_check(const samba_graph *graph, fuzz_report *report)
         return FUZZ_IMPOSSIBLE;
     samba_arena_init(&arena, graph->context);
     fuzz_verdict verdict = FUZZ_IMPOSSIBLE;
-    if (fuzz_inputs(graph, &arena, &inputs) == SAMBA_OK && inputs.count <= FUZZ_LEAVES && fuzz_expect(graph, &inputs, &arena, values, allowed) == SAMBA_OK) {
+    if (fuzz_inputs(graph, &arena, &inputs) == SAMBA_OK && inputs.count <= FUZZ_LEAVES &&
+        fuzz_expect(graph, &inputs, &arena, values, allowed) == SAMBA_OK) {
         checking c = {graph, &inputs, values, allowed, report};
         samba_function_options options = samba_function_defaults();
         options.threads = 1 + (int)(next_seed(&state) % 3);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * fuzz [--count N] [--seed N]      so many graphs of 3 to 40 nodes and layers, their gradients, and both compiled for training; every time others, unless the seed is given
+ * fuzz [--count N] [--seed N]      so many graphs of 3 to 40 nodes and layers, their gradients, and both compiled for training;
+ * every time others, unless the seed is given
  * fuzz --graph FILE ...            the graphs of texts, as they are printed where one fails; found/ has those that once did
  * fuzz --write FOLDER ...          graphs, inputs, results and what they may differ by, for torch_graphs.py
  *
@@ -158,7 +159,8 @@ static int many(uint64_t seed, int64_t count)
         char what[80];
         samba_graph *graph;
         uint64_t state = seed + (uint64_t)i;
-        int nodes = next_seed(&state) % 5 < 3 ? 3 + (int)(next_seed(&state) % 13) : 5 + (int)(next_seed(&state) % 36); /* many small ones, some large */
+        /* many small ones, some large */
+        int nodes = next_seed(&state) % 5 < 3 ? 3 + (int)(next_seed(&state) % 13) : 5 + (int)(next_seed(&state) % 36);
         snprintf(what, sizeof what, "graph %llu", (unsigned long long)(seed + (uint64_t)i));
         if (fuzz_generate(context, seed + (uint64_t)i, nodes, &graph) != SAMBA_OK) {
             fprintf(stderr, "%s: %s\n", what, samba_error_message(context));
@@ -175,8 +177,11 @@ static int many(uint64_t seed, int64_t count)
         t.wrong += !prove_all(graph, what, &t);
     }
     fuzz_tell();
-    printf("%lld graphs of %lld operators and %lld gradients: fused, unfused, trained and the reference agree in %lld elements (%lld are of outputs that a rounding makes nan), %lld graphs "
-           "are wrong\n", (long long)count, (long long)t.operators, (long long)t.gradients, (long long)t.checked, (long long)t.unstable, (long long)t.wrong);
+    printf("%lld graphs of %lld operators and %lld gradients: fused, unfused, trained and the reference agree in %lld elements "
+           "(%lld are of outputs that a rounding makes nan), %lld graphs "
+           "are wrong\n",
+           (long long)count, (long long)t.operators, (long long)t.gradients, (long long)t.checked, (long long)t.unstable,
+           (long long)t.wrong);
     return t.wrong > 0;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random graphs, through everything that can run one. generate.c makes a graph of operators, views and layers, check.c runs it fused, unfused and by the
- * reference, slopes.c holds its gradient against differences, train.c compiles it for training and runs that, shrink.c makes a failing one small, tell.c
- * says what was drawn, fuzz.c is the program. A graph's text is all there is to know of a case: inputs get their values from the graph's name and their
- * own (inputs.c), and whatever else is drawn comes from the graph's name. */
+ * Random graphs, through everything that can run one. generate.c makes a graph of operators, views and layers, check.c runs it
+ * fused, unfused and by the reference, slopes.c holds its gradient against differences, train.c compiles it for training and runs
+ * that, shrink.c makes a failing one small, tell.c says what was drawn, fuzz.c is the program. A graph's text is all there is to
+ * know of a case: inputs get their values from the graph's name and their own (inputs.c),
+ * and whatever else is drawn comes from the graph's name. */
 #ifndef SAMBA_FUZZ_H
 #define SAMBA_FUZZ_H
 
@@ -27,7 +28,8 @@
 #define FUZZ_RATE 'r'            /* of dropout: eighths from 0 to 1/2 */
 #define FUZZ_SEED 's'            /* of dropout */
 #define FUZZ_MODE 'm'            /* 0 or 1, of batch norm: 1 trains */
-typedef struct fuzz_values { /* of a graph's inputs, in order; of a graph that trains also of its parameters, buffers and argins */
+/* of a graph's inputs, in order; of a graph that trains also of its parameters, buffers and argins */
+typedef struct fuzz_values {
     int count;
     const char **names;
     samba_array *arrays;
@@ -43,13 +45,14 @@ bool fuzz_is_start(const samba_graph *graph, const char *name);
 /* ---- tell.c ---- */
 #define FUZZ_MOST_LAYERS 200
 typedef struct fuzz_counts {
-    int64_t operators[SAMBA_OP_COUNT];       /* nodes that were made */
-    int64_t layers[FUZZ_MOST_LAYERS][2];     /* left out, made */
+    int64_t operators[SAMBA_OP_COUNT];              /* nodes that were made */
+    int64_t layers[FUZZ_MOST_LAYERS][2];            /* left out, made */
     int64_t flatten, squeeze, unsqueeze, chains[8]; /* by length */
-    int64_t dims, ones, ranked, leading_ones;       /* of all values: dims, those of 1; values with two dims or more, those that begin with 1 */
-    int64_t batches_of_one, many_ones;              /* graphs drawn so */
+    /* of all values: dims, those of 1; values with two dims or more, those that begin with 1 */
+    int64_t dims, ones, ranked, leading_ones;
+    int64_t batches_of_one, many_ones; /* graphs drawn so */
     int64_t buffers, assigned;
-    int64_t directions, skipped, flat;              /* of differences: compared, left out at kinks, without a slope */
+    int64_t directions, skipped, flat; /* of differences: compared, left out at kinks, without a slope */
     int64_t trained, parameters, accumulated, budgets, spatial, small_memory, runs;
 } fuzz_counts;
 extern fuzz_counts fuzz_count;
@@ -62,38 +65,43 @@ const char *fuzz_layer_name(int index);
 samba_status fuzz_generate(samba_context *context, uint64_t seed, int nodes, samba_graph **graph);
 
 /* ---- check.c ---- */
-typedef enum fuzz_verdict { FUZZ_RIGHT, FUZZ_WRONG, FUZZ_IMPOSSIBLE } fuzz_verdict; /* the last: the reference itself refuses it */
+/* the last: the reference itself refuses it */
+typedef enum fuzz_verdict { FUZZ_RIGHT, FUZZ_WRONG, FUZZ_IMPOSSIBLE } fuzz_verdict;
 typedef struct fuzz_report {
-    char what[600];  /* of FUZZ_WRONG: output, element, given, expected */
-    int64_t checked; /* elements compared, in all runs */
+    char what[600];   /* of FUZZ_WRONG: output, element, given, expected */
+    int64_t checked;  /* elements compared, in all runs */
     int64_t unstable; /* of these, elements of outputs that may differ by anything: a rounding more or less makes them nan */
-    int64_t sink;    /* the wrong one; -1: a run failed */
+    int64_t sink;     /* the wrong one; -1: a run failed */
 } fuzz_report;
 typedef fuzz_verdict fuzz_checker(const samba_graph *graph, fuzz_report *report);
-fuzz_checker fuzz_check;        /* fused, unfused, by the reference */
-fuzz_checker fuzz_check_slopes; /* slopes.c: of the gradient, in float64 */
-fuzz_checker fuzz_check_train;  /* train.c: of a graph that fuzz_training made */
+fuzz_checker fuzz_check;             /* fused, unfused, by the reference */
+fuzz_checker fuzz_check_slopes;      /* slopes.c: of the gradient, in float64 */
+fuzz_checker fuzz_check_train;       /* train.c: of a graph that fuzz_training made */
 const char *fuzz_isa(uint64_t draw); /* NULL: the best */
 /* Reference values of the sinks and what each may differ by, in memory of the arena. */
-samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, samba_arena *arena, samba_array *values, double *allowed);
+samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, samba_arena *arena, samba_array *values,
+                         double *allowed);
 /* An output's or loss's name, or that of the leaf that is assigned. */
 const char *fuzz_sink_name(const samba_graph *graph, int64_t index);
-fuzz_verdict fuzz_wrong(fuzz_report *report, int64_t sink, const char *how, const char *format, ...) __attribute__((format(printf, 4, 5)));
+fuzz_verdict fuzz_wrong(fuzz_report *report, int64_t sink, const char *how, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* An output against what is expected. */
-fuzz_verdict fuzz_compare(fuzz_report *report, int64_t sink, const char *name, const samba_array *found, const samba_array *expected, double allowed, const char *how);
+fuzz_verdict fuzz_compare(fuzz_report *report, int64_t sink, const char *name, const samba_array *found,
+                          const samba_array *expected, double allowed, const char *how);
 
 /* ---- slopes.c ---- */
 /* The gradient of all floating-point inputs, or NULL where there is none; *status is what made it fail. */
 samba_graph *fuzz_gradient(const samba_graph *graph, samba_status *status);
 
 /* ---- train.c ---- */
-/* The graph as one that trains: inputs become parameters, buffers with assignments and argins, some outputs losses. NULL: nothing would train. */
+/* The graph as one that trains: inputs become parameters, buffers with assignments and argins, some outputs losses. NULL:
+ * nothing would train. */
 samba_graph *fuzz_training(const samba_graph *graph);
 void fuzz_train_end(void); /* removes what was written */
 
 /* ---- shrink.c ---- */
-/* The smallest graph found that `check` still calls wrong, by leaving out outputs, cutting nodes off behind new inputs, and replacing nodes by their
- * inputs; takes `graph`. */
+/* The smallest graph found that `check` still calls wrong, by leaving out outputs, cutting nodes off behind new inputs, and
+ * replacing nodes by their inputs; takes `graph`. */
 samba_graph *fuzz_shrink(samba_graph *graph, fuzz_checker *check, fuzz_report *report);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A random graph, one node at a time. An operator is drawn from ops.def, operands from the values there are or as new inputs, attributes as its kind
- * wants them (recipes.c); inference says whether that makes sense, and the reference kernel computes the new value at once, so that what is not finite,
- * grows or is ill-conditioned is left out. A row of ops.def without a recipe is tried with random operands.
+ * A random graph, one node at a time. An operator is drawn from ops.def, operands from the values there are or as new inputs,
+ * attributes as its kind wants them (recipes.c); inference says whether that makes sense, and the reference kernel computes the
+ * new value at once, so that what is not finite, grows or is ill-conditioned is left out. A row of ops.def without a recipe is
+ * tried with random operands.
  *
- * Comparisons, rounding, sorting and whatever else jumps get exact values only: those that were computed without rounding, in any order of summation.
- * For that each value has a grain (all are multiples of 2^grain) and a bound. Then no two correct programs differ in a jump. */
+ * Comparisons, rounding, sorting and whatever else jumps get exact values only: those that were computed without rounding, in any
+ * order of summation. For that each value has a grain (all are multiples of 2^grain) and a bound.
+ * Then no two correct programs differ in a jump. */
 #include "generate.h"
 
 #define MOST_ELEMENTS 3000
 #define MOST_MAGNITUDE 1000.0
 #define MOST_RANK 6 /* a product's 4 batch dims may have any strides */
-
 
 int64_t fuzz_below(fuzz_maker *m, int64_t bound) { return (int64_t)(next_seed(&m->state) % (uint64_t)bound); }
 bool fuzz_chance(fuzz_maker *m, int percent) { return fuzz_below(m, 100) < percent; }
@@ -25,15 +26,22 @@ static bool is_one_of(const char *name, const char *const *names)
 }
 
 /* ---- what is known of a value ---- */
-static const char *const products[] = {"mul", "matmul", "conv2d", "conv3d", "conv2d_input_grad", "conv2d_weight_grad", "conv3d_input_grad",
-                                       "conv3d_weight_grad", NULL};
+static const char *const products[] = {
+    "mul", "matmul", "conv2d", "conv3d", "conv2d_input_grad", "conv2d_weight_grad", "conv3d_input_grad", "conv3d_weight_grad",
+    NULL};
 static const char *const sums[] = {"add", "sub", "sum", "cumsum", "scatter", "max_pool2d_grad", NULL};
-static const char *const moves[] = {"neg", "abs", "relu", "sign", "floor", "ceil", "trunc", "round", "maximum", "minimum", "clamp_min", "clamp_max", "where",
-                                    "amax", "amin", "reshape", "permute", "expand", "slice", "pad", "concat", "max_pool2d", "embedding", "gather",
-                                    "sort", "cummax", "cummin", "detach", "cast", "copysign", NULL};
-static const char *const jumps[] = {"remainder", "fmod", "floor_divide", "trunc_divide", "sort", "cummax", "cummin", "copysign", NULL};
-static const char *const roots[] = {"sqrt", "rsqrt", "log", "log2", "log10", "reciprocal", "div", "pow", "atan2", "hypot", "floor_divide", "trunc_divide",
-                                    "remainder", "fmod", "copysign" /* 0 + -0 is 0, but a compiler leaves the sum out */, NULL};
+static const char *const moves[] = {
+    "neg",       "abs",    "relu", "sign",   "floor",   "ceil",    "trunc",  "round",    "maximum", "minimum", "clamp_min",
+    "clamp_max", "where",  "amax", "amin",   "reshape", "permute", "expand", "slice",    "pad",     "concat",  "max_pool2d",
+    "embedding", "gather", "sort", "cummax", "cummin",  "detach",  "cast",   "copysign", NULL};
+static const char *const jumps[] = {"remainder", "fmod", "floor_divide", "trunc_divide", "sort", "cummax", "cummin",
+                                    "copysign",  NULL};
+static const char *const roots[] = {"sqrt",      "rsqrt",        "log",
+                                    "log2",      "log10",        "reciprocal",
+                                    "div",       "pow",          "atan2",
+                                    "hypot",     "floor_divide", "trunc_divide",
+                                    "remainder", "fmod",         "copysign" /* 0 + -0 is 0, but a compiler leaves the sum out */,
+                                    NULL};
 
 static int digits_of(samba_dtype dtype)
 {
@@ -69,9 +77,11 @@ static fuzz_fact fact_of(const fuzz_maker *m, samba_op op, int arity, const samb
     if (!multiplies && !is_one_of(name, sums) && !is_one_of(name, moves) && samba_ops[op].class_ != SAMBA_LEAF)
         fact.exact = false;
     fact.grain = multiplies ? all : least;
-    double most = is_one_of(name, moves) ? fact.bound : (multiplies ? product : worst) * (samba_ops[op].class_ == SAMBA_MAP ? 1 : terms);
+    double most =
+        is_one_of(name, moves) ? fact.bound : (multiplies ? product : worst) * (samba_ops[op].class_ == SAMBA_MAP ? 1 : terms);
     int inside = digits_of(made->dtype) < 24 ? 24 : digits_of(made->dtype);
-    fact.exact = fact.exact && ldexp(most, -fact.grain) <= ldexp(1, inside) && ldexp(fact.bound, -fact.grain) <= ldexp(1, digits_of(made->dtype));
+    fact.exact = fact.exact && ldexp(most, -fact.grain) <= ldexp(1, inside) &&
+                 ldexp(fact.bound, -fact.grain) <= ldexp(1, digits_of(made->dtype));
     return fact;
 }
 
@@ -97,7 +107,8 @@ static bool fits(const samba_array *a)
     return true;
 }
 
-static samba_status evaluate(fuzz_maker *m, samba_op op, int arity, const samba_array *inputs, const samba_attrs *attrs, samba_array *made)
+static samba_status evaluate(fuzz_maker *m, samba_op op, int arity, const samba_array *inputs, const samba_attrs *attrs,
+                             samba_array *made)
 {
     made->data = samba_arena_alloc(&m->arena, (size_t)made->numel * samba_dtype_size(made->dtype) + 1);
     if (!made->data)
@@ -107,7 +118,8 @@ static samba_status evaluate(fuzz_maker *m, samba_op op, int arity, const samba_
 }
 
 /* Does a small step of the operands move the result by not much more? */
-static bool conditioned(fuzz_maker *m, samba_op op, int arity, const samba_array *inputs, const samba_attrs *attrs, const samba_array *made)
+static bool conditioned(fuzz_maker *m, samba_op op, int arity, const samba_array *inputs, const samba_attrs *attrs,
+                        const samba_array *made)
 {
     const double step = 0x1p-9;
     samba_array near = *made, moved[16];
@@ -187,7 +199,8 @@ static samba_ref add(fuzz_maker *m, samba_op op, int arity, const samba_ref *inp
             return SAMBA_NONE;
         fuzz_fill(m->graph->name, samba_graph_name_at(m->graph, attrs.leaf.name), &made);
     } else if (jumps_between(op, arity, m, inputs, made.dtype) || !far_from_poles(m, op, arity, inputs) ||
-               evaluate(m, op, arity, arrays, &attrs, &made) != SAMBA_OK || (!fits(&made) && samba_ops[op].class_ != SAMBA_LEAF) || !conditioned(m, op, arity, arrays, &attrs, &made)) {
+               evaluate(m, op, arity, arrays, &attrs, &made) != SAMBA_OK ||
+               (!fits(&made) && samba_ops[op].class_ != SAMBA_LEAF) || !conditioned(m, op, arity, arrays, &attrs, &made)) {
         return SAMBA_NONE;
     }
     int64_t before = m->graph->node_count;
@@ -254,7 +267,8 @@ static void add_assignments(fuzz_maker *m)
         samba_ref next = m->buffers[b].next;
         for (int64_t i = m->graph->node_count - 1; i >= 0 && next == SAMBA_NONE; i--) {
             const samba_node *node = samba_node_at(m->graph, (samba_ref)i);
-            bool fits_in = node->dtype == buffer->dtype && samba_shape_equal(node->rank, node->shape, buffer->rank, buffer->shape);
+            bool fits_in =
+                node->dtype == buffer->dtype && samba_shape_equal(node->rank, node->shape, buffer->rank, buffer->shape);
             if (fits_in && (samba_ref)i != m->buffers[b].buffer && node->op != SAMBA_OP_constant && fuzz_chance(m, 60))
                 next = (samba_ref)i;
         }
@@ -288,8 +302,8 @@ static void add_outputs(fuzz_maker *m)
 
 samba_status fuzz_generate(samba_context *context, uint64_t seed, int nodes, samba_graph **graph)
 {
-    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64,
-                                         SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64, SAMBA_INT32};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32,  SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32,
+                                         SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64,   SAMBA_INT32};
     fuzz_maker m = {.state = seed, .focus = SAMBA_NONE};
     char name[40];
     snprintf(name, sizeof name, "fuzz %llu", (unsigned long long)seed);

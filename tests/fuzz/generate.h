@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph in the making, for generate.c and what draws: recipes.c (operators), views.c, layers.c; operands.c is common to them. */
+ * A graph in the making, for generate.c and what draws: recipes.c (operators), views.c, layers.c;
+ * operands.c is common to them. */
 #ifndef SAMBA_FUZZ_GENERATE_H
 #define SAMBA_FUZZ_GENERATE_H
 
 #include "fuzz.h"
 
 typedef struct fuzz_fact { /* of a value */
-    bool exact;   /* nothing was rounded, whatever the order of sums */
-    int grain;    /* then: all are multiples of 2^grain */
-    double bound; /* the greatest magnitude */
+    bool exact;            /* nothing was rounded, whatever the order of sums */
+    int grain;             /* then: all are multiples of 2^grain */
+    double bound;          /* the greatest magnitude */
 } fuzz_fact;
 
 #define FUZZ_BUFFERS 6
@@ -18,7 +19,7 @@ typedef struct fuzz_maker {
     uint64_t state; /* of the random numbers */
     samba_graph *graph;
     samba_arena arena;
-    samba_dtype dtype; /* of most inputs */
+    samba_dtype dtype;   /* of most inputs */
     samba_array *values; /* per node */
     fuzz_fact *facts;
     int64_t capacity;
@@ -42,7 +43,8 @@ samba_ref fuzz_add_or_find(fuzz_maker *m, samba_op op, int arity, const samba_re
 samba_ref fuzz_fresh(fuzz_maker *m, const char *kind, samba_dtype dtype, int rank, const int64_t *shape);
 
 /* ---- operands.c ---- */
-void *fuzz_field(samba_op op, samba_attrs *attrs, const char *name, samba_field_kind kind); /* NULL: the operator has no such attribute */
+/* NULL: the operator has no such attribute */
+void *fuzz_field(samba_op op, samba_attrs *attrs, const char *name, samba_field_kind kind);
 void fuzz_set_int(samba_op op, samba_attrs *attrs, const char *name, int64_t value);
 void fuzz_set_real(samba_op op, samba_attrs *attrs, const char *name, double value);
 void fuzz_set_dims(samba_op op, samba_attrs *attrs, const char *name, int64_t count, const int64_t *at);
@@ -63,8 +65,10 @@ bool fuzz_is_boolean(const samba_node *node);
 samba_ref fuzz_constant(fuzz_maker *m, samba_dtype dtype, double value);
 samba_ref fuzz_beside(fuzz_maker *m, samba_dtype dtype, const samba_node *like, const char *kind);
 samba_ref fuzz_index(fuzz_maker *m, int64_t end, int rank, const int64_t *shape); /* numbers below end */
-samba_ref fuzz_image(fuzz_maker *m, int dims); /* of so many dims of space: a value there is, one in another shape, or a new input */
-samba_ref fuzz_buffer(fuzz_maker *m, const char *kind, samba_dtype dtype, int rank, const int64_t *shape); /* SAMBA_NONE: there are enough */
+/* of so many dims of space: a value there is, one in another shape, or a new input */
+samba_ref fuzz_image(fuzz_maker *m, int dims);
+/* SAMBA_NONE: there are enough */
+samba_ref fuzz_buffer(fuzz_maker *m, const char *kind, samba_dtype dtype, int rank, const int64_t *shape);
 
 /* ---- views.c ---- */
 #define FUZZ_CHAIN 4

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What recipes share: attributes by the names of their fields, and operands: values that are there, or new inputs of drawn sizes. */
+ * What recipes share: attributes by the names of their fields, and operands:
+ * values that are there, or new inputs of drawn sizes. */
 #include "generate.h"
 
 /* ---- attributes by the names of their fields: kinds come and go ---- */
@@ -50,7 +51,11 @@ samba_attrs fuzz_none(void)
 static int64_t draw_size(fuzz_maker *m)
 {
     int64_t kind = fuzz_chance(m, m->ones) ? 2 : fuzz_below(m, 100);
-    return kind < 2 ? 0 : kind < 18 ? 1 : kind < 75 ? 2 + fuzz_below(m, 6) : kind < 96 ? 8 + fuzz_below(m, 20) : 40 + fuzz_below(m, 60);
+    return kind < 2    ? 0
+           : kind < 18 ? 1
+           : kind < 75 ? 2 + fuzz_below(m, 6)
+           : kind < 96 ? 8 + fuzz_below(m, 20)
+                       : 40 + fuzz_below(m, 60);
 }
 
 int64_t fuzz_size(fuzz_maker *m, int64_t most) { return fuzz_chance(m, m->ones) ? 1 : 1 + fuzz_below(m, most); }

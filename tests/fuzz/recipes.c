@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How to draw operands and attributes of an operator, by its class and by the fields that its attributes have; a few operators want shapes of their
- * own. Whatever comes out is only a proposal: fuzz_add takes it or not. */
+ * How to draw operands and attributes of an operator, by its class and by the fields that its attributes have; a few operators
+ * want shapes of their own. Whatever comes out is only a proposal: fuzz_add takes it or not. */
 #include "generate.h"
 
 typedef samba_ref recipe(fuzz_maker *m, samba_op op);
@@ -21,9 +21,12 @@ static samba_ref draw_map(fuzz_maker *m, samba_op op)
     }
     if (arity > 4)
         return SAMBA_NONE;
-    bool bits = strstr(name, "bitwise") || strstr(name, "shift"), shift = strstr(name, "shift") != NULL, logical = strstr(name, "logical") != NULL;
+    bool bits = strstr(name, "bitwise") || strstr(name, "shift"), shift = strstr(name, "shift") != NULL,
+         logical = strstr(name, "logical") != NULL;
     bool condition = op == SAMBA_OP_where;
-    inputs[0] = condition ? fuzz_any_where(m, fuzz_is_boolean) : bits ? fuzz_any_where(m, fuzz_chance(m, 70) ? fuzz_is_integral : fuzz_is_boolean) : fuzz_any(m);
+    inputs[0] = condition ? fuzz_any_where(m, fuzz_is_boolean)
+                : bits    ? fuzz_any_where(m, fuzz_chance(m, 70) ? fuzz_is_integral : fuzz_is_boolean)
+                          : fuzz_any(m);
     if (condition && (inputs[0] == SAMBA_NONE || fuzz_chance(m, 30))) {
         samba_ref like = fuzz_any(m);
         inputs[0] = fuzz_beside(m, SAMBA_BOOL, samba_node_at(m->graph, like), "x");
@@ -42,7 +45,8 @@ static samba_ref draw_map(fuzz_maker *m, samba_op op)
         inputs[1] = fuzz_beside(m, m->dtype, &first, "x");
         dtype = m->dtype;
     }
-    if (arity == 1 && !condition && samba_ops[op].infer && fuzz_chance(m, 25) && fuzz_is_floating(&first)) /* where it may need a domain: log, sqrt ... */
+    /* where it may need a domain: log, sqrt ... */
+    if (arity == 1 && !condition && samba_ops[op].infer && fuzz_chance(m, 25) && fuzz_is_floating(&first))
         inputs[0] = fuzz_beside(m, dtype, &first, "p");
     for (int i = condition ? 2 : 1; i < arity; i++) {
         bool positive = shift || strstr(name, "div") || strstr(name, "remainder") || strstr(name, "fmod") || fuzz_chance(m, 25);
@@ -87,7 +91,8 @@ static samba_ref draw_pad(fuzz_maker *m, samba_op op)
     fuzz_set_dims(op, &attrs, "before", rank, a);
     fuzz_set_dims(op, &attrs, "after", rank, b);
     fuzz_set_dims(op, &attrs, "interior", rank, c);
-    fuzz_set_real(op, &attrs, "value", fuzz_chance(m, 60) || !fuzz_is_floating(samba_node_at(m->graph, input)) ? 0 : (double)fuzz_below(m, 5) / 2 - 1);
+    fuzz_set_real(op, &attrs, "value",
+                  fuzz_chance(m, 60) || !fuzz_is_floating(samba_node_at(m->graph, input)) ? 0 : (double)fuzz_below(m, 5) / 2 - 1);
     return fuzz_add(m, op, 1, &input, &attrs);
 }
 
@@ -251,7 +256,8 @@ static samba_ref draw_batch_norm(fuzz_maker *m, samba_op op)
     fuzz_set_real(op, &attrs, "eps", 0.125);
     for (int i = 1; i < 5; i++)
         inputs[i] = fuzz_fresh(m, i == 4 ? "p" : "x", (samba_dtype)x.dtype, 1, x.shape + 1);
-    inputs[5] = fuzz_chance(m, 70) ? fuzz_constant(m, SAMBA_FLOAT64, (double)fuzz_chance(m, 65)) : fuzz_fresh(m, "m", SAMBA_FLOAT64, 0, NULL);
+    inputs[5] = fuzz_chance(m, 70) ? fuzz_constant(m, SAMBA_FLOAT64, (double)fuzz_chance(m, 65))
+                                   : fuzz_fresh(m, "m", SAMBA_FLOAT64, 0, NULL);
     return fuzz_add(m, op, 6, inputs, &attrs);
 }
 
@@ -259,7 +265,8 @@ static samba_ref draw_dropout(fuzz_maker *m, samba_op op)
 {
     samba_attrs attrs = fuzz_none();
     samba_ref inputs[3] = {fuzz_any_where(m, fuzz_is_floating)};
-    inputs[1] = fuzz_chance(m, 50) ? fuzz_constant(m, SAMBA_FLOAT64, (double)fuzz_below(m, 4) / 4) : fuzz_fresh(m, "r", SAMBA_FLOAT64, 0, NULL);
+    inputs[1] = fuzz_chance(m, 50) ? fuzz_constant(m, SAMBA_FLOAT64, (double)fuzz_below(m, 4) / 4)
+                                   : fuzz_fresh(m, "r", SAMBA_FLOAT64, 0, NULL);
     inputs[2] = fuzz_fresh(m, "s", SAMBA_INT64, 0, NULL);
     return fuzz_add(m, op, 3, inputs, &attrs);
 }
@@ -314,8 +321,8 @@ static samba_ref draw_gather(fuzz_maker *m, samba_op op)
 
 static samba_ref draw_attention(fuzz_maker *m, samba_op op)
 {
-    int64_t b = fuzz_batch(m, 2), shared = fuzz_size(m, 2), h = shared * fuzz_size(m, 2), tq = fuzz_size(m, 9), tk = fuzz_chance(m, 50) ? tq : fuzz_size(m, 9),
-            d = fuzz_size(m, 8);
+    int64_t b = fuzz_batch(m, 2), shared = fuzz_size(m, 2), h = shared * fuzz_size(m, 2), tq = fuzz_size(m, 9),
+            tk = fuzz_chance(m, 50) ? tq : fuzz_size(m, 9), d = fuzz_size(m, 8);
     samba_dtype dtype = fuzz_float(m);
     samba_ref inputs[6] = {SAMBA_NONE};
     for (int i = 0; i < 6; i++) { /* queries that were computed */
@@ -369,9 +376,9 @@ static samba_ref draw_unknown(fuzz_maker *m, samba_op op)
         return SAMBA_NONE;
     samba_node first = *samba_node_at(m->graph, inputs[0]);
     for (int i = 1; i < arity; i++)
-        inputs[i] = fuzz_chance(m, 40)                    ? fuzz_any(m)
+        inputs[i] = fuzz_chance(m, 40)                     ? fuzz_any(m)
                     : fuzz_chance(m, 50) && first.rank > 1 ? fuzz_fresh(m, "p", (samba_dtype)first.dtype, 1, first.shape + 1)
-                                                          : fuzz_beside(m, (samba_dtype)first.dtype, &first, "x");
+                                                           : fuzz_beside(m, (samba_dtype)first.dtype, &first, "x");
     const samba_attrs_facts *facts = &samba_attrs_table[samba_ops[op].attrs];
     for (int i = 0; i < facts->field_count; i++)
         if (facts->fields[i].kind == SAMBA_FIELD_INT)
@@ -384,11 +391,17 @@ static samba_ref draw_unknown(fuzz_maker *m, samba_op op)
 static const struct {
     const char *name; /* of the operator, or what its name begins with and '*' */
     recipe *draw;
-} recipes[] = {{"matmul", draw_matmul}, {"conv*", draw_conv}, {"max_pool*", draw_pool}, {"avg_pool*", draw_pool}, {"softmax", draw_along},
-               {"log_softmax", draw_along}, {"sort", draw_along}, {"argsort", draw_along}, {"cum*", draw_along}, {"logcumsumexp", draw_along},
-               {"layer_norm", draw_norm}, {"rms_norm", draw_norm}, {"group_norm", draw_norm}, {"cross_entropy", draw_cross_entropy},
-               {"embedding", draw_embedding}, {"gather", draw_gather}, {"scatter", draw_gather}, {"batch_norm", draw_batch_norm}, {"dropout", draw_dropout},
-               {"flip", draw_reduce}, {"attention", draw_attention}, {"resample2d", draw_resample}};
+} recipes[] = {{"matmul", draw_matmul},       {"conv*", draw_conv},
+               {"max_pool*", draw_pool},      {"avg_pool*", draw_pool},
+               {"softmax", draw_along},       {"log_softmax", draw_along},
+               {"sort", draw_along},          {"argsort", draw_along},
+               {"cum*", draw_along},          {"logcumsumexp", draw_along},
+               {"layer_norm", draw_norm},     {"rms_norm", draw_norm},
+               {"group_norm", draw_norm},     {"cross_entropy", draw_cross_entropy},
+               {"embedding", draw_embedding}, {"gather", draw_gather},
+               {"scatter", draw_gather},      {"batch_norm", draw_batch_norm},
+               {"dropout", draw_dropout},     {"flip", draw_reduce},
+               {"attention", draw_attention}, {"resample2d", draw_resample}};
 
 static recipe *recipe_of(samba_op op)
 {
@@ -400,14 +413,19 @@ static recipe *recipe_of(samba_op op)
             return recipes[i].draw;
     }
     samba_op_class class_ = samba_ops[op].class_;
-    return class_ == SAMBA_MAP ? draw_map : class_ == SAMBA_REDUCE_CLASS ? draw_reduce : class_ == SAMBA_VIEW ? fuzz_view : class_ == SAMBA_MOVE ? draw_move : draw_unknown;
+    return class_ == SAMBA_MAP            ? draw_map
+           : class_ == SAMBA_REDUCE_CLASS ? draw_reduce
+           : class_ == SAMBA_VIEW         ? fuzz_view
+           : class_ == SAMBA_MOVE         ? draw_move
+                                          : draw_unknown;
 }
 
-/* Left out: attention_lse comes only beside attention; a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
+/* Left out: attention_lse comes only beside attention;
+ * a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
 static samba_ref draw_operator(fuzz_maker *m)
 {
-    static const int weights[] = {[SAMBA_MAP] = 40, [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 18, [SAMBA_MOVE] = 6,
-                                  [SAMBA_CONTRACT] = 7, [SAMBA_KERNEL] = 9, [SAMBA_COMPOSITE] = 11};
+    static const int weights[] = {[SAMBA_MAP] = 40,     [SAMBA_REDUCE_CLASS] = 9, [SAMBA_VIEW] = 18,     [SAMBA_MOVE] = 6,
+                                  [SAMBA_CONTRACT] = 7, [SAMBA_KERNEL] = 9,       [SAMBA_COMPOSITE] = 11};
     int64_t drawn = fuzz_below(m, 100);
     samba_op_class class_ = SAMBA_MAP;
     for (int k = 0; k < SAMBA_COUNT(weights); k++) {
@@ -418,7 +436,8 @@ static samba_ref draw_operator(fuzz_maker *m)
     samba_op op;
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
-    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
+    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_grad_output ||
+           op == SAMBA_OP_custom_gradient);
     return recipe_of(op)(m, op);
 }
 

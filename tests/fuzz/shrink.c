@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A wrong graph made small. Each step rewrites the graph into one that is a little simpler; where that is wrong too it takes its place. First outputs
- * are left out, then nodes are cut off, from the first: a new input stands for one, and what it was made of goes. Then nodes give way to an input of
- * theirs that has their type. Until nothing helps. */
+ * A wrong graph made small. Each step rewrites the graph into one that is a little simpler; where that is wrong too it takes its
+ * place. First outputs are left out, then nodes are cut off, from the first: a new input stands for one, and what it was made of
+ * goes. Then nodes give way to an input of theirs that has their type. Until nothing helps. */
 #include "fuzz.h"
 
 typedef struct change {
     samba_ref at;
-    int input;      /* stands for the node; -1: a new leaf does */
+    int input;        /* stands for the node; -1: a new leaf does */
     const char *kind; /* what the new leaf's name begins with */
 } change;
 
@@ -81,10 +81,12 @@ static bool step(samba_graph **graph, fuzz_checker *check, fuzz_report *report)
         if (samba_ops[node->op].class_ == SAMBA_LEAF)
             continue;
         for (int k = 0; k < 3; k++)
-            if ((k < 2 || !samba_dtype_is_floating_point((samba_dtype)node->dtype)) && better(graph, with(*graph, (change){(samba_ref)i, -1, kinds[k]}), check, report))
+            if ((k < 2 || !samba_dtype_is_floating_point((samba_dtype)node->dtype)) &&
+                better(graph, with(*graph, (change){(samba_ref)i, -1, kinds[k]}), check, report))
                 return true;
         for (int k = 0; k < node->arity; k++)
-            if (same_type(node, samba_node_at(*graph, node->inputs[k])) && better(graph, with(*graph, (change){(samba_ref)i, k, NULL}), check, report))
+            if (same_type(node, samba_node_at(*graph, node->inputs[k])) &&
+                better(graph, with(*graph, (change){(samba_ref)i, k, NULL}), check, report))
                 return true;
     }
     return false;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gradient of a graph against differences. The graph is made again with float64 for every float, its inputs get values that are no round numbers,
- * and the reference evaluates it at small steps to both sides along random directions. What gradients say of a direction must be what the
- * differences tend to as steps shrink. Where they tend to nothing - a kink or a jump lies between - the direction is left out and counted.
+ * The gradient of a graph against differences. The graph is made again with float64 for every float, its inputs get values that
+ * are no round numbers, and the reference evaluates it at small steps to both sides along random directions. What gradients say
+ * of a direction must be what the differences tend to as steps shrink. Where they tend to nothing - a kink or a jump lies between
+ * - the direction is left out and counted.
  *
- * No direction goes into what torch gives no gradient to: running statistics, rates of dropout. What stands behind detach stays as it is at the
- * middle. */
+ * No direction goes into what torch gives no gradient to: running statistics, rates of dropout. What stands behind detach stays
+ * as it is at the middle. */
 #include "fuzz.h"
 
 #include <sambaflow/function.h>
@@ -19,7 +20,8 @@ samba_graph *fuzz_gradient(const samba_graph *graph, samba_status *status)
     int count = 0;
     bool any = false;
     for (int64_t i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i].op == SAMBA_OP_input && samba_dtype_is_floating_point((samba_dtype)graph->nodes[i].dtype) && count < FUZZ_SINKS)
+        if (graph->nodes[i].op == SAMBA_OP_input && samba_dtype_is_floating_point((samba_dtype)graph->nodes[i].dtype) &&
+            count < FUZZ_SINKS)
             names[count++] = samba_graph_name_at(graph, graph->nodes[i].attrs->leaf.name);
     for (int64_t s = 0; s < graph->sink_count; s++)
         any = any || samba_dtype_is_floating_point((samba_dtype)samba_node_at(graph, graph->sinks[s].value)->dtype);
@@ -37,7 +39,8 @@ static void widen(int64_t *dtype)
 
 static samba_ref wide_literal(samba_graph *out, const samba_graph *in, const samba_node *node)
 {
-    samba_array narrow = {(samba_dtype)node->dtype, node->rank, {0}, node_numel(node), samba_graph_blob_at(in, node->attrs->literal.data)->data};
+    samba_array narrow = {
+        (samba_dtype)node->dtype, node->rank, {0}, node_numel(node), samba_graph_blob_at(in, node->attrs->literal.data)->data};
     samba_blob *wide = samba_blob_new(out->context, narrow.numel * (int64_t)sizeof(double));
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
@@ -98,9 +101,9 @@ typedef struct slopes {
     const samba_graph *graph; /* float64 */
     samba_graph *still;       /* without detach */
     samba_arena arena;
-    fuzz_values middle;       /* of `still`: those of `graph`, then what was detached */
-    int own;                  /* so many are of `graph` */
-    bool *fixed;              /* per value: no direction goes there */
+    fuzz_values middle;             /* of `still`: those of `graph`, then what was detached */
+    int own;                        /* so many are of `graph` */
+    bool *fixed;                    /* per value: no direction goes there */
     samba_array starts[FUZZ_SINKS]; /* gradients of the outputs */
     double **direction;
     uint64_t state;
@@ -124,12 +127,16 @@ static void fix(slopes *s)
     for (int64_t i = graph->node_count - 1; i >= 0 && reached; i--) {
         const samba_node *node = &graph->nodes[i];
         bool attention = node->op == SAMBA_OP_attention && node->attrs->attention.dropout;
-        int from = node->op == SAMBA_OP_batch_norm ? 3 : node->op == SAMBA_OP_dropout ? 1 : attention ? node->arity - 2 : node->arity;
+        int from = node->op == SAMBA_OP_batch_norm ? 3
+                   : node->op == SAMBA_OP_dropout  ? 1
+                   : attention                     ? node->arity - 2
+                                                   : node->arity;
         for (int k = 0; k < node->arity; k++)
             reached[node->inputs[k]] |= reached[i] || k >= from;
     }
     for (int i = 0; i < s->own && reached; i++)
-        s->fixed[i] = reached[samba_graph_leaf(graph, s->middle.names[i])] || s->middle.names[i][0] == FUZZ_MODE || !samba_dtype_is_floating_point(s->middle.arrays[i].dtype);
+        s->fixed[i] = reached[samba_graph_leaf(graph, s->middle.names[i])] || s->middle.names[i][0] == FUZZ_MODE ||
+                      !samba_dtype_is_floating_point(s->middle.arrays[i].dtype);
     for (int i = s->own; i < s->middle.count; i++)
         s->fixed[i] = true;
     free(reached);
@@ -157,7 +164,8 @@ static samba_status begin(slopes *s)
     probe->sink_count = 0;
     samba_status status = SAMBA_OK;
     const char *names[FUZZ_SINKS];
-    for (int64_t i = 0; i < s->graph->node_count && status == SAMBA_OK; i++) { /* the rewritten graph has the same nodes but for dead ones, whose detach is in no one's way */
+    /* the rewritten graph has the same nodes but for dead ones, whose detach is in no one's way */
+    for (int64_t i = 0; i < s->graph->node_count && status == SAMBA_OK; i++) {
         char name[40];
         snprintf(name, sizeof name, "detached%u", (unsigned)i);
         if (s->graph->nodes[i].op != SAMBA_OP_detach || !samba_graph_has_input(s->still, name))
@@ -165,15 +173,18 @@ static samba_status begin(slopes *s)
         if (probe->sink_count == FUZZ_SINKS || s->own + probe->sink_count >= FUZZ_LEAVES)
             status = SAMBA_ERROR_UNSUPPORTED;
         else {
-            names[probe->sink_count] = samba_graph_name_at(s->still, samba_node_at(s->still, samba_graph_leaf(s->still, name))->attrs->leaf.name);
-            samba_graph_sink(probe, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(probe, name), SAMBA_NONE, (samba_ref)i});
+            names[probe->sink_count] =
+                samba_graph_name_at(s->still, samba_node_at(s->still, samba_graph_leaf(s->still, name))->attrs->leaf.name);
+            samba_graph_sink(
+                probe, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(probe, name), SAMBA_NONE, (samba_ref)i});
         }
     }
     if (status == SAMBA_OK)
         status = probe->status;
     if (status == SAMBA_OK && probe->sink_count > 0)
         status = samba_graph_evaluate(probe, s->own, s->middle.names, s->middle.arrays, &s->arena, detached);
-    fuzz_values all = {s->own, samba_arena_alloc(&s->arena, sizeof(char *) * FUZZ_LEAVES * 2), samba_arena_alloc(&s->arena, sizeof(samba_array) * FUZZ_LEAVES * 2), false};
+    fuzz_values all = {s->own, samba_arena_alloc(&s->arena, sizeof(char *) * FUZZ_LEAVES * 2),
+                       samba_arena_alloc(&s->arena, sizeof(samba_array) * FUZZ_LEAVES * 2), false};
     if (status == SAMBA_OK && all.names && all.arrays) {
         for (int i = 0; i < s->own; i++) {
             all.names[i] = s->middle.names[i];
@@ -270,9 +281,11 @@ static bool all_finite(slopes *s)
     for (int64_t i = 0; i < probe->node_count; i++) {
         char name[40];
         snprintf(name, sizeof name, "node %lld", (long long)i);
-        samba_graph_sink(probe, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(probe, name), SAMBA_NONE, (samba_ref)i});
+        samba_graph_sink(probe,
+                         (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(probe, name), SAMBA_NONE, (samba_ref)i});
     }
-    bool finite = found && probe->status == SAMBA_OK && samba_graph_evaluate(probe, s->own, s->middle.names, s->middle.arrays, &arena, found) == SAMBA_OK;
+    bool finite = found && probe->status == SAMBA_OK &&
+                  samba_graph_evaluate(probe, s->own, s->middle.names, s->middle.arrays, &arena, found) == SAMBA_OK;
     for (int64_t k = 0; k < probe->sink_count && finite; k++)
         for (int64_t i = 0; i < found[k].numel && finite; i++)
             finite = isfinite(value_at(&found[k], i)) || probe->nodes[probe->sinks[k].value].op == SAMBA_OP_constant;
@@ -298,7 +311,9 @@ static fuzz_verdict compare(slopes *s, const samba_array *gradients, double midd
     }
     bool differs = isfinite(middle) && differ(s, middle, &d) == SAMBA_OK && isfinite(d.wide) && isfinite(d.narrow);
     if (differs && !isfinite(slope) && all_finite(s))
-        return fuzz_wrong(report, -1, "gradient in float64", "along a direction it is %g, differences give %.12g, and all values on the way are finite", slope, d.wide);
+        return fuzz_wrong(report, -1, "gradient in float64",
+                          "along a direction it is %g, differences give %.12g, and all values on the way are finite", slope,
+                          d.wide);
     if (!differs || !isfinite(slope)) { /* infinities that are cut off again have gradients of NaN, in PyTorch too */
         fuzz_count.skipped++;
         return FUZZ_RIGHT;
@@ -306,8 +321,10 @@ static fuzz_verdict compare(slopes *s, const samba_array *gradients, double midd
     double best = (4 * d.narrow - d.wide) / 3, apart = fabs(d.wide - d.narrow);
     double scale = fmax(fmax(isfinite(size) ? size : 0, fabs(best)), 1e-3), noise = 0x1p-52 * d.magnitude / STEP;
     double allowed = 1e-6 * scale + 8 * apart + 1e4 * noise;
-    const bool tied = s->middle.count > s->own; /* x and its detached copy are equal, so abs(x - copy) or their maximum may have its kink just here, both sides alike */
-    bool kink = fabs(d.narrow_bend) > 0.7 * fabs(d.bend) && fabs(d.narrow_bend) > allowed / 4; /* of what is smooth the half step's is half */
+    /* x and its detached copy are equal, so abs(x - copy) or their maximum may have its kink just here, both sides alike */
+    const bool tied = s->middle.count > s->own;
+    /* of what is smooth the half step's is half */
+    bool kink = fabs(d.narrow_bend) > 0.7 * fabs(d.bend) && fabs(d.narrow_bend) > allowed / 4;
     if (apart > 1e-4 * scale || kink || (tied && fabs(slope - best) > allowed)) {
         fuzz_count.skipped++;
         return FUZZ_RIGHT;
@@ -317,8 +334,9 @@ static fuzz_verdict compare(slopes *s, const samba_array *gradients, double midd
     report->checked++;
     if (fabs(slope - best) <= allowed)
         return FUZZ_RIGHT;
-    return fuzz_wrong(report, -1, "gradient in float64", "along a direction it is %.12g, differences give %.12g and %.12g, so %.12g, allowed to differ by %.3g", slope, d.wide, d.narrow,
-                      best, allowed);
+    return fuzz_wrong(report, -1, "gradient in float64",
+                      "along a direction it is %.12g, differences give %.12g and %.12g, so %.12g, allowed to differ by %.3g",
+                      slope, d.wide, d.narrow, best, allowed);
 }
 
 static fuzz_verdict check_wide(const samba_graph *graph, const samba_graph *gradient, fuzz_report *report)
@@ -348,7 +366,8 @@ static fuzz_verdict check_wide(const samba_graph *graph, const samba_graph *grad
                 given.arrays[i].data = s.starts[k].data;
         }
     }
-    if (status == SAMBA_OK && samba_graph_evaluate(gradient, given.count, given.names, given.arrays, &s.arena, found) == SAMBA_OK &&
+    if (status == SAMBA_OK &&
+        samba_graph_evaluate(gradient, given.count, given.names, given.arrays, &s.arena, found) == SAMBA_OK &&
         value_of(&s, 0, &middle, &magnitude) == SAMBA_OK) {
         verdict = FUZZ_RIGHT;
         for (int i = 0; i < DIRECTIONS && verdict == FUZZ_RIGHT; i++)

@@ -46,20 +46,26 @@ void fuzz_tell(void)
     for (int i = 0; i < fuzz_layer_count; i++)
         if (is_first(i))
             printf(" %s %lld", fuzz_layer_name(i), (long long)layer(i, 1));
-    printf("\nreshapes: flatten %lld squeeze %lld unsqueeze %lld; chains of views:", (long long)c->flatten, (long long)c->squeeze, (long long)c->unsqueeze);
+    printf("\nreshapes: flatten %lld squeeze %lld unsqueeze %lld; chains of views:", (long long)c->flatten, (long long)c->squeeze,
+           (long long)c->unsqueeze);
     for (int i = 1; i < SAMBA_COUNT(c->chains); i++)
         if (c->chains[i] > 0)
             printf(" %d: %lld", i, (long long)c->chains[i]);
-    printf("\ndims of 1: %lld (%.0f %%); values with a leading 1: %lld (%.0f %%); graphs of batch 1: %lld, of many dims of 1: %lld\n", (long long)c->ones, percent(c->ones, c->dims),
-           (long long)c->leading_ones, percent(c->leading_ones, c->ranked), (long long)c->batches_of_one, (long long)c->many_ones);
+    printf("\ndims of 1: %lld (%.0f %%); values with a leading 1: %lld (%.0f %%); graphs of batch 1: %lld, of many dims of 1: "
+           "%lld\n",
+           (long long)c->ones, percent(c->ones, c->dims), (long long)c->leading_ones, percent(c->leading_ones, c->ranked),
+           (long long)c->batches_of_one, (long long)c->many_ones);
     printf("buffers: %lld, assigned: %lld\n", (long long)c->buffers, (long long)c->assigned);
-    printf("directions compared with differences: %lld (%lld without a slope), left out at kinks: %lld\n", (long long)c->directions, (long long)c->flat, (long long)c->skipped);
-    printf("compiled for training: %lld graphs, %lld parameters, %lld runs; %lld accumulate, %lld spatial, %lld in a memory budget, %lld in small fast memory\n", (long long)c->trained,
-           (long long)c->parameters, (long long)c->runs, (long long)c->accumulated, (long long)c->spatial, (long long)c->budgets, (long long)c->small_memory);
+    printf("directions compared with differences: %lld (%lld without a slope), left out at kinks: %lld\n",
+           (long long)c->directions, (long long)c->flat, (long long)c->skipped);
+    printf("compiled for training: %lld graphs, %lld parameters, %lld runs; %lld accumulate, %lld spatial, %lld in a memory "
+           "budget, %lld in small fast memory\n",
+           (long long)c->trained, (long long)c->parameters, (long long)c->runs, (long long)c->accumulated, (long long)c->spatial,
+           (long long)c->budgets, (long long)c->small_memory);
     printf("never drawn (gradients make the rest):");
     for (int op = 0; op < SAMBA_OP_COUNT; op++)
-        if (c->operators[op] == 0 && samba_ops[op].class_ != SAMBA_LEAF && !strstr(samba_ops[op].name, "_grad") && op != SAMBA_OP_attention_lse && op != SAMBA_OP_custom_gradient &&
-            op != SAMBA_OP_grad_output)
+        if (c->operators[op] == 0 && samba_ops[op].class_ != SAMBA_LEAF && !strstr(samba_ops[op].name, "_grad") &&
+            op != SAMBA_OP_attention_lse && op != SAMBA_OP_custom_gradient && op != SAMBA_OP_grad_output)
             printf(" %s", samba_ops[op].name);
     for (int i = 0; i < fuzz_layer_count; i++)
         if (is_first(i) && layer(i, 1) == 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph compiled for training. Its inputs become parameters (most, by the graph's name), those with a ".next" become buffers that are assigned, rates,
- * seeds and modes become hyperparameters; some outputs become losses. The compiler makes all phases of it, with whatever options the name draws, and
- * two runs of a session must leave in every output, buffer and gradient what the reference says of the graph that samba_autodiff gives. The second run goes
- * on from what the first left: buffers, and gradients where they accumulate. */
+ * A graph compiled for training. Its inputs become parameters (most, by the graph's name), those with a ".next" become buffers
+ * that are assigned, rates, seeds and modes become hyperparameters; some outputs become losses. The compiler makes all phases of
+ * it, with whatever options the name draws, and two runs of a session must leave in every output, buffer and gradient what the
+ * reference says of the graph that samba_autodiff gives. The second run goes on from what the first left:
+ * buffers, and gradients where they accumulate. */
 #include "autodiff/autodiff.h"
 #include "fuzz.h"
 
@@ -41,7 +42,8 @@ static samba_ref trained(samba_rewriter *rewriter, samba_ref ref, const samba_re
     attrs.leaf.name = samba_graph_intern(rewriter->out, name); /* parameter and state begin with the fields of leaf */
     attrs.leaf.dtype = node->dtype;
     attrs.leaf.shape = node->attrs->leaf.shape;
-    if (node->rank == 0 && ((node->dtype == SAMBA_FLOAT64 && (name[0] == FUZZ_RATE || name[0] == FUZZ_MODE)) || (node->dtype == SAMBA_INT64 && name[0] == FUZZ_SEED))) {
+    if (node->rank == 0 && ((node->dtype == SAMBA_FLOAT64 && (name[0] == FUZZ_RATE || name[0] == FUZZ_MODE)) ||
+                            (node->dtype == SAMBA_INT64 && name[0] == FUZZ_SEED))) {
         samba_attrs argin;
         memset(&argin, 0, sizeof argin);
         argin.argin.name = attrs.leaf.name;
@@ -69,18 +71,21 @@ static void turn_sinks(training *t, samba_graph *graph)
         const char *full = samba_graph_name_at(graph, sinks[s].name), *end = strstr(full, ".next");
         snprintf(name, sizeof name, "%.*s", (int)(end ? end - full : 0), full);
         samba_ref leaf = end ? samba_graph_leaf(graph, name) : SAMBA_NONE;
-        bool assigns = leaf != SAMBA_NONE && samba_node_at(graph, leaf)->op == SAMBA_OP_state, also = next_seed(&t->state) % 3 == 0;
+        bool assigns = leaf != SAMBA_NONE && samba_node_at(graph, leaf)->op == SAMBA_OP_state,
+             also = next_seed(&t->state) % 3 == 0;
         if (assigns)
             samba_graph_sink(graph, (samba_sink){SAMBA_SINK_ASSIGN, SAMBA_FWD, 0, leaf, sinks[s].value});
         if (assigns && also) { /* what it was */
             snprintf(name + strlen(name), sizeof name - strlen(name), ".before");
-            samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(graph, name), SAMBA_NONE, leaf});
+            samba_graph_sink(graph,
+                             (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(graph, name), SAMBA_NONE, leaf});
         }
         bool floating = samba_dtype_is_floating_point((samba_dtype)samba_node_at(graph, sinks[s].value)->dtype);
         bool loses = !end && floating && (losses == 0 || !one);
         losses += loses;
         if (!assigns || next_seed(&t->state) % 3 == 0)
-            samba_graph_sink(graph, (samba_sink){loses ? SAMBA_SINK_LOSS : SAMBA_SINK_OUTPUT, SAMBA_FWD, sinks[s].name, SAMBA_NONE, sinks[s].value});
+            samba_graph_sink(graph, (samba_sink){loses ? SAMBA_SINK_LOSS : SAMBA_SINK_OUTPUT, SAMBA_FWD, sinks[s].name,
+                                                 SAMBA_NONE, sinks[s].value});
     }
 }
 
@@ -100,7 +105,8 @@ samba_graph *fuzz_training(const samba_graph *graph)
 {
     training t = {graph, samba_hash(graph->name, strlen(graph->name), 13)};
     samba_graph *made = NULL, *pruned = NULL;
-    for (int64_t s = 0; s < graph->sink_count; s++) /* a gradient's graph: its outputs have names that parameters' gradients want */
+    /* a gradient's graph: its outputs have names that parameters' gradients want */
+    for (int64_t s = 0; s < graph->sink_count; s++)
         if (strstr(samba_graph_name_at(graph, graph->sinks[s].name), ".grad"))
             return NULL;
     if (graph->sink_count > FUZZ_SINKS / 2 || samba_graph_rewrite(graph, trained, &t, &made) != SAMBA_OK)
@@ -159,8 +165,10 @@ static samba_status compile(checking *c, samba_compile_options *options, uint64_
     options->output_folder = folder();
     SAMBA_TRY(samba_compile(c->context, options, path, sizeof path));
     SAMBA_TRY(samba_session_new(c->context, path, &how, session));
-    snprintf(c->how, sizeof c->how, "training (%s, %d threads, %d steps, %s, budget %lld, fast memory %lld)", how.isa ? how.isa : "best", how.threads,
-             options->grad_accumulation_steps, options->mapping == SAMBA_MAPPING_SPATIAL ? "spatial" : "section", (long long)options->memory_budget, (long long)options->fast_memory);
+    snprintf(c->how, sizeof c->how, "training (%s, %d threads, %d steps, %s, budget %lld, fast memory %lld)",
+             how.isa ? how.isa : "best", how.threads, options->grad_accumulation_steps,
+             options->mapping == SAMBA_MAPPING_SPATIAL ? "spatial" : "section", (long long)options->memory_budget,
+             (long long)options->fast_memory);
     return SAMBA_OK;
 }
 
@@ -213,9 +221,11 @@ static samba_status run(checking *c, bool first, int section_count, const char *
             continue;
         }
         bool gradient = node->op == SAMBA_OP_state && node->attrs->state.kind == SAMBA_KIND_GRADIENT;
-        if (!samba_session_graph_has(c->session, 0, name) || (gradient && !fuzz_is_start(c->graph, name))) /* a loss that no parameter is behind; what the session has */
+        /* a loss that no parameter is behind; what the session has */
+        if (!samba_session_graph_has(c->session, 0, name) || (gradient && !fuzz_is_start(c->graph, name)))
             continue;
-        status = samba_tensor_from_memory(c->context, name, array->dtype, array->rank, array->shape, NULL, array->data, NULL, NULL, &tensor);
+        status = samba_tensor_from_memory(c->context, name, array->dtype, array->rank, array->shape, NULL, array->data, NULL,
+                                          NULL, &tensor);
         if (status != SAMBA_OK)
             break;
         if (node->op == SAMBA_OP_input)
@@ -237,7 +247,8 @@ static samba_status run(checking *c, bool first, int section_count, const char *
         bool there = false;
         for (int k = 0; k < samba_session_hyperparameter_count(c->session); k++) {
             samba_hyperparameter info;
-            there = there || (samba_session_hyperparameter(c->session, k, &info) == SAMBA_OK && strcmp(info.name, hypers[i].name) == 0);
+            there = there ||
+                    (samba_session_hyperparameter(c->session, k, &info) == SAMBA_OK && strcmp(info.name, hypers[i].name) == 0);
         }
         if (!there)
             hypers[i--] = hypers[--options.hyperparameter_count];
@@ -342,7 +353,8 @@ fuzz_verdict fuzz_check_train(const samba_graph *graph, fuzz_report *report)
     options.grad_accumulation_steps = next_seed(&state) % 3 == 0 ? 2 : 1;
     options.mapping = next_seed(&state) % 6 == 0 ? SAMBA_MAPPING_SPATIAL : SAMBA_MAPPING_SECTION;
     samba_graph *whole = NULL;
-    if (samba_autodiff(graph, options.grad_accumulation_steps, &whole) == SAMBA_OK && samba_graph_prune(whole, &c.graph) != SAMBA_OK)
+    if (samba_autodiff(graph, options.grad_accumulation_steps, &whole) == SAMBA_OK &&
+        samba_graph_prune(whole, &c.graph) != SAMBA_OK)
         c.graph = NULL;
     samba_graph_free(whole);
     if (!c.graph || !learns(graph) || c.graph->sink_count > FUZZ_SINKS || !folder()) {
@@ -353,8 +365,9 @@ fuzz_verdict fuzz_check_train(const samba_graph *graph, fuzz_report *report)
     samba_arena_init(&c.arena, graph->context);
     fuzz_verdict verdict = FUZZ_IMPOSSIBLE;
     if (fuzz_inputs(c.graph, &c.arena, &c.leaves) == SAMBA_OK && c.leaves.count <= FUZZ_LEAVES) {
-        verdict = compile(&c, &options, &state, &c.session) == SAMBA_OK ? squeeze(&c, &options, &state)
-                                                                        : fuzz_wrong(report, -1, "compiling for training", "%s", samba_error_message(c.context));
+        verdict = compile(&c, &options, &state, &c.session) == SAMBA_OK
+                      ? squeeze(&c, &options, &state)
+                      : fuzz_wrong(report, -1, "compiling for training", "%s", samba_error_message(c.context));
         if (verdict == FUZZ_RIGHT)
             verdict = two_runs(&c, options.grad_accumulation_steps);
         for (int64_t i = 0; i < graph->node_count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views, and chains of them in front of other operators and behind: gradients come back through the same views turned around, and sums over a permuted,
- * flattened or spread gradient are where strides matter. */
+ * Views, and chains of them in front of other operators and behind: gradients come back through the same views turned around, and
+ * sums over a permuted, flattened or spread gradient are where strides matter. */
 #include "generate.h"
 
 void fuzz_shuffle(fuzz_maker *m, int64_t count, int64_t *at)
@@ -132,7 +132,8 @@ samba_ref fuzz_view(fuzz_maker *m, samba_op op) { return view_of(m, op, fuzz_any
 
 samba_ref fuzz_chain(fuzz_maker *m, samba_ref value)
 {
-    static const samba_op views[] = {SAMBA_OP_reshape, SAMBA_OP_permute, SAMBA_OP_reshape, SAMBA_OP_permute, SAMBA_OP_expand, SAMBA_OP_slice};
+    static const samba_op views[] = {SAMBA_OP_reshape, SAMBA_OP_permute, SAMBA_OP_reshape,
+                                     SAMBA_OP_permute, SAMBA_OP_expand,  SAMBA_OP_slice};
     int length = 0, wanted = 1 + (int)fuzz_below(m, FUZZ_CHAIN);
     for (int tries = 0; value != SAMBA_NONE && length < wanted && tries < 3 * wanted; tries++) {
         samba_ref next = view_of(m, views[fuzz_below(m, SAMBA_COUNT(views))], value);

@@ -5,8 +5,8 @@
  *   make_train_plan   y = relu(x*w + b), loss = sum(y), the gradient of w, a step w -= lr * w.grad; a table looked up by `token`;
  * outputs that show the dropout rate and seed that the device had. ZEROGRAD FWD BCKWD OPT, one section each. make_zoo_plan one
  * section with a stage of every kind: contraction with windows, pools, gather, scatter, a program that reduces rows and one that
- * does the same along long rows, random numbers, coordinates, attention and its gradient, lines; its graph's text has literals beside it, which are its
- * constants' bytes.
+ * does the same along long rows, random numbers, coordinates, attention and its gradient, lines; its graph's text has literals
+ * beside it, which are its constants' bytes.
  *
  * Include after cmocka.h. The plan's memory is its arena's. */
 #ifndef SAMBA_TEST_PLANS_H
@@ -307,13 +307,14 @@ static inline void plan_origins(samba_plan *plan)
     plan->locations = plan_alloc(plan, MOST * sizeof *plan->locations);
     int32_t nothing = plan_word(plan, "");
     plan->locations[plan->location_count++] = (samba_plan_location){nothing, nothing, nothing};
-    plan->locations[plan->location_count++] = (samba_plan_location){plan_word(plan, "encoder.0"), plan_word(plan, "model.py:42"), plan_word(plan, "ffn")};
+    plan->locations[plan->location_count++] =
+        (samba_plan_location){plan_word(plan, "encoder.0"), plan_word(plan, "model.py:42"), plan_word(plan, "ffn")};
     for (int32_t i = 0; i < plan->stage_count; i++) {
         samba_stage *stage = &plan->stages[i];
         stage->operators = plan_alloc(plan, 2 * sizeof *stage->operators);
         for (; stage->operator_count < 2; stage->operator_count++)
-            stage->operators[stage->operator_count] =
-                (samba_stage_operator){plan_word(plan, stage->operator_count ? "relu" : "add"), plan_word(plan, "float32(4, 6)"), i % 2};
+            stage->operators[stage->operator_count] = (samba_stage_operator){
+                plan_word(plan, stage->operator_count ? "relu" : "add"), plan_word(plan, "float32(4, 6)"), i % 2};
     }
 }
 
@@ -424,30 +425,45 @@ static inline void make_zoo_numbers(samba_plan *plan)
 static inline void make_zoo_attention(samba_plan *plan)
 {
     enum { HEADS = 4, SHARED = 2, LENGTH = 3, DEPTH = 3, ROW = (HEADS + 2 * SHARED) * DEPTH };
-    int32_t joint = plan_buffer(plan, 2 * LENGTH * ROW * 4), mask = plan_buffer(plan, LENGTH * LENGTH), rate = plan_buffer(plan, 8),
-            seed = plan_buffer(plan, 8), result = plan_buffer(plan, 2 * HEADS * LENGTH * DEPTH * 4),
+    int32_t joint = plan_buffer(plan, 2 * LENGTH * ROW * 4), mask = plan_buffer(plan, LENGTH * LENGTH),
+            rate = plan_buffer(plan, 8), seed = plan_buffer(plan, 8), result = plan_buffer(plan, 2 * HEADS * LENGTH * DEPTH * 4),
             lse = plan_buffer(plan, 2 * HEADS * LENGTH * 4), gradient = plan_buffer(plan, 2 * LENGTH * ROW * 4);
     for (int backward = 0; backward < 2; backward++) {
         samba_stage *stage = plan_stage(plan, SAMBA_STAGE_ATTENTION, backward ? "attention_grad" : "attention attention_lse", 4,
                                         (const int64_t[]){2, HEADS, LENGTH, LENGTH});
-        stage->attention = (samba_attention){.gradient = backward, .causal = 1, .masked = !backward, .dropout = !backward, .has_result = 1,
-                                             .has_lse = 1, .hkv = SHARED, .d = DEPTH, .dv = DEPTH, .scale = 0.5};
+        stage->attention = (samba_attention){.gradient = backward,
+                                             .causal = 1,
+                                             .masked = !backward,
+                                             .dropout = !backward,
+                                             .has_result = 1,
+                                             .has_lse = 1,
+                                             .hkv = SHARED,
+                                             .d = DEPTH,
+                                             .dv = DEPTH,
+                                             .scale = 0.5};
         int32_t places[SAMBA_ATTENTION_PARTS];
         samba_attention_operands(&stage->attention, places);
         for (int part = 0; part < SAMBA_ATTENTION_PARTS; part++) {
-            static const int64_t rows[4] = {LENGTH * ROW, DEPTH, ROW, 1}, results[4] = {LENGTH * HEADS * DEPTH, DEPTH, HEADS * DEPTH, 1},
+            static const int64_t rows[4] = {LENGTH * ROW, DEPTH, ROW, 1},
+                                 results[4] = {LENGTH * HEADS * DEPTH, DEPTH, HEADS * DEPTH, 1},
                                  row[4] = {HEADS * LENGTH, LENGTH, 1, 0}, scores[4] = {0, 0, LENGTH, 1}, one[4] = {0};
             const struct {
                 int32_t buffer;
                 samba_dtype dtype;
                 int64_t offset;
                 const int64_t *strides;
-            } all[SAMBA_ATTENTION_PARTS] = {
-                {joint, SAMBA_FLOAT32, 0, rows},  {joint, SAMBA_FLOAT32, HEADS * DEPTH, rows}, {joint, SAMBA_FLOAT32, (HEADS + SHARED) * DEPTH, rows},
-                {mask, SAMBA_BOOL, 0, scores},    {rate, SAMBA_FLOAT64, 0, one},               {seed, SAMBA_INT64, 0, one},
-                {result, SAMBA_FLOAT32, 0, results}, {lse, SAMBA_FLOAT32, 0, row},             {result, SAMBA_FLOAT32, 0, results},
-                {gradient, SAMBA_FLOAT32, 0, rows},  {gradient, SAMBA_FLOAT32, HEADS * DEPTH, rows},
-                {gradient, SAMBA_FLOAT32, (HEADS + SHARED) * DEPTH, rows}};
+            } all[SAMBA_ATTENTION_PARTS] = {{joint, SAMBA_FLOAT32, 0, rows},
+                                            {joint, SAMBA_FLOAT32, HEADS * DEPTH, rows},
+                                            {joint, SAMBA_FLOAT32, (HEADS + SHARED) * DEPTH, rows},
+                                            {mask, SAMBA_BOOL, 0, scores},
+                                            {rate, SAMBA_FLOAT64, 0, one},
+                                            {seed, SAMBA_INT64, 0, one},
+                                            {result, SAMBA_FLOAT32, 0, results},
+                                            {lse, SAMBA_FLOAT32, 0, row},
+                                            {result, SAMBA_FLOAT32, 0, results},
+                                            {gradient, SAMBA_FLOAT32, 0, rows},
+                                            {gradient, SAMBA_FLOAT32, HEADS * DEPTH, rows},
+                                            {gradient, SAMBA_FLOAT32, (HEADS + SHARED) * DEPTH, rows}};
             if (places[part] < 0)
                 continue;
             samba_operand *to = &stage->operands[operand(stage, all[part].buffer, all[part].dtype, 0, 0)];
@@ -460,7 +476,8 @@ static inline void make_zoo_attention(samba_plan *plan)
 /* 2 x 5 x 3: the greatest 4 of each line with their places, and the gradient of running products. */
 static inline void make_zoo_lines(samba_plan *plan)
 {
-    int32_t x = plan_buffer(plan, 30 * 4), values = plan_buffer(plan, 24 * 4), places = plan_buffer(plan, 24 * 8), dx = plan_buffer(plan, 30 * 4);
+    int32_t x = plan_buffer(plan, 30 * 4), values = plan_buffer(plan, 24 * 4), places = plan_buffer(plan, 24 * 8),
+            dx = plan_buffer(plan, 30 * 4);
     samba_stage *stage = plan_stage(plan, SAMBA_STAGE_LINE, "sort argsort", 0, NULL);
     stage->line = (samba_line){SAMBA_LINE_SORT, 1, 1, 1, 2, 5, 3, 4};
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
@@ -484,7 +501,8 @@ static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
     plan_constant(plan, numbers, sizeof numbers);
     plan_constant(plan, bytes, sizeof bytes);
     plan->graphs[0].inference = 1;
-    plan->graphs[0].text = samba_arena_strdup(&plan->arena, "graph \"made by hand, &7\"\n%0 = literal data=&0\n%1 = literal data=&1 # &8\n%2 = literal data=&0\n");
+    plan->graphs[0].text = samba_arena_strdup(
+        &plan->arena, "graph \"made by hand, &7\"\n%0 = literal data=&0\n%1 = literal data=&1 # &8\n%2 = literal data=&0\n");
     plan->graphs[0].literal_count = 2;
     plan->graphs[0].literals = plan_alloc(plan, 2 * sizeof *plan->graphs[0].literals);
     plan->graphs[0].literals[1] = 1;

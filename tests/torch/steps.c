@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trains a PEF with inputs "image" and "label" on the digits, or one with "input" and "label" on the text, for some steps in the order the
- * samples lie in, and prints the losses, one a line. INITIAL receives the weights it began with, for PyTorch to begin with the same, FINAL
- * weights and optimizer state at the end. Usage: steps PEF DATA_FOLDER STEPS [INITIAL [FINAL]] */
+ * Trains a PEF with inputs "image" and "label" on the digits, or one with "input" and "label" on the text, for some steps in the
+ * order the samples lie in, and prints the losses, one a line. INITIAL receives the weights it began with, for PyTorch to begin
+ * with the same, FINAL weights and optimizer state at the end. Usage: steps PEF DATA_FOLDER STEPS [INITIAL [FINAL]] */
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
@@ -38,7 +38,7 @@ static samba_tensor *tensor_of(samba_session *session, const char *name)
 /* ---- samples: row i of a step is sample step * batch + i, and begins anew at the end ---- */
 
 typedef struct samples {
-    samba_tensor *image, *label;   /* of the batch */
+    samba_tensor *image, *label;    /* of the batch */
     samba_tensor *pixels, *classes; /* digits */
     uint8_t text[1 << 20];
     int64_t text_size; /* 0: digits */

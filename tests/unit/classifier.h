@@ -94,6 +94,7 @@ static inline samba_status run_types(samba_session *session, int count, const ch
     r.section_types = types;
     return samba_run(session, &r);
 }
-#define TYPES(...) (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__}
+#define TYPES(...)                                                                                                               \
+    (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]) { __VA_ARGS__ }
 
 #endif

@@ -17,11 +17,12 @@ static inline samba_cpu_machine *machine_with(samba_isa isa, bool libxsmm)
     return machine;
 }
 
-/* A machine that nobody has: each figure an eighth to eight times what it is, sizes at least 1. Whatever the figures are, results are right. */
+/* A machine that nobody has: each figure an eighth to eight times what it is, sizes at least 1.
+ * Whatever the figures are, results are right. */
 static inline void make_strange(samba_cpu_machine *machine, uint64_t (*draw)(void *), void *of)
 {
-#define GROUP(name, meaning)                            \
-    {                                                   \
+#define GROUP(name, meaning)                                                                                                     \
+    {                                                                                                                            \
         __typeof__(machine->name) *group = &machine->name;
 #define END(name) }
 #define SCALED(name) group->name = group->name * (1 << draw(of) % 7) / 8

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Three models of some modules each, for tests of sections and schedules: a classifier with dropout, AdamW and clipped gradients; a network of convolutions with
- * batch normalization, whose FWD changes statistics; a model of tokens, whose logits are computed by rows, so that FWD has a part that BCKWD makes
- * again. `mapped_options` compiles one; the caller frees the inputs. Include after training.h. */
+ * Three models of some modules each, for tests of sections and schedules: a classifier with dropout, AdamW and clipped gradients;
+ * a network of convolutions with batch normalization, whose FWD changes statistics; a model of tokens, whose logits are computed
+ * by rows, so that FWD has a part that BCKWD makes again. `mapped_options` compiles one; the caller frees the inputs.
+ * Include after training.h. */
 #ifndef SAMBA_TEST_MAPPED_MODELS_H
 #define SAMBA_TEST_MAPPED_MODELS_H
 
@@ -53,7 +54,8 @@ static void mapped_tokens(samba_graph *g, const void *options)
 {
     (void)options;
     samba_value x = samba_embedding(samba_input(g, "label"), "tokens", 90, 16);
-    x = samba_dropout(samba_layer_norm(samba_relu(samba_linear(samba_add(x, samba_input(g, "x")), "mix", 16)), "norm"), "drop", 0.1);
+    x = samba_dropout(samba_layer_norm(samba_relu(samba_linear(samba_add(x, samba_input(g, "x")), "mix", 16)), "norm"), "drop",
+                      0.1);
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(x, "head", 90), samba_input(g, "label")));
 }
 
@@ -64,7 +66,8 @@ static void mapped_inputs(int model, samba_tensor **inputs)
     need(samba_fill_integers(inputs[1], 4, 0, model == 2 ? 90 : 5));
 }
 
-static samba_compile_options mapped_options(int model, samba_tensor **inputs, int accumulation, int64_t fast_memory, samba_mapping mapping)
+static samba_compile_options mapped_options(int model, samba_tensor **inputs, int accumulation, int64_t fast_memory,
+                                            samba_mapping mapping)
 {
     static const samba_model models[MAPPED_MODELS] = {mapped_dense, mapped_images, mapped_tokens};
     static const char *const names[MAPPED_MODELS] = {"dense", "images", "tokens"};

@@ -70,7 +70,9 @@ static inline int case_buffer(tile_case *t, samba_dtype dtype, int64_t elements)
     memset(t->memory + t->bytes, 0xE7, (size_t)(bytes + CASE_GUARD));
     for (int64_t i = 0; i < elements; i++)
         samba_store_double(dtype, t->memory + t->bytes + i * size,
-                           dtype == SAMBA_BOOL ? rand() % 2 : dtype == SAMBA_UINT8 ? rand() % 9 : rand() % 9 - 4);
+                           dtype == SAMBA_BOOL    ? rand() % 2
+                           : dtype == SAMBA_UINT8 ? rand() % 9
+                                                  : rand() % 9 - 4);
     t->bytes += bytes + CASE_GUARD;
     return t->buffer_count++;
 }
@@ -96,8 +98,8 @@ static inline int case_contiguous(tile_case *t, samba_dtype dtype)
 
 static inline int case_register(tile_case *t, samba_register_class class_, samba_extent extent, int wide, int direct)
 {
-    t->registers[t->stage.program.register_count] = (samba_register){(uint8_t)class_, (uint8_t)extent, (uint8_t)wide,
-                                                                     (int16_t)direct};
+    t->registers[t->stage.program.register_count] =
+        (samba_register){(uint8_t)class_, (uint8_t)extent, (uint8_t)wide, (int16_t)direct};
     return t->stage.program.register_count++;
 }
 
@@ -238,8 +240,8 @@ static inline int64_t naive_offset(const naive *n, int operand, int64_t row, int
 static inline char *naive_element(const naive *n, char *memory, int operand, int64_t row, int64_t col)
 {
     const samba_operand *o = &n->t->operands[operand];
-    return memory + n->t->buffers[o->buffer].offset + naive_offset(n, operand, row,
-                                                                   col) * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
+    return memory + n->t->buffers[o->buffer].offset +
+           naive_offset(n, operand, row, col) * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
 }
 
 static inline naive_value *naive_at(const naive *n, int r, int64_t row, int64_t col)
@@ -335,8 +337,9 @@ static inline void naive_instruction(naive *n, const samba_instruction *i, char 
                 naive_index(n, r, c, index);
                 d->i = index[(int)i->immediate];
                 break;
-            case SAMBA_FORM_RANDOM: d->f = samba_philox_uniform((uint64_t)a.i, (uint64_t)naive_offset(n, i->operand, r, c));
-            break;
+            case SAMBA_FORM_RANDOM:
+                d->f = samba_philox_uniform((uint64_t)a.i, (uint64_t)naive_offset(n, i->operand, r, c));
+                break;
             case SAMBA_FORM_REDUCE: {
                 naive_value best = naive_start(kind, class_);
                 int64_t where = 0;
@@ -376,11 +379,15 @@ static inline void naive_run(const tile_case *t, char *memory)
 
 /* ---- the kernels ---- */
 static inline samba_prepare case_prepare(const tile_case *t, samba_context *context, samba_arena *arena, int isa, int threads,
-                                         char *memory,
-                                         volatile int32_t *fault)
+                                         char *memory, volatile int32_t *fault)
 {
-    return (samba_prepare){.context = context, .machine = machine_with((samba_isa)isa, false), .threads = threads, .memory = memory,
-                           .buffers = t->buffers, .arena = arena, .fault = fault};
+    return (samba_prepare){.context = context,
+                           .machine = machine_with((samba_isa)isa, false),
+                           .threads = threads,
+                           .memory = memory,
+                           .buffers = t->buffers,
+                           .arena = arena,
+                           .fault = fault};
 }
 
 /* A team one after the other, phase by phase, in scratch full of rubbish. */
@@ -421,7 +428,7 @@ static inline void case_check(const tile_case *t, double tolerance, const char *
 {
     static const int teams[] = {1, 2, 3, 5};
     char *want = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64),
-        *got = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64), what[200];
+         *got = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64), what[200];
     volatile int32_t fault = 0;
     if (t->bytes)
         memcpy(want, t->memory, (size_t)t->bytes);

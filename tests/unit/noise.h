@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What rounding may do to a graph's results, found by the reference: every element on the way is multiplied by a number of its own that is off
- * from 1 by a few units in the last place, and what the results move is what two correct programs may differ by. Sums of many terms round more
- * often: the root of the longest. */
+ * What rounding may do to a graph's results, found by the reference: every element on the way is multiplied by a number of its
+ * own that is off from 1 by a few units in the last place, and what the results move is what two correct programs may differ by.
+ * Sums of many terms round more often: the root of the longest. */
 #ifndef SAMBA_TEST_NOISE_H
 #define SAMBA_TEST_NOISE_H
 
@@ -70,8 +70,8 @@ static inline samba_ref noisy(samba_graph *graph, samba_ref v, double width, uin
 }
 
 typedef struct noise_source { /* rewriter->user */
-    uint64_t *state; /* a seed for each node, made from the one before */
-    bool leaves;     /* parameters too */
+    uint64_t *state;          /* a seed for each node, made from the one before */
+    bool leaves;              /* parameters too */
 } noise_source;
 
 static inline uint64_t next_seed(uint64_t *state)
@@ -82,11 +82,14 @@ static inline uint64_t next_seed(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Operators that choose among their operands' elements, or are exact in floats: they round nothing, and noise would part what is equal. */
+/* Operators that choose among their operands' elements, or are exact in floats:
+ * they round nothing, and noise would part what is equal. */
 static inline bool rounds(const samba_node *node)
 {
-    static const char *const exact[] = {"neg", "abs", "sign", "relu", "floor", "ceil", "trunc", "round", "maximum", "minimum", "clamp_min", "clamp_max",
-                                        "where", "amax", "amin", "max_pool2d", "embedding", "gather", "sort", "cummax", "cummin", "copysign", "detach", "random"};
+    static const char *const exact[] = {"neg",   "abs",    "sign",    "relu",       "floor",     "ceil",
+                                        "trunc", "round",  "maximum", "minimum",    "clamp_min", "clamp_max",
+                                        "where", "amax",   "amin",    "max_pool2d", "embedding", "gather",
+                                        "sort",  "cummax", "cummin",  "copysign",   "detach",    "random"};
     samba_op_class class_ = samba_ops[node->op].class_;
     for (int i = 0; i < SAMBA_COUNT(exact); i++)
         if (strcmp(samba_ops[node->op].name, exact[i]) == 0)
@@ -99,7 +102,8 @@ static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const
     const samba_node *node = samba_node_at(rewriter->in, ref);
     samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
     const noise_source *source = rewriter->user;
-    if (!rounds(node) || (node->op == SAMBA_OP_parameter && !source->leaves) || !samba_dtype_is_floating_point((samba_dtype)node->dtype))
+    if (!rounds(node) || (node->op == SAMBA_OP_parameter && !source->leaves) ||
+        !samba_dtype_is_floating_point((samba_dtype)node->dtype))
         return copy;
     return noisy(rewriter->out, copy, NOISE_UNITS * epsilon_of((samba_dtype)node->dtype), next_seed(source->state) >> 12);
 }
@@ -115,9 +119,9 @@ static inline samba_ref padded(samba_graph *graph, samba_ref v, const int64_t *e
     return samba_emit(graph, SAMBA_OP_pad, 1, &v, &attrs);
 }
 
-/* A convolution that multiplies the zeros around an image: the reference leaves them out, kernels do what is quicker. With numbers that is the same;
- * with an infinity or NaN beside the zero it is NaN or nothing, in PyTorch as here. Gradients to the input are those of a larger one, of which
- * the middle is taken. */
+/* A convolution that multiplies the zeros around an image: the reference leaves them out, kernels do what is quicker. With
+ * numbers that is the same; with an infinity or NaN beside the zero it is NaN or nothing, in PyTorch as here. Gradients to the
+ * input are those of a larger one, of which the middle is taken. */
 static inline samba_ref open_convolution(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
     samba_attrs attrs, slice;
@@ -149,15 +153,17 @@ static inline samba_ref open_convolution(samba_graph *graph, const samba_node *n
     return samba_emit(graph, SAMBA_OP_slice, 1, &whole, &slice);
 }
 
-/* Attention rounds inside: scores, and sums of values, which may cancel. So its operands round. Its gradient where no key is seen is 0, or of what comes in as
- * NaN or infinite, NaN; as kernels have it. */
+/* Attention rounds inside: scores, and sums of values, which may cancel. So its operands round. Its gradient where no key is seen
+ * is 0, or of what comes in as NaN or infinite, NaN; as kernels have it. */
 static inline samba_ref open_attention(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *graph = rewriter->out;
     samba_node node = *samba_node_at(rewriter->in, ref);
     samba_ref rounded[16] = {0};
     for (int k = 0; k < node.arity && k < 16; k++)
-        rounded[k] = k < 3 || (node.op == SAMBA_OP_attention_grad && k == node.arity - 1) ? samba_emit_scalar(graph, SAMBA_OP_mul, inputs[k], 1) : inputs[k];
+        rounded[k] = k < 3 || (node.op == SAMBA_OP_attention_grad && k == node.arity - 1)
+                         ? samba_emit_scalar(graph, SAMBA_OP_mul, inputs[k], 1)
+                         : inputs[k];
     samba_ref whole = samba_rewrite_copy(rewriter, ref, rounded), dout = inputs[node.arity - 1];
     if (node.op != SAMBA_OP_attention_grad)
         return whole;
@@ -168,7 +174,8 @@ static inline samba_ref open_attention(samba_rewriter *rewriter, samba_ref ref, 
         ones[d] = 1;
     }
     samba_ref nothing = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reduce(graph, SAMBA_OP_sum, dout, from.rank, dims), 0);
-    return samba_emit2(graph, SAMBA_OP_add, whole, samba_emit_cast(graph, samba_emit_reshape(graph, nothing, node.rank, ones), (samba_dtype)node.dtype));
+    return samba_emit2(graph, SAMBA_OP_add, whole,
+                       samba_emit_cast(graph, samba_emit_reshape(graph, nothing, node.rank, ones), (samba_dtype)node.dtype));
 }
 
 /* Operators as the compiler has them: what cancels inside a composite, as a row's mean does in a norm, rounds there. */
@@ -181,10 +188,18 @@ static inline samba_ref open_operator(samba_rewriter *rewriter, samba_ref ref, c
         inputs = rounded;
     }
     switch (node->op) {
-    case SAMBA_OP_conv2d: case SAMBA_OP_conv2d_input_grad: case SAMBA_OP_conv2d_weight_grad:
-    case SAMBA_OP_conv3d: case SAMBA_OP_conv3d_input_grad: case SAMBA_OP_conv3d_weight_grad: return open_convolution(rewriter->out, node, inputs);
-    case SAMBA_OP_attention: case SAMBA_OP_attention_lse: case SAMBA_OP_attention_grad: return open_attention(rewriter, ref, inputs);
-    default: return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs) : samba_rewrite_copy(rewriter, ref, inputs);
+    case SAMBA_OP_conv2d:
+    case SAMBA_OP_conv2d_input_grad:
+    case SAMBA_OP_conv2d_weight_grad:
+    case SAMBA_OP_conv3d:
+    case SAMBA_OP_conv3d_input_grad:
+    case SAMBA_OP_conv3d_weight_grad: return open_convolution(rewriter->out, node, inputs);
+    case SAMBA_OP_attention:
+    case SAMBA_OP_attention_lse:
+    case SAMBA_OP_attention_grad: return open_attention(rewriter, ref, inputs);
+    default:
+        return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs)
+                                          : samba_rewrite_copy(rewriter, ref, inputs);
     }
 }
 

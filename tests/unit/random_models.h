@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small models of random shapes, one generator a family. A generator draws sizes from the case's random numbers and traces a graph;
- * leaves are parameters, so that backward is generated too. The driver (test_random_shapes.c) compiles, runs and compares: a new
- * operator or kernel is covered by adding a generator to the table at the end.
+ * Small models of random shapes, one generator a family. A generator draws sizes from the case's random numbers and traces a
+ * graph; leaves are parameters, so that backward is generated too. The driver (test_random_shapes.c) compiles, runs and compares:
+ * a new operator or kernel is covered by adding a generator to the table at the end.
  *
  * Leaves hold multiples of 1/4 up to 2. So sums of products are exact in float32 whatever their order, and a family that stays
  * exact must agree with the reference in every bit. */
@@ -19,15 +19,18 @@
 #include <string.h>
 
 typedef struct random_case {
-    uint64_t state;      /* of the random numbers */
+    uint64_t state; /* of the random numbers */
     samba_context *context;
     samba_graph *graph;
-    samba_dtype dtype;   /* of the case's floats */
-    bool exact;          /* every value is a small multiple of 1/64: no rounding anywhere */
-    bool inference;      /* no loss */
-    int64_t budget;      /* of multiply-adds that are left */
-    int count;           /* names given so far */
-    struct { char name[16]; int64_t end; } indices[4]; /* inputs of integers in [0, end) */
+    samba_dtype dtype; /* of the case's floats */
+    bool exact;        /* every value is a small multiple of 1/64: no rounding anywhere */
+    bool inference;    /* no loss */
+    int64_t budget;    /* of multiply-adds that are left */
+    int count;         /* names given so far */
+    struct {
+        char name[16];
+        int64_t end;
+    } indices[4]; /* inputs of integers in [0, end) */
     int index_count;
 } random_case;
 
@@ -47,8 +50,13 @@ static inline bool chance(random_case *t, int percent) { return below(t, 100) < 
 static inline int64_t size(random_case *t)
 {
     int64_t kind = below(t, 100), most = t->budget < 1 ? 1 : t->budget;
-    int64_t n = kind < 2 ? 0 : kind < 12 ? 1 : kind < 35 ? between(t, 2, 5) : kind < 75 ? between(t, 6, 40)
-              : kind < 90 ? between(t, 41, 130) : kind < 98 ? between(t, 131, 700) : between(t, 701, 5000);
+    int64_t n = kind < 2    ? 0
+                : kind < 12 ? 1
+                : kind < 35 ? between(t, 2, 5)
+                : kind < 75 ? between(t, 6, 40)
+                : kind < 90 ? between(t, 41, 130)
+                : kind < 98 ? between(t, 131, 700)
+                            : between(t, 701, 5000);
     n = n > most ? 1 + n % most : n;
     t->budget /= n > 0 ? n : 1;
     return n;
@@ -176,17 +184,13 @@ static inline samba_value seen(random_case *t, int rank, const int64_t *shape)
     int a = rank ? (int)below(t, rank) : 0, b = rank ? (int)below(t, rank) : 0;
     memcpy(inner, shape, sizeof *shape * (size_t)rank);
     switch (rank ? below(t, 6) : 5) {
-    case 0: /* transposed */
-        inner[a] = shape[b], inner[b] = shape[a];
-        return samba_transpose(leaf(t, rank, inner), a, b);
+    case 0: /* transposed */ inner[a] = shape[b], inner[b] = shape[a]; return samba_transpose(leaf(t, rank, inner), a, b);
     case 1: { /* a part of a larger one */
         int64_t front = below(t, 4), step = between(t, 1, 3);
         inner[a] = front + shape[a] * step + below(t, 3);
         return samba_slice(leaf(t, rank, inner), a, front, front + shape[a] * step, step);
     }
-    case 2: /* broadcast */
-        inner[a] = 1;
-        return samba_expand(leaf(t, rank, inner), rank, shape);
+    case 2: /* broadcast */ inner[a] = 1; return samba_expand(leaf(t, rank, inner), rank, shape);
     default: return leaf(t, rank, shape);
     }
 }
@@ -298,7 +302,8 @@ static inline void convolution(random_case *t)
 /* Three dims of space; transposed ones too, and those of one. */
 static inline void volumes(random_case *t)
 {
-    int64_t groups = chance(t, 70) ? 1 : 2, in = between(t, 1, 4), out = between(t, 1, 5), size[3], kernel[3], images = chance(t, 3) ? 0 : between(t, 1, 3);
+    int64_t groups = chance(t, 70) ? 1 : 2, in = between(t, 1, 4), out = between(t, 1, 5), size[3], kernel[3],
+            images = chance(t, 3) ? 0 : between(t, 1, 3);
     bool back = chance(t, 35);
     samba_conv3d_options o = {.groups = groups};
     samba_conv_transpose3d_options b = {.groups = groups};
@@ -435,7 +440,8 @@ static inline void rows(random_case *t) /* softmax, norms and losses over rows, 
     case 2: x = norm(t, x); break;
     case 3: x = samba_mul(norm(t, samba_add(x, broadcast_leaf(t, x))), samba_softmax(x, 1)); break;
     default: {
-        samba_cross_entropy_options o = {chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3), {NULL, 0, 0}};
+        samba_cross_entropy_options o = {
+            chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3), {NULL, 0, 0}};
         x = samba_cross_entropy_with(x, indices(t, 1, &n, c), &o);
         if (o.reduction == SAMBA_NO_REDUCTION)
             x = samba_mul(x, x);
@@ -468,7 +474,8 @@ static inline void pooled_volumes(random_case *t)
     int spatial = (int)between(t, 1, 3);
     bool average = chance(t, 50);
     int64_t shape[5] = {between(t, 1, 3), between(t, 1, 5)}, kernel[3] = {1, 1, 1}, *hw = shape + 2;
-    samba_pool3d_options o = {.ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40), .divisor_override = average && chance(t, 20) ? 4 : 0};
+    samba_pool3d_options o = {
+        .ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40), .divisor_override = average && chance(t, 20) ? 4 : 0};
     bool adaptive = chance(t, 40);
     for (int i = 0; i < spatial; i++) {
         kernel[i] = between(t, 1, 4);
@@ -481,19 +488,25 @@ static inline void pooled_volumes(random_case *t)
     samba_value x = leaf(t, 2 + spatial, shape);
     t->exact = !average;
     samba_pool1d_options one = {o.stride[0], o.padding[0], o.dilation[0], o.ceil_mode, o.no_count_include_pad};
-    samba_pool2d_options two = {{o.stride[0], o.stride[1]}, {o.padding[0], o.padding[1]}, {o.dilation[0], o.dilation[1]}, o.ceil_mode, o.no_count_include_pad,
-                                o.divisor_override};
-    samba_value y = spatial == 1 ? (adaptive ? (average ? samba_adaptive_avg_pool1d(x, kernel[0]) : samba_adaptive_max_pool1d(x, kernel[0]))
-                                             : (average ? samba_avg_pool1d(x, kernel[0], &one) : samba_max_pool1d(x, kernel[0], &one)))
-                  : spatial == 2 ? (adaptive ? (average ? samba_adaptive_avg_pool2d(x, kernel) : samba_adaptive_max_pool2d(x, kernel))
-                                             : (average ? samba_avg_pool2d(x, kernel, &two) : samba_max_pool2d(x, kernel, &two)))
-                                 : (adaptive ? (average ? samba_adaptive_avg_pool3d(x, kernel) : samba_adaptive_max_pool3d(x, kernel))
-                                             : (average ? samba_avg_pool3d(x, kernel, &o) : samba_max_pool3d(x, kernel, &o)));
+    samba_pool2d_options two = {{o.stride[0], o.stride[1]},     {o.padding[0], o.padding[1]},
+                                {o.dilation[0], o.dilation[1]}, o.ceil_mode,
+                                o.no_count_include_pad,         o.divisor_override};
+    samba_value y =
+        spatial == 1   ? (adaptive ? (average ? samba_adaptive_avg_pool1d(x, kernel[0]) : samba_adaptive_max_pool1d(x, kernel[0]))
+                                   : (average ? samba_avg_pool1d(x, kernel[0], &one) : samba_max_pool1d(x, kernel[0], &one)))
+        : spatial == 2 ? (adaptive ? (average ? samba_adaptive_avg_pool2d(x, kernel) : samba_adaptive_max_pool2d(x, kernel))
+                                   : (average ? samba_avg_pool2d(x, kernel, &two) : samba_max_pool2d(x, kernel, &two)))
+                       : (adaptive ? (average ? samba_adaptive_avg_pool3d(x, kernel) : samba_adaptive_max_pool3d(x, kernel))
+                                   : (average ? samba_avg_pool3d(x, kernel, &o) : samba_max_pool3d(x, kernel, &o)));
     if (!average && chance(t, 50)) /* where they were found, too */
-        y = samba_add(y, samba_cast(spatial == 1   ? (adaptive ? samba_adaptive_max_pool1d_indices(x, kernel[0]) : samba_max_pool1d_indices(x, kernel[0], &one))
-                                    : spatial == 2 ? (adaptive ? samba_adaptive_max_pool2d_indices(x, kernel) : samba_max_pool2d_indices(x, kernel, &two))
-                                                   : (adaptive ? samba_adaptive_max_pool3d_indices(x, kernel) : samba_max_pool3d_indices(x, kernel, &o)),
-                                    t->dtype));
+        y = samba_add(
+            y,
+            samba_cast(spatial == 1 ? (adaptive ? samba_adaptive_max_pool1d_indices(x, kernel[0])
+                                                : samba_max_pool1d_indices(x, kernel[0], &one))
+                       : spatial == 2
+                           ? (adaptive ? samba_adaptive_max_pool2d_indices(x, kernel) : samba_max_pool2d_indices(x, kernel, &two))
+                           : (adaptive ? samba_adaptive_max_pool3d_indices(x, kernel) : samba_max_pool3d_indices(x, kernel, &o)),
+                       t->dtype));
     finish(t, y);
 }
 

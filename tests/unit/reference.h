@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a session holds after a run, outputs, losses and gradients, against the same graph evaluated node by node by the reference kernels
- * from the session's parameters and inputs. Include after training.h. */
+ * What a session holds after a run, outputs, losses and gradients, against the same graph evaluated node by node by the reference
+ * kernels from the session's parameters and inputs. Include after training.h. */
 #ifndef SAMBA_TEST_REFERENCE_H
 #define SAMBA_TEST_REFERENCE_H
 
@@ -33,7 +33,8 @@ static inline double reference_tolerance(const reference_case *c, samba_dtype dt
     return dtype == SAMBA_FLOAT64 ? 1e-11 : dtype == SAMBA_FLOAT16 ? 2e-3 : dtype == SAMBA_BFLOAT16 ? 2e-2 : 5e-5;
 }
 
-static inline void reference_compare(const reference_case *c, const char *what, const samba_array *expected, const samba_tensor *given)
+static inline void reference_compare(const reference_case *c, const char *what, const samba_array *expected,
+                                     const samba_tensor *given)
 {
     double worst = 0, scale = 1e-3, tolerance = reference_tolerance(c, expected->dtype);
     const char *a = expected->data, *b = samba_tensor_data(given);
@@ -41,7 +42,8 @@ static inline void reference_compare(const reference_case *c, const char *what, 
     assert_int_equal(expected->dtype, samba_tensor_dtype(given));
     assert_int_equal(expected->numel, samba_tensor_numel(given));
     for (int64_t i = 0; i < expected->numel; i++) {
-        double x = samba_load_double(expected->dtype, a + (size_t)i * size), y = samba_load_double(expected->dtype, b + (size_t)i * size);
+        double x = samba_load_double(expected->dtype, a + (size_t)i * size),
+               y = samba_load_double(expected->dtype, b + (size_t)i * size);
         if (fabs(x) > scale && isfinite(x))
             scale = fabs(x);
         if (isnan(x) != isnan(y) || (isinf(x) && x != y))
@@ -96,8 +98,9 @@ static inline void compare_with_reference(const reference_case *c, samba_session
     need(samba_graph_evaluate(graph, leaf_count, names, leaves, &arena, values));
     for (int64_t s = 0; s < graph->sink_count; s++) {
         const samba_sink *sink = &graph->sinks[s];
-        const char *name = sink->kind == SAMBA_SINK_ASSIGN ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
-                                                           : samba_graph_name_at(graph, sink->name);
+        const char *name = sink->kind == SAMBA_SINK_ASSIGN
+                               ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
+                               : samba_graph_name_at(graph, sink->name);
         samba_tensor *given = get(session, name);
         reference_compare(c, name, &values[s], given);
         samba_tensor_free(given);

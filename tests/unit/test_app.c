@@ -67,9 +67,21 @@ static void test_words(void **state)
     samba_context *context = counting_context_new(&memory);
     samba_arena arena;
     samba_arena_init(&arena, context);
-    char *given[] = {"app", "-b=64", "-mb", "4", "-mb=8", "-mb16", "-b", "2", "--batch-size=3", "-", "-p=x=y", "--", "-b=1", "-mb"};
-    const char *expected[] = {"app", "-b64", "--microbatch-size=4", "--microbatch-size=8", "--microbatch-size=16", "-b", "2",
-                              "--batch-size=3", "-", "-px=y", "--", "-b=1", "-mb"};
+    char *given[] = {"app", "-b=64",          "-mb", "4",      "-mb=8", "-mb16", "-b",
+                     "2",   "--batch-size=3", "-",   "-p=x=y", "--",    "-b=1",  "-mb"};
+    const char *expected[] = {"app",
+                              "-b64",
+                              "--microbatch-size=4",
+                              "--microbatch-size=8",
+                              "--microbatch-size=16",
+                              "-b",
+                              "2",
+                              "--batch-size=3",
+                              "-",
+                              "-px=y",
+                              "--",
+                              "-b=1",
+                              "-mb"};
     int count = SAMBA_COUNT(given);
     char **words = samba_words_normalise(&arena, &count, given);
     assert_non_null(words);
@@ -93,7 +105,8 @@ static void write_file(const char *name, const void *data, size_t size)
 
 static void write_digits(int labels, uint8_t last)
 {
-    uint8_t images[16 + 60] = {0, 0, 8, 3, 0, 0, 0, 10, 0, 0, 0, 2, 0, 0, 0, 3}, label[8 + 10] = {0, 0, 8, 1, 0, 0, 0, (uint8_t)labels};
+    uint8_t images[16 + 60] = {0, 0, 8, 3, 0, 0, 0, 10, 0, 0, 0, 2, 0, 0, 0, 3},
+                        label[8 + 10] = {0, 0, 8, 1, 0, 0, 0, (uint8_t)labels};
     for (int i = 0; i < 60; i++)
         images[16 + i] = (uint8_t)(4 * i);
     for (int i = 0; i < 10; i++)
@@ -289,8 +302,15 @@ static int inputs(const void *settings, int64_t batch_size, samba_app_input *inp
 
 static samba_app small_app(void)
 {
-    return (samba_app){.struct_size = sizeof(samba_app), .name = "small", .description = "", .model = model, .inputs = inputs,
-                       .data = samba_app_digits, .batch_size = 4, .num_epochs = 2, .optimizer = samba_sgd(0.1)};
+    return (samba_app){.struct_size = sizeof(samba_app),
+                       .name = "small",
+                       .description = "",
+                       .model = model,
+                       .inputs = inputs,
+                       .data = samba_app_digits,
+                       .batch_size = 4,
+                       .num_epochs = 2,
+                       .optimizer = samba_sgd(0.1)};
 }
 
 typedef struct command {
@@ -365,7 +385,8 @@ static void test_other_graphs(void **state)
     assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_OK);
     numbers[0] = 3;
     assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_ERROR_SHAPE);
-    assert_non_null(strstr(samba_error_message(context), "holds another graph than these options make: the values of its literal &0 are others"));
+    assert_non_null(strstr(samba_error_message(context),
+                           "holds another graph than these options make: the values of its literal &0 are others"));
     numbers[1] = 3;
     assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_ERROR_SHAPE);
     assert_non_null(strstr(samba_error_message(context), "holds another graph than these options make: it has"));
@@ -382,7 +403,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    static const char *const names[] = {"digits-images-idx3-ubyte", "digits-labels-idx1-ubyte", "text.txt", "small.pef", "small.pef.log"};
+    static const char *const names[] = {"digits-images-idx3-ubyte", "digits-labels-idx1-ubyte", "text.txt", "small.pef",
+                                        "small.pef.log"};
     for (int i = 0; i < SAMBA_COUNT(names); i++) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention: the compiled kernels against the reference kernels, forward and backward, over sizes around the blocks, masks, shared heads,
- * dropout and dtypes, on 1 to 3 threads and every ISA; the gradients of the reference against differences; refusals. */
+ * Attention: the compiled kernels against the reference kernels, forward and backward, over sizes around the blocks, masks,
+ * shared heads, dropout and dtypes, on 1 to 3 threads and every ISA;
+ * the gradients of the reference against differences; refusals. */
 #include "../seed.h"
 #include "autodiff/autodiff.h"
 #include "gradient_check.h"
@@ -85,7 +86,8 @@ static void model(samba_graph *g, const void *options)
     samba_value y = samba_scaled_dot_product_attention(q, k, v, &o);
     int64_t n = c->b * c->tq * c->h * c->dv;
     samba_output(g, "y", y);
-    samba_value w = samba_add_scalar(samba_mul_scalar(samba_cast(samba_arange(g, n, SAMBA_INT64), c->dtype), 1.3 / (double)(n + 1)), -0.4);
+    samba_value w =
+        samba_add_scalar(samba_mul_scalar(samba_cast(samba_arange(g, n, SAMBA_INT64), c->dtype), 1.3 / (double)(n + 1)), -0.4);
     y = samba_reshape(heads_first(y), 1, &n);
     samba_loss(g, "loss", samba_sum(samba_mul(samba_mul(y, w), y), 0, NULL, false));
 }
@@ -101,7 +103,8 @@ typedef struct expectation {
 
 static const char *name_of(const samba_graph *graph, const samba_sink *sink)
 {
-    return samba_graph_name_at(graph, sink->kind == SAMBA_SINK_ASSIGN ? samba_node_at(graph, sink->target)->attrs->state.name : sink->name);
+    return samba_graph_name_at(graph, sink->kind == SAMBA_SINK_ASSIGN ? samba_node_at(graph, sink->target)->attrs->state.name
+                                                                      : sink->name);
 }
 
 static double greatest_of(const samba_array *a, const samba_array *b) /* difference; b: NULL for 0 */
@@ -112,8 +115,8 @@ static double greatest_of(const samba_array *a, const samba_array *b) /* differe
     return greatest;
 }
 
-/* Errors are a share of the greatest value, or of what it would be if the terms of its sum did not cancel, as those of q's and k's gradients do where
- * a query sees one key: noise of so many units moves it by so many units of that. */
+/* Errors are a share of the greatest value, or of what it would be if the terms of its sum did not cancel, as those of q's and
+ * k's gradients do where a query sees one key: noise of so many units moves it by so many units of that. */
 static void find_scales(const attention_case *c, int count, const char *const *names, const samba_array *leaves, expectation *e)
 {
     uint64_t state = 1;
@@ -132,7 +135,8 @@ static void find_scales(const attention_case *c, int count, const char *const *n
         samba_graph_free(moved);
         samba_arena_free(&arena);
     }
-    /* The loss, one sum of w y y with w of both signs: where each y is off by a share of the greatest, a term is by 2 |w y| times that, |w| < 0.9. */
+    /* The loss, one sum of w y y with w of both signs:
+     * where each y is off by a share of the greatest, a term is by 2 |w y| times that, |w| < 0.9. */
     for (int64_t s = 0; s < e->graph->sink_count; s++)
         if (strcmp(name_of(e->graph, &e->graph->sinks[s]), "y") == 0)
             for (int64_t i = 0; i < e->values[s].numel; i++)
@@ -164,7 +168,8 @@ static void expect(const attention_case *c, samba_session *session, expectation 
             continue;
         need(samba_session_get_by_name(session, info.name, &held[count]), info.name);
         names[count] = info.name;
-        leaves[count] = (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
+        leaves[count] =
+            (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
         memcpy(leaves[count].shape, info.shape, sizeof info.shape);
         count++;
     }
@@ -178,9 +183,11 @@ static void expect(const attention_case *c, samba_session *session, expectation 
         samba_tensor_free(held[i]);
 }
 
-static void compare(const attention_case *c, const char *what, const samba_array *expected, const samba_tensor *given, double scale)
+static void compare(const attention_case *c, const char *what, const samba_array *expected, const samba_tensor *given,
+                    double scale)
 {
-    /* sums of up to tk (tq, backward) products; 16-bit floats round once, or twice in the gradients, bfloat16 weights and gradients of scores besides */
+    /* sums of up to tk (tq, backward) products;
+     * 16-bit floats round once, or twice in the gradients, bfloat16 weights and gradients of scores besides */
     double base = c->dtype == SAMBA_FLOAT64 ? 1e-12 : c->dtype == SAMBA_BFLOAT16 ? 6e-2 : c->dtype == SAMBA_FLOAT16 ? 4e-3 : 3e-5;
     assert_int_equal(expected->numel, samba_tensor_numel(given));
     samba_array found = *expected;
@@ -323,8 +330,8 @@ static void random_cases(void **state)
         c.dropout = below(&random, 4) ? 0 : 0.25;
         c.dtype = dtypes[below(&random, SAMBA_COUNT(dtypes))];
         snprintf(name, sizeof name, "seed %llu: b %d h %d of %d tq %d tk %d d %d dv %d causal %d mask %d dropout %g dtype %d",
-                 (unsigned long long)(first_seed + (uint64_t)n), (int)c.b, (int)c.h, (int)c.hkv, (int)c.tq, (int)c.tk, (int)c.d, (int)c.dv,
-                 c.causal, c.mask, c.dropout, c.dtype);
+                 (unsigned long long)(first_seed + (uint64_t)n), (int)c.b, (int)c.h, (int)c.hkv, (int)c.tq, (int)c.tk, (int)c.d,
+                 (int)c.dv, c.causal, c.mask, c.dropout, c.dtype);
         const attention_case *it = &c;
         void *argument = (void *)(uintptr_t)it;
         against_reference(&argument);
@@ -359,7 +366,8 @@ static void same_bits(void **state)
         samba_session_free(session);
     }
     for (int i = 0; i < 2; i++) {
-        assert_memory_equal(samba_tensor_data(found[0][i]), samba_tensor_data(found[1][i]), (size_t)samba_tensor_numel(found[0][i]) * 4);
+        assert_memory_equal(samba_tensor_data(found[0][i]), samba_tensor_data(found[1][i]),
+                            (size_t)samba_tensor_numel(found[0][i]) * 4);
         samba_tensor_free(found[0][i]);
         samba_tensor_free(found[1][i]);
     }
@@ -414,7 +422,8 @@ static const samba_stage *attention_stage(const samba_plan *plan, int which)
     return NULL;
 }
 
-/* Training: result and log-sum-exp by one stage, gradients by another; no matrix of scores, no copy of a joint projection's heads. */
+/* Training: result and log-sum-exp by one stage, gradients by another;
+ * no matrix of scores, no copy of a joint projection's heads. */
 static void two_stages(void **state)
 {
     (void)state;
@@ -424,7 +433,8 @@ static void two_stages(void **state)
     const samba_stage *forward = attention_stage(&plan, 0), *backward = attention_stage(&plan, 1);
     assert_non_null(backward);
     assert_null(attention_stage(&plan, 2));
-    assert_true(forward->attention.has_result && forward->attention.has_lse && !forward->attention.gradient && backward->attention.gradient);
+    assert_true(forward->attention.has_result && forward->attention.has_lse && !forward->attention.gradient &&
+                backward->attention.gradient);
     assert_int_equal(forward->flops, 2 * 2 * (1024 * 1025 / 2) * 16);
     assert_int_equal(forward->operands[0].buffer, forward->operands[1].buffer);
     assert_int_equal(forward->operands[1].offset, 2 * 8);
@@ -445,7 +455,8 @@ static void lse_alone(void **state)
     static const char text[] = "lse";
     samba_graph *g;
     need(samba_graph_new(context, text, &g), "graph");
-    samba_value x = samba_parameter(g, "x", F32, 4, (const int64_t[]){1, 2, 100, 8}, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_value x =
+        samba_parameter(g, "x", F32, 4, (const int64_t[]){1, 2, 100, 8}, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.attention = (samba_attrs_attention){.causal = 1, .scale = 0.4};
@@ -489,9 +500,11 @@ int main(int argc, char **argv)
     if (!mkdtemp(folder) || samba_context_new(NULL, &context) != SAMBA_OK)
         return 1;
     enum { COUNT = SAMBA_COUNT(cases) };
-    struct CMUnitTest tests[COUNT + 5] = {
-        [COUNT] = cmocka_unit_test(same_bits), [COUNT + 1] = cmocka_unit_test(two_stages), [COUNT + 2] = cmocka_unit_test(lse_alone),
-        [COUNT + 3] = cmocka_unit_test(same_bits_of_many), [COUNT + 4] = cmocka_unit_test(random_cases)};
+    struct CMUnitTest tests[COUNT + 5] = {[COUNT] = cmocka_unit_test(same_bits),
+                                          [COUNT + 1] = cmocka_unit_test(two_stages),
+                                          [COUNT + 2] = cmocka_unit_test(lse_alone),
+                                          [COUNT + 3] = cmocka_unit_test(same_bits_of_many),
+                                          [COUNT + 4] = cmocka_unit_test(random_cases)};
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){cases[i].name, against_reference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
     int failed = _cmocka_run_group_tests("attention against reference", tests, COUNT + 5, NULL, NULL);

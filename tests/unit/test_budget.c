@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory budgets: models of every shape are compiled without one, then into less and less. What the plan takes fits, training goes on as
- * without, bit for bit, and a budget that is too small is refused with the least that is not. */
+ * Memory budgets: models of every shape are compiled without one, then into less and less. What the plan takes fits, training
+ * goes on as without, bit for bit, and a budget that is too small is refused with the least that is not. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,8 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 
-#define DIMS(...) (const int[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                                \
+    (const int[]) { __VA_ARGS__ }
 
 static samba_value parameter(samba_graph *g, const char *name, int rank, const int64_t *shape)
 {
@@ -41,14 +42,16 @@ static void resffn(samba_graph *g, const void *options)
     (void)options;
     samba_value h = samba_tanh(samba_layer_norm(samba_linear(samba_input(g, "x"), "gemm1", 128), "norm1"));
     samba_value k = samba_layer_norm(samba_linear(h, "gemm2", 128), "norm2");
-    samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_sigmoid(samba_add(k, h)), "gemm3", 10), samba_input(g, "label")));
+    samba_loss(g, "loss",
+               samba_cross_entropy(samba_linear(samba_sigmoid(samba_add(k, h)), "gemm3", 10), samba_input(g, "label")));
 }
 
 static void lenet(samba_graph *g, const void *options)
 {
     (void)options;
     samba_conv2d_options pad = {.padding = {2, 2}};
-    samba_value h = samba_max_pool2d(samba_relu(samba_conv2d(samba_input(g, "x"), "conv1", 6, SHAPE(5, 5), &pad)), SHAPE(2, 2), NULL);
+    samba_value h =
+        samba_max_pool2d(samba_relu(samba_conv2d(samba_input(g, "x"), "conv1", 6, SHAPE(5, 5), &pad)), SHAPE(2, 2), NULL);
     h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(5, 5), NULL)), SHAPE(2, 2), NULL);
     h = samba_relu(samba_linear(samba_flatten(h, 1, -1), "fc1", 120));
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(h, "fc3", 10), samba_input(g, "label")));
@@ -72,7 +75,8 @@ static void residual(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_flatten(h, 1, -1), "fc", 10), samba_input(g, "label")));
 }
 
-/* Each layer multiplies by what a buffer was before the run overwrote it: the backward needs that, so it is held in memory of its own. */
+/* Each layer multiplies by what a buffer was before the run overwrote it:
+ * the backward needs that, so it is held in memory of its own. */
 static void holding(samba_graph *g, const void *options)
 {
     (void)options;
@@ -82,7 +86,8 @@ static void holding(samba_graph *g, const void *options)
         snprintf(name, sizeof name, "fc%d", i);
         h = samba_tanh(samba_linear(h, name, 60));
         snprintf(name, sizeof name, "was%d", i);
-        samba_value was = samba_register_buffer(g, name, SAMBA_FLOAT32, 2, SHAPE(200, 60), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+        samba_value was =
+            samba_register_buffer(g, name, SAMBA_FLOAT32, 2, SHAPE(200, 60), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
         h = samba_mul(h, was);
         samba_assign(was, samba_mul_scalar(was, 0.5));
     }
@@ -93,14 +98,16 @@ typedef struct sizes {
     int64_t layers, batch, time, width, heads, words;
     double dropout;
 } sizes;
-static const sizes little = {6, 4, 32, 48, 4, 90, 0.1}, published = {12, 4, 256, 768, 12, 50257, 0}, wide = {1, 1, 1024, 48, 4, 90, 0.1};
+static const sizes little = {6, 4, 32, 48, 4, 90, 0.1}, published = {12, 4, 256, 768, 12, 50257, 0},
+                   wide = {1, 1, 1024, 48, 4, 90, 0.1};
 
 static samba_value block(samba_value x, const sizes *s)
 {
     samba_value part[3], head[3], qkv = samba_linear(samba_layer_norm(x, "ln1"), "qkv", 3 * s->width);
     samba_split(qkv, s->width, -1, 3, part);
     for (int i = 0; i < 3; i++)
-        head[i] = samba_permute(samba_reshape(part[i], 4, SHAPE(s->batch, s->time, s->heads, s->width / s->heads)), DIMS(0, 2, 1, 3));
+        head[i] =
+            samba_permute(samba_reshape(part[i], 4, SHAPE(s->batch, s->time, s->heads, s->width / s->heads)), DIMS(0, 2, 1, 3));
     samba_attention_options options = samba_attention_defaults();
     options.is_causal = true;
     samba_value y = samba_permute(samba_scaled_dot_product_attention(head[0], head[1], head[2], &options), DIMS(0, 2, 1, 3));
@@ -112,7 +119,8 @@ static samba_value block(samba_value x, const sizes *s)
 static void gpt(samba_graph *g, const void *options)
 {
     const sizes *s = options;
-    samba_value x = samba_embedding(samba_input(g, "x"), "wte", s->words, s->width), wte = parameter(g, "wte.weight", 2, SHAPE(s->words, s->width));
+    samba_value x = samba_embedding(samba_input(g, "x"), "wte", s->words, s->width),
+                wte = parameter(g, "wte.weight", 2, SHAPE(s->words, s->width));
     x = samba_add(x, parameter(g, "wpe.weight", 2, SHAPE(s->time, s->width)));
     char name[16];
     for (int i = 0; i < s->layers; i++) {
@@ -122,7 +130,9 @@ static void gpt(samba_graph *g, const void *options)
         samba_scope_pop(g);
     }
     samba_value rows = samba_reshape(samba_layer_norm(x, "ln"), 2, SHAPE(s->batch * s->time, s->width));
-    samba_loss(g, "loss", samba_cross_entropy(samba_matmul(rows, samba_transpose(wte, 0, 1)), samba_reshape(samba_input(g, "label"), 1, SHAPE(s->batch * s->time))));
+    samba_loss(g, "loss",
+               samba_cross_entropy(samba_matmul(rows, samba_transpose(wte, 0, 1)),
+                                   samba_reshape(samba_input(g, "label"), 1, SHAPE(s->batch * s->time))));
 }
 
 typedef struct budget_case {
@@ -180,8 +190,8 @@ static void fits_and_trains(void **state)
         o.memory_budget = total - (int64_t)(saved * (double)activations);
         samba_session *session = compile_and_open(&o, 2, 7);
         int64_t given = size_of(session, &now);
-        print_message("%s: %lld bytes with %lld of activations, budget %lld: %lld bytes\n", c->name, (long long)total, (long long)activations,
-                      (long long)o.memory_budget, (long long)given);
+        print_message("%s: %lld bytes with %lld of activations, budget %lld: %lld bytes\n", c->name, (long long)total,
+                      (long long)activations, (long long)o.memory_budget, (long long)given);
         assert_true(given <= o.memory_budget);
         if (strcmp(c->name, "gpt") == 0) /* with many values to choose from it comes near, and repeats no more than it must */
             assert_true((double)(o.memory_budget - given) <= 0.03 * (double)(o.memory_budget - (total - activations)));
@@ -192,7 +202,8 @@ static void fits_and_trains(void **state)
     /* the least that the message names is met */
     char path[256];
     o.memory_budget = 1000;
-    refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT, "a memory budget of 1000 bytes cannot be met: the least found for model");
+    refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+           "a memory budget of 1000 bytes cannot be met: the least found for model");
     long long least = atoll(strstr(samba_error_message(context), "' is ") + 5);
     o.memory_budget = least;
     samba_session *session = compile_and_open(&o, 1, 7);
@@ -234,7 +245,8 @@ static void published_gpt(void **state)
     int64_t saved = all.activations * 3 / 10, allowed = all.activations - saved;
     samba_memory_info now = compile_gpt(&published, false, all.total - saved, &plan);
     samba_plan_free(&plan);
-    print_message("GPT-2 124M: activations %lld bytes, allowed %lld, taken %lld\n", (long long)all.activations, (long long)allowed, (long long)now.activations);
+    print_message("GPT-2 124M: activations %lld bytes, allowed %lld, taken %lld\n", (long long)all.activations,
+                  (long long)allowed, (long long)now.activations);
     assert_true(now.activations <= allowed && (double)now.activations >= 0.97 * (double)allowed);
 }
 
@@ -254,7 +266,7 @@ static void no_scores(void **state)
         samba_memory_info memory;
         need(samba_session_memory(session, &memory));
         assert_true(memory.scratch < 2 * wide.time * wide.time); /* two threads' own */
-        samba_memory_info told; /* without loading */
+        samba_memory_info told;                                  /* without loading */
         int threads;
         const char *isa;
         need(samba_plan_memory(context, &plan, 2, NULL, &told, &threads, &isa));
@@ -269,14 +281,16 @@ static void no_scores(void **state)
 static void refused(void **state)
 {
     (void)state;
-    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(64, 100)), *label = tensor("label", SAMBA_INT64, 1, SHAPE(64)), *inputs[] = {x, label};
+    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(64, 100)), *label = tensor("label", SAMBA_INT64, 1, SHAPE(64)),
+                 *inputs[] = {x, label};
     samba_compile_options o = compile_of("refused", resffn, NULL, 2, inputs);
     char path[256];
     o.memory_budget = -1;
     refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT, "memory_budget is -1 bytes");
     o.memory_budget = 1000;
     o.inference = true;
-    refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT, "a memory budget of 1000 bytes cannot be met: model 'refused' needs");
+    refuse(samba_compile(context, &o, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+           "a memory budget of 1000 bytes cannot be met: model 'refused' needs");
     o.memory_budget = 1 << 30;
     need(samba_compile(context, &o, path, sizeof path));
     samba_tensor_free(x);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints: a session that was loaded goes on to the bits of the one that was saved, between steps and between the micro-batches of one;
- * weights may be cut into files; as many stay as are to be kept, and what an interrupted save left goes; no damaged file is loaded and the
- * newest whole one is found; what does not belong to the PEF is refused with nothing changed; a save that fails leaves all that was there. */
+ * Checkpoints: a session that was loaded goes on to the bits of the one that was saved, between steps and between the
+ * micro-batches of one; weights may be cut into files; as many stay as are to be kept, and what an interrupted save left goes; no
+ * damaged file is loaded and the newest whole one is found; what does not belong to the PEF is refused with nothing changed;
+ * a save that fails leaves all that was there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <errno.h>
@@ -239,15 +240,20 @@ static void test_files(void **unused)
     options.text = "epoch 3, \"caf\xc3\xa9\"";
     options.shard_size = 1;
     must(&f, samba_checkpoint_save(f.session, &options));
-    static const char *const files[] = {"model-00001-of-00003.safetensors", "model-00003-of-00003.safetensors", "model.safetensors.index.json",
-                                        "optimizer.safetensors", "program.safetensors", "checkpoint.json"};
+    static const char *const files[] = {"model-00001-of-00003.safetensors",
+                                        "model-00003-of-00003.safetensors",
+                                        "model.safetensors.index.json",
+                                        "optimizer.safetensors",
+                                        "program.safetensors",
+                                        "checkpoint.json"};
     for (int i = 0; i < SAMBA_COUNT(files); i++) {
         char name[128];
         snprintf(name, sizeof name, "checkpoint-12/%s", files[i]);
         assert_true(exists(name));
     }
     run_shell("grep -q '\"total_size\": [0-9]' '%s'/checkpoint-12/model.safetensors.index.json", folder);
-    run_shell("grep -q '\"w\": \"model-0000[0-9]-of-00003.safetensors\"' '%s'/checkpoint-12/model.safetensors.index.json", folder);
+    run_shell("grep -q '\"w\": \"model-0000[0-9]-of-00003.safetensors\"' '%s'/checkpoint-12/model.safetensors.index.json",
+              folder);
 
     samba_checkpoint *checkpoint = newest(&f);
     assert_int_equal(samba_checkpoint_step(checkpoint), 12);
@@ -316,10 +322,13 @@ static void test_keep(void **unused)
     samba_checkpoint_free(checkpoint);
 
     /* The same step again, those of a run that went further, others' files, what interrupted saves have left. */
-    run_shell("cd '%s' && mkdir checkpoint-30.tmp checkpoint-5.old checkpoint-030 checkpoint-x notes && touch checkpoint-30.tmp/model.safetensors", folder);
+    run_shell("cd '%s' && mkdir checkpoint-30.tmp checkpoint-5.old checkpoint-030 checkpoint-x notes && touch "
+              "checkpoint-30.tmp/model.safetensors",
+              folder);
     must(&f, samba_run(f.session, &f.run));
     save(&f, 18);
-    assert_true(exists("checkpoint-18") && exists("checkpoint-19") && exists("checkpoint-030") && exists("checkpoint-x") && exists("notes"));
+    assert_true(exists("checkpoint-18") && exists("checkpoint-19") && exists("checkpoint-030") && exists("checkpoint-x") &&
+                exists("notes"));
     assert_false(exists("checkpoint-30.tmp") || exists("checkpoint-5.old") || exists("checkpoint-18.tmp"));
     samba_checkpoint_options options = at_step(100);
     options.keep = 0;
@@ -368,7 +377,8 @@ static void test_damage(void **unused)
             samba_status status = samba_checkpoint_newest(f.context, folder, &checkpoint);
             must(&f, status == SAMBA_ERROR_UNSUPPORTED ? SAMBA_OK : status); /* the format's number may have been hit */
             if (status == SAMBA_OK && samba_checkpoint_step(checkpoint) == 1) {
-                if (!strstr(samba_checkpoint_skipped(checkpoint), name) || !strstr(samba_checkpoint_skipped(checkpoint), "damaged"))
+                if (!strstr(samba_checkpoint_skipped(checkpoint), name) ||
+                    !strstr(samba_checkpoint_skipped(checkpoint), "damaged"))
                     fail_msg("skipped \"%s\" lacks \"%s\"", samba_checkpoint_skipped(checkpoint), name);
             } else if (status == SAMBA_OK) { /* blanks of the manifest carry nothing */
                 assert_string_equal(files[i], "checkpoint.json");
@@ -436,7 +446,8 @@ static void test_others(void **unused)
         change_fn *change;
         samba_status status;
         const char *part;
-    } plans[] = {{rename_w, SAMBA_ERROR_NAME, "has a tensor \"b\", which PEF of graph"}, {rename_rate, SAMBA_ERROR_NAME, "there is no hyperparameter"}};
+    } plans[] = {{rename_w, SAMBA_ERROR_NAME, "has a tensor \"b\", which PEF of graph"},
+                 {rename_rate, SAMBA_ERROR_NAME, "there is no hyperparameter"}};
     static const struct {
         void (*change)(samba_manifest *manifest);
         samba_status status;
@@ -483,7 +494,8 @@ static void test_others(void **unused)
     }
     save(&f, 1);
     run_shell("sed -i 's/\"format\": 1/\"format\": 0/' '%s'/checkpoint-1/checkpoint.json", folder);
-    expect(&f, samba_checkpoint_open(f.context, path, &checkpoint), SAMBA_ERROR_UNSUPPORTED, "is of format 0 and this library reads format 1: use the older");
+    expect(&f, samba_checkpoint_open(f.context, path, &checkpoint), SAMBA_ERROR_UNSUPPORTED,
+           "is of format 0 and this library reads format 1: use the older");
     expect(&f, samba_checkpoint_newest(f.context, folder, &checkpoint), SAMBA_ERROR_UNSUPPORTED, "format 0");
     run_shell("sed -i 's/\"format\": 0/\"format\": 9/' '%s'/checkpoint-1/checkpoint.json", folder);
     expect(&f, samba_checkpoint_open(f.context, path, &checkpoint), SAMBA_ERROR_UNSUPPORTED, "use the newer");
@@ -574,8 +586,9 @@ static void test_allocations(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_between_sections), cmocka_unit_test(test_files),
-                                       cmocka_unit_test(test_keep),   cmocka_unit_test(test_damage),           cmocka_unit_test(test_others),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume),  cmocka_unit_test(test_between_sections),
+                                       cmocka_unit_test(test_files),   cmocka_unit_test(test_keep),
+                                       cmocka_unit_test(test_damage),  cmocka_unit_test(test_others),
                                        cmocka_unit_test(test_no_room), cmocka_unit_test(test_allocations)};
     seed_anew();
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; /* memory: thousands of files are flushed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Logits in chunks of rows: with the limit lowered, small models give the losses and gradients of the reference, whole and section by
- * section with the same bits, and no stage has a domain of all logits. What cannot be cut stays as it was. */
+ * Logits in chunks of rows: with the limit lowered, small models give the losses and gradients of the reference, whole and
+ * section by section with the same bits, and no stage has a domain of all logits. What cannot be cut stays as it was. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,14 +40,20 @@ static samba_value logits_of(samba_graph *g, const head *h)
     if (h->tied) /* x is tokens */
         x = samba_embedding(x, "wte", h->classes, INNER);
     else
-        x = samba_mul(samba_tanh(x), samba_parameter(g, "scale", dtype, 1, SHAPE(INNER), (samba_initializer){SAMBA_INIT_NORMAL, 1, 0.2}));
+        x = samba_mul(samba_tanh(x),
+                      samba_parameter(g, "scale", dtype, 1, SHAPE(INNER), (samba_initializer){SAMBA_INIT_NORMAL, 1, 0.2}));
     if (h->dropout > 0)
         x = samba_dropout(x, "drop", h->dropout);
     if (h->tied)
-        return samba_matmul(samba_tanh(x), samba_transpose(samba_parameter(g, "wte.weight", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}), 0, 1));
-    samba_value w = samba_parameter(g, "head", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.7});
+        return samba_matmul(samba_tanh(x), samba_transpose(samba_parameter(g, "wte.weight", dtype, 2, SHAPE(h->classes, INNER),
+                                                                           (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}),
+                                                           0, 1));
+    samba_value w =
+        samba_parameter(g, "head", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.7});
     samba_value y = samba_matmul(x, samba_transpose(w, 0, 1));
-    return h->bias ? samba_add(y, samba_parameter(g, "bias", dtype, 1, SHAPE(h->classes), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.5})) : y;
+    return h->bias ? samba_add(y, samba_parameter(g, "bias", dtype, 1, SHAPE(h->classes),
+                                                  (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.5}))
+                   : y;
 }
 
 static void model(samba_graph *g, const void *options)
@@ -61,7 +67,8 @@ static void model(samba_graph *g, const void *options)
     if (h->kind == 1) /* scaled and capped */
         logits = samba_mul_scalar(samba_tanh(samba_mul_scalar(logits, 0.3)), 4);
     if (h->kind == 7) /* a leaf as wide as the logits */
-        logits = samba_add(logits, samba_parameter(g, "offsets", samba_value_dtype(logits), 2, SHAPE(h->batch, h->classes), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}));
+        logits = samba_add(logits, samba_parameter(g, "offsets", samba_value_dtype(logits), 2, SHAPE(h->batch, h->classes),
+                                                   (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}));
     if (h->kind == 4) /* (N, C, d) */
         logits = samba_permute(logits, (const int[]){0, 2, 1});
     samba_cross_entropy_options o = {h->ignore, h->label_smoothing, h->reduction, {NULL, 0, 0}};
@@ -75,7 +82,8 @@ static void model(samba_graph *g, const void *options)
     if (h->kind == 3) /* the gradient waits for the loss */
         loss = samba_mul(loss, loss);
     if (h->kind == 5) { /* rows as the columns of a product */
-        samba_value w = samba_parameter(g, "across", SAMBA_FLOAT32, 2, SHAPE(3, h->classes), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+        samba_value w =
+            samba_parameter(g, "across", SAMBA_FLOAT32, 2, SHAPE(3, h->classes), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
         samba_value across = samba_matmul(w, samba_transpose(samba_softmax(logits, -1), 0, 1));
         samba_output(g, "across_rows", across);
         loss = samba_add(loss, samba_sum(samba_mul(across, across), 0, NULL, false));
@@ -88,7 +96,8 @@ static void model(samba_graph *g, const void *options)
     if (h->logits_out)
         samba_output(g, "logits", logits);
     if (h->accuracy)
-        samba_output(g, "right", samba_sum(samba_cast(samba_eq(samba_argmax(logits, -1, false), label), SAMBA_INT64), 0, NULL, false));
+        samba_output(g, "right",
+                     samba_sum(samba_cast(samba_eq(samba_argmax(logits, -1, false), label), SAMBA_INT64), 0, NULL, false));
     samba_loss(g, "loss", loss);
 }
 
@@ -167,7 +176,8 @@ static void compile_head(const head *h, samba_tensor **inputs, bool inference, i
 static bool is_cut(const head *h)
 {
     char product[64], two[64], three[64];
-    snprintf(product, sizeof product, " %lldx%lldx%d ", (long long)(h->batch * (h->length ? h->length : 1)), (long long)h->classes, INNER);
+    snprintf(product, sizeof product, " %lldx%lldx%d ", (long long)(h->batch * (h->length ? h->length : 1)),
+             (long long)h->classes, INNER);
     snprintf(two, sizeof two, "(%lld, %lld)", (long long)(h->batch * (h->length ? h->length : 1)), (long long)h->classes);
     snprintf(three, sizeof three, "(%lld, %lld, %lld)", (long long)h->batch, (long long)h->length, (long long)h->classes);
     return !strstr(log_text, product) && !strstr(log_text, two) && !strstr(log_text, three);
@@ -203,7 +213,8 @@ static void check_head(void **state)
     make_inputs(h, inputs);
     for (int inference = 0; inference < 2; inference++) {
         compile_head(h, inputs, inference, 64 * h->classes * (h->float64 ? 8 : 4), path, sizeof path);
-        bool cut = h->cut || (inference && (h->kind == 3 || h->kind == 5 || h->kind == 7)); /* no gradient that is as wide, or waits */
+        /* no gradient that is as wide, or waits */
+        bool cut = h->cut || (inference && (h->kind == 3 || h->kind == 5 || h->kind == 7));
         if (is_cut(h) != cut)
             fail_msg("%s: %s\n%s", h->name, cut ? "a stage has all logits" : "cut, where it should not be", log_text);
         for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
@@ -215,10 +226,13 @@ static void check_head(void **state)
 }
 
 /* ---- sections ---- */
-#define TYPES(...) (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__}
-#define IDS(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__}
+#define TYPES(...)                                                                                                               \
+    (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]) { __VA_ARGS__ }
+#define IDS(...)                                                                                                                 \
+    (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]) { __VA_ARGS__ }
 
-static void expect_selection(samba_session *session, int types, const char *const *type, int ids, const int *id, int count, const int *expected)
+static void expect_selection(samba_session *session, int types, const char *const *type, int ids, const int *id, int count,
+                             const int *expected)
 {
     samba_run_options o = samba_run_defaults();
     o.section_type_count = types, o.section_types = type;
@@ -281,9 +295,11 @@ static void check_sections(void **state)
     expect_selection(s, TYPES("FWD", "BCKWD"), 0, NULL, IDS(0, 2));
     expect_selection(s, TYPES("FWD", "BCKWD", "GRADNORM", "OPT", "FWD"), 0, NULL, IDS(0, 2, 3, 4, 0, 1)); /* in the order given */
     expect_selection(s, TYPES("FWD"), 0, NULL, IDS(0, 1));
-    expect_selection(s, TYPES("fwd", "Fwd", "bckwd", "fwd", "bckwd", "gradnorm", "opt", "opt"), 0, NULL, IDS(0, 0, 2, 0, 2, 3, 4, 4));
+    expect_selection(s, TYPES("fwd", "Fwd", "bckwd", "fwd", "bckwd", "gradnorm", "opt", "opt"), 0, NULL,
+                     IDS(0, 0, 2, 0, 2, 3, 4, 4));
     expect_selection(s, 0, NULL, IDS(0, 1, 2), IDS(0, 1, 2)); /* ids run what they say */
-    refuse(run_ids(s, inputs, IDS(1)), SAMBA_ERROR_STATE, "goes on from the FWD sections before it, and there was no run of them yet");
+    refuse(run_ids(s, inputs, IDS(1)), SAMBA_ERROR_STATE,
+           "goes on from the FWD sections before it, and there was no run of them yet");
     refuse(run_ids(s, inputs, IDS(0, 1, 1)), SAMBA_ERROR_STATE, "what the last run of them left is used up");
     refuse(run_ids(s, inputs, IDS(0, 2, 1)), SAMBA_ERROR_STATE, "what the last run of them left is used up");
 
@@ -346,16 +362,21 @@ static void accumulate(void **state)
     check_training(3);
 }
 
-/* Logits of buffers that FWD overwrites, one in its place and one with what the other was: of what they held before, in chunks too. */
+/* Logits of buffers that FWD overwrites, one in its place and one with what the other was:
+ * of what they held before, in chunks too. */
 static void remembering(samba_graph *g, const void *options)
 {
     const head *h = options;
     samba_initializer normal = {SAMBA_INIT_NORMAL, 0, 1};
-    samba_value state = samba_register_buffer(g, "state", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal), last = samba_register_buffer(g, "last", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal);
+    samba_value state = samba_register_buffer(g, "state", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal),
+                last = samba_register_buffer(g, "last", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal);
     samba_value scale = samba_mean(samba_parameter(g, "scale", SAMBA_FLOAT32, 1, SHAPE(INNER), normal), 0, NULL, false);
     samba_value w = samba_parameter(g, "head", SAMBA_FLOAT32, 2, SHAPE(INNER, h->classes), normal);
-    samba_value offset = samba_reshape(samba_slice(samba_reshape(last, 1, SHAPE(-1)), 0, 7, 7 + h->batch, 1), 2, SHAPE(h->batch, 1));
-    samba_loss(g, "loss", samba_cross_entropy(samba_add(samba_matmul(samba_add(last, samba_input(g, "x")), w), offset), samba_input(g, "label")));
+    samba_value offset =
+        samba_reshape(samba_slice(samba_reshape(last, 1, SHAPE(-1)), 0, 7, 7 + h->batch, 1), 2, SHAPE(h->batch, 1));
+    samba_loss(
+        g, "loss",
+        samba_cross_entropy(samba_add(samba_matmul(samba_add(last, samba_input(g, "x")), w), offset), samba_input(g, "label")));
     samba_loss(g, "size", samba_mean(samba_mul(state, scale), 0, NULL, false));
     samba_assign(state, samba_mul(state, samba_add_scalar(scale, 2)));
     samba_assign(last, state);
@@ -415,8 +436,11 @@ int main(void)
     if (!training_begin())
         return 1;
     enum { COUNT = sizeof heads / sizeof heads[0] };
-    struct CMUnitTest tests[COUNT + 5] = {[COUNT] = cmocka_unit_test(check_sections), cmocka_unit_test(train), cmocka_unit_test(accumulate),
-                                          cmocka_unit_test(keep_buffers), cmocka_unit_test(refuse_negative)};
+    struct CMUnitTest tests[COUNT + 5] = {[COUNT] = cmocka_unit_test(check_sections),
+                                          cmocka_unit_test(train),
+                                          cmocka_unit_test(accumulate),
+                                          cmocka_unit_test(keep_buffers),
+                                          cmocka_unit_test(refuse_negative)};
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){heads[i].name, check_head, NULL, NULL, (void *)(uintptr_t)&heads[i]};
     int failed = _cmocka_run_group_tests("chunks of rows", tests, COUNT + 5, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiled against the reference: models that between them use every operator are compiled, run by sections and compared, outputs and
- * gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, and on every ISA this
- * CPU has. The verifier runs after every pass. */
+ * Compiled against the reference: models that between them use every operator are compiled, run by sections and compared, outputs
+ * and gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, and on
+ * every ISA this CPU has. The verifier runs after every pass. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,8 @@ static samba_value param(samba_graph *g, const char *name, samba_dtype dtype, in
 {
     return samba_parameter(g, name, dtype, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7});
 }
-#define DIMS(...) (const int[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                                \
+    (const int[]) { __VA_ARGS__ }
 
 static void lose(samba_graph *g, samba_value v) /* a loss that weighs every element differently */
 {
@@ -64,7 +65,8 @@ static void elementwise(samba_graph *g, const void *o)
     y = samba_div(y, samba_sqrt(samba_add_scalar(samba_mul(x, x), 1)));
     y = samba_maximum(samba_minimum(y, samba_mul_scalar(b, 3)), samba_neg(samba_relu(s)));
     y = samba_where(samba_gt(x, b), y, samba_erf(x));
-    samba_value z = samba_add(samba_sin(samba_log1p(samba_mul(y, y))), samba_mul(samba_cos(y), samba_expm1(samba_mul_scalar(y, 0.25))));
+    samba_value z =
+        samba_add(samba_sin(samba_log1p(samba_mul(y, y))), samba_mul(samba_cos(y), samba_expm1(samba_mul_scalar(y, 0.25))));
     z = samba_add(samba_mul(samba_detach(y), samba_softplus(z)), samba_mul(samba_floor(z), samba_round(samba_mul_scalar(y, 3))));
     z = samba_where(samba_gt(x, s), samba_detach(z), z);
     samba_output(g, "y", y), samba_output(g, "z", z);
@@ -126,32 +128,36 @@ static void shapes(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT32, 3, SHAPE(4, 1, 6)), part[3];
-    samba_value y = samba_permute(samba_mul(x, w), DIMS(2, 0, 1));                /* 6 4 5 */
-    samba_value z = samba_reshape(y, 2, SHAPE(8, 15));                            /* needs a copy */
-    samba_split(z, 3, 0, 3, part);                                               /* 3 3 2 rows */
-    samba_value c = samba_concat(3, (samba_value[]){part[2], samba_exp(part[0]), samba_slice(part[1], 0, 1, 3, 1)}, 0); /* 7 rows */
+    samba_value y = samba_permute(samba_mul(x, w), DIMS(2, 0, 1)); /* 6 4 5 */
+    samba_value z = samba_reshape(y, 2, SHAPE(8, 15));             /* needs a copy */
+    samba_split(z, 3, 0, 3, part);                                 /* 3 3 2 rows */
+    /* 7 rows */
+    samba_value c = samba_concat(3, (samba_value[]){part[2], samba_exp(part[0]), samba_slice(part[1], 0, 1, 3, 1)}, 0);
     samba_output(g, "c", c);
     samba_value e = samba_expand(samba_reshape(samba_slice(c, 1, 1, 14, 4), 3, SHAPE(7, 1, 4)), 3, SHAPE(7, 2, 4));
     samba_output(g, "e", e);
     samba_output(g, "t", samba_transpose(e, 0, 2));
     samba_value twice = samba_concat(2, (samba_value[]){samba_tanh(z), z}, 0); /* 16 rows */
-    twice = samba_slice(samba_slice(twice, 0, 0, 14, 1), 1, 2, 10, 2);       /* 14 4 */
+    twice = samba_slice(samba_slice(twice, 0, 0, 14, 1), 1, 2, 10, 2);         /* 14 4 */
     lose(g, samba_add(samba_flatten(samba_mul(e, e), 0, 1), twice));
 }
 static void products(samba_graph *g, const void *o)
 {
     (void)o;
-    samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT32, 2, SHAPE(9, 13)), b = param(g, "b", SAMBA_FLOAT32, 4, SHAPE(3, 1, 9, 4));
+    samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT32, 2, SHAPE(9, 13)),
+                b = param(g, "b", SAMBA_FLOAT32, 4, SHAPE(3, 1, 9, 4));
     samba_value v = param(g, "v", SAMBA_FLOAT32, 1, SHAPE(9));
-    samba_output(g, "flat", samba_matmul(x, w));                                 /* (2,5,9) (9,13) */
-    samba_output(g, "batched", samba_matmul(x, b));                              /* (2,5,9) (3,1,9,4) -> (3,2,5,4) */
-    samba_output(g, "vector", samba_matmul(x, v));                               /* (2,5) */
-    samba_value s = samba_matmul(samba_transpose(x, 1, 2), samba_tanh(x));       /* (2,9,9) */
+    samba_output(g, "flat", samba_matmul(x, w));                           /* (2,5,9) (9,13) */
+    samba_output(g, "batched", samba_matmul(x, b));                        /* (2,5,9) (3,1,9,4) -> (3,2,5,4) */
+    samba_output(g, "vector", samba_matmul(x, v));                         /* (2,5) */
+    samba_value s = samba_matmul(samba_transpose(x, 1, 2), samba_tanh(x)); /* (2,9,9) */
     samba_output(g, "square", s);
     samba_output(g, "dot", samba_matmul(v, v));
     samba_value t = samba_sum(samba_matmul(x, b), 0, NULL, false);
-    samba_value u = samba_sum(samba_relu(samba_matmul(samba_matmul(s, samba_transpose(x, 1, 2)), samba_matmul(x, w))), 0, NULL, false);
-    samba_loss(g, "loss", samba_add(samba_add(t, u), samba_add(samba_matmul(v, v), samba_sum(samba_matmul(x, v), 0, NULL, false))));
+    samba_value u =
+        samba_sum(samba_relu(samba_matmul(samba_matmul(s, samba_transpose(x, 1, 2)), samba_matmul(x, w))), 0, NULL, false);
+    samba_loss(g, "loss",
+               samba_add(samba_add(t, u), samba_add(samba_matmul(v, v), samba_sum(samba_matmul(x, v), 0, NULL, false))));
 }
 static void residual(samba_graph *g, const void *o) /* what follows a product joins it, broadcast over batch too */
 {
@@ -173,17 +179,38 @@ static void conv(samba_graph *g, const conv_options *o)
     samba_output(g, "y", y);
     lose(g, samba_mul(y, y));
 }
-static void conv_plain(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}}); }
-static void conv_strided(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}}); }
-static void conv_dilated(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true, false, SAMBA_PAD_CONSTANT}}); }
-static void conv_grouped(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}}); }
-static void conv_depthwise(samba_graph *g, const void *o) { (void)o; conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}}); }
+static void conv_plain(samba_graph *g, const void *o)
+{
+    (void)o;
+    conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}});
+}
+static void conv_strided(samba_graph *g, const void *o)
+{
+    (void)o;
+    conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}});
+}
+static void conv_dilated(samba_graph *g, const void *o)
+{
+    (void)o;
+    conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true, false, SAMBA_PAD_CONSTANT}});
+}
+static void conv_grouped(samba_graph *g, const void *o)
+{
+    (void)o;
+    conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}});
+}
+static void conv_depthwise(samba_graph *g, const void *o)
+{
+    (void)o;
+    conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}});
+}
 static void conv_transposed(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value w = param(g, "w", SAMBA_FLOAT32, 4, SHAPE(4, 3, 3, 2)), b = param(g, "b", SAMBA_FLOAT32, 1, SHAPE(6));
     samba_conv_transpose2d_options options = {{2, 3}, {1, 0}, {1, 2}, {1, 1}, 2, false};
-    samba_value y = samba_functional_conv_transpose2d(samba_relu(samba_conv2d(in(g, "x"), "c", 4, SHAPE(1, 1), NULL)), w, b, &options);
+    samba_value y =
+        samba_functional_conv_transpose2d(samba_relu(samba_conv2d(in(g, "x"), "c", 4, SHAPE(1, 1), NULL)), w, b, &options);
     samba_output(g, "y", y);
     y = samba_functional_conv_transpose2d(y, param(g, "v", SAMBA_FLOAT32, 4, SHAPE(6, 2, 1, 1)), (samba_value){0}, NULL);
     lose(g, samba_mul(y, y));
@@ -199,7 +226,8 @@ static void pools(samba_graph *g, const void *o)
     samba_value c = samba_avg_pool2d(x, SHAPE(3, 2), &(samba_pool2d_options){{2, 2}, {1, 1}, {0, 0}, true, true, 0});
     samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c);
     samba_value s = samba_sum(samba_mul(a, a), 0, NULL, false);
-    samba_loss(g, "loss", samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
+    samba_loss(g, "loss",
+               samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
 }
 static void square(samba_graph *g, const void *o) /* one stage reads x by columns, for argmax, and by rows */
 {
@@ -209,13 +237,15 @@ static void square(samba_graph *g, const void *o) /* one stage reads x by column
     samba_output(g, "best", samba_argmax(x, 0, true));
     samba_loss(g, "loss", samba_sum(samba_mul(x, param(g, "v", SAMBA_FLOAT32, 2, SHAPE(7, 7))), 0, NULL, false));
 }
-static void relu_pool(samba_graph *g, const void *o) /* masks and bias gradients on the pooled side; 0 and equal elements among x */
+/* masks and bias gradients on the pooled side; 0 and equal elements among x */
+static void relu_pool(samba_graph *g, const void *o)
 {
     (void)o;
     samba_conv2d_options pad = {.padding = {1, 1}};
     samba_value a = samba_relu(samba_conv2d(in(g, "x"), "a", 5, SHAPE(3, 3), &pad));
     samba_value b = samba_max_pool2d(samba_relu(samba_conv2d(a, "b", 4, SHAPE(2, 2), NULL)), SHAPE(2, 2), NULL);
-    samba_value c = samba_max_pool2d(samba_relu(samba_conv2d(a, "c", 3, SHAPE(1, 1), NULL)), SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 1}, false, false, 0});
+    samba_value c = samba_max_pool2d(samba_relu(samba_conv2d(a, "c", 3, SHAPE(1, 1), NULL)), SHAPE(3, 3),
+                                     &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 1}, false, false, 0});
     samba_value d = samba_avg_pool2d(samba_conv2d(b, "d", 3, SHAPE(1, 1), NULL), SHAPE(2, 2), NULL);
     samba_loss(g, "loss", samba_add(samba_sum(samba_mul(c, c), 0, NULL, false), samba_sum(samba_mul(d, d), 0, NULL, false)));
 }
@@ -246,7 +276,8 @@ static void losses(samba_graph *g, const void *o)
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(7)));
     samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM, {NULL, 0, 0}}, none = {-100, 0.3, SAMBA_NO_REDUCTION, {NULL, 0, 0}};
     samba_value many = samba_permute(x, DIMS(0, 2, 1)); /* (N, C, d) with C = 7 */
-    samba_value a = samba_cross_entropy_with(many, in(g, "label"), &sum), b = samba_cross_entropy_with(many, in(g, "label"), &none);
+    samba_value a = samba_cross_entropy_with(many, in(g, "label"), &sum),
+                b = samba_cross_entropy_with(many, in(g, "label"), &none);
     samba_output(g, "rows", b);
     samba_loss(g, "first", a);
     samba_loss(g, "second", samba_mean(samba_mul(b, b), 0, NULL, false));
@@ -289,7 +320,8 @@ static void random_numbers(samba_graph *g, const void *o)
 {
     (void)o;
     samba_scope_push(g, "block"); /* of the name that the harness gives a seed */
-    samba_value a = samba_rand(g, "drop", 2, SHAPE(5, 40)), b = samba_rand(g, "drop", 2, SHAPE(5, 40)), c = samba_rand(g, "drop", 0, NULL);
+    samba_value a = samba_rand(g, "drop", 2, SHAPE(5, 40)), b = samba_rand(g, "drop", 2, SHAPE(5, 40)),
+                c = samba_rand(g, "drop", 0, NULL);
     samba_scope_pop(g);
     samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c), samba_output(g, "equal", samba_eq(a, b));
     lose(g, samba_mul(samba_linear(in(g, "x"), "fc", 40), samba_add(a, samba_mul(b, c))));
@@ -299,8 +331,9 @@ static void trained_mask(samba_graph *g, const void *o)
     (void)o;
     samba_value qkv = samba_linear(in(g, "x"), "qkv", 32), head[3];
     for (int i = 0; i < 3; i++) /* four heads of queries, two of keys and values */
-        head[i] = samba_permute(samba_reshape(samba_slice(qkv, -1, i ? 8 + 8 * i : 0, i ? 16 + 8 * i : 16, 1), 4, SHAPE(2, 6, i ? 2 : 4, 4)),
-                                DIMS(0, 2, 1, 3));
+        head[i] = samba_permute(
+            samba_reshape(samba_slice(qkv, -1, i ? 8 + 8 * i : 0, i ? 16 + 8 * i : 16, 1), 4, SHAPE(2, 6, i ? 2 : 4, 4)),
+            DIMS(0, 2, 1, 3));
     samba_attention_options options = samba_attention_defaults();
     options.mask = param(g, "bias", SAMBA_FLOAT32, 3, SHAPE(4, 6, 6));
     options.enable_gqa = options.is_causal = true;
@@ -344,7 +377,11 @@ static void ones(samba_graph *g, const void *o) /* size 1 everywhere */
 static const model_case cases[] = {
     {"elementwise", elementwise, {{"x", F32, 3, {4, 7, 33}, 0}}, false, 0},
     {"float64_chain", float64_chain, {{"x", SAMBA_FLOAT64, 2, {23, 17}, 0}}, false, 0},
-    {"half_precision", half_precision, {{"x", SAMBA_BFLOAT16, 2, {10, 24}, 0}, {"h", SAMBA_FLOAT16, 2, {10, 16}, 0}}, false, 0.06},
+    {"half_precision",
+     half_precision,
+     {{"x", SAMBA_BFLOAT16, 2, {10, 24}, 0}, {"h", SAMBA_FLOAT16, 2, {10, 16}, 0}},
+     false,
+     0.06},
     {"reductions", reductions, {{"x", F32, 4, {3, 4, 5, 6}, 0}}, false, 0},
     {"square", square, {{"x", F32, 2, {7, 7}, 0}}, false, 0},
     {"norms", norms, {{"x", F32, 2, {37, 19}, 0}}, false, 0},
@@ -383,7 +420,6 @@ static int make_inputs(const model_case *c, samba_tensor **tensors)
         need(samba_tensor_new(context, i->name, i->dtype, i->rank, i->shape, &tensors[count]));
         need(i->classes ? samba_fill_integers(tensors[count], (uint64_t)(11 + count), 0, i->classes)
                         : samba_fill_normal(tensors[count], (uint64_t)(7 + count), 0, 1));
-
     }
     return count;
 }
@@ -420,7 +456,9 @@ static void check_case(const model_case *c, samba_precision precision, int threa
 
     /* A sum that lies between two bfloat16 may round to either, and what is computed from it differs by that much. */
     double tolerance = precision == SAMBA_BF16 ? fmax(c->tolerance, 0.05) : c->tolerance;
-    compare_with_reference(&(reference_case){c->name, c->model, NULL, count, inputs, c->inference, tolerance, drops ? "block.drop.seed" : NULL, 12345, precision}, session);
+    compare_with_reference(&(reference_case){c->name, c->model, NULL, count, inputs, c->inference, tolerance,
+                                             drops ? "block.drop.seed" : NULL, 12345, precision},
+                           session);
     samba_session_free(session);
     for (int i = 0; i < count; i++)
         samba_tensor_free(inputs[i]);

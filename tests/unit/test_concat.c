@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Joining and cutting: what simplify makes of sums of pads and of concats of parts that lie side by side, that pieces of a concat are
- * computed in its memory, and that values stay those of the reference. */
+ * Joining and cutting: what simplify makes of sums of pads and of concats of parts that lie side by side, that pieces of a concat
+ * are computed in its memory, and that values stay those of the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,8 @@ static samba_value weigh(samba_graph *g, samba_value v, const char *name) /* a p
     int rank = samba_value_rank(v);
     for (int i = 0; i < rank; i++)
         shape[i] = samba_value_size(v, i);
-    return samba_mul(v, samba_parameter(g, name, samba_value_dtype(v), rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7}));
+    return samba_mul(
+        v, samba_parameter(g, name, samba_value_dtype(v), rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7}));
 }
 static void lose(samba_graph *g, samba_value v) { samba_loss(g, "loss", samba_sum(samba_mul(v, v), 0, NULL, false)); }
 
@@ -43,7 +44,8 @@ static void part_left_out(samba_graph *g, const void *o) /* zeros remain: still 
     (void)o;
     samba_value part[3];
     samba_split(weigh(g, in(g), "w"), 5, 1, 3, part);
-    samba_loss(g, "loss", samba_add(samba_sum(samba_exp(part[0]), 0, NULL, false), samba_sum(samba_tanh(part[2]), 0, NULL, false)));
+    samba_loss(g, "loss",
+               samba_add(samba_sum(samba_exp(part[0]), 0, NULL, false), samba_sum(samba_tanh(part[2]), 0, NULL, false)));
 }
 static void overlapping(samba_graph *g, const void *o)
 {
@@ -61,7 +63,8 @@ static void strided(samba_graph *g, const void *o)
 static void parameter_in_parts(samba_graph *g, const void *o) /* its gradient is put together in the memory of w.grad */
 {
     (void)o;
-    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 1, SHAPE(18), (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7}), part[3], y = in(g);
+    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 1, SHAPE(18), (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7}),
+                part[3], y = in(g);
     samba_split(w, 6, 0, 3, part);
     for (int i = 0; i < 3; i++)
         y = samba_tanh(samba_add(samba_mul(y, part[i]), y));
@@ -94,7 +97,8 @@ static void heads_in_front(samba_graph *g, const void *o) /* joined along a dim 
     (void)o;
     samba_value packed = samba_exp(samba_reshape(weigh(g, in(g), "w"), 4, SHAPE(2, 5, 12, 3))), part[3];
     for (int i = 0; i < 3; i++)
-        part[i] = samba_reshape(samba_permute(samba_slice(packed, 2, 4 * i, 4 * i + 4, 1), (const int[]){0, 2, 1, 3}), 5, SHAPE(1, 2, 4, 5, 3));
+        part[i] = samba_reshape(samba_permute(samba_slice(packed, 2, 4 * i, 4 * i + 4, 1), (const int[]){0, 2, 1, 3}), 5,
+                                SHAPE(1, 2, 4, 5, 3));
     samba_output(g, "y", samba_concat(3, part, 0));
     lose(g, samba_mul(samba_concat(3, part, 0), samba_concat(3, part, 0)));
 }
@@ -120,9 +124,15 @@ static void pieces(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value x = in(g), f = samba_reshape(x, 2, SHAPE(20, 6));
-    samba_value a = samba_linear(f, "fc", 9), b = samba_softmax(samba_exp(f), -1), c = samba_sum(samba_tanh(f), 1, (const int[]){1}, true);
-    samba_value y = samba_concat(3, (samba_value[]){a, b, c}, 1); /* a product, a map after a row reduction, a row's value: (20, 16) */
-    samba_value z = samba_concat(2, (samba_value[]){samba_sigmoid(f), samba_permute(samba_gelu(samba_permute(f, (const int[]){1, 0})), (const int[]){1, 0})}, 0); /* (40, 6) */
+    samba_value a = samba_linear(f, "fc", 9), b = samba_softmax(samba_exp(f), -1),
+                c = samba_sum(samba_tanh(f), 1, (const int[]){1}, true);
+    /* a product, a map after a row reduction, a row's value: (20, 16) */
+    samba_value y = samba_concat(3, (samba_value[]){a, b, c}, 1);
+    /* (40, 6) */
+    samba_value z = samba_concat(
+        2,
+        (samba_value[]){samba_sigmoid(f), samba_permute(samba_gelu(samba_permute(f, (const int[]){1, 0})), (const int[]){1, 0})},
+        0);
     samba_output(g, "y", y), samba_output(g, "z", z);
     lose(g, samba_linear(y, "out", 7));
 }
@@ -130,12 +140,13 @@ static void pieces_in_pieces(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value f = samba_reshape(in(g), 2, SHAPE(20, 6));
-    samba_value inner = samba_concat(2, (samba_value[]){samba_linear(f, "fc", 9), samba_exp(f)}, 1);                /* (20, 15) */
+    samba_value inner = samba_concat(2, (samba_value[]){samba_linear(f, "fc", 9), samba_exp(f)}, 1);      /* (20, 15) */
     samba_value y = samba_concat(2, (samba_value[]){inner, samba_linear(samba_sigmoid(f), "gc", 15)}, 0); /* (40, 15) */
     samba_output(g, "y", y);
     lose(g, y);
 }
-static void read_elsewhere(samba_graph *g, const void *o) /* an input that is also an output, one that stands there twice, a leaf */
+/* an input that is also an output, one that stands there twice, a leaf */
+static void read_elsewhere(samba_graph *g, const void *o)
 {
     (void)o;
     samba_value f = samba_reshape(in(g), 2, SHAPE(20, 6)), a = samba_linear(f, "fc", 6), b = samba_exp(a), c = samba_tanh(f);
@@ -149,16 +160,18 @@ static void read_elsewhere(samba_graph *g, const void *o) /* an input that is al
 static void piece_beside_another(samba_graph *g, const void *o)
 {
     (void)o;
-    samba_value x = samba_slice(samba_reshape(in(g), 2, SHAPE(20, 6)), 0, 0, 4, 1), w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(6, 6), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
-    samba_value upper = samba_exp(samba_slice(x, 0, 0, 2, 1)), p = samba_matmul(x, w), lower = samba_tanh(samba_slice(p, 0, 0, 2, 1));
+    samba_value x = samba_slice(samba_reshape(in(g), 2, SHAPE(20, 6)), 0, 0, 4, 1),
+                w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(6, 6), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+    samba_value upper = samba_exp(samba_slice(x, 0, 0, 2, 1)), p = samba_matmul(x, w),
+                lower = samba_tanh(samba_slice(p, 0, 0, 2, 1));
     samba_output(g, "y", samba_concat(2, (samba_value[]){lower, upper}, 0)); /* (4, 6) */
     samba_loss(g, "loss", samba_sum(w, 0, NULL, false));
 }
 typedef struct concat_case {
     const char *name;
     samba_model model;
-    int pads, concats;  /* nodes after simplify */
-    int copied;         /* stages left of concats; -1: not counted */
+    int pads, concats; /* nodes after simplify */
+    int copied;        /* stages left of concats; -1: not counted */
 } concat_case;
 static const concat_case cases[] = {
     {"split_used_in_any_order", split_used_in_any_order, 0, 1, 0},
@@ -200,7 +213,11 @@ static void take(void *user, const char *pass, const char *text)
 static void check_case(void **state)
 {
     const concat_case *c = *state;
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, strncmp(c->name, "heads", 5) == 0 ? SHAPE(2, 5, 36) : strstr(c->name, "piece") || strstr(c->name, "read") ? SHAPE(4, 5, 6) : SHAPE(4, 13, 6), 5);
+    samba_tensor *x = normal("x", SAMBA_FLOAT32, 3,
+                             strncmp(c->name, "heads", 5) == 0                     ? SHAPE(2, 5, 36)
+                             : strstr(c->name, "piece") || strstr(c->name, "read") ? SHAPE(4, 5, 6)
+                                                                                   : SHAPE(4, 13, 6),
+                             5);
     dumped d = {0};
     samba_compile_options options = compile_of(c->name, c->model, NULL, 1, &x);
     options.dump_after = "all";
@@ -208,11 +225,12 @@ static void check_case(void **state)
     options.dump_user = &d;
     char path[512];
     need(samba_compile(context, &options, path, sizeof path));
-    int pads = occurrences(d.simplified, "= pad"), concats = occurrences(d.simplified, "= concat"), copied = occurrences(d.log, "  concat\n");
-    if (pads != c->pads || concats != c->concats || (c->copied >= 0 && copied != c->copied))
-        {
+    int pads = occurrences(d.simplified, "= pad"), concats = occurrences(d.simplified, "= concat"),
+        copied = occurrences(d.log, "  concat\n");
+    if (pads != c->pads || concats != c->concats || (c->copied >= 0 && copied != c->copied)) {
         fprintf(stderr, "%s\n%s\n", d.simplified, d.log);
-        fail_msg("%s: %d pads, %d concats, %d stages of concats; expected %d, %d, %d", c->name, pads, concats, copied, c->pads, c->concats, c->copied);
+        fail_msg("%s: %d pads, %d concats, %d stages of concats; expected %d, %d, %d", c->name, pads, concats, copied, c->pads,
+                 c->concats, c->copied);
     }
     for (int threads = 1; threads <= 2; threads++) {
         samba_session *session = open_session(path, threads, 3);

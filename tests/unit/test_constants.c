@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What runs never change, packed and computed once: which memory that is, for plans made by hand and by the compiler; and that a session
- * whose weights are written between runs gives the same bits as one that had them from the start, on every road of contractions, every
- * ISA, with one thread, two and three. */
+ * What runs never change, packed and computed once: which memory that is, for plans made by hand and by the compiler; and that a
+ * session whose weights are written between runs gives the same bits as one that had them from the start, on every road of
+ * contractions, every ISA, with one thread, two and three. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static const struct {
     const char *name;
     samba_model model;
     int64_t rows, columns;
-} models[] = {{"small", small, 5, 30},        {"panels", panels, 70, 192},     {"left", left, 130, 192},
+} models[] = {{"small", small, 5, 30},       {"panels", panels, 70, 192},          {"left", left, 130, 192},
               {"batched", batched, 64, 288}, {"convolution", convolution, 6, 192}, {"computed", computed, 9, 192}};
 
 static char paths[2 * SAMBA_COUNT(models)][512]; /* fp32, then bf16 */
@@ -157,7 +157,8 @@ static void update_weights(int pef, const char *isa, int threads)
         need(samba_session_set(old, weight));
         samba_tensor *next = run_of(old, input), *again = run_of(old, input);
         if (moved == same(last, next))
-            fail_msg("%s: %s was set and the result %s (%s, %d threads)", paths[pef], info.name, moved ? "stayed" : "changed", isa, threads);
+            fail_msg("%s: %s was set and the result %s (%s, %d threads)", paths[pef], info.name, moved ? "stayed" : "changed",
+                     isa, threads);
         assert_true(same(next, again));
         samba_tensor_free(last);
         samba_tensor_free(again);
@@ -166,7 +167,8 @@ static void update_weights(int pef, const char *isa, int threads)
         last = next;
     }
     if (!same(last, expected))
-        fail_msg("%s: not the result of a session that had the weights from the start (%s, %d threads)", paths[pef], isa, threads);
+        fail_msg("%s: not the result of a session that had the weights from the start (%s, %d threads)", paths[pef], isa,
+                 threads);
     samba_tensor_free(last);
     samba_tensor_free(expected);
     samba_session_free(old);
@@ -268,7 +270,8 @@ static void test_casts_of_weights(void **unused)
             const samba_stage *stage = &plan.stages[s];
             bool weights_alone = stage->kind == SAMBA_STAGE_TILE;
             for (int32_t o = 0; o < stage->operand_count; o++)
-                weights_alone = weights_alone && (samba_stage_access(stage, o) == SAMBA_WRITES || constants.buffer[stage->operands[o].buffer]);
+                weights_alone = weights_alone &&
+                                (samba_stage_access(stage, o) == SAMBA_WRITES || constants.buffer[stage->operands[o].buffer]);
             assert_true(!weights_alone || constants.stage[s]);
             casts += constants.stage[s];
             if (stage->kind == SAMBA_STAGE_CONTRACT && !constants.stage[s])
@@ -315,7 +318,11 @@ static void add_stage(by_hand *h, int32_t from, int32_t to)
     int32_t s = h->plan.stage_count++;
     h->operands[s][0] = (samba_operand){.buffer = from, .strides = {1}};
     h->operands[s][1] = (samba_operand){.buffer = to, .strides = {1}};
-    h->stages[s] = (samba_stage){.kind = SAMBA_STAGE_TILE, .rank = 1, .domain = {16}, .operand_count = 2, .operands = h->operands[s],
+    h->stages[s] = (samba_stage){.kind = SAMBA_STAGE_TILE,
+                                 .rank = 1,
+                                 .domain = {16},
+                                 .operand_count = 2,
+                                 .operands = h->operands[s],
                                  .program = {.instruction_count = 3, .instructions = h->instructions}};
 }
 
@@ -327,7 +334,8 @@ static by_hand *begin(int32_t buffers, const int64_t *offsets)
     h->instructions[0] = (samba_instruction){.op = SAMBA_TILE_load, .operand = 0};
     h->instructions[1] = (samba_instruction){.op = SAMBA_TILE_neg, .operand = -1};
     h->instructions[2] = (samba_instruction){.op = SAMBA_TILE_store, .operand = 1};
-    h->plan = (samba_plan){.buffer_count = buffers, .buffers = h->buffers, .tensor_count = 2, .tensors = h->tensors, .stages = h->stages};
+    h->plan = (samba_plan){
+        .buffer_count = buffers, .buffers = h->buffers, .tensor_count = 2, .tensors = h->tensors, .stages = h->stages};
     for (int32_t b = 0; b < buffers; b++)
         h->buffers[b] = (samba_buffer){offsets[b], 64};
     h->tensors[0] = (samba_plan_tensor){.kind = SAMBA_KIND_INPUT, .buffer = 0};

@@ -19,8 +19,8 @@
 #endif
 
 enum { R = SAMBA_CONTRACT_RANK };
-/* epilogues: store; bias, relu (integers: maximum), residual, column sums; row sums subtracted, column sums; a bias a row and relu; a bias a
- * column */
+/* epilogues: store; bias, relu (integers: maximum), residual, column sums; row sums subtracted, column sums; a bias a row and
+ * relu; a bias a column */
 enum { PLAIN, FUSED, ROWS, ROW_BIAS, COLUMN_BIAS, EPILOGUES };
 
 static const int teams[] = {1, 2, 3};
@@ -225,16 +225,17 @@ static void plain_case(int64_t m, int64_t n, int64_t k, bool a_turned, bool b_tu
 static void test_sizes(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{1, 1, 1}, {1, 10, 784}, {100, 10, 300}, {32, 128, 784}, {3, 5, 7}, {65, 129, 33},
-                                       {200, 300, 17}, {17, 16, 2000}, {150, 70, 1600}, {2, 400, 64}, {300, 1, 50},
-                                       {1, 1, 5000}, {64, 64, 64}, {9, 1100, 3}};
+    static const int64_t sizes[][3] = {{1, 1, 1},     {1, 10, 784},   {100, 10, 300}, {32, 128, 784},  {3, 5, 7},
+                                       {65, 129, 33}, {200, 300, 17}, {17, 16, 2000}, {150, 70, 1600}, {2, 400, 64},
+                                       {300, 1, 50},  {1, 1, 5000},   {64, 64, 64},   {9, 1100, 3}};
     srand(1);
     for (int i = 0; i < SAMBA_COUNT(sizes); i++)
         for (int layout = 0; layout < 4; layout++) {
             char name[100];
             snprintf(name, sizeof name, "%lld x %lld x %lld layout %d", (long long)sizes[i][0], (long long)sizes[i][1],
                      (long long)sizes[i][2], layout);
-            plain_case(sizes[i][0], sizes[i][1], sizes[i][2], layout & 1, layout >> 1, SAMBA_FLOAT32, (i + layout) % EPILOGUES, name);
+            plain_case(sizes[i][0], sizes[i][1], sizes[i][2], layout & 1, layout >> 1, SAMBA_FLOAT32, (i + layout) % EPILOGUES,
+                       name);
         }
 }
 
@@ -250,8 +251,8 @@ static void test_empty(void **state)
 static void test_dtypes(void **state)
 {
     (void)state;
-    static const samba_dtype dtypes[] = {SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_INT32, SAMBA_INT8,
-                                         SAMBA_UINT8, SAMBA_BOOL};
+    static const samba_dtype dtypes[] = {SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_FLOAT64, SAMBA_INT64,
+                                         SAMBA_INT32,    SAMBA_INT8,    SAMBA_UINT8,   SAMBA_BOOL};
     srand(2);
     for (int i = 0; i < SAMBA_COUNT(dtypes); i++)
         for (int layout = 0; layout < 4; layout++)
@@ -315,8 +316,8 @@ static void test_views(void **state)
 {
     (void)state;
     for (unsigned seed = 1; seed <= 250; seed++) {
-        static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16,
-                                             SAMBA_INT32};
+        static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32,  SAMBA_FLOAT32,
+                                             SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32};
         char name[60];
         tile_case t;
         srand(seed);
@@ -341,7 +342,8 @@ static void test_views(void **state)
 static void test_panels(void **state)
 {
     (void)state;
-    static const int64_t sizes[][3] = {{200, 130, 100}, {193, 77, 801}, {48, 64, 768}, {60, 700, 1601}, {500, 65, 70}, {97, 641, 64}, {64, 1024, 40}};
+    static const int64_t sizes[][3] = {{200, 130, 100}, {193, 77, 801}, {48, 64, 768}, {60, 700, 1601},
+                                       {500, 65, 70},   {97, 641, 64},  {64, 1024, 40}};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT16};
     srand(4);
     for (int i = 0; i < SAMBA_COUNT(sizes); i++)
@@ -436,7 +438,7 @@ static void convolution_case(const convolution *v, int kind, int epilogue, const
     for (int i = 0; i < 2; i++)
         result[i] = (size[i] + 2 * v->padding[i] - v->dilation[i] * (v->kernel[i] - 1) - 1) / v->stride[i] + 1;
     int64_t pixels = v->h * v->w, results = result[0] * result[1], taps = v->kernel[0] * v->kernel[1],
-        weights = v->out * v->in * taps;
+            weights = v->out * v->in * taps;
     int64_t image_x = v->groups * v->in * pixels, image_y = v->groups * v->out * results;
     samba_contract c = {.class_ = samba_class_of((samba_dtype)v->dtype), .a.dtype = v->dtype, .b.dtype = v->dtype};
     c.b.window_count = 2;
@@ -491,62 +493,248 @@ static void test_convolutions(void **state)
 {
     (void)state;
     static const convolution cases[] = {
-        {.images = 3, .groups = 1, .out = 6, .in = 1, .h = 28, .w = 28, .kernel = {5, 5}, .stride = {1, 1}, .padding = {2, 2},
+        {.images = 3,
+         .groups = 1,
+         .out = 6,
+         .in = 1,
+         .h = 28,
+         .w = 28,
+         .kernel = {5, 5},
+         .stride = {1, 1},
+         .padding = {2, 2},
          .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 16, .in = 6, .h = 14, .w = 14, .kernel = {5, 5}, .stride = {1, 1}, .dilation = {1, 1}},
-        {.images = 2, .groups = 1, .out = 20, .in = 12, .h = 20, .w = 20, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+        {.images = 2,
+         .groups = 1,
+         .out = 20,
+         .in = 12,
+         .h = 20,
+         .w = 20,
+         .kernel = {3, 3},
+         .stride = {2, 2},
+         .padding = {1, 1},
          .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 9, .in = 10, .h = 9, .w = 13, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}},
-        {.images = 3, .groups = 1, .out = 6, .in = 16, .h = 14, .w = 35, .kernel = {5, 5}, .stride = {1, 1}, .padding = {4, 4},
+        {.images = 3,
+         .groups = 1,
+         .out = 6,
+         .in = 16,
+         .h = 14,
+         .w = 35,
+         .kernel = {5, 5},
+         .stride = {1, 1},
+         .padding = {4, 4},
          .dilation = {1, 1}},
-        {.images = 2, .groups = 3, .out = 1, .in = 1, .h = 21, .w = 38, .kernel = {3, 3}, .stride = {3, 2}, .padding = {1, 1},
+        {.images = 2,
+         .groups = 3,
+         .out = 1,
+         .in = 1,
+         .h = 21,
+         .w = 38,
+         .kernel = {3, 3},
+         .stride = {3, 2},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        {.images = 1, .groups = 1, .out = 70, .in = 40, .h = 12, .w = 40, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+        {.images = 1,
+         .groups = 1,
+         .out = 70,
+         .in = 40,
+         .h = 12,
+         .w = 40,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {1, 1},
          .dilation = {1, 1}},
         /* input gradients that are folded: channels in blocks; groups; a row in parts; images side by side, with one left over;
          * more channels than one step takes */
-        {.images = 1, .groups = 1, .out = 48, .in = 23, .h = 33, .w = 30, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+        {.images = 1,
+         .groups = 1,
+         .out = 48,
+         .in = 23,
+         .h = 33,
+         .w = 30,
+         .kernel = {3, 3},
+         .stride = {2, 2},
+         .padding = {1, 1},
          .dilation = {1, 1}},
         {.images = 3, .groups = 2, .out = 24, .in = 7, .h = 19, .w = 20, .kernel = {2, 1}, .stride = {2, 3}, .dilation = {1, 1}},
-        {.images = 1, .groups = 1, .out = 20, .in = 3, .h = 1, .w = 3001, .kernel = {1, 5}, .stride = {1, 2}, .padding = {0, 3},
+        {.images = 1,
+         .groups = 1,
+         .out = 20,
+         .in = 3,
+         .h = 1,
+         .w = 3001,
+         .kernel = {1, 5},
+         .stride = {1, 2},
+         .padding = {0, 3},
          .dilation = {1, 2}},
         {.images = 11, .groups = 1, .out = 40, .in = 5, .h = 9, .w = 8, .kernel = {4, 4}, .stride = {1, 1}, .dilation = {1, 1}},
-        {.images = 2, .groups = 1, .out = 800, .in = 2, .h = 6, .w = 5, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+        {.images = 2,
+         .groups = 1,
+         .out = 800,
+         .in = 2,
+         .h = 6,
+         .w = 5,
+         .kernel = {3, 3},
+         .stride = {2, 2},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        /* images of a few pixels that share their packed weights through the steps of k, not a multiple of those that go together */
-        {.images = 37, .groups = 1, .out = 48, .in = 88, .h = 4, .w = 4, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+        /* images of a few pixels that share their packed weights through the steps of k,
+         * not a multiple of those that go together */
+        {.images = 37,
+         .groups = 1,
+         .out = 48,
+         .in = 88,
+         .h = 4,
+         .w = 4,
+         .kernel = {3, 3},
+         .stride = {2, 2},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        /* 3 x 3 by tiles: whole ones, some cut at the right or below, images side by side with one left over, more padding than kernel, rows of
-         * more tiles than a vector; what is not finite stays where it is seen */
-        {.images = 2, .groups = 1, .out = 40, .in = 32, .h = 12, .w = 16, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+        /* 3 x 3 by tiles: whole ones, some cut at the right or below, images side by side with one left over, more padding than
+         * kernel, rows of more tiles than a vector; what is not finite stays where it is seen */
+        {.images = 2,
+         .groups = 1,
+         .out = 40,
+         .in = 32,
+         .h = 12,
+         .w = 16,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        {.images = 5, .groups = 1, .out = 33, .in = 26, .h = 7, .w = 9, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+        {.images = 5,
+         .groups = 1,
+         .out = 33,
+         .in = 26,
+         .h = 7,
+         .w = 9,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        {.images = 1, .groups = 1, .out = 24, .in = 24, .h = 10, .w = 71, .kernel = {3, 3}, .stride = {1, 1}, .padding = {3, 2},
+        {.images = 1,
+         .groups = 1,
+         .out = 24,
+         .in = 24,
+         .h = 10,
+         .w = 71,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {3, 2},
          .dilation = {1, 1}},
         {.images = 2, .groups = 1, .out = 48, .in = 24, .h = 15, .w = 21, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}},
-        {.images = 3, .groups = 1, .out = 32, .in = 24, .h = 17, .w = 20, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
-         .dilation = {1, 1}, .wrong = true},
-        /* columns gathered: images side by side, one group of them smaller; boxes of rows, the last with fewer; every second pixel; one
-         * place of the window; more padding than kernel; a long row */
-        {.images = 5, .groups = 1, .out = 200, .in = 40, .h = 7, .w = 7, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+        {.images = 3,
+         .groups = 1,
+         .out = 32,
+         .in = 24,
+         .h = 17,
+         .w = 20,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {1, 1},
+         .dilation = {1, 1},
+         .wrong = true},
+        /* columns gathered: images side by side, one group of them smaller; boxes of rows, the last with fewer; every second
+         * pixel; one place of the window; more padding than kernel; a long row */
+        {.images = 5,
+         .groups = 1,
+         .out = 200,
+         .in = 40,
+         .h = 7,
+         .w = 7,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        {.images = 1, .groups = 1, .out = 130, .in = 24, .h = 26, .w = 31, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+        {.images = 1,
+         .groups = 1,
+         .out = 130,
+         .in = 24,
+         .h = 26,
+         .w = 31,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        {.images = 3, .groups = 1, .out = 130, .in = 24, .h = 31, .w = 29, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1},
+        {.images = 3,
+         .groups = 1,
+         .out = 130,
+         .in = 24,
+         .h = 31,
+         .w = 29,
+         .kernel = {3, 3},
+         .stride = {2, 2},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        {.images = 2, .groups = 1, .out = 192, .in = 64, .h = 17, .w = 18, .kernel = {1, 1}, .stride = {2, 2}, .dilation = {1, 1}},
-        {.images = 2, .groups = 1, .out = 150, .in = 30, .h = 8, .w = 9, .kernel = {2, 3}, .stride = {1, 2}, .padding = {3, 4},
+        {.images = 2,
+         .groups = 1,
+         .out = 192,
+         .in = 64,
+         .h = 17,
+         .w = 18,
+         .kernel = {1, 1},
+         .stride = {2, 2},
          .dilation = {1, 1}},
-        {.images = 1, .groups = 1, .out = 128, .in = 50, .h = 1, .w = 700, .kernel = {1, 4}, .stride = {1, 1}, .dilation = {1, 2}},
+        {.images = 2,
+         .groups = 1,
+         .out = 150,
+         .in = 30,
+         .h = 8,
+         .w = 9,
+         .kernel = {2, 3},
+         .stride = {1, 2},
+         .padding = {3, 4},
+         .dilation = {1, 1}},
+        {.images = 1,
+         .groups = 1,
+         .out = 128,
+         .in = 50,
+         .h = 1,
+         .w = 700,
+         .kernel = {1, 4},
+         .stride = {1, 1},
+         .dilation = {1, 2}},
         /* depthwise: bands of rows; sorted planes; zeros between dy's rows; filters wider than the image; one row */
-        {.images = 2, .groups = 5, .out = 1, .in = 1, .h = 60, .w = 67, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1},
+        {.images = 2,
+         .groups = 5,
+         .out = 1,
+         .in = 1,
+         .h = 60,
+         .w = 67,
+         .kernel = {3, 3},
+         .stride = {1, 1},
+         .padding = {1, 1},
          .dilation = {1, 1}},
-        {.images = 2, .groups = 5, .out = 1, .in = 1, .h = 31, .w = 40, .kernel = {5, 3}, .stride = {2, 2}, .padding = {2, 1},
+        {.images = 2,
+         .groups = 5,
+         .out = 1,
+         .in = 1,
+         .h = 31,
+         .w = 40,
+         .kernel = {5, 3},
+         .stride = {2, 2},
+         .padding = {2, 1},
          .dilation = {1, 1}},
-        {.images = 1, .groups = 4, .out = 1, .in = 1, .h = 20, .w = 17, .kernel = {2, 4}, .stride = {1, 3}, .padding = {0, 3},
+        {.images = 1,
+         .groups = 4,
+         .out = 1,
+         .in = 1,
+         .h = 20,
+         .w = 17,
+         .kernel = {2, 4},
+         .stride = {1, 3},
+         .padding = {0, 3},
          .dilation = {2, 2}},
-        {.images = 2, .groups = 3, .out = 1, .in = 1, .h = 4, .w = 3, .kernel = {7, 7}, .stride = {1, 1}, .padding = {3, 3},
+        {.images = 2,
+         .groups = 3,
+         .out = 1,
+         .in = 1,
+         .h = 4,
+         .w = 3,
+         .kernel = {7, 7},
+         .stride = {1, 1},
+         .padding = {3, 3},
          .dilation = {1, 1}},
         {.images = 2, .groups = 6, .out = 1, .in = 1, .h = 1, .w = 90, .kernel = {1, 5}, .stride = {1, 1}, .dilation = {1, 2}},
         {.images = 2, .groups = 6, .out = 1, .in = 1, .h = 24, .w = 33, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}},
@@ -567,7 +755,10 @@ static void test_random_convolutions(void **state)
         static const int dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32};
         char name[60];
         srand(seed);
-        convolution v = {.images = 1 + rand() % 3, .groups = 1 + (rand() % 3 == 0), .out = 1 + rand() % 20, .in = 1 + rand() % 8,
+        convolution v = {.images = 1 + rand() % 3,
+                         .groups = 1 + (rand() % 3 == 0),
+                         .out = 1 + rand() % 20,
+                         .in = 1 + rand() % 8,
                          .dtype = dtypes[rand() % SAMBA_COUNT(dtypes)]};
         for (int i = 0; i < 2; i++) {
             v.kernel[i] = 1 + rand() % 4;

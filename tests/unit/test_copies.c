@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs and outputs of a run: large ones, copied by all threads as a part of the run, small ones, ones without elements and views that
- * are no single piece, for teams of 1 to 3; the null device, which gives back what it got; and a run that met bad data, which delivers
- * nothing. */
+ * Inputs and outputs of a run: large ones, copied by all threads as a part of the run, small ones, ones without elements and
+ * views that are no single piece, for teams of 1 to 3; the null device, which gives back what it got; and a run that met bad
+ * data, which delivers nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static void model(samba_graph *g, const void *o)
 static void lookup(samba_graph *g, const void *o) /* the index is computed, so nobody looks at it before the run */
 {
     (void)o;
-    samba_value rows = samba_embedding(samba_add(samba_input(g, "index"), samba_constant(g, 1, SAMBA_INT64, 0, NULL)), "words", 4, WIDTH);
+    samba_value rows =
+        samba_embedding(samba_add(samba_input(g, "index"), samba_constant(g, 1, SAMBA_INT64, 0, NULL)), "words", 4, WIDTH);
     samba_output(g, "rows", rows);
     samba_output(g, "product", samba_matmul(rows, samba_transpose(rows, 0, 1)));
 }
@@ -54,7 +55,8 @@ static float at(const samba_tensor *t, int64_t row, int64_t column)
 /* Bits of `strided`: which tensors are views. */
 static void check(const char *path, int threads, unsigned strided)
 {
-    static const char *const in_names[INPUTS] = {"x", "y", "none"}, *const out_names[OUTPUTS] = {"sum", "product", "few", "nothing"};
+    static const char *const in_names[INPUTS] = {"x", "y", "none"}, *const out_names[OUTPUTS] = {"sum", "product", "few",
+                                                                                                 "nothing"};
     static const int64_t in_shapes[INPUTS][2] = {{ROWS, COLUMNS}, {ROWS, COLUMNS}, {0, 7}};
     static const int64_t out_shapes[OUTPUTS][2] = {{ROWS, COLUMNS}, {ROWS, ROWS}, {2, COLUMNS}, {0, 7}};
     samba_tensor *in[INPUTS], *out[OUTPUTS], *whole_in[INPUTS], *whole_out[OUTPUTS];
@@ -98,7 +100,8 @@ static void check(const char *path, int threads, unsigned strided)
 static void test_copies(void **unused)
 {
     (void)unused;
-    samba_tensor *examples[INPUTS] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS)), tensor("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS)),
+    samba_tensor *examples[INPUTS] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS)),
+                                      tensor("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS)),
                                       tensor("none", SAMBA_FLOAT32, 2, SHAPE(0, 7))};
     samba_compile_options options = compile_of("copies", model, NULL, INPUTS, examples);
     char path[512];
@@ -116,7 +119,8 @@ static void test_fault(void **unused)
 {
     (void)unused;
     enum { COUNT = 600 };
-    samba_tensor *index = tensor("index", SAMBA_INT64, 1, SHAPE(COUNT)), *rows = tensor("rows", SAMBA_FLOAT32, 2, SHAPE(COUNT, WIDTH));
+    samba_tensor *index = tensor("index", SAMBA_INT64, 1, SHAPE(COUNT)),
+                 *rows = tensor("rows", SAMBA_FLOAT32, 2, SHAPE(COUNT, WIDTH));
     samba_compile_options options = compile_of("lookup", lookup, NULL, 1, &index);
     char path[512];
     options.inference = true;
@@ -142,7 +146,8 @@ static void test_fault(void **unused)
         need(samba_run(session, &run));
         samba_tensor *words = get(session, "words.weight");
         for (int64_t i = 0; i < COUNT; i++)
-            assert_memory_equal(values + i * WIDTH, (float *)samba_tensor_data(words) + (indices[i] + 1) * WIDTH, WIDTH * sizeof(float));
+            assert_memory_equal(values + i * WIDTH, (float *)samba_tensor_data(words) + (indices[i] + 1) * WIDTH,
+                                WIDTH * sizeof(float));
         samba_tensor_free(words);
         samba_session_free(session);
     }

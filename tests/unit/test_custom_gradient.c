@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values whose gradient the model says itself: the gradients that samba_graph_gradient and a compiled program give, against the same formulas in C, where they
- * are not the derivative of the value; what the text form keeps; and what is refused, whoever wrote the graph. */
+ * Values whose gradient the model says itself: the gradients that samba_graph_gradient and a compiled program give, against the
+ * same formulas in C, where they are not the derivative of the value; what the text form keeps;
+ * and what is refused, whoever wrote the graph. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,10 +32,12 @@ static samba_value input(samba_graph *g, const char *name, samba_dtype dtype)
 static samba_value cubed(samba_value x, samba_value y)
 {
     samba_value value = samba_mul(samba_round(x), y), grad = samba_grad_output(value);
-    return samba_custom_gradient(value, grad, 2, (samba_value[]){x, y}, (samba_value[]){samba_mul(grad, samba_mul(grad, grad)), samba_mul(grad, x)});
+    return samba_custom_gradient(value, grad, 2, (samba_value[]){x, y},
+                                 (samba_value[]){samba_mul(grad, samba_mul(grad, grad)), samba_mul(grad, x)});
 }
 
-/* The same inside a value and a gradient of another one: 3 cubed(x, y), whose gradient of x is cubed(incoming, y) and of y nothing. */
+/* The same inside a value and a gradient of another one:
+ * 3 cubed(x, y), whose gradient of x is cubed(incoming, y) and of y nothing. */
 static samba_value nested(samba_value x, samba_value y)
 {
     samba_value value = samba_mul_scalar(cubed(x, y), 3), grad = samba_grad_output(value);
@@ -54,7 +57,10 @@ typedef samba_value model(samba_value x, samba_value y);
 static double round_even(double x) { return nearbyint(x); }
 
 static void of_cubed(double x, double y, double g, double r[3]) { r[0] = round_even(x) * y, r[1] = g * g * g, r[2] = g * x; }
-static void of_nested(double x, double y, double g, double r[3]) { r[0] = 3 * round_even(x) * y, r[1] = round_even(g) * y, r[2] = 0; }
+static void of_nested(double x, double y, double g, double r[3])
+{
+    r[0] = 3 * round_even(x) * y, r[1] = round_even(g) * y, r[2] = 0;
+}
 static void of_shared(double x, double y, double g, double r[3]) { r[0] = 7 * x * y, r[1] = 4 * g * g + 5 * g, r[2] = 0; }
 
 static const struct {
@@ -82,8 +88,8 @@ static samba_graph *graph_of(samba_context *context, model *build)
     return g;
 }
 
-static void run(samba_context *context, const samba_graph *graph, int count, const double *const *values, const char *const *names, bool reference, int outputs,
-                         samba_tensor **results)
+static void run(samba_context *context, const samba_graph *graph, int count, const double *const *values,
+                const char *const *names, bool reference, int outputs, samba_tensor **results)
 {
     samba_function_options options = samba_function_defaults();
     samba_function *f;
@@ -159,7 +165,8 @@ static void values_and_gradients(void **state)
 static void expect_error(samba_context *context, samba_status found, samba_status wanted, const char *words)
 {
     if (found != wanted || !strstr(samba_error_message(context), words))
-        fail_msg("status %s, \"%s\"; expected %s, \"%s\"", samba_status_name(found), samba_error_message(context), samba_status_name(wanted), words);
+        fail_msg("status %s, \"%s\"; expected %s, \"%s\"", samba_status_name(found), samba_error_message(context),
+                 samba_status_name(wanted), words);
 }
 
 static void refusals(void **state)
@@ -169,21 +176,28 @@ static void refusals(void **state)
         const char *body, *words;
         samba_status status;
     } texts[] = {
-        {"%2 = custom_gradient %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "expected a value, its grad_output, and pairs", SAMBA_ERROR_FORMAT},
-        {"%2 = custom_gradient %0 %1 %0 : float32[4] @FWD\noutput \"z\" %2 @FWD", "given 3 inputs", SAMBA_ERROR_FORMAT},
-        {"%2 = custom_gradient %0 %0 %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "input 1 must be a grad_output, given input", SAMBA_ERROR_FORMAT},
-        {"%2 = sum %1 dims=[0] : float32[1] @FWD\n%3 = custom_gradient %0 %1 %0 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD", "input 3 must have the shape of input 2, (4), given (1)",
+        {"%2 = custom_gradient %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "expected a value, its grad_output, and pairs",
          SAMBA_ERROR_FORMAT},
+        {"%2 = custom_gradient %0 %1 %0 : float32[4] @FWD\noutput \"z\" %2 @FWD", "given 3 inputs", SAMBA_ERROR_FORMAT},
+        {"%2 = custom_gradient %0 %0 %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "input 1 must be a grad_output, given input",
+         SAMBA_ERROR_FORMAT},
+        {"%2 = sum %1 dims=[0] : float32[1] @FWD\n%3 = custom_gradient %0 %1 %0 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD",
+         "input 3 must have the shape of input 2, (4), given (1)", SAMBA_ERROR_FORMAT},
         {"output \"z\" %1 @FWD", "an output depends on a grad_output", SAMBA_ERROR_ARGUMENT},
-        {"%2 = custom_gradient %0 %1 %0 %1 : float32[4] @FWD\n%3 = add %1 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD", "an output depends on a grad_output", SAMBA_ERROR_ARGUMENT},
-        {"%2 = neg %0 : float32[4] @FWD\n%3 = grad_output %2 : float32[4] @FWD\n%4 = custom_gradient %0 %1 %0 %3 : float32[4] @FWD\noutput \"z\" %4 @FWD",
+        {"%2 = custom_gradient %0 %1 %0 %1 : float32[4] @FWD\n%3 = add %1 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD",
+         "an output depends on a grad_output", SAMBA_ERROR_ARGUMENT},
+        {"%2 = neg %0 : float32[4] @FWD\n%3 = grad_output %2 : float32[4] @FWD\n%4 = custom_gradient %0 %1 %0 %3 : float32[4] "
+         "@FWD\noutput \"z\" %4 @FWD",
          "a gradient that is another one's", SAMBA_ERROR_ARGUMENT},
     };
     samba_context *context;
     assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
     for (size_t i = 0; i < SAMBA_COUNT(texts); i++) {
         char text[1024];
-        snprintf(text, sizeof text, "graph \"g\"\n%%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4]\n%%1 = grad_output %%0 : float32[4] @FWD\n%s\n", texts[i].body);
+        snprintf(text, sizeof text,
+                 "graph \"g\"\n%%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4]\n%%1 = grad_output %%0 : float32[4] "
+                 "@FWD\n%s\n",
+                 texts[i].body);
         samba_graph *g = NULL;
         samba_function *f;
         samba_status status = samba_graph_parse(context, text, &g);
@@ -196,7 +210,8 @@ static void refusals(void **state)
     assert_int_equal(samba_graph_new(context, "g", &g), SAMBA_OK);
     samba_value x = input(g, "x", SAMBA_FLOAT32);
     samba_custom_gradient(x, samba_grad_output(x), 0, NULL, NULL);
-    expect_error(context, samba_graph_status(g), SAMBA_ERROR_ARGUMENT, "expected 1 to 511 inputs and as many gradients, given 0 and NULL");
+    expect_error(context, samba_graph_status(g), SAMBA_ERROR_ARGUMENT,
+                 "expected 1 to 511 inputs and as many gradients, given 0 and NULL");
     samba_graph_free(g);
     assert_int_equal(samba_graph_new(context, "g", &g), SAMBA_OK);
     samba_grad_output(input(g, "i", SAMBA_INT64));

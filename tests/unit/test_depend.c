@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dependences of groups (compiler/fuse/depend.c) against what they must be: random groups that depend on each other and are merged, with the whole
- * relation kept in a matrix beside them. */
+ * Dependences of groups (compiler/fuse/depend.c) against what they must be: random groups that depend on each other and are
+ * merged, with the whole relation kept in a matrix beside them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

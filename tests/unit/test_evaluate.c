@@ -266,7 +266,8 @@ static void test_ranges(void **state)
 {
     (void)state;
     const samba_node source = {.rank = 3, .shape = {7, 5, 3}};
-    samba_attrs gather = {.gather = {.dim = 2, .negative = 1}}, scatter = {.scatter = {.dim = 1}}, loss = {.cross_entropy = {.ignore_index = -100}};
+    samba_attrs gather = {.gather = {.dim = 2, .negative = 1}}, scatter = {.scatter = {.dim = 1}},
+                loss = {.cross_entropy = {.ignore_index = -100}};
     samba_index_range r = samba_ops[SAMBA_OP_gather].range(&(samba_node){.attrs = &gather}, &source);
     assert_true(r.low == -3 && r.high == 3 && !r.has_ignore && !r.trusted);
     r = samba_ops[SAMBA_OP_scatter].range(&(samba_node){.attrs = &scatter}, &source);
@@ -297,9 +298,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sections), cmocka_unit_test(test_swap),
         cmocka_unit_test(test_errors),   cmocka_unit_test(test_intermediates_are_freed),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_traits),
-        cmocka_unit_test(test_ranges),    cmocka_unit_test(test_gradient_of_gradient),
+        cmocka_unit_test(test_table),    cmocka_unit_test(test_traits),
+        cmocka_unit_test(test_ranges),   cmocka_unit_test(test_gradient_of_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

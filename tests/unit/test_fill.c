@@ -175,8 +175,10 @@ static void test_inverse(void **state)
     for (int64_t i = 0; i < N; i++) {
         uint64_t pair = samba_philox_word64(17, (uint64_t)i / 2);
         double p = ((double)(uint32_t)(i % 2 ? pair >> 32 : pair) + 0.5) * 0x1p-32;
-        double back = 0.5 * erfc(-values[i] * sqrt(0.5)), slope = exp(-values[i] * values[i] / 2) / sqrt(2 * 3.14159265358979323846);
-        assert_true(fabs(back - p) <= 1e-15 + slope * 1e-13 * fmax(fabs(values[i]), 1)); /* erfc's rounding, and the series of ln */
+        double back = 0.5 * erfc(-values[i] * sqrt(0.5)),
+               slope = exp(-values[i] * values[i] / 2) / sqrt(2 * 3.14159265358979323846);
+        /* erfc's rounding, and the series of ln */
+        assert_true(fabs(back - p) <= 1e-15 + slope * 1e-13 * fmax(fabs(values[i]), 1));
         greatest = fmax(greatest, fabs(values[i]));
         squares += values[i] * values[i];
     }
@@ -189,7 +191,8 @@ static void test_truncated(void **state)
 {
     (void)state;
     enum { N = 20000 };
-    static const double cases[][4] = {{0, 1, -2, 2}, {1, 0.5, 0, INFINITY}, {0, 1, 6, 9}, {0, 1, -9, -6}, {0, 1, -INFINITY, INFINITY}, {3, 2, 2.9, 3.2}};
+    static const double cases[][4] = {{0, 1, -2, 2},  {1, 0.5, 0, INFINITY},       {0, 1, 6, 9},
+                                      {0, 1, -9, -6}, {0, 1, -INFINITY, INFINITY}, {3, 2, 2.9, 3.2}};
     samba_tensor *tensor = make(SAMBA_FLOAT64, N);
     const double *values = (const double *)tensor->data, root = sqrt(0.5);
     samba_fill_options options = samba_fill_defaults();
@@ -201,7 +204,8 @@ static void test_truncated(void **state)
         assert_int_equal(samba_fill(tensor, &options), SAMBA_OK);
         bool upper = options.low > mean; /* then probabilities from above */
         double sign = upper ? 1 : -1, begin = (upper ? options.high : options.low), end = upper ? options.low : options.high;
-        double first = 0.5 * erfc(sign * (begin - mean) / deviation * root), last = 0.5 * erfc(sign * (end - mean) / deviation * root);
+        double first = 0.5 * erfc(sign * (begin - mean) / deviation * root),
+               last = 0.5 * erfc(sign * (end - mean) / deviation * root);
         for (int64_t i = 0; i < N; i++) {
             uint64_t pair = samba_philox_word64(31, (uint64_t)i / 2);
             double u = ((double)(uint32_t)(i % 2 ? pair >> 32 : pair) + 0.5) * 0x1p-32, p = first + u * (last - first);
@@ -231,7 +235,8 @@ static void test_threads_and_rounding(void **state)
         options.a = -0.5, options.b = 1.5, options.seed = 23, options.threads = 1;
         assert_int_equal(samba_fill(one, &options), SAMBA_OK);
         if (distribution < 2) {
-            assert_int_equal(distribution == 0 ? samba_fill_uniform(wide, 23, -0.5, 1.5) : samba_fill_normal(wide, 23, -0.5, 1.5), SAMBA_OK);
+            assert_int_equal(distribution == 0 ? samba_fill_uniform(wide, 23, -0.5, 1.5) : samba_fill_normal(wide, 23, -0.5, 1.5),
+                             SAMBA_OK);
             assert_memory_equal(one->data, wide->data, N * 4);
         }
         for (int threads = 2; threads <= 5; threads += 3) {
@@ -375,8 +380,15 @@ static void test_shuffle(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_context, close_context)
-    const struct CMUnitTest tests[] = {TEST(test_cutting),  TEST(test_uniform),         TEST(test_normal),
-                                       TEST(test_options_left_out), TEST(test_inverse),  TEST(test_truncated), TEST(test_threads_and_rounding),
-                                       TEST(test_integers), TEST(test_filling_wrongly), TEST(test_shuffle)};
+    const struct CMUnitTest tests[] = {TEST(test_cutting),
+                                       TEST(test_uniform),
+                                       TEST(test_normal),
+                                       TEST(test_options_left_out),
+                                       TEST(test_inverse),
+                                       TEST(test_truncated),
+                                       TEST(test_threads_and_rounding),
+                                       TEST(test_integers),
+                                       TEST(test_filling_wrongly),
+                                       TEST(test_shuffle)};
     return cmocka_run_group_tests_name("fill", tests, NULL, NULL);
 }

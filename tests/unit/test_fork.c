@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Processes made by fork. The thread that forks takes OpenMP's record of its team along and none of the threads: what waits for them waits for
- * ever. Children of parents with a team do here all that wants one, and give the bits that the parent gives; a child that takes too long is ended
- * by its alarm, and its status tells. */
+ * Processes made by fork. The thread that forks takes OpenMP's record of its team along and none of the threads: what waits for
+ * them waits for ever. Children of parents with a team do here all that wants one, and give the bits that the parent gives; a
+ * child that takes too long is ended by its alarm, and its status tells. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -156,7 +156,8 @@ static void grandchildren(void)
     assert_int_equal(ended(a_function), 0);
 }
 
-/* The child's status; that of a signal is negative. A failed check there goes on with the runner's next test, which ends the child. */
+/* The child's status; that of a signal is negative.
+ * A failed check there goes on with the runner's next test, which ends the child. */
 static int ended(work *child)
 {
     int status;
@@ -179,8 +180,9 @@ static void children(void **unused)
     static const struct {
         const char *name;
         work *work;
-    } cases[] = {{"new sessions", new_sessions}, {"the parent's session", the_parents_session}, {"a function", a_function}, {"checkpoints", checkpoints},
-                 {"fills and measures", fills_and_measures}, {"a new thread", a_new_thread}, {"grandchildren", grandchildren}};
+    } cases[] = {{"new sessions", new_sessions},  {"the parent's session", the_parents_session}, {"a function", a_function},
+                 {"checkpoints", checkpoints},    {"fills and measures", fills_and_measures},    {"a new thread", a_new_thread},
+                 {"grandchildren", grandchildren}};
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
         int status = ended(cases[i].work);
         if (status != 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graphs as functions of host tensors: values against arithmetic, gradients and second derivatives against central differences in float64,
- * views, tensors of no and of one element, outputs over inputs, dropout, what is refused, and that a run allocates nothing. */
+ * Graphs as functions of host tensors: values against arithmetic, gradients and second derivatives against central differences in
+ * float64, views, tensors of no and of one element, outputs over inputs, dropout, what is refused,
+ * and that a run allocates nothing. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +53,8 @@ static samba_tensor *output_of(const samba_function *f, int index)
 
 static double at(const samba_tensor *t, int64_t i)
 {
-    return samba_load_double(samba_tensor_dtype(t), (const char *)samba_tensor_data(t) + i * (int64_t)samba_dtype_size(samba_tensor_dtype(t)));
+    return samba_load_double(samba_tensor_dtype(t),
+                             (const char *)samba_tensor_data(t) + i * (int64_t)samba_dtype_size(samba_tensor_dtype(t)));
 }
 
 /* ---- values ---- */
@@ -103,7 +105,8 @@ static void values_and_repeats(void **state)
     for (uint64_t round = 0; round < 3; round++) {
         need(samba_fill_normal(x, 10 + round, 0, 1));
         if (round == 1) {
-            need(samba_function_run_memory(f, (void *[]){samba_tensor_data(x), samba_tensor_data(y)}, (void *[]){samba_tensor_data(z)}));
+            need(samba_function_run_memory(f, (void *[]){samba_tensor_data(x), samba_tensor_data(y)},
+                                           (void *[]){samba_tensor_data(z)}));
         } else {
             need(samba_function_run(f, (samba_tensor *[]){x, y}, (samba_tensor *[]){z}));
         }
@@ -121,7 +124,8 @@ static void views_and_places(void **state)
     samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(3, 4), 1), *y = normal("y", SAMBA_FLOAT32, 1, SHAPE(4), 2);
     samba_graph *g = graph_of(times_plus, x, y);
     samba_function *f = function_of(g);
-    samba_tensor *z = output_of(f, 0), *turned = normal("x", SAMBA_FLOAT32, 2, SHAPE(4, 3), 3), *turned_z = tensor("z", SAMBA_FLOAT32, 2, SHAPE(4, 3));
+    samba_tensor *z = output_of(f, 0), *turned = normal("x", SAMBA_FLOAT32, 2, SHAPE(4, 3), 3),
+                 *turned_z = tensor("z", SAMBA_FLOAT32, 2, SHAPE(4, 3));
     samba_tensor *view, *view_z, *wide;
     need(samba_tensor_permute(turned, (const int[]){1, 0}, &view));
     need(samba_tensor_permute(turned_z, (const int[]){1, 0}, &view_z));
@@ -219,13 +223,15 @@ static void large_tensors_stay(void **state)
     operation *const ops[] = {times_plus, two_steps, samba_matmul};
     const size_t bytes = sizeof(float) * LARGE * LARGE;
     for (int k = 0; k < SAMBA_COUNT(ops); k++) {
-        samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(LARGE, LARGE), 21), *y = normal("y", SAMBA_FLOAT32, 2, SHAPE(LARGE, LARGE), 22);
+        samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(LARGE, LARGE), 21),
+                     *y = normal("y", SAMBA_FLOAT32, 2, SHAPE(LARGE, LARGE), 22);
         samba_graph *g = graph_of(ops[k], x, y);
         samba_function *f = function_of(g);
         samba_memory_info memory;
         need(samba_function_memory(f, &memory));
         assert_int_equal(memory.inputs_outputs, 0);
-        samba_tensor *z = output_of(f, 0), *again = output_of(f, 0), *turned = tensor("t", SAMBA_FLOAT32, 2, SHAPE(LARGE, LARGE)), *view;
+        samba_tensor *z = output_of(f, 0), *again = output_of(f, 0), *turned = tensor("t", SAMBA_FLOAT32, 2, SHAPE(LARGE, LARGE)),
+                     *view;
         need(samba_tensor_permute(turned, (const int[]){1, 0}, &view));
         need(samba_tensor_copy(view, x));
         char *place, *behind;
@@ -267,7 +273,10 @@ static samba_value normed(samba_value x, samba_value y)
     return samba_functional_layer_norm(x, 1, SHAPE(4), samba_sum(y, 1, (const int[]){0}, false), (samba_value){0}, 1e-5);
 }
 static samba_value distribution(samba_value x, samba_value y) { return samba_add(samba_softmax(x, -1), samba_log_softmax(y, 0)); }
-static samba_value attended(samba_value x, samba_value y) { return samba_scaled_dot_product_attention(x, y, samba_mul(x, y), NULL); }
+static samba_value attended(samba_value x, samba_value y)
+{
+    return samba_scaled_dot_product_attention(x, y, samba_mul(x, y), NULL);
+}
 static samba_value images(samba_value x, samba_value y)
 {
     samba_value image = samba_reshape(x, 4, SHAPE(1, 1, 4, 4)), kernel = samba_reshape(y, 4, SHAPE(4, 1, 2, 2));
@@ -468,13 +477,16 @@ static void runs_refused(void **state)
     refuse(samba_function_run(f, NULL, &z), SAMBA_ERROR_ARGUMENT, "without a list of inputs");
     refuse(samba_function_run(f, (samba_tensor *[]){x, y}, NULL), SAMBA_ERROR_ARGUMENT, "without a list of outputs");
     refuse(samba_function_run(f, (samba_tensor *[]){x, NULL}, &z), SAMBA_ERROR_ARGUMENT, "input 1 of the run is NULL");
-    refuse(samba_function_run(f, (samba_tensor *[]){x, y}, (samba_tensor *[]){NULL}), SAMBA_ERROR_ARGUMENT, "output 0 of the run is NULL");
+    refuse(samba_function_run(f, (samba_tensor *[]){x, y}, (samba_tensor *[]){NULL}), SAMBA_ERROR_ARGUMENT,
+           "output 0 of the run is NULL");
     refuse(samba_function_run(f, (samba_tensor *[]){y, y}, &z), SAMBA_ERROR_DTYPE, "\"x\" is float32 in the function");
     refuse(samba_function_run(f, (samba_tensor *[]){z, y}, &z), SAMBA_ERROR_SHAPE, "(3, 2) in the function and (4, 2) was given");
     refuse(samba_function_run(f, (samba_tensor *[]){empty, y}, &z), SAMBA_ERROR_ARGUMENT, "no memory");
-    refuse(samba_function_run_memory(f, (void *[]){NULL, samba_tensor_data(y)}, (void *[]){samba_tensor_data(z)}), SAMBA_ERROR_ARGUMENT, "input 0");
+    refuse(samba_function_run_memory(f, (void *[]){NULL, samba_tensor_data(y)}, (void *[]){samba_tensor_data(z)}),
+           SAMBA_ERROR_ARGUMENT, "input 0");
     refuse(samba_function_run_memory(f, NULL, (void *[]){samba_tensor_data(z)}), SAMBA_ERROR_ARGUMENT, "input 0");
-    refuse(samba_function_run_memory(f, (void *[]){samba_tensor_data(x), samba_tensor_data(y)}, NULL), SAMBA_ERROR_ARGUMENT, "output 0");
+    refuse(samba_function_run_memory(f, (void *[]){samba_tensor_data(x), samba_tensor_data(y)}, NULL), SAMBA_ERROR_ARGUMENT,
+           "output 0");
     ((int64_t *)samba_tensor_data(y))[2] = 3;
     ((float *)samba_tensor_data(z))[0] = 42;
     refuse(samba_function_run(f, (samba_tensor *[]){x, y}, &z), SAMBA_ERROR_ARGUMENT, "y[2] = 3 is outside [0, 3)");
@@ -584,7 +596,8 @@ static void runs_allocate_nothing(void **state)
     context = usual;
 }
 
-/* The reference stands behind the same checks and transfers. Its masks are those of the compiled dropout: of one seed and index. */
+/* The reference stands behind the same checks and transfers. Its masks are those of the compiled dropout:
+ * of one seed and index. */
 static void the_same_by_reference(void **state)
 {
     by_reference = true;
@@ -625,13 +638,22 @@ static void masks_by_reference(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_repeats), cmocka_unit_test(row_over_what_is_added), cmocka_unit_test(views_and_places),     cmocka_unit_test(no_elements_and_one),
-        cmocka_unit_test(large_tensors_stay),
-        cmocka_unit_test(gradients),          cmocka_unit_test(second_derivatives),   cmocka_unit_test(gradients_need_little),
-        cmocka_unit_test(gradients_refused),  cmocka_unit_test(dropout),              cmocka_unit_test(runs_refused),
-        cmocka_unit_test(graphs_refused),     cmocka_unit_test(no_memory),            cmocka_unit_test(runs_allocate_nothing),
-        cmocka_unit_test(the_same_by_reference), cmocka_unit_test(masks_by_reference)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values_and_repeats),
+                                       cmocka_unit_test(row_over_what_is_added),
+                                       cmocka_unit_test(views_and_places),
+                                       cmocka_unit_test(no_elements_and_one),
+                                       cmocka_unit_test(large_tensors_stay),
+                                       cmocka_unit_test(gradients),
+                                       cmocka_unit_test(second_derivatives),
+                                       cmocka_unit_test(gradients_need_little),
+                                       cmocka_unit_test(gradients_refused),
+                                       cmocka_unit_test(dropout),
+                                       cmocka_unit_test(runs_refused),
+                                       cmocka_unit_test(graphs_refused),
+                                       cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(runs_allocate_nothing),
+                                       cmocka_unit_test(the_same_by_reference),
+                                       cmocka_unit_test(masks_by_reference)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests(tests, NULL, NULL));

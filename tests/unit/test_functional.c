@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program that brings its own tensors builds a graph of: layers over values, buffers that the forward pass changes, tensors that
- * become part of the PEF. Functional forms make the same nodes as layers do; values of compiled programs are compared with plain sums. */
+ * What a program that brings its own tensors builds a graph of: layers over values, buffers that the forward pass changes,
+ * tensors that become part of the PEF. Functional forms make the same nodes as layers do;
+ * values of compiled programs are compared with plain sums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,8 +49,10 @@ static char *text_of(samba_graph *graph)
 static void layers_are_functions(void **state)
 {
     (void)state;
-    samba_graph *a = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(2, 4, 6, 8)), *b = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(2, 4, 6, 8));
-    samba_initializer conv = {SAMBA_INIT_UNIFORM, -1.0 / 6, 1.0 / 6}, linear = {SAMBA_INIT_UNIFORM, -0.5, 0.5}, one = {SAMBA_INIT_CONSTANT, 1, 0};
+    samba_graph *a = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(2, 4, 6, 8)),
+                *b = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(2, 4, 6, 8));
+    samba_initializer conv = {SAMBA_INIT_UNIFORM, -1.0 / 6, 1.0 / 6}, linear = {SAMBA_INIT_UNIFORM, -0.5, 0.5},
+                      one = {SAMBA_INIT_CONSTANT, 1, 0};
     samba_conv2d_options o = {.padding = {1, 1}, .stride = {1, 2}};
     samba_value x = samba_conv2d(samba_input(a, "x"), "conv", 8, SHAPE(3, 3), &o);
     samba_output(a, "y", samba_layer_norm(samba_linear(x, "lin", 5), "norm"));
@@ -86,7 +89,8 @@ static void what_is_left_out(void **state)
     assert_int_equal(samba_value_size(y, 2), 6);
     y = samba_functional_layer_norm(x, 2, SHAPE(6, 8), none, none, 1e-5);
     assert_int_equal(samba_value_rank(y), 3);
-    y = samba_functional_linear(x, parameter(g, "v", 1, SHAPE(8), zeros), none); /* one output feature without a dim, as torch's */
+    /* one output feature without a dim, as torch's */
+    y = samba_functional_linear(x, parameter(g, "v", 1, SHAPE(8), zeros), none);
     assert_int_equal(samba_value_rank(y), 2);
     need(samba_graph_status(g));
     samba_graph_free(g);
@@ -135,14 +139,21 @@ static void wrong_shapes(void **state)
     samba_functional_conv2d(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), none, NULL);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "conv2d: expected (N, C, H, W)");
     g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
-    samba_functional_conv2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(3, 2, 3, 3), zeros), parameter(g, "b", 1, SHAPE(4), zeros), NULL);
+    samba_functional_conv2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(3, 2, 3, 3), zeros),
+                            parameter(g, "b", 1, SHAPE(4), zeros), NULL);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "a bias (3), a number for each channel of the result, given float32(4)");
     g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
     samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), none, NULL);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "conv_transpose2d: expected (N, C, H, W)");
     static const samba_conv_transpose2d_options wrong[] = {
-        {.stride = {-1, 1}}, {.dilation = {1, -1}}, {.groups = -1},         {.padding = {1, 99}},
-        {.padding = {-1, 0}}, {.output_padding = {1, 0}}, {.stride = {INT64_MAX, 1}}, {.output_padding = {0, -1}, .stride = {2, 2}},
+        {.stride = {-1, 1}},
+        {.dilation = {1, -1}},
+        {.groups = -1},
+        {.padding = {1, 99}},
+        {.padding = {-1, 0}},
+        {.output_padding = {1, 0}},
+        {.stride = {INT64_MAX, 1}},
+        {.output_padding = {0, -1}, .stride = {2, 2}},
     };
     for (int i = 0; i < 8; i++) {
         g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
@@ -150,10 +161,12 @@ static void wrong_shapes(void **state)
         refuse_graph(g, SAMBA_ERROR_ARGUMENT, "conv_transpose2d: expected stride, dilation and groups of 1 or more");
     }
     g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
-    samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(2, 3, 3, 3), zeros), parameter(g, "b", 1, SHAPE(4), zeros), NULL);
+    samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(2, 3, 3, 3), zeros),
+                                      parameter(g, "b", 1, SHAPE(4), zeros), NULL);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "a bias (3), a number for each channel of the result, given float32(4)");
     g = graph_with_input(SAMBA_INT64, 2, SHAPE(2, 3));
-    samba_index_add(parameter(g, "base", 2, SHAPE(5, 4), zeros), 0, samba_input(g, "x"), parameter(g, "rows", 2, SHAPE(6, 4), zeros), 1);
+    samba_index_add(parameter(g, "base", 2, SHAPE(5, 4), zeros), 0, samba_input(g, "x"),
+                    parameter(g, "rows", 2, SHAPE(6, 4), zeros), 1);
     refuse_graph(g, SAMBA_ERROR_SHAPE, "index_add");
     g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
     samba_functional_layer_norm(samba_input(g, "x"), 1, SHAPE(4), none, none, 1e-5);
@@ -204,13 +217,14 @@ static void tensors_in_the_graph(void **state)
             samba_memory_info memory;
             need(samba_session_memory(session, &memory));
             assert_true(memory.constants > 0);
-            samba_tensor *sums = tensor("sums", SAMBA_FLOAT64, 2, SHAPE(rows, 7)), *a = tensor("a", SAMBA_FLOAT64, 2, SHAPE(rows, 7)),
-                         *b = tensor("b", SAMBA_FLOAT64, 2, SHAPE(rows, 7));
+            samba_tensor *sums = tensor("sums", SAMBA_FLOAT64, 2, SHAPE(rows, 7)),
+                         *a = tensor("a", SAMBA_FLOAT64, 2, SHAPE(rows, 7)), *b = tensor("b", SAMBA_FLOAT64, 2, SHAPE(rows, 7));
             need(samba_tensor_copy(sums, y));
             need(samba_tensor_copy(a, x));
             need(samba_tensor_copy(b, values));
             for (int64_t i = 0; i < rows * 7; i++)
-                assert_true(((double *)samba_tensor_data(sums))[i] == ((double *)samba_tensor_data(a))[i] + ((double *)samba_tensor_data(b))[i]);
+                assert_true(((double *)samba_tensor_data(sums))[i] ==
+                            ((double *)samba_tensor_data(a))[i] + ((double *)samba_tensor_data(b))[i]);
             samba_tensor *all[] = {sums, a, b, x, y, values};
             for (int i = 0; i < 6; i++)
                 samba_tensor_free(all[i]);
@@ -251,7 +265,8 @@ static void bad_constants(void **state)
                                           {"&-1", "give both to samba_graph_parse_beside"}};
     for (int i = 0; i < (int)(sizeof data / sizeof *data); i++) {
         char text[256];
-        snprintf(text, sizeof text, "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n", data[i][0]);
+        snprintf(text, sizeof text,
+                 "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n", data[i][0]);
         refuse(samba_graph_parse(context, text, &g), SAMBA_ERROR_FORMAT, data[i][1]);
     }
     const float one = 1;
@@ -271,8 +286,11 @@ static void bad_constants(void **state)
                   {"&0", 0, -1, SAMBA_ERROR_ARGUMENT, "-1 literals"}};
     for (int i = 0; i < (int)(sizeof beside / sizeof *beside); i++) {
         char text[256];
-        snprintf(text, sizeof text, "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n", beside[i].data);
-        refuse(samba_graph_parse_beside(context, text, beside[i].count, given + beside[i].first, &g), beside[i].status, beside[i].message);
+        snprintf(text, sizeof text,
+                 "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n",
+                 beside[i].data);
+        refuse(samba_graph_parse_beside(context, text, beside[i].count, given + beside[i].first, &g), beside[i].status,
+               beside[i].message);
     }
     refuse(samba_graph_parse_beside(context, "graph \"g\"", 1, NULL, &g), SAMBA_ERROR_ARGUMENT, "in a list that is NULL");
 }
@@ -414,7 +432,8 @@ static void bad_buffers(void **state)
     refuse_graph(g, SAMBA_ERROR_NAME, "buffer: a name that is not empty");
     g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
     samba_value b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(5), zeros);
-    assert_int_equal(samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(5), zeros).index, b.index); /* shared, like a parameter */
+    /* shared, like a parameter */
+    assert_int_equal(samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(5), zeros).index, b.index);
     samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(6), zeros);
     refuse_graph(g, SAMBA_ERROR_NAME, "b");
 }
@@ -511,9 +530,18 @@ static void refused_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_functions), cmocka_unit_test(what_is_left_out), cmocka_unit_test(transposed_convolutions), cmocka_unit_test(rows_are_added), cmocka_unit_test(wrong_shapes),
-        cmocka_unit_test(tensors_in_the_graph), cmocka_unit_test(bad_constants), cmocka_unit_test(literals_beside_the_text),    cmocka_unit_test(buffers_change),
-        cmocka_unit_test(bad_buffers),          cmocka_unit_test(copies_have_what_is_needed), cmocka_unit_test(refused_allocations),
+        cmocka_unit_test(layers_are_functions),
+        cmocka_unit_test(what_is_left_out),
+        cmocka_unit_test(transposed_convolutions),
+        cmocka_unit_test(rows_are_added),
+        cmocka_unit_test(wrong_shapes),
+        cmocka_unit_test(tensors_in_the_graph),
+        cmocka_unit_test(bad_constants),
+        cmocka_unit_test(literals_beside_the_text),
+        cmocka_unit_test(buffers_change),
+        cmocka_unit_test(bad_buffers),
+        cmocka_unit_test(copies_have_what_is_needed),
+        cmocka_unit_test(refused_allocations),
     };
     if (!training_begin())
         return 1;

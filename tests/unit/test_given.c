@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A session refuses to run over inputs that nobody gave, by their names (runtime/given.c): section by section, without changing anything; what was
- * given, set or is the caller's to fill stays given. */
+ * A session refuses to run over inputs that nobody gave, by their names (runtime/given.c): section by section, without changing
+ * anything; what was given, set or is the caller's to fill stays given. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,8 @@ static samba_status run_type(samba_session *session, const char *type)
 static void test_never_given(void **unused)
 {
     (void)unused;
-    samba_tensor *inputs[2] = {normal("image", SAMBA_FLOAT32, 2, SHAPE(SAMPLES, 5), 8), tensor("label", SAMBA_INT64, 1, SHAPE(SAMPLES))};
+    samba_tensor *inputs[2] = {normal("image", SAMBA_FLOAT32, 2, SHAPE(SAMPLES, 5), 8),
+                               tensor("label", SAMBA_INT64, 1, SHAPE(SAMPLES))};
     samba_session *session = open_classifier(inputs, 2);
     size_t size;
     char *before = snapshot(session, COMPUTED, &size), *after;
@@ -52,7 +53,8 @@ static void test_never_given(void **unused)
     refuse(samba_run(session, NULL), SAMBA_ERROR_STATE, "reads the inputs \"image\", \"label\", which were never given");
     samba_run_options r = samba_run_defaults();
     r.input_count = 1, r.inputs = inputs;
-    refuse(samba_run(session, &r), SAMBA_ERROR_STATE, "(FWD) reads the input \"label\", which was never given: give it to this run, or set it before");
+    refuse(samba_run(session, &r), SAMBA_ERROR_STATE,
+           "(FWD) reads the input \"label\", which was never given: give it to this run, or set it before");
     refuse(samba_run(session, NULL), SAMBA_ERROR_STATE, "\"image\", \"label\""); /* the refused run gave nothing */
     after = snapshot(session, COMPUTED, &size);
     assert_memory_equal(before, after, size);

@@ -178,30 +178,14 @@ static void wrong_calls(void **state)
         samba_status status = SAMBA_ERROR_ARGUMENT;
         const char *words = "";
         switch (which) {
-        case 0:
-            samba_emit(g, SAMBA_OP_add, 1, &x, NULL), words = "add: expected 2 inputs, given 1";
-            break;
-        case 1:
-            samba_emit(g, SAMBA_OP_COUNT, 0, NULL, NULL), status = SAMBA_ERROR_INTERNAL;
-            break;
-        case 2:
-            samba_emit1(g, SAMBA_OP_exp, 7), status = SAMBA_ERROR_INTERNAL;
-            break;
-        case 3:
-            samba_emit1(g, SAMBA_OP_reshape, x), words = "needs attributes of the kind shape";
-            break;
-        case 4:
-            attrs.leaf.shape.count = 9, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), words = "shape has 9 numbers";
-            break;
-        case 5:
-            attrs.leaf.dtype = 10, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), words = "is no dtype";
-            break;
-        case 6:
-            attrs.leaf.name = 99, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), words = "is no name";
-            break;
-        case 7:
-            attrs.leaf.name = 0, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), status = SAMBA_ERROR_NAME;
-            break;
+        case 0: samba_emit(g, SAMBA_OP_add, 1, &x, NULL), words = "add: expected 2 inputs, given 1"; break;
+        case 1: samba_emit(g, SAMBA_OP_COUNT, 0, NULL, NULL), status = SAMBA_ERROR_INTERNAL; break;
+        case 2: samba_emit1(g, SAMBA_OP_exp, 7), status = SAMBA_ERROR_INTERNAL; break;
+        case 3: samba_emit1(g, SAMBA_OP_reshape, x), words = "needs attributes of the kind shape"; break;
+        case 4: attrs.leaf.shape.count = 9, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), words = "shape has 9 numbers"; break;
+        case 5: attrs.leaf.dtype = 10, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), words = "is no dtype"; break;
+        case 6: attrs.leaf.name = 99, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), words = "is no name"; break;
+        case 7: attrs.leaf.name = 0, samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), status = SAMBA_ERROR_NAME; break;
         case 8:
             samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), status = SAMBA_ERROR_NAME;
             words = "the name \"x\" is taken: input float32(2, 3) was made first, input float32(6)";
@@ -240,33 +224,15 @@ static void wrong_sinks(void **state)
         assert_int_equal(samba_graph_verify(g), SAMBA_OK);
         samba_status status = SAMBA_ERROR_INTERNAL;
         switch (which) {
-        case 0:
-            status = SAMBA_ERROR_NAME;
-            break; /* the same output again */
-        case 1:
-            bad.kind = SAMBA_SINK_LOSS, status = SAMBA_ERROR_NAME;
-            break;
-        case 2:
-            bad.name = 0, status = SAMBA_ERROR_NAME;
-            break;
-        case 3:
-            bad.name = samba_graph_intern(g, "w"), status = SAMBA_ERROR_NAME;
-            break; /* a leaf's */
-        case 4:
-            bad.name = samba_graph_intern(g, "o2"), bad.value = late;
-            break; /* computed after its phase */
-        case 5:
-            bad = assign, bad.target = v;
-            break; /* another shape */
-        case 6:
-            bad = assign;
-            break; /* twice in a phase */
-        case 7:
-            bad = assign, bad.target = late;
-            break;
-        case 8:
-            bad = assign, bad.target = SAMBA_NONE;
-            break;
+        case 0: status = SAMBA_ERROR_NAME; break; /* the same output again */
+        case 1: bad.kind = SAMBA_SINK_LOSS, status = SAMBA_ERROR_NAME; break;
+        case 2: bad.name = 0, status = SAMBA_ERROR_NAME; break;
+        case 3: bad.name = samba_graph_intern(g, "w"), status = SAMBA_ERROR_NAME; break; /* a leaf's */
+        case 4: bad.name = samba_graph_intern(g, "o2"), bad.value = late; break;         /* computed after its phase */
+        case 5: bad = assign, bad.target = v; break;                                     /* another shape */
+        case 6: bad = assign; break;                                                     /* twice in a phase */
+        case 7: bad = assign, bad.target = late; break;
+        case 8: bad = assign, bad.target = SAMBA_NONE; break;
         }
         samba_graph_sink(g, bad);
         expect_failure(g, status, "");
@@ -419,45 +385,19 @@ static void verify_finds_what_is_broken(void **state)
         samba_attrs attrs = {0};
         samba_node *node = &g->nodes[y];
         switch (which) {
-        case 0:
-            node->shape[0] = 5;
-            break;
-        case 1:
-            node->dtype = SAMBA_FLOAT64;
-            break;
-        case 2:
-            node->phase = SAMBA_ZEROGRAD, g->nodes[x].phase = SAMBA_FWD;
-            break;
-        case 3:
-            node->inputs = inputs;
-            break; /* itself */
-        case 4:
-            node->arity = 1;
-            break;
-        case 5:
-            node->op = SAMBA_OP_COUNT;
-            break;
-        case 6:
-            node->phase = SAMBA_PHASE_COUNT;
-            break;
-        case 7:
-            g->nodes[x].attrs = &attrs;
-            break; /* no name, and float32[] */
-        case 8:
-            g->sinks[0].value = 9;
-            break;
-        case 9:
-            g->sinks[0].phase = SAMBA_ZEROGRAD;
-            break;
-        case 10:
-            g->sinks[0].name = 0;
-            break;
-        case 11:
-            node->op = SAMBA_OP_mul;
-            break; /* no longer where the table has it */
-        case 12:
-            node->location.scope = 99;
-            break;
+        case 0: node->shape[0] = 5; break;
+        case 1: node->dtype = SAMBA_FLOAT64; break;
+        case 2: node->phase = SAMBA_ZEROGRAD, g->nodes[x].phase = SAMBA_FWD; break;
+        case 3: node->inputs = inputs; break; /* itself */
+        case 4: node->arity = 1; break;
+        case 5: node->op = SAMBA_OP_COUNT; break;
+        case 6: node->phase = SAMBA_PHASE_COUNT; break;
+        case 7: g->nodes[x].attrs = &attrs; break; /* no name, and float32[] */
+        case 8: g->sinks[0].value = 9; break;
+        case 9: g->sinks[0].phase = SAMBA_ZEROGRAD; break;
+        case 10: g->sinks[0].name = 0; break;
+        case 11: node->op = SAMBA_OP_mul; break; /* no longer where the table has it */
+        case 12: node->location.scope = 99; break;
         }
         assert_int_equal(samba_graph_verify(g), SAMBA_ERROR_INTERNAL);
         assert_non_null(strstr(samba_error_message(context), "graph \"broken\": "));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results over what they are made of. Random graphs, full of values that are read once more, in another order, by a later loop over a row or
- * by a product, are compiled, run on one and two threads and on every ISA, and compared, outputs and gradients, with the reference
- * evaluator: in float64, where an overwritten value cannot pass for rounding, and in float32. Then plans are read: a chain that ends
- * in a gradient lies in the gradient's memory, and pooling's gradient over what was pooled where kernels allow it. */
+ * Results over what they are made of. Random graphs, full of values that are read once more, in another order, by a later loop
+ * over a row or by a product, are compiled, run on one and two threads and on every ISA, and compared, outputs and gradients,
+ * with the reference evaluator: in float64, where an overwritten value cannot pass for rounding, and in float32. Then plans are
+ * read: a chain that ends in a gradient lies in the gradient's memory,
+ * and pooling's gradient over what was pooled where kernels allow it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +25,8 @@
 
 #define GRAPHS 80
 #define POOL 24
-#define DIMS(...) (const int[]){__VA_ARGS__}
+#define DIMS(...)                                                                                                                \
+    (const int[]) { __VA_ARGS__ }
 
 /* ---- a random model: a pool of (rows, cols) values, each next one made of some of them ---- */
 typedef struct recipe {
@@ -56,8 +58,10 @@ static void random_model(samba_graph *g, const void *options)
 {
     const recipe *r = options;
     draws d = {r->seed, 0};
-    samba_value pool[POOL], w = normal_parameter(g, "w", r->dtype, 2, SHAPE(r->cols, r->cols)), b = normal_parameter(g, "b", r->dtype, 1, SHAPE(r->cols));
-    samba_value s = normal_parameter(g, "s", r->dtype, 2, SHAPE(r->rows, 1)), p = normal_parameter(g, "p", r->dtype, 2, SHAPE(r->rows, r->cols));
+    samba_value pool[POOL], w = normal_parameter(g, "w", r->dtype, 2, SHAPE(r->cols, r->cols)),
+                            b = normal_parameter(g, "b", r->dtype, 1, SHAPE(r->cols));
+    samba_value s = normal_parameter(g, "s", r->dtype, 2, SHAPE(r->rows, 1)),
+                p = normal_parameter(g, "p", r->dtype, 2, SHAPE(r->rows, r->cols));
     int count = 0, outputs = 0;
     pool[count++] = samba_input(g, "x");
     pool[count++] = samba_mul(pool[0], p);
@@ -74,7 +78,9 @@ static void random_model(samba_graph *g, const void *options)
         case 6: v = samba_add(samba_mul_scalar(samba_matmul(a, w), 0.1), other); break;
         case 7: v = samba_add(a, samba_mul_scalar(samba_matmul(samba_tanh(a), w), 0.1)); break;
         case 8: v = samba_add(other, rolled(a, r->rows)); break;
-        case 9: v = r->rows == r->cols ? samba_add(a, samba_transpose(a, 0, 1)) : samba_add(a, samba_sum(a, 1, DIMS(0), true)); break;
+        case 9:
+            v = r->rows == r->cols ? samba_add(a, samba_transpose(a, 0, 1)) : samba_add(a, samba_sum(a, 1, DIMS(0), true));
+            break;
         case 10: v = samba_mul_scalar(samba_add(samba_matmul(a, samba_transpose(w, 0, 1)), samba_mul(other, other)), 0.1); break;
         case 11: v = samba_sub(a, samba_amax(other, 1, DIMS(1), true)); break;
         case 12:
@@ -158,7 +164,8 @@ static void run_and_compare(const recipe *r, samba_tensor *x, const char *path, 
         assert_true(count < 64);
         need(samba_session_get_by_name(session, info.name, &held[count]));
         names[count] = info.name;
-        leaves[count] = (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
+        leaves[count] =
+            (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
         memcpy(leaves[count].shape, info.shape, sizeof info.shape);
         count++;
     }
@@ -166,14 +173,16 @@ static void run_and_compare(const recipe *r, samba_tensor *x, const char *path, 
     need(samba_graph_evaluate(graph, count, names, leaves, &arena, values));
     for (int64_t i = 0; i < graph->sink_count; i++) {
         const samba_sink *sink = &graph->sinks[i];
-        const char *name = sink->kind == SAMBA_SINK_ASSIGN ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
-                                                           : samba_graph_name_at(graph, sink->name);
+        const char *name = sink->kind == SAMBA_SINK_ASSIGN
+                               ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
+                               : samba_graph_name_at(graph, sink->name);
         samba_tensor *given;
         need(samba_session_get_by_name(session, name, &given));
         double worst = worst_difference(&values[i], given);
         if (!(worst <= (r->dtype == SAMBA_FLOAT64 ? 1e-9 : 1e-2)))
-            fail_msg("graph of seed %llu (%lld x %lld), %d threads, isa %s: %s differs by %g of its greatest value", (unsigned long long)r->seed,
-                     (long long)r->rows, (long long)r->cols, threads, isa ? isa : "best", name, worst);
+            fail_msg("graph of seed %llu (%lld x %lld), %d threads, isa %s: %s differs by %g of its greatest value",
+                     (unsigned long long)r->seed, (long long)r->rows, (long long)r->cols, threads, isa ? isa : "best", name,
+                     worst);
         samba_tensor_free(given);
     }
     for (int i = 0; i < count; i++)
@@ -201,8 +210,8 @@ static int in_place_stages(const samba_plan *plan)
         bool found = false;
         for (int i = 0; i < stage->operand_count && stage->program.instruction_count > 0; i++)
             for (int j = 0; j < stage->operand_count; j++)
-                found = found || (i != j && stage->operands[i].buffer == stage->operands[j].buffer && operand_form(stage, i, SAMBA_FORM_LOAD) &&
-                                  operand_form(stage, j, SAMBA_FORM_STORE));
+                found = found || (i != j && stage->operands[i].buffer == stage->operands[j].buffer &&
+                                  operand_form(stage, i, SAMBA_FORM_LOAD) && operand_form(stage, j, SAMBA_FORM_STORE));
         count += found;
     }
     return count;
@@ -263,7 +272,8 @@ static void chains_end_in_gradients(void **state)
     assert_true(gradient >= 0);
     for (int32_t s = 0; s < plan.stage_count; s++)
         for (int o = 0; o < plan.stages[s].operand_count && plan.stages[s].kind == SAMBA_STAGE_CONTRACT; o++)
-            into += operand_form(&plan.stages[s], o, SAMBA_FORM_STORE) && plan.buffers[plan.stages[s].operands[o].buffer].offset == gradient;
+            into += operand_form(&plan.stages[s], o, SAMBA_FORM_STORE) &&
+                    plan.buffers[plan.stages[s].operands[o].buffer].offset == gradient;
     assert_int_equal(into, 5); /* each product is added where the last one was */
     assert_true(plan.memory.activations < (5 * ROWS * 90 + 90 * 90) * 4);
     samba_plan_free(&plan);

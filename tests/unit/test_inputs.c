@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs that lie in the session's memory (samba_session_input): the same bits as copied ones, batch after batch and as a mixture of
- * both; values stay from run to run; other views of the memory, other kinds of tensors and wrong names are refused. */
+ * Inputs that lie in the session's memory (samba_session_input): the same bits as copied ones, batch after batch and as a mixture
+ * of both; values stay from run to run; other views of the memory, other kinds of tensors and wrong names are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers in a row, and those whose parameters begin in a way of their own: Sequential numbers its children as torch's does, PReLU starts at its
- * init, the padding row of an embedding is zeros and gets no gradient, and a convolution's padding_mode is a padding before it. */
+ * Layers in a row, and those whose parameters begin in a way of their own: Sequential numbers its children as torch's does, PReLU
+ * starts at its init, the padding row of an embedding is zeros and gets no gradient,
+ * and a convolution's padding_mode is a padding before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static void features(samba_graph *g, const void *settings)
     const int64_t wide = 4, narrow = 2;
     samba_value x = samba_input(g, "x");
     (void)settings;
-    x = samba_sequential(x, "features", SAMBA_LAYERS({conv, &wide, NULL}, {.function = samba_relu}, {.layer = block, .options = &narrow}));
+    x = samba_sequential(x, "features",
+                         SAMBA_LAYERS({conv, &wide, NULL}, {.function = samba_relu}, {.layer = block, .options = &narrow}));
     samba_output(g, "y", x);
     samba_output(g, "same", samba_sequential(x, "nothing", 0, NULL));
 }
@@ -117,10 +119,13 @@ static void padded(samba_graph *g, const void *settings)
         snprintf(name[1], sizeof name[1], "b%d", i);
         samba_scope_push(g, "conv"); /* the same parameters under a name both have */
         if (*spatial == 1) {
-            layer = samba_conv1d(x, "c", 2, kernel, &(samba_conv1d_options){.padding = whole ? 0 : 2, .same = whole, .padding_mode = mode});
+            layer = samba_conv1d(x, "c", 2, kernel,
+                                 &(samba_conv1d_options){.padding = whole ? 0 : 2, .same = whole, .padding_mode = mode});
             other = samba_conv1d(samba_pad(x, 1, whole ? SHAPE(1, 1) : SHAPE(2, 2), mode, 0), "c", 2, kernel, NULL);
         } else if (*spatial == 2) {
-            layer = samba_conv2d(x, "c", 2, kernel, &(samba_conv2d_options){.padding = {whole ? 0 : 2, whole ? 0 : 1}, .same = whole, .padding_mode = mode});
+            layer = samba_conv2d(
+                x, "c", 2, kernel,
+                &(samba_conv2d_options){.padding = {whole ? 0 : 2, whole ? 0 : 1}, .same = whole, .padding_mode = mode});
             other = samba_conv2d(samba_pad(x, 2, whole ? SHAPE(0, 1, 1, 1) : SHAPE(1, 1, 2, 2), mode, 0), "c", 2, kernel, NULL);
         } else {
             layer = samba_conv3d(x, "c", 2, kernel, &(samba_conv3d_options){.padding = {1, 0, 1}, .padding_mode = mode});
@@ -129,7 +134,13 @@ static void padded(samba_graph *g, const void *settings)
         samba_scope_pop(g);
         samba_output(g, name[0], layer);
         samba_output(g, name[1], samba_add_scalar(other, 0));
-        samba_output(g, i == 0 ? "wrong" : i == 1 ? "wrong1" : i == 2 ? "wrong2" : i == 3 ? "wrong3" : i == 4 ? "wrong4" : "wrong5",
+        samba_output(g,
+                     i == 0   ? "wrong"
+                     : i == 1 ? "wrong1"
+                     : i == 2 ? "wrong2"
+                     : i == 3 ? "wrong3"
+                     : i == 4 ? "wrong4"
+                              : "wrong5",
                      samba_sum(samba_abs(samba_sub(layer, other)), 0, NULL, false));
     }
 }
@@ -170,13 +181,31 @@ static void refusals(void **state)
         switch (i) {
         case 0: samba_sequential(x, "s", 1, NULL), part = "sequential at s: expected 0 layers or more, given NULL for 1"; break;
         case 1: samba_sequential(x, "s", -1, NULL), part = "sequential at s: expected 0 layers or more, given -1"; break;
-        case 2: samba_sequential(x, "s", SAMBA_LAYERS({.function = samba_relu}, {.options = "x"})), part = "sequential at s: layer 1 must be a layer or a function, given neither"; break;
-        case 3: samba_sequential(x, "s", SAMBA_LAYERS({.function = samba_relu, .layer = conv})), part = "sequential at s: layer 0 must be a layer or a function, given both"; break;
-        case 4: samba_prelu(x, "p", 2, 0.25), part = "prelu at p: expected a weight of the input's dtype with one number, or one for each index of dim 1"; break;
-        case 5: samba_conv2d(x, "c", 2, three, &(samba_conv2d_options){.stride = {2, 1}, .same = true, .padding_mode = SAMBA_PAD_REFLECT}),
-                part = "conv2d at c: padding 'same' needs stride 1"; break;
-        case 6: samba_conv2d(x, "c", 2, three, &(samba_conv2d_options){.padding = {5, 0}, .padding_mode = SAMBA_PAD_REFLECT}), part = "reflect needs borders smaller than the dim"; break;
-        case 7: samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(3, 2), (samba_initializer){SAMBA_INIT_NORMAL_BUT_ROW, 3, 1}), part = "one of its rows, given rank 2 and row 3"; break;
+        case 2:
+            samba_sequential(x, "s", SAMBA_LAYERS({.function = samba_relu}, {.options = "x"})),
+                part = "sequential at s: layer 1 must be a layer or a function, given neither";
+            break;
+        case 3:
+            samba_sequential(x, "s", SAMBA_LAYERS({.function = samba_relu, .layer = conv})),
+                part = "sequential at s: layer 0 must be a layer or a function, given both";
+            break;
+        case 4:
+            samba_prelu(x, "p", 2, 0.25),
+                part = "prelu at p: expected a weight of the input's dtype with one number, or one for each index of dim 1";
+            break;
+        case 5:
+            samba_conv2d(x, "c", 2, three,
+                         &(samba_conv2d_options){.stride = {2, 1}, .same = true, .padding_mode = SAMBA_PAD_REFLECT}),
+                part = "conv2d at c: padding 'same' needs stride 1";
+            break;
+        case 6:
+            samba_conv2d(x, "c", 2, three, &(samba_conv2d_options){.padding = {5, 0}, .padding_mode = SAMBA_PAD_REFLECT}),
+                part = "reflect needs borders smaller than the dim";
+            break;
+        case 7:
+            samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(3, 2), (samba_initializer){SAMBA_INIT_NORMAL_BUT_ROW, 3, 1}),
+                part = "one of its rows, given rank 2 and row 3";
+            break;
         }
         if (samba_graph_status(g) == SAMBA_OK || !strstr(samba_error_message(context), part))
             fail_msg("case %d: \"%s\", expected \"%s\"", i, samba_error_message(context), part);
@@ -188,7 +217,7 @@ static void refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(children_have_numbers), cmocka_unit_test(padding_row_is_zeros), cmocka_unit_test(padding_modes),
-                                       cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(children_have_numbers), cmocka_unit_test(padding_row_is_zeros),
+                                       cmocka_unit_test(padding_modes), cmocka_unit_test(refusals)};
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that are composed while tracing: products of matrices by labels, reductions and what is chosen by sorting, compiled and run at once,
- * against sums written out. Integers are exact; halves and quarters are, too. */
+ * Functions that are composed while tracing: products of matrices by labels, reductions and what is chosen by sorting, compiled
+ * and run at once, against sums written out. Integers are exact; halves and quarters are, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,8 @@ static void products_by_labels(void **state)
     expect(g, samba_inner(a, a), 2, SHAPE(2, 2), VALUES(14, 32, 32, 77));
     g = begin();
     a = numbers(g, 2, SHAPE(2, 3), six);
-    expect(g, samba_tensordot(a, a, 1, (const int[]){0}, (const int[]){-2}), 2, SHAPE(3, 3), VALUES(17, 22, 27, 22, 29, 36, 27, 36, 45));
+    expect(g, samba_tensordot(a, a, 1, (const int[]){0}, (const int[]){-2}), 2, SHAPE(3, 3),
+           VALUES(17, 22, 27, 22, 29, 36, 27, 36, 45));
     g = begin();
     expect(g, samba_kron(numbers(g, 1, SHAPE(2), six), numbers(g, 2, SHAPE(1, 2), six)), 2, SHAPE(1, 4), VALUES(1, 2, 2, 4));
     g = begin();
@@ -96,7 +97,8 @@ static void products_and_sums(void **state)
     (void)state;
     const double six[] = {1, 2, 3, 4, 5, 6};
     samba_graph *g = begin();
-    samba_value lost = numbers(g, 1, SHAPE(2), VALUES(NAN, NAN)), a = numbers(g, 2, SHAPE(2, 3), six), b = numbers(g, 2, SHAPE(3, 2), six);
+    samba_value lost = numbers(g, 1, SHAPE(2), VALUES(NAN, NAN)), a = numbers(g, 2, SHAPE(2, 3), six),
+                b = numbers(g, 2, SHAPE(3, 2), six);
     expect(g, samba_addmm(lost, a, b, 0, 2), 2, SHAPE(2, 2), VALUES(44, 56, 98, 128)); /* beta 0: the input does not count */
     g = begin();
     a = numbers(g, 2, SHAPE(2, 3), six), b = numbers(g, 1, SHAPE(3), six);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses and distances as C calls them: defaults of options, values by formula, and what only C can get wrong. All arguments against
- * PyTorch: tests/operators/loss.py and distance.py. */
+ * Losses and distances as C calls them: defaults of options, values by formula, and what only C can get wrong. All arguments
+ * against PyTorch: tests/operators/loss.py and distance.py. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,8 @@ static const samba_value none;
 static void values(samba_graph *g, const void *settings)
 {
     (void)settings;
-    samba_value x = samba_input(g, "x"), y = samba_input(g, "y"), label = samba_input(g, "label"), signs = samba_input(g, "signs");
+    samba_value x = samba_input(g, "x"), y = samba_input(g, "y"), label = samba_input(g, "label"),
+                signs = samba_input(g, "signs");
     samba_output(g, "mse", samba_mse_loss(x, y, none, SAMBA_MEAN));
     samba_output(g, "huber", samba_huber_loss(x, y, 1, none, SAMBA_SUM));
     samba_output(g, "triplet", samba_triplet_margin_loss(x, y, samba_neg(x), NULL));
@@ -27,7 +28,9 @@ static void values(samba_graph *g, const void *settings)
     samba_output(g, "nll", samba_nll_loss(samba_log_softmax(x, 1), label, NULL));
     samba_output(g, "parts", samba_nll_loss(samba_sub(x, samba_logsumexp(x, 1, (const int[]){1}, true)), label, NULL));
     samba_output(g, "entropy", samba_cross_entropy(x, label));
-    samba_output(g, "wrong", samba_nll_loss(samba_log_softmax(samba_add(x, y), 1), samba_add(label, samba_constant(g, 4, SAMBA_INT64, 0, NULL)), NULL));
+    samba_output(g, "wrong",
+                 samba_nll_loss(samba_log_softmax(samba_add(x, y), 1),
+                                samba_add(label, samba_constant(g, 4, SAMBA_INT64, 0, NULL)), NULL));
     samba_output(g, "hinge", samba_hinge_embedding_loss(x, signs, 1, SAMBA_MEAN));
     samba_output(g, "softmin", samba_softmin(x, 1));
     samba_output(g, "distances", samba_sum(samba_cdist(x, y, 2, SAMBA_CDIST_MM), 0, NULL, false));
@@ -46,10 +49,12 @@ static void near(samba_session *session, const char *name, double expected)
 static void test_values(void **state)
 {
     (void)state;
-    static const float x[NUMEL] = {0.5f, -1, 2, 0, 3, -0.25f}, y[NUMEL] = {1, 1, 0, -2, 0.5f, 0.25f}, signs[NUMEL] = {1, -1, 1, -1, -1, 1};
+    static const float x[NUMEL] = {0.5f, -1, 2, 0, 3, -0.25f}, y[NUMEL] = {1, 1, 0, -2, 0.5f, 0.25f},
+                       signs[NUMEL] = {1, -1, 1, -1, -1, 1};
     static const int64_t label[ROWS] = {2, 0};
-    samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, CLASSES)), tensor("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, CLASSES)),
-                              tensor("label", SAMBA_INT64, 1, SHAPE(ROWS)), tensor("signs", SAMBA_FLOAT32, 2, SHAPE(ROWS, CLASSES))};
+    samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, CLASSES)),
+                              tensor("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, CLASSES)), tensor("label", SAMBA_INT64, 1, SHAPE(ROWS)),
+                              tensor("signs", SAMBA_FLOAT32, 2, SHAPE(ROWS, CLASSES))};
     memcpy(samba_tensor_data(inputs[0]), x, sizeof x);
     memcpy(samba_tensor_data(inputs[1]), y, sizeof y);
     memcpy(samba_tensor_data(inputs[2]), label, sizeof label);
@@ -88,7 +93,8 @@ static void test_values(void **state)
     }
     near(session, "distances", distances);
     assert_true(isnan(get_scalar(session, "lost")));
-    near(session, "mse", mse), near(session, "huber", huber), near(session, "triplet", triplet), near(session, "poisson", poisson);
+    near(session, "mse", mse), near(session, "huber", huber), near(session, "triplet", triplet),
+        near(session, "poisson", poisson);
     near(session, "gaussian", gaussian), near(session, "multi_margin", margin), near(session, "hinge", hinge);
     near(session, "nll", nll), near(session, "parts", nll), near(session, "entropy", nll), near(session, "wrong", INFINITY);
     for (int i = 0; i < 4; i++)
@@ -128,10 +134,17 @@ static void test_refusals(void **state)
         smooth.label_smoothing = 0.1;
         const char *part = "";
         switch (i) {
-        case 0: samba_mse_loss(v, v, none, (samba_reduction)7), part = "mse_loss: expected the reduction SAMBA_MEAN, SAMBA_SUM or SAMBA_NO_REDUCTION, given 7"; break;
+        case 0:
+            samba_mse_loss(v, v, none, (samba_reduction)7),
+                part = "mse_loss: expected the reduction SAMBA_MEAN, SAMBA_SUM or SAMBA_NO_REDUCTION, given 7";
+            break;
         case 1: samba_l1_loss(v, v, none, SAMBA_BATCH_MEAN), part = "l1_loss: expected the reduction"; break;
-        case 2: samba_l1_loss(v, v, samba_input(g, "label"), SAMBA_MEAN), part = "l1_loss: expected values that broadcast together"; break;
-        case 3: samba_nll_loss(v, l, &smooth), part = "nll_loss: label_smoothing must be 0, given 0.1; cross_entropy has it"; break;
+        case 2:
+            samba_l1_loss(v, v, samba_input(g, "label"), SAMBA_MEAN), part = "l1_loss: expected values that broadcast together";
+            break;
+        case 3:
+            samba_nll_loss(v, l, &smooth), part = "nll_loss: label_smoothing must be 0, given 0.1; cross_entropy has it";
+            break;
         case 4: samba_kl_div(none, v, false, SAMBA_SUM), part = "kl_div: operand 0 is a value of no graph"; break;
         case 5: samba_weight_norm(v, v, 7), part = "weight_norm: dim 7 is out of range"; break;
         case 6: samba_cdist(v, v, 2, (samba_cdist_mode)3), part = "cdist: mode must be a samba_cdist_mode, given 3"; break;
@@ -146,6 +159,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_recognized), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_recognized),
+                                       cmocka_unit_test(test_refusals)};
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

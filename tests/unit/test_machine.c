@@ -76,7 +76,8 @@ static void test_told(void **state)
     assert_int_equal(t.groups, groups + 1 + SAMBA_CPU_CACHES);
     assert_int_equal(t.numbers, figures + 4 + 4 * SAMBA_CPU_CACHES);
     t = (told){0};
-    const samba_device_options options = {.context = context, .threads = 1, .isa = "generic"}, unknown = {.context = context, .threads = 1, .isa = "neon9"};
+    const samba_device_options options = {.context = context, .threads = 1, .isa = "generic"},
+                               unknown = {.context = context, .threads = 1, .isa = "neon9"};
     need(samba_device_cpu.describe(&options, note, &t));
     assert_true(t.facts > figures);
     refuse(samba_device_cpu.describe(&unknown, note, &t), SAMBA_ERROR_UNSUPPORTED, "instruction set \"neon9\" is not available");

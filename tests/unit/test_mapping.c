@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sections within a budget of fast memory, and forward and backward as one: the same bits as without, sections no larger than allowed, fusions never parted,
- * names of modules, refusals with the sizes, and what runs such sections may have. */
+ * Sections within a budget of fast memory, and forward and backward as one: the same bits as without, sections no larger than
+ * allowed, fusions never parted, names of modules, refusals with the sizes, and what runs such sections may have. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,10 @@ static int64_t bytes_touched(const samba_plan *plan, int32_t first, int32_t coun
     for (int32_t s = first; s < first + count; s++) {
         const samba_stage *stage = &plan->stages[s];
         for (int32_t o = -2; o < stage->operand_count; o++) {
-            int32_t b = o >= 0 ? stage->operands[o].buffer : stage->kind != SAMBA_STAGE_CONTRACT ? -1 : o == -2 ? stage->contract.a.buffer : stage->contract.b.buffer;
+            int32_t b = o >= 0                                ? stage->operands[o].buffer
+                        : stage->kind != SAMBA_STAGE_CONTRACT ? -1
+                        : o == -2                             ? stage->contract.a.buffer
+                                                              : stage->contract.b.buffer;
             if (b >= 0)
                 memset(touched + plan->buffers[b].offset, 1, (size_t)plan->buffers[b].bytes);
         }
@@ -78,7 +81,8 @@ static void test_same_bits(void **unused)
             int before = samba_session_section_count(plain);
             for (int i = 0; i < 4; i++) {
                 int64_t budget = i < 3 ? least << (2 - i) : 0;
-                options = mapped_options(model, inputs, accumulation, budget, i < 3 ? SAMBA_MAPPING_SECTION : SAMBA_MAPPING_SPATIAL);
+                options =
+                    mapped_options(model, inputs, accumulation, budget, i < 3 ? SAMBA_MAPPING_SECTION : SAMBA_MAPPING_SPATIAL);
                 samba_session *mapped = compile_and_open(&options, 2, 7);
                 check_sections(&mapped->plan, budget);
                 assert_true(i == 3 || samba_session_section_count(mapped) >= before);
@@ -106,17 +110,21 @@ static void test_refusals(void **unused)
     options.fast_memory = least;
     need(samba_compile(context, &options, path, sizeof path)); /* no more than was said */
     options.mapping = SAMBA_MAPPING_SPATIAL;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT, "mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes ");
+    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+           "mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes ");
     int64_t takes = strtoll(strstr(samba_error_message(context), "takes ") + 6, NULL, 10);
     options.fast_memory = takes - 1;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT, "give that much, a smaller batch, or mapping 'section'");
+    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+           "give that much, a smaller batch, or mapping 'section'");
     options.fast_memory = takes; /* of FWD and BCKWD; OPT is cut as ever */
     need(samba_compile(context, &options, path, sizeof path));
     options.fast_memory = -1;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT, "fast_memory is -1 bytes, expected 1 or more, or 0");
+    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+           "fast_memory is -1 bytes, expected 1 or more, or 0");
     options.fast_memory = 0;
     options.mapping = (samba_mapping)2;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT, "mapping is 2, expected SAMBA_MAPPING_SECTION (0)");
+    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
+           "mapping is 2, expected SAMBA_MAPPING_SECTION (0)");
     samba_tensor_free(inputs[0]);
     samba_tensor_free(inputs[1]);
 }
@@ -169,8 +177,10 @@ static samba_status run_ids(samba_session *session, int count, const int *ids)
     return samba_run(session, &r);
 }
 
-#define TYPES(...) SAMBA_COUNT(((const char *const[]){__VA_ARGS__})), (const char *const[]){__VA_ARGS__}
-#define IDS(...) SAMBA_COUNT(((const int[]){__VA_ARGS__})), (const int[]){__VA_ARGS__}
+#define TYPES(...)                                                                                                               \
+    SAMBA_COUNT(((const char *const[]){__VA_ARGS__})), (const char *const[]) { __VA_ARGS__ }
+#define IDS(...)                                                                                                                 \
+    SAMBA_COUNT(((const int[]){__VA_ARGS__})), (const int[]) { __VA_ARGS__ }
 
 /* One section is both types, and each of them alone. */
 static void test_spatial(void **unused)
@@ -180,7 +190,8 @@ static void test_spatial(void **unused)
         samba_tensor *inputs[2];
         mapped_inputs(model, inputs);
         samba_compile_options options = mapped_options(model, inputs, 1, 0, SAMBA_MAPPING_SPATIAL);
-        samba_session *whole = compile_and_open(&options, 2, 7), *parts = compile_and_open(&options, 2, 7), *ids = compile_and_open(&options, 2, 7);
+        samba_session *whole = compile_and_open(&options, 2, 7), *parts = compile_and_open(&options, 2, 7),
+                      *ids = compile_and_open(&options, 2, 7);
         samba_session *const all[] = {whole, parts, ids};
         samba_section_info info;
         need(samba_session_section_info(whole, 0, &info));
@@ -190,7 +201,8 @@ static void test_spatial(void **unused)
         assert_int_equal(sections, model == 1 ? 2 : 3); /* with OPT, and GRADNORM where gradients are clipped */
         refuse(samba_session_section_info(whole, sections, &info), SAMBA_ERROR_ARGUMENT, "there is no section");
         refuse(run_ids(whole, IDS(sections)), SAMBA_ERROR_ARGUMENT, "there is no section");
-        refuse(run_types(parts, TYPES("BCKWD")), SAMBA_ERROR_STATE, "section 0 (BCKWD) needs the activations of a forward run, and there was none yet");
+        refuse(run_types(parts, TYPES("BCKWD")), SAMBA_ERROR_STATE,
+               "section 0 (BCKWD) needs the activations of a forward run, and there was none yet");
         refuse(run_types(parts, TYPES("REDUCED")), SAMBA_ERROR_NAME, "this PEF has: \"FWD\", \"BCKWD\"");
         for (int i = 0; i < 3; i++)
             for (int k = 0; k < 2; k++)
@@ -237,7 +249,8 @@ static void test_order(void **unused)
         backward += strcmp(info.type, "BCKWD") == 0;
     }
     assert_true(forward > 2 && backward > 2);
-    refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE, "section 1 (FWD) goes on from the FWD sections before it, and there was no run of them yet");
+    refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE,
+           "section 1 (FWD) goes on from the FWD sections before it, and there was no run of them yet");
     refuse(run_ids(s, IDS(forward)), SAMBA_ERROR_STATE, "there was none yet");
     refuse(run_ids(s, IDS(opt)), SAMBA_ERROR_STATE, "needs gradients");
     need(give_zeros(context, s));
@@ -249,7 +262,8 @@ static void test_order(void **unused)
     refuse(run_ids(s, IDS(forward + 2)), SAMBA_ERROR_STATE, "(BCKWD)");
     refuse(run_ids(s, IDS(opt)), SAMBA_ERROR_STATE, "needs gradients"); /* BCKWD is not done */
     need(run_types(s, TYPES("FWD", "BCKWD", "GRADNORM", "OPT", "FWD")));
-    refuse(run_types(s, TYPES("OPT", "BCKWD")), SAMBA_ERROR_STATE, "(OPT), which ran since, has taken that memory: run the schedule's sections in order, from FWD on");
+    refuse(run_types(s, TYPES("OPT", "BCKWD")), SAMBA_ERROR_STATE,
+           "(OPT), which ran since, has taken that memory: run the schedule's sections in order, from FWD on");
     need(run_types(s, TYPES("BCKWD"))); /* what was refused did nothing */
     need(run_types(s, TYPES("FWD", "GRADNORM", "OPT")));
     refuse(run_types(s, TYPES("BCKWD")), SAMBA_ERROR_STATE, "has taken that memory");
@@ -264,7 +278,8 @@ static void test_order(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_refusals), cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_spatial), cmocka_unit_test(test_order)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_names), cmocka_unit_test(test_spatial),
+                                       cmocka_unit_test(test_order)};
     return training_begin() ? training_end(cmocka_run_group_tests_name("mapping", tests, NULL, NULL)) : 1;
 }

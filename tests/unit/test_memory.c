@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory from end to end. Compiling, and a session's life, with each allocation refused in turn: MEMORY, nothing leaked, nothing half
- * written. Then runs after the first: none may allocate, counted at the library's hook and, because OpenMP and kernel libraries have memory
- * of their own, at malloc itself, which this program stands in for. Under the address sanitizer malloc is the sanitizer's and only the
- * hook counts. */
+ * Memory from end to end. Compiling, and a session's life, with each allocation refused in turn: MEMORY, nothing leaked, nothing
+ * half written. Then runs after the first: none may allocate, counted at the library's hook and, because OpenMP and kernel
+ * libraries have memory of their own, at malloc itself, which this program stands in for. Under the address sanitizer malloc is
+ * the sanitizer's and only the hook counts. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -113,7 +113,8 @@ static void many_operators(samba_graph *g, const void *options)
     scores = samba_where(mask, scores, samba_constant(g, -1e9, SAMBA_FLOAT32, 0, NULL));
     e = samba_dropout(samba_layer_norm(samba_add(e, samba_matmul(samba_softmax(scores, -1), e)), "norm"), "drop", 0.1);
     samba_value least = samba_amin(e, 1, (const int[]){1}, false), most = samba_amax(e, 1, (const int[]){1}, false);
-    samba_value both = samba_concat(4, (const samba_value[]){x, least, most, samba_slice(samba_reshape(e, 2, SHAPE(n, 30)), 1, 3, 27, 4)}, 1);
+    samba_value both =
+        samba_concat(4, (const samba_value[]){x, least, most, samba_slice(samba_reshape(e, 2, SHAPE(n, 30)), 1, 3, 27, 4)}, 1);
     samba_value logits = samba_linear(samba_tanh(samba_linear(both, "fc1", 17)), "fc2", 10);
     samba_output(g, "logits", logits);
     samba_output(g, "best", samba_argmax(logits, -1, false));
@@ -126,7 +127,8 @@ static void wide(samba_graph *g, const void *options)
 {
     (void)options;
     samba_value x = samba_slice(samba_input(g, "image"), 1, 0, 8, 1);
-    samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_tanh(samba_linear(x, "fc1", 8)), "fc2", 100), samba_input(g, "label")));
+    samba_loss(g, "loss",
+               samba_cross_entropy(samba_linear(samba_tanh(samba_linear(x, "fc1", 8)), "fc2", 100), samba_input(g, "label")));
 }
 
 enum { INPUTS = 3 }; /* small takes the first two */
@@ -212,8 +214,9 @@ static void test_compile_many(void **unused)
         state.fail_count = number / stride % 2 ? 1 : INT64_MAX;
         samba_status status = samba_compile(refusing, &options, path, sizeof path);
         if (status != SAMBA_ERROR_MEMORY || state.refused == 0 || state.live_blocks != 1 || !samba_error_message(refusing)[0])
-            fail_msg("allocation %lld of %lld refused: status %s, message \"%s\", %lld blocks leaked", (long long)number, (long long)calls,
-                     samba_status_name(status), samba_error_message(refusing), (long long)state.live_blocks - 1);
+            fail_msg("allocation %lld of %lld refused: status %s, message \"%s\", %lld blocks leaked", (long long)number,
+                     (long long)calls, samba_status_name(status), samba_error_message(refusing),
+                     (long long)state.live_blocks - 1);
         counting_context_free(refusing, &state);
     }
     free_inputs();
@@ -337,11 +340,8 @@ static void test_runs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compile_small),
-        cmocka_unit_test(test_compile_wide),
-        cmocka_unit_test(test_compile_many),
-        cmocka_unit_test(test_session),
-        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_compile_small), cmocka_unit_test(test_compile_wide), cmocka_unit_test(test_compile_many),
+        cmocka_unit_test(test_session),       cmocka_unit_test(test_runs),
     };
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

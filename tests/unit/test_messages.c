@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a session says to misuse, word for word: read it from top to bottom. Does each sentence name what was asked, what was given, what was expected and
- * what to do? After each the device's weights are what they were. tests/python/messages/session.txt is the same for Python, tests/operators/messages for
- * operators. */
+ * What a session says to misuse, word for word: read it from top to bottom. Does each sentence name what was asked, what was
+ * given, what was expected and what to do? After each the device's weights are what they were. tests/python/messages/session.txt
+ * is the same for Python, tests/operators/messages for operators. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,7 +88,8 @@ static void write_file(char *path, size_t size, const char *name, const char *da
 static int setup(void **state)
 {
     (void)state;
-    x = floats("x", 2, SHAPE(ROWS, IN)), target = tensor("target", SAMBA_INT64, 1, SHAPE(ROWS)), question = floats("question", 2, SHAPE(2, IN));
+    x = floats("x", 2, SHAPE(ROWS, IN)), target = tensor("target", SAMBA_INT64, 1, SHAPE(ROWS)),
+    question = floats("question", 2, SHAPE(2, IN));
     need(samba_fill_normal(x, 7, 0, 1));
     logits = floats("logits", 2, SHAPE(ROWS, CLASSES)), loss = floats("loss", 0, NULL);
     samba_compile_options o = options(), answer = inference("answer", answering);
@@ -104,7 +105,10 @@ static int setup(void **state)
     several = open_session(both, 1, 1);
     weights = get(session, "lin.weight");
     write_file(short_pef, sizeof short_pef, "short.pef", "SAMBAPEF", 8);
-    write_file(foreign, sizeof foreign, "foreign.pef", "a text that is no PEF and long enough to have the size of its header, which has 128 bytes: it says so, and what to give instead of it.", 134);
+    write_file(foreign, sizeof foreign, "foreign.pef",
+               "a text that is no PEF and long enough to have the size of its header, which has 128 bytes: it says so, and what "
+               "to give instead of it.",
+               134);
     return 0;
 }
 
@@ -234,14 +238,18 @@ static samba_status run_input_of(const char *graph, samba_tensor *input)
 static void inputs(void **unused)
 {
     (void)unused;
-    says(run_made("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), SAMBA_ERROR_NAME, "there is no input \"y\"; inputs are: \"x\", \"target\"");
+    says(run_made("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), SAMBA_ERROR_NAME,
+         "there is no input \"y\"; inputs are: \"x\", \"target\"");
     says(run_made("X", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), SAMBA_ERROR_NAME,
          "there is no input \"X\" (did you mean \"x\"?); inputs are: \"x\", \"target\"");
-    says(run_made("", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), SAMBA_ERROR_NAME, "there is no input \"\"; inputs are: \"x\", \"target\"");
+    says(run_made("", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), SAMBA_ERROR_NAME,
+         "there is no input \"\"; inputs are: \"x\", \"target\"");
     says(run_made("lin.weight", SAMBA_FLOAT32, 2, SHAPE(CLASSES, IN)), SAMBA_ERROR_NAME,
          "\"lin.weight\" is of kind parameter, not input: samba_session_set moves it");
-    says(run_made("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN + 1)), SAMBA_ERROR_SHAPE, "input \"x\" has the shape (4, 6) in the PEF and (4, 7) was given");
-    says(run_made("x", SAMBA_FLOAT32, 0, NULL), SAMBA_ERROR_SHAPE, "input \"x\" has the shape (4, 6) in the PEF and () was given");
+    says(run_made("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN + 1)), SAMBA_ERROR_SHAPE,
+         "input \"x\" has the shape (4, 6) in the PEF and (4, 7) was given");
+    says(run_made("x", SAMBA_FLOAT32, 0, NULL), SAMBA_ERROR_SHAPE,
+         "input \"x\" has the shape (4, 6) in the PEF and () was given");
     says(run_made("x", SAMBA_FLOAT64, 2, SHAPE(ROWS, IN)), SAMBA_ERROR_DTYPE,
          "input \"x\" is float32 in the PEF and float64 was given: copy it into a tensor of float32");
     says(run_inputs(x, x), SAMBA_ERROR_NAME, "input \"x\" was given twice");
@@ -255,10 +263,12 @@ static void inputs(void **unused)
     ((int64_t *)samba_tensor_data(target))[2] = 0;
     samba_run_options r = samba_run_defaults();
     r.input_count = 2;
-    says(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "2 inputs, 0 outputs, 0 gradients and 0 hyperparameters: a count or its list is missing");
+    says(samba_run(session, &r), SAMBA_ERROR_ARGUMENT,
+         "2 inputs, 0 outputs, 0 gradients and 0 hyperparameters: a count or its list is missing");
     r.struct_size = 0;
     says(samba_run(session, &r), SAMBA_ERROR_ARGUMENT,
-         "samba_run: its options say a struct_size of 0 and this library knows 120: start from the function that gives defaults, and compile "
+         "samba_run: its options say a struct_size of 0 and this library knows 120: start from the function that gives defaults, "
+         "and compile "
          "against this library's headers");
     done();
 }
@@ -269,8 +279,10 @@ static void outputs(void **unused)
     (void)unused;
     says(run_output_made("logit", 2, SHAPE(ROWS, CLASSES)), SAMBA_ERROR_NAME,
          "there is no output \"logit\" (did you mean \"logits\"?); outputs are: \"logits\", \"loss\"");
-    says(run_output_made("x", 2, SHAPE(ROWS, IN)), SAMBA_ERROR_NAME, "\"x\" is of kind input, not output: samba_session_get moves it");
-    says(run_output_made("logits", 2, SHAPE(ROWS, IN)), SAMBA_ERROR_SHAPE, "output \"logits\" has the shape (4, 4) in the PEF and (4, 6) was given");
+    says(run_output_made("x", 2, SHAPE(ROWS, IN)), SAMBA_ERROR_NAME,
+         "\"x\" is of kind input, not output: samba_session_get moves it");
+    says(run_output_made("logits", 2, SHAPE(ROWS, IN)), SAMBA_ERROR_SHAPE,
+         "output \"logits\" has the shape (4, 4) in the PEF and (4, 6) was given");
     says(run_output(session, NULL, NULL), SAMBA_ERROR_ARGUMENT, "output 0 of the run is NULL");
     done();
 }
@@ -279,10 +291,12 @@ static void outputs(void **unused)
 static void sections(void **unused)
 {
     (void)unused;
-    says(run_types(session, NULL, "FORWARD"), SAMBA_ERROR_NAME, "there is no section type \"FORWARD\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
+    says(run_types(session, NULL, "FORWARD"), SAMBA_ERROR_NAME,
+         "there is no section type \"FORWARD\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
     says(run_types(session, NULL, "zero_grad"), SAMBA_ERROR_NAME,
          "there is no section type \"zero_grad\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
-    says(run_types(session, NULL, NULL), SAMBA_ERROR_NAME, "there is no section type \"(null)\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
+    says(run_types(session, NULL, NULL), SAMBA_ERROR_NAME,
+         "there is no section type \"(null)\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
     says(run_ids(session, NULL, 0, 3), SAMBA_ERROR_ARGUMENT, "there is no section 3: this PEF's ids are 0 to 2");
     says(run_ids(session, NULL, -1, 0), SAMBA_ERROR_ARGUMENT, "there is no section -1: this PEF's ids are 0 to 2");
     samba_run_options r = samba_run_defaults();
@@ -294,12 +308,15 @@ static void sections(void **unused)
     says(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "-1 section types and 1 section ids: a count or its list is missing");
     says(run_calls(3, -1), SAMBA_ERROR_ARGUMENT, "run_from_call_id 3: this PEF's calls are 0 to 2");
     says(run_calls(-2, -1), SAMBA_ERROR_ARGUMENT, "run_from_call_id -2: this PEF's calls are 0 to 2");
-    says(run_calls(-1, 0), SAMBA_ERROR_ARGUMENT, "run_until_call_id 0: the call before which the run ends is 1 to 3, of a schedule of 3");
-    says(run_calls(-1, 4), SAMBA_ERROR_ARGUMENT, "run_until_call_id 4: the call before which the run ends is 1 to 3, of a schedule of 3");
+    says(run_calls(-1, 0), SAMBA_ERROR_ARGUMENT,
+         "run_until_call_id 0: the call before which the run ends is 1 to 3, of a schedule of 3");
+    says(run_calls(-1, 4), SAMBA_ERROR_ARGUMENT,
+         "run_until_call_id 4: the call before which the run ends is 1 to 3, of a schedule of 3");
     says(run_calls(2, 2), SAMBA_ERROR_ARGUMENT,
          "run_from_call_id 2 is not before run_until_call_id 2, where the run ends: there is nothing between them");
     r.section_type_count = 1, r.section_id_count = 0, r.run_from_call_id = 0;
-    says(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "call ids are of the schedule, which section types and section ids replace: give one of them");
+    says(samba_run(session, &r), SAMBA_ERROR_ARGUMENT,
+         "call ids are of the schedule, which section types and section ids replace: give one of them");
     done();
 }
 
@@ -346,14 +363,17 @@ static void hyperparameters(void **unused)
 {
     (void)unused;
     says(run_hyper("learning_rate", 1), SAMBA_ERROR_NAME,
-         "there is no hyperparameter \"learning_rate\"; they are: \"drop.p\", \"drop.seed\", \"lr\", \"weight_decay\", \"momentum\", \"dampening\"");
+         "there is no hyperparameter \"learning_rate\"; they are: \"drop.p\", \"drop.seed\", \"lr\", \"weight_decay\", "
+         "\"momentum\", \"dampening\"");
     says(run_hyper("weight_decy", 1), SAMBA_ERROR_NAME,
-         "there is no hyperparameter \"weight_decy\" (did you mean \"weight_decay\"?); they are: \"drop.p\", \"drop.seed\", \"lr\", "
+         "there is no hyperparameter \"weight_decy\" (did you mean \"weight_decay\"?); they are: \"drop.p\", \"drop.seed\", "
+         "\"lr\", "
          "\"weight_decay\", \"momentum\", \"dampening\"");
     says(run_hyper("lr", (double)NAN), SAMBA_ERROR_ARGUMENT, "hyperparameter \"lr\" = nan: it must be a finite number");
     says(run_hyper("lr", (double)INFINITY), SAMBA_ERROR_ARGUMENT, "hyperparameter \"lr\" = inf: it must be a finite number");
     says(run_hyper("p", 1.5), SAMBA_ERROR_ARGUMENT, "hyperparameter \"p\" = 1.5: the dropout rate \"drop.p\" must be in [0, 1]");
-    says(run_hyper("drop.seed", 0.5), SAMBA_ERROR_ARGUMENT, "hyperparameter \"drop.seed\" = 0.5: \"drop.seed\" takes an integer of at most 53 bits");
+    says(run_hyper("drop.seed", 0.5), SAMBA_ERROR_ARGUMENT,
+         "hyperparameter \"drop.seed\" = 0.5: \"drop.seed\" takes an integer of at most 53 bits");
     says(run_hyper(NULL, 1), SAMBA_ERROR_ARGUMENT, "a hyperparameter has no name");
     says(samba_session_set_hyperparameters(session, 1, NULL), SAMBA_ERROR_ARGUMENT, "1 hyperparameters without values");
     done();
@@ -374,10 +394,12 @@ static void graphs(void **unused)
     need(samba_multigraph_add(m, &answer, true));
     need(samba_multigraph_add(m, &other, false));
     says(samba_multigraph_compile(m, "both", folder, NULL, 0), SAMBA_ERROR_NAME,
-         "\"lin.weight\" is a parameter float32(4, 6) in graph \"answer\" and a parameter float32(5, 6) in graph \"other\": what graphs share by "
+         "\"lin.weight\" is a parameter float32(4, 6) in graph \"answer\" and a parameter float32(5, 6) in graph \"other\": what "
+         "graphs share by "
          "name is of one kind, dtype and shape; give one of them another name");
     samba_multigraph_free(m);
-    says(run_types(several, "prefill", "FWD"), SAMBA_ERROR_NAME, "there is no graph \"prefill\"; this PEF has: \"train\", \"answer\"");
+    says(run_types(several, "prefill", "FWD"), SAMBA_ERROR_NAME,
+         "there is no graph \"prefill\"; this PEF has: \"train\", \"answer\"");
     says(run_types(several, NULL, "FWD"), SAMBA_ERROR_ARGUMENT,
          "this PEF has 2 graphs, and the run does not say which: give it a graph_name of: \"train\", \"answer\"");
     says(run_types(session, "answer", "FWD"), SAMBA_ERROR_NAME, "there is no graph \"answer\"; this PEF has: \"graph\"");
@@ -403,13 +425,16 @@ static void tensors(void **unused)
     (void)unused;
     samba_tensor *found, *wait = floats("lin.wait", 1, SHAPE(2)), *small = floats("lin.weight", 2, SHAPE(2, 2));
     says(samba_session_set(session, wait), SAMBA_ERROR_NAME,
-         "there is no tensor \"lin.wait\" (did you mean \"lin.weight\"?); tensors are: \"x\", \"target\", \"lin.weight\", \"lin.bias\", "
+         "there is no tensor \"lin.wait\" (did you mean \"lin.weight\"?); tensors are: \"x\", \"target\", \"lin.weight\", "
+         "\"lin.bias\", "
          "\"loss.grad\", \"lin.weight.grad\", \"lin.bias.grad\", \"optim0.step\", \"lin.weight.momentum_buffer\", "
          "\"lin.bias.momentum_buffer\", \"logits\", \"loss\"");
-    says(samba_session_get(session, small), SAMBA_ERROR_SHAPE, "parameter \"lin.weight\" has the shape (4, 6) in the PEF and (2, 2) was given");
+    says(samba_session_get(session, small), SAMBA_ERROR_SHAPE,
+         "parameter \"lin.weight\" has the shape (4, 6) in the PEF and (2, 2) was given");
     says(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_set was given no tensor");
     says(samba_session_get_by_name(session, "lin.wait", &found), SAMBA_ERROR_NAME,
-         "there is no tensor \"lin.wait\" (did you mean \"lin.weight\"?); tensors are: \"x\", \"target\", \"lin.weight\", \"lin.bias\", "
+         "there is no tensor \"lin.wait\" (did you mean \"lin.weight\"?); tensors are: \"x\", \"target\", \"lin.weight\", "
+         "\"lin.bias\", "
          "\"loss.grad\", \"lin.weight.grad\", \"lin.bias.grad\", \"optim0.step\", \"lin.weight.momentum_buffer\", "
          "\"lin.bias.momentum_buffer\", \"logits\", \"loss\"");
     says(samba_session_get_by_name(session, NULL, &found), SAMBA_ERROR_ARGUMENT, "samba_session_get_by_name was given no name");
@@ -439,17 +464,22 @@ static void sessions(void **unused)
     samba_session *none;
     samba_session_options o = samba_session_defaults();
     says(samba_session_new(context, NULL, NULL, &none), SAMBA_ERROR_ARGUMENT, "samba_session_new was given no path of a PEF");
-    says(samba_session_new(context, pef, NULL, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_new was given no place for the session");
-    says(samba_session_new(context, "/nowhere/a.pef", NULL, &none), SAMBA_ERROR_FILE, "cannot read \"/nowhere/a.pef\": No such file or directory");
-    says(samba_session_new(context, folder, NULL, &none), SAMBA_ERROR_FILE, "cannot read \"FOLDER\": it is a directory; give the path of a file");
+    says(samba_session_new(context, pef, NULL, NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_session_new was given no place for the session");
+    says(samba_session_new(context, "/nowhere/a.pef", NULL, &none), SAMBA_ERROR_FILE,
+         "cannot read \"/nowhere/a.pef\": No such file or directory");
+    says(samba_session_new(context, folder, NULL, &none), SAMBA_ERROR_FILE,
+         "cannot read \"FOLDER\": it is a directory; give the path of a file");
     says(samba_session_new(context, short_pef, NULL, &none), SAMBA_ERROR_FORMAT,
          "\"FOLDER/short.pef\" is truncated: a PEF's header has 128 bytes, the file has 8");
     says(samba_session_new(context, foreign, NULL, &none), SAMBA_ERROR_FORMAT,
          "\"FOLDER/foreign.pef\" is not a PEF: it does not begin with SAMBAPEF; give the .pef file that compile wrote");
     o.threads = -1;
-    says(samba_session_new(context, pef, &o, &none), SAMBA_ERROR_ARGUMENT, "-1 threads: give 1 to 4096, or 0 for as many as OpenMP offers");
+    says(samba_session_new(context, pef, &o, &none), SAMBA_ERROR_ARGUMENT,
+         "-1 threads: give 1 to 4096, or 0 for as many as OpenMP offers");
     o.threads = 0, o.device = "rdu";
-    says(samba_session_new(context, pef, &o, &none), SAMBA_ERROR_UNSUPPORTED, "there is no device \"rdu\"; devices are: \"cpu\", \"null\"");
+    says(samba_session_new(context, pef, &o, &none), SAMBA_ERROR_UNSUPPORTED,
+         "there is no device \"rdu\"; devices are: \"cpu\", \"null\"");
     done();
 }
 
@@ -462,7 +492,8 @@ static void files(void **unused)
     says(samba_session_load(session, "/nowhere/a.safetensors"), SAMBA_ERROR_FILE,
          "cannot read \"/nowhere/a.safetensors\": No such file or directory");
     says(samba_session_load(session, short_pef), SAMBA_ERROR_FORMAT,
-         "FOLDER/short.pef: no safetensors file, or cut short: its header of 5063541597263446355 bytes exceeds the format's limit of 100 MB");
+         "FOLDER/short.pef: no safetensors file, or cut short: its header of 5063541597263446355 bytes exceeds the format's "
+         "limit of 100 MB");
     says(samba_session_load(session, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_load was given no path");
     says(samba_session_save(session, "/nowhere/a.safetensors", true), SAMBA_ERROR_FILE,
          "cannot write \"/nowhere/a.safetensors\": No such file or directory");
@@ -481,21 +512,31 @@ static void nothing(void **unused)
     (void)unused;
     samba_tensor_list list;
     samba_dtype dtype;
-    says(samba_session_tensor_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_tensor_info was given no place for what it tells");
-    says(samba_session_section_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_section_info was given no place for what it tells");
-    says(samba_session_graph_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_graph_info was given no place for what it tells");
-    says(samba_session_stage_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_stage_info was given no place for what it tells");
-    says(samba_session_section_time(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_section_time was given no place for the time");
-    says(samba_session_stage_time(session, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_stage_time was given no place for the time");
+    says(samba_session_tensor_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_session_tensor_info was given no place for what it tells");
+    says(samba_session_section_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_session_section_info was given no place for what it tells");
+    says(samba_session_graph_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_session_graph_info was given no place for what it tells");
+    says(samba_session_stage_info(session, 0, NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_session_stage_info was given no place for what it tells");
+    says(samba_session_section_time(session, 0, NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_session_section_time was given no place for the time");
+    says(samba_session_stage_time(session, 0, NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_session_stage_time was given no place for the time");
     says(samba_safetensors_write(context, NULL, 1, &x, NULL), SAMBA_ERROR_ARGUMENT, "samba_safetensors_write was given no path");
-    says(samba_safetensors_write(context, "a.safetensors", -1, &x, NULL), SAMBA_ERROR_ARGUMENT, "a.safetensors: -1 tensors, and their list is given");
-    says(samba_safetensors_write(context, "a.safetensors", 1, NULL, NULL), SAMBA_ERROR_ARGUMENT, "a.safetensors: 1 tensors, and their list is NULL");
+    says(samba_safetensors_write(context, "a.safetensors", -1, &x, NULL), SAMBA_ERROR_ARGUMENT,
+         "a.safetensors: -1 tensors, and their list is given");
+    says(samba_safetensors_write(context, "a.safetensors", 1, NULL, NULL), SAMBA_ERROR_ARGUMENT,
+         "a.safetensors: 1 tensors, and their list is NULL");
     says(samba_safetensors_write(context, "a.safetensors", 2, (samba_tensor *[]){x, NULL}, NULL), SAMBA_ERROR_ARGUMENT,
          "a.safetensors: tensor 1 of 2 is NULL");
     says(samba_tensors_read(context, NULL, "x", &list), SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no path");
-    says(samba_tensors_read(context, "a.npy", "x", NULL), SAMBA_ERROR_ARGUMENT, "samba_tensors_read was given no place for the list");
+    says(samba_tensors_read(context, "a.npy", "x", NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_tensors_read was given no place for the list");
     says(samba_dtype_from_name(context, NULL, &dtype), SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no name");
-    says(samba_dtype_from_name(context, "int8", NULL), SAMBA_ERROR_ARGUMENT, "samba_dtype_from_name was given no place for the dtype");
+    says(samba_dtype_from_name(context, "int8", NULL), SAMBA_ERROR_ARGUMENT,
+         "samba_dtype_from_name was given no place for the dtype");
     assert_int_equal(samba_tensor_set_memory(NULL, &list), SAMBA_ERROR_ARGUMENT); /* no context, no message */
     assert_int_equal(samba_context_new(NULL, NULL), SAMBA_ERROR_ARGUMENT);
     done();
@@ -519,32 +560,41 @@ static void compiling(void **unused)
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: grad_accumulation_steps is 0, expected 1 or more");
     o = options(), o.memory_budget = 1;
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
-         "compile: a memory budget of 1 bytes cannot be met: the least found for model 'graph' is 1728 bytes, parameters, gradients and "
+         "compile: a memory budget of 1 bytes cannot be met: the least found for model 'graph' is 1728 bytes, parameters, "
+         "gradients and "
          "optimizer state included; give that much, or a smaller batch");
     o = options(), o.precision = (samba_precision)7;
-    says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: precision is 7, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)");
+    says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
+         "compile: precision is 7, expected SAMBA_FP32 (0) or SAMBA_BF16 (1)");
     o = options(), o.fast_memory = 1;
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
-         "compile: fast memory of 1 bytes cannot hold stage 0 'drop: cast sub reciprocal cast', which uses 16 bytes: model 'graph' needs 432 "
+         "compile: fast memory of 1 bytes cannot hold stage 0 'drop: cast sub reciprocal cast', which uses 16 bytes: model "
+         "'graph' needs 432 "
          "bytes, or smaller batches");
     o = options(), o.mapping = SAMBA_MAPPING_SPATIAL, o.fast_memory = 400;
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
-         "compile: mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes 568 bytes (the model has 192 of parameters, 256 of "
+         "compile: mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes 568 bytes (the model has 192 of "
+         "parameters, 256 of "
          "gradients, 512 of activations), and fast memory has 400: give that much, a smaller batch, or mapping 'section'");
-    static const char *const later[2] = {"%1 = exp %0 : float32[2] @BCKWD\noutput \"y\" %1 @BCKWD\n", "%1 = exp %0 : float32[2] @FWD\noutput \"y\" %1 @FWD\nassign %0 %1 @OPT\n"};
+    static const char *const later[2] = {"%1 = exp %0 : float32[2] @BCKWD\noutput \"y\" %1 @BCKWD\n",
+                                         "%1 = exp %0 : float32[2] @FWD\noutput \"y\" %1 @FWD\nassign %0 %1 @OPT\n"};
     for (int i = 0; i < 2; i++) {
         char text[256];
         samba_graph *parsed;
-        snprintf(text, sizeof text, "graph \"g\"\n%%0 = state name=\"s\" dtype=float32 shape=[2] init=0 init_a=0 init_b=0 kind=1 : float32[2]\n%s", later[i]);
+        snprintf(text, sizeof text,
+                 "graph \"g\"\n%%0 = state name=\"s\" dtype=float32 shape=[2] init=0 init_a=0 init_b=0 kind=1 : float32[2]\n%s",
+                 later[i]);
         need(samba_graph_parse(context, text, &parsed));
         o = samba_compile_defaults(), o.graph = parsed;
         says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
-             i == 0 ? "compile: node %1, exp, is of BCKWD; a graph to compile is of FWD alone, of which the compiler makes the rest"
-                    : "compile: sink 1 is of OPT; a graph to compile is of FWD alone, of which the compiler makes the rest");
+             i == 0
+                 ? "compile: node %1, exp, is of BCKWD; a graph to compile is of FWD alone, of which the compiler makes the rest"
+                 : "compile: sink 1 is of OPT; a graph to compile is of FWD alone, of which the compiler makes the rest");
         samba_graph_free(parsed);
     }
     o = options(), o.pef_name = "../up";
-    says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: '../up' cannot name a PEF: expected a file name without '/'");
+    says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_ARGUMENT,
+         "compile: '../up' cannot name a PEF: expected a file name without '/'");
     o = options(), o.output_folder = "/dev/null";
     says(samba_compile(context, &o, NULL, 0), SAMBA_ERROR_FILE, "cannot make the directory \"/dev/null\": File exists");
     done();
@@ -569,22 +619,27 @@ static void comparing(void **unused)
 {
     (void)unused;
     says(compare(X(8)), SAMBA_ERROR_STATE,
-         "the model differs from the one that was compiled. First difference: compiled was  %0 = input name=\"x\" dtype=float32 shape=[4,6] : "
+         "the model differs from the one that was compiled. First difference: compiled was  %0 = input name=\"x\" dtype=float32 "
+         "shape=[4,6] : "
          "float32[4,6]  and the model has  %0 = input name=\"x\" dtype=float32 shape=[8,6] : float32[8,6]");
     says(compare(X(4) "%1 = relu %0 : float32[4,6] @FWD at \"net.py:7\"\n"), SAMBA_ERROR_STATE,
-         "the model differs from the one that was compiled. First difference: compiled was  %1 = input name=\"target\" dtype=int64 shape=[4] : "
+         "the model differs from the one that was compiled. First difference: compiled was  %1 = input name=\"target\" "
+         "dtype=int64 shape=[4] : "
          "int64[4]  and the model has  %1 = relu %0 : float32[4,6] @FWD (in net.py:7)");
     says(compare("%0 = input name=\"image\" dtype=float32 shape=[4,6] : float32[4,6]\n"), SAMBA_ERROR_STATE,
-         "the model differs from the one that was compiled. First difference: compiled was  %0 = input name=\"x\" dtype=float32 shape=[4,6] : "
+         "the model differs from the one that was compiled. First difference: compiled was  %0 = input name=\"x\" dtype=float32 "
+         "shape=[4,6] : "
          "float32[4,6]  and the model has  %0 = input name=\"image\" dtype=float32 shape=[4,6] : float32[4,6]");
     done();
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(order), cmocka_unit_test(inputs), cmocka_unit_test(outputs), cmocka_unit_test(sections),
-                                       cmocka_unit_test(gradients), cmocka_unit_test(hyperparameters), cmocka_unit_test(graphs), cmocka_unit_test(tensors),
-                                       cmocka_unit_test(sessions), cmocka_unit_test(files), cmocka_unit_test(nothing), cmocka_unit_test(compiling), cmocka_unit_test(comparing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(order),    cmocka_unit_test(inputs),    cmocka_unit_test(outputs),
+                                       cmocka_unit_test(sections), cmocka_unit_test(gradients), cmocka_unit_test(hyperparameters),
+                                       cmocka_unit_test(graphs),   cmocka_unit_test(tensors),   cmocka_unit_test(sessions),
+                                       cmocka_unit_test(files),    cmocka_unit_test(nothing),   cmocka_unit_test(compiling),
+                                       cmocka_unit_test(comparing)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests(tests, setup, teardown));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Minimum cuts against all cuts there are: random networks of a few nodes, seeds printed; of equal cuts the one nearest the sink. */
+ * Minimum cuts against all cuts there are: random networks of a few nodes, seeds printed;
+ * of equal cuts the one nearest the sink. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,10 @@ typedef struct edge {
     int64_t capacity;
 } edge;
 
-static int below(uint64_t seed, uint64_t *at, int bound) { return (int)samba_philox_below(samba_philox_word64(seed, (*at)++), (uint64_t)bound); }
+static int below(uint64_t seed, uint64_t *at, int bound)
+{
+    return (int)samba_philox_below(samba_philox_word64(seed, (*at)++), (uint64_t)bound);
+}
 
 static int make_edges(uint64_t seed, int nodes, edge *edges)
 {
@@ -64,14 +68,15 @@ static void cheapest(void **state)
         for (int i = 0; i < nodes; i++)
             given |= (unsigned)sink_side[i] << i;
         int64_t best = INT64_MAX;
-        unsigned nearest = ~0u; /* what all cheapest cuts share */
+        unsigned nearest = ~0u;                                                  /* what all cheapest cuts share */
         for (unsigned side = 1u << (nodes - 1); side < 1u << nodes; side += 2) { /* with the sink, without the source */
             int64_t sum = cost(count, edges, side);
             nearest = sum < best ? side : sum == best ? nearest & side : nearest;
             best = sum < best ? sum : best;
         }
         if (best < SAMBA_UNCUTTABLE && (cost(count, edges, given) != best || given != nearest || (given & 1)))
-            fail_msg("network of seed %llu: a cut of %lld, the best is %lld", (unsigned long long)seed, (long long)cost(count, edges, given), (long long)best);
+            fail_msg("network of seed %llu: a cut of %lld, the best is %lld", (unsigned long long)seed,
+                     (long long)cost(count, edges, given), (long long)best);
     }
     samba_context_free(context);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that only move elements (device/cpu/tile/move.h) against the naive interpreter: permuted, reversed, repeated, strided and
- * sliced views of all dtypes, several moves in one program, random ones whose seed is printed when they fail; and programs that
- * look like moves and are not. Every result must be equal to the bit. */
+ * Programs that only move elements (device/cpu/tile/move.h) against the naive interpreter: permuted, reversed, repeated, strided
+ * and sliced views of all dtypes, several moves in one program, random ones whose seed is printed when they fail; and programs
+ * that look like moves and are not. Every result must be equal to the bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -232,12 +232,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_others),
-        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_large), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_others), cmocka_unit_test(test_zeros), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

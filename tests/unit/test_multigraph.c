@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several graphs in one PEF: weights, buffers and hyperparameters that they share by name, one plan of memory, turns of their runs, the order in which
- * they were added, and what is refused. */
+ * Several graphs in one PEF: weights, buffers and hyperparameters that they share by name, one plan of memory, turns of their
+ * runs, the order in which they were added, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,8 @@ static void answering(samba_graph *g, const void *unused)
 static void filling(samba_graph *g, const void *unused)
 {
     (void)unused;
-    samba_value cache = samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(4, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
+    samba_value cache =
+        samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(4, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
     samba_value x = samba_input(g, "row");
     samba_assign(cache, samba_add(cache, x));
     samba_output(g, "filled", samba_sum(x, 0, NULL, false));
@@ -53,11 +54,13 @@ static void filling(samba_graph *g, const void *unused)
 static void adding(samba_graph *g, const void *unused)
 {
     (void)unused;
-    samba_value cache = samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(4, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
+    samba_value cache =
+        samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(4, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
     samba_output(g, "total", samba_sum(cache, 0, NULL, false));
 }
 
-/* The question by a matrix made of two parameters, one after the other: the first part alike in all graphs, the second by a factor of the graph. */
+/* The question by a matrix made of two parameters, one after the other:
+ * the first part alike in all graphs, the second by a factor of the graph. */
 static void joined(samba_graph *g, const void *factor)
 {
     samba_value part = samba_parameter(g, "part", SAMBA_FLOAT32, 2, SHAPE(5, IN), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
@@ -80,7 +83,8 @@ typedef struct data {
 
 static data data_new(void)
 {
-    data d = {{normal("x", SAMBA_FLOAT32, 2, SHAPE(8, IN), 1), tensor("label", SAMBA_INT64, 1, SHAPE(8))}, normal("question", SAMBA_FLOAT32, 2, SHAPE(3, IN), 2)};
+    data d = {{normal("x", SAMBA_FLOAT32, 2, SHAPE(8, IN), 1), tensor("label", SAMBA_INT64, 1, SHAPE(8))},
+              normal("question", SAMBA_FLOAT32, 2, SHAPE(3, IN), 2)};
     int64_t *labels = samba_tensor_data(d.batch[1]);
     for (int i = 0; i < 8; i++)
         labels[i] = i % CLASSES;
@@ -156,7 +160,8 @@ static void assert_near(samba_tensor *a, samba_tensor *b)
 }
 
 /* ---- tests ---- */
-/* Trained in one graph, answered by the other: after every step the weights of one PEF, and the answers of another to which they are carried by hand. */
+/* Trained in one graph, answered by the other:
+ * after every step the weights of one PEF, and the answers of another to which they are carried by hand. */
 static void weights_are_shared(void **unused)
 {
     (void)unused;
@@ -175,7 +180,8 @@ static void weights_are_shared(void **unused)
         options.inference = true;
         samba_session *answer = compile_and_open(&options, threads, 7);
         static const char *const weights[] = {"hidden.weight", "hidden.bias", "out.weight", "out.bias"};
-        samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES)), *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
+        samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES)),
+                     *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
         for (int step = 0; step < 4; step++) {
             need(run(both, "train", 2, d.batch, NULL));
             need(run(both, "answer", 1, &d.question, given));
@@ -210,7 +216,8 @@ static int casts_of(const samba_session *session)
     return count;
 }
 
-/* Two graphs that answer in bfloat16 keep one copy of the weights, whichever runs first, and it follows the weights; a graph that trains has its own. */
+/* Two graphs that answer in bfloat16 keep one copy of the weights, whichever runs first, and it follows the weights;
+ * a graph that trains has its own. */
 static void constants_are_shared(void **unused)
 {
     (void)unused;
@@ -226,7 +233,8 @@ static void constants_are_shared(void **unused)
     samba_session *both = graphs_open(m, 1);
     assert_int_equal(casts_of(alone), 3);
     assert_int_equal(casts_of(both), 3 + 1); /* two weights, and the question in each graph */
-    samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES)), *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
+    samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES)),
+                 *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
     for (int round = 0; round < 2; round++) {
         static const char *const names[] = {"again", "answer"};
         need(run(alone, NULL, 1, &d.question, expected));
@@ -245,7 +253,8 @@ static void constants_are_shared(void **unused)
     need(samba_multigraph_add(m, &options, false));
     both = graphs_open(m, 1);
     samba_session *train = compile_and_open(&options, 1, 7);
-    assert_int_equal(casts_of(both), 2 * casts_of(alone) + casts_of(train)); /* training writes the weights: no graph's copies are constant */
+    /* training writes the weights: no graph's copies are constant */
+    assert_int_equal(casts_of(both), 2 * casts_of(alone) + casts_of(train));
     samba_multigraph_free(m);
     samba_tensor_free(given);
     samba_tensor_free(expected);
@@ -263,7 +272,8 @@ static void joined_constants(void **unused)
     static const char *const names[] = {"twice", "thrice"};
     data d = data_new();
     samba_multigraph *m = graphs_new();
-    samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, 8)), *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, 8));
+    samba_tensor *expected = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, 8)),
+                 *given = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, 8));
     samba_session *alone[2];
     for (int i = 0; i < 2; i++) {
         samba_compile_options options = compile_of(names[i], joined, &factors[i], 1, &d.question);
@@ -293,7 +303,8 @@ static void looking_up(samba_graph *g, const void *options)
     need(samba_fill_normal(both, 3, 0, 1));
     for (int i = 0; i < 100; i++)
         ((float *)samba_tensor_data(own))[i] = (float)*(const double *)options;
-    samba_output(g, "y", samba_add(samba_constant_tensor(g, own), samba_add(samba_input(g, "x"), samba_constant_tensor(g, both))));
+    samba_output(g, "y",
+                 samba_add(samba_constant_tensor(g, own), samba_add(samba_input(g, "x"), samba_constant_tensor(g, both))));
     samba_tensor_free(both);
     samba_tensor_free(own);
 }
@@ -398,7 +409,8 @@ static void inputs_are_regions(void **unused)
     need(samba_graph_new(context, "g", &g));
     need(samba_graph_add_input(g, region));
     counting(g, NULL);
-    refuse(samba_function_new(context, g, NULL, &f), SAMBA_ERROR_UNSUPPORTED, "assigns to its input \"region\", which is the caller's: make it an output");
+    refuse(samba_function_new(context, g, NULL, &f), SAMBA_ERROR_UNSUPPORTED,
+           "assigns to its input \"region\", which is the caller's: make it an output");
     samba_graph_free(g);
     samba_tensor_free(region);
     samba_tensor_free(seen);
@@ -407,7 +419,8 @@ static void inputs_are_regions(void **unused)
 /* cache[position] = row, and its sum: one row is written, whatever the cache's size, and nothing else moves. */
 static void writing(samba_graph *g, const void *rows)
 {
-    samba_value cache = samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(*(const int64_t *)rows, 3), (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
+    samba_value cache = samba_register_buffer(g, "cache", SAMBA_FLOAT32, 2, SHAPE(*(const int64_t *)rows, 3),
+                                              (samba_initializer){SAMBA_INIT_CONSTANT, 2, 0});
     samba_value filled = samba_index_copy(cache, 0, samba_input(g, "position"), samba_unsqueeze(samba_input(g, "row"), 0));
     samba_assign(cache, filled);
     samba_output(g, "last", samba_select(filled, 0, -1)); /* what others read is what was written */
@@ -417,7 +430,8 @@ static void caches_are_written_in_place(void **unused)
 {
     (void)unused;
     const int64_t rows = 1000;
-    samba_tensor *inputs[2] = {tensor("position", SAMBA_INT64, 1, SHAPE(1)), tensor("row", SAMBA_FLOAT32, 1, SHAPE(3))}, *last = tensor("last", SAMBA_FLOAT32, 1, SHAPE(3));
+    samba_tensor *inputs[2] = {tensor("position", SAMBA_INT64, 1, SHAPE(1)), tensor("row", SAMBA_FLOAT32, 1, SHAPE(3))},
+                 *last = tensor("last", SAMBA_FLOAT32, 1, SHAPE(3));
     float *row = samba_tensor_data(inputs[1]);
     samba_multigraph *m = graphs_new();
     samba_compile_options options = compile_of("write", writing, &rows, 2, inputs);
@@ -463,7 +477,8 @@ static void graphs_have_an_order(void **unused)
     need(add_answering(m, &d, "a", false));
     need(add_answering(m, &d, "b", false));
     need(add_answering(m, &d, "c", false));
-    refuse(add_answering(m, &d, "a", false), SAMBA_ERROR_NAME, "there is a graph \"a\" already: give this one another name, or overwrite it");
+    refuse(add_answering(m, &d, "a", false), SAMBA_ERROR_NAME,
+           "there is a graph \"a\" already: give this one another name, or overwrite it");
     assert_int_equal(samba_multigraph_count(m), 3);
     assert_string_equal(samba_multigraph_name(m, 0), "a");
     need(add_answering(m, &d, "a", true)); /* is the last now */
@@ -476,7 +491,8 @@ static void graphs_have_an_order(void **unused)
         need(samba_session_graph_info(session, i, &info));
         assert_string_equal(info.name, names[i]);
         assert_string_equal(samba_multigraph_name(m, i), names[i]);
-        assert_true(info.inference && info.call_count == 1 && info.section_count == 1 && info.first_section == i && strstr(info.text, "tanh"));
+        assert_true(info.inference && info.call_count == 1 && info.section_count == 1 && info.first_section == i &&
+                    strstr(info.text, "tanh"));
         need(samba_session_section_info(session, i, &section));
         assert_int_equal(section.graph, i);
         assert_true(samba_session_graph_has(session, i, "question") && !samba_session_graph_has(session, i, "x"));
@@ -502,12 +518,17 @@ static void runs_take_turns(void **unused)
     need(add_answering(m, &d, "answer", false));
     samba_session *session = graphs_open(m, 1);
     samba_multigraph_free(m);
-    refuse(run(session, NULL, 0, NULL, NULL), SAMBA_ERROR_ARGUMENT, "this PEF has 2 graphs, and the run does not say which: give it a graph_name of: \"train\", \"answer\"");
-    refuse(run(session, "tain", 0, NULL, NULL), SAMBA_ERROR_NAME, "there is no graph \"tain\"; this PEF has: \"train\", \"answer\"");
-    refuse(run(session, "answer", 2, d.batch, NULL), SAMBA_ERROR_NAME, "graph \"answer\" has no input \"x\", another one has; its inputs are: \"question\"");
+    refuse(run(session, NULL, 0, NULL, NULL), SAMBA_ERROR_ARGUMENT,
+           "this PEF has 2 graphs, and the run does not say which: give it a graph_name of: \"train\", \"answer\"");
+    refuse(run(session, "tain", 0, NULL, NULL), SAMBA_ERROR_NAME,
+           "there is no graph \"tain\"; this PEF has: \"train\", \"answer\"");
+    refuse(run(session, "answer", 2, d.batch, NULL), SAMBA_ERROR_NAME,
+           "graph \"answer\" has no input \"x\", another one has; its inputs are: \"question\"");
     samba_tensor *logits = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES));
-    refuse(run(session, "train", 2, d.batch, logits), SAMBA_ERROR_NAME, "graph \"train\" has no output \"logits\", another one has; its outputs are: \"loss\"");
-    refuse(run_type(session, "answer", "BCKWD"), SAMBA_ERROR_NAME, "there is no section of type \"BCKWD\"; this graph has: \"FWD\"");
+    refuse(run(session, "train", 2, d.batch, logits), SAMBA_ERROR_NAME,
+           "graph \"train\" has no output \"logits\", another one has; its outputs are: \"loss\"");
+    refuse(run_type(session, "answer", "BCKWD"), SAMBA_ERROR_NAME,
+           "there is no section of type \"BCKWD\"; this graph has: \"FWD\"");
     samba_run_options r = samba_run_defaults();
     r.graph_name = "train";
     r.section_ids = (const int[]){3}, r.section_id_count = 1;
@@ -587,9 +608,12 @@ static void names_mean_one_thing(void **unused)
         const char *message;
     } cases[] = {
         {wide, d.question, SAMBA_ERROR_NAME,
-         "\"hidden.weight\" is a parameter float32(32, 12) in graph \"answer\" and a parameter float32(7, 12) in graph \"other\": what graphs share"},
-        {otherwise_begun, d.question, SAMBA_ERROR_ARGUMENT, "\"hidden.bias\" is shared by graphs \"answer\" and \"other\" and starts with other values in each"},
-        {named_logits, logits, SAMBA_ERROR_NAME, "\"logits\" is an output float32(3, 5) in graph \"answer\" and an input float32(3, 5) in graph \"other\""},
+         "\"hidden.weight\" is a parameter float32(32, 12) in graph \"answer\" and a parameter float32(7, 12) in graph "
+         "\"other\": what graphs share"},
+        {otherwise_begun, d.question, SAMBA_ERROR_ARGUMENT,
+         "\"hidden.bias\" is shared by graphs \"answer\" and \"other\" and starts with other values in each"},
+        {named_logits, logits, SAMBA_ERROR_NAME,
+         "\"logits\" is an output float32(3, 5) in graph \"answer\" and an input float32(3, 5) in graph \"other\""},
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         samba_multigraph *m = graphs_new();
@@ -617,7 +641,8 @@ static void names_mean_one_thing(void **unused)
     options = compile_of("small", answering, NULL, 1, &d.question);
     options.inference = true;
     options.memory_budget = 1 << 20;
-    refuse(samba_multigraph_add(m, &options, false), SAMBA_ERROR_ARGUMENT, "graph \"small\" is for inference, which has nothing to compute again");
+    refuse(samba_multigraph_add(m, &options, false), SAMBA_ERROR_ARGUMENT,
+           "graph \"small\" is for inference, which has nothing to compute again");
     samba_multigraph_free(m);
     samba_tensor_free(logits);
     data_free(&d);
@@ -662,8 +687,17 @@ static void no_memory(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_shared),     cmocka_unit_test(buffers_are_shared), cmocka_unit_test(caches_are_written_in_place), cmocka_unit_test(inputs_are_regions),   cmocka_unit_test(graphs_have_an_order),
-        cmocka_unit_test(runs_take_turns),        cmocka_unit_test(memory_is_planned_once), cmocka_unit_test(constants_are_shared), cmocka_unit_test(joined_constants), cmocka_unit_test(literals_are_shared), cmocka_unit_test(names_mean_one_thing),
+        cmocka_unit_test(weights_are_shared),
+        cmocka_unit_test(buffers_are_shared),
+        cmocka_unit_test(caches_are_written_in_place),
+        cmocka_unit_test(inputs_are_regions),
+        cmocka_unit_test(graphs_have_an_order),
+        cmocka_unit_test(runs_take_turns),
+        cmocka_unit_test(memory_is_planned_once),
+        cmocka_unit_test(constants_are_shared),
+        cmocka_unit_test(joined_constants),
+        cmocka_unit_test(literals_are_shared),
+        cmocka_unit_test(names_mean_one_thing),
         cmocka_unit_test(no_memory),
     };
     if (!training_begin())

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers that normalize: one PEF trains batch norm by its batches and evaluates it by running statistics, which only runs that train move;
- * a PEF for inference knows nothing of training. Names are those of PyTorch's layers; expected values are torch's formulas in double. */
+ * Layers that normalize: one PEF trains batch norm by its batches and evaluates it by running statistics, which only runs that
+ * train move; a PEF for inference knows nothing of training. Names are those of PyTorch's layers;
+ * expected values are torch's formulas in double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,8 @@ typedef struct setting {
 static void model(samba_graph *g, const void *settings)
 {
     const setting *s = settings;
-    samba_value x = samba_input(g, "x"), w = samba_parameter(g, "w", SAMBA_FLOAT32, 0, NULL, (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
+    samba_value x = samba_input(g, "x"),
+                w = samba_parameter(g, "w", SAMBA_FLOAT32, 0, NULL, (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
     samba_value y = (s->instance ? samba_instance_norm : samba_batch_norm)(samba_mul(x, w), "bn", &s->layer);
     samba_output(g, "y", y);
     samba_loss(g, "loss", samba_sum(samba_mul(y, y), 0, NULL, false));
@@ -70,7 +72,8 @@ static void follow(const setting *s)
     double running_mean[CHANNELS] = {0}, running_var[CHANNELS] = {1, 1, 1}, mean, variance;
     for (int round = 0; round < 6; round++) {
         bool train = round % 3 != 2;
-        samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 7 + (uint64_t)round), *y = tensor("y", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
+        samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 7 + (uint64_t)round),
+                     *y = tensor("y", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
         const float *in = samba_tensor_data(x), *out = samba_tensor_data(y);
         samba_run_options run = samba_run_defaults();
         const char *forward = "FWD";
@@ -101,7 +104,8 @@ static void follow(const setting *s)
                     mean = running_mean[c], variance = running_var[c];
                 for (int p = 0; p < PIXELS; p++) {
                     int at = (i * CHANNELS + c) * PIXELS + p;
-                    near((double)out[at], ((double)in[at] - mean) / sqrt(variance + (s->layer.eps != 0 ? s->layer.eps : 1e-5)), "element", at);
+                    near((double)out[at], ((double)in[at] - mean) / sqrt(variance + (s->layer.eps != 0 ? s->layer.eps : 1e-5)),
+                         "element", at);
                 }
             }
             double f = s->layer.cumulative ? 1.0 / (1 + round - round / 3) : s->layer.momentum != 0 ? s->layer.momentum : 0.1;
@@ -110,7 +114,8 @@ static void follow(const setting *s)
         }
         int64_t count;
         if (tracks) {
-            double *given = get_doubles(trained, "bn.running_mean", "", &count), *squares = get_doubles(trained, "bn.running_var", "", &count);
+            double *given = get_doubles(trained, "bn.running_mean", "", &count),
+                   *squares = get_doubles(trained, "bn.running_var", "", &count);
             for (int c = 0; c < CHANNELS; c++)
                 near(given[c], running_mean[c], "running mean", c), near(squares[c], running_var[c], "running variance", c);
             assert_true(get_scalar(trained, "bn.num_batches_tracked") == round + 1 - (round + 1) / 3);
@@ -208,7 +213,8 @@ static void test_names(void **state)
         const char *name;
         int64_t count;
         double value;
-    } expected[] = {{"gn.weight", CHANNELS, 1}, {"gn.bias", CHANNELS, 0}, {"ln.weight", CHANNELS * PIXELS, 1}, {"rms.weight", PIXELS, 1}};
+    } expected[] = {
+        {"gn.weight", CHANNELS, 1}, {"gn.bias", CHANNELS, 0}, {"ln.weight", CHANNELS * PIXELS, 1}, {"rms.weight", PIXELS, 1}};
     int parameters = 0;
     for (int i = 0; i < samba_session_tensor_count(session); i++) {
         samba_tensor_info info;
@@ -231,7 +237,8 @@ static void test_refusals(void **state)
     (void)state;
     for (int i = 0; i < 14; i++) {
         samba_graph *g;
-        samba_tensor *flat = tensor("flat", SAMBA_FLOAT32, 1, SHAPE(6)), *one = tensor("one", SAMBA_FLOAT32, 2, SHAPE(1, 6)), *whole = tensor("whole", SAMBA_INT64, 2, SHAPE(4, 6));
+        samba_tensor *flat = tensor("flat", SAMBA_FLOAT32, 1, SHAPE(6)), *one = tensor("one", SAMBA_FLOAT32, 2, SHAPE(1, 6)),
+                     *whole = tensor("whole", SAMBA_INT64, 2, SHAPE(4, 6));
         need(samba_graph_new(context, "wrong", &g));
         need(samba_graph_add_input(g, flat));
         need(samba_graph_add_input(g, one));
@@ -241,19 +248,48 @@ static void test_refusals(void **state)
         trains.training = true;
         const char *part = "";
         switch (i) {
-        case 0: samba_batch_norm(f, "bn", NULL), part = "batch_norm at bn: expected an input (N, C, ...) of rank 2 to 5, given float32(6)"; break;
+        case 0:
+            samba_batch_norm(f, "bn", NULL),
+                part = "batch_norm at bn: expected an input (N, C, ...) of rank 2 to 5, given float32(6)";
+            break;
         case 1: samba_batch_norm(n, "bn", NULL), part = "batch_norm at bn: expected a floating-point value"; break;
-        case 2: samba_functional_batch_norm(x, none, none, none, none, &trains), part = "batch_norm: expected more than 1 value for each channel when training, given float32(1, 6)"; break;
-        case 3: samba_functional_batch_norm(x, none, none, none, none, NULL), part = "there are no statistics to normalize by"; break;
-        case 4: samba_functional_batch_norm(x, f, none, none, none, &trains), part = "one of the running statistics is missing"; break;
-        case 5: samba_functional_batch_norm(x, f, f, samba_reshape(f, 2, SHAPE(2, 3)), none, NULL), part = "expected the weight to have a number for each of the 6 channels, given (2, 3)"; break;
-        case 6: samba_instance_norm(x, "in", NULL), part = "instance_norm at in: expected an input (N, C, L, ...) of rank 3 to 5"; break;
-        case 7: samba_functional_instance_norm(samba_reshape(x, 3, SHAPE(1, 6, 1)), none, none, none, none, &trains), part = "more than 1 value for each channel of an image"; break;
-        case 8: samba_group_norm(x, "gn", 4, NULL), part = "group_norm at gn: the number of groups must divide the 6 channels, given 4"; break;
+        case 2:
+            samba_functional_batch_norm(x, none, none, none, none, &trains),
+                part = "batch_norm: expected more than 1 value for each channel when training, given float32(1, 6)";
+            break;
+        case 3:
+            samba_functional_batch_norm(x, none, none, none, none, NULL), part = "there are no statistics to normalize by";
+            break;
+        case 4:
+            samba_functional_batch_norm(x, f, none, none, none, &trains), part = "one of the running statistics is missing";
+            break;
+        case 5:
+            samba_functional_batch_norm(x, f, f, samba_reshape(f, 2, SHAPE(2, 3)), none, NULL),
+                part = "expected the weight to have a number for each of the 6 channels, given (2, 3)";
+            break;
+        case 6:
+            samba_instance_norm(x, "in", NULL), part = "instance_norm at in: expected an input (N, C, L, ...) of rank 3 to 5";
+            break;
+        case 7:
+            samba_functional_instance_norm(samba_reshape(x, 3, SHAPE(1, 6, 1)), none, none, none, none, &trains),
+                part = "more than 1 value for each channel of an image";
+            break;
+        case 8:
+            samba_group_norm(x, "gn", 4, NULL),
+                part = "group_norm at gn: the number of groups must divide the 6 channels, given 4";
+            break;
         case 9: samba_group_norm(f, "gn", 1, NULL), part = "group_norm at gn: expected an input (N, C, ...)"; break;
-        case 10: samba_rms_norm(f, "rms", &(samba_norm_options){.dims = 2}), part = "rms_norm at rms: expected an input of rank 2 or more, for 2 normalized dims"; break;
-        case 11: samba_layer_norm_with(f, "ln", &(samba_norm_options){.dims = -1}), part = "layer_norm at ln: expected an input of rank 1 or more"; break;
-        case 12: samba_functional_rms_norm(x, 1, SHAPE(5), none, -1), part = "rms_norm: expected an input whose last dims are (5)"; break;
+        case 10:
+            samba_rms_norm(f, "rms", &(samba_norm_options){.dims = 2}),
+                part = "rms_norm at rms: expected an input of rank 2 or more, for 2 normalized dims";
+            break;
+        case 11:
+            samba_layer_norm_with(f, "ln", &(samba_norm_options){.dims = -1}),
+                part = "layer_norm at ln: expected an input of rank 1 or more";
+            break;
+        case 12:
+            samba_functional_rms_norm(x, 1, SHAPE(5), none, -1), part = "rms_norm: expected an input whose last dims are (5)";
+            break;
         case 13: samba_functional_group_norm(n, 2, none, none, 1e-5), part = "group_norm: expected a floating-point value"; break;
         }
         if (samba_graph_status(g) == SAMBA_OK || !strstr(samba_error_message(context), part))
@@ -267,7 +303,8 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_instance_norm), cmocka_unit_test(test_hyperparameter),
-                                       cmocka_unit_test(test_empty_batch), cmocka_unit_test(test_names), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_norm),     cmocka_unit_test(test_instance_norm),
+                                       cmocka_unit_test(test_hyperparameter), cmocka_unit_test(test_empty_batch),
+                                       cmocka_unit_test(test_names),          cmocka_unit_test(test_refusals)};
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

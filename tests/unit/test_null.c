@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NULL where a pointer is expected. Every public function is called with each of its pointers NULL in turn and with all of them (null_calls.h,
- * made of the headers), each call in a process of its own, so that one that crashes is counted and the others still run. Where a session, a tensor
- * or the like is NULL, or the place of a result, a function that returns a status says ARGUMENT. */
+ * NULL where a pointer is expected. Every public function is called with each of its pointers NULL in turn and with all of them
+ * (null_calls.h, made of the headers), each call in a process of its own, so that one that crashes is counted and the others
+ * still run. Where a session, a tensor or the like is NULL, or the place of a result,
+ * a function that returns a status says ARGUMENT. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

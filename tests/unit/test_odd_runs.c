@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs that ask for more than there is: section types that the model does not need, which are left out, and labels that are none, which are refused
- * where a run reads them and not where they are set. */
+ * Runs that ask for more than there is: section types that the model does not need, which are left out, and labels that are none,
+ * which are refused where a run reads them and not where they are set. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,8 @@ static void test_skipped_types(void **unused)
 {
     (void)unused;
     batch b = batch_new(SAMPLES);
-    samba_compile_options options = classifier_options(&dropping, &b, (samba_optimizer[]){samba_sgd(0.1)}); /* which does not clip */
+    /* which does not clip */
+    samba_compile_options options = classifier_options(&dropping, &b, (samba_optimizer[]){samba_sgd(0.1)});
     samba_session *session = compile_and_open(&options, 2, 4), *twin = compile_and_open(&options, 2, 4);
     samba_run_options r = samba_run_defaults();
     r.inputs = b.inputs, r.input_count = 2;
@@ -27,12 +28,15 @@ static void test_skipped_types(void **unused)
     need(samba_run(session, &r));
     run(twin, &b);
     assert_same_bits(session, twin, COMPUTED);
-    assert_string_equal(samba_session_warning(session), "the PEF that ran has no section of type GRADNORM, which its model does not need: runs leave it out");
+    assert_string_equal(samba_session_warning(session),
+                        "the PEF that ran has no section of type GRADNORM, which its model does not need: runs leave it out");
     r.section_types = (const char *const[]){"ZEROGRAD", "FWD", "BCKWD", "Reduce", "GRADNORM", "OPT"}, r.section_type_count = 6;
     need(samba_run(session, &r));
     run(twin, &b);
     assert_same_bits(session, twin, COMPUTED);
-    assert_string_equal(samba_session_warning(session), "the PEF that ran has no section of type ZEROGRAD, REDUCE, which its model does not need: runs leave it out");
+    assert_string_equal(
+        samba_session_warning(session),
+        "the PEF that ran has no section of type ZEROGRAD, REDUCE, which its model does not need: runs leave it out");
     size_t size;
     char *before = snapshot(session, ~0u, &size);
     need(run_types(session, TYPES("REDUCE"))); /* nothing runs, not the schedule */
@@ -40,7 +44,8 @@ static void test_skipped_types(void **unused)
     char *after = snapshot(session, ~0u, &size);
     assert_memory_equal(before, after, size);
     assert_string_equal(samba_session_warning(session), "");
-    refuse(run_types(session, TYPES("FWD", "REDUCES")), SAMBA_ERROR_NAME, "there is no section type \"REDUCES\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
+    refuse(run_types(session, TYPES("FWD", "REDUCES")), SAMBA_ERROR_NAME,
+           "there is no section type \"REDUCES\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
     free(before);
     free(after);
     samba_session_free(session);
@@ -110,12 +115,14 @@ static void test_odd_arguments(void **unused)
     samba_session *session = classifier_new(&dropping, &b, 1, 2, 4);
     samba_run_options r = samba_run_defaults();
     float memory[SAMPLES * CLASSES] = {0};
-    static const int64_t apart[] = {CLASSES, 1}, columns[] = {1, SAMPLES}, shared[] = {CLASSES - 2, 1}, crossed[] = {1, SAMPLES - 1}, none[] = {0, 1};
+    static const int64_t apart[] = {CLASSES, 1}, columns[] = {1, SAMPLES}, shared[] = {CLASSES - 2, 1},
+                         crossed[] = {1, SAMPLES - 1}, none[] = {0, 1};
     const int64_t *const strides[] = {apart, columns, shared, crossed, none};
     r.inputs = b.inputs, r.input_count = 2;
     for (int i = 0; i < 5; i++) {
         samba_tensor *logits;
-        need(samba_tensor_from_memory(context, "logits", SAMBA_FLOAT32, 2, SHAPE(SAMPLES, CLASSES), strides[i], memory, NULL, NULL, &logits));
+        need(samba_tensor_from_memory(context, "logits", SAMBA_FLOAT32, 2, SHAPE(SAMPLES, CLASSES), strides[i], memory, NULL,
+                                      NULL, &logits));
         r.outputs = &logits, r.output_count = 1;
         if (i < 2)
             need(samba_run(session, &r));
@@ -132,6 +139,7 @@ static void test_odd_arguments(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_skipped_types), cmocka_unit_test(test_wrong_label), cmocka_unit_test(test_odd_arguments)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_skipped_types), cmocka_unit_test(test_wrong_label),
+                                       cmocka_unit_test(test_odd_arguments)};
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

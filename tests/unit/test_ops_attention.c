@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attention means: PyTorch's values and gradients, differences, dropout as the composition of matmul, softmax, dropout and matmul has
- * it, rows that see nothing, the public function's shapes, and what inference, gradient and tracing refuse. */
+ * What attention means: PyTorch's values and gradients, differences, dropout as the composition of matmul, softmax, dropout and
+ * matmul has it, rows that see nothing, the public function's shapes, and what inference, gradient and tracing refuse. */
 #include "torch_check.h"
 #include "torch_values_attention.h"
 #include "failing_allocator.h"
@@ -38,7 +38,8 @@ static void gradients(void **state)
 {
     (void)state;
     operand rate = constant(given(SAMBA_FLOAT64, SCALAR, VALUES(0.3))), seed = given(SAMBA_INT64, SCALAR, VALUES(77));
-    operand row_mask = given(SAMBA_BOOL, SHAPE(2, 1, 1, 4), VALUES(1, 0, 1, 1, 0, 0, 0, 0)); /* the second of the batch sees nothing */
+    /* the second of the batch sees nothing */
+    operand row_mask = given(SAMBA_BOOL, SHAPE(2, 1, 1, 4), VALUES(1, 0, 1, 1, 0, 0, 0, 0));
     const struct {
         samba_attrs attrs;
         int count;
@@ -46,7 +47,8 @@ static void gradients(void **state)
     } cases[] = {
         {attention(true, false, true, 0.7), 5, {RANDOM(1, 2, 4, 3), RANDOM(1, 2, 4, 3), RANDOM(1, 2, 4, 3), rate, seed}},
         {attention(false, true, false, 0.5), 4, {RANDOM(1, 2, 3, 2), RANDOM(1, 1, 4, 2), RANDOM(1, 1, 4, 5), RANDOM(3, 4)}},
-        {attention(true, true, true, 1.2), 6,
+        {attention(true, true, true, 1.2),
+         6,
          {RANDOM(2, 2, 4, 3), RANDOM(2, 1, 4, 3), RANDOM(2, 1, 4, 3), RANDOM(2, 1, 1, 4), rate, seed}},
         {attention(false, true, false, 1), 4, {RANDOM(2, 1, 3, 2), RANDOM(2, 1, 4, 2), RANDOM(2, 1, 4, 2), row_mask}},
     };
@@ -94,7 +96,8 @@ static void log_sum_exp(void **state)
 {
     (void)state;
     const double zeros[4] = {0};
-    operand q = given(SAMBA_FLOAT32, SHAPE(1, 1, 2, 1), VALUES(1, 2)), k = given(SAMBA_FLOAT32, SHAPE(1, 1, 3, 1), VALUES(0, 1, 1));
+    operand q = given(SAMBA_FLOAT32, SHAPE(1, 1, 2, 1), VALUES(1, 2)),
+            k = given(SAMBA_FLOAT32, SHAPE(1, 1, 3, 1), VALUES(0, 1, 1));
     operand v = given(SAMBA_FLOAT32, SHAPE(1, 1, 3, 1), zeros), mask = given(SAMBA_BOOL, SHAPE(2, 3), VALUES(0, 1, 1, 0, 0, 0));
     samba_attrs plain = attention(false, false, false, 1), masked = attention(false, true, false, 1);
     op_expect(SAMBA_OP_attention_lse, &plain, 3, (operand[]){q, k, v},
@@ -110,7 +113,8 @@ static void flops(void **state)
 {
     (void)state;
     samba_attrs attrs = attention(true, false, false, 1);
-    samba_node q = {.rank = 4, .shape = {2, 3, 5, 4}}, k = {.rank = 4, .shape = {2, 3, 4, 4}}, v = {.rank = 4, .shape = {2, 3, 4, 7}};
+    samba_node q = {.rank = 4, .shape = {2, 3, 5, 4}}, k = {.rank = 4, .shape = {2, 3, 4, 4}},
+               v = {.rank = 4, .shape = {2, 3, 4, 7}};
     samba_node node = {.attrs = &attrs};
     const samba_node *inputs[] = {&q, &k, &v};
     assert_int_equal(samba_ops[SAMBA_OP_attention].flops(&node, inputs), 2 * 6 * (1 + 2 + 3 + 4 + 4) * (4 + 7));
@@ -147,7 +151,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static samba_value zeros_of(samba_graph *g, samba_dtype dtype, int rank, const int64_t *shape) { return samba_constant(g, 0, dtype, rank, shape); }
+static samba_value zeros_of(samba_graph *g, samba_dtype dtype, int rank, const int64_t *shape)
+{
+    return samba_constant(g, 0, dtype, rank, shape);
+}
 static samba_value floats(samba_graph *g, int rank, const int64_t *shape) { return zeros_of(g, SAMBA_FLOAT32, rank, shape); }
 
 static void expect_shape(samba_value value, int rank, const int64_t *shape)
@@ -162,13 +169,17 @@ static void shapes(void **state)
 {
     samba_graph *g = ((fixture *)*state)->graph;
     samba_attention_options o = samba_attention_defaults();
-    expect_shape(samba_scaled_dot_product_attention(floats(g, SHAPE(5, 3)), floats(g, SHAPE(4, 3)), floats(g, SHAPE(4, 2)), NULL), SHAPE(5, 2));
-    expect_shape(samba_scaled_dot_product_attention(floats(g, SHAPE(6, 5, 3)), floats(g, SHAPE(6, 4, 3)), floats(g, SHAPE(6, 4, 2)), &o),
-                 SHAPE(6, 5, 2));
+    expect_shape(samba_scaled_dot_product_attention(floats(g, SHAPE(5, 3)), floats(g, SHAPE(4, 3)), floats(g, SHAPE(4, 2)), NULL),
+                 SHAPE(5, 2));
+    expect_shape(
+        samba_scaled_dot_product_attention(floats(g, SHAPE(6, 5, 3)), floats(g, SHAPE(6, 4, 3)), floats(g, SHAPE(6, 4, 2)), &o),
+        SHAPE(6, 5, 2));
     o.mask = zeros_of(g, SAMBA_BOOL, SHAPE(5, 4));
-    samba_value y = samba_scaled_dot_product_attention(floats(g, SHAPE(2, 6, 5, 3)), floats(g, SHAPE(2, 6, 4, 3)), floats(g, SHAPE(2, 6, 4, 2)), &o);
+    samba_value y = samba_scaled_dot_product_attention(floats(g, SHAPE(2, 6, 5, 3)), floats(g, SHAPE(2, 6, 4, 3)),
+                                                       floats(g, SHAPE(2, 6, 4, 2)), &o);
     expect_shape(y, SHAPE(2, 6, 5, 2));
-    const samba_node *permute = samba_node_at(g, y.index), *node = samba_node_at(g, permute->inputs[0]); /* nothing else around it */
+    /* nothing else around it */
+    const samba_node *permute = samba_node_at(g, y.index), *node = samba_node_at(g, permute->inputs[0]);
     assert_true(permute->op == SAMBA_OP_permute && node->op == SAMBA_OP_attention && node->attrs->attention.masked);
     assert_true(node->attrs->attention.scale == 1 / sqrt(3));
     o.mask = zeros_of(g, SAMBA_FLOAT64, SHAPE(3, 1, 5, 1));
@@ -215,14 +226,44 @@ typedef struct refusal {
 static void tracing_refuses(void **state)
 {
     const refusal refusals[] = {
-        {SAMBA_INT64, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {-1}, 0, false, 0, 0, SAMBA_ERROR_DTYPE, "one floating-point dtype"},
+        {SAMBA_INT64,
+         {1, 2, 3, 4},
+         {1, 2, 3, 4},
+         {1, 2, 3, 4},
+         {-1},
+         0,
+         false,
+         0,
+         0,
+         SAMBA_ERROR_DTYPE,
+         "one floating-point dtype"},
         {SAMBA_FLOAT32, {1, 2, 3, 4}, {1, 2, 3, 5}, {1, 2, 3, 4}, {-1}, 0, false, 0, 0, SAMBA_ERROR_SHAPE, "float32(1, 2, 3, 5)"},
         {SAMBA_FLOAT32, {1, 2, 3, 4}, {2, 2, 3, 4}, {2, 2, 3, 4}, {-1}, 0, false, 0, 0, SAMBA_ERROR_SHAPE, "equal leading dims"},
         {SAMBA_FLOAT32, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 4}, {-1}, 0, false, 0, 0, SAMBA_ERROR_SHAPE, "equal leading dims"},
         {SAMBA_FLOAT32, {1, 4, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {-1}, 0, false, 0, 0, SAMBA_ERROR_SHAPE, "enable_gqa is set"},
         {SAMBA_FLOAT32, {1, 4, 3, 4}, {1, 3, 3, 4}, {1, 3, 3, 4}, {-1}, 0, true, 0, 0, SAMBA_ERROR_SHAPE, "must divide"},
-        {SAMBA_FLOAT32, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 1, 3, 2}, SAMBA_BOOL, false, 0, 0, SAMBA_ERROR_SHAPE, "bool(1, 1, 3, 2)"},
-        {SAMBA_FLOAT32, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 1, 3, 3}, SAMBA_INT32, false, 0, 0, SAMBA_ERROR_DTYPE, "given int32"},
+        {SAMBA_FLOAT32,
+         {1, 2, 3, 4},
+         {1, 2, 3, 4},
+         {1, 2, 3, 4},
+         {1, 1, 3, 2},
+         SAMBA_BOOL,
+         false,
+         0,
+         0,
+         SAMBA_ERROR_SHAPE,
+         "bool(1, 1, 3, 2)"},
+        {SAMBA_FLOAT32,
+         {1, 2, 3, 4},
+         {1, 2, 3, 4},
+         {1, 2, 3, 4},
+         {1, 1, 3, 3},
+         SAMBA_INT32,
+         false,
+         0,
+         0,
+         SAMBA_ERROR_DTYPE,
+         "given int32"},
         {SAMBA_FLOAT32, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {-1}, 0, false, 0.5, 0, SAMBA_ERROR_ARGUMENT, "needs the name"},
         {SAMBA_FLOAT32, {1, 2, 3, 4}, {1, 2, 3, 4}, {1, 2, 3, 4}, {-1}, 0, false, 0, NAN, SAMBA_ERROR_ARGUMENT, "given NaN"},
     };
@@ -238,7 +279,8 @@ static void tracing_refuses(void **state)
         o.scale = r->scale;
         if (r->mask[0] >= 0)
             o.mask = zeros_of(g, r->mask_dtype, 4, r->mask);
-        samba_scaled_dot_product_attention(zeros_of(g, r->dtype, 4, r->q), zeros_of(g, r->dtype, 4, r->k), zeros_of(g, r->dtype, 4, r->v), &o);
+        samba_scaled_dot_product_attention(zeros_of(g, r->dtype, 4, r->q), zeros_of(g, r->dtype, 4, r->k),
+                                           zeros_of(g, r->dtype, 4, r->v), &o);
         const char *message = samba_error_message(g->context);
         if (samba_graph_status(g) != r->status || !strstr(message, r->says) || !strstr(message, "scaled_dot_product_attention"))
             fail_msg("refusal %d: %s, \"%s\", expected \"%s\"", i, samba_status_name(samba_graph_status(g)), message, r->says);
@@ -272,9 +314,24 @@ static void inference_refuses(void **state)
         {SAMBA_OP_attention, attention(0, 1, 0, 1), 4, {x, x, x, mask}, SAMBA_ERROR_SHAPE, "the mask (3, 2)"},
         {SAMBA_OP_attention, attention(0, 0, 1, 1), 5, {x, x, x, rate, rate}, SAMBA_ERROR_DTYPE, "must be int64"},
         {SAMBA_OP_attention, attention(0, 0, 1, 1), 5, {x, x, x, number, rate}, SAMBA_ERROR_SHAPE, "rank 0"},
-        {SAMBA_OP_attention_grad, attention(0, 0, 0, 1), 6, {x, x, x, x, lse, result}, SAMBA_ERROR_SHAPE, "the result in shape (1, 3, 2, 4)"},
-        {SAMBA_OP_attention_grad, attention(0, 0, 0, 1), 6, {x, x, x, result, lse, x}, SAMBA_ERROR_SHAPE, "the gradient of the result"},
-        {SAMBA_OP_attention_grad, attention(0, 0, 0, 1), 6, {x, x, x, result, x, result}, SAMBA_ERROR_SHAPE, "log-sum-exp in shape (1, 2, 3)"},
+        {SAMBA_OP_attention_grad,
+         attention(0, 0, 0, 1),
+         6,
+         {x, x, x, x, lse, result},
+         SAMBA_ERROR_SHAPE,
+         "the result in shape (1, 3, 2, 4)"},
+        {SAMBA_OP_attention_grad,
+         attention(0, 0, 0, 1),
+         6,
+         {x, x, x, result, lse, x},
+         SAMBA_ERROR_SHAPE,
+         "the gradient of the result"},
+        {SAMBA_OP_attention_grad,
+         attention(0, 0, 0, 1),
+         6,
+         {x, x, x, result, x, result},
+         SAMBA_ERROR_SHAPE,
+         "log-sum-exp in shape (1, 2, 3)"},
     };
     for (int i = 0; i < SAMBA_COUNT(refusals); i++) {
         op_bench bench;
@@ -282,8 +339,8 @@ static void inference_refuses(void **state)
         op_bench_begin(&bench, refusals[i].op, &refusals[i].attrs, refusals[i].count, refusals[i].inputs, &random);
         const char *message = samba_error_message(bench.context);
         if (samba_graph_status(bench.graph) != refusals[i].status || !strstr(message, refusals[i].says))
-            fail_msg("refusal %d: status %s, \"%s\", expected \"%s\"", i, samba_status_name(samba_graph_status(bench.graph)), message,
-                     refusals[i].says);
+            fail_msg("refusal %d: status %s, \"%s\", expected \"%s\"", i, samba_status_name(samba_graph_status(bench.graph)),
+                     message, refusals[i].says);
         op_bench_end(&bench);
     }
 }
@@ -298,7 +355,11 @@ static void gradient_refuses(void **state)
         operand inputs[6];
         const char *says;
     } refusals[] = {
-        {SAMBA_OP_attention_lse, attention(0, 0, 0, 1), 3, {RANDOM(1, 2, 3, 4), RANDOM(1, 2, 3, 4), RANDOM(1, 2, 3, 4)}, "compose"},
+        {SAMBA_OP_attention_lse,
+         attention(0, 0, 0, 1),
+         3,
+         {RANDOM(1, 2, 3, 4), RANDOM(1, 2, 3, 4), RANDOM(1, 2, 3, 4)},
+         "compose"},
     };
     for (int i = 0; i < SAMBA_COUNT(refusals); i++) {
         op_bench bench;
@@ -306,7 +367,8 @@ static void gradient_refuses(void **state)
         const bool needed[6] = {true, true, true, true, true, true};
         samba_ref found[6];
         op_bench_begin(&bench, refusals[i].op, &refusals[i].attrs, refusals[i].count, refusals[i].inputs, &random);
-        samba_vjp vjp = {bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves, bench.result, bench.result, needed, found};
+        samba_vjp vjp = {bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves, bench.result, bench.result, needed,
+                         found};
         assert_int_equal(samba_ops[refusals[i].op].vjp(&vjp), SAMBA_ERROR_UNSUPPORTED);
         assert_non_null(strstr(samba_error_message(bench.context), refusals[i].says));
         op_bench_end(&bench);

@@ -14,10 +14,7 @@ static void conv_and_pool_as_torch(void **state)
         torch_check(&torch_conv_cases[i], torch_conv_numbers);
 }
 
-static samba_dims two(int64_t a, int64_t b)
-{
-    return (samba_dims){2, {a, b}};
-}
+static samba_dims two(int64_t a, int64_t b) { return (samba_dims){2, {a, b}}; }
 
 static samba_attrs conv_attrs(int64_t stride, int64_t padding, int64_t dilation, int64_t groups)
 {
@@ -43,8 +40,8 @@ static int64_t pick(uint64_t *state, int64_t low, int64_t high)
     return low + (int64_t)random_between(state, 0, (double)(high - low + 1));
 }
 
-/* Where the two greatest elements of a window are nearer than a step of the differences, these find no slope: here every element is 2 / count from
- * the next, in an order drawn anew. */
+/* Where the two greatest elements of a window are nearer than a step of the differences, these find no slope: here every element
+ * is 2 / count from the next, in an order drawn anew. */
 static void draw_apart(uint64_t *state, int64_t count, double *values)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -73,7 +70,8 @@ static void random_shapes(void **state)
         operand transposed[2] = {conv[1], RANDOM(conv[0].shape[0], conv[1].shape[0], 0, 0)};
         attrs.conv.shape = (samba_dims){4, {conv[0].shape[0], conv[0].shape[1], size, size + 1}};
         for (int axis = 0; axis < 2; axis++)
-            transposed[1].shape[2 + axis] = (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / attrs.conv.stride.at[axis] + 1;
+            transposed[1].shape[2 + axis] =
+                (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / attrs.conv.stride.at[axis] + 1;
         gradient_check(SAMBA_OP_conv2d_input_grad, &attrs, 2, transposed, seed + (uint64_t)round);
 
         int64_t stride = pick(&random, 1, 3), border = pick(&random, 0, (kernel + 1) / 2), ceil_mode = pick(&random, 0, 1);
@@ -183,9 +181,19 @@ static void what_conv_refuses(void **state)
         {SAMBA_OP_conv2d, plain, 2, {x, half}, SAMBA_ERROR_DTYPE, "float16"},
         {SAMBA_OP_conv2d, plain, 2, {whole, whole}, SAMBA_ERROR_DTYPE, "bool"},
         {SAMBA_OP_conv2d, plain, 2, {plane, w}, SAMBA_ERROR_SHAPE, "(4, 5, 5)"},
-        {SAMBA_OP_conv2d, plain, 2, {x, RANDOM(6, 3, 3, 3)}, SAMBA_ERROR_SHAPE, "dim 1 of the weight must be 4, the 4 channels of the input over groups 1; given 3"},
+        {SAMBA_OP_conv2d,
+         plain,
+         2,
+         {x, RANDOM(6, 3, 3, 3)},
+         SAMBA_ERROR_SHAPE,
+         "dim 1 of the weight must be 4, the 4 channels of the input over groups 1; given 3"},
         {SAMBA_OP_conv2d, conv_attrs(1, 0, 1, 3), 2, {x, w}, SAMBA_ERROR_SHAPE, "given groups 3"},
-        {SAMBA_OP_conv2d, conv_attrs(1, 0, 1, 4), 2, {x, w}, SAMBA_ERROR_SHAPE, "groups must divide the channels of the input, 4, and dim 0 of the weight, 6; given groups 4"},
+        {SAMBA_OP_conv2d,
+         conv_attrs(1, 0, 1, 4),
+         2,
+         {x, w},
+         SAMBA_ERROR_SHAPE,
+         "groups must divide the channels of the input, 4, and dim 0 of the weight, 6; given groups 4"},
         {SAMBA_OP_conv2d, conv_attrs(1, 0, 1, 0), 2, {x, w}, SAMBA_ERROR_ARGUMENT, "groups"},
         {SAMBA_OP_conv2d, conv_attrs(0, 0, 1, 1), 2, {x, w}, SAMBA_ERROR_ARGUMENT, "stride 0 and dilation 1 for the height"},
         {SAMBA_OP_conv2d, conv_attrs(1, 0, 0, 1), 2, {x, w}, SAMBA_ERROR_ARGUMENT, "stride 1 and dilation 0 for the height"},

@@ -30,11 +30,13 @@ static void check(samba_op op, samba_attrs attrs, operand a) { gradient_check(op
 static void test_order(void **state)
 {
     (void)state;
-    operand a = given(F32, SHAPE(6), VALUES(2, NAN, -INFINITY, 2, NAN, -1)), m = given(SAMBA_INT8, SHAPE(2, 3), VALUES(3, -128, 3, -1, 127, 0));
+    operand a = given(F32, SHAPE(6), VALUES(2, NAN, -INFINITY, 2, NAN, -1)),
+            m = given(SAMBA_INT8, SHAPE(2, 3), VALUES(3, -128, 3, -1, 127, 0));
     expect(SAMBA_OP_sort, sort_attrs(0, 6, false), a, given(F32, SHAPE(6), VALUES(-INFINITY, -1, 2, 2, NAN, NAN)));
     expect(SAMBA_OP_argsort, sort_attrs(0, 6, false), a, given(SAMBA_INT64, SHAPE(6), VALUES(2, 5, 0, 3, 1, 4)));
     expect(SAMBA_OP_argsort, sort_attrs(0, 3, true), a, given(SAMBA_INT64, SHAPE(3), VALUES(1, 4, 0)));
-    expect(SAMBA_OP_argsort, sort_attrs(0, 4, false), given(F64, SHAPE(4), VALUES(0, -0.0, 0, -1)), given(SAMBA_INT64, SHAPE(4), VALUES(3, 0, 1, 2)));
+    expect(SAMBA_OP_argsort, sort_attrs(0, 4, false), given(F64, SHAPE(4), VALUES(0, -0.0, 0, -1)),
+           given(SAMBA_INT64, SHAPE(4), VALUES(3, 0, 1, 2)));
     expect(SAMBA_OP_sort, sort_attrs(1, 2, true), m, given(SAMBA_INT8, SHAPE(2, 2), VALUES(3, 3, 127, 0)));
     expect(SAMBA_OP_sort, sort_attrs(0, 1, false), m, given(SAMBA_INT8, SHAPE(1, 3), VALUES(-1, -128, 0)));
     expect(SAMBA_OP_sort, sort_attrs(1, 0, false), m, given(SAMBA_INT8, SHAPE(2, 0), VALUES(0)));
@@ -55,13 +57,15 @@ static void test_scans(void **state)
     expect(SAMBA_OP_cummax, scan_attrs(0, false), n, given(F64, SHAPE(5), VALUES(1, 3, 3, NAN, NAN)));
     expect(SAMBA_OP_cummax_index, scan_attrs(0, false), n, given(SAMBA_INT64, SHAPE(5), VALUES(0, 1, 2, 3, 3)));
     expect(SAMBA_OP_cummin_index, scan_attrs(0, true), a, given(SAMBA_INT64, SHAPE(4), VALUES(0, 1, 2, 3)));
-    expect(SAMBA_OP_cummin, scan_attrs(1, false), given(SAMBA_BOOL, SHAPE(1, 3), VALUES(1, 0, 1)), given(SAMBA_BOOL, SHAPE(1, 3), VALUES(1, 0, 0)));
+    expect(SAMBA_OP_cummin, scan_attrs(1, false), given(SAMBA_BOOL, SHAPE(1, 3), VALUES(1, 0, 1)),
+           given(SAMBA_BOOL, SHAPE(1, 3), VALUES(1, 0, 0)));
 }
 
 static void test_refusals(void **state)
 {
     (void)state;
-    operand a = given(F32, SHAPE(2, 3), VALUES(1, 2, 3, 4, 5, 6)), i = given(SAMBA_INT64, SHAPE(2), VALUES(1, 2)), b = given(SAMBA_BOOL, SHAPE(2), VALUES(1, 0));
+    operand a = given(F32, SHAPE(2, 3), VALUES(1, 2, 3, 4, 5, 6)), i = given(SAMBA_INT64, SHAPE(2), VALUES(1, 2)),
+            b = given(SAMBA_BOOL, SHAPE(2), VALUES(1, 0));
     assert_int_equal(refuse(SAMBA_OP_sort, sort_attrs(2, 1, false), a), SAMBA_ERROR_ARGUMENT);
     assert_int_equal(refuse(SAMBA_OP_sort, sort_attrs(-1, 1, false), a), SAMBA_ERROR_ARGUMENT);
     assert_int_equal(refuse(SAMBA_OP_sort, sort_attrs(1, 4, false), a), SAMBA_ERROR_ARGUMENT);

@@ -255,8 +255,10 @@ static void indices_out_of_range(void **state)
                             "index -1 at position 0 is out of range: expected 0 to 4");
     operand line = RANDOM(5), two = RANDOM(2), far = given(SAMBA_INT64, SHAPE(2), VALUES(-5, -6));
     expect_evaluation_error(SAMBA_OP_gather, attrs, 2, (operand[]){line, high}, "gather: index 5 at position 1");
-    expect_evaluation_error(SAMBA_OP_scatter, attrs, 3, (operand[]){line, low, two}, "scatter: index -1 at position 0 is out of range: expected 0 to 4");
-    expect_evaluation_error(SAMBA_OP_gather, behind, 2, (operand[]){line, far}, "gather: index -6 at position 1 is out of range: expected -5 to 4");
+    expect_evaluation_error(SAMBA_OP_scatter, attrs, 3, (operand[]){line, low, two},
+                            "scatter: index -1 at position 0 is out of range: expected 0 to 4");
+    expect_evaluation_error(SAMBA_OP_gather, behind, 2, (operand[]){line, far},
+                            "gather: index -6 at position 1 is out of range: expected -5 to 4");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(-100, 0, 0), 2, (operand[]){logits, high},
                             "label 5 of row 1 is out of range: expected 0 to 4, for 5 classes");
     expect_evaluation_error(SAMBA_OP_cross_entropy, cross_entropy(5, 0, 0), 2, (operand[]){logits, low}, "label -1 of row 0");
@@ -298,7 +300,8 @@ typedef struct refusal {
 static void what_is_refused(void **state)
 {
     (void)state;
-    operand m23 = RANDOM(2, 3), v3 = RANDOM(3), v2 = RANDOM(2), scalar = drawn(SCALAR, -1, 1), single = m23, whole = m23, flag = m23;
+    operand m23 = RANDOM(2, 3), v3 = RANDOM(3), v2 = RANDOM(2), scalar = drawn(SCALAR, -1, 1), single = m23, whole = m23,
+            flag = m23;
     operand labels = given(SAMBA_INT64, SHAPE(2), VALUES(0, 1)), bytes = labels, zero = given(SAMBA_INT64, SCALAR, &seed_five);
     operand deep = {.dtype = SAMBA_INT64, .rank = 8, .shape = {1, 1, 1, 1, 1, 1, 1, 1}};
     single.dtype = SAMBA_FLOAT32;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm, group_norm and rms_norm: gradients against differences, expansion against the reference, planes that have statistics of their
- * own and such that are too small for them, and what inference refuses. PyTorch's numbers: tests/operators/norm.py. */
+ * batch_norm, group_norm and rms_norm: gradients against differences, expansion against the reference, planes that have
+ * statistics of their own and such that are too small for them, and what inference refuses. PyTorch's numbers:
+ * tests/operators/norm.py. */
 #include "../seed.h"
 #include "gradient_check.h"
-
 
 #define RANDOM(...) drawn(SHAPE(__VA_ARGS__), -1, 1)
 
@@ -54,7 +54,8 @@ static void test_gradients(void **state)
         for (int training = 0; training < 2; training++) {
             operand running_mean = RANDOM(6), running_var = drawn(SHAPE(6), 0.5, 1.5);
             running_mean.constant = running_var.constant = true; /* buffers: no gradient is given to them */
-            operand inputs[6] = {RANDOM(s[0], s[1], s[2], s[3]), RANDOM(6), RANDOM(6), running_mean, running_var, number(training)};
+            operand inputs[6] = {
+                RANDOM(s[0], s[1], s[2], s[3]), RANDOM(6), RANDOM(6), running_mean, running_var, number(training)};
             samba_attrs attrs = batch(0.01);
             gradient_check(SAMBA_OP_batch_norm, &attrs, 6, inputs, seed + (uint64_t)i);
         }
@@ -74,7 +75,8 @@ static void test_gradients(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    operand x = RANDOM(2, 6, 4), c = RANDOM(6), three = RANDOM(3), flat = RANDOM(6), single = RANDOM(6), half = RANDOM(6), four = RANDOM(4), whole = x;
+    operand x = RANDOM(2, 6, 4), c = RANDOM(6), three = RANDOM(3), flat = RANDOM(6), single = RANDOM(6), half = RANDOM(6),
+            four = RANDOM(4), whole = x;
     single.dtype = SAMBA_FLOAT32;
     half.dtype = SAMBA_BFLOAT16;
     whole.dtype = SAMBA_INT64;

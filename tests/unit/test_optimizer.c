@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizers against the update rules that torch.optim.SGD, torch.optim.AdamW and torch.nn.utils.clip_grad_norm_ document, written here
- * again in double precision. The gradients that the rules take are read back from the device, so only the updates are compared: twelve steps
- * of a model whose parameters have odd sizes, from one element to more than a thread takes at once, in float32 and float64. Then
- * parameter groups, hyperparameters while training, and options that must be refused. */
+ * Optimizers against the update rules that torch.optim.SGD, torch.optim.AdamW and torch.nn.utils.clip_grad_norm_ document,
+ * written here again in double precision. The gradients that the rules take are read back from the device, so only the updates
+ * are compared: twelve steps of a model whose parameters have odd sizes, from one element to more than a thread takes at once, in
+ * float32 and float64. Then parameter groups, hyperparameters while training, and options that must be refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,8 @@
 #define STEPS 12
 
 /* ---- the model ---- */
-static const char *const trained[] = {"fc1.weight", "fc1.bias", "norm.weight", "norm.bias", "fc2.weight", "fc2.bias", "scale", "shift", "table"};
+static const char *const trained[] = {"fc1.weight", "fc1.bias", "norm.weight", "norm.bias", "fc2.weight",
+                                      "fc2.bias",   "scale",    "shift",       "table"};
 enum { TRAINED = sizeof trained / sizeof trained[0] };
 
 static void odd_sizes(samba_graph *g, const void *settings)
@@ -35,8 +36,11 @@ static void odd_sizes(samba_graph *g, const void *settings)
     out = samba_add(out, samba_parameter(g, "shift", dtype, 2, SHAPE(6, 1), random));
     samba_value error = samba_sub(out, y), table = samba_parameter(g, "table", dtype, 3, SHAPE(3, 101, 91), random);
     samba_value far = samba_mul(samba_mul(table, table), samba_slice(samba_slice(x, 0, 0, 1, 1), 1, 0, 1, 1));
-    samba_loss(g, "loss", samba_add(samba_mean(samba_mul(error, error), 0, NULL, false), samba_mul_scalar(samba_sum(far, 0, NULL, false), 1e-3)));
-    samba_output(g, "aside", samba_mul_scalar(samba_parameter(g, "side", dtype, 1, SHAPE(9), random), 2)); /* no loss is reached from it */
+    samba_loss(
+        g, "loss",
+        samba_add(samba_mean(samba_mul(error, error), 0, NULL, false), samba_mul_scalar(samba_sum(far, 0, NULL, false), 1e-3)));
+    /* no loss is reached from it */
+    samba_output(g, "aside", samba_mul_scalar(samba_parameter(g, "side", dtype, 1, SHAPE(9), random), 2));
 }
 
 typedef struct trial {
@@ -47,7 +51,8 @@ typedef struct trial {
 
 static trial begin(samba_dtype dtype, int threads, int count, const samba_optimizer *optimizers)
 {
-    trial t = {.inputs = {normal("x", dtype, 2, SHAPE(6, 7), 5), normal("y", dtype, 2, SHAPE(6, 5), 6)}, .run = samba_run_defaults()};
+    trial t = {.inputs = {normal("x", dtype, 2, SHAPE(6, 7), 5), normal("y", dtype, 2, SHAPE(6, 5), 6)},
+               .run = samba_run_defaults()};
     samba_compile_options options = compile_of("optimizer", odd_sizes, &dtype, 2, t.inputs);
     options.optimizer_count = count;
     options.optimizers = optimizers;
@@ -99,10 +104,7 @@ static rule rule_new(samba_session *session, const char *name, const samba_optim
     return r;
 }
 
-static void rule_free(rule *r)
-{
-    free(r->p), free(r->buffer), free(r->m), free(r->v), free(r->greatest);
-}
+static void rule_free(rule *r) { free(r->p), free(r->buffer), free(r->m), free(r->v), free(r->greatest); }
 
 /* The factor that clip_grad_norm_ multiplies gradients by. */
 static double clip_factor(const rule *rules, int count, double max_norm)
@@ -145,7 +147,8 @@ static void rule_adamw(rule *r, int number, double factor)
     }
 }
 
-static void compare(samba_session *session, samba_dtype dtype, const rule *r, const char *ending, const double *expected, double tolerance)
+static void compare(samba_session *session, samba_dtype dtype, const rule *r, const char *ending, const double *expected,
+                    double tolerance)
 {
     int64_t count;
     double *given = get_doubles(session, r->name, ending, &count), worst = 0;
@@ -171,7 +174,8 @@ static void round_to(samba_dtype dtype, double *values, int64_t count)
 }
 
 /* Rules follow a step that the session has taken; returns the clipping factor. */
-static double follow(samba_session *session, samba_dtype dtype, rule *rules, int count, int number, double max_norm, double tolerance)
+static double follow(samba_session *session, samba_dtype dtype, rule *rules, int count, int number, double max_norm,
+                     double tolerance)
 {
     for (int k = 0; k < count; k++) {
         int64_t numel;
@@ -206,8 +210,14 @@ typedef struct optimizer_case {
     const char *name;
     samba_optimizer optimizer;
 } optimizer_case;
-#define SGD(...) {sizeof(samba_optimizer), SAMBA_SGD, __VA_ARGS__}
-#define ADAMW(...) {sizeof(samba_optimizer), SAMBA_ADAMW, __VA_ARGS__}
+#define SGD(...)                                                                                                                 \
+    {                                                                                                                            \
+        sizeof(samba_optimizer), SAMBA_SGD, __VA_ARGS__                                                                          \
+    }
+#define ADAMW(...)                                                                                                               \
+    {                                                                                                                            \
+        sizeof(samba_optimizer), SAMBA_ADAMW, __VA_ARGS__                                                                        \
+    }
 static const optimizer_case cases[] = {
     {"sgd", SGD(.lr = 0.02)},
     {"sgd weight_decay", SGD(.lr = 0.02, .weight_decay = 0.3)},
@@ -216,14 +226,16 @@ static const optimizer_case cases[] = {
     {"sgd nesterov", SGD(.lr = 0.02, .momentum = 0.9, .nesterov = true)},
     {"sgd clipped", SGD(.lr = 0.02, .max_grad_norm = 0.8)},
     {"sgd everything", SGD(.lr = 0.02, .momentum = 0.7, .dampening = 0.1, .weight_decay = 0.1, .max_grad_norm = 0.8)},
-    {"sgd nesterov weight_decay clipped", SGD(.lr = 0.02, .momentum = 0.7, .nesterov = true, .weight_decay = 0.1, .max_grad_norm = 0.8)},
+    {"sgd nesterov weight_decay clipped",
+     SGD(.lr = 0.02, .momentum = 0.7, .nesterov = true, .weight_decay = 0.1, .max_grad_norm = 0.8)},
     {"adamw", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8)},
     {"adamw betas", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.5, .beta2 = 0.8, .eps = 1e-8)},
     {"adamw eps", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 0.1)},
     {"adamw weight_decay", ADAMW(.lr = 0.01, .weight_decay = 0.7, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8)},
     {"adamw amsgrad", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.6, .eps = 1e-8, .amsgrad = true)},
     {"adamw clipped", ADAMW(.lr = 0.01, .weight_decay = 0, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 0.8)},
-    {"adamw everything", ADAMW(.lr = 0.01, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.7, .eps = 1e-5, .amsgrad = true, .max_grad_norm = 0.8)},
+    {"adamw everything",
+     ADAMW(.lr = 0.01, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.7, .eps = 1e-5, .amsgrad = true, .max_grad_norm = 0.8)},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
@@ -396,8 +408,8 @@ static void check_changes(unsigned seed, samba_dtype dtype, double tolerance)
         o.momentum = 0.5, o.dampening = 0;
     o.maximize = o.kind == SAMBA_SGD && rand_r(&seed) % 4 == 0;
     o.amsgrad = o.kind == SAMBA_ADAMW && rand_r(&seed) % 2;
-    print_message("changes of seed %u: %s, %s%s%s\n", first, o.kind == SAMBA_SGD ? "SGD" : "AdamW", samba_dtype_name(dtype), o.nesterov ? ", Nesterov" : "",
-                  o.max_grad_norm > 0 ? ", clipped" : "");
+    print_message("changes of seed %u: %s, %s%s%s\n", first, o.kind == SAMBA_SGD ? "SGD" : "AdamW", samba_dtype_name(dtype),
+                  o.nesterov ? ", Nesterov" : "", o.max_grad_norm > 0 ? ", clipped" : "");
     trial t = begin(dtype, 1 + (int)(first % 2), 1, &o);
     rule rules[TRAINED];
     for (int k = 0; k < TRAINED; k++)
@@ -409,8 +421,10 @@ static void check_changes(unsigned seed, samba_dtype dtype, double tolerance)
             draw(&seed, &o);
             given[count++] = (samba_hyperparameter){"lr", o.lr};
             given[count++] = (samba_hyperparameter){"weight_decay", o.weight_decay};
-            given[count++] = o.kind == SAMBA_SGD ? (samba_hyperparameter){"momentum", o.momentum} : (samba_hyperparameter){"beta1", o.beta1};
-            given[count++] = o.kind == SAMBA_SGD ? (samba_hyperparameter){"dampening", o.dampening} : (samba_hyperparameter){"beta2", o.beta2};
+            given[count++] =
+                o.kind == SAMBA_SGD ? (samba_hyperparameter){"momentum", o.momentum} : (samba_hyperparameter){"beta1", o.beta1};
+            given[count++] =
+                o.kind == SAMBA_SGD ? (samba_hyperparameter){"dampening", o.dampening} : (samba_hyperparameter){"beta2", o.beta2};
             if (o.kind == SAMBA_ADAMW)
                 given[count++] = (samba_hyperparameter){"eps", o.eps};
             if (o.max_grad_norm > 0)
@@ -503,8 +517,9 @@ static samba_status try_compile(int count, const samba_optimizer *optimizers, bo
 static void test_refused(void **unused)
 {
     (void)unused;
-    static const char *const nothing[] = {"fc3.*"}, *const twice[] = {"fc1.bias", "table"}, *const no_pattern[] = {NULL}, *const misspelt[] = {"fc2.weight", "fc1.weigth", "table"},
-                      *const no_match[] = {"*.weight", "gru*"}, *const unreached[] = {"fc1.weight", "side"};
+    static const char *const nothing[] = {"fc3.*"}, *const twice[] = {"fc1.bias", "table"}, *const no_pattern[] = {NULL},
+                             *const misspelt[] = {"fc2.weight", "fc1.weigth", "table"}, *const no_match[] = {"*.weight", "gru*"},
+                             *const unreached[] = {"fc1.weight", "side"};
 #define REFUSE(count, status, part) refuse(try_compile(count, o, false), SAMBA_ERROR_##status, part)
 #define START() o[0] = samba_sgd(0.1), o[1] = samba_sgd(0.1), o[0].parameters = biases, o[0].parameter_count = 1
     samba_optimizer o[2];
@@ -571,12 +586,8 @@ int main(void)
         return 1;
     enum { OTHERS = 7 };
     struct CMUnitTest tests[CASES + OTHERS] = {
-        cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_rest),
-        cmocka_unit_test(test_given_stays),
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_left_alone),
-        cmocka_unit_test(test_no_numbers),
+        cmocka_unit_test(test_groups),  cmocka_unit_test(test_rest),       cmocka_unit_test(test_given_stays),
+        cmocka_unit_test(test_changes), cmocka_unit_test(test_left_alone), cmocka_unit_test(test_no_numbers),
         cmocka_unit_test(test_refused),
     };
     for (int i = 0; i < CASES; i++)

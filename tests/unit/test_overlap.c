@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a stage writes lies apart from what it reads: operands of every kind are laid over each other and refused, those that interleave or that
- * a program writes element for element are taken, and of random strides none is taken whose elements meet. A file cannot ask for tables and
- * scratch out of proportion to its memory, and what it calls things reaches nobody's terminal as it is. */
+ * What a stage writes lies apart from what it reads: operands of every kind are laid over each other and refused, those that
+ * interleave or that a program writes element for element are taken, and of random strides none is taken whose elements meet. A
+ * file cannot ask for tables and scratch out of proportion to its memory,
+ * and what it calls things reaches nobody's terminal as it is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,12 +64,14 @@ static void test_every_kind(void **unused)
             for (int32_t r = 0; r < stage->operand_count; r++) {
                 const samba_operand before = stage->operands[w];
                 const samba_buffer place = f.plan.buffers[before.buffer < 0 ? 0 : before.buffer];
-                if (before.buffer < 0 || stage->operands[r].buffer < 0 || stage->operands[r].buffer == before.buffer || !(samba_stage_access(stage, w) & SAMBA_WRITES) ||
-                    !(samba_stage_access(stage, r) & SAMBA_READS))
+                if (before.buffer < 0 || stage->operands[r].buffer < 0 || stage->operands[r].buffer == before.buffer ||
+                    !(samba_stage_access(stage, w) & SAMBA_WRITES) || !(samba_stage_access(stage, r) & SAMBA_READS))
                     continue;
                 samba_buffer *moved = &f.plan.buffers[before.buffer]; /* two buffers in one memory */
                 moved->offset = f.plan.buffers[stage->operands[r].buffer].offset;
-                moved->offset = moved->offset + moved->bytes > f.plan.memory_bytes ? (f.plan.memory_bytes - moved->bytes) / 64 * 64 : moved->offset;
+                moved->offset = moved->offset + moved->bytes > f.plan.memory_bytes
+                                    ? (f.plan.memory_bytes - moved->bytes) / 64 * 64
+                                    : moved->offset;
                 samba_check check = {f.context, &f.plan, i};
                 const samba_status status = samba_check_overlap(&check, stage);
                 bool in_step = stage->kind == SAMBA_STAGE_TILE && stage->operands[r].dtype == before.dtype &&
@@ -112,7 +115,8 @@ static void test_pool_gradient(void **unused)
     begin(&f);
     int32_t x = plan_buffer(&f.plan, 4 * 64 * 4), dy = plan_buffer(&f.plan, 4 * 16 * 4);
     samba_stage *stage = plan_stage(&f.plan, SAMBA_STAGE_POOL, "gradient", 0, NULL);
-    stage->pool = (samba_pool){.gradient = 1, .planes = 2, .h = 8, .w = 8, .oh = 4, .ow = 4, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
+    stage->pool = (samba_pool){
+        .gradient = 1, .planes = 2, .h = 8, .w = 8, .oh = 4, .ow = 4, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
     operand(stage, dy, SAMBA_FLOAT32, 0, 0);
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
@@ -150,17 +154,21 @@ static void test_interleaved(void **unused)
         samba_operand from, to;
         bool apart;
     } cases[] = {
-        {{4, 3, 8}, {.strides = {72, 24, 1}}, {.offset = 8, .strides = {72, 24, 1}}, true},              /* q and k of a joint projection */
-        {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 24, .strides = {72, 8, 1}}, true},                /* heads side by side */
+        /* q and k of a joint projection */
+        {{4, 3, 8}, {.strides = {72, 24, 1}}, {.offset = 8, .strides = {72, 24, 1}}, true},
+        {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 24, .strides = {72, 8, 1}}, true}, /* heads side by side */
         {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 16, .strides = {72, 8, 1}}, false},
-        {{2, 3, 4}, {.strides = {21, 7, 2}}, {.offset = 1, .strides = {21, 7, 2}}, false},                 /* 7 columns: even ones and odd ones, and column 0 of the next row */
+        /* 7 columns: even ones and odd ones, and column 0 of the next row */
+        {{2, 3, 4}, {.strides = {21, 7, 2}}, {.offset = 1, .strides = {21, 7, 2}}, false},
         {{2, 3, 3}, {.strides = {21, 7, 2}}, {.offset = 1, .strides = {21, 7, 2}}, true},
         {{2, 3, 3}, {.offset = 1, .strides = {21, 7, 2}}, {.strides = {21, 7, 2}}, true},
-        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 2, .strides = {16, 4, 1}}, true},                  /* columns of images */
-        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 8, .strides = {16, 4, 1}}, true},                  /* rows of them */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 2, .strides = {16, 4, 1}}, true}, /* columns of images */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 8, .strides = {16, 4, 1}}, true}, /* rows of them */
         {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 5, .strides = {16, 4, 1}}, false},
-        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.strides = {16, 4, 1}}, true},                               /* element for element */
-        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 49, .strides = {-16, 4, 1}}, false},               /* backwards over itself */
+        /* element for element */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.strides = {16, 4, 1}}, true},
+        /* backwards over itself */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 49, .strides = {-16, 4, 1}}, false},
         {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 50, .strides = {-16, 4, 1}}, true},
     };
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
@@ -195,7 +203,8 @@ static void test_random_strides(void **unused)
         fixture f;
         samba_operand o[2];
         bool marks[2][ELEMENTS] = {{false}}, meet = false;
-        const int64_t domain[3] = {1 + (int64_t)(next_random() % 4), 1 + (int64_t)(next_random() % 4), 1 + (int64_t)(next_random() % 5)};
+        const int64_t domain[3] = {1 + (int64_t)(next_random() % 4), 1 + (int64_t)(next_random() % 4),
+                                   1 + (int64_t)(next_random() % 5)};
         const int64_t grid[3] = {next_random() % 2 ? 100 : 60, next_random() % 2 ? 20 : 12, next_random() % 3 ? 1 : 2};
         for (int k = 0; k < 2; k++) {
             o[k] = (samba_operand){.offset = (int64_t)(next_random() % 130)};
@@ -214,9 +223,10 @@ static void test_random_strides(void **unused)
         assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
         bool ok = samba_plan_check(f.context, &f.plan) == SAMBA_OK;
         if (ok && meet && !same)
-            fail_msg("case %d: elements meet and are taken: %lld (%lld %lld %lld), %lld (%lld %lld %lld) over %lld %lld %lld", i, (long long)o[0].offset,
-                     (long long)o[0].strides[0], (long long)o[0].strides[1], (long long)o[0].strides[2], (long long)o[1].offset, (long long)o[1].strides[0],
-                     (long long)o[1].strides[1], (long long)o[1].strides[2], (long long)domain[0], (long long)domain[1], (long long)domain[2]);
+            fail_msg("case %d: elements meet and are taken: %lld (%lld %lld %lld), %lld (%lld %lld %lld) over %lld %lld %lld", i,
+                     (long long)o[0].offset, (long long)o[0].strides[0], (long long)o[0].strides[1], (long long)o[0].strides[2],
+                     (long long)o[1].offset, (long long)o[1].strides[0], (long long)o[1].strides[1], (long long)o[1].strides[2],
+                     (long long)domain[0], (long long)domain[1], (long long)domain[2]);
         taken += ok && !meet && !same;
         apart += !meet && !same;
         end(&f);
@@ -237,7 +247,8 @@ static void test_tables(void **unused)
         begin(&f);
         int32_t x = plan_buffer(&f.plan, 64), y = plan_buffer(&f.plan, 64);
         samba_stage *stage = plan_stage(&f.plan, SAMBA_STAGE_POOL, "wide", 0, NULL);
-        stage->pool = (samba_pool){.planes = i == 1 ? 0 : 1, .h = 4, .w = 4, .oh = 1, .ow = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
+        stage->pool = (samba_pool){
+            .planes = i == 1 ? 0 : 1, .h = 4, .w = 4, .oh = 1, .ow = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
         if (i == 0) { /* a window of 300 million columns */
             stage->pool.kernel[1] = 300000000;
             stage->pool.padding[1] = 150000000;
@@ -252,7 +263,9 @@ static void test_tables(void **unused)
         assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
         take(&f);
         samba_status status = samba_plan_memory(f.context, &f.plan, 1, NULL, &memory, &used, &isa);
-        if (i < 2 && (status != SAMBA_ERROR_MEMORY || !strstr(samba_error_message(f.context), "stage 0 \"wide\": with it, the tables of the stages would take more than 64 MiB")))
+        if (i < 2 && (status != SAMBA_ERROR_MEMORY ||
+                      !strstr(samba_error_message(f.context),
+                              "stage 0 \"wide\": with it, the tables of the stages would take more than 64 MiB")))
             fail_msg("case %d: %s, \"%s\"", i, samba_status_name(status), samba_error_message(f.context));
         assert_true(f.state.peak_bytes < (int64_t)96 << 20);
         end(&f);
@@ -269,11 +282,18 @@ static void test_names(void **unused)
         {"plain name", "plain name"},
         {"red \x1b[31m", "red \\x1b[31m"},
         {"two\nlines\r\ttab", "two\\x0alines\\x0d\\x09tab"},
-        {"\x7f \xc2\x9b" "2J", "\\x7f \\x9b2J"},                         /* DEL; C1's CSI */
-        {"\xe2\x80\xae" "fdp.exe", "\\u202efdp.exe"},                       /* right to left */
+        {"\x7f \xc2\x9b"
+         "2J",
+         "\\x7f \\x9b2J"}, /* DEL; C1's CSI */
+        {"\xe2\x80\xae"
+         "fdp.exe",
+         "\\u202efdp.exe"}, /* right to left */
         {"\xe2\x81\xa6x\xe2\x81\xa9", "\\u2066x\\u2069"},
-        {"gr\xc3\xb6\xc3\x9f" "e \xe5\xb1\xa4 \xf0\x9f\x98\x80", "gr\xc3\xb6\xc3\x9f" "e \xe5\xb1\xa4 \xf0\x9f\x98\x80"},
-        {"\xff\xc0\x80\xed\xa0\x80", "\\xff\\xc0\\x80\\xed\\xa0\\x80"},     /* no UTF-8 */
+        {"gr\xc3\xb6\xc3\x9f"
+         "e \xe5\xb1\xa4 \xf0\x9f\x98\x80",
+         "gr\xc3\xb6\xc3\x9f"
+         "e \xe5\xb1\xa4 \xf0\x9f\x98\x80"},
+        {"\xff\xc0\x80\xed\xa0\x80", "\\xff\\xc0\\x80\\xed\\xa0\\x80"}, /* no UTF-8 */
         {"cut \xe2\x80", "cut \\xe2\\x80"},
     };
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
@@ -308,8 +328,9 @@ static void test_names(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind), cmocka_unit_test(test_factor), cmocka_unit_test(test_pool_gradient), cmocka_unit_test(test_interleaved),
-        cmocka_unit_test(test_random_strides), cmocka_unit_test(test_tables), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_every_kind),  cmocka_unit_test(test_factor),         cmocka_unit_test(test_pool_gradient),
+        cmocka_unit_test(test_interleaved), cmocka_unit_test(test_random_strides), cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

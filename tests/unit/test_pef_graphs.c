@@ -38,7 +38,7 @@ static void two_graphs(samba_plan *p, int32_t sections) /* all after `sections` 
 {
     static samba_plan_graph graphs[2];
     graphs[0] = graphs[1] = p->graphs[0];
-    graphs[1].name = (char *)(uintptr_t)"second";
+    graphs[1].name = (char *)(uintptr_t) "second";
     graphs[0].section_count = graphs[0].call_count = graphs[1].first_section = graphs[1].first_call = sections;
     graphs[1].section_count = graphs[1].call_count = p->section_count - sections;
     p->graphs = graphs;
@@ -98,7 +98,8 @@ static void test_two(void **unused)
         const samba_plan_graph *a = &plan.graphs[i], *b = &f.plan.graphs[i];
         assert_string_equal(a->name, b->name);
         assert_string_equal(a->text, b->text);
-        assert_true(a->hash == b->hash && a->first_section == 2 * i && a->section_count == 2 && a->first_call == 2 * i && a->call_count == 2);
+        assert_true(a->hash == b->hash && a->first_section == 2 * i && a->section_count == 2 && a->first_call == 2 * i &&
+                    a->call_count == 2);
         assert_int_equal(a->tensor_count, b->tensor_count);
         assert_memory_equal(a->tensors, b->tensors, (size_t)a->tensor_count * sizeof *a->tensors);
     }
@@ -112,7 +113,8 @@ static Samba__Pef__Plan *unpacked(const fixture *f)
 {
     samba_pef_header header;
     memcpy(&header, f->bytes, sizeof header);
-    Samba__Pef__Plan *plan = samba__pef__plan__unpack(NULL, (size_t)header.message_length, (const uint8_t *)f->bytes + header.message_offset);
+    Samba__Pef__Plan *plan =
+        samba__pef__plan__unpack(NULL, (size_t)header.message_length, (const uint8_t *)f->bytes + header.message_offset);
     assert_non_null(plan);
     return plan;
 }
@@ -186,8 +188,8 @@ static void test_claims(void **unused)
     end(&f);
 }
 
-/* The file as an older version has it: constants have bytes of their own, texts all of theirs, and no buffer says what it is for; up to version 3 the facts
- * of the one graph are fields of the plan. `left`: one of these things is left as it is. */
+/* The file as an older version has it: constants have bytes of their own, texts all of theirs, and no buffer says what it is for;
+ * up to version 3 the facts of the one graph are fields of the plan. `left`: one of these things is left as it is. */
 typedef enum missing { NOTHING, OWN_BYTES, NO_BLOBS, NO_ROLE, GRAPH_FIELDS } missing;
 static char *as_version(const fixture *f, uint32_t version, missing left, size_t *size)
 {
@@ -210,7 +212,8 @@ static char *as_version(const fixture *f, uint32_t version, missing left, size_t
     if (version == 3) {
         old.graph_text = text.data;
         old.has_graph_hash = old.has_inference = old.has_grad_accumulation_steps = old.has_precision = 1;
-        old.graph_hash = graph->hash, old.inference = graph->inference, old.grad_accumulation_steps = graph->grad_accumulation_steps, old.precision = graph->precision;
+        old.graph_hash = graph->hash, old.inference = graph->inference,
+        old.grad_accumulation_steps = graph->grad_accumulation_steps, old.precision = graph->precision;
         if (left != GRAPH_FIELDS)
             old.n_graphs = 0;
     }
@@ -260,7 +263,9 @@ static void test_older_versions(void **unused)
         static const struct {
             missing missing;
             const char *message;
-        } wrong[] = {{OWN_BYTES, "constant 0 is not that of version"}, {NO_BLOBS, "the message is not that of version"}, {NO_ROLE, "is not that of version"},
+        } wrong[] = {{OWN_BYTES, "constant 0 is not that of version"},
+                     {NO_BLOBS, "the message is not that of version"},
+                     {NO_ROLE, "is not that of version"},
                      {GRAPH_FIELDS, "the message is not that of version 3"}};
         for (int k = 0; k < 4; k++) {
             if ((k < 2 && i % 2 == 0) || (k == 3 && version > 3)) /* without constants, or with the graphs of version 4 */
@@ -308,7 +313,8 @@ static void test_older_names(void **unused)
     begin(&f, true);
     const int before = f.plan.tensor_count, count = (int)(sizeof tensors / sizeof *tensors);
     for (int i = 0; i < count; i++)
-        plan_tensor(&f.plan, tensors[i].name, tensors[i].kind, tensors[i].counts ? SAMBA_FLOAT64 : SAMBA_FLOAT32, !tensors[i].counts, (const int64_t[]){3});
+        plan_tensor(&f.plan, tensors[i].name, tensors[i].kind, tensors[i].counts ? SAMBA_FLOAT64 : SAMBA_FLOAT32,
+                    !tensors[i].counts, (const int64_t[]){3});
     assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
     samba_free(f.context, f.bytes, f.size);
     assert_int_equal(samba_pef_write(f.context, &f.plan, path), SAMBA_OK);
@@ -330,7 +336,8 @@ static void test_older_names(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_check), cmocka_unit_test(test_two), cmocka_unit_test(test_claims), cmocka_unit_test(test_older_versions), cmocka_unit_test(test_older_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_check), cmocka_unit_test(test_two), cmocka_unit_test(test_claims),
+                                       cmocka_unit_test(test_older_versions), cmocka_unit_test(test_older_names)};
     snprintf(path, sizeof path, "/tmp/sambaflow-pef-graphs-%d.pef", (int)getpid());
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

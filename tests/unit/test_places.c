@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where operators come from: module, line and fusion of what is traced, in the text form, in errors, on gradients, in the comparison of
- * two graphs and in the PEF; and that a fusion's operators stay in one section of each type. */
+ * Where operators come from: module, line and fusion of what is traced, in the text form, in errors, on gradients, in the
+ * comparison of two graphs and in the PEF; and that a fusion's operators stay in one section of each type. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -256,7 +256,8 @@ static void node_info_tells_all(void **unused)
     assert_string_equal(info.op, "relu");
     assert_string_equal(info.name, "");
     assert_string_equal(info.phase, "FWD");
-    assert_true(info.dtype == SAMBA_FLOAT32 && info.rank == 1 && info.shape[0] == 4 && info.input_count == 1 && info.inputs[0] == 0);
+    assert_true(info.dtype == SAMBA_FLOAT32 && info.rank == 1 && info.shape[0] == 4 && info.input_count == 1 &&
+                info.inputs[0] == 0);
     assert_string_equal(info.module, "a.b");
     assert_string_equal(info.source, "model.py:42");
     assert_string_equal(info.fusion, "ffn");
@@ -275,7 +276,8 @@ static void parameters_are_told(void **unused)
     samba_parameter_info info;
     need(samba_graph_new(context, "model", &g));
     assert_int_equal(samba_graph_parameter_count(g), 0);
-    refuse(samba_graph_parameter(g, 0, &info), SAMBA_ERROR_ARGUMENT, "has 0 parameters and buffers, numbered from 0: asked for 0");
+    refuse(samba_graph_parameter(g, 0, &info), SAMBA_ERROR_ARGUMENT,
+           "has 0 parameters and buffers, numbered from 0: asked for 0");
     const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
     samba_value weight = samba_parameter(g, "fc.weight", SAMBA_BFLOAT16, 2, (int64_t[]){3, 5}, zeros);
     samba_relu(weight);
@@ -292,7 +294,8 @@ static void parameters_are_told(void **unused)
     assert_true(info.buffer && info.dtype == SAMBA_INT64 && info.rank == 0);
     need(samba_graph_parameter(g, 2, &info));
     assert_string_equal(info.name, "fc.bias");
-    refuse(samba_graph_parameter(g, 3, &info), SAMBA_ERROR_ARGUMENT, "has 3 parameters and buffers, numbered from 0: asked for 3");
+    refuse(samba_graph_parameter(g, 3, &info), SAMBA_ERROR_ARGUMENT,
+           "has 3 parameters and buffers, numbered from 0: asked for 3");
     refuse(samba_graph_parameter(g, -1, &info), SAMBA_ERROR_ARGUMENT, "asked for -1");
     refuse(samba_graph_parameter(g, 0, NULL), SAMBA_ERROR_ARGUMENT, "no place for it");
     assert_int_equal(samba_graph_parameter(NULL, 0, &info), SAMBA_ERROR_ARGUMENT);
@@ -316,36 +319,50 @@ static void compare(const char *a, const char *b, const char *message)
 
 #define X(place) "graph \"g\"\n%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4]" place "\n"
 #define Y "output \"y\" %1 @FWD\n"
-static const char branches[] = X() "%1 = exp %0 : float32[4] @FWD\n%2 = sin %0 : float32[4] @FWD\n%3 = sub %1 %2 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
-static const char turned[] = X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %2 %1 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
+static const char branches[] =
+    X() "%1 = exp %0 : float32[4] @FWD\n%2 = sin %0 : float32[4] @FWD\n%3 = sub %1 %2 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
+static const char turned[] =
+    X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %2 %1 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
 static void the_first_difference_is_named(void **unused)
 {
     (void)unused;
     const char *relu = X() "%1 = relu %0 : float32[4] @FWD \"act\" at \"net.py:2\"\n" Y;
     compare(relu, relu, NULL);
-    compare(relu, "graph \"another name\"\n%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4] \"m\"\n"
-                  "%1 = relu %0 : float32[4] @FWD \"moved\" at \"net.py:200\" fusion \"f\"\n" Y, NULL);
+    compare(relu,
+            "graph \"another name\"\n%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4] \"m\"\n"
+            "%1 = relu %0 : float32[4] @FWD \"moved\" at \"net.py:200\" fusion \"f\"\n" Y,
+            NULL);
     compare(relu, X() "%1 = tanh %0 : float32[4] @FWD \"act\" at \"net.py:5\"\n" Y,
-            "compiled was  %1 = relu %0 : float32[4] @FWD (in module act, net.py:2)  and the model has  %1 = tanh %0 : float32[4] @FWD (in "
+            "compiled was  %1 = relu %0 : float32[4] @FWD (in module act, net.py:2)  and the model has  %1 = tanh %0 : "
+            "float32[4] @FWD (in "
             "module act, net.py:5)");
     compare(relu, X() "%1 = relu %0 : float32[4] @FWD fp32\n" Y, "and the model has  %1 = relu %0 : float32[4] @FWD fp32");
     compare(relu, X() "%1 = relu %0 : float32[4] @FWD\n%2 = relu %1 : float32[4] @FWD at \"net.py:3\"\n" Y,
-            "compiled was  output \"y\" %1 @FWD (in module act, net.py:2)  and the model has  %2 = relu %1 : float32[4] @FWD (in net.py:3)");
+            "compiled was  output \"y\" %1 @FWD (in module act, net.py:2)  and the model has  %2 = relu %1 : float32[4] @FWD (in "
+            "net.py:3)");
     compare(relu, X() "%1 = relu %0 : float32[4] @FWD\noutput \"z\" %1 @FWD\n", "has  output \"z\" %1 @FWD");
     compare(relu, X() "%1 = relu %0 : float32[4] @FWD\nloss \"y\" %1 @FWD\n", "has  loss \"y\" %1 @FWD");
-    compare(relu, X() "%1 = relu %0 : float32[4] @FWD\n" Y "output \"z\" %1 @FWD\n", "compiled was  nothing more  and the model has  output \"z\"");
+    compare(relu, X() "%1 = relu %0 : float32[4] @FWD\n" Y "output \"z\" %1 @FWD\n",
+            "compiled was  nothing more  and the model has  output \"z\"");
     compare(relu, "graph \"g\"\n%0 = input name=\"x\" dtype=float32 shape=[5] : float32[5]\n", "compiled was  %0 = input");
     compare(relu, "graph \"g\"\n%0 = input name=\"z\" dtype=float32 shape=[4] : float32[4]\n", "has  %0 = input name=\"z\"");
     /* names count by their text: here they were met in another order */
-    compare(X() "%1 = input name=\"w\" dtype=bool shape=[] : bool[] \"z\"\n", X("\"z\"") "%1 = input name=\"w\" dtype=bool shape=[] : bool[]\n", NULL);
+    compare(X() "%1 = input name=\"w\" dtype=bool shape=[] : bool[] \"z\"\n",
+            X("\"z\"") "%1 = input name=\"w\" dtype=bool shape=[] : bool[]\n", NULL);
     /* so do nodes: which argument of a call comes first is the compiler's choice */
     compare(branches, turned, NULL);
-    compare(branches, X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %1 %2 : float32[4] @FWD\noutput \"y\" %3 @FWD\n",
+    compare(branches,
+            X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %1 %2 : float32[4] @FWD\noutput \"y\" %3 "
+                "@FWD\n",
             "compiled was  %1 = exp %0 : float32[4] @FWD  and the model has  %1 = sin");
-    compare(branches, X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %2 %1 : float32[4] @FWD\noutput \"y\" %2 @FWD\n",
+    compare(branches,
+            X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %2 %1 : float32[4] @FWD\noutput \"y\" %2 "
+                "@FWD\n",
             "compiled was  %1 = exp %0 : float32[4] @FWD  and the model has  %1 = sin");
-    compare(X() "%1 = input name=\"w\" dtype=bool shape=[] : bool[]\n",
-            "graph \"g\"\n%0 = input name=\"w\" dtype=bool shape=[] : bool[]\n%1 = input name=\"x\" dtype=int8 shape=[4] : int8[4]\n", "%0 = input name=\"w\"");
+    compare(
+        X() "%1 = input name=\"w\" dtype=bool shape=[] : bool[]\n",
+        "graph \"g\"\n%0 = input name=\"w\" dtype=bool shape=[] : bool[]\n%1 = input name=\"x\" dtype=int8 shape=[4] : int8[4]\n",
+        "%0 = input name=\"w\"");
     char large[1200];
     for (int more = 0; more < 2; more++) { /* a constant's data does not fill the message */
         int used = snprintf(large + more * 600, 600, "graph \"g\"\n%%0 = literal dtype=int8 shape=[200] data=\"");
@@ -406,7 +423,8 @@ static void two_layers(samba_graph *g, const void *options)
 
 static void compile_two(const wish *w, int64_t chunk_bytes, samba_plan *plan)
 {
-    samba_tensor *inputs[2] = {normal("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, INNER), 3), tensor("label", SAMBA_INT64, 1, SHAPE(ROWS))};
+    samba_tensor *inputs[2] = {normal("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, INNER), 3),
+                               tensor("label", SAMBA_INT64, 1, SHAPE(ROWS))};
     char path[512];
     samba_compile_options options = compile_of("two", two_layers, w, 2, inputs);
     samba_optimizer sgd = samba_sgd(0.1);
@@ -445,7 +463,8 @@ static void stages_name_their_operators(void **unused)
     assert_true(count_operators(&plan, 2, "first", "two.c:10") >= 2);
     assert_true(count_operators(&plan, 2, "second", "two.c:20") >= 2);
     for (int i = 0; i < 4; i++) /* of the stages that are joined over all parameters, too */
-        assert_true(count_operators(&plan, 5, (const char *[]){"first.weight", "first.bias", "second.weight", "second.bias"}[i], "") >= 2);
+        assert_true(count_operators(&plan, 5, (const char *[]){"first.weight", "first.bias", "second.weight", "second.bias"}[i],
+                                    "") >= 2);
     for (int32_t i = 0; i < plan.word_count; i++)
         for (int32_t k = 0; k < i; k++)
             assert_string_not_equal(plan.words[i], plan.words[k]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pool and gather stages against plain loops over elements: kernels, strides, paddings and dilations of all sorts, every float
- * dtype, integers, NaN, equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results must
- * be equal. */
+ * dtype, integers, NaN, equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results
+ * must be equal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static void naive_pool(const tile_case *t, char *memory)
                     for (int64_t ky = 0; ky < p->kernel[0]; ky++)
                         for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
                             int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0],
-                                x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
+                                    x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
                             bool inside = y >= 0 && y < p->h && x >= 0 && x < p->w;
                             if (pass == 0)
                                 count += inside || p->count_include_pad;
@@ -112,18 +112,46 @@ static void test_pool(void **state)
     (void)state;
     /* h, w, kernel, stride, padding, dilation */
     static const int64_t forms[][12] = {
-        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1}, {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},   {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
-            {7, 9, 3, 3, 2, 2, 1, 1, 1, 1}, {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},
-        {12, 12, 3, 3, 3, 3, 0, 0, 1, 1}, {11, 13, 3, 2, 2, 3, 1, 1, 2, 3}, {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},
-            {4, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},
-        {2, 6, 2, 2, 2, 2, 0, 0, 1, 1}, {3, 5, 2, 2, 2, 2, 0, 0, 1, 1}, {120, 60, 2, 2, 2, 2, 0, 0, 1, 1}, /* rows in pairs, one left; bands */
-        {4, 71, 2, 2, 2, 2, 0, 0, 1, 1}, {5, 32, 2, 2, 2, 2, 0, 0, 1, 1}, {2, 34, 2, 2, 2, 2, 0, 0, 1, 1},
-        {9, 67, 3, 3, 2, 2, 1, 1, 1, 1}, {16, 16, 3, 3, 2, 2, 1, 1, 1, 1}, {6, 33, 3, 3, 2, 2, 0, 0, 1, 1}, {5, 31, 4, 4, 2, 2, 1, 1, 1, 1}, /* two lines */
-        {3, 65, 5, 5, 2, 2, 2, 2, 1, 1}, {7, 64, 3, 3, 2, 2, 1, 1, 2, 3}, {1, 2, 2, 2, 2, 2, 1, 1, 1, 1},
-        {6, 50, 3, 3, 1, 1, 1, 1, 1, 1}, {4, 40, 3, 5, 3, 3, 1, 2, 2, 2}, {9, 9, 9, 9, 9, 9, 0, 0, 1, 1}, /* one, three, as many as columns */
-        {8, 40, 2, 1, 3, 2, 0, 0, 1, 1}, {5, 70, 2, 2, 4, 5, 1, 1, 1, 2}, {3, 2, 2, 2, 1, 1, 1, 1, 3, 3}, /* windows apart; none of one inside */
-        {20, 1, 3, 1, 1, 1, 1, 0, 4, 1}, {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},
-        {7, 7, 7, 7, 7, 7, 0, 0, 1, 1}, {1, 1, 1, 1, 1, 1, 0, 0, 1, 1}, {2, 2, 2, 2, 1, 3, 0, 0, 1, 1}, {17, 33, 17, 33, 1, 1, 0, 0, 1, 1}, /* the whole plane */
+        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1},
+        {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},
+        {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
+        {7, 9, 3, 3, 2, 2, 1, 1, 1, 1},
+        {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},
+        {12, 12, 3, 3, 3, 3, 0, 0, 1, 1},
+        {11, 13, 3, 2, 2, 3, 1, 1, 2, 3},
+        {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},
+        {4, 6, 1, 1, 1, 1, 0, 0, 1, 1},
+        {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},
+        /* rows in pairs, one left; bands */
+        {2, 6, 2, 2, 2, 2, 0, 0, 1, 1},
+        {3, 5, 2, 2, 2, 2, 0, 0, 1, 1},
+        {120, 60, 2, 2, 2, 2, 0, 0, 1, 1},
+        {4, 71, 2, 2, 2, 2, 0, 0, 1, 1},
+        {5, 32, 2, 2, 2, 2, 0, 0, 1, 1},
+        {2, 34, 2, 2, 2, 2, 0, 0, 1, 1},
+        /* two lines */
+        {9, 67, 3, 3, 2, 2, 1, 1, 1, 1},
+        {16, 16, 3, 3, 2, 2, 1, 1, 1, 1},
+        {6, 33, 3, 3, 2, 2, 0, 0, 1, 1},
+        {5, 31, 4, 4, 2, 2, 1, 1, 1, 1},
+        {3, 65, 5, 5, 2, 2, 2, 2, 1, 1},
+        {7, 64, 3, 3, 2, 2, 1, 1, 2, 3},
+        {1, 2, 2, 2, 2, 2, 1, 1, 1, 1},
+        /* one, three, as many as columns */
+        {6, 50, 3, 3, 1, 1, 1, 1, 1, 1},
+        {4, 40, 3, 5, 3, 3, 1, 2, 2, 2},
+        {9, 9, 9, 9, 9, 9, 0, 0, 1, 1},
+        /* windows apart; none of one inside */
+        {8, 40, 2, 1, 3, 2, 0, 0, 1, 1},
+        {5, 70, 2, 2, 4, 5, 1, 1, 1, 2},
+        {3, 2, 2, 2, 1, 1, 1, 1, 3, 3},
+        {20, 1, 3, 1, 1, 1, 1, 0, 4, 1},
+        {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},
+        /* the whole plane */
+        {7, 7, 7, 7, 7, 7, 0, 0, 1, 1},
+        {1, 1, 1, 1, 1, 1, 0, 0, 1, 1},
+        {2, 2, 2, 2, 1, 3, 0, 0, 1, 1},
+        {17, 33, 17, 33, 1, 1, 0, 0, 1, 1},
     };
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64, SAMBA_INT8};
     srand(7);
@@ -132,12 +160,20 @@ static void test_pool(void **state)
             for (int d = 0; d < SAMBA_COUNT(dtypes); d++) {
                 const int64_t *v = forms[f];
                 bool whole = !samba_dtype_is_floating_point(dtypes[d]);
-                if (whole && ((kind != 0 && kind != 6) || v[8] > 2)) /* the least integer is no number of the double that is compared */
+                /* the least integer is no number of the double that is compared */
+                if (whole && ((kind != 0 && kind != 6) || v[8] > 2))
                     continue;
-                samba_pool pool = {.average = kind >= 2 && kind < 6, .gradient = kind % 2, .count_include_pad = kind >= 4, .indices = kind == 6, .planes = 3,
-                                   .h = v[0], .w = v[1],
-                                   .kernel = {v[2], v[3]}, .stride = {v[4], v[5]}, .padding = {v[6], v[7]},
-                                       .dilation = {v[8], v[9]}};
+                samba_pool pool = {.average = kind >= 2 && kind < 6,
+                                   .gradient = kind % 2,
+                                   .count_include_pad = kind >= 4,
+                                   .indices = kind == 6,
+                                   .planes = 3,
+                                   .h = v[0],
+                                   .w = v[1],
+                                   .kernel = {v[2], v[3]},
+                                   .stride = {v[4], v[5]},
+                                   .padding = {v[6], v[7]},
+                                   .dilation = {v[8], v[9]}};
                 pool.oh = (pool.h + 2 * pool.padding[0] - pool.dilation[0] * (pool.kernel[0] - 1) - 1) / pool.stride[0] + 1;
                 pool.ow = (pool.w + 2 * pool.padding[1] - pool.dilation[1] * (pool.kernel[1] - 1) - 1) / pool.stride[1] + 1;
                 tile_case t;
@@ -159,20 +195,25 @@ static void test_pool(void **state)
             }
 }
 
-/* How index and rows lie over the domain: rows of a table (one index a row), elements along the last dim, elements along the first, and those with
- * all operands transposed. */
+/* How index and rows lie over the domain: rows of a table (one index a row), elements along the last dim, elements along the
+ * first, and those with all operands transposed. */
 enum { ROWS, ALONG_LAST, ALONG_FIRST, TRANSPOSED, WAYS };
 
-static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, samba_gather_mode mode, int way, int64_t count, int64_t width, int64_t places)
+static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, samba_gather_mode mode, int way, int64_t count,
+                        int64_t width, int64_t places)
 {
     bool scatter = mode != SAMBA_GATHER_READ, last = way == ALONG_LAST;
     const int64_t domain[2] = {last ? width : count, last ? count : width};
     case_begin(t, 2, domain);
     t->stage.kind = SAMBA_STAGE_GATHER;
     t->stage.operand_count = 3;
-    t->stage.gather = (samba_gather_stage){.mode = (int32_t)mode, .axis = last, .negative = way == ALONG_FIRST, .table_rows = places, .table_stride = last ? 1 : width};
-    samba_operand table = {.strides = {last ? places : 0, last ? 0 : 1}}, indices = {.strides = {way == ROWS ? 1 : domain[1], way == ROWS ? 0 : 1}},
-                  rows = {.strides = {domain[1], 1}};
+    t->stage.gather = (samba_gather_stage){.mode = (int32_t)mode,
+                                           .axis = last,
+                                           .negative = way == ALONG_FIRST,
+                                           .table_rows = places,
+                                           .table_stride = last ? 1 : width};
+    samba_operand table = {.strides = {last ? places : 0, last ? 0 : 1}},
+                  indices = {.strides = {way == ROWS ? 1 : domain[1], way == ROWS ? 0 : 1}}, rows = {.strides = {domain[1], 1}};
     if (way == TRANSPOSED) {
         t->stage.gather.table_stride = 1;
         table.strides[1] = places;
@@ -182,7 +223,10 @@ static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, samb
     for (int i = 0; i < 3; i++) {
         bool is_index = i == (scatter ? 0 : 1), is_table = i == (scatter ? 2 : 0);
         operands[i].dtype = (int32_t)(is_index ? index : dtype);
-        operands[i].buffer = case_buffer(t, is_index ? index : dtype, is_table ? places * width : is_index && way == ROWS ? count : count * width);
+        operands[i].buffer = case_buffer(t, is_index ? index : dtype,
+                                         is_table                  ? places * width
+                                         : is_index && way == ROWS ? count
+                                                                   : count * width);
         t->operands[i] = operands[i];
         for (int64_t k = 0; is_index && k < (way == ROWS ? count : count * width); k++)
             write(t, t->memory, i, k, (double)(rand() % (int)places));
@@ -218,7 +262,8 @@ static void naive_gather(const tile_case *t, char *memory)
                 write(t, memory, rows, at[rows], good ? read(t, memory, table, at[table]) : 0);
             else if (good)
                 write(t, memory, table, at[table],
-                      combined((samba_gather_mode)g->mode, (samba_dtype)t->dtypes[table], read(t, memory, table, at[table]), read(t, memory, rows, at[rows])));
+                      combined((samba_gather_mode)g->mode, (samba_dtype)t->dtypes[table], read(t, memory, table, at[table]),
+                               read(t, memory, rows, at[rows])));
         }
 }
 
@@ -236,7 +281,8 @@ static void test_gather(void **state)
                     tile_case t;
                     bool bad = (s + mode + way) % 2 && sizes[s][0] > 3;
                     int index = mode == SAMBA_GATHER_READ ? 1 : 0;
-                    gather_case(&t, (samba_dtype)dtype, (mode + way) & 1 ? SAMBA_INT32 : SAMBA_INT64, (samba_gather_mode)mode, way, sizes[s][0], sizes[s][1], sizes[s][2]);
+                    gather_case(&t, (samba_dtype)dtype, (mode + way) & 1 ? SAMBA_INT32 : SAMBA_INT64, (samba_gather_mode)mode,
+                                way, sizes[s][0], sizes[s][1], sizes[s][2]);
                     if (sizes[s][0] > 3)
                         write(&t, t.memory, index, 1, way == ALONG_FIRST ? -1 : 0);
                     if (bad) {
@@ -282,7 +328,15 @@ static void test_errors(void **state)
     t.stage.pool.h = t.stage.pool.w = INT64_C(1) << 31;
     assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
     t.operands[0].dtype = SAMBA_FLOAT32; /* a window from the first to the last of 2^32 elements */
-    t.stage.pool = (samba_pool){.planes = 1, .h = 2, .w = INT64_C(1) << 32, .oh = 1, .ow = 1, .kernel = {2, 1}, .stride = {1, 1}, .dilation = {1, 1}, .gradient = 1};
+    t.stage.pool = (samba_pool){.planes = 1,
+                                .h = 2,
+                                .w = INT64_C(1) << 32,
+                                .oh = 1,
+                                .ow = 1,
+                                .kernel = {2, 1},
+                                .stride = {1, 1},
+                                .dilation = {1, 1},
+                                .gradient = 1};
     assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
     assert_string_equal(samba_error_message(context),
                         "stage case: a window of 2 by 1 elements, 1 by 1 apart, is too large to be searched");

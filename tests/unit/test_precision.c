@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mixed precision: the rewritten graph keeps what ops.def's column says, parameters are cast once and trained unrounded, parts are left
- * out, losses follow those of float32, and a PEF says what it is. Values of compiled bf16 programs are test_compile.c's. */
+ * Mixed precision: the rewritten graph keeps what ops.def's column says, parameters are cast once and trained unrounded, parts
+ * are left out, losses follow those of float32, and a PEF says what it is.
+ * Values of compiled bf16 programs are test_compile.c's. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +50,8 @@ static void transformer(samba_graph *g, const void *o)
     samba_split(qkv, 16, -1, 3, part);
     for (int i = 0; i < 3; i++)
         head[i] = samba_transpose(samba_reshape(part[i], 4, SHAPE(32, 4, 2, 8)), 1, 2);
-    samba_value y = samba_matmul(samba_softmax(samba_mul_scalar(samba_matmul(head[0], samba_transpose(head[1], 2, 3)), 0.35), -1), head[2]);
+    samba_value y =
+        samba_matmul(samba_softmax(samba_mul_scalar(samba_matmul(head[0], samba_transpose(head[1], 2, 3)), 0.35), -1), head[2]);
     h = samba_add(h, samba_linear(samba_reshape(samba_transpose(y, 1, 2), 3, SHAPE(32, 4, 16)), "proj", 16));
     h = samba_add(h, samba_linear(samba_gelu(samba_linear(samba_layer_norm(h, "ln_2"), "fc", 64)), "out", 16));
     h = samba_linear(samba_reshape(h, 2, SHAPE(32, 64)), "head", 10);
@@ -129,7 +131,8 @@ static void test_table(void **unused)
     free_inputs(inputs);
 }
 
-/* Squared distances are what cancellation leaves of squares and products: those of cdist stay in float32, and what follows is as it was. */
+/* Squared distances are what cancellation leaves of squares and products:
+ * those of cdist stay in float32, and what follows is as it was. */
 static void test_distances(void **unused)
 {
     (void)unused;
@@ -389,9 +392,9 @@ static void test_inference_drops_nothing(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_distances),    cmocka_unit_test(test_gradients_unrounded),
-                                       cmocka_unit_test(test_left_out), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_losses),   cmocka_unit_test(test_pef_says_it),
-                                       cmocka_unit_test(test_warning),  cmocka_unit_test(test_inference_drops_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),       cmocka_unit_test(test_distances), cmocka_unit_test(test_gradients_unrounded),
+        cmocka_unit_test(test_left_out),    cmocka_unit_test(test_refusals),  cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_pef_says_it), cmocka_unit_test(test_warning),   cmocka_unit_test(test_inference_drops_nothing)};
     return training_begin() ? training_end(cmocka_run_group_tests_name("mixed precision", tests, NULL, NULL)) : 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The times of sections and stages: each is measured once a run, parts add up to no more than the whole, nothing is measured while
- * profiling is off, and what runs compute does not depend on it. What else a run takes: gradients of outputs, ranges of
+ * The times of sections and stages: each is measured once a run, parts add up to no more than the whole, nothing is measured
+ * while profiling is off, and what runs compute does not depend on it. What else a run takes: gradients of outputs, ranges of
  * calls, random numbers anew. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,7 +126,8 @@ static void test_forward_alone(void **unused)
     for (int i = 0; i < sections; i++) {
         bool is_forward = strcmp(times[i].section.type, "FWD") == 0;
         forward += is_forward;
-        assert_true(is_forward ? times[i].best_ms > 0 && times[i].share > 0 : times[i].median_ms == 0 && times[i].best_ms == 0 && times[i].share == 0);
+        assert_true(is_forward ? times[i].best_ms > 0 && times[i].share > 0
+                               : times[i].median_ms == 0 && times[i].best_ms == 0 && times[i].share == 0);
     }
     assert_true(forward > 0 && forward < sections);
     assert_same_bits(measured, untouched, LEARNED);
@@ -184,7 +185,8 @@ static void test_output_gradients(void **unused)
     given[1] = NULL;
     refuse(samba_run(one, &r), SAMBA_ERROR_ARGUMENT, "gradient 1 of the run is NULL");
     given[1] = wrong;
-    refuse(samba_run(one, &r), SAMBA_ERROR_NAME, "no gradient \"fc1.weight.grad\" of an output; gradients start from: \"loss.grad\"");
+    refuse(samba_run(one, &r), SAMBA_ERROR_NAME,
+           "no gradient \"fc1.weight.grad\" of an output; gradients start from: \"loss.grad\"");
     given[1] = wide, r.output_gradients = &given[1], r.output_gradient_count = 1;
     refuse(samba_run(one, &r), SAMBA_ERROR_SHAPE, "\"loss.grad\" has the shape");
     r.output_gradient_count = -1;
@@ -230,7 +232,8 @@ static void test_wrong_calls(void **unused)
     r.run_from_call_id = 1;
     r.section_id_count = 1;
     r.section_ids = (int[]){0};
-    refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "call ids are of the schedule, which section types and section ids replace");
+    refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT,
+           "call ids are of the schedule, which section types and section ids replace");
     samba_session_free(session);
     free_inputs(inputs);
 }
@@ -268,8 +271,8 @@ static void test_reset_random(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_times), cmocka_unit_test(test_forward_alone), cmocka_unit_test(test_room), cmocka_unit_test(test_output_gradients),
-                                       cmocka_unit_test(test_wrong_calls),
-                                       cmocka_unit_test(test_reset_random)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_times),       cmocka_unit_test(test_forward_alone),
+                                       cmocka_unit_test(test_room),        cmocka_unit_test(test_output_gradients),
+                                       cmocka_unit_test(test_wrong_calls), cmocka_unit_test(test_reset_random)};
     return training_begin() ? training_end(cmocka_run_group_tests_name("profile", tests, NULL, NULL)) : 1;
 }

@@ -44,7 +44,8 @@ static void test_numbers_have_no_width(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(samba_promote((samba_dtype)none[i], SAMBA_DIMENSIONED, SAMBA_INT8, SAMBA_NUMBER), SAMBA_DTYPE_COUNT);
         assert_int_equal(samba_promote(SAMBA_INT8, SAMBA_DIMENSIONED, (samba_dtype)none[i], SAMBA_NUMBER), SAMBA_DTYPE_COUNT);
-        assert_int_equal(samba_promote(SAMBA_INT8, (samba_promotion)(none[i] == -1 ? -1 : 3), SAMBA_INT8, SAMBA_NUMBER), SAMBA_DTYPE_COUNT);
+        assert_int_equal(samba_promote(SAMBA_INT8, (samba_promotion)(none[i] == -1 ? -1 : 3), SAMBA_INT8, SAMBA_NUMBER),
+                         SAMBA_DTYPE_COUNT);
     }
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random schedules: test_random_schedules [CASES] [SEED]. A case takes one of three models (mapped_models.h), mapped in one way or another, with or without
- * gradient accumulation, and trains it for some steps in pieces - the schedule whole or by ranges of calls, types in any case of letters, ids - with
- * evaluations between. A second session of the same model without budget does the same by whole steps and types: after each step both hold the same
- * bits. In between, a case asks for what is not allowed: it is refused, with the sentence that says why, and nothing has changed.
+ * Random schedules: test_random_schedules [CASES] [SEED]. A case takes one of three models (mapped_models.h), mapped in one way
+ * or another, with or without gradient accumulation, and trains it for some steps in pieces - the schedule whole or by ranges of
+ * calls, types in any case of letters, ids - with evaluations between. A second session of the same model without budget does the
+ * same by whole steps and types: after each step both hold the same bits. In between, a case asks for what is not allowed: it is
+ * refused, with the sentence that says why, and nothing has changed.
  *
  * The seed is printed; case i of a seed is case 0 of the seed + i. */
 #include <setjmp.h>
@@ -41,7 +42,10 @@ static void compile_all(void)
             int accumulation = a ? 3 : 1;
             int64_t least = mapped_least(model, inputs, accumulation);
             for (int way = 0; way < WAYS; way++) {
-                samba_compile_options options = mapped_options(model, inputs, accumulation, way == 1 ? least : way == 2 ? 2 * least : 0,
+                samba_compile_options options = mapped_options(model, inputs, accumulation,
+                                                               way == 1   ? least
+                                                               : way == 2 ? 2 * least
+                                                                          : 0,
                                                                way == 3 ? SAMBA_MAPPING_SPATIAL : SAMBA_MAPPING_SECTION);
                 char name[16], path[512];
                 snprintf(name, sizeof name, "m%d-%d-%d", model, a, way);
@@ -62,8 +66,8 @@ typedef struct schedule {
     samba_tensor *inputs[2];
     const samba_plan *plan; /* of `given` */
     int accumulation;
-    bool trained;  /* some BCKWD has run */
-    bool spoiled;  /* OPT ran after the last FWD, and BCKWD did not */
+    bool trained; /* some BCKWD has run */
+    bool spoiled; /* OPT ran after the last FWD, and BCKWD did not */
 } schedule;
 
 static samba_run_options options_of(schedule *s, bool with_inputs)
@@ -124,7 +128,8 @@ static void run_by_types(schedule *s, samba_session *session, int begin, int end
     }
 }
 
-/* Ids of the sections of phases [begin, end), in one run or several. What BCKWD makes again may be there or not where BCKWD follows. */
+/* Ids of the sections of phases [begin, end), in one run or several.
+ * What BCKWD makes again may be there or not where BCKWD follows. */
 static void run_by_ids(schedule *s, int begin, int end, bool train)
 {
     int ids[MOST], count = 0;
@@ -160,7 +165,10 @@ static void run_by_calls(schedule *s)
     }
 }
 
-static bool spatial(const schedule *s) { return s->plan->sections[0].forward_stages > 0 || (s->plan->section_count > 1 && s->plan->sections[1].forward_stages > 0); }
+static bool spatial(const schedule *s)
+{
+    return s->plan->sections[0].forward_stages > 0 || (s->plan->section_count > 1 && s->plan->sections[1].forward_stages > 0);
+}
 
 /* A step of `accumulation` micro-batches; an evaluation may come between BCKWD and what follows it. */
 static void train_step(schedule *s)
@@ -213,7 +221,10 @@ static void evaluate(schedule *s)
 }
 
 /* ---- what is not allowed; `pending`: a forward run has just been done whose activations are there ---- */
-static void refuse_run(schedule *s, samba_run_options *r, samba_status status, const char *part) { refuse(samba_run(s->given, r), status, part); }
+static void refuse_run(schedule *s, samba_run_options *r, samba_status status, const char *part)
+{
+    refuse(samba_run(s->given, r), status, part);
+}
 
 static int32_t section_of(const schedule *s, int phase, int number)
 {
@@ -269,7 +280,8 @@ static void refuse_something(schedule *s, bool pending)
     case 8: /* BCKWD without a forward run, or again */
         r.section_types = types, r.section_type_count = 1;
         if (!pending)
-            refuse_run(s, &r, SAMBA_ERROR_STATE, s->spoiled ? "has taken that memory" : "(BCKWD) needs the activations of a forward run");
+            refuse_run(s, &r, SAMBA_ERROR_STATE,
+                       s->spoiled ? "has taken that memory" : "(BCKWD) needs the activations of a forward run");
         types[0] = "FWD", types[1] = "BCKWD";
         r.section_type_count = 2;
         const char *again[] = {"FWD", "BCKWD", "bckwd"};

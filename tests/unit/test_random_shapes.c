@@ -10,9 +10,9 @@
  *
  * Packs of constants are kept, as a session keeps them.
  *
- * Usage: test_random_shapes [CASES [SEED [bare]]]. One number, printed for a case that fails together with its graph's text, makes
- * the case again: test_random_shapes 1 SEED. `make check` runs 150 cases, another 150 each time. Bare has no guard bytes, so that
- * valgrind sees the first byte beyond. */
+ * Usage: test_random_shapes [CASES [SEED [bare]]]. One number, printed for a case that fails together with its graph's text,
+ * makes the case again: test_random_shapes 1 SEED. `make check` runs 150 cases, another 150 each time. Bare has no guard bytes,
+ * so that valgrind sees the first byte beyond. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,8 +73,8 @@ static bool block_is_whole(const block *b)
     return true;
 }
 
-/* Buffers move apart, each into its own block, unless a stage works over several that lie side by side: coalesce names such a stage
- * by how many tensors it joins. */
+/* Buffers move apart, each into its own block, unless a stage works over several that lie side by side: coalesce names such a
+ * stage by how many tensors it joins. */
 static void move_buffers(samba_plan *plan, char *memory, block *blocks)
 {
     for (int32_t i = 0; i < plan->stage_count; i++)
@@ -87,8 +87,8 @@ static void move_buffers(samba_plan *plan, char *memory, block *blocks)
 }
 
 /* ---- leaves ----
- * Quarters, whose sums are exact and often equal or zero. Where sums round, such an end is at a relu's kink or another's tie by rounding
- * alone, and which side it falls on is nobody's mistake: there every element is up to an eighth off. */
+ * Quarters, whose sums are exact and often equal or zero. Where sums round, such an end is at a relu's kink or another's tie by
+ * rounding alone, and which side it falls on is nobody's mistake: there every element is up to an eighth off. */
 typedef struct leaves {
     int count;
     const char *names[MOST_LEAVES];
@@ -149,7 +149,8 @@ static void find_allowed(random_case *t, const samba_graph *graph, const leaves 
         if (!samba_dtype_is_floating_point(values[s].dtype))
             allowed[s] = t->exact ? 0 : allowed[s]; /* an index may move where what it chooses between does */
         else
-            allowed[s] = rounds ? root * (2 * allowed[s] + 4 * epsilon * greatest) : 0; /* 2: three samples seldom move all one way, as a row's roundings may */
+            /* 2: three samples seldom move all one way, as a row's roundings may */
+            allowed[s] = rounds ? root * (2 * allowed[s] + 4 * epsilon * greatest) : 0;
     }
 }
 
@@ -193,7 +194,8 @@ static int32_t tensor_named(const running *run, const samba_plan *plan, const ch
 static void fill_device(const samba_plan *plan, const leaves *all, char *memory)
 {
     for (int32_t i = 0; i < plan->constant_count; i++)
-        memcpy(memory + plan->buffers[plan->constants[i].buffer].offset, plan->blobs[plan->constants[i].blob]->data, (size_t)plan->blobs[plan->constants[i].blob]->size);
+        memcpy(memory + plan->buffers[plan->constants[i].buffer].offset, plan->blobs[plan->constants[i].blob]->data,
+               (size_t)plan->blobs[plan->constants[i].blob]->size);
     for (int32_t i = 0; i < plan->argin_count; i++) {
         int64_t whole = (int64_t)plan->argins[i].value;
         const void *value = plan->argins[i].dtype == SAMBA_INT64 ? (const void *)&whole : &plan->argins[i].value;
@@ -206,7 +208,8 @@ static void fill_device(const samba_plan *plan, const leaves *all, char *memory)
         char *data = memory + plan->buffers[tensor->buffer].offset;
         bool state = tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
         for (int64_t k = 0; state && k < numel; k++)
-            samba_store_double(dtype, data + (size_t)k * samba_dtype_size(dtype), tensor->init == SAMBA_INIT_CONSTANT ? tensor->init_a : 0);
+            samba_store_double(dtype, data + (size_t)k * samba_dtype_size(dtype),
+                               tensor->init == SAMBA_INIT_CONSTANT ? tensor->init_a : 0);
         for (int l = 0; l < all->count; l++)
             if (strcmp(all->names[l], tensor->name) == 0)
                 memcpy(data, all->arrays[l].data, (size_t)numel * samba_dtype_size(dtype));
@@ -243,7 +246,8 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     char how[96];
     volatile int32_t fault = 0;
     samba_arena arena;
-    snprintf(how, sizeof how, "%s%s, libxsmm %s, %d threads", samba_isa_names[machine->isa], kind, machine->libxsmm ? "on" : "off", threads);
+    snprintf(how, sizeof how, "%s%s, libxsmm %s, %d threads", samba_isa_names[machine->isa], kind,
+             machine->libxsmm ? "on" : "off", threads);
     samba_arena_init(&arena, context);
     samba_constants constants;
     need(samba_constants_find(plan, &arena, &constants));
@@ -253,8 +257,15 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     memcpy(plan->buffers, planned, (size_t)plan->buffer_count * sizeof *planned);
     move_buffers(plan, memory.data, blocks);
     fill_device(plan, all, memory.data);
-    samba_prepare prepare = {.context = context, .machine = machine, .threads = threads,
-                             .memory = memory.data, .buffers = plan->buffers, .arena = &arena, .fault = &fault, .far = threads % 2 == 0, .constant = constants.buffer};
+    samba_prepare prepare = {.context = context,
+                             .machine = machine,
+                             .threads = threads,
+                             .memory = memory.data,
+                             .buffers = plan->buffers,
+                             .arena = &arena,
+                             .fault = &fault,
+                             .far = threads % 2 == 0,
+                             .constant = constants.buffer};
     for (int32_t c = 0; c < plan->call_count; c++) {
         const samba_plan_section *section = &plan->sections[plan->calls[c]];
         for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {
@@ -276,7 +287,8 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
         for (int64_t i = 0; i < values[s].numel; i++) {
             double x = value_at(&values[s], i), y = value_at(&given, i);
             if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= allowed[s]))
-                report(run, "%s[%lld] is %.9g, not %.9g; off by %g, %g allowed (%s)", name, (long long)i, y, x, fabs(x - y), allowed[s], how);
+                report(run, "%s[%lld] is %.9g, not %.9g; off by %g, %g allowed (%s)", name, (long long)i, y, x, fabs(x - y),
+                       allowed[s], how);
         }
     }
     for (int32_t b = 0; b < plan->buffer_count; b++)
@@ -311,10 +323,11 @@ static int64_t elements_of(const samba_graph *graph)
 /* A seed's model, traced in t, and its graph; of smaller sizes until it has few elements. */
 static samba_graph *make_model(random_case *t, running *run)
 {
-    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32,
-                                         SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32,  SAMBA_FLOAT32,
+                                         SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16};
     for (int64_t budget = 100000;; budget /= 4) {
-        *t = (random_case){.state = run->seed * UINT64_C(0xd1342543de82ef95), .context = context, .exact = true, .budget = budget};
+        *t =
+            (random_case){.state = run->seed * UINT64_C(0xd1342543de82ef95), .context = context, .exact = true, .budget = budget};
         const random_family *family = choose_family(t);
         run->family = family->name;
         t->dtype = dtypes[below(t, SAMBA_COUNT(dtypes))];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recurrent layers: names and shapes of what a layer makes, values against plain C, training against the reference kernels, the gradients of
- * shared weights as one product over all steps, and what is refused. tests/operators/recurrent.py compares them with PyTorch. */
+ * Recurrent layers: names and shapes of what a layer makes, values against plain C, training against the reference kernels, the
+ * gradients of shared weights as one product over all steps, and what is refused.
+ * tests/operators/recurrent.py compares them with PyTorch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,11 +30,31 @@ static void parameters(void **state)
         int rank;
         int64_t shape[2];
     } expected[] = {
-        {"r.weight_ih_l0", 2, {20, 4}},         {"r.weight_hh_l0", 2, {20, 3}},         {"r.bias_ih_l0", 1, {20}},         {"r.bias_hh_l0", 1, {20}},         {"r.weight_hr_l0", 2, {3, 5}},
-        {"r.weight_ih_l0_reverse", 2, {20, 4}}, {"r.weight_hh_l0_reverse", 2, {20, 3}}, {"r.bias_ih_l0_reverse", 1, {20}}, {"r.bias_hh_l0_reverse", 1, {20}}, {"r.weight_hr_l0_reverse", 2, {3, 5}},
-        {"r.weight_ih_l1", 2, {20, 6}},         {"r.weight_hh_l1", 2, {20, 3}},         {"r.bias_ih_l1", 1, {20}},         {"r.bias_hh_l1", 1, {20}},         {"r.weight_hr_l1", 2, {3, 5}},
-        {"r.weight_ih_l1_reverse", 2, {20, 6}}, {"r.weight_hh_l1_reverse", 2, {20, 3}}, {"r.bias_ih_l1_reverse", 1, {20}}, {"r.bias_hh_l1_reverse", 1, {20}}, {"r.weight_hr_l1_reverse", 2, {3, 5}},
-        {"g.weight_ih", 2, {6, 4}},             {"g.weight_hh", 2, {6, 2}},             {"g.bias_ih", 1, {6}},             {"g.bias_hh", 1, {6}},             {"n.weight_ih", 2, {2, 4}},
+        {"r.weight_ih_l0", 2, {20, 4}},
+        {"r.weight_hh_l0", 2, {20, 3}},
+        {"r.bias_ih_l0", 1, {20}},
+        {"r.bias_hh_l0", 1, {20}},
+        {"r.weight_hr_l0", 2, {3, 5}},
+        {"r.weight_ih_l0_reverse", 2, {20, 4}},
+        {"r.weight_hh_l0_reverse", 2, {20, 3}},
+        {"r.bias_ih_l0_reverse", 1, {20}},
+        {"r.bias_hh_l0_reverse", 1, {20}},
+        {"r.weight_hr_l0_reverse", 2, {3, 5}},
+        {"r.weight_ih_l1", 2, {20, 6}},
+        {"r.weight_hh_l1", 2, {20, 3}},
+        {"r.bias_ih_l1", 1, {20}},
+        {"r.bias_hh_l1", 1, {20}},
+        {"r.weight_hr_l1", 2, {3, 5}},
+        {"r.weight_ih_l1_reverse", 2, {20, 6}},
+        {"r.weight_hh_l1_reverse", 2, {20, 3}},
+        {"r.bias_ih_l1_reverse", 1, {20}},
+        {"r.bias_hh_l1_reverse", 1, {20}},
+        {"r.weight_hr_l1_reverse", 2, {3, 5}},
+        {"g.weight_ih", 2, {6, 4}},
+        {"g.weight_hh", 2, {6, 2}},
+        {"g.bias_ih", 1, {6}},
+        {"g.bias_hh", 1, {6}},
+        {"n.weight_ih", 2, {2, 4}},
         {"n.weight_hh", 2, {2, 2}},
     };
     samba_graph *g;
@@ -41,7 +62,8 @@ static void parameters(void **state)
     need(samba_graph_new(context, "names", &g));
     need(samba_graph_add_input(g, x));
     samba_value last[2] = {{0}}, in = samba_input(g, "x"), step = samba_reshape(samba_slice(in, 0, 0, 1, 1), 2, SHAPE(2, 4));
-    samba_value y = samba_lstm(in, "r", 5, &(samba_recurrent_options){.num_layers = 2, .bidirectional = true, .proj_size = 3, .dropout_p = 0.5}, last);
+    samba_value y = samba_lstm(
+        in, "r", 5, &(samba_recurrent_options){.num_layers = 2, .bidirectional = true, .proj_size = 3, .dropout_p = 0.5}, last);
     samba_gru_cell(step, "g", 2, NULL, NULL);
     samba_rnn_cell(step, "n", 2, &(samba_cell_options){.no_bias = true}, NULL);
     need(samba_graph_status(g));
@@ -76,10 +98,11 @@ static void lstm_in_plain_c(void **state)
 {
     (void)state;
     enum { T = 4, I = 3, H = 2 };
-    samba_tensor *in[6] = {normal("x", SAMBA_FLOAT64, 2, SHAPE(T, I), 1),      normal("h", SAMBA_FLOAT64, 2, SHAPE(1, H), 2),
-                           normal("c", SAMBA_FLOAT64, 2, SHAPE(1, H), 3),      normal("w", SAMBA_FLOAT64, 2, SHAPE(4 * H, I), 4),
-                           normal("u", SAMBA_FLOAT64, 2, SHAPE(4 * H, H), 5),  normal("b", SAMBA_FLOAT64, 1, SHAPE(4 * H), 6)};
-    samba_tensor *out[3] = {tensor("y", SAMBA_FLOAT64, 2, SHAPE(T, H)), tensor("hn", SAMBA_FLOAT64, 2, SHAPE(1, H)), tensor("cn", SAMBA_FLOAT64, 2, SHAPE(1, H))};
+    samba_tensor *in[6] = {normal("x", SAMBA_FLOAT64, 2, SHAPE(T, I), 1),     normal("h", SAMBA_FLOAT64, 2, SHAPE(1, H), 2),
+                           normal("c", SAMBA_FLOAT64, 2, SHAPE(1, H), 3),     normal("w", SAMBA_FLOAT64, 2, SHAPE(4 * H, I), 4),
+                           normal("u", SAMBA_FLOAT64, 2, SHAPE(4 * H, H), 5), normal("b", SAMBA_FLOAT64, 1, SHAPE(4 * H), 6)};
+    samba_tensor *out[3] = {tensor("y", SAMBA_FLOAT64, 2, SHAPE(T, H)), tensor("hn", SAMBA_FLOAT64, 2, SHAPE(1, H)),
+                            tensor("cn", SAMBA_FLOAT64, 2, SHAPE(1, H))};
     samba_graph *g;
     samba_function *f;
     samba_value v[6];
@@ -95,7 +118,8 @@ static void lstm_in_plain_c(void **state)
     need(samba_function_new(context, g, NULL, &f));
     need(samba_function_run(f, in, out));
 
-    const double *x = samba_tensor_data(in[0]), *w = samba_tensor_data(in[3]), *u = samba_tensor_data(in[4]), *b = samba_tensor_data(in[5]);
+    const double *x = samba_tensor_data(in[0]), *w = samba_tensor_data(in[3]), *u = samba_tensor_data(in[4]),
+                 *b = samba_tensor_data(in[5]);
     const double *y = samba_tensor_data(out[0]), *hn = samba_tensor_data(out[1]), *cn = samba_tensor_data(out[2]);
     double h[H], c[H];
     memcpy(h, samba_tensor_data(in[1]), sizeof h);
@@ -180,7 +204,8 @@ static void trains(void **state)
     int64_t batch = c->options.batch_first ? 6 : 3;
     if (weight_products(text, batch, 18) != c->products) {
         fprintf(stderr, "%s\n", text);
-        fail_msg("%s: %d products with a weight's shape in BCKWD, expected %d", c->name, weight_products(text, batch, 18), c->products);
+        fail_msg("%s: %d products with a weight's shape in BCKWD, expected %d", c->name, weight_products(text, batch, 18),
+                 c->products);
     }
     free(text);
     for (int threads = 1; threads <= 2; threads++) {
@@ -199,7 +224,8 @@ static void trains(void **state)
 static void mixed(samba_graph *g, const void *o)
 {
     (void)o;
-    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(24, 24), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.2}), h = samba_input(g, "h");
+    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(24, 24), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.2}),
+                h = samba_input(g, "h");
     samba_value deep = samba_matmul(samba_input(g, "deep"), w), y = samba_sum(samba_mul(deep, deep), 0, NULL, false);
     for (int i = 0; i < 3; i++) {
         h = samba_tanh(samba_matmul(h, w));
@@ -211,7 +237,8 @@ static void mixed(samba_graph *g, const void *o)
 static void sums_of_several_kinds(void **state)
 {
     (void)state;
-    samba_tensor *inputs[] = {normal("h", SAMBA_FLOAT32, 2, SHAPE(3, 24), 4), normal("deep", SAMBA_FLOAT32, 2, SHAPE(100, 24), 5)};
+    samba_tensor *inputs[] = {normal("h", SAMBA_FLOAT32, 2, SHAPE(3, 24), 4),
+                              normal("deep", SAMBA_FLOAT32, 2, SHAPE(100, 24), 5)};
     samba_compile_options options = compile_of("mixed", mixed, NULL, 2, inputs);
     char *text = NULL;
     options.dump_after = "section";
@@ -242,18 +269,33 @@ static void refusals(void **state)
         samba_status status;
         const char *part;
     } wrong[] = {
-        {samba_lstm, 0, {0}, 0, SAMBA_ERROR_ARGUMENT, "lstm at r: hidden_size must be 1 or more; given num_layers 1, hidden_size 0"},
-        {samba_lstm, 4, {.proj_size = 4}, 0, SAMBA_ERROR_ARGUMENT, "proj_size is an LSTM's, and must be smaller than hidden_size"},
+        {samba_lstm,
+         0,
+         {0},
+         0,
+         SAMBA_ERROR_ARGUMENT,
+         "lstm at r: hidden_size must be 1 or more; given num_layers 1, hidden_size 0"},
+        {samba_lstm,
+         4,
+         {.proj_size = 4},
+         0,
+         SAMBA_ERROR_ARGUMENT,
+         "proj_size is an LSTM's, and must be smaller than hidden_size"},
         {samba_gru, 4, {.proj_size = 2}, 0, SAMBA_ERROR_ARGUMENT, "proj_size is an LSTM's"},
         {samba_gru, 4, {.relu = true}, 0, SAMBA_ERROR_ARGUMENT, "relu is rnn's"},
         {samba_rnn, 4, {.num_layers = -1}, 0, SAMBA_ERROR_ARGUMENT, "num_layers must be from 1 to 1024"},
         {samba_rnn, 4, {.num_layers = 2, .dropout_p = 1.5}, 0, SAMBA_ERROR_ARGUMENT, "p must be from 0 to 1, given 1.5"},
-        {samba_lstm, 4, {0}, 1, SAMBA_ERROR_SHAPE, "expected an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size), given float32(4)"},
+        {samba_lstm,
+         4,
+         {0},
+         1,
+         SAMBA_ERROR_SHAPE,
+         "expected an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size), given float32(4)"},
         {samba_lstm, 4, {0}, 2, SAMBA_ERROR_DTYPE, "int64"},
         {samba_gru, 4, {0}, 3, SAMBA_ERROR_SHAPE, "expected an input of 1 or more steps, given float32(0, 2, 4)"},
     };
-    samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 3, SHAPE(3, 2, 4)), tensor("x", SAMBA_FLOAT32, 1, SHAPE(4)), tensor("x", SAMBA_INT64, 3, SHAPE(3, 2, 4)),
-                              tensor("x", SAMBA_FLOAT32, 3, SHAPE(0, 2, 4))};
+    samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 3, SHAPE(3, 2, 4)), tensor("x", SAMBA_FLOAT32, 1, SHAPE(4)),
+                              tensor("x", SAMBA_INT64, 3, SHAPE(3, 2, 4)), tensor("x", SAMBA_FLOAT32, 3, SHAPE(0, 2, 4))};
     for (int i = 0; i < SAMBA_COUNT(wrong); i++) {
         samba_graph *g;
         need(samba_graph_new(context, "wrong", &g));
@@ -277,12 +319,15 @@ static void refused_weights(void **state)
         "lstm_cell: expected a state (N, hidden_size), or (hidden_size) where the input has no batch, given float32(3, 2, 3)",
         "lstm: expected b_ih float32(8), given float64(8)",
     };
-    static const samba_status statuses[] = {SAMBA_ERROR_ARGUMENT, SAMBA_ERROR_SHAPE, SAMBA_ERROR_SHAPE, SAMBA_ERROR_ARGUMENT, SAMBA_ERROR_SHAPE, SAMBA_ERROR_DTYPE};
+    static const samba_status statuses[] = {SAMBA_ERROR_ARGUMENT, SAMBA_ERROR_SHAPE, SAMBA_ERROR_SHAPE,
+                                            SAMBA_ERROR_ARGUMENT, SAMBA_ERROR_SHAPE, SAMBA_ERROR_DTYPE};
     for (int i = 0; i < SAMBA_COUNT(parts); i++) {
         samba_graph *g;
         need(samba_graph_new(context, "wrong", &g));
-        samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)), step = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(2, 3)), none = {NULL, 0, 0};
-        samba_value w = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 3)), u = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 2)), b = samba_constant(g, 1, SAMBA_FLOAT32, 1, SHAPE(8));
+        samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)),
+                    step = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(2, 3)), none = {NULL, 0, 0};
+        samba_value w = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 3)),
+                    u = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 2)), b = samba_constant(g, 1, SAMBA_FLOAT32, 1, SHAPE(8));
         samba_value wide = samba_constant(g, 1, SAMBA_FLOAT64, 1, SHAPE(8)), last[2] = {x, none};
         switch (i) {
         case 0: samba_functional_lstm(x, 3, (samba_value[]){w, u, b}, NULL, NULL); break;
@@ -302,7 +347,8 @@ int main(void)
     if (!training_begin())
         return 1;
     enum { CASES = sizeof cases / sizeof cases[0] };
-    struct CMUnitTest tests[CASES + 5] = {cmocka_unit_test(parameters), cmocka_unit_test(lstm_in_plain_c), cmocka_unit_test(sums_of_several_kinds), cmocka_unit_test(refusals),
+    struct CMUnitTest tests[CASES + 5] = {cmocka_unit_test(parameters), cmocka_unit_test(lstm_in_plain_c),
+                                          cmocka_unit_test(sums_of_several_kinds), cmocka_unit_test(refusals),
                                           cmocka_unit_test(refused_weights)};
     for (int i = 0; i < CASES; i++)
         tests[5 + i] = (struct CMUnitTest){cases[i].name, trains, NULL, NULL, (void *)(uintptr_t)&cases[i]};

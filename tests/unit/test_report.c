@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page of a plan: roofs against arithmetic, memory over time against counting byte by byte, names that would be markup as text that JSON gives
- * back, Trace Event files read and refused, memory refused. Seeds are printed. */
+ * The page of a plan: roofs against arithmetic, memory over time against counting byte by byte, names that would be markup as
+ * text that JSON gives back, Trace Event files read and refused, memory refused. Seeds are printed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static void test_roofs(void **unused)
     check_roof(samba_machine_roof(&machine, false, 100e9, 1e9, 2), "compute", 0.5, 1);
     check_roof(samba_machine_roof(&machine, true, 100e9, 1e9, 1), "compute", 0.5, 0.5);
     check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 4), "memory", 0.25, 1);
-    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.5), "cache", 0.4, 1); /* 20 GB/s come from no memory */
+    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.5), "cache", 0.4, 1);      /* 20 GB/s come from no memory */
     check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.9), "memory", 1 / 0.9, 1); /* no faster than measuring errs */
     check_roof(samba_machine_roof(&machine, false, 15e9, 10e9, 0.5), "cache", 0.4, 1);
     check_roof(samba_machine_roof(&machine, false, 30e9, 10e9, 0.5), "compute", 0.6, 1);
@@ -46,16 +46,19 @@ static void test_roofs(void **unused)
     samba_machine here;
     refuse(samba_machine_measure(context, 0, &here), SAMBA_ERROR_ARGUMENT, "0 threads, expected 1 to 4096");
     need(samba_machine_measure(context, 1, &here));
-    assert_true(here.threads == 1 && here.flops_per_second > 1e8 && here.memory_bytes_per_second > 1e7 && here.cache_bytes_per_second > 1e7);
+    assert_true(here.threads == 1 && here.flops_per_second > 1e8 && here.memory_bytes_per_second > 1e7 &&
+                here.cache_bytes_per_second > 1e7);
 }
 
 static void test_reading(void **unused)
 {
     (void)unused;
     samba_reading *reading;
-    refuse(samba_reading_new(context, 0, 4096, &reading), SAMBA_ERROR_ARGUMENT, "0 threads and 4096 bytes, expected 1 to 4096 threads and a byte or more");
+    refuse(samba_reading_new(context, 0, 4096, &reading), SAMBA_ERROR_ARGUMENT,
+           "0 threads and 4096 bytes, expected 1 to 4096 threads and a byte or more");
     refuse(samba_reading_new(context, 1, 0, &reading), SAMBA_ERROR_ARGUMENT, "1 threads and 0 bytes");
-    refuse(samba_reading_new(context, 1, INT64_MAX / 4, &reading), SAMBA_ERROR_MEMORY, "bytes to measure reading over: ask for fewer");
+    refuse(samba_reading_new(context, 1, INT64_MAX / 4, &reading), SAMBA_ERROR_MEMORY,
+           "bytes to measure reading over: ask for fewer");
     assert_null(reading);
     samba_reading_free(reading);
     need(samba_reading_new(context, 3, 1 << 20, &reading));
@@ -69,7 +72,8 @@ static void test_reading(void **unused)
 static uint64_t seed, drawn;
 static int below(int bound) { return (int)samba_philox_below(samba_philox_word64(seed, drawn++), (uint64_t)bound); }
 
-/* Buffers anywhere in a small arena, over each other too; stages that touch some. The rest of the stages' being is not looked at. */
+/* Buffers anywhere in a small arena, over each other too; stages that touch some.
+ * The rest of the stages' being is not looked at. */
 static void make_random_plan(samba_plan *plan)
 {
     plan_begin(plan, context, "random");
@@ -79,7 +83,8 @@ static void make_random_plan(samba_plan *plan)
     const int64_t one[] = {1};
     for (int i = 0; i < tensors; i++) {
         char name[] = {(char)('a' + i), 0};
-        plan->tensors[plan->tensor_count++] = (samba_plan_tensor){.name = samba_arena_strdup(&plan->arena, name), .kind = below(5), .dtype = SAMBA_UINT8, .buffer = i};
+        plan->tensors[plan->tensor_count++] = (samba_plan_tensor){
+            .name = samba_arena_strdup(&plan->arena, name), .kind = below(5), .dtype = SAMBA_UINT8, .buffer = i};
     }
     for (int i = 0; i < buffers; i++) {
         int64_t offset = 64 * below((int)(plan->memory_bytes / 64));
@@ -136,7 +141,8 @@ static void check_live(const samba_plan *plan)
     need(samba_live_find(plan, &plan->memory, &arena, &live));
     need(samba_constants_find(plan, &arena, &constants));
     double lasting[SAMBA_LIVE_LASTING] = {0}, all = 0;
-    static const samba_live_kind kinds[] = {SAMBA_LIVE_INPUTS, SAMBA_LIVE_PARAMETERS, SAMBA_LIVE_STATE, SAMBA_LIVE_GRADIENTS, SAMBA_LIVE_INPUTS};
+    static const samba_live_kind kinds[] = {SAMBA_LIVE_INPUTS, SAMBA_LIVE_PARAMETERS, SAMBA_LIVE_STATE, SAMBA_LIVE_GRADIENTS,
+                                            SAMBA_LIVE_INPUTS};
     for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
         int first = SAMBA_LIVE_LASTING;
         for (int32_t t = 0; t < plan->tensor_count; t++)
@@ -156,7 +162,8 @@ static void check_live(const samba_plan *plan)
         for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
             bool used = false;
             for (int32_t b = 0; b < plan->buffer_count && !used; b++)
-                used = holds(plan, b, byte) && (b < plan->tensor_count || in_use(plan, b, s) || (constants.buffer[b] && in_use_ever(plan, b)));
+                used = holds(plan, b, byte) &&
+                       (b < plan->tensor_count || in_use(plan, b, s) || (constants.buffer[b] && in_use_ever(plan, b)));
             count += used;
         }
         assert_true(live.activations[s] == count);
@@ -200,7 +207,10 @@ static void test_names(void **unused)
     } cases[] = {{"plain.weight", "plain.weight"},
                  {"</script><script>alert(1)</script>", "</script><script>alert(1)</script>"},
                  {"<!--&lt;\"'\\u003c\n\t\x7f\x01", "<!--&lt;\"'\\u003c\n\t\x7f\x01"},
-                 {"gr\xc3\xb6\xc3\x9f" "e \xf0\x9f\x90\x8d", "gr\xc3\xb6\xc3\x9f" "e \xf0\x9f\x90\x8d"},
+                 {"gr\xc3\xb6\xc3\x9f"
+                  "e \xf0\x9f\x90\x8d",
+                  "gr\xc3\xb6\xc3\x9f"
+                  "e \xf0\x9f\x90\x8d"},
                  {"\xff<\xc3(\xed\xa0\x80\xf5", "\xef\xbf\xbd<\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
                  {"cut \xf0\x9f\x90", "cut \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}};
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
@@ -209,17 +219,20 @@ static void test_names(void **unused)
         char given[128];
         snprintf(given, sizeof given, "%s", cases[i].given);
         plan.name = plan.sections[0].name = plan.stages[0].name = given;
-        samba_report report = {.plan = &plan, .pef = given, .machine = &machine, .memory = plan.memory, .threads = 2, .isa = "generic"};
+        samba_report report = {
+            .plan = &plan, .pef = given, .machine = &machine, .memory = plan.memory, .threads = 2, .isa = "generic"};
         samba_text page;
         samba_text_init(&page, context);
         need(samba_report_page(context, &report, &page));
         json_t *numbers = numbers_of(page.data);
         assert_string_equal(json_string_value(json_object_get(numbers, "name")), cases[i].shown);
         assert_string_equal(json_string_value(json_object_get(numbers, "pef")), cases[i].shown);
-        json_t *section = json_array_get(json_object_get(numbers, "sections"), 0), *stage = json_array_get(json_object_get(numbers, "stages"), 0);
+        json_t *section = json_array_get(json_object_get(numbers, "sections"), 0),
+               *stage = json_array_get(json_object_get(numbers, "stages"), 0);
         assert_string_equal(json_string_value(json_object_get(section, "name")), cases[i].shown);
         assert_string_equal(json_string_value(json_object_get(stage, "name")), cases[i].shown);
-        assert_string_equal(json_string_value(json_object_get(json_object_get(numbers, "machine"), "processor")), machine.processor);
+        assert_string_equal(json_string_value(json_object_get(json_object_get(numbers, "machine"), "processor")),
+                            machine.processor);
         int scripts = 0;
         for (const char *at = page.data; (at = strstr(at, "</script>")); at++)
             scripts++;
@@ -252,24 +265,32 @@ static void test_traces(void **unused)
     samba_arena_init(&arena, context);
     samba_report r;
     char text[1024], other[128];
-    snprintf(other, sizeof other, "\"otherData\": {\"graph\": \"%s\", \"sections\": %d, \"stages\": %d, \"events_left_out\": 7}", plan.name, plan.section_count,
-             plan.stage_count);
+    snprintf(other, sizeof other, "\"otherData\": {\"graph\": \"%s\", \"sections\": %d, \"stages\": %d, \"events_left_out\": 7}",
+             plan.name, plan.section_count, plan.stage_count);
 #define TRACE(events) (snprintf(text, sizeof text, "{\"traceEvents\": [%s], %s}", events, other), text)
-    need(read_trace(&plan, TRACE("{\"ph\": \"M\"}, {\"ph\": \"X\", \"dur\": 2000, \"args\": {\"section\": 1}}, {\"ph\": \"X\", \"dur\": 4e3, \"args\": {\"section\": 1}}"), &arena, &r));
-    assert_true(r.sections[1].runs == 2 && fabs(r.sections[1].seconds - 6e-3) < 1e-12 && r.sections[1].least == 2e-3 && r.sections[1].greatest == 4e-3);
+    need(read_trace(&plan,
+                    TRACE("{\"ph\": \"M\"}, {\"ph\": \"X\", \"dur\": 2000, \"args\": {\"section\": 1}}, {\"ph\": \"X\", \"dur\": "
+                          "4e3, \"args\": {\"section\": 1}}"),
+                    &arena, &r));
+    assert_true(r.sections[1].runs == 2 && fabs(r.sections[1].seconds - 6e-3) < 1e-12 && r.sections[1].least == 2e-3 &&
+                r.sections[1].greatest == 4e-3);
     assert_true(r.sections[0].runs == 0 && !r.stages && r.left_out == 7);
     need(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 0, \"stage\": 0}}"), &arena, &r));
     assert_true(r.stages[0].runs == 1);
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 99}}"), &arena, &r), SAMBA_ERROR_FORMAT, "event 0 says section 99, stage -1");
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 0, \"stage\": 99}}"), &arena, &r), SAMBA_ERROR_FORMAT, "stage 99");
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": -1, \"args\": {\"section\": 0}}"), &arena, &r), SAMBA_ERROR_FORMAT, "a duration of -1 us");
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 99}}"), &arena, &r), SAMBA_ERROR_FORMAT,
+           "event 0 says section 99, stage -1");
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 0, \"stage\": 99}}"), &arena, &r),
+           SAMBA_ERROR_FORMAT, "stage 99");
+    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": -1, \"args\": {\"section\": 0}}"), &arena, &r), SAMBA_ERROR_FORMAT,
+           "a duration of -1 us");
     refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"args\": {\"section\": 0}}"), &arena, &r), SAMBA_ERROR_FORMAT, "event 0");
     refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1}"), &arena, &r), SAMBA_ERROR_FORMAT, "section -1");
     refuse(read_trace(&plan, "[", &arena, &r), SAMBA_ERROR_FORMAT, "is no JSON: line 1");
     refuse(read_trace(&plan, "[]", &arena, &r), SAMBA_ERROR_FORMAT, "is no Trace Event file");
     refuse(read_trace(&plan, "{\"traceEvents\": []}", &arena, &r), SAMBA_ERROR_FORMAT, "does not say which graph");
-    refuse(read_trace(&plan, "{\"traceEvents\": [], \"otherData\": {\"graph\": \"other\", \"sections\": 1, \"stages\": 1}}", &arena, &r), SAMBA_ERROR_STATE,
-           "is of graph 'other' with 1 sections and 1 stages, and the PEF has");
+    refuse(read_trace(&plan, "{\"traceEvents\": [], \"otherData\": {\"graph\": \"other\", \"sections\": 1, \"stages\": 1}}",
+                      &arena, &r),
+           SAMBA_ERROR_STATE, "is of graph 'other' with 1 sections and 1 stages, and the PEF has");
     refuse(samba_trace_read(context, "/nowhere/trace.json", &plan, &arena, &r), SAMBA_ERROR_FILE, "/nowhere/trace.json");
     samba_arena_free(&arena);
     samba_plan_free(&plan);
@@ -297,7 +318,8 @@ static void test_no_memory(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roofs), cmocka_unit_test(test_reading), cmocka_unit_test(test_live), cmocka_unit_test(test_names),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roofs),  cmocka_unit_test(test_reading),
+                                       cmocka_unit_test(test_live),   cmocka_unit_test(test_names),
                                        cmocka_unit_test(test_traces), cmocka_unit_test(test_no_memory)};
     return training_begin() ? training_end(cmocka_run_group_tests_name("report", tests, NULL, NULL)) : 1;
 }

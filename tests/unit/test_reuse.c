@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reuse distances (device/cpu/reuse.h) of small plans, by hand: what the step before left behind, buffers that share memory, sides of products,
- * buffers given twice, a plan without stages, memory that does not suffice. */
+ * Reuse distances (device/cpu/reuse.h) of small plans, by hand: what the step before left behind, buffers that share memory,
+ * sides of products, buffers given twice, a plan without stages, memory that does not suffice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,8 +24,8 @@ static void find(const samba_plan *plan, int64_t near, uint8_t *far)
     samba_context_free(context);
 }
 
-/* Stage 0 walks over buffers 0 and 1, stage 1 over 1 and 2, stage 2 over a small one alone. Counted from middle to middle: buffer 1 is touched again
- * (2 + 3) / 2 = 2.5 MiB later, buffer 0 a whole step later, after 6 MiB. */
+/* Stage 0 walks over buffers 0 and 1, stage 1 over 1 and 2, stage 2 over a small one alone. Counted from middle to middle: buffer
+ * 1 is touched again (2 + 3) / 2 = 2.5 MiB later, buffer 0 a whole step later, after 6 MiB. */
 static void test_steps(void **state)
 {
     (void)state;
@@ -38,7 +38,8 @@ static void test_steps(void **state)
     uint8_t far[3];
     find(&plan, 2 * MIB, far);
     assert_true(far[0] && far[1] && far[2]);
-    find(&plan, 3 * MIB, far); /* of stage 1, buffer 1 is near, and buffer 2, twice as large, is not; of stage 0 buffer 1 comes 3.5 MiB later */
+    /* of stage 1, buffer 1 is near, and buffer 2, twice as large, is not; of stage 0 buffer 1 comes 3.5 MiB later */
+    find(&plan, 3 * MIB, far);
     assert_true(far[0] && far[1] && far[2]);
     find(&plan, 5 * MIB, far); /* half of stage 0 is near: not most of it is far */
     assert_true(!far[0] && far[1] && far[2]);
@@ -52,7 +53,10 @@ static void test_sides_and_places(void **state)
     (void)state;
     samba_buffer buffers[] = {{0, 4 * MIB}, {4 * MIB, 4 * MIB}, {0, 4 * MIB}, {8 * MIB, 0}};
     samba_operand result[] = {at(3)}, read[] = {at(2)};
-    samba_stage stages[] = {{.kind = SAMBA_STAGE_CONTRACT, .operand_count = 1, .operands = result, .contract = {.a = {.buffer = 0}, .b = {.buffer = 1}}},
+    samba_stage stages[] = {{.kind = SAMBA_STAGE_CONTRACT,
+                             .operand_count = 1,
+                             .operands = result,
+                             .contract = {.a = {.buffer = 0}, .b = {.buffer = 1}}},
                             {.kind = SAMBA_STAGE_TILE, .operand_count = 1, .operands = read}};
     samba_plan plan = {.memory_bytes = 8 * MIB, .buffer_count = 4, .buffers = buffers, .stage_count = 2, .stages = stages};
     uint8_t far[2];
@@ -85,6 +89,7 @@ static void test_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_sides_and_places), cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_sides_and_places),
+                                       cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

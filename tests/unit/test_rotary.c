@@ -39,12 +39,14 @@ static void model(samba_graph *g, const void *settings)
 static void test_values(void **state)
 {
     (void)state;
-    static const setting settings[] = {{false, false, false, 0, 10000}, {true, false, false, 0, 10000}, {false, true, false, 4, 100},
-                                       {true, true, false, 6, 500},     {false, false, true, 0, 10000}, {true, false, true, 4, 10000}};
+    static const setting settings[] = {{false, false, false, 0, 10000}, {true, false, false, 0, 10000},
+                                       {false, true, false, 4, 100},    {true, true, false, 6, 500},
+                                       {false, false, true, 0, 10000},  {true, false, true, 4, 10000}};
     static const int64_t at[TIME] = {3, 0, 7, 1, 2};
     for (int i = 0; i < SAMBA_COUNT(settings); i++) {
         const setting *s = &settings[i];
-        samba_tensor *inputs[] = {normal("x", SAMBA_FLOAT32, 3, SHAPE(HEADS, TIME, WIDTH), 3), tensor("at", SAMBA_INT64, 1, SHAPE(TIME))};
+        samba_tensor *inputs[] = {normal("x", SAMBA_FLOAT32, 3, SHAPE(HEADS, TIME, WIDTH), 3),
+                                  tensor("at", SAMBA_INT64, 1, SHAPE(TIME))};
         samba_tensor *y = tensor("y", SAMBA_FLOAT32, 3, SHAPE(HEADS, TIME, WIDTH));
         memcpy(samba_tensor_data(inputs[1]), at, sizeof at);
         samba_compile_options options = compile_of("rotary", model, s, 2, inputs);
@@ -58,12 +60,16 @@ static void test_values(void **state)
         for (int row = 0; row < HEADS * TIME; row++) {
             double position = s->positions || s->given ? (double)at[row % TIME] : row % TIME;
             for (int64_t d = 0; d < WIDTH; d++) {
-                int64_t pair = s->interleaved ? d / 2 : d % (dims / 2), first = s->interleaved ? 2 * pair : pair, second = s->interleaved ? first + 1 : pair + dims / 2;
+                int64_t pair = s->interleaved ? d / 2 : d % (dims / 2), first = s->interleaved ? 2 * pair : pair,
+                        second = s->interleaved ? first + 1 : pair + dims / 2;
                 double angle = s->given ? position : position * pow(s->base, -2.0 * (double)pair / (double)dims);
                 double a = (double)x[row * WIDTH + first], b = (double)x[row * WIDTH + second];
-                double expected = d >= dims ? (double)x[row * WIDTH + d] : d == first ? a * cos(angle) - b * sin(angle) : b * cos(angle) + a * sin(angle);
+                double expected = d >= dims    ? (double)x[row * WIDTH + d]
+                                  : d == first ? a * cos(angle) - b * sin(angle)
+                                               : b * cos(angle) + a * sin(angle);
                 if (!(fabs((double)found[row * WIDTH + d] - expected) <= 1e-5)) /* angles up to 7 in float32 */
-                    fail_msg("case %d, row %d, feature %lld: %.9g, expected %.9g", i, row, (long long)d, (double)found[row * WIDTH + d], expected);
+                    fail_msg("case %d, row %d, feature %lld: %.9g, expected %.9g", i, row, (long long)d,
+                             (double)found[row * WIDTH + d], expected);
             }
         }
         samba_tensor_free(inputs[0]);
@@ -78,7 +84,8 @@ static void test_refusals(void **state)
     (void)state;
     for (int i = 0; i < 6; i++) {
         samba_graph *g;
-        samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(HEADS, TIME, WIDTH)), *whole = tensor("whole", SAMBA_INT64, 1, SHAPE(4));
+        samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(HEADS, TIME, WIDTH)),
+                     *whole = tensor("whole", SAMBA_INT64, 1, SHAPE(4));
         need(samba_graph_new(context, "wrong", &g));
         need(samba_graph_add_input(g, x));
         need(samba_graph_add_input(g, whole));
@@ -86,7 +93,10 @@ static void test_refusals(void **state)
         samba_rotary_options o = samba_rotary_defaults();
         const char *part = "";
         switch (i) {
-        case 0: o.dims = 5, part = "rotary_embedding: expected an input (..., T, D) and an even number of turned features, 2 to D, given float32(2, 5, 8) and 5"; break;
+        case 0:
+            o.dims = 5, part = "rotary_embedding: expected an input (..., T, D) and an even number of turned features, 2 to D, "
+                               "given float32(2, 5, 8) and 5";
+            break;
         case 1: o.dims = 10, part = "2 to D, given float32(2, 5, 8) and 10"; break;
         case 2: o.cos = v, part = "give cos and sin together"; break;
         case 3: o.positions = n, part = "cos and sin (or positions) that broadcast"; break;

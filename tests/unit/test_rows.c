@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products of one row and attention of one query: the loops against double on every instruction set, of every length of what is left over; and stages
- * of them, compiled, against the formulas, for both layouts of a matrix, float32 and bfloat16, epilogues of columns and of whole rows, and 1 to 3 threads.
+ * Products of one row and attention of one query: the loops against double on every instruction set, of every length of what is
+ * left over; and stages of them, compiled, against the formulas, for both layouts of a matrix, float32 and bfloat16, epilogues of
+ * columns and of whole rows, and 1 to 3 threads.
  *
- * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the loops are equal to the
- * last bit. What goes through exp or a norm may differ by a few units of the last place of the terms that are added up. */
+ * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the
+ * loops are equal to the last bit. What goes through exp or a norm may differ by a few units of the last place of the
+ * terms that are added up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,10 +20,7 @@
 #include <math.h>
 #include <sambaflow/functional.h>
 
-static float quarter(void) /* -2 to 1.75 */
-{
-    return (float)((int)(next_random() % 16) - 8) / 4;
-}
+static float quarter(void) /* -2 to 1.75 */ { return (float)((int)(next_random() % 16) - 8) / 4; }
 
 static uint16_t half_of(float x) /* exact: such a number has few digits */
 {
@@ -90,12 +89,15 @@ static void multiply(samba_graph *g, const void *options)
     samba_value x = samba_cast(samba_input(g, "x"), p->dtype), w = samba_cast(samba_input(g, "w"), p->dtype);
     samba_value y = samba_cast(samba_matmul(x, p->turned ? samba_transpose(w, 0, 1) : w), SAMBA_FLOAT32);
     y = samba_add(y, samba_input(g, "bias"));
-    samba_output(g, "y", p->norm ? samba_functional_layer_norm(y, 1, SHAPE(N), (samba_value){0}, (samba_value){0}, 1e-5) : samba_relu(y));
+    samba_output(g, "y",
+                 p->norm ? samba_functional_layer_norm(y, 1, SHAPE(N), (samba_value){0}, (samba_value){0}, 1e-5) : samba_relu(y));
 }
 
 static void check_product(const product *p, int threads, const char *isa)
 {
-    samba_tensor *inputs[3] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(1, K)), p->turned ? tensor("w", SAMBA_FLOAT32, 2, SHAPE(N, K)) : tensor("w", SAMBA_FLOAT32, 2, SHAPE(K, N)),
+    samba_tensor *inputs[3] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(1, K)),
+                               p->turned ? tensor("w", SAMBA_FLOAT32, 2, SHAPE(N, K))
+                                         : tensor("w", SAMBA_FLOAT32, 2, SHAPE(K, N)),
                                tensor("bias", SAMBA_FLOAT32, 1, SHAPE(N))};
     for (int i = 0; i < 3; i++)
         for (int64_t k = 0; k < samba_tensor_numel(inputs[i]); k++)
@@ -112,7 +114,8 @@ static void check_product(const product *p, int threads, const char *isa)
     samba_run_options r = samba_run_defaults();
     r.inputs = inputs, r.input_count = 3, r.outputs = &y, r.output_count = 1;
     need(samba_run(session, &r));
-    const float *x = samba_tensor_data(inputs[0]), *w = samba_tensor_data(inputs[1]), *bias = samba_tensor_data(inputs[2]), *given = samba_tensor_data(y);
+    const float *x = samba_tensor_data(inputs[0]), *w = samba_tensor_data(inputs[1]), *bias = samba_tensor_data(inputs[2]),
+                *given = samba_tensor_data(y);
     double expected[N], mean = 0, square = 0;
     for (int64_t j = 0; j < N; j++) {
         expected[j] = (double)bias[j];
@@ -126,8 +129,8 @@ static void check_product(const product *p, int threads, const char *isa)
         double e = p->norm ? (expected[j] - mean) / sqrt(square + 1e-5) : fmax(expected[j], 0);
         double rounding = p->dtype == SAMBA_BFLOAT16 ? (fabs(expected[j]) + 2) * 0x1p-8 : 0; /* of the product, before the bias */
         if (!(fabs((double)given[j] - e) <= (p->norm ? 4 * rounding / sqrt(square) + 1e-5 : rounding)))
-            fail_msg("%s, %d threads, turned %d, norm %d, %s: y[%lld] = %.9g, expected %.9g", isa, threads, p->turned, p->norm, samba_dtype_name(p->dtype),
-                     (long long)j, (double)given[j], e);
+            fail_msg("%s, %d threads, turned %d, norm %d, %s: y[%lld] = %.9g, expected %.9g", isa, threads, p->turned, p->norm,
+                     samba_dtype_name(p->dtype), (long long)j, (double)given[j], e);
     }
     samba_session_free(session);
     samba_tensor_free(y);
@@ -151,7 +154,7 @@ enum { HEADS = 4, KEY_HEADS = 2, KEYS = 203, D = 20 };
 typedef struct query {
     samba_dtype mask; /* SAMBA_BOOL, or added */
     samba_dtype dtype;
-    int64_t seen;     /* keys, from the first on */
+    int64_t seen; /* keys, from the first on */
 } query;
 
 static void attend(samba_graph *g, const void *options)
@@ -166,8 +169,9 @@ static void attend(samba_graph *g, const void *options)
 
 static void check_query(const query *q, int threads, const char *isa)
 {
-    samba_tensor *inputs[4] = {tensor("q", SAMBA_FLOAT32, 4, SHAPE(1, HEADS, 1, D)), tensor("k", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)),
-                               tensor("v", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, 2, SHAPE(1, KEYS))};
+    samba_tensor *inputs[4] = {
+        tensor("q", SAMBA_FLOAT32, 4, SHAPE(1, HEADS, 1, D)), tensor("k", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)),
+        tensor("v", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, 2, SHAPE(1, KEYS))};
     for (int i = 0; i < 3; i++)
         for (int64_t k = 0; k < samba_tensor_numel(inputs[i]); k++)
             ((float *)samba_tensor_data(inputs[i]))[k] = quarter();
@@ -193,8 +197,10 @@ static void check_query(const query *q, int threads, const char *isa)
     r.inputs = inputs, r.input_count = 4, r.outputs = &y, r.output_count = 1;
     need(samba_run(session, &r));
     for (int64_t h = 0; h < HEADS; h++) {
-        const float *row = (const float *)samba_tensor_data(inputs[0]) + h * D, *given = (const float *)samba_tensor_data(y) + h * D;
-        const float *k = (const float *)samba_tensor_data(inputs[1]) + h / 2 * KEYS * D, *v = (const float *)samba_tensor_data(inputs[2]) + h / 2 * KEYS * D;
+        const float *row = (const float *)samba_tensor_data(inputs[0]) + h * D,
+                    *given = (const float *)samba_tensor_data(y) + h * D;
+        const float *k = (const float *)samba_tensor_data(inputs[1]) + h / 2 * KEYS * D,
+                    *v = (const float *)samba_tensor_data(inputs[2]) + h / 2 * KEYS * D;
         double sums[D] = {0}, total = 0;
         for (int64_t j = 0; j < q->seen; j++) {
             double score = 0;
@@ -206,10 +212,11 @@ static void check_query(const query *q, int threads, const char *isa)
                 sums[i] += weight * (double)v[j * D + i];
         }
         for (int64_t i = 0; i < D; i++) {
-            double e = total > 0 ? sums[i] / total : 0, tolerance = q->dtype == SAMBA_BFLOAT16 ? 2 * 0x1p-8 : 1e-5; /* the result is rounded */
+            /* the result is rounded */
+            double e = total > 0 ? sums[i] / total : 0, tolerance = q->dtype == SAMBA_BFLOAT16 ? 2 * 0x1p-8 : 1e-5;
             if (!(fabs((double)given[i] - e) <= tolerance))
-                fail_msg("%s, %d threads, %s, mask %s, %lld keys: %.9g, expected %.9g", isa, threads, samba_dtype_name(q->dtype), samba_dtype_name(q->mask),
-                         (long long)q->seen, (double)given[i], e);
+                fail_msg("%s, %d threads, %s, mask %s, %lld keys: %.9g, expected %.9g", isa, threads, samba_dtype_name(q->dtype),
+                         samba_dtype_name(q->mask), (long long)q->seen, (double)given[i], e);
         }
     }
     samba_session_free(session);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a session remembers from run to run, so that parts of a schedule that do not belong together are no step: the mode of FWD, which BCKWD goes
- * on in; a run that met bad data, whose gradients no OPT takes. And which buffers are an optimizer's, whatever the model calls its
- * own; and which indices an input bounds. And that initial weights are drawn when they are needed, those of a file never. */
+ * What a session remembers from run to run, so that parts of a schedule that do not belong together are no step: the mode of FWD,
+ * which BCKWD goes on in; a run that met bad data, whose gradients no OPT takes. And which buffers are an optimizer's, whatever
+ * the model calls its own; and which indices an input bounds.
+ * And that initial weights are drawn when they are needed, those of a file never. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +56,8 @@ static void looking_up_columns(samba_graph *g, const void *unused)
 {
     (void)unused;
     samba_value pairs = samba_input(g, "y");
-    samba_value few = samba_embedding(samba_select(pairs, 1, 0), "few", 8, WIDTH), many = samba_embedding(samba_select(pairs, 1, 1), "many", 100, WIDTH);
+    samba_value few = samba_embedding(samba_select(pairs, 1, 0), "few", 8, WIDTH),
+                many = samba_embedding(samba_select(pairs, 1, 1), "many", 100, WIDTH);
     samba_loss(g, "loss", samba_mean(samba_mul(samba_input(g, "x"), samba_mul(few, many)), 0, NULL, false));
 }
 
@@ -66,13 +68,16 @@ static void counting(samba_graph *g, const void *unused)
     samba_scope_push(g, "enc");
     for (int i = 0; i < 3; i++) {
         static const char *const names[] = {"step", "count", "exp_avg"};
-        samba_value buffer = samba_register_buffer(g, names[i], SAMBA_FLOAT64, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+        samba_value buffer =
+            samba_register_buffer(g, names[i], SAMBA_FLOAT64, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
         samba_assign(buffer, samba_add_scalar(buffer, 1));
     }
     samba_scope_pop(g);
-    static const char *const others[] = {"tick.step", "out.weight.momentum_buffer", "out.bias.max_exp_avg_sq"}; /* of an optimizer that there is not */
+    /* of an optimizer that there is not */
+    static const char *const others[] = {"tick.step", "out.weight.momentum_buffer", "out.bias.max_exp_avg_sq"};
     for (int i = 0; i < 3; i++) {
-        samba_value buffer = samba_register_buffer(g, others[i], SAMBA_FLOAT64, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+        samba_value buffer =
+            samba_register_buffer(g, others[i], SAMBA_FLOAT64, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
         samba_assign(buffer, samba_add_scalar(buffer, 1));
     }
     tail(g, samba_input(g, "x"));
@@ -84,7 +89,8 @@ static void passing_on(samba_graph *g, const void *unused)
     (void)unused;
     samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0}, normal = {SAMBA_INIT_NORMAL, 0, 1};
     const int64_t shape[] = {BATCH};
-    samba_value a = samba_register_buffer(g, "a", SAMBA_FLOAT32, 1, shape, zeros), b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, shape, zeros);
+    samba_value a = samba_register_buffer(g, "a", SAMBA_FLOAT32, 1, shape, zeros),
+                b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, shape, zeros);
     samba_value square = samba_register_buffer(g, "square", SAMBA_FLOAT32, 2, (const int64_t[]){3, 3}, normal);
     samba_value fresh = samba_mul_scalar(samba_cast(samba_input(g, "y"), SAMBA_FLOAT32), 0.5);
     samba_assign(b, a);
@@ -95,7 +101,8 @@ static void passing_on(samba_graph *g, const void *unused)
     tail(g, samba_input(g, "x"));
 }
 
-/* Two delay lines, whose buffers lie side by side in the order in which they pass on: what each was goes to the one before it, and is an output. */
+/* Two delay lines, whose buffers lie side by side in the order in which they pass on:
+ * what each was goes to the one before it, and is an output. */
 enum { TAPS = 5, LONG = 4096 };
 static const int64_t tap_sizes[] = {20, LONG}; /* all in one tile, and for several threads */
 static void delaying(samba_graph *g, const void *unused)
@@ -106,7 +113,8 @@ static void delaying(samba_graph *g, const void *unused)
         samba_value taps[TAPS];
         for (int i = 0; i < TAPS; i++) {
             snprintf(name, sizeof name, "tap%d_%d", line, i);
-            taps[i] = samba_register_buffer(g, name, SAMBA_FLOAT32, 1, &tap_sizes[line], (samba_initializer){SAMBA_INIT_CONSTANT, i, 0});
+            taps[i] = samba_register_buffer(g, name, SAMBA_FLOAT32, 1, &tap_sizes[line],
+                                            (samba_initializer){SAMBA_INIT_CONSTANT, i, 0});
         }
         for (int i = 0; i < TAPS; i++) {
             snprintf(name, sizeof name, "was%d_%d", line, i);
@@ -123,12 +131,15 @@ static void differentiating(samba_graph *g, const void *unused)
     (void)unused;
     const int64_t shape[] = {BATCH};
     samba_initializer two = {SAMBA_INIT_CONSTANT, 2, 0};
-    samba_value plain = samba_parameter(g, "plain", SAMBA_FLOAT32, 1, shape, two), squared = samba_parameter(g, "squared", SAMBA_FLOAT32, 1, shape, two);
-    samba_value buffer = samba_register_buffer(g, "buffer", SAMBA_FLOAT32, 1, shape, (samba_initializer){SAMBA_INIT_CONSTANT, 3, 0});
+    samba_value plain = samba_parameter(g, "plain", SAMBA_FLOAT32, 1, shape, two),
+                squared = samba_parameter(g, "squared", SAMBA_FLOAT32, 1, shape, two);
+    samba_value buffer =
+        samba_register_buffer(g, "buffer", SAMBA_FLOAT32, 1, shape, (samba_initializer){SAMBA_INIT_CONSTANT, 3, 0});
     samba_value first = samba_reshape(samba_slice(buffer, 0, 0, 1, 1), 0, NULL);
     samba_value sum = samba_add(samba_mul(plain, buffer), samba_mul(samba_mul(squared, squared), first));
     samba_assign(buffer, samba_mul_scalar(samba_cast(samba_input(g, "y"), SAMBA_FLOAT32), 0.5));
-    samba_loss(g, "loss", samba_sum(samba_add(sum, samba_mul_scalar(samba_mean(samba_input(g, "x"), 0, NULL, false), 0)), 0, NULL, false));
+    samba_loss(g, "loss",
+               samba_sum(samba_add(sum, samba_mul_scalar(samba_mean(samba_input(g, "x"), 0, NULL, false), 0)), 0, NULL, false));
 }
 
 static samba_session *session_of(const char *name, samba_model model, samba_optimizer optimizer, int micro_batches)
@@ -160,7 +171,8 @@ static void assert_same(samba_session *a, samba_session *b, const char *name)
     samba_tensor *p, *q;
     need(samba_session_get_by_name(a, name, &p));
     need(samba_session_get_by_name(b, name, &q));
-    assert_memory_equal(samba_tensor_data(p), samba_tensor_data(q), (size_t)samba_tensor_numel(p) * samba_dtype_size(samba_tensor_dtype(p)));
+    assert_memory_equal(samba_tensor_data(p), samba_tensor_data(q),
+                        (size_t)samba_tensor_numel(p) * samba_dtype_size(samba_tensor_dtype(p)));
     samba_tensor_free(p);
     samba_tensor_free(q);
 }
@@ -192,7 +204,8 @@ static void test_backward_has_the_mode_of_its_forward(void **state)
     samba_run_options o = samba_run_defaults();
     o.section_types = (const char *[]){"BCKWD", "FWD"}, o.section_type_count = 2;
     assert_int_equal(samba_run(a, &o), SAMBA_ERROR_STATE);
-    assert_non_null(strstr(samba_error_message(context), "begins with train true, and sections before it go on from a forward run with train false"));
+    assert_non_null(strstr(samba_error_message(context),
+                           "begins with train true, and sections before it go on from a forward run with train false"));
     o.train = false;
     need(samba_run(a, &o));
     samba_session_free(a);
@@ -240,7 +253,8 @@ static void test_buffers_of_the_model(void **state)
     samba_tensor_list_free(context, &list);
     need(samba_session_load(b, file));
     assert_true(item(b, "enc.step") == 3 && item(b, "enc.count") == 3 && item(b, "enc.exp_avg") == 3);
-    assert_true(item(b, "tick.step") == 3 && item(b, "out.weight.momentum_buffer") == 3 && item(b, "out.bias.max_exp_avg_sq") == 3);
+    assert_true(item(b, "tick.step") == 3 && item(b, "out.weight.momentum_buffer") == 3 &&
+                item(b, "out.bias.max_exp_avg_sq") == 3);
     assert_same(a, b, "out.weight");
     samba_session_free(a);
     samba_session_free(b);
@@ -402,10 +416,13 @@ static int clear(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward_has_the_mode_of_its_forward), cmocka_unit_test(test_bad_data_updates_nothing),
-                                       cmocka_unit_test(test_buffers_of_the_model), cmocka_unit_test(test_columns_of_indices),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward_has_the_mode_of_its_forward),
+                                       cmocka_unit_test(test_bad_data_updates_nothing),
+                                       cmocka_unit_test(test_buffers_of_the_model),
+                                       cmocka_unit_test(test_columns_of_indices),
                                        cmocka_unit_test(test_buffers_are_read_before_they_are_written),
                                        cmocka_unit_test(test_buffers_pass_on_what_they_were),
-                                       cmocka_unit_test(test_gradients_of_what_buffers_were), cmocka_unit_test(test_initial_weights_wait)};
+                                       cmocka_unit_test(test_gradients_of_what_buffers_were),
+                                       cmocka_unit_test(test_initial_weights_wait)};
     return cmocka_run_group_tests(tests, make, clear);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A function of an element gives the same bits wherever in a tile it stands, and however long the tile is: what backward computes again must be equal to
- * what forward had, or a comparison with it (the gradient of amax) finds nothing. Vector code and plain code of the C library's functions are
- * not equal, so a kernel may not use one for whole vectors and the other for the rest. */
+ * A function of an element gives the same bits wherever in a tile it stands, and however long the tile is: what backward computes
+ * again must be equal to what forward had, or a comparison with it (the gradient of amax) finds nothing. Vector code and plain
+ * code of the C library's functions are not equal, so a kernel may not use one for whole vectors and the other for the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,9 +48,11 @@ static void check(samba_isa isa, int op, const char *name, samba_register_class 
         for (int from = 0; from < LENGTH; from++)
             for (int n = 1; n <= LENGTH - from; n++) {
                 memset(part, 0, sizeof part);
-                map(part, (const char *)a + (size_t)from * size, (const char *)b + (size_t)from * size, (const char *)c + (size_t)from * size, n);
+                map(part, (const char *)a + (size_t)from * size, (const char *)b + (size_t)from * size,
+                    (const char *)c + (size_t)from * size, n);
                 if (memcmp(part, (const char *)whole + (size_t)from * given, (size_t)n * given) != 0)
-                    fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d", name, (int)class_, samba_isa_names[isa], n, from, LENGTH);
+                    fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d", name, (int)class_,
+                             samba_isa_names[isa], n, from, LENGTH);
             }
     }
 }
@@ -64,7 +66,8 @@ static void one_value_wherever_it_stands(void **state)
         for (int op = 0; kernels && op < SAMBA_TILE_COUNT; op++)
             for (int class_ = 0; class_ < 3; class_++) {
                 const samba_tile_form form = samba_tile_table[op].form;
-                if ((form == SAMBA_FORM_UNARY || form == SAMBA_FORM_BINARY || form == SAMBA_FORM_COMPARE) && kernels->map[op][class_]) {
+                if ((form == SAMBA_FORM_UNARY || form == SAMBA_FORM_BINARY || form == SAMBA_FORM_COMPARE) &&
+                    kernels->map[op][class_]) {
                     check((samba_isa)isa, op, samba_tile_table[op].name, (samba_register_class)class_, kernels->map[op][class_]);
                     checked++;
                 }

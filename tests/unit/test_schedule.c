@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiled models trained by their schedule and in pieces: gradient accumulation against the full batch, sections by types and by ids
- * against the whole schedule, dropout and its seeds, equal bits where they are promised (same seed, resumed checkpoint, two compiles,
- * initial weights whatever the threads), and what a NaN does. */
+ * Compiled models trained by their schedule and in pieces: gradient accumulation against the full batch, sections by types and by
+ * ids against the whole schedule, dropout and its seeds, equal bits where they are promised (same seed, resumed checkpoint, two
+ * compiles, initial weights whatever the threads), and what a NaN does. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,9 +80,11 @@ static void zeros_everywhere(samba_graph *g, const void *options)
 {
     (void)options;
     const samba_initializer half = {SAMBA_INIT_CONSTANT, 0.5, 0};
-    samba_value x = samba_parameter(g, "x", SAMBA_FLOAT32, 2, SHAPE(5, 3), half), w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(3, 4), half);
+    samba_value x = samba_parameter(g, "x", SAMBA_FLOAT32, 2, SHAPE(5, 3), half),
+                w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(3, 4), half);
     samba_value nothing = samba_matmul(x, samba_constant(g, 0, SAMBA_FLOAT32, 2, SHAPE(3, 4)));
-    samba_value y = samba_relu(samba_mul(samba_add(samba_matmul(x, w), nothing), samba_parameter(g, "scale", SAMBA_FLOAT32, 0, NULL, half)));
+    samba_value y =
+        samba_relu(samba_mul(samba_add(samba_matmul(x, w), nothing), samba_parameter(g, "scale", SAMBA_FLOAT32, 0, NULL, half)));
     samba_loss(g, "loss", samba_sum(y, 0, NULL, false));
 }
 
@@ -172,7 +174,8 @@ enum { WAYS = 6 };
 static void check_sections(int accumulation, int threads)
 {
     batch b = batch_new(SAMPLES);
-    samba_session *s[WAYS]; /* whole schedule; all types at once; type by type; id by id; all ids at once; the schedule cut in two at a call */
+    /* whole schedule; all types at once; type by type; id by id; all ids at once; the schedule cut in two at a call */
+    samba_session *s[WAYS];
     for (int i = 0; i < WAYS; i++)
         s[i] = classifier_new(&dropping, &b, accumulation, threads, 4);
     const char *types[6], *at_once[6];
@@ -184,7 +187,8 @@ static void check_sections(int accumulation, int threads)
         bool opens = step % accumulation == 0, closes = step % accumulation == accumulation - 1;
         int chosen = 0, chosen_ids = 0;
         for (int t = 0; t < count; t++) {
-            bool zero = strcmp(types[t], "ZEROGRAD") == 0, passes = strcmp(types[t], "FWD") == 0 || strcmp(types[t], "BCKWD") == 0;
+            bool zero = strcmp(types[t], "ZEROGRAD") == 0,
+                 passes = strcmp(types[t], "FWD") == 0 || strcmp(types[t], "BCKWD") == 0;
             if (!(zero ? opens : passes || closes))
                 continue;
             for (int i = 0; i < 16; i++) { /* upper, lower and mixed case */
@@ -264,7 +268,8 @@ static void test_wrong_moment(void **unused)
     need(run_types(session, TYPES("FWD")));
     need(run_types(session, TYPES("BCKWD")));
     refuse(run_types(session, TYPES("BCKWD")), SAMBA_ERROR_STATE, "used up");
-    refuse(run_types(session, TYPES("OPT")), SAMBA_ERROR_STATE, "(OPT) clips gradients by their norm, and section 2 (GRADNORM) has not run since BCKWD");
+    refuse(run_types(session, TYPES("OPT")), SAMBA_ERROR_STATE,
+           "(OPT) clips gradients by their norm, and section 2 (GRADNORM) has not run since BCKWD");
     need(run_types(session, TYPES("GRADNORM", "OPT")));
     need(run_types(session, TYPES("FWD", "BCKWD")));
     refuse(run_types(session, TYPES("OPT")), SAMBA_ERROR_STATE, "has not run since BCKWD");
@@ -330,11 +335,13 @@ static samba_value some(samba_graph *g, const char *name, int rank, const int64_
 static void empty_sizes(samba_graph *g, const void *options)
 {
     (void)options;
-    samba_value one = some(g, "one", 0, NULL), count = samba_reshape(samba_cast(samba_arange(g, 3, SAMBA_INT64), SAMBA_FLOAT32), 2, SHAPE(3, 1));
+    samba_value one = some(g, "one", 0, NULL),
+                count = samba_reshape(samba_cast(samba_arange(g, 3, SAMBA_INT64), SAMBA_FLOAT32), 2, SHAPE(3, 1));
     samba_value planes = samba_relu(samba_conv2d(some(g, "x", 4, SHAPE(0, 3, 9, 9)), "conv", 4, SHAPE(3, 3), NULL));
     samba_value parts[] = {
         samba_mul(some(g, "a", 2, SHAPE(0, 3)), one),
-        samba_mul(samba_add(some(g, "b", 4, SHAPE(2, 0, 3, 2)), samba_reshape(some(g, "c", 1, SHAPE(2)), 4, SHAPE(2, 1, 1, 1))), count),
+        samba_mul(samba_add(some(g, "b", 4, SHAPE(2, 0, 3, 2)), samba_reshape(some(g, "c", 1, SHAPE(2)), 4, SHAPE(2, 1, 1, 1))),
+                  count),
         samba_avg_pool2d(samba_max_pool2d(planes, SHAPE(2, 2), NULL), SHAPE(2, 2), NULL),
         samba_embedding(samba_constant(g, 0, SAMBA_INT64, 1, SHAPE(0)), "e", 5, 3),
         samba_tanh(samba_matmul(some(g, "d", 2, SHAPE(3, 0)), some(g, "f", 2, SHAPE(0, 4)))),
@@ -533,7 +540,8 @@ static void test_repeats(void **unused)
         assert_same_bits(x, y, COMPUTED);
         assert_true(get_scalar(x, "loss") < first / 4); /* and it has learned */
         size_t size;
-        char *with_4 = snapshot(x, 1u << SAMBA_KIND_PARAMETER, &size), *with_5 = snapshot(other, 1u << SAMBA_KIND_PARAMETER, &size);
+        char *with_4 = snapshot(x, 1u << SAMBA_KIND_PARAMETER, &size),
+             *with_5 = snapshot(other, 1u << SAMBA_KIND_PARAMETER, &size);
         assert_memory_not_equal(with_4, with_5, size);
         free(with_4);
         free(with_5);
@@ -661,12 +669,11 @@ static void test_nan(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulation), cmocka_unit_test(test_zerograd),        cmocka_unit_test(test_sections),
-        cmocka_unit_test(test_wrong_moment), cmocka_unit_test(test_inference),       cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_not_training), cmocka_unit_test(test_repeats),         cmocka_unit_test(test_initial_weights),
-        cmocka_unit_test(test_same_pef),     cmocka_unit_test(test_resume),          cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_given_gradients),
-        cmocka_unit_test(test_empty_sizes),  cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_accumulation),    cmocka_unit_test(test_zerograd),    cmocka_unit_test(test_sections),
+        cmocka_unit_test(test_wrong_moment),    cmocka_unit_test(test_inference),   cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_not_training),    cmocka_unit_test(test_repeats),     cmocka_unit_test(test_initial_weights),
+        cmocka_unit_test(test_same_pef),        cmocka_unit_test(test_resume),      cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_given_gradients), cmocka_unit_test(test_empty_sizes), cmocka_unit_test(test_zeros),
     };
     return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
 }

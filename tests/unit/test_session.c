@@ -366,7 +366,8 @@ static void test_wrong_inputs(void **unused)
     ((int64_t *)samba_tensor_data(f.label))[2] = 12;
     expect(&f, samba_run(f.session, &f.run), SAMBA_ERROR_ARGUMENT, "label[2] = 12 is outside [0, 10) (cross_entropy at loss)");
     ((int64_t *)samba_tensor_data(f.label))[2] = -1;
-    must(&f, samba_session_set(f.session, f.label)); /* as dummy inputs are: what they hold need mean nothing before a run reads it */
+    /* as dummy inputs are: what they hold need mean nothing before a run reads it */
+    must(&f, samba_session_set(f.session, f.label));
     f.run.input_count = 1;
     expect(&f, samba_run(f.session, &f.run), SAMBA_ERROR_ARGUMENT,
            "input label[2] = -1 is outside [0, 10) (cross_entropy at loss): it was set before, and this run was given no other");
@@ -411,7 +412,8 @@ static void test_wrong_sections(void **unused)
            "there is no section type \"forward\"; this PEF has: \"ZEROGRAD\", \"FWD\", \"BCKWD\", \"OPT\"");
     type = "gradnorm";
     must(&f, samba_run(f.session, &f.run)); /* which this model does not need */
-    assert_string_equal(samba_session_warning(f.session), "the PEF that ran has no section of type GRADNORM, which its model does not need: runs leave it out");
+    assert_string_equal(samba_session_warning(f.session),
+                        "the PEF that ran has no section of type GRADNORM, which its model does not need: runs leave it out");
     assert_string_equal(samba_session_warning(f.session), "");
     f.run.section_ids = ids;
     f.run.section_id_count = 2;

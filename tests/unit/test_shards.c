@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights in several files: what a checkpoint cuts is loaded as one file is, by its folder and by its index; an index that is not what its files are is
- * refused and nothing is loaded; and with no memory nothing is left. */
+ * Weights in several files: what a checkpoint cuts is loaded as one file is, by its folder and by its index; an index that is not
+ * what its files are is refused and nothing is loaded; and with no memory nothing is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,12 +116,14 @@ static void indices_that_lie(void **unused)
         {"[]", SAMBA_ERROR_FORMAT, "it has no object \"weight_map\""},
         {"{\"weight_map\": 3}", SAMBA_ERROR_FORMAT, "it has no object \"weight_map\""},
         {"{\"weight_map\": {\"a\": 1}}", SAMBA_ERROR_FORMAT, "it names no file for a"},
-        {"{\"weight_map\": {\"a\": \"../up.safetensors\"}}", SAMBA_ERROR_FORMAT, "its files lie beside it, and it names ../up.safetensors"},
+        {"{\"weight_map\": {\"a\": \"../up.safetensors\"}}", SAMBA_ERROR_FORMAT,
+         "its files lie beside it, and it names ../up.safetensors"},
         {"{\"weight_map\": {\"a\": \"/etc/passwd\"}}", SAMBA_ERROR_FORMAT, "its files lie beside it, and it names /etc/passwd"},
         {"{\"weight_map\": {\"a\": \"\"}}", SAMBA_ERROR_FORMAT, "its files lie beside it, and it names "},
         {"{\"weight_map\": {\"a\": \"gone.safetensors\"}}", SAMBA_ERROR_FILE, "gone.safetensors\": No such file"},
         {"{\"weight_map\": {\"a\": \"checkpoint.json\"}}", SAMBA_ERROR_FORMAT, "checkpoint.json: no safetensors file"},
-        {"{\"weight_map\": {\"a\": \"model-00001-of-00005.safetensors\"}}", SAMBA_ERROR_FORMAT, "which the index says nothing of"},
+        {"{\"weight_map\": {\"a\": \"model-00001-of-00005.safetensors\"}}", SAMBA_ERROR_FORMAT,
+         "which the index says nothing of"},
         {"{\"weight_map\": {}}", SAMBA_ERROR_NAME, "tensors: \"first.weight\""},
     };
     char home[256], path[300];
@@ -134,7 +136,8 @@ static void indices_that_lie(void **unused)
     }
     snprintf(path, sizeof path, "%s/empty", folder);
     shell("mkdir '%s'%s", path, "");
-    refuse(samba_session_load(fresh, path), SAMBA_ERROR_FILE, "has neither model.safetensors.index.json nor model.safetensors: give one that has, or a file of weights");
+    refuse(samba_session_load(fresh, path), SAMBA_ERROR_FILE,
+           "has neither model.safetensors.index.json nor model.safetensors: give one that has, or a file of weights");
     after = snapshot(fresh, LEARNED, &size);
     assert_memory_equal(before, after, size);
     free(before);
@@ -161,7 +164,8 @@ static void no_memory(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(folders_and_indices), cmocka_unit_test(indices_that_lie), cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folders_and_indices), cmocka_unit_test(indices_that_lie),
+                                       cmocka_unit_test(no_memory)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests(tests, setup, teardown));

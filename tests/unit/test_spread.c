@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread on the processor of another of its team moves away (device/cpu/affinity.h) and may run where it could before; one that is put back
- * every time waits longer from move to move; where there is one processor nothing happens. */
+ * A thread on the processor of another of its team moves away (device/cpu/affinity.h) and may run where it could before; one that
+ * is put back every time waits longer from move to move; where there is one processor nothing happens. */
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif

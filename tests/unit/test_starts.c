@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where backward begins. A small model whose gradient is a formula: h = w x, s = sum(h^2), t = 3 s, q = sum(w^4). Outputs stand in every order of up to
- * three, as outputs and as losses; the gradient of w in a trained session is held against the formula. */
+ * Where backward begins. A small model whose gradient is a formula: h = w x, s = sum(h^2), t = 3 s, q = sum(w^4). Outputs stand
+ * in every order of up to three, as outputs and as losses; the gradient of w in a trained session is held against the formula. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@ typedef struct outputs {
 
 static samba_value value_of(samba_graph *g, int kind)
 {
-    samba_value x = samba_input(g, "x"), w = samba_parameter(g, "w", SAMBA_FLOAT64, 1, SHAPE(SIZE), (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
+    samba_value x = samba_input(g, "x"),
+                w = samba_parameter(g, "w", SAMBA_FLOAT64, 1, SHAPE(SIZE), (samba_initializer){SAMBA_INIT_CONSTANT, 1, 0});
     samba_value h = samba_mul(w, x), s = samba_sum(samba_mul(h, h), 0, NULL, false), square = samba_mul(w, w);
     switch (kind) {
     case H: return h;
@@ -50,7 +51,8 @@ static void model(samba_graph *g, const void *options)
 static double slope(int kind, double w, double x, double start)
 {
     switch (kind) {
-    case H: case ROWS: return start * x;
+    case H:
+    case ROWS: return start * x;
     case S: return start * 2 * w * x * x;
     case T: return start * 6 * w * x * x;
     case Q: return start * 4 * w * w * w;
@@ -156,7 +158,8 @@ static void test_all_orders(void **state)
     for (int count = 1; count <= 3; count++)
         for (int code = 0; code < KINDS * KINDS * KINDS; code++) {
             outputs o = {.count = count, .kinds = {code % KINDS, code / KINDS % KINDS, code / KINDS / KINDS}};
-            bool twice = (count > 1 && o.kinds[0] == o.kinds[1]) || (count > 2 && (o.kinds[2] == o.kinds[0] || o.kinds[2] == o.kinds[1]));
+            bool twice =
+                (count > 1 && o.kinds[0] == o.kinds[1]) || (count > 2 && (o.kinds[2] == o.kinds[0] || o.kinds[2] == o.kinds[1]));
             if (twice || (count < 3 && code >= KINDS * KINDS) || (count < 2 && code >= KINDS))
                 continue;
             for (o.losses = 0; o.losses < 1 << count; o.losses++)
@@ -217,7 +220,8 @@ static void test_names_are_shown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_orders), cmocka_unit_test(test_told), cmocka_unit_test(test_names_are_shown)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_orders), cmocka_unit_test(test_told),
+                                       cmocka_unit_test(test_names_are_shown)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests(tests, NULL, NULL));

@@ -316,10 +316,7 @@ static void test_making_wrongly(void **state)
     assert_int_equal(released, before);
 }
 
-static void nobody(void *owner)
-{
-    (void)owner;
-}
+static void nobody(void *owner) { (void)owner; }
 
 static void test_set_memory(void **state)
 {
@@ -333,7 +330,8 @@ static void test_set_memory(void **state)
     assert_int_equal(samba_tensor_item(tensor, &value), SAMBA_OK);
     assert_true(value == 8 && samba_tensor_data(tensor) == second + 3);
     assert_message(samba_tensor_set_memory(tensor, NULL), SAMBA_ERROR_ARGUMENT, "tensor x: the memory is NULL");
-    assert_message(samba_tensor_set_memory(tensor, (char *)first + 1), SAMBA_ERROR_ARGUMENT, "not aligned to the 4 bytes of float32");
+    assert_message(samba_tensor_set_memory(tensor, (char *)first + 1), SAMBA_ERROR_ARGUMENT,
+                   "not aligned to the 4 bytes of float32");
     assert_ptr_equal(samba_tensor_data(tensor), second + 3); /* a refused move changes nothing */
     assert_int_equal(samba_tensor_view(tensor, 1, (int64_t[]){1}, &view), SAMBA_OK);
     assert_message(samba_tensor_set_memory(tensor, first), SAMBA_ERROR_STATE, "tensor x is in use, by views");
@@ -344,7 +342,8 @@ static void test_set_memory(void **state)
     assert_int_equal(samba_tensor_from_memory(context, "x", SAMBA_FLOAT32, 2, none, NULL, first, NULL, NULL, &other), SAMBA_OK);
     assert_int_equal(samba_tensor_set_memory(other, NULL), SAMBA_OK); /* no elements need no memory */
     samba_tensor_free(other);
-    assert_int_equal(samba_tensor_from_memory(context, NULL, SAMBA_FLOAT32, 2, shape, NULL, first, nobody, NULL, &other), SAMBA_OK);
+    assert_int_equal(samba_tensor_from_memory(context, NULL, SAMBA_FLOAT32, 2, shape, NULL, first, nobody, NULL, &other),
+                     SAMBA_OK);
     assert_message(samba_tensor_set_memory(other, second), SAMBA_ERROR_STATE, "(unnamed) has an owner that waits");
     samba_tensor_free(other);
     other = make(SAMBA_FLOAT32, 2, shape);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads. Sessions, compilers and functions that each have a context of their own run beside each other and give the bits that they give alone. Of two
- * threads in one session one is told so, in a sentence that only it reads, and nothing else happens; threads that take turns are as one thread.
- * The thread sanitizer (meson setup -Db_sanitize=thread) watches it with one thread a session, since it does not know OpenMP's barriers. */
+ * Threads. Sessions, compilers and functions that each have a context of their own run beside each other and give the bits that
+ * they give alone. Of two threads in one session one is told so, in a sentence that only it reads, and nothing else happens;
+ * threads that take turns are as one thread. The thread sanitizer (meson setup -Db_sanitize=thread)
+ * watches it with one thread a session, since it does not know OpenMP's barriers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,7 +95,8 @@ static samba_status step(worker *w, int number)
     return samba_run(w->session, &run);
 }
 
-/* Trains, with a checkpoint saved and loaded on the way and profiles if it has them; also compiles the model anew, and runs a function. */
+/* Trains, with a checkpoint saved and loaded on the way and profiles if it has them;
+ * also compiles the model anew, and runs a function. */
 static void *train(void *argument)
 {
     worker *w = argument;
@@ -152,7 +154,10 @@ static worker worker_of(int number, int threads)
     return w;
 }
 
-static void start(pthread_t *thread, void *(*body)(void *), void *argument) { assert_int_equal(pthread_create(thread, NULL, body, argument), 0); }
+static void start(pthread_t *thread, void *(*body)(void *), void *argument)
+{
+    assert_int_equal(pthread_create(thread, NULL, body, argument), 0);
+}
 static void join(pthread_t thread) { assert_int_equal(pthread_join(thread, NULL), 0); }
 
 /* ---- each with a session of its own ---- */
@@ -293,7 +298,9 @@ static void told_at(samba_status status, const char *name, int line)
 {
     char sentence[256];
     snprintf(sentence, sizeof sentence,
-             "%s: another thread is using this session: give each thread a session of its own, made under a context of its own, or take turns", name);
+             "%s: another thread is using this session: give each thread a session of its own, made under a context of its own, "
+             "or take turns",
+             name);
     if (status != SAMBA_ERROR_STATE || strcmp(samba_error_message(of_both), sentence) != 0)
         fail_msg("line %d: %s: %s", line, samba_status_name(status), samba_error_message(of_both));
 }
@@ -345,7 +352,8 @@ static void the_second_is_told(void **unused)
     assert_int_equal(give_zeros(of_both, session), SAMBA_OK);
     assert_int_equal(samba_run(session, NULL), SAMBA_OK); /* and now it is */
     assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT);
-    assert_string_equal(samba_error_message(of_both), "samba_session_set was given no tensor"); /* a later failure is what is told */
+    /* a later failure is what is told */
+    assert_string_equal(samba_error_message(of_both), "samba_session_set was given no tensor");
     samba_tensor_free(first.found);
     samba_tensor_free(mine);
     samba_session_free(session);
@@ -373,7 +381,8 @@ static void *race(void *argument)
             pthread_mutex_unlock(r->turn);
         r->fine += status == SAMBA_OK;
         r->refused += status == SAMBA_ERROR_STATE;
-        r->other += status != SAMBA_OK && (status != SAMBA_ERROR_STATE || !strstr(samba_error_message(r->shared->context), "samba_run: another thread"));
+        r->other += status != SAMBA_OK && (status != SAMBA_ERROR_STATE ||
+                                           !strstr(samba_error_message(r->shared->context), "samba_run: another thread"));
     }
     return NULL;
 }
@@ -413,8 +422,8 @@ static void runs_at_once(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_beside_each_other), cmocka_unit_test(compilers_and_functions), cmocka_unit_test(the_second_is_told),
-                                       cmocka_unit_test(runs_at_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_beside_each_other), cmocka_unit_test(compilers_and_functions),
+                                       cmocka_unit_test(the_second_is_told), cmocka_unit_test(runs_at_once)};
     if (!training_begin())
         return 1;
     return training_end(cmocka_run_group_tests(tests, setup, NULL));

@@ -18,8 +18,8 @@
 static void test_map(void **state)
 {
     (void)state;
-    static const int64_t shapes[][2] = {{1, 0}, {0, 7}, {1, 1}, {1, 255}, {1, 256}, {1, 257}, {1, 10000}, {3, 5}, {100, 10},
-                                        {7, 300}, {1000, 1}, {300, 2}};
+    static const int64_t shapes[][2] = {{1, 0},     {0, 7}, {1, 1},    {1, 255}, {1, 256},  {1, 257},
+                                        {1, 10000}, {3, 5}, {100, 10}, {7, 300}, {1000, 1}, {300, 2}};
     srand(1);
     for (int s = 0; s < SAMBA_COUNT(shapes); s++)
         for (int flat = 0; flat <= (shapes[s][0] == 1); flat++)
@@ -191,7 +191,7 @@ static void test_iota_random(void **state)
             const int64_t *d = domains[s];
             tile_case t;
             int64_t contiguous[3] = {d[1] * d[2], d[2], 1}, turned[3] = {1, d[0] * d[2], d[0]}, rows[3] = {d[1], 1, 0},
-                none[3] = {0, 0, 0};
+                    none[3] = {0, 0, 0};
             const int64_t *strides = layout == 0 ? contiguous : layout == 1 ? turned : rows;
             case_begin(&t, 3, d);
             int seed = case_operand(&t, SAMBA_INT64, 0, none), y = case_contiguous(&t, SAMBA_FLOAT32),
@@ -509,8 +509,8 @@ static void random_case(tile_case *t)
 {
     static const int64_t sizes[] = {1, 2, 3, 5, 8, 10, 16, 17, 33, 77, 256, 257, 300, 1000, 0};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_BOOL};
-    static const samba_tile binary[] = {SAMBA_TILE_add, SAMBA_TILE_sub, SAMBA_TILE_maximum, SAMBA_TILE_minimum, SAMBA_TILE_gt,
-                                        SAMBA_TILE_eq};
+    static const samba_tile binary[] = {SAMBA_TILE_add,     SAMBA_TILE_sub, SAMBA_TILE_maximum,
+                                        SAMBA_TILE_minimum, SAMBA_TILE_gt,  SAMBA_TILE_eq};
     static const samba_tile unary[] = {SAMBA_TILE_neg, SAMBA_TILE_abs, SAMBA_TILE_relu, SAMBA_TILE_not_zero};
     int64_t domain[4], total = 1;
     int rank = 1 + pick(4);
@@ -633,12 +633,10 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_map),        cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),
-            cmocka_unit_test(test_transpose),          cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_iota_random), cmocka_unit_test(test_labels),
-            cmocka_unit_test(test_gelu_both),
-        cmocka_unit_test(test_collect),    cmocka_unit_test(test_region),          cmocka_unit_test(test_random_programs),
-            cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_map),       cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_transpose), cmocka_unit_test(test_rounding),        cmocka_unit_test(test_iota_random),
+        cmocka_unit_test(test_labels),    cmocka_unit_test(test_gelu_both),       cmocka_unit_test(test_collect),
+        cmocka_unit_test(test_region),    cmocka_unit_test(test_random_programs), cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tile programs that reduce rows, against a naive interpreter (naive_tiles.h): programs of several steps, rows in one chunk and in several, rows that
- * lie down the columns of memory, rows without columns. test_tile_programs.c has the rest. */
+ * Tile programs that reduce rows, against a naive interpreter (naive_tiles.h): programs of several steps, rows in one chunk and
+ * in several, rows that lie down the columns of memory, rows without columns. test_tile_programs.c has the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void test_layer_norm(void **state)
         for (int half = 0; half < 2; half++) {
             tile_case t;
             int64_t c = columns[s], domain[3] = {3, 7, c}, per_column[3] = {0, 0, 1}, per_row[3] = {7, 1, 0},
-                wider[3] = {7 * (c + 3), c + 3, 1};
+                    wider[3] = {7 * (c + 3), c + 3, 1};
             case_begin(&t, 3, domain);
             samba_dtype dtype = half ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
             int x = case_operand(&t, dtype, 1, wider), w = case_operand(&t, dtype, 0, per_column), y = case_contiguous(&t, dtype);
@@ -117,7 +117,8 @@ static void test_long_tiles(void **state)
         tile_case t;
         static const int64_t per_row[2] = {1, 0}, none[2] = {0, 0};
         case_begin(&t, 2, domains[s]);
-        int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_operand(&t, SAMBA_FLOAT32, 0, per_row), z = case_operand(&t, SAMBA_FLOAT32, 0, per_row);
+        int x = case_contiguous(&t, SAMBA_FLOAT32), y = case_operand(&t, SAMBA_FLOAT32, 0, per_row),
+            z = case_operand(&t, SAMBA_FLOAT32, 0, per_row);
         int index = case_operand(&t, SAMBA_INT64, 0, per_row), all = case_operand(&t, SAMBA_FLOAT32, 0, none);
         int in = case_register(&t, SAMBA_F32, FULL, 0, x), sum = case_register(&t, SAMBA_F32, ROW, 1, -1);
         int best = case_register(&t, SAMBA_F32, ROW, 1, -1), where = case_register(&t, SAMBA_I64, ROW, 1, -1);
@@ -134,8 +135,8 @@ static void test_long_tiles(void **state)
     }
 }
 
-/* Long rows that lie down the columns of memory are taken a line of cache at a time, in chunks, with all that such programs do beside: operands
- * in order, stores both ways, sums of rows and columns, a second pass. */
+/* Long rows that lie down the columns of memory are taken a line of cache at a time, in chunks, with all that such programs do
+ * beside: operands in order, stores both ways, sums of rows and columns, a second pass. */
 static void test_lines_of_rows(void **state)
 {
     (void)state;
@@ -145,14 +146,19 @@ static void test_lines_of_rows(void **state)
         for (int k = 0; k < SAMBA_COUNT(dtypes); k++)
             for (int passes = 1; passes <= 2; passes++) {
                 tile_case t;
-                int64_t rows = domains[s][1], cols = domains[s][2], down[3] = {rows * cols, 1, rows}, per_row[3] = {rows, 1, 0}, per_column[3] = {0, 0, 1};
+                int64_t rows = domains[s][1], cols = domains[s][2], down[3] = {rows * cols, 1, rows}, per_row[3] = {rows, 1, 0},
+                        per_column[3] = {0, 0, 1};
                 samba_register_class class_ = samba_class_of(dtypes[k]);
                 case_begin(&t, 3, domains[s]);
-                int x = case_operand(&t, dtypes[k], 0, down), other = case_contiguous(&t, dtypes[k]), weight = case_operand(&t, dtypes[k], 0, per_column);
-                int index = case_operand(&t, SAMBA_INT64, 0, per_row), best = case_operand(&t, dtypes[k], 0, per_row), sums = case_operand(&t, SAMBA_FLOAT64, 0, per_column);
+                int x = case_operand(&t, dtypes[k], 0, down), other = case_contiguous(&t, dtypes[k]),
+                    weight = case_operand(&t, dtypes[k], 0, per_column);
+                int index = case_operand(&t, SAMBA_INT64, 0, per_row), best = case_operand(&t, dtypes[k], 0, per_row),
+                    sums = case_operand(&t, SAMBA_FLOAT64, 0, per_column);
                 int y = case_contiguous(&t, dtypes[k]), z = case_operand(&t, dtypes[k], 0, down);
-                int in = case_register(&t, class_, FULL, 0, x), beside = case_register(&t, class_, FULL, 0, other), scale = case_register(&t, class_, FULL, 0, weight);
-                int out = case_register(&t, class_, FULL, 0, y), where = case_register(&t, SAMBA_I64, ROW, 1, -1), most = case_register(&t, class_, ROW, 1, -1);
+                int in = case_register(&t, class_, FULL, 0, x), beside = case_register(&t, class_, FULL, 0, other),
+                    scale = case_register(&t, class_, FULL, 0, weight);
+                int out = case_register(&t, class_, FULL, 0, y), where = case_register(&t, SAMBA_I64, ROW, 1, -1),
+                    most = case_register(&t, class_, ROW, 1, -1);
                 int wide = case_register(&t, SAMBA_F64, FULL, 0, -1), spread = case_register(&t, class_, FULL, 0, -1);
                 case_load(&t, in, x);
                 case_op(&t, SAMBA_TILE_argmax, where, in, -1);

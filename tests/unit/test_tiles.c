@@ -30,15 +30,42 @@ static const samba_kernels *kernels_of(int isa) { return samba_kernels_for((samb
 
 /* ---- values ---- */
 static const double special_values[] = {
-    0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 1e-3, -1e-3, 10.0, -10.0, 88.5, 88.8, -87.5, -90.0, -100.0, -103.9,
-    -104.5, 89.5, 127.0, 1e-38, 1e-40, -1e-40, 1e-45, 3.4e38, -3.4e38, 1e10, -1e10, 9.3e18, -9.3e18, 4.3e9, 65504.0,
-    65519.0, 65520.0, 6e-8, 2.9e-8, 6.1e-5, 0.3465735, 0.34657, 0.70710678, 1.4142135, 255.5, -128.5, 2147483648.0, 709.0,
-    710.5, -745.0, -746.0, 1e-308, 5e-324, 1e300, -1e300, NAN, INFINITY, -INFINITY
-};
-static const int64_t special_integers[] = {
-    0, 1, -1, 2, -2, 3, 7, 127, 128, -128, -129, 255, 256, 32767, 32768, -32769, 65535, 2147483647, 2147483648, -2147483649,
-    1 << 24, (1 << 24) + 1, INT64_C(1) << 53, (INT64_C(1) << 53) + 1, INT64_MAX, INT64_MIN, INT64_MIN + 1, 10, 62, 63, 64
-};
+    0.0,    -0.0,   1.0,    -1.0,      2.0,     -2.0,       0.5,       -0.5,     3.0,      1e-3,         -1e-3,   10.0,
+    -10.0,  88.5,   88.8,   -87.5,     -90.0,   -100.0,     -103.9,    -104.5,   89.5,     127.0,        1e-38,   1e-40,
+    -1e-40, 1e-45,  3.4e38, -3.4e38,   1e10,    -1e10,      9.3e18,    -9.3e18,  4.3e9,    65504.0,      65519.0, 65520.0,
+    6e-8,   2.9e-8, 6.1e-5, 0.3465735, 0.34657, 0.70710678, 1.4142135, 255.5,    -128.5,   2147483648.0, 709.0,   710.5,
+    -745.0, -746.0, 1e-308, 5e-324,    1e300,   -1e300,     NAN,       INFINITY, -INFINITY};
+static const int64_t special_integers[] = {0,
+                                           1,
+                                           -1,
+                                           2,
+                                           -2,
+                                           3,
+                                           7,
+                                           127,
+                                           128,
+                                           -128,
+                                           -129,
+                                           255,
+                                           256,
+                                           32767,
+                                           32768,
+                                           -32769,
+                                           65535,
+                                           2147483647,
+                                           2147483648,
+                                           -2147483649,
+                                           1 << 24,
+                                           (1 << 24) + 1,
+                                           INT64_C(1) << 53,
+                                           (INT64_C(1) << 53) + 1,
+                                           INT64_MAX,
+                                           INT64_MIN,
+                                           INT64_MIN + 1,
+                                           10,
+                                           62,
+                                           63,
+                                           64};
 
 static double uniform(double low, double high) { return low + (high - low) * rand() / RAND_MAX; }
 
@@ -48,8 +75,9 @@ static element make(int class_, int i, int salt)
     int specials = SAMBA_COUNT(special_values), integers = SAMBA_COUNT(special_integers);
     /* the first elements run through all pairs of special values, sources turning at different speeds */
     int pick = salt == 0 ? i : salt == 1 ? i % 7 * 13 + i / specials : i / 3;
-    double random = i % 3 == 0 ? uniform(-5, 5) : i % 3 == 1 ? uniform(-100, 100) : ldexp(uniform(-1, 1),
-        (int)uniform(-140, 120));
+    double random = i % 3 == 0   ? uniform(-5, 5)
+                    : i % 3 == 1 ? uniform(-100, 100)
+                                 : ldexp(uniform(-1, 1), (int)uniform(-140, 120));
     bool special = i < specials * specials;
     if (class_ == SAMBA_F32)
         e.f32 = (float)(special ? special_values[pick % specials] : random);
@@ -127,12 +155,12 @@ static bool gelu_of(int op, double x, double y, double *exact)
 
 static bool is_approximate(int op, int class_)
 {
-    static const samba_tile ops[] = {SAMBA_TILE_exp,     SAMBA_TILE_log, SAMBA_TILE_tanh,
-                                     SAMBA_TILE_sigmoid, SAMBA_TILE_erf, SAMBA_TILE_pow,
-                                     SAMBA_TILE_log1p,   SAMBA_TILE_expm1, SAMBA_TILE_sin, SAMBA_TILE_cos,
-                                     SAMBA_TILE_exp2, SAMBA_TILE_log2, SAMBA_TILE_log10, SAMBA_TILE_tan, SAMBA_TILE_asin, SAMBA_TILE_acos,
-                                     SAMBA_TILE_atan, SAMBA_TILE_sinh, SAMBA_TILE_cosh, SAMBA_TILE_asinh, SAMBA_TILE_acosh, SAMBA_TILE_atanh, SAMBA_TILE_erfc,
-                                     SAMBA_TILE_atan2, SAMBA_TILE_hypot, SAMBA_TILE_silu, SAMBA_TILE_mish};
+    static const samba_tile ops[] = {SAMBA_TILE_exp,   SAMBA_TILE_log,   SAMBA_TILE_tanh,  SAMBA_TILE_sigmoid, SAMBA_TILE_erf,
+                                     SAMBA_TILE_pow,   SAMBA_TILE_log1p, SAMBA_TILE_expm1, SAMBA_TILE_sin,     SAMBA_TILE_cos,
+                                     SAMBA_TILE_exp2,  SAMBA_TILE_log2,  SAMBA_TILE_log10, SAMBA_TILE_tan,     SAMBA_TILE_asin,
+                                     SAMBA_TILE_acos,  SAMBA_TILE_atan,  SAMBA_TILE_sinh,  SAMBA_TILE_cosh,    SAMBA_TILE_asinh,
+                                     SAMBA_TILE_acosh, SAMBA_TILE_atanh, SAMBA_TILE_erfc,  SAMBA_TILE_atan2,   SAMBA_TILE_hypot,
+                                     SAMBA_TILE_silu,  SAMBA_TILE_mish};
     bool found = false;
     for (int i = 0; i < SAMBA_COUNT(ops); i++)
         found |= op == (int)ops[i];
@@ -163,32 +191,32 @@ static double floor_quotient(double x, double y)
     return y == 0 ? x / y : isnan(quotient) ? NAN : quotient - floor(quotient) > 0.5 ? floor(quotient) + 1 : floor(quotient);
 }
 
-#define FLOAT_OPS(type, root, absolute, below, nearest)                                                                                      \
-    switch (op) {                                                                                                            \
-    case SAMBA_TILE_neg: return -x;                                                                                          \
-    case SAMBA_TILE_abs: return absolute(x);                                                                                 \
-    case SAMBA_TILE_sign: return (type)(x > 0 ? 1 : x < 0 ? -1 : 0);                                                         \
-    case SAMBA_TILE_floor: return below(x);                                                                                  \
-    case SAMBA_TILE_ceil: return -below(-x);                                                                                 \
-    case SAMBA_TILE_trunc: return x < 0 ? -below(-x) : below(x);                                                             \
-    case SAMBA_TILE_copysign: return signbit(y) ? -absolute(x) : absolute(x);                                                \
-    case SAMBA_TILE_fmod: return (type)fmod(x, y);                                                                           \
-    case SAMBA_TILE_remainder: return (type)remainder_of(x, y);                                                              \
-    case SAMBA_TILE_floor_divide: return (type)floor_quotient(x, y);                                                         \
-    case SAMBA_TILE_trunc_divide: return (type)trunc((type)(x / y));                                                         \
-    case SAMBA_TILE_round: return nearest(x);                                                                                \
-    case SAMBA_TILE_sqrt: return root(x);                                                                                    \
-    case SAMBA_TILE_rsqrt: return 1 / root(x);                                                                               \
-    case SAMBA_TILE_reciprocal: return 1 / x;                                                                                \
-    case SAMBA_TILE_relu: return isnan(x) ? x : x < 0 ? 0 : x;                                                               \
-    case SAMBA_TILE_logical_not: return x == 0;                                                                              \
-    case SAMBA_TILE_add: return x + y;                                                                                       \
-    case SAMBA_TILE_sub: return x - y;                                                                                       \
-    case SAMBA_TILE_mul: return x * y;                                                                                       \
-    case SAMBA_TILE_div: return x / y;                                                                                       \
-    case SAMBA_TILE_maximum: return isnan(x) ? x : isnan(y) ? y : x > y ? x : y;                                             \
-    case SAMBA_TILE_minimum: return isnan(x) ? x : isnan(y) ? y : x < y ? x : y;                                             \
-    default: fail_msg("no reference for %s", samba_tile_table[op].name); return 0;                                           \
+#define FLOAT_OPS(type, root, absolute, below, nearest)                                                                          \
+    switch (op) {                                                                                                                \
+    case SAMBA_TILE_neg: return -x;                                                                                              \
+    case SAMBA_TILE_abs: return absolute(x);                                                                                     \
+    case SAMBA_TILE_sign: return (type)(x > 0 ? 1 : x < 0 ? -1 : 0);                                                             \
+    case SAMBA_TILE_floor: return below(x);                                                                                      \
+    case SAMBA_TILE_ceil: return -below(-x);                                                                                     \
+    case SAMBA_TILE_trunc: return x < 0 ? -below(-x) : below(x);                                                                 \
+    case SAMBA_TILE_copysign: return signbit(y) ? -absolute(x) : absolute(x);                                                    \
+    case SAMBA_TILE_fmod: return (type)fmod(x, y);                                                                               \
+    case SAMBA_TILE_remainder: return (type)remainder_of(x, y);                                                                  \
+    case SAMBA_TILE_floor_divide: return (type)floor_quotient(x, y);                                                             \
+    case SAMBA_TILE_trunc_divide: return (type)trunc((type)(x / y));                                                             \
+    case SAMBA_TILE_round: return nearest(x);                                                                                    \
+    case SAMBA_TILE_sqrt: return root(x);                                                                                        \
+    case SAMBA_TILE_rsqrt: return 1 / root(x);                                                                                   \
+    case SAMBA_TILE_reciprocal: return 1 / x;                                                                                    \
+    case SAMBA_TILE_relu: return isnan(x) ? x : x < 0 ? 0 : x;                                                                   \
+    case SAMBA_TILE_logical_not: return x == 0;                                                                                  \
+    case SAMBA_TILE_add: return x + y;                                                                                           \
+    case SAMBA_TILE_sub: return x - y;                                                                                           \
+    case SAMBA_TILE_mul: return x * y;                                                                                           \
+    case SAMBA_TILE_div: return x / y;                                                                                           \
+    case SAMBA_TILE_maximum: return isnan(x) ? x : isnan(y) ? y : x > y ? x : y;                                                 \
+    case SAMBA_TILE_minimum: return isnan(x) ? x : isnan(y) ? y : x < y ? x : y;                                                 \
+    default: fail_msg("no reference for %s", samba_tile_table[op].name); return 0;                                               \
     }
 static float exact_f32(int op, float x, float y)
 {
@@ -207,16 +235,20 @@ static int64_t exact_i64(int op, int64_t x, int64_t y)
     case SAMBA_TILE_neg: return (int64_t)-u;
     case SAMBA_TILE_abs: return x < 0 ? (int64_t)-u : x;
     case SAMBA_TILE_sign: return x > 0 ? 1 : x < 0 ? -1 : 0;
-    case SAMBA_TILE_floor: case SAMBA_TILE_round: case SAMBA_TILE_ceil: case SAMBA_TILE_trunc: return x;
+    case SAMBA_TILE_floor:
+    case SAMBA_TILE_round:
+    case SAMBA_TILE_ceil:
+    case SAMBA_TILE_trunc: return x;
     case SAMBA_TILE_bitwise_not: return -1 - x;
     case SAMBA_TILE_bitwise_and: return (int64_t)(u & v);
     case SAMBA_TILE_bitwise_or: return (int64_t)(u | v);
     case SAMBA_TILE_bitwise_xor: return (int64_t)(u ^ v);
     case SAMBA_TILE_left_shift: return y < 0 || y > 63 ? 0 : (int64_t)(u << v);
-    case SAMBA_TILE_right_shift: return y < 0 || y > 63 ? -(x < 0) : x < 0 ? (int64_t)~(~u >> v) : (int64_t)(u >> v);
+    case SAMBA_TILE_right_shift: return y < 0 || y > 63 ? -(x < 0) : x < 0 ? (int64_t) ~(~u >> v) : (int64_t)(u >> v);
     case SAMBA_TILE_trunc_divide: return y == 0 ? 0 : y == -1 ? (int64_t)-u : x / y;
     case SAMBA_TILE_fmod: return y == 0 || y == -1 ? 0 : x % y;
-    case SAMBA_TILE_remainder: return y == 0 || y == -1 ? 0 : (int64_t)((uint64_t)(x % y) + (x % y != 0 && (x % y < 0) != (y < 0) ? v : 0));
+    case SAMBA_TILE_remainder:
+        return y == 0 || y == -1 ? 0 : (int64_t)((uint64_t)(x % y) + (x % y != 0 && (x % y < 0) != (y < 0) ? v : 0));
     case SAMBA_TILE_floor_divide: return y == 0 ? 0 : y == -1 ? (int64_t)-u : x / y - (x % y != 0 && (x < 0) != (y < 0));
     case SAMBA_TILE_relu: return x < 0 ? 0 : x;
     case SAMBA_TILE_logical_not: return x == 0;
@@ -275,11 +307,13 @@ static void check_result(const char *isa, int op, int class_, int result_class, 
         want.f32 = class_ == SAMBA_F32 ? a.f32 != 0 : class_ == SAMBA_F64 ? a.f64 != 0 : a.i64 != 0;
     else if (form == SAMBA_FORM_WHERE)
         want = a.f32 != 0 ? b : c;
-    else if (class_ != SAMBA_I64 && gelu_of(op, class_ == SAMBA_F32 ? a.f32 : a.f64, class_ == SAMBA_F32 ? b.f32 : b.f64, &want.f64)) {
+    else if (class_ != SAMBA_I64 &&
+             gelu_of(op, class_ == SAMBA_F32 ? a.f32 : a.f64, class_ == SAMBA_F32 ? b.f32 : b.f64, &want.f64)) {
         double x = class_ == SAMBA_F32 ? a.f32 : a.f64, y = class_ == SAMBA_F32 ? b.f32 : b.f64, exact = want.f64;
         double value = class_ == SAMBA_F32 ? got.f32 : got.f64, scale = form == SAMBA_FORM_BINARY ? fmax(fabs(y), 1) : 1;
         if (fabs(x) < 1e6 && fabs(y) < 1e30 && !(fabs(value - exact) <= 8 * scale * unit_in_last_place(class_, fmax(fabs(x), 1))))
-            fail_msg("%s %s %s of %a, %a: %a, exactly %a", isa, samba_tile_table[op].name, class_names[class_], x, y, value, exact);
+            fail_msg("%s %s %s of %a, %a: %a, exactly %a", isa, samba_tile_table[op].name, class_names[class_], x, y, value,
+                     exact);
         if (isnan(x) && !isnan(value))
             fail_msg("%s %s %s of NaN: %a", isa, samba_tile_table[op].name, class_names[class_], value);
         return;
@@ -299,9 +333,8 @@ static void check_result(const char *isa, int op, int class_, int result_class, 
         want.i64 = exact_i64(op, a.i64, b.i64);
     if (!same(result_class, want, got))
         fail_msg("%s %s %s of (%a %a %lld), (%a %a %lld): (%a %a %lld), not (%a %a %lld)", isa, samba_tile_table[op].name,
-                 class_names[class_], a.f32, a.f64,
-                 (long long)a.i64, b.f32, b.f64, (long long)b.i64, got.f32, got.f64, (long long)got.i64, want.f32, want.f64,
-                     (long long)want.i64);
+                 class_names[class_], a.f32, a.f64, (long long)a.i64, b.f32, b.f64, (long long)b.i64, got.f32, got.f64,
+                 (long long)got.i64, want.f32, want.f64, (long long)want.i64);
 }
 
 static void test_map(void **state)
@@ -443,7 +476,7 @@ static void test_load_store(void **state)
                 else
                     samba_store_double((samba_dtype)dtype, want, class_ == SAMBA_F32 ? source.f32 : source.f64);
                 bool nan = class_ != SAMBA_I64 && isnan(samba_load_double((samba_dtype)dtype, want)) &&
-                    isnan(samba_load_double((samba_dtype)dtype, at));
+                           isnan(samba_load_double((samba_dtype)dtype, at));
                 if (!nan && memcmp(want, at, size) != 0)
                     fail_msg("%s store %s of %a", samba_isa_names[isa], samba_dtype_name((samba_dtype)dtype), source.f32);
             }
@@ -478,8 +511,8 @@ static element fold(int op, int class_, element sum, element x)
 }
 
 enum { LARGEST = 1300 }; /* elements of a tile */
-static const int shapes[][2] = {{25, 10}, {16, 16}, {8, 32}, {3, 77}, {2, 128}, {1, 256}, {256, 1}, {128, 2}, {1, 1}, {7, 31},
-                                {7, 33}, {85, 3}, {0, 5}, {4, 0}, {1, 1300}};
+static const int shapes[][2] = {{25, 10}, {16, 16}, {8, 32}, {3, 77}, {2, 128}, {1, 256}, {256, 1}, {128, 2},
+                                {1, 1},   {7, 31},  {7, 33}, {85, 3}, {0, 5},   {4, 0},   {1, 1300}};
 
 /* Small whole numbers, so that sums are exact in any order; some NaN and infinities for the extremes. */
 static void whole_numbers(int class_, char *a, bool specials)
@@ -536,7 +569,7 @@ static void test_reduce(void **state)
                     for (int r = 0; r < rows; r++) {
                         for (int c = 0; c < cols; c++) {
                             element x = get(class_, a, (int64_t)r * cols + c),
-                                now = chunk + c ? fold(SAMBA_TILE_amax, class_, greatest[r], x) : x;
+                                    now = chunk + c ? fold(SAMBA_TILE_amax, class_, greatest[r], x) : x;
                             if (chunk + c == 0 || !same(class_, now, greatest[r]))
                                 wanted[r] = (int64_t)chunk * cols + c;
                             greatest[r] = now;
@@ -667,12 +700,15 @@ static void test_combined(void **state)
     }
 }
 
-/* The same of norms: what is summed while it is made, values a row, sums of columns of products. Beyond the results nothing is written. */
+/* The same of norms: what is summed while it is made, values a row, sums of columns of products.
+ * Beyond the results nothing is written. */
 static void test_combined_norms(void **state)
 {
     (void)state;
-    static const int sizes[][2] = {{1, 512}, {1, 250}, {2, 129}, {3, 77}, {4, 64}, {25, 10}, {7, 33}, {1, 1}, {0, 5}, {4, 0}, {1, 1300}, {1, 513}};
-    static float a[LARGEST], b[LARGEST], c[LARGEST], s[LARGEST], t[LARGEST], u[LARGEST], x[LARGEST], y[LARGEST], want[LARGEST], got[LARGEST + 1];
+    static const int sizes[][2] = {{1, 512}, {1, 250}, {2, 129}, {3, 77}, {4, 64},   {25, 10},
+                                   {7, 33},  {1, 1},   {0, 5},   {4, 0},  {1, 1300}, {1, 513}};
+    static float a[LARGEST], b[LARGEST], c[LARGEST], s[LARGEST], t[LARGEST], u[LARGEST], x[LARGEST], y[LARGEST], want[LARGEST],
+        got[LARGEST + 1];
     static double want_sums[LARGEST], got_sums[LARGEST + 1];
     float *all[] = {a, b, c, s, t, u};
     srand(SEED);
@@ -759,11 +795,9 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_coverage), cmocka_unit_test(test_map),    cmocka_unit_test(test_convert),
-            cmocka_unit_test(test_load_store),
-        cmocka_unit_test(test_reduce),   cmocka_unit_test(test_random), cmocka_unit_test(test_spread_and_sums),
-            cmocka_unit_test(test_gelu_both),
-        cmocka_unit_test(test_combined),
+        cmocka_unit_test(test_coverage),        cmocka_unit_test(test_map),       cmocka_unit_test(test_convert),
+        cmocka_unit_test(test_load_store),      cmocka_unit_test(test_reduce),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_spread_and_sums), cmocka_unit_test(test_gelu_both), cmocka_unit_test(test_combined),
         cmocka_unit_test(test_combined_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

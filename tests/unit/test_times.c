@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a profile measured, as text: tables whose figures are the times and arithmetic; Trace Event JSON that has every single time and that
- * the reader of such files gives back; files by their endings; what is refused, memory too. */
+ * What a profile measured, as text: tables whose figures are the times and arithmetic; Trace Event JSON that has every single
+ * time and that the reader of such files gives back; files by their endings; what is refused, memory too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,12 +70,14 @@ static int words_of(const char *tables, const char *label, double *numbers, char
     return count;
 }
 
-static void check_line(const char *tables, const char *label, const samba_time *t, double all, double flops, double bytes, const samba_roof *roof)
+static void check_line(const char *tables, const char *label, const samba_time *t, double all, double flops, double bytes,
+                       const samba_roof *roof)
 {
     double n[8], mean = t->seconds / (double)t->runs;
     char rest[64], expected[64] = "";
     words_of(tables, label, n, rest, sizeof rest);
-    double exact[8] = {(double)t->runs, 1e3 * t->seconds, 1e3 * mean, 1e3 * t->least, 1e3 * t->greatest, 100 * t->seconds / all, 1e-9 * flops / mean, 1e-9 * bytes / mean};
+    double exact[8] = {(double)t->runs,   1e3 * t->seconds,       1e3 * mean,          1e3 * t->least,
+                       1e3 * t->greatest, 100 * t->seconds / all, 1e-9 * flops / mean, 1e-9 * bytes / mean};
     for (int i = 0; i < 8; i++) /* half of the last digit that is printed */
         assert_true(fabs(n[i] - exact[i]) <= (i == 0 ? 0 : i < 5 ? 0.5001e-4 : 0.0501));
     if (roof)
@@ -101,7 +103,8 @@ static void check_tables(samba_session *session, const samba_machine *with, bool
         snprintf(label, sizeof label, "%d %s", i, samba_section_type(&plan->sections[i]));
         if (with)
             need(samba_session_section_roof(session, with, i, &roof));
-        check_line(tables, label, &session->profiler.sections[i], all, (double)plan->sections[i].flops, (double)plan->sections[i].bytes, with ? &roof : NULL);
+        check_line(tables, label, &session->profiler.sections[i], all, (double)plan->sections[i].flops,
+                   (double)plan->sections[i].bytes, with ? &roof : NULL);
     }
     for (int i = 0; stages && i < plan->stage_count; i++) {
         char label[256];
@@ -111,7 +114,8 @@ static void check_tables(samba_session *session, const samba_machine *with, bool
         snprintf(label, sizeof label, "%d.%d %s: %s", info.section, i, info.kind, info.operators);
         if (with)
             need(samba_session_stage_roof(session, with, i, &roof));
-        check_line(tables, label, &session->profiler.stages[i], inside, (double)info.flops, (double)info.bytes, with ? &roof : NULL);
+        check_line(tables, label, &session->profiler.stages[i], inside, (double)info.flops, (double)info.bytes,
+                   with ? &roof : NULL);
     }
     samba_text_free(context, tables);
 }
@@ -158,7 +162,8 @@ static void check_event(const samba_session *session, const json_t *event, const
     assert_true(fabs(number(event, "ts") - 1e6 * e->begin) < 1e-4 && fabs(number(event, "dur") - 1e6 * e->seconds) < 1e-4);
     assert_true(number(arguments, "section") == e->section);
     assert_true(number(arguments, "flops") == (double)(stage ? stage->flops : session->plan.sections[e->section].flops));
-    assert_true(!stage || (number(arguments, "stage") == e->stage && number(arguments, "operators") == stage->operator_count && stage->operator_count > 0));
+    assert_true(!stage || (number(arguments, "stage") == e->stage && number(arguments, "operators") == stage->operator_count &&
+                           stage->operator_count > 0));
 }
 
 static void test_trace(void **unused)
@@ -191,7 +196,8 @@ static void test_trace(void **unused)
     need(samba_trace_read(context, path, &session->plan, &arena, &r));
     for (int i = 0; i < session->plan.stage_count; i++) {
         const samba_time *given = &r.stages[i], *exact = &session->profiler.stages[i];
-        assert_true(given->runs == exact->runs && fabs(given->seconds - exact->seconds) < 1e-10 * RUNS && fabs(given->least - exact->least) < 1e-10);
+        assert_true(given->runs == exact->runs && fabs(given->seconds - exact->seconds) < 1e-10 * RUNS &&
+                    fabs(given->least - exact->least) < 1e-10);
     }
     samba_arena_free(&arena);
     samba_session_free(session);
@@ -226,7 +232,9 @@ static void test_files(void **unused)
         char path[128], *made;
         snprintf(path, sizeof path, "%s/report.%s", folder, endings[i]);
         need(samba_session_report_write(session, &machine, pef, path));
-        need(i == 0 ? samba_session_page(session, &machine, pef, &made) : i == 1 ? samba_session_trace(session, pef, &made) : samba_session_tables(session, &machine, &made));
+        need(i == 0   ? samba_session_page(session, &machine, pef, &made)
+             : i == 1 ? samba_session_trace(session, pef, &made)
+                      : samba_session_tables(session, &machine, &made));
         assert_string_equal(file_text(path), made);
         samba_text_free(context, made);
     }
@@ -276,7 +284,8 @@ static void test_no_memory(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_trace), cmocka_unit_test(test_files), cmocka_unit_test(test_no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tables), cmocka_unit_test(test_trace), cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_no_memory)};
     if (!training_begin())
         return 1;
     compile_model();

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far every elementwise float32 function (ulp_functions.h) is from the exact value, in units in the last place (ULP), compiled for each ISA
- * that this machine has; that it never falls where it should rise; and that it is exact where libm's value is a float.
+ * How far every elementwise float32 function (ulp_functions.h) is from the exact value, in units in the last place (ULP),
+ * compiled for each ISA that this machine has; that it never falls where it should rise; and that it is exact where libm's value
+ * is a float.
  *
  * Alone, the program takes every 4099th float from a random one on, random ones, and all near the places where functions change
- * their ways. `test_ulp all [--markdown] [--ISA] [FUNCTION...]` takes all 2^32 floats, in a process for each core (or OMP_NUM_THREADS),
- * and prints the table of docs/accuracy.md.
+ * their ways. `test_ulp all [--markdown] [--ISA] [FUNCTION...]` takes all 2^32 floats, in a process for each core (or
+ * OMP_NUM_THREADS), and prints the table of docs/accuracy.md.
  *
- * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact result, or the
- * other way round, and a zero of the wrong sign are infinitely wrong. A fall is one between neighbours of the same sign. */
+ * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact result,
+ * or the other way round, and a zero of the wrong sign are infinitely wrong.
+ * A fall is one between neighbours of the same sign. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -150,7 +152,7 @@ static inline void note(finding *at, double error, float x, float y)
         *at = (finding){error, x, y, at->count, at->exact, at->falls, at->fall};
 }
 
-typedef struct truth { /* of a chunk */
+typedef struct truth {                 /* of a chunk */
     double exact[CHUNK], scale[CHUNK]; /* scale: 1 / unit */
     float rounded[CHUNK];
 } truth;
@@ -160,8 +162,8 @@ static inline double scale_at(const function *f, float x, double exact)
     return per_unit(f->near[0] < x && x < f->near[1] && fabs(exact) < f->term ? f->term : exact);
 }
 
-/* Values from functions of vectors are compared with those of plain ones at every 32nd float, and do not count where they differ by 2^-16
- * units and more. */
+/* Values from functions of vectors are compared with those of plain ones at every 32nd float, and do not count where they differ
+ * by 2^-16 units and more. */
 static void find_exact(const function *f, const float *x, double *exact, int n)
 {
     static unsigned turn;
@@ -213,12 +215,13 @@ FOR_EACH_ISA static int turns(const float *x, const float *given, int n, bool ri
 {
     int count = 0;
     float sign = rises ? 1.0f : -1.0f;
-    _Pragma("omp simd reduction(+ : count)") for (int i = 1; i < n; i++) count += !isnan(x[i]) && sign * given[i] < sign * given[i - 1];
+    _Pragma("omp simd reduction(+ : count)") for (int i = 1; i < n; i++) count +=
+        !isnan(x[i]) && sign * given[i] < sign * given[i - 1];
     return count;
 }
 
-/* CHUNK floats; the first n count, whose sizes ascend if `ascending`, all of one sign. What is worse than all before is found anew by libm's
- * plain function. */
+/* CHUNK floats; the first n count, whose sizes ascend if `ascending`, all of one sign. What is worse than all before is found
+ * anew by libm's plain function. */
 static void measure(int index, finding *found, const float *x, int n, bool ascending)
 {
     static _Alignas(64) float ones[CHUNK], given[CHUNK];
@@ -256,7 +259,12 @@ static void measure(int index, finding *found, const float *x, int n, bool ascen
 static void join(finding *to, const finding *from)
 {
     double worst = to->worst;
-    *to = (finding){worst, to->at, to->beside, to->count + from->count, to->exact + from->exact, to->falls + from->falls,
+    *to = (finding){worst,
+                    to->at,
+                    to->beside,
+                    to->count + from->count,
+                    to->exact + from->exact,
+                    to->falls + from->falls,
                     from->falls ? from->fall : to->fall};
     if (from->worst > worst || (from->worst == worst && fabsf(from->at) < fabsf(to->at))) {
         to->worst = from->worst;
@@ -273,14 +281,16 @@ static int report_short(int f, const finding *found)
         const finding *at = &found[isa];
         if (at->count == 0 || !is_short(f, at))
             continue;
-        print_error("%s on %s is %g ULP off at %a, %g are allowed; %llu falls, one of them before %a\n", functions[f].name, samba_isa_names[isa],
-                    at->worst, (double)at->at, functions[f].limit, (unsigned long long)at->falls, (double)at->fall);
+        print_error("%s on %s is %g ULP off at %a, %g are allowed; %llu falls, one of them before %a\n", functions[f].name,
+                    samba_isa_names[isa], at->worst, (double)at->at, functions[f].limit, (unsigned long long)at->falls,
+                    (double)at->fall);
         count++;
     }
     return count;
 }
 
-/* A row a function: the greatest error on each ISA; where it is greatest, the least share of right results and the falls of all of them. */
+/* A row a function: the greatest error on each ISA;
+ * where it is greatest, the least share of right results and the falls of all of them. */
 static void print_head(bool markdown)
 {
     printf(markdown ? "| function |" : "%-15s", "function");
@@ -401,10 +411,12 @@ static int measure_all(bool markdown, int count, char **names)
 static unsigned seed;
 static uint32_t random_bits(void) { return (uint32_t)rand() << 16 ^ (uint32_t)rand(); }
 
-static const float places[] = {0.0f, 1e-38f, 0x1p-126f, 1e-4f, 0.015625f, 0.1f, 0.25f, 0.34657359f, 0.5f, 0.6f, 0.70710678f, 0.75f, 0.75179154f,
-                               0.9f, 1.0f, 1.27846456f, 1.19243f, 1.41421356f, 3.0f, 3.9192059f, 4.0f, 6.0f, 9.0109134f, 10.77f, 14.4f, 15.0f, 16.6355324f,
-                               17.32868f, 20.0f, 25.0f, 80.0f, 87.336548f, 88.722839f, 88.3762589f, 103.278931f, 103.972084f, 104.5f, 108.0f, 112.0f,
-                               65504.0f, 65520.0f, 16777216.0f, 0x1p127f, INFINITY};
+static const float places[] = {0.0f,       1e-38f,      0x1p-126f,   1e-4f,       0.015625f,   0.1f,   0.25f,      0.34657359f,
+                               0.5f,       0.6f,        0.70710678f, 0.75f,       0.75179154f, 0.9f,   1.0f,       1.27846456f,
+                               1.19243f,   1.41421356f, 3.0f,        3.9192059f,  4.0f,        6.0f,   9.0109134f, 10.77f,
+                               14.4f,      15.0f,       16.6355324f, 17.32868f,   20.0f,       25.0f,  80.0f,      87.336548f,
+                               88.722839f, 88.3762589f, 103.278931f, 103.972084f, 104.5f,      108.0f, 112.0f,     65504.0f,
+                               65520.0f,   16777216.0f, 0x1p127f,    INFINITY};
 
 static void test_share(void **state)
 {
@@ -473,11 +485,14 @@ static void test_exact(void **state)
             need(samba_function_run_memory(function_at(f, isa), (void *[]){x, ones}, (void *[]){given}));
             for (int i = 0; i < n; i++) {
                 double exact = functions[f].exact(x[i]);
-                bool series = 0x1p-40f < fabsf(x[i]) && fabsf(x[i]) < 0x1p-12f; /* 0.5 + x / 4 is no sigmoid, though all digits agree */
+                /* 0.5 + x / 4 is no sigmoid, though all digits agree */
+                bool series = 0x1p-40f < fabsf(x[i]) && fabsf(x[i]) < 0x1p-12f;
                 bool is_float = isnan(exact) || (!series && exact == (double)(float)exact);
                 points += is_float;
-                if (is_float && !(isnan(exact) ? isnan(given[i]) : given[i] == (float)exact && signbit(given[i]) == signbit((float)exact)))
-                    failed++, print_error("%s of %a on %s is %a, expected exactly %a\n", functions[f].name, (double)x[i], samba_isa_names[isa], (double)given[i], exact);
+                if (is_float &&
+                    !(isnan(exact) ? isnan(given[i]) : given[i] == (float)exact && signbit(given[i]) == signbit((float)exact)))
+                    failed++, print_error("%s of %a on %s is %a, expected exactly %a\n", functions[f].name, (double)x[i],
+                                          samba_isa_names[isa], (double)given[i], exact);
             }
         }
     assert_int_equal(failed, 0);
@@ -489,7 +504,10 @@ static float widened(uint16_t bits, samba_dtype dtype)
 {
     return dtype == SAMBA_BFLOAT16 ? samba_bfloat16_to_float(bits) : samba_float16_to_float(bits);
 }
-static uint16_t narrowed(float x, samba_dtype dtype) { return dtype == SAMBA_BFLOAT16 ? samba_float_to_bfloat16(x) : samba_float_to_float16(x); }
+static uint16_t narrowed(float x, samba_dtype dtype)
+{
+    return dtype == SAMBA_BFLOAT16 ? samba_float_to_bfloat16(x) : samba_float_to_float16(x);
+}
 
 static int measure_halves(int f, samba_dtype dtype, int isa)
 {
@@ -505,14 +523,15 @@ static int measure_halves(int f, samba_dtype dtype, int isa)
             ones[i] = 1, half_ones[i] = narrowed(1, dtype);
         }
         need(samba_function_run_memory(function_at(f, isa), (void *[]){x, ones}, (void *[]){wide}));
-        need(samba_function_run_memory(narrow, (void *[]){bits, half_ones}, (void *[]){output.dtype == dtype ? (void *)half_results : float_results}));
+        need(samba_function_run_memory(narrow, (void *[]){bits, half_ones},
+                                       (void *[]){output.dtype == dtype ? (void *)half_results : float_results}));
         for (int i = 0; i < CHUNK; i++) {
             float expected = output.dtype == dtype ? widened(narrowed(wide[i], dtype), dtype) : wide[i];
             float given = output.dtype == dtype ? widened(half_results[i], dtype) : float_results[i];
             bool right = isnan(expected) ? isnan(given) : given == expected && signbit(given) == signbit(expected);
             if (!right && failed++ == 0)
-                print_error("%s of %s %a on %s is %a, expected %a\n", functions[f].name, samba_dtype_name(dtype), (double)x[i], samba_isa_names[isa],
-                            (double)given, (double)expected);
+                print_error("%s of %s %a on %s is %a, expected %a\n", functions[f].name, samba_dtype_name(dtype), (double)x[i],
+                            samba_isa_names[isa], (double)given, (double)expected);
         }
     }
     samba_function_free(narrow);
@@ -531,7 +550,8 @@ static void test_halves(void **state)
 }
 
 /* ---- two operands ---- */
-/* Pairs of all kinds: any bits, numbers of about the same size, numbers that models have; first of all, each special one with each. */
+/* Pairs of all kinds: any bits, numbers of about the same size, numbers that models have;
+ * first of all, each special one with each. */
 static void fill_pairs(float *x, float *y, int round)
 {
     static const float special[] = {0.0f, 0x1p-149f, 0x1p-126f, 0.5f, 1.0f, 2.0f, 3.0f, 0x1p64f, 0x1.fffffep127f, INFINITY};
@@ -574,8 +594,8 @@ static void test_pairs(void **state)
             }
             samba_function_free(pair);
             if (!(found.worst <= at->limit))
-                fail_msg("%s on %s is %g ULP off at %a, %a (seed %u), %g are allowed", at->name, samba_isa_names[isa], found.worst, (double)found.at,
-                         (double)found.beside, seed, at->limit);
+                fail_msg("%s on %s is %g ULP off at %a, %a (seed %u), %g are allowed", at->name, samba_isa_names[isa],
+                         found.worst, (double)found.at, (double)found.beside, seed, at->limit);
         }
 }
 
@@ -586,7 +606,8 @@ static void test_coverage(void **state)
     for (int op = 0; op < SAMBA_OP_COUNT; op++) {
         const char *name = samba_op_table[op].name;
         bool grad = strlen(name) > 5 && strcmp(name + strlen(name) - 5, "_grad") == 0, found = false;
-        if (samba_ops[op].class_ != SAMBA_MAP || (samba_op_table[op].arity != 1 && !grad) || op == SAMBA_OP_bitwise_not || op == SAMBA_OP_random)
+        if (samba_ops[op].class_ != SAMBA_MAP || (samba_op_table[op].arity != 1 && !grad) || op == SAMBA_OP_bitwise_not ||
+            op == SAMBA_OP_random)
             continue;
         for (int f = 0; f < FUNCTIONS; f++)
             found |= strncmp(functions[f].name, name, strlen(name)) == 0;
@@ -598,8 +619,8 @@ static void test_coverage(void **state)
 int main(int argc, char **argv)
 {
     ask_cpu();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coverage), cmocka_unit_test(test_share), cmocka_unit_test(test_exact), cmocka_unit_test(test_halves),
-                                       cmocka_unit_test(test_pairs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_coverage), cmocka_unit_test(test_share),
+                                       cmocka_unit_test(test_exact), cmocka_unit_test(test_halves), cmocka_unit_test(test_pairs)};
     if (argc > 1 && strcmp(argv[1], "all") == 0) {
         bool markdown = false;
         int at = 2;

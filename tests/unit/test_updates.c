@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizer updates as one loop (device/cpu/tile/update.h): programs of every rule of updates.def with every set of flags, recognised whatever the
- * order of sources, equal to the naive interpreter of naive_tiles.h to the last bit, on every ISA and several teams, and not taken for what they are
- * not. */
+ * Optimizer updates as one loop (device/cpu/tile/update.h): programs of every rule of updates.def with every set of flags,
+ * recognised whatever the order of sources, equal to the naive interpreter of naive_tiles.h to the last bit, on every ISA and
+ * several teams, and not taken for what they are not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,9 +66,9 @@ typedef struct building {
     tile_case *t;
     const wanted *w;
     unsigned flags;
-    int numbers[SAMBA_UPDATE_NUMBERS], number_count, condition; /* registers, loaded in setup */
+    int numbers[SAMBA_UPDATE_NUMBERS], number_count, condition;   /* registers, loaded in setup */
     int parameter_operand, gradient_operand, state[SAMBA_STATES]; /* operands */
-    int parameter, gradient, before[SAMBA_STATES];                 /* registers; 0: not loaded yet */
+    int parameter, gradient, before[SAMBA_STATES];                /* registers; 0: not loaded yet */
 } building;
 
 static int state_of(building *x, int state)
@@ -123,7 +123,8 @@ static const struct {
 } rules[SAMBA_UPDATE_RULES] = {
 #define SET(flag) | SAMBA_FLAG_##flag
 #define HAS(flag) | SAMBA_FLAG_##flag
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) {#name, rule, ((branch) ? SAMBA_FLAG_ACTIVE : 0) flags, 0 fixed},
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
+    {#name, rule, ((branch) ? SAMBA_FLAG_ACTIVE : 0)flags, 0 fixed},
 #define EARLIER(rule) {#rule, rule, 0, 0},
 #include "optimizers.def"
 };
@@ -208,8 +209,10 @@ static void near_misses(const wanted *w, const char *name)
         if (i == instructions)
             t.operands[t.stage.operand_count - 1 - SAMBA_STATES].strides[0] = 0;
         else if (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store)
-            *op = *op == SAMBA_TILE_mul ? SAMBA_TILE_add : *op == SAMBA_TILE_sqrt || *op == SAMBA_TILE_abs || *op == SAMBA_TILE_sign ? SAMBA_TILE_relu
-                  : *op == SAMBA_TILE_neg ? SAMBA_TILE_relu : SAMBA_TILE_mul;
+            *op = *op == SAMBA_TILE_mul                                                       ? SAMBA_TILE_add
+                  : *op == SAMBA_TILE_sqrt || *op == SAMBA_TILE_abs || *op == SAMBA_TILE_sign ? SAMBA_TILE_relu
+                  : *op == SAMBA_TILE_neg                                                     ? SAMBA_TILE_relu
+                                                                                              : SAMBA_TILE_mul;
         bool changed = i == instructions || (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store);
         if (is_update(&t) == changed)
             fail_msg("%s, instruction %d changed: %s update", name, i, changed ? "an" : "no");
@@ -248,8 +251,10 @@ static void test_refusals(void **state)
                 last->operand = (int16_t)case_contiguous(&t, SAMBA_BFLOAT16);
             } else if (kind == 3) {
                 int first = p->setup; /* the gradient is loaded from where the result will have been stored */
-                memmove(&p->instructions[first + 1], &p->instructions[first], sizeof *last * (size_t)(p->instruction_count - first));
-                p->instructions[first] = (samba_instruction){.op = SAMBA_TILE_store, .d = -1, .a = 0, .b = -1, .c = -1, .operand = p->instructions[first + 1].operand};
+                memmove(&p->instructions[first + 1], &p->instructions[first],
+                        sizeof *last * (size_t)(p->instruction_count - first));
+                p->instructions[first] = (samba_instruction){
+                    .op = SAMBA_TILE_store, .d = -1, .a = 0, .b = -1, .c = -1, .operand = p->instructions[first + 1].operand};
                 p->instruction_count++;
                 p->steps[0].end++;
             } else {
@@ -264,6 +269,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_near_misses), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_near_misses),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions whose windows meet padding, or all of an image: what simplify makes of them and of both their gradients, and that values stay
- * those of the reference. */
+ * Convolutions whose windows meet padding, or all of an image: what simplify makes of them and of both their gradients, and that
+ * values stay those of the reference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,10 +22,10 @@ typedef struct window_case {
     const char *name;
     int64_t image[2], kernel[2];
     samba_conv2d_options options;
-    int slices;      /* of weights, forward and backward, after simplify */
-    int pads;        /* of their gradients */
-    int products;    /* matmuls in place of convolutions */
-    int left;        /* convolutions that remain, gradients among them */
+    int slices;   /* of weights, forward and backward, after simplify */
+    int pads;     /* of their gradients */
+    int products; /* matmuls in place of convolutions */
+    int left;     /* convolutions that remain, gradients among them */
 } window_case;
 
 enum { BATCH = 3, CHANNELS = 4, RESULTS = 6 };
@@ -35,8 +35,10 @@ static void model(samba_graph *g, const void *options)
     const window_case *c = options;
     const int64_t groups = c->options.groups ? c->options.groups : 1;
     const samba_initializer normal_ = {SAMBA_INIT_NORMAL, 0.1, 0.7};
-    samba_value x = samba_mul(samba_input(g, "x"), samba_parameter(g, "scale", SAMBA_FLOAT32, 3, SHAPE(CHANNELS, c->image[0], c->image[1]), normal_));
-    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 4, SHAPE(RESULTS, CHANNELS / groups, c->kernel[0], c->kernel[1]), normal_);
+    samba_value x = samba_mul(samba_input(g, "x"),
+                              samba_parameter(g, "scale", SAMBA_FLOAT32, 3, SHAPE(CHANNELS, c->image[0], c->image[1]), normal_));
+    samba_value w =
+        samba_parameter(g, "w", SAMBA_FLOAT32, 4, SHAPE(RESULTS, CHANNELS / groups, c->kernel[0], c->kernel[1]), normal_);
     samba_value y = samba_functional_conv2d(x, w, (samba_value){0}, &c->options);
     samba_output(g, "y", y);
     samba_loss(g, "loss", samba_sum(samba_mul(y, y), 0, NULL, false));
@@ -82,10 +84,11 @@ static void check_case(void **state)
     options.dump = take;
     options.dump_user = &text;
     need(samba_compile(context, &options, path, sizeof path));
-    int slices = occurrences(text, "= slice"), pads = occurrences(text, "= pad"), products = occurrences(text, "= matmul"), left = occurrences(text, "= conv2d");
+    int slices = occurrences(text, "= slice"), pads = occurrences(text, "= pad"), products = occurrences(text, "= matmul"),
+        left = occurrences(text, "= conv2d");
     if (slices != c->slices || pads != c->pads || products != c->products || left != c->left)
-        fail_msg("%s: %d slices, %d pads, %d products, %d convolutions, expected %d, %d, %d, %d:\n%s", c->name, slices, pads, products, left, c->slices,
-                 c->pads, c->products, c->left, text);
+        fail_msg("%s: %d slices, %d pads, %d products, %d convolutions, expected %d, %d, %d, %d:\n%s", c->name, slices, pads,
+                 products, left, c->slices, c->pads, c->products, c->left, text);
     for (int threads = 1; threads <= 2; threads++) {
         samba_session *session = open_session(path, threads, 3);
         samba_run_options r = samba_run_defaults();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cases of torch_values_FAMILY.h, each checked in all ways there are: the operator's own kernel, its expansion (for a composite) and the
- * gradients by its vjp against PyTorch's numbers, and the vjp against differences.
+ * Cases of torch_values_FAMILY.h, each checked in all ways there are: the operator's own kernel, its expansion (for a composite)
+ * and the gradients by its vjp against PyTorch's numbers, and the vjp against differences.
  *
  * Inputs come from a seed by torch_formula, or are listed (seed -1). From numbers[first] on stand: the listed inputs, the
  * output, and the gradient of each float64 input of sum(output * torch_formula(13)). */
@@ -29,10 +29,7 @@ typedef struct torch_case {
     samba_dims shape; /* of the output */
 } torch_case;
 
-static inline double torch_formula(int seed, int64_t i)
-{
-    return (double)((i * 7919 + seed * 104729) % 1009) / 504.5 - 1;
-}
+static inline double torch_formula(int seed, int64_t i) { return (double)((i * 7919 + seed * 104729) % 1009) / 504.5 - 1; }
 
 static inline int64_t dims_numel(const samba_dims *shape)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of training share: one context and one scratch folder a program, models compiled into it, sessions, host tensors filled
- * from a seed and named device tensors read back as bytes or as doubles. Every helper fails the test with the library's message when
- * a call that must succeed does not. The caller frees what it gets. Include after cmocka.h. */
+ * What the tests of training share: one context and one scratch folder a program, models compiled into it, sessions, host tensors
+ * filled from a seed and named device tensors read back as bytes or as doubles. Every helper fails the test with the library's
+ * message when a call that must succeed does not. The caller frees what it gets. Include after cmocka.h. */
 #ifndef SAMBA_TEST_TRAINING_H
 #define SAMBA_TEST_TRAINING_H
 
@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                                               \
+    (const int64_t[]) { __VA_ARGS__ }
 
 static samba_context *context;
 static char folder[64];
@@ -45,7 +46,8 @@ static inline void need_at(samba_status status, const char *call, const char *fi
 }
 
 #define refuse(call, status, part) refuse_at((call), (status), (part), #call, __FILE__, __LINE__)
-static inline void refuse_at(samba_status given, samba_status expected, const char *part, const char *call, const char *file, int line)
+static inline void refuse_at(samba_status given, samba_status expected, const char *part, const char *call, const char *file,
+                             int line)
 {
     if (given == expected && strstr(samba_error_message(context), part))
         return;

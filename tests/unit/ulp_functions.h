@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What test_ulp.c measures: every operator of one float32 operand, functions composed of several, the slopes that have a kernel of their own,
- * and functions of two operands. Each as a user gets it, traced; beside it the exact value by libm in double, whose own error is nothing beside
- * a float's, the allowed units in the last place, and where it rises and falls.
+ * What test_ulp.c measures: every operator of one float32 operand, functions composed of several, the slopes that have a kernel
+ * of their own, and functions of two operands. Each as a user gets it, traced; beside it the exact value by libm in double, whose
+ * own error is nothing beside a float's, the allowed units in the last place, and where it rises and falls.
  *
- * All floats are many: libm's vector functions, good to 4 units of double, a hundred-millionth of a float's, give their exact values (ALL).
- * Where a kernel is such a function itself, another one judges it, by another way to the same value (other_...). */
+ * All floats are many: libm's vector functions, good to 4 units of double, a hundred-millionth of a float's, give their exact
+ * values (ALL). Where a kernel is such a function itself, another one judges it, by another way to the same value (other_...). */
 #ifndef SAMBA_TEST_ULP_FUNCTIONS_H
 #define SAMBA_TEST_ULP_FUNCTIONS_H
 
@@ -21,9 +21,9 @@ typedef struct function {
     samba_value (*traced)(samba_value);
     double (*exact)(double);
     void (*exact_all)(const float *x, double *exact, int n); /* may be NULL */
-    double limit; /* ULP; 0: exact; HALF: correctly rounded */
+    double limit;                                            /* ULP; 0: exact; HALF: correctly rounded */
     shape shape;
-    bool slope;   /* the gradient instead of the value */
+    bool slope;           /* the gradient instead of the value */
     double near[2], term; /* about an irrational zero, where terms cancel: the unit there is the term's */
 } function;
 
@@ -51,7 +51,8 @@ OF_VECTORS atan(double);
 #define HALF 0.5000001 /* the last digits are those of a double rounding */
 
 /* ---- exact values ---- */
-/* What is beyond the reach of floats is slow in functions of vectors. By bits, lest the compiler take the function before the bound. */
+/* What is beyond the reach of floats is slow in functions of vectors.
+ * By bits, lest the compiler take the function before the bound. */
 static double within(double x, double most)
 {
     uint64_t bits, bound, sign;
@@ -107,22 +108,28 @@ static double gelu_slope(double x)
 {
     if (fabs(x + 0.75) < 0.01) { /* double's last digit counts at the zero */
         long double wide = x;
-        return (double)(erfcl(-wide * 0.707106781186547524400844L) / 2 + wide * expl(-wide * wide / 2) * 0.398942280401432677939946L);
+        return (double)(erfcl(-wide * 0.707106781186547524400844L) / 2 +
+                        wide * expl(-wide * wide / 2) * 0.398942280401432677939946L);
     }
     return gelu_slope_far(x);
 }
-static double bent(double x) { return 2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); } /* (1 + tanh(y / 2)) / 2 = sigmoid y */
+/* (1 + tanh(y / 2)) / 2 = sigmoid y */
+static double bent(double x) { return 2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); }
 static double gelu_tanh(double x) { return x * sigmoid(bent(x)); }
 static double gelu_tanh_slope(double x)
 {
-    double s = sigmoid(bent(x)), slope = s + x * s * sigmoid(-bent(x)) * (2 * M_2_SQRTPI * M_SQRT1_2 * (1 + 3 * 0.044715 * x * x));
+    double s = sigmoid(bent(x)),
+           slope = s + x * s * sigmoid(-bent(x)) * (2 * M_2_SQRTPI * M_SQRT1_2 * (1 + 3 * 0.044715 * x * x));
     return isinf(x) ? NAN : s == 0 ? -0.0 : s == 1 ? 1 : slope;
 }
 static double log_sigmoid(double x) { return -softplus(-x); }
 static double softplus_2(double x) { return x > 10 ? x : softplus(2 * x) / 2; }
 static double elu(double x) { return x > 0 ? x : expm1(x); }
 static double celu(double x) { return x > 0 ? x : 1.5 * expm1(x / 1.5); }
-static double selu(double x) { return 1.0507009873554804934193349852946 * (x > 0 ? x : 1.6732632423543772848170429916717 * expm1(x)); }
+static double selu(double x)
+{
+    return 1.0507009873554804934193349852946 * (x > 0 ? x : 1.6732632423543772848170429916717 * expm1(x));
+}
 static double leaky_relu(double x) { return x > 0 ? x : 0.01 * x; }
 static double hardtanh(double x) { return x < -1 ? -1 : x > 1 ? 1 : x; }
 static double relu6(double x) { return x <= 0 ? 0 : x > 6 ? 6 : x; }
@@ -140,7 +147,8 @@ static double tanhshrink(double x)
 static double square(double x) { return x * x; }
 static double cube(double x) { return x * x * x; }
 static double frac(double x) { return x - trunc(x); }
-static double to_tenths(double x) { return nearbyintf((float)x * 10.0f) / 10.0f; } /* the product is rounded first, as in PyTorch */
+/* the product is rounded first, as in PyTorch */
+static double to_tenths(double x) { return nearbyintf((float)x * 10.0f) / 10.0f; }
 static double logit(double x) { return fabs(2 * x - 1) < 0.5 ? log1p((2 * x - 1) / (1 - x)) : logarithm(x / (1 - x)); }
 static double logit_inside(double x) { return logit(x < (double)0.1f ? (double)0.1f : x > (double)0.9f ? (double)0.9f : x); }
 static double entr(double x) { return x < 0 ? -INFINITY : x == 0 ? 0 : -x * logarithm(x); }
@@ -193,30 +201,42 @@ static double other_erf(double x)
 static double other_softplus(double x) { return (x > 0 ? x : 0) + other_log1p(power(-fabs(x))); }
 static double other_softplus_2(double x) { return x > 10 ? x : other_softplus(2 * x) / 2; }
 static double other_log_sigmoid(double x) { return -other_softplus(-x); }
-static double other_logit(double x) { return fabs(2 * x - 1) < 0.5 ? other_log1p((2 * x - 1) / (1 - x)) : logarithm(x / (1 - x)); }
-static double other_logit_inside(double x) { return other_logit(x < (double)0.1f ? (double)0.1f : x > (double)0.9f ? (double)0.9f : x); }
+static double other_logit(double x)
+{
+    return fabs(2 * x - 1) < 0.5 ? other_log1p((2 * x - 1) / (1 - x)) : logarithm(x / (1 - x));
+}
+static double other_logit_inside(double x)
+{
+    return other_logit(x < (double)0.1f ? (double)0.1f : x > (double)0.9f ? (double)0.9f : x);
+}
 
 /* ---- of many floats at once ---- */
-#define ALL_AS(name, value)                                                                                                     \
-    FOR_EACH_ISA __attribute__((flatten)) static void all_##name(const float *x, double *exact, int n)                       \
-    {                                                                                                                        \
-        _Pragma("omp simd") for (int i = 0; i < n; i++) exact[i] = value(x[i]);                                              \
+#define ALL_AS(name, value)                                                                                                      \
+    FOR_EACH_ISA __attribute__((flatten)) static void all_##name(const float *x, double *exact, int n)                           \
+    {                                                                                                                            \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) exact[i] = value(x[i]);                                                  \
     }
 #define ALL(name) ALL_AS(name, name)
-ALL(same) ALL(negative) ALL(fabs) ALL(sign) ALL(expm1) ALL(sin) ALL(cos) ALL(floor) ALL(ceil) ALL(trunc) ALL(nearbyint)
-ALL(sqrt) ALL(rsqrt) ALL(reciprocal) ALL(tanh) ALL(sigmoid) ALL(relu) ALL(is_zero) ALL(not_zero) ALL(to_bfloat16) ALL(to_float16) ALL(gelu)
-ALL(gelu_tanh) ALL(gelu_tanh_slope) ALL(silu) ALL(silu_slope) ALL(mish) ALL(mish_slope) ALL(entr) ALL(elu) ALL(celu) ALL(selu)
-ALL(leaky_relu) ALL(hardtanh) ALL(relu6) ALL(hardsigmoid) ALL(hardswish) ALL(threshold) ALL(softsign) ALL(tanhshrink) ALL(hardshrink)
-ALL(softshrink) ALL(square) ALL(cube) ALL(frac) ALL(to_tenths) ALL(is_nan) ALL(is_finite)
-ALL_AS(gelu_slope, gelu_slope_far)
-ALL_AS(exp, power)
-ALL_AS(log, logarithm)
+ALL(same)
+ALL(negative)
+ALL(fabs)
+ALL(sign)
+ALL(expm1) ALL(sin) ALL(cos) ALL(floor) ALL(ceil) ALL(trunc) ALL(nearbyint) ALL(sqrt) ALL(rsqrt) ALL(reciprocal) ALL(tanh)
+    ALL(sigmoid) ALL(relu) ALL(is_zero) ALL(not_zero) ALL(to_bfloat16) ALL(to_float16) ALL(gelu) ALL(gelu_tanh)
+        ALL(gelu_tanh_slope) ALL(silu) ALL(silu_slope) ALL(mish) ALL(mish_slope) ALL(entr) ALL(elu) ALL(celu) ALL(selu)
+            ALL(leaky_relu) ALL(hardtanh) ALL(relu6) ALL(hardsigmoid) ALL(hardswish) ALL(threshold) ALL(softsign) ALL(tanhshrink)
+                ALL(hardshrink) ALL(softshrink) ALL(square) ALL(cube) ALL(frac) ALL(to_tenths) ALL(is_nan) ALL(is_finite)
+                    ALL_AS(gelu_slope, gelu_slope_far) ALL_AS(exp, power) ALL_AS(log, logarithm)
 #define OTHER(name) ALL_AS(name, other_##name)
-OTHER(log1p) OTHER(exp2) OTHER(log2) OTHER(log10) OTHER(tan) OTHER(asin) OTHER(acos) OTHER(atan) OTHER(sinh) OTHER(cosh) OTHER(asinh) OTHER(acosh)
-OTHER(atanh) OTHER(erf) OTHER(softplus) OTHER(softplus_2) OTHER(log_sigmoid) OTHER(logit) OTHER(logit_inside)
+                        OTHER(log1p) OTHER(exp2) OTHER(log2) OTHER(log10) OTHER(tan) OTHER(asin) OTHER(acos) OTHER(atan)
+                            OTHER(sinh) OTHER(cosh) OTHER(asinh) OTHER(acosh) OTHER(atanh) OTHER(erf) OTHER(softplus)
+                                OTHER(softplus_2) OTHER(log_sigmoid) OTHER(logit) OTHER(logit_inside)
 
-/* ---- as traced ---- */
-static samba_value as_float(samba_value x) { return samba_cast(x, SAMBA_FLOAT32); }
+    /* ---- as traced ---- */
+    static samba_value as_float(samba_value x)
+{
+    return samba_cast(x, SAMBA_FLOAT32);
+}
 static samba_value t_not_zero(samba_value x) { return as_float(samba_cast(x, SAMBA_BOOL)); }
 static samba_value t_logical_not(samba_value x) { return as_float(samba_logical_not(x)); }
 static samba_value t_isnan(samba_value x) { return as_float(samba_isnan(x)); }
@@ -237,8 +257,14 @@ static samba_value t_tenths(samba_value x) { return samba_round_decimals(x, 1); 
 static samba_value t_logit(samba_value x) { return samba_logit(x, -1); }
 static samba_value t_logit_inside(samba_value x) { return samba_logit(x, (double)0.1f); }
 
-#define VALUE(name, traced, exact, limit, shape) {name, traced, exact, all_##exact, limit, shape, false, {0, 0}, 0}
-#define SLOPE(name, traced, exact, from, to, term) {name, traced, exact, all_##exact, 4, NONE, true, {from, to}, term}
+#define VALUE(name, traced, exact, limit, shape)                                                                                 \
+    {                                                                                                                            \
+        name, traced, exact, all_##exact, limit, shape, false, {0, 0}, 0                                                         \
+    }
+#define SLOPE(name, traced, exact, from, to, term)                                                                               \
+    {                                                                                                                            \
+        name, traced, exact, all_##exact, 4, NONE, true, {from, to}, term                                                        \
+    }
 static const function functions[] = {
     /* operators of the graph */
     VALUE("neg", samba_neg, negative, 0, FALLING),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of the file format share: a plan (pef/plans.h) under a context that counts, written to `path` and read back as bytes. Include after
- * cmocka.h; the program sets `path`. */
+ * What the tests of the file format share: a plan (pef/plans.h) under a context that counts, written to `path` and read back as
+ * bytes. Include after cmocka.h; the program sets `path`. */
 #ifndef SAMBA_TEST_WRITTEN_PEF_H
 #define SAMBA_TEST_WRITTEN_PEF_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inputs for tests that do not care for values: a session refuses to run over inputs that nobody gave, so all of them are given zeros.
- * The session and the context stay the caller's. */
+ * Inputs for tests that do not care for values: a session refuses to run over inputs that nobody gave, so all of them are given
+ * zeros. The session and the context stay the caller's. */
 #ifndef SAMBA_TEST_ZEROS_H
 #define SAMBA_TEST_ZEROS_H
 

@@ -31,8 +31,8 @@ static samba_status list_add(samba_fusion *f, samba_group_list *list, int32_t gr
     return SAMBA_OK;
 }
 
-/* All that must precede `start` (or follow it) and stands between the positions low and high, both left out; `skipped` is no step from `start`
- * itself. Returns how many. */
+/* All that must precede `start` (or follow it) and stands between the positions low and high, both left out; `skipped` is no step
+ * from `start` itself. Returns how many. */
 static int64_t collect(samba_fusion *f, int32_t start, bool forward, int32_t low, int32_t high, int32_t skipped, int32_t *found)
 {
     int64_t count = 0;
@@ -57,19 +57,24 @@ static int64_t collect(samba_fusion *f, int32_t start, bool forward, int32_t low
 static bool precedes(samba_fusion *f, int32_t first, int32_t second, bool direct)
 {
     int32_t low = f->groups[first].position, high = f->groups[second].position;
-    return low < high && collect(f, second, false, low - 1, high, direct ? -1 : first, f->pending) > 0 && f->groups[first].stamp == f->stamp;
+    return low < high && collect(f, second, false, low - 1, high, direct ? -1 : first, f->pending) > 0 &&
+           f->groups[first].stamp == f->stamp;
 }
 
 bool samba_group_precedes(samba_fusion *f, int32_t first, int32_t second) { return precedes(f, first, second, true); }
 bool samba_group_between(samba_fusion *f, int32_t first, int32_t second) { return precedes(f, first, second, false); }
 
 /* ---- the order ---- */
-static int by_value(const void *a, const void *b) { return (*(const int64_t *)a > *(const int64_t *)b) - (*(const int64_t *)a < *(const int64_t *)b); }
+static int by_value(const void *a, const void *b)
+{
+    return (*(const int64_t *)a > *(const int64_t *)b) - (*(const int64_t *)a < *(const int64_t *)b);
+}
 
 /* Groups[0 .. before-1], then the others, each part in the order it has, onto the positions that they have together. */
 static samba_status rearrange(samba_fusion *f, const int32_t *groups, int64_t before, int64_t count)
 {
-    int64_t *sorted = samba_alloc(f->arena.context, 2 * sizeof *sorted * (size_t)count), *positions = sorted + count; /* sorted: position, group */
+    /* sorted: position, group */
+    int64_t *sorted = samba_alloc(f->arena.context, 2 * sizeof *sorted * (size_t)count), *positions = sorted + count;
     if (!sorted)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++) {

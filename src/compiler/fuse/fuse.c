@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusion: every node that computes something joins a group, and a group becomes one stage. A group has a domain; each member has one
- * value for every element of it (FULL), one for every row (ROW, once a row reduction fixed what a row is), or is a reduction over anything
- * else (COLLECT), known only when the group has run. Nodes are taken in order; each tries the groups that already hold or load its
- * inputs, latest first, and begins a group of its own where none can take it. Groups never depend on each other in a circle
- * (depend.c).
+ * Fusion: every node that computes something joins a group, and a group becomes one stage. A group has a domain; each member has
+ * one value for every element of it (FULL), one for every row (ROW, once a row reduction fixed what a row is), or is a reduction
+ * over anything else (COLLECT), known only when the group has run. Nodes are taken in order; each tries the groups that already
+ * hold or load its inputs, latest first, and begins a group of its own where none can take it. Groups never depend on each other
+ * in a circle (depend.c).
  *
  * Needs: core operators only. Gives: groups, roles, who needs memory, an order. Breaks nothing (the graph stays). */
 #include "compiler/fuse/fuse.h"
@@ -12,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool samba_is_inline(const samba_graph *graph, samba_ref ref)
-{
-    return samba_ops[samba_node_at(graph, ref)->op].inline_;
-}
+bool samba_is_inline(const samba_graph *graph, samba_ref ref) { return samba_ops[samba_node_at(graph, ref)->op].inline_; }
 
 samba_ref samba_value_read(const samba_graph *graph, samba_ref ref)
 {
@@ -68,13 +65,13 @@ static samba_status add_member(samba_fusion *f, int32_t group, samba_ref ref, co
     return SAMBA_OK;
 }
 
-
 static samba_status new_group(samba_fusion *f, samba_group_kind kind, samba_phase phase, samba_ref anchor, int rank,
                               const int64_t *domain, int32_t *group)
 {
     SAMBA_TRY(samba_grow(f->arena.context, (void **)&f->groups, sizeof(samba_group), &f->group_capacity, f->group_count + 1));
     samba_group *g = &f->groups[f->group_count];
-    *g = (samba_group){.kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .position = (int32_t)f->group_count, .merged_into = -1};
+    *g = (samba_group){
+        .kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .position = (int32_t)f->group_count, .merged_into = -1};
     memcpy(g->domain, domain, sizeof(int64_t) * (size_t)rank);
     *group = (int32_t)f->group_count++;
     return SAMBA_OK;
@@ -85,8 +82,8 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     samba_op_class class_ = samba_ops[node->op].class_;
-    samba_group_kind kind = class_ == SAMBA_CONTRACT ? SAMBA_GROUP_CONTRACT
-                            : class_ == SAMBA_KERNEL ? SAMBA_GROUP_KERNEL
+    samba_group_kind kind = class_ == SAMBA_CONTRACT                              ? SAMBA_GROUP_CONTRACT
+                            : class_ == SAMBA_KERNEL                              ? SAMBA_GROUP_KERNEL
                             : class_ == SAMBA_MAP || class_ == SAMBA_REDUCE_CLASS ? SAMBA_GROUP_TILE
                                                                                   : SAMBA_GROUP_MOVE;
     const samba_node *domain = class_ == SAMBA_REDUCE_CLASS ? samba_node_at(f->graph, node->inputs[0]) : node;
@@ -122,8 +119,10 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
         for (int64_t i = 0; i < node->attrs->reduce.dims.count; i++)
             reduced[how.dims[node->attrs->reduce.dims.at[i]]] = true;
         int cols = samba_trailing(g, reduced);
-        bool few = samba_sizes_product(g->rank - cols, g->domain) < SAMBA_FEW_ROWS && samba_sizes_product(cols, g->domain + g->rank - cols) > SAMBA_LONG_ROW;
-        bool rows = cols > 0 && (!samba_is_combined(node) || (!few && samba_group_readable(f, g, cols, node->inputs[0], node->rank, how.dims)));
+        bool few = samba_sizes_product(g->rank - cols, g->domain) < SAMBA_FEW_ROWS &&
+                   samba_sizes_product(cols, g->domain + g->rank - cols) > SAMBA_LONG_ROW;
+        bool rows = cols > 0 && (!samba_is_combined(node) ||
+                                 (!few && samba_group_readable(f, g, cols, node->inputs[0], node->rank, how.dims)));
         how.role = rows ? SAMBA_MEMBER_ROW : SAMBA_MEMBER_COLLECT;
         how.cols = rows ? cols : 0;
     }
@@ -145,12 +144,14 @@ static bool alias(samba_fusion *f, samba_ref ref)
         int64_t mine[SAMBA_MAX_RANK], theirs[SAMBA_MAX_RANK];
         int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK];
         int count = samba_dense(node->rank, node->shape, mine, my_dims);
-        if (count != samba_dense(source->rank, source->shape, theirs, their_dims) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
+        if (count != samba_dense(source->rank, source->shape, theirs, their_dims) ||
+            memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
             return false;
         memset(how.dims, -1, sizeof how.dims);
         for (int i = 0; i < count; i++)
             how.dims[my_dims[i]] = f->members[u].dims[their_dims[i]];
-    } else if (node->op != SAMBA_OP_expand || !samba_group_fits(&f->groups[group], f->groups[group].rank, node->rank, node->shape, how.dims) ||
+    } else if (node->op != SAMBA_OP_expand ||
+               !samba_group_fits(&f->groups[group], f->groups[group].rank, node->rank, node->shape, how.dims) ||
                !samba_inputs_aligned(f, group, node, how.dims)) {
         return false;
     }
@@ -160,7 +161,8 @@ static bool alias(samba_fusion *f, samba_ref ref)
     return true;
 }
 
-/* Two results of one kernel, such as attention and attention_lse of the same inputs. The group that holds the other; -1: none does. */
+/* Two results of one kernel, such as attention and attention_lse of the same inputs. The group that holds the other;
+ * -1: none does. */
 static int32_t twin_group(const samba_fusion *f, samba_ref ref)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
@@ -170,8 +172,9 @@ static int32_t twin_group(const samba_fusion *f, samba_ref ref)
     size_t attrs = samba_attrs_table[samba_ops[node->op].attrs].size;
     for (int32_t k = 0; k < f->group_count; k++) {
         const samba_node *anchor = samba_node_at(f->graph, f->groups[k].anchor);
-        if (f->groups[k].kind == SAMBA_GROUP_KERNEL && anchor->op == other && anchor->phase == node->phase && anchor->arity == node->arity &&
-            memcmp(anchor->inputs, node->inputs, sizeof(samba_ref) * node->arity) == 0 && memcmp(anchor->attrs, node->attrs, attrs) == 0)
+        if (f->groups[k].kind == SAMBA_GROUP_KERNEL && anchor->op == other && anchor->phase == node->phase &&
+            anchor->arity == node->arity && memcmp(anchor->inputs, node->inputs, sizeof(samba_ref) * node->arity) == 0 &&
+            memcmp(anchor->attrs, node->attrs, attrs) == 0)
             return k;
     }
     return -1;
@@ -182,7 +185,8 @@ static samba_status assign_group(samba_fusion *f, samba_ref ref, int32_t *reader
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     samba_op_class class_ = samba_ops[node->op].class_;
-    bool scalar = class_ == SAMBA_MAP && samba_sizes_product(node->rank, node->shape) == 1; /* scalars of a phase share a stage where they can */
+    /* scalars of a phase share a stage where they can */
+    bool scalar = class_ == SAMBA_MAP && samba_sizes_product(node->rank, node->shape) == 1;
     if (class_ == SAMBA_MAP || class_ == SAMBA_REDUCE_CLASS) {
         int64_t limit = INT64_MAX;
         for (;;) {
@@ -190,7 +194,8 @@ static samba_status assign_group(samba_fusion *f, samba_ref ref, int32_t *reader
             for (int i = 0; i < node->arity; i++) {
                 samba_ref u = node->inputs[i];
                 const samba_node *base = samba_node_at(f->graph, f->access[u].base);
-                int32_t at = f->members[u].group, by = samba_sizes_product(base->rank, base->shape) > 1 || scalar ? reader[f->access[u].base] : -1;
+                int32_t at = f->members[u].group,
+                        by = samba_sizes_product(base->rank, base->shape) > 1 || scalar ? reader[f->access[u].base] : -1;
                 if (at >= 0 && at < limit && at > best)
                     best = at;
                 if (by >= 0 && by < limit && by > best)
@@ -230,14 +235,16 @@ static samba_status mark_stored(samba_fusion *f, samba_phase last)
         int32_t group = f->members[i].group;
         if (node->phase > last || group < 0 || f->members[i].role == SAMBA_MEMBER_ALIAS)
             continue;
-        bool tile = f->groups[group].kind == SAMBA_GROUP_TILE || (f->groups[group].kind == SAMBA_GROUP_CONTRACT && f->groups[group].anchor != i);
+        bool tile = f->groups[group].kind == SAMBA_GROUP_TILE ||
+                    (f->groups[group].kind == SAMBA_GROUP_CONTRACT && f->groups[group].anchor != i);
         for (int k = 0; k < node->arity; k++) {
             samba_ref u = tile ? samba_value_read(graph, node->inputs[k]) : node->inputs[k];
             if (tile && u == node->inputs[k] && (samba_is_member(f, group, u) || samba_computed_in_place(f, u)))
                 continue;
             f->members[f->access[u].base].stored = 1;
         }
-        if (!tile && f->groups[group].kind != SAMBA_GROUP_CONTRACT) /* a product that only its epilogue reads stays in the block */
+        /* a product that only its epilogue reads stays in the block */
+        if (!tile && f->groups[group].kind != SAMBA_GROUP_CONTRACT)
             f->members[i].stored = 1;
     }
     for (int64_t i = 0; i < graph->sink_count; i++) {
@@ -392,13 +399,15 @@ static int64_t dependences(const samba_fusion *f, int32_t group)
     return count;
 }
 
-/* By phase, what is redone last, then as soon as everything before has run, lowest first member first: close to the order the model was written in. */
+/* By phase, what is redone last, then as soon as everything before has run, lowest first member first:
+ * close to the order the model was written in. */
 samba_status samba_fusion_schedule(samba_fusion *f)
 {
     size_t room = (size_t)f->group_count + 1;
     turn *turns = samba_arena_alloc(&f->arena, sizeof *turns * room);
     int64_t *awaits = samba_arena_alloc(&f->arena, sizeof *awaits * room); /* per group: dependences that have not run */
-    int32_t *turn_of = samba_arena_alloc(&f->arena, sizeof *turn_of * room), *ready = samba_arena_alloc(&f->arena, sizeof *ready * room);
+    int32_t *turn_of = samba_arena_alloc(&f->arena, sizeof *turn_of * room),
+            *ready = samba_arena_alloc(&f->arena, sizeof *ready * room);
     f->order = samba_arena_alloc(&f->arena, sizeof(int32_t) * room);
     if (!turns || !awaits || !turn_of || !ready || !f->order)
         return SAMBA_ERROR_MEMORY;
@@ -429,7 +438,8 @@ samba_status samba_fusion_schedule(samba_fusion *f)
     for (int64_t i = 1; i < ordered; i++) { /* lowering goes by phases, and would leave out what is behind such a step */
         const samba_group *earlier = &f->groups[f->order[i - 1]], *later = &f->groups[f->order[i]];
         if (earlier->phase > later->phase || (earlier->phase == later->phase && earlier->redone && !later->redone))
-            return samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL, "fusion: a group depends on one of a later part of the step");
+            return samba_fail(f->arena.context, SAMBA_ERROR_INTERNAL,
+                              "fusion: a group depends on one of a later part of the step");
     }
     return SAMBA_OK;
 }

@@ -9,7 +9,8 @@
 #include "compiler/compiler.h"
 
 #define SAMBA_GROUP_MEMBER_LIMIT 96 /* bounds registers and operands of a group's program */
-#define SAMBA_FEW_ROWS 4            /* with fewer rows than this, rows longer than SAMBA_LONG_ROW are collected by all threads instead */
+/* with fewer rows than this, rows longer than SAMBA_LONG_ROW are collected by all threads instead */
+#define SAMBA_FEW_ROWS 4
 #define SAMBA_LONG_ROW 4096
 
 typedef struct samba_joining { /* how a node would be a member of a group */
@@ -21,7 +22,8 @@ typedef struct samba_joining { /* how a node would be a member of a group */
 /* ---- reach.c ---- */
 /* Needs no memory to be read: an inline leaf, or a view of a constant. */
 bool samba_computed_in_place(const samba_fusion *fusion, samba_ref ref);
-/* One number for all elements, whatever the shape. Coordinates and random numbers are computed in place too, but by the offsets of elements. */
+/* One number for all elements, whatever the shape.
+ * Coordinates and random numbers are computed in place too, but by the offsets of elements. */
 bool samba_is_constant(const samba_fusion *fusion, samba_ref ref);
 /* A value of the group that its other members may read. */
 bool samba_is_member(const samba_fusion *fusion, int32_t group, samba_ref ref);
@@ -29,10 +31,13 @@ bool samba_is_member(const samba_fusion *fusion, int32_t group, samba_ref ref);
 int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where);
 /* Do these sizes, those of 1 aside, equal the first domain_rank of the group's domain? dims: where each lies. */
 bool samba_group_fits(const samba_group *group, int domain_rank, int rank, const int64_t *shape, int8_t *dims);
-/* Can a member with these dims read the input from memory (write its reduction there), if the last `cols` domain dims make a row? */
-bool samba_group_readable(const samba_fusion *fusion, const samba_group *group, int cols, samba_ref input, int user_rank, const int8_t *user_dims);
+/* Can a member with these dims read the input from memory (write its reduction there),
+ * if the last `cols` domain dims make a row? */
+bool samba_group_readable(const samba_fusion *fusion, const samba_group *group, int cols, samba_ref input, int user_rank,
+                          const int8_t *user_dims);
 bool samba_group_writable(const samba_group *group, int cols, const samba_node *node, const int8_t *dims);
-bool samba_group_writable_at(const samba_group *group, int cols, const samba_node *node, const int8_t *dims, const int64_t *strides);
+bool samba_group_writable_at(const samba_group *group, int cols, const samba_node *node, const int8_t *dims,
+                             const int64_t *strides);
 bool samba_group_in_reach(const samba_fusion *fusion, int32_t group, int cols); /* of all its members */
 
 /* ---- fuse.c ---- */

@@ -32,7 +32,8 @@ static bool join_map(const samba_fusion *f, int32_t group, const samba_node *nod
     if (samba_group_fits(g, g->rank, node->rank, node->shape, how->dims) && samba_inputs_aligned(f, group, node, how->dims))
         return true;
     how->role = SAMBA_MEMBER_ROW;
-    if (g->cols == 0 || !samba_group_fits(g, g->rank - g->cols, node->rank, node->shape, how->dims) || !samba_inputs_aligned(f, group, node, how->dims))
+    if (g->cols == 0 || !samba_group_fits(g, g->rank - g->cols, node->rank, node->shape, how->dims) ||
+        !samba_inputs_aligned(f, group, node, how->dims))
         return false;
     for (int i = 0; i < node->arity; i++) /* a ROW value is computed from ROW values */
         if (samba_is_member(f, group, node->inputs[i])) {
@@ -71,8 +72,9 @@ bool samba_reduces_spread(const samba_fusion *f, const samba_group *g, const sam
     samba_ref u = node->inputs[0];
     const samba_node *source = samba_node_at(f->graph, u);
     int8_t dims[SAMBA_MAX_RANK];
-    return samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS && f->members[u].role == SAMBA_MEMBER_ALIAS && samba_role_of(f, u) == SAMBA_MEMBER_ROW &&
-           samba_group_fits(g, g->rank, source->rank, source->shape, dims) && samba_sizes_product(g->cols, g->domain + g->rank - g->cols) != 1;
+    return samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS && f->members[u].role == SAMBA_MEMBER_ALIAS &&
+           samba_role_of(f, u) == SAMBA_MEMBER_ROW && samba_group_fits(g, g->rank, source->rank, source->shape, dims) &&
+           samba_sizes_product(g->cols, g->domain + g->rank - g->cols) != 1;
 }
 
 static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *node, samba_joining *how)
@@ -103,7 +105,8 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
     how->role = SAMBA_MEMBER_COLLECT;
     if (from == SAMBA_MEMBER_FULL) {
         int cols = samba_trailing(g, reduced);
-        int64_t row = samba_sizes_product(cols, g->domain + g->rank - cols), rows = samba_sizes_product(g->rank - cols, g->domain);
+        int64_t row = samba_sizes_product(cols, g->domain + g->rank - cols),
+                rows = samba_sizes_product(g->rank - cols, g->domain);
         bool few = g->cols == 0 && samba_is_combined(node) && rows < SAMBA_FEW_ROWS && row > SAMBA_LONG_ROW;
         bool can = cols > 0 && (g->cols == cols || (g->cols == 0 && !few && samba_group_in_reach(f, group, cols) &&
                                                     (inside || samba_group_readable(f, g, cols, u, source->rank, how->dims))));
@@ -125,8 +128,9 @@ bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, samba_joining
 {
     const samba_node *node = samba_node_at(f->graph, ref);
     const samba_group *g = &f->groups[group];
-    if ((g->kind != SAMBA_GROUP_TILE && g->kind != SAMBA_GROUP_CONTRACT) || g->phase != node->phase || g->member_count >= SAMBA_GROUP_MEMBER_LIMIT ||
-        g->member_count == 0 || samba_node_at(f->graph, g->anchor)->part != node->part)
+    if ((g->kind != SAMBA_GROUP_TILE && g->kind != SAMBA_GROUP_CONTRACT) || g->phase != node->phase ||
+        g->member_count >= SAMBA_GROUP_MEMBER_LIMIT || g->member_count == 0 ||
+        samba_node_at(f->graph, g->anchor)->part != node->part)
         return false;
     int32_t makers[SAMBA_MAX_ARITY];
     for (int i = samba_makers(f, group, ref, makers) - 1; i >= 0; i--)

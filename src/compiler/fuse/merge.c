@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Would input u of member m find its value in a register: its dims lie in the one domain as they lie in the other, and a row's value is made of
- * row values? */
+/* Would input u of member m find its value in a register: its dims lie in the one domain as they lie in the other, and a row's
+ * value is made of row values? */
 static bool in_step(const samba_fusion *f, samba_ref m, samba_ref u)
 {
     const samba_node *node = samba_node_at(f->graph, m), *source = samba_node_at(f->graph, u);
-    if (f->members[m].role == SAMBA_MEMBER_ROW && samba_ops[node->op].class_ == SAMBA_MAP && samba_role_of(f, u) != SAMBA_MEMBER_ROW)
+    if (f->members[m].role == SAMBA_MEMBER_ROW && samba_ops[node->op].class_ == SAMBA_MAP &&
+        samba_role_of(f, u) != SAMBA_MEMBER_ROW)
         return false;
     for (int j = 0; j < source->rank; j++)
         if (source->shape[j] != 1 && f->members[u].dims[j] != f->members[m].dims[j + node->rank - source->rank])
@@ -20,8 +21,8 @@ static bool in_step(const samba_fusion *f, samba_ref m, samba_ref u)
     return true;
 }
 
-/* Does `reader` need something of `collector` in memory: what it collects, a true view of it, what lies otherwise there, a row's value that it reduces,
- * or a contraction's operand; or the seed of numbers that it draws? */
+/* Does `reader` need something of `collector` in memory: what it collects, a true view of it, what lies otherwise there, a row's
+ * value that it reduces, or a contraction's operand; or the seed of numbers that it draws? */
 static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collector)
 {
     for (int64_t m = 0; m < f->groups[reader].member_count; m++) {
@@ -31,9 +32,11 @@ static bool reads_memory(const samba_fusion *f, int32_t reader, int32_t collecto
             if (read != source && f->members[f->access[read].base].group == collector)
                 return true;
             const samba_member *base = &f->members[f->access[node->inputs[i]].base];
-            bool operand = f->groups[reader].kind == SAMBA_GROUP_CONTRACT && f->groups[reader].members[m] == f->groups[reader].anchor;
+            bool operand =
+                f->groups[reader].kind == SAMBA_GROUP_CONTRACT && f->groups[reader].members[m] == f->groups[reader].anchor;
             if (base->group == collector && (operand || !samba_is_member(f, collector, node->inputs[i]) ||
-                                             !in_step(f, f->groups[reader].members[m], node->inputs[i]) || samba_reduces_spread(f, &f->groups[collector], node)))
+                                             !in_step(f, f->groups[reader].members[m], node->inputs[i]) ||
+                                             samba_reduces_spread(f, &f->groups[collector], node)))
                 return true;
         }
     }
@@ -44,10 +47,12 @@ static bool mergeable(samba_fusion *f, int32_t into, int32_t from)
 {
     const samba_group *a = &f->groups[into], *b = &f->groups[from];
     if (b->kind != SAMBA_GROUP_TILE || (a->kind != SAMBA_GROUP_TILE && a->kind != SAMBA_GROUP_CONTRACT) || a->phase != b->phase ||
-        samba_node_at(f->graph, a->anchor)->part != samba_node_at(f->graph, b->anchor)->part || a->rank != b->rank || memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
+        samba_node_at(f->graph, a->anchor)->part != samba_node_at(f->graph, b->anchor)->part || a->rank != b->rank ||
+        memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
         a->member_count + b->member_count > SAMBA_GROUP_MEMBER_LIMIT || (b->cols != 0 && b->cols != a->cols))
         return false;
-    if (samba_group_between(f, into, from) || samba_group_between(f, from, into) || reads_memory(f, into, from) || reads_memory(f, from, into))
+    if (samba_group_between(f, into, from) || samba_group_between(f, from, into) || reads_memory(f, into, from) ||
+        reads_memory(f, from, into))
         return false;
     samba_group probe = *a; /* what `from` reads and writes, under the rules of `into` */
     for (int64_t m = 0; m < b->member_count; m++) {
@@ -56,7 +61,8 @@ static bool mergeable(samba_fusion *f, int32_t into, int32_t from)
         if (member->role == SAMBA_MEMBER_COLLECT && !samba_group_writable(&probe, a->cols, node, member->dims))
             return false;
         for (int i = 0; i < node->arity; i++)
-            if (!samba_is_member(f, from, node->inputs[i]) && !samba_is_member(f, into, node->inputs[i]) && !samba_is_constant(f, node->inputs[i]) &&
+            if (!samba_is_member(f, from, node->inputs[i]) && !samba_is_member(f, into, node->inputs[i]) &&
+                !samba_is_constant(f, node->inputs[i]) &&
                 !samba_group_readable(f, &probe, a->cols, node->inputs[i], node->rank, member->dims))
                 return false;
     }
@@ -69,7 +75,8 @@ static int by_index(const void *a, const void *b) { return *(const samba_ref *)a
 static samba_status merge(samba_fusion *f, int32_t into, int32_t from, samba_ref ref)
 {
     samba_group *a = &f->groups[into], *b = &f->groups[from];
-    SAMBA_TRY(samba_grow(f->arena.context, (void **)&a->members, sizeof(samba_ref), &a->member_capacity, a->member_count + b->member_count));
+    SAMBA_TRY(samba_grow(f->arena.context, (void **)&a->members, sizeof(samba_ref), &a->member_capacity,
+                         a->member_count + b->member_count));
     memcpy(a->members + a->member_count, b->members, sizeof(samba_ref) * (size_t)b->member_count);
     a->member_count += b->member_count;
     qsort(a->members, (size_t)a->member_count, sizeof(samba_ref), by_index);

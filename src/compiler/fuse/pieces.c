@@ -23,8 +23,9 @@ static int32_t *count_readers(samba_compiler *c)
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         if (samba_ops[node->op].class_ == SAMBA_VIEW && f->access[i].base != (samba_ref)i)
             continue;
-        bool tile = f->members[i].group >= 0 && (f->groups[f->members[i].group].kind == SAMBA_GROUP_TILE ||
-                                                 (f->groups[f->members[i].group].kind == SAMBA_GROUP_CONTRACT && f->groups[f->members[i].group].anchor != i));
+        bool tile = f->members[i].group >= 0 &&
+                    (f->groups[f->members[i].group].kind == SAMBA_GROUP_TILE ||
+                     (f->groups[f->members[i].group].kind == SAMBA_GROUP_CONTRACT && f->groups[f->members[i].group].anchor != i));
         for (int k = 0; k < node->arity; k++)
             if (!tile || !samba_is_member(f, f->members[i].group, node->inputs[k]))
                 readers[f->access[node->inputs[k]].base]++;
@@ -63,7 +64,8 @@ static bool strides_of_source(const samba_graph *g, samba_ref view, samba_ref so
         if (node->op == SAMBA_OP_permute) {
             for (int i = 0; i < node->rank; i++)
                 back[node->attrs->permute.dims.at[i]] = strides[i];
-        } else if (node->op != SAMBA_OP_reshape || !samba_shape_view_strides(node->rank, node->shape, strides, from->rank, from->shape, back)) {
+        } else if (node->op != SAMBA_OP_reshape ||
+                   !samba_shape_view_strides(node->rank, node->shape, strides, from->rank, from->shape, back)) {
             return false;
         }
         memcpy(strides, back, sizeof back);
@@ -89,8 +91,9 @@ static void try_piece(samba_compiler *c, const int32_t *readers, samba_ref conca
     const samba_node *node = samba_node_at(c->graph, base);
     int64_t strides[SAMBA_MAX_RANK];
     memcpy(strides, f->access[concat].strides, sizeof strides);
-    if (f->members[base].group < 0 || readers[base] != 1 || samba_is_piece(f->access, base) || node->phase != samba_node_at(c->graph, concat)->phase ||
-        !strides_of_source(c->graph, input, base, strides) || !writable(f, base, strides))
+    if (f->members[base].group < 0 || readers[base] != 1 || samba_is_piece(f->access, base) ||
+        node->phase != samba_node_at(c->graph, concat)->phase || !strides_of_source(c->graph, input, base, strides) ||
+        !writable(f, base, strides))
         return;
     f->access[base] = (samba_access){.base = concat, .offset = offset};
     memcpy(f->access[base].strides, strides, sizeof strides);

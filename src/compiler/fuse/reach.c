@@ -5,10 +5,16 @@
 
 #include <string.h>
 
-bool samba_is_constant(const samba_fusion *f, samba_ref ref) { return samba_node_at(f->graph, f->access[ref].base)->op == SAMBA_OP_constant; }
+bool samba_is_constant(const samba_fusion *f, samba_ref ref)
+{
+    return samba_node_at(f->graph, f->access[ref].base)->op == SAMBA_OP_constant;
+}
 
 /* A view of a constant is a constant; a view of other inline leaves needs memory. */
-bool samba_computed_in_place(const samba_fusion *f, samba_ref ref) { return samba_is_inline(f->graph, ref) || samba_is_constant(f, ref); }
+bool samba_computed_in_place(const samba_fusion *f, samba_ref ref)
+{
+    return samba_is_inline(f->graph, ref) || samba_is_constant(f, ref);
+}
 
 int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where)
 {
@@ -26,7 +32,8 @@ bool samba_group_fits(const samba_group *g, int domain_rank, int rank, const int
     int64_t mine[SAMBA_MAX_RANK], theirs[SAMBA_MAX_RANK];
     int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK];
     int count = samba_dense(rank, shape, mine, my_dims);
-    if (count != samba_dense(domain_rank, g->domain, theirs, their_dims) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
+    if (count != samba_dense(domain_rank, g->domain, theirs, their_dims) ||
+        memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
         return false;
     memset(dims, -1, SAMBA_MAX_RANK);
     for (int i = 0; i < count; i++)
@@ -34,7 +41,8 @@ bool samba_group_fits(const samba_group *g, int domain_rank, int rank, const int
     return true;
 }
 
-/* Strides of an external input over the group's domain; of a coordinate those of its dim, of random numbers those of their offsets. */
+/* Strides of an external input over the group's domain;
+ * of a coordinate those of its dim, of random numbers those of their offsets. */
 static void domain_strides(const samba_fusion *f, samba_ref input, int user_rank, const int8_t *user_dims, int64_t *strides)
 {
     const samba_node *node = samba_node_at(f->graph, input);
@@ -73,13 +81,15 @@ static bool cols_collapse(const samba_group *g, int cols, const int64_t *strides
     return cols <= 1 || (to != 0 && samba_shape_view_strides(cols, g->domain + g->rank - cols, from, 1, &to, &viewed));
 }
 
-bool samba_group_readable(const samba_fusion *f, const samba_group *g, int cols, samba_ref input, int user_rank, const int8_t *user_dims)
+bool samba_group_readable(const samba_fusion *f, const samba_group *g, int cols, samba_ref input, int user_rank,
+                          const int8_t *user_dims)
 {
     int64_t strides[SAMBA_MAX_RANK];
     domain_strides(f, input, user_rank, user_dims, strides);
     bool coordinate = samba_node_at(f->graph, input)->op == SAMBA_OP_iota;
     return cols_collapse(g, cols, strides) &&
-           (g->kind != SAMBA_GROUP_CONTRACT || (coordinate ? coordinate_in_contract_shape(g, strides) : in_contract_shape(g, strides)));
+           (g->kind != SAMBA_GROUP_CONTRACT ||
+            (coordinate ? coordinate_in_contract_shape(g, strides) : in_contract_shape(g, strides)));
 }
 
 bool samba_group_writable_at(const samba_group *g, int cols, const samba_node *node, const int8_t *dims, const int64_t *own)

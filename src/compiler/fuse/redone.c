@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups of FWD that a run of FWD and BCKWD can leave out: they serve only outputs that BCKWD delivers again (chunk.c). They run after the
- * rest of FWD, and become a section of their own.
+ * Groups of FWD that a run of FWD and BCKWD can leave out: they serve only outputs that BCKWD delivers again (chunk.c). They run
+ * after the rest of FWD, and become a section of their own.
  *
  * Needs: groups. Gives: group->redone. Breaks nothing. */
 #include "compiler/fuse/fuse.h"
@@ -22,7 +22,8 @@ void samba_find_servants(const samba_graph *g, uint8_t *serves)
 {
     memset(serves, SAMBA_SERVES_NOTHING, (size_t)g->node_count);
     for (int64_t i = 0; i < g->sink_count; i++) {
-        uint8_t how = samba_is_delivered_again(g, &g->sinks[i]) ? SAMBA_SERVES_REDONE : SAMBA_SERVES_KEPT, *value = &serves[g->sinks[i].value];
+        uint8_t how = samba_is_delivered_again(g, &g->sinks[i]) ? SAMBA_SERVES_REDONE : SAMBA_SERVES_KEPT,
+                *value = &serves[g->sinks[i].value];
         *value = how > *value ? how : *value;
     }
     for (int64_t i = g->node_count - 1; i >= 0; i--)
@@ -32,7 +33,8 @@ void samba_find_servants(const samba_graph *g, uint8_t *serves)
         }
 }
 
-/* Operators that a hint keeps together may not be parted into the two sections. It is rare that they would be: then nothing is left out. */
+/* Operators that a hint keeps together may not be parted into the two sections. It is rare that they would be:
+ * then nothing is left out. */
 static samba_status keep_fusions(samba_fusion *f)
 {
     const samba_graph *g = f->graph;

@@ -15,28 +15,35 @@
 
 #include <string.h>
 
-#define WIDE_PRODUCT 8                      /* columns for each summed element: what is so much wider than its operands is worth computing twice when FWD
+#define WIDE_PRODUCT                                                                                                             \
+    8 /* columns for each summed element: what is so much wider than its operands is worth computing twice when FWD
                                                runs alone; hidden layers of 4 times the width are not */
-#define CHUNK_BYTES ((int64_t)64 << 20)     /* of the value, a chunk: enough rows (320 for GPT-2's vocabulary) to make up for reading the weight, and adding to
-                                               its gradient, once more a chunk: 4 % of the products' time at 256 rows, 10 % at 128 */
-#define ROW_STEP 64                         /* rows of a chunk are a multiple: whole blocks of a product */
+#define CHUNK_BYTES                                                                                                              \
+    ((int64_t)64                                                                                                                 \
+     << 20) /* of the value, a chunk: enough rows (320 for GPT-2's vocabulary) to make up for reading the weight, and adding to
+                                               its gradient, once more a chunk: 4 % of the products' time at
+                                               256 rows, 10 % at 128 */
+#define ROW_STEP 64 /* rows of a chunk are a multiple: whole blocks of a product */
 
 typedef struct chunking {
     samba_region region;
     samba_rewriter *rewriter;
-    uint8_t *needed;   /* per node of the region: 1 << phase of those that compute it */
-    samba_ref *value;  /* result -> its value in the phase it belongs to */
-    samba_ref *again;  /* result of FWD, or what outputs are made of from it -> the same in BCKWD */
-    samba_ref *early;  /* outside nodes that were emitted before their turn */
-    samba_ref *chunk;  /* member -> its rows in the chunk at hand */
-    samba_ref *pieces; /* per result: one of each chunk */
-    int64_t *piece_at; /* result -> where its pieces begin */
+    uint8_t *needed;     /* per node of the region: 1 << phase of those that compute it */
+    samba_ref *value;    /* result -> its value in the phase it belongs to */
+    samba_ref *again;    /* result of FWD, or what outputs are made of from it -> the same in BCKWD */
+    samba_ref *early;    /* outside nodes that were emitted before their turn */
+    samba_ref *chunk;    /* member -> its rows in the chunk at hand */
+    samba_ref *pieces;   /* per result: one of each chunk */
+    int64_t *piece_at;   /* result -> where its pieces begin */
     int64_t count, step; /* chunks, rows of each but the last */
     int64_t first, rows; /* of the chunk at hand */
     bool done[2];        /* FWD, BCKWD are emitted */
 } chunking;
 
-static samba_ref mapped(const chunking *c, samba_ref ref) { return c->early[ref] != SAMBA_NONE ? c->early[ref] : c->rewriter->map[ref]; }
+static samba_ref mapped(const chunking *c, samba_ref ref)
+{
+    return c->early[ref] != SAMBA_NONE ? c->early[ref] : c->rewriter->map[ref];
+}
 
 /* ---- one node, for the rows of a chunk: its row dims are one dim ---- */
 static int flat_shape(const samba_node *node, int at, int count, int64_t rows, int64_t *shape)
@@ -50,7 +57,10 @@ static int flat_shape(const samba_node *node, int at, int count, int64_t rows, i
     return rank;
 }
 
-static int flat_dim(samba_row_dims rows, int64_t dim) { return (int)(dim < rows.at ? dim : dim < rows.at + rows.count ? rows.at : dim - rows.count + 1); }
+static int flat_dim(samba_row_dims rows, int64_t dim)
+{
+    return (int)(dim < rows.at ? dim : dim < rows.at + rows.count ? rows.at : dim - rows.count + 1);
+}
 
 static samba_ref cut(chunking *c, samba_ref ref, int at, int count)
 {
@@ -103,7 +113,8 @@ static samba_ref emit_matmul(chunking *c, const samba_node *node, samba_row_dims
         y = samba_in_region(&c->region, node->inputs[1]) ? c->chunk[node->inputs[1]] : cut(c, node->inputs[1], b->rank - 1, 1);
         n = c->rows;
     } else {
-        x = samba_in_region(&c->region, node->inputs[0]) ? c->chunk[node->inputs[0]] : cut(c, node->inputs[0], rows.at - (node->rank - a->rank), rows.count);
+        x = samba_in_region(&c->region, node->inputs[0]) ? c->chunk[node->inputs[0]]
+                                                         : cut(c, node->inputs[0], rows.at - (node->rank - a->rank), rows.count);
         m = c->rows;
     }
     samba_ref product = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, m, k), matrix(out, y, k, n));
@@ -122,12 +133,9 @@ static samba_ref emit_member(chunking *c, samba_ref ref)
     int rank = flat_shape(node, rows.at, rows.count, c->rows, shape);
     samba_ref inputs[3];
     switch (node->op) {
-    case SAMBA_OP_matmul:
-        return emit_matmul(c, node, rows);
-    case SAMBA_OP_reshape:
-        return samba_emit_reshape(out, c->chunk[node->inputs[0]], rank, shape);
-    case SAMBA_OP_expand:
-        return samba_emit_expand(out, operand(c, node, rows, 0), rank, shape);
+    case SAMBA_OP_matmul: return emit_matmul(c, node, rows);
+    case SAMBA_OP_reshape: return samba_emit_reshape(out, c->chunk[node->inputs[0]], rank, shape);
+    case SAMBA_OP_expand: return samba_emit_expand(out, operand(c, node, rows, 0), rank, shape);
     case SAMBA_OP_permute: {
         int64_t dims[SAMBA_MAX_RANK];
         for (int d = 0, k = 0; d < node->rank; d++)
@@ -155,8 +163,7 @@ static samba_ref emit_member(chunking *c, samba_ref ref)
         memcpy(attrs.iota.shape.at, shape, sizeof(int64_t) * (size_t)rank);
         attrs.iota.dim = flat_dim(rows, attrs.iota.dim);
         return samba_emit(out, SAMBA_OP_iota, 0, NULL, &attrs);
-    default:
-        break;
+    default: break;
     }
     if (samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS) {
         int64_t dims[SAMBA_MAX_RANK];
@@ -180,10 +187,14 @@ static samba_ref emit_summed(chunking *c, samba_ref ref)
     const samba_node *node = samba_node_at(c->region.graph, ref);
     samba_ref part;
     if (node->op == SAMBA_OP_matmul) {
-        const samba_node *a = samba_node_at(c->region.graph, node->inputs[0]), *b = samba_node_at(c->region.graph, node->inputs[1]);
-        samba_ref x = samba_in_region(&c->region, node->inputs[0]) ? c->chunk[node->inputs[0]] : cut(c, node->inputs[0], a->rank - 1, 1);
-        samba_ref y = samba_in_region(&c->region, node->inputs[1]) ? c->chunk[node->inputs[1]] : cut(c, node->inputs[1], b->rank - 2, 1);
-        part = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, a->shape[a->rank - 2], c->rows), matrix(out, y, c->rows, b->shape[b->rank - 1]));
+        const samba_node *a = samba_node_at(c->region.graph, node->inputs[0]),
+                         *b = samba_node_at(c->region.graph, node->inputs[1]);
+        samba_ref x =
+            samba_in_region(&c->region, node->inputs[0]) ? c->chunk[node->inputs[0]] : cut(c, node->inputs[0], a->rank - 1, 1);
+        samba_ref y =
+            samba_in_region(&c->region, node->inputs[1]) ? c->chunk[node->inputs[1]] : cut(c, node->inputs[1], b->rank - 2, 1);
+        part = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, a->shape[a->rank - 2], c->rows),
+                           matrix(out, y, c->rows, b->shape[b->rank - 1]));
     } else {
         samba_row_dims from = c->region.row[node->inputs[0]];
         int64_t dims[SAMBA_MAX_RANK];
@@ -234,8 +245,8 @@ static void emit_early(chunking *c, samba_ref now, samba_phase phase)
             last = i;
     for (int64_t i = now; i < last; i++) {
         const samba_node *node = samba_node_at(in, (samba_ref)i);
-        if (c->region.row[i].kind == SAMBA_ROWS_MEMBER || c->region.row[i].kind == SAMBA_ROWS_SUMMED || c->region.tainted[i] || node->phase > phase ||
-            c->early[i] != SAMBA_NONE)
+        if (c->region.row[i].kind == SAMBA_ROWS_MEMBER || c->region.row[i].kind == SAMBA_ROWS_SUMMED || c->region.tainted[i] ||
+            node->phase > phase || c->early[i] != SAMBA_NONE)
             continue;
         samba_ref inputs[SAMBA_MAX_ARITY];
         for (int k = 0; k < node->arity; k++)

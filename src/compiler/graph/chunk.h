@@ -20,17 +20,17 @@ typedef struct samba_row_dims { /* of a node: its kind, and the dims that are th
 
 typedef struct samba_region {
     const samba_graph *graph;
-    int64_t rows;      /* of the value that began it */
-    int64_t row_bytes; /* of that value */
-    int64_t wide;      /* a value of more elements than this is never stored whole */
-    samba_row_dims *row;   /* per node */
-    uint8_t *result;   /* per node: a member that others read, or a summed one */
-    uint8_t *tainted;  /* per node: outside, and depends on a result */
-    bool trains;       /* BCKWD has members: it computes those of FWD again */
+    int64_t rows;        /* of the value that began it */
+    int64_t row_bytes;   /* of that value */
+    int64_t wide;        /* a value of more elements than this is never stored whole */
+    samba_row_dims *row; /* per node */
+    uint8_t *result;     /* per node: a member that others read, or a summed one */
+    uint8_t *tainted;    /* per node: outside, and depends on a result */
+    bool trains;         /* BCKWD has members: it computes those of FWD again */
 } samba_region;
 
-/* Grows the region of `anchor`, a product over rows; false where it cannot be cut without storing a wide value or computing twice in a
- * training step. Arrays of `region` have room for all nodes; what they held is lost. */
+/* Grows the region of `anchor`, a product over rows; false where it cannot be cut without storing a wide value or computing twice
+ * in a training step. Arrays of `region` have room for all nodes; what they held is lost. */
 bool samba_region_find(samba_region *region, samba_ref anchor);
 
 typedef enum samba_relation { SAMBA_ROWS_UNIFORM, SAMBA_ROWS_FULL, SAMBA_ROWS_PARTIAL } samba_relation;

@@ -84,7 +84,8 @@ static bool pull(samba_region *r, samba_ref ref, int at, int count, int depth)
             return true;
         return mark(r, ref, SAMBA_ROWS_PULLED, at, count);
     }
-    if (node->op == SAMBA_OP_random || (samba_ops[node->op].class_ != SAMBA_MAP && node->op != SAMBA_OP_expand && node->arity > 0))
+    if (node->op == SAMBA_OP_random ||
+        (samba_ops[node->op].class_ != SAMBA_MAP && node->op != SAMBA_OP_expand && node->arity > 0))
         return false;
     for (int i = 0; i < node->arity; i++) {
         const samba_node *input = samba_node_at(r->graph, node->inputs[i]);
@@ -120,10 +121,10 @@ static bool classify_view(samba_region *r, samba_ref ref)
     samba_row_dims rows = r->row[node->inputs[0]];
     int at, count;
     switch (node->op) {
-    case SAMBA_OP_expand:
-        return classify_broadcast(r, ref, node->inputs[0]);
+    case SAMBA_OP_expand: return classify_broadcast(r, ref, node->inputs[0]);
     case SAMBA_OP_reshape:
-        return find_rows(r, node, samba_sizes_product(rows.at, source->shape), &at, &count) && mark(r, ref, SAMBA_ROWS_MEMBER, at, count);
+        return find_rows(r, node, samba_sizes_product(rows.at, source->shape), &at, &count) &&
+               mark(r, ref, SAMBA_ROWS_MEMBER, at, count);
     case SAMBA_OP_permute:
         for (at = 0; node->attrs->permute.dims.at[at] != rows.at;)
             at++;
@@ -171,7 +172,8 @@ static bool classify_matmul(samba_region *r, samba_ref ref)
         return mark(r, ref, SAMBA_ROWS_MEMBER, ra.at + node->rank - na->rank, ra.count);
     if (in_b && !in_a && is_matrix(na) && is_matrix(nb) && rb.at == nb->rank - 1)
         return mark(r, ref, SAMBA_ROWS_MEMBER, node->rank - 1, 1);
-    if (!is_matrix(na) || !is_matrix(nb) || na->shape[na->rank - 1] != r->rows || (in_a && ra.at != na->rank - 1) || (in_b && rb.at != nb->rank - 2))
+    if (!is_matrix(na) || !is_matrix(nb) || na->shape[na->rank - 1] != r->rows || (in_a && ra.at != na->rank - 1) ||
+        (in_b && rb.at != nb->rank - 2))
         return false;
     return (is_wide(r, a) || is_wide(r, b)) && pull(r, a, na->rank - 1, 1, 0) && pull(r, b, nb->rank - 2, 1, 0) &&
            mark(r, ref, SAMBA_ROWS_SUMMED, 0, 0);
@@ -185,14 +187,10 @@ static bool classify(samba_region *r, samba_ref ref, samba_ref first)
     switch (samba_ops[node->op].class_) {
     case SAMBA_MAP: /* of a row's numbers, or as wide: what is between is worth storing */
         return (is_wide(r, ref) || numel(node) == r->rows) && classify_broadcast(r, ref, first);
-    case SAMBA_VIEW:
-        return classify_view(r, ref);
-    case SAMBA_REDUCE_CLASS:
-        return classify_reduce(r, ref);
-    case SAMBA_CONTRACT:
-        return node->op == SAMBA_OP_matmul && classify_matmul(r, ref);
-    default:
-        return false;
+    case SAMBA_VIEW: return classify_view(r, ref);
+    case SAMBA_REDUCE_CLASS: return classify_reduce(r, ref);
+    case SAMBA_CONTRACT: return node->op == SAMBA_OP_matmul && classify_matmul(r, ref);
+    default: return false;
     }
 }
 
@@ -219,7 +217,8 @@ static bool find_results(samba_region *r)
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         bool inside = r->row[i].kind != SAMBA_ROWS_OUTSIDE;
-        r->trains = r->trains || (node->phase == SAMBA_BCKWD && (r->row[i].kind == SAMBA_ROWS_MEMBER || r->row[i].kind == SAMBA_ROWS_SUMMED));
+        r->trains = r->trains ||
+                    (node->phase == SAMBA_BCKWD && (r->row[i].kind == SAMBA_ROWS_MEMBER || r->row[i].kind == SAMBA_ROWS_SUMMED));
         for (int k = 0; k < node->arity; k++) {
             samba_ref u = node->inputs[k];
             bool result = r->row[u].kind == SAMBA_ROWS_SUMMED || (r->row[u].kind == SAMBA_ROWS_MEMBER && !inside);
@@ -228,7 +227,8 @@ static bool find_results(samba_region *r)
             r->result[u] = r->result[u] || result;
             if (inside && (r->row[u].kind == SAMBA_ROWS_SUMMED || r->tainted[u])) /* rows would wait for all rows */
                 return false;
-            if (r->row[i].kind == SAMBA_ROWS_PULLED && r->row[u].kind == SAMBA_ROWS_MEMBER) /* others may read it, but not the member */
+            /* others may read it, but not the member */
+            if (r->row[i].kind == SAMBA_ROWS_PULLED && r->row[u].kind == SAMBA_ROWS_MEMBER)
                 return false;
             r->tainted[i] = r->tainted[i] || (!inside && (result || r->tainted[u]));
         }

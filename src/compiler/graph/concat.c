@@ -18,7 +18,10 @@ typedef struct pads {
     samba_ref at[SAMBA_MAX_ARITY]; /* the pads, by where their input begins */
 } pads;
 
-static int64_t begin_of(const samba_graph *g, samba_ref pad, int64_t dim) { return samba_node_at(g, pad)->attrs->pad.before.at[dim]; }
+static int64_t begin_of(const samba_graph *g, samba_ref pad, int64_t dim)
+{
+    return samba_node_at(g, pad)->attrs->pad.before.at[dim];
+}
 
 static bool add_pad(const samba_graph *g, samba_ref ref, pads *p)
 {
@@ -87,7 +90,8 @@ static void resolve(const samba_graph *g, samba_ref ref, samba_access *access)
     samba_ref chain[VIEW_DEPTH];
     int count = 0;
     samba_ref base = ref;
-    for (; samba_ops[samba_node_at(g, base)->op].class_ == SAMBA_VIEW && count < VIEW_DEPTH; base = samba_node_at(g, base)->inputs[0])
+    for (; samba_ops[samba_node_at(g, base)->op].class_ == SAMBA_VIEW && count < VIEW_DEPTH;
+         base = samba_node_at(g, base)->inputs[0])
         chain[count++] = base;
     samba_access_own(g, base, access);
     while (count > 0) {
@@ -106,7 +110,8 @@ static bool lie_in_order(const samba_graph *g, const samba_node *node, const sam
         const samba_node *part = samba_node_at(g, inputs[i]);
         samba_access access;
         resolve(g, inputs[i], &access);
-        if (i == 1 && samba_node_at(g, inputs[0])->shape[dim] == 1) /* the stride of one element means nothing: the distance does */
+        /* the stride of one element means nothing: the distance does */
+        if (i == 1 && samba_node_at(g, inputs[0])->shape[dim] == 1)
             whole->strides[dim] = end = access.offset - whole->offset;
         if (access.base != whole->base || access.offset != whole->offset + end)
             return false;
@@ -220,17 +225,13 @@ static samba_ref slice(samba_graph *g, const samba_node *node, samba_ref input)
 samba_ref samba_simplify_concat(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
     switch (node->op) {
-    case SAMBA_OP_add:
-        return sum_of_pads(g, node, inputs);
-    case SAMBA_OP_concat:
-        return concat(g, node, inputs);
-    case SAMBA_OP_slice:
-        return slice(g, node, inputs[0]);
+    case SAMBA_OP_add: return sum_of_pads(g, node, inputs);
+    case SAMBA_OP_concat: return concat(g, node, inputs);
+    case SAMBA_OP_slice: return slice(g, node, inputs[0]);
     case SAMBA_OP_pad: {
         const samba_node *source = samba_node_at(g, inputs[0]);
         return samba_shape_equal(source->rank, source->shape, node->rank, node->shape) ? inputs[0] : SAMBA_NONE;
     }
-    default:
-        return SAMBA_NONE;
+    default: return SAMBA_NONE;
     }
 }

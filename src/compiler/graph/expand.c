@@ -3,8 +3,8 @@
  * Composites become the core operators of their expand column. Backward formulas that repeat a forward subexpression find the
  * forward's nodes here, by hash-consing: recompute is off while emitting.
  *
- * An attention's log-sum-exp, a forward node that autodiff makes when it comes to the gradient, moves beside its attention: so forward
- * nodes stand in the order in which they run, and rematerialisation sees how long each is needed.
+ * An attention's log-sum-exp, a forward node that autodiff makes when it comes to the gradient, moves beside its attention: so
+ * forward nodes stand in the order in which they run, and rematerialisation sees how long each is needed.
  *
  * For inference dropout does nothing: the operator is its operand, attention loses its rate and seed, and with them go the
  * hyperparameters that nothing else reads. What asks whether a run trains, batch norm above all,

@@ -2,7 +2,8 @@
  *
  * An assignment takes effect when its phase ends. Everything else that the phase computes and delivers is of the leaf's old
  * value, and so is BCKWD, which differentiates FWD. Three reads of a leaf come too late for that:
- *   - a sink that takes the leaf, or some of it, as it is: no operator that bufferize.c could order before the one that writes (two buffers
+ *   - a sink that takes the leaf, or some of it, as it is: no operator that bufferize.c could order before the one that writes
+ *   (two buffers
  *     that change places, an output that is a buffer's old value);
  *   - a node of BCKWD, which runs when FWD has written;
  *   - a node of FWD that serves only what BCKWD delivers again, which runs after all others (redone.c).
@@ -23,7 +24,10 @@ typedef struct holding {
     samba_ref *held;  /* that value, in the new graph */
 } holding;
 
-static bool is_overwritten(const holding *h, samba_ref ref, samba_phase phase) { return h->written[h->access[ref].base] >> phase & 1; }
+static bool is_overwritten(const holding *h, samba_ref ref, samba_phase phase)
+{
+    return h->written[h->access[ref].base] >> phase & 1;
+}
 
 /* Whether a node reads an old value too late by this input. Views of BCKWD's own read it by theirs. */
 static bool is_late(const holding *h, const samba_graph *g, samba_ref reader, samba_ref input)

@@ -56,7 +56,8 @@ static bool label(const samba_network *n, int32_t source, int32_t sink, int32_t 
     return distance[sink] >= 0;
 }
 
-/* Pushes flow along ways whose distances rise by one until none is left. next: per node, the edge to try next; way: edges of the way so far */
+/* Pushes flow along ways whose distances rise by one until none is left. next: per node, the edge to try next; way:
+ * edges of the way so far */
 static void push(samba_network *n, int32_t source, int32_t sink, const int32_t *distance, int32_t *next, int32_t *way)
 {
     int32_t at = source, length = 0;

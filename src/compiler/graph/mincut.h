@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cheapest cut of a network that separates `sink` from `source` (Dinic: "Algorithm for solution of a problem of maximum flow", 1970).
- * Of several the one nearest to the sink. */
+ * The cheapest cut of a network that separates `sink` from `source` (Dinic: "Algorithm for solution of a problem of maximum
+ * flow", 1970). Of several the one nearest to the sink. */
 #ifndef SAMBA_MINCUT_H
 #define SAMBA_MINCUT_H
 

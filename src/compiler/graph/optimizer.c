@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizers as graph: the rules of updates.def, as torch.optim writes them, at the parameters that each optimizer owns; clipping by the global norm as
- * torch.nn.utils.clip_grad_norm_.
+ * Optimizers as graph: the rules of updates.def, as torch.optim writes them, at the parameters that each optimizer owns; clipping
+ * by the global norm as torch.nn.utils.clip_grad_norm_.
  *
- * Every number of a rule is a hyperparameter that a run may change, whatever it was when compiled, so the state that some value of it needs is always
- * there. State whose hyperparameter is 0 is left alone, as in PyTorch; kernels then do not touch it (device/cpu/tile/update.h).
+ * Every number of a rule is a hyperparameter that a run may change, whatever it was when compiled, so the state that some value
+ * of it needs is always there. State whose hyperparameter is 0 is left alone, as in PyTorch; kernels then do not touch it
+ * (device/cpu/tile/update.h).
  *
  * Needs: gradients (autodiff). Gives: GRADNORM and OPT nodes, assignments to parameters and state. Breaks nothing. */
 #include "compiler/graph/optimizers.h"
@@ -45,7 +46,10 @@ void samba_optimizer_assign(samba_graph *g, samba_ref target, samba_ref value)
 
 static samba_dtype dtype_of(const samba_graph *g, samba_ref ref) { return (samba_dtype)samba_node_at(g, ref)->dtype; }
 
-static samba_dtype update_dtype(samba_dtype dtype) { return dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype; }
+static samba_dtype update_dtype(samba_dtype dtype)
+{
+    return dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
+}
 
 void samba_optimizer_hold(samba_graph *g, samba_ref leaf, samba_ref value)
 {
@@ -57,7 +61,9 @@ void samba_optimizer_hold(samba_graph *g, samba_ref leaf, samba_ref value)
 static void declare(samba_graph *g, const samba_optimizer *o, const char *prefix, samba_ref hypers[SAMBA_HYPERS])
 {
     for (int i = 0; i < SAMBA_HYPERS; i++)
-        hypers[i] = samba_hypers[i].run && samba_optimizer_takes(o->kind, (samba_hyper)i) ? argin(g, prefix, samba_hypers[i].name, samba_hyper_of(o, (samba_hyper)i)) : SAMBA_NONE;
+        hypers[i] = samba_hypers[i].run && samba_optimizer_takes(o->kind, (samba_hyper)i)
+                        ? argin(g, prefix, samba_hypers[i].name, samba_hyper_of(o, (samba_hyper)i))
+                        : SAMBA_NONE;
 }
 
 static bool owns(const samba_optimizer *o, const char *parameter)
@@ -99,7 +105,10 @@ static samba_status fail_kind(samba_context *context, int i, const samba_optimiz
     samba_text_init(&text, context);
     for (int k = 0; k < SAMBA_COUNT(kinds); k++)
         samba_text_add(&text, "%s%s", k == 0 ? "" : k + 1 < SAMBA_COUNT(kinds) ? ", " : " or ", kinds[k]);
-    samba_status status = text.status == SAMBA_OK ? samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected %s", i, (int)o->kind, text.data) : text.status;
+    samba_status status =
+        text.status == SAMBA_OK
+            ? samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d has kind %d: expected %s", i, (int)o->kind, text.data)
+            : text.status;
     samba_text_clear(&text);
     return status;
 }
@@ -109,9 +118,10 @@ static samba_status check_patterns(samba_context *context, int i, const samba_op
     bool complete = o->parameter_count == 0 || (o->parameter_count > 0 && o->parameters);
     for (int j = 0; complete && j < o->parameter_count; j++)
         complete = o->parameters[j] != NULL;
-    return complete ? SAMBA_OK
-                    : samba_fail(context, SAMBA_ERROR_ARGUMENT, "optimizer %d: parameter_count is %d, but its list or a name in it is NULL", i,
-                                 o->parameter_count);
+    return complete
+               ? SAMBA_OK
+               : samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                            "optimizer %d: parameter_count is %d, but its list or a name in it is NULL", i, o->parameter_count);
 }
 
 static bool is_taken(const samba_compile_options *options, int before, const char *parameter)
@@ -130,11 +140,13 @@ static const char *name_of(const samba_optimizer *o, int number, char made_up[32
 
 static const char *nearer(const char *wanted, const char *before, const char *name)
 {
-    const char *const both[] = {before ? before : name, name}, *const found = samba_nearest(wanted, both, 2); /* the first of those that are as near */
+    /* the first of those that are as near */
+    const char *const both[] = {before ? before : name, name}, *const found = samba_nearest(wanted, both, 2);
     return found ? found : before;
 }
 
-/* Does each entry of an optimizer's list name a parameter that it gets? `g` is the graph as the user made it, whatever reaches a loss. */
+/* Does each entry of an optimizer's list name a parameter that it gets? `g` is the graph as the user made it,
+ * whatever reaches a loss. */
 static samba_status check_entry(const samba_graph *g, const samba_compile_options *options, int k, const char *entry)
 {
     const char *mine = NULL, *others = NULL, *nearest = NULL, *first = NULL;
@@ -156,10 +168,16 @@ static samba_status check_entry(const samba_graph *g, const samba_compile_option
     if (mine)
         return SAMBA_OK;
     if (others)
-        return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': '%.128s' gets nothing, an earlier optimizer has '%.128s' already: leave it out of one of them", optimizer, entry, others);
+        return samba_fail(
+            g->context, SAMBA_ERROR_NAME,
+            "optimizer '%s': '%.128s' gets nothing, an earlier optimizer has '%.128s' already: leave it out of one of them",
+            optimizer, entry, others);
     if (nearest)
-        return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s' (did you mean '%.128s'?)", optimizer, entry, nearest);
-    return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s'; the model's begin with '%.128s'", optimizer, entry, first ? first : "");
+        return samba_fail(g->context, SAMBA_ERROR_NAME, "optimizer '%s': no parameter matches '%.128s' (did you mean '%.128s'?)",
+                          optimizer, entry, nearest);
+    return samba_fail(g->context, SAMBA_ERROR_NAME,
+                      "optimizer '%s': no parameter matches '%.128s'; the model's begin with '%.128s'", optimizer, entry,
+                      first ? first : "");
 }
 
 static samba_status check_lists(const samba_graph *g, const samba_compile_options *options)
@@ -182,19 +200,21 @@ static samba_status check(samba_context *context, const samba_compile_options *o
         SAMBA_TRY(check_numbers(context, i, o));
         if ((samba_optimizer_flags(o) & SAMBA_FLAG_nesterov) && (o->momentum <= 0 || o->dampening != 0))
             return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                              "optimizer %d: nesterov needs momentum > 0 and dampening 0, given momentum %g and dampening %g", i, o->momentum,
-                              o->dampening);
+                              "optimizer %d: nesterov needs momentum > 0 and dampening 0, given momentum %g and dampening %g", i,
+                              o->momentum, o->dampening);
         if (!(o->max_grad_norm >= 0) || (o->max_grad_norm > 0 && *max_norm > 0 && o->max_grad_norm != *max_norm))
-            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                              "optimizer %d has max_grad_norm %g: the norm is one over all optimizers, so those that give one must give the "
-                              "same value > 0 (an earlier one gave %g)",
-                              i, o->max_grad_norm, *max_norm);
+            return samba_fail(
+                context, SAMBA_ERROR_ARGUMENT,
+                "optimizer %d has max_grad_norm %g: the norm is one over all optimizers, so those that give one must give the "
+                "same value > 0 (an earlier one gave %g)",
+                i, o->max_grad_norm, *max_norm);
         if (o->max_grad_norm > 0)
             *max_norm = o->max_grad_norm;
         const char *name = name_of(o, i, buffer);
         for (int j = 0; j < i; j++)
             if (strcmp(name, name_of(&options->optimizers[j], j, other)) == 0)
-                return samba_fail(context, SAMBA_ERROR_NAME, "optimizers %d and %d are both named '%s': give each its own name", j, i, name);
+                return samba_fail(context, SAMBA_ERROR_NAME, "optimizers %d and %d are both named '%s': give each its own name",
+                                  j, i, name);
     }
     return SAMBA_OK;
 }
@@ -266,7 +286,13 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
         char made_up[32];
         const char *optimizer = name_of(o, k, made_up);
         samba_ref hypers[SAMBA_HYPERS];
-        samba_rule rule = {.graph = g, .optimizer = o, .flags = samba_optimizer_flags(o), .name = optimizer, .hypers = hypers, .coefficient = coefficient, .first = true};
+        samba_rule rule = {.graph = g,
+                           .optimizer = o,
+                           .flags = samba_optimizer_flags(o),
+                           .name = optimizer,
+                           .hypers = hypers,
+                           .coefficient = coefficient,
+                           .first = true};
         bool matched = false;
         for (int64_t i = 0; i < count; i++) {
             const samba_node *node = samba_node_at(g, (samba_ref)i);
@@ -287,9 +313,10 @@ samba_status samba_pass_optimizer(samba_compiler *compiler)
             rule.first = false;
         }
         if (!matched)
-            return samba_fail(compiler->context, SAMBA_ERROR_NAME,
-                              "optimizer '%s' owns no parameter: none that no earlier optimizer owns has a name that matches '%s'", optimizer,
-                              o->parameter_count ? o->parameters[0] : "*");
+            return samba_fail(
+                compiler->context, SAMBA_ERROR_NAME,
+                "optimizer '%s' owns no parameter: none that no earlier optimizer owns has a name that matches '%s'", optimizer,
+                o->parameter_count ? o->parameters[0] : "*");
     }
     g->location = (samba_location){0};
     return g->status;

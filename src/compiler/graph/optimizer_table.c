@@ -28,8 +28,10 @@ void samba_hyper_set_in(samba_optimizer *optimizer, samba_hyper hyper, double va
 static const struct {
     double least, most;
     const char *text;
-} ranges[] = {[SAMBA_RANGE_ANY] = {-DBL_MAX, DBL_MAX, "a finite number"}, [SAMBA_RANGE_NONNEGATIVE] = {0, DBL_MAX, "a number in [0, inf)"},
-              [SAMBA_RANGE_FRACTION] = {0, 1 - DBL_EPSILON / 2, "a number in [0, 1)"}, [SAMBA_RANGE_SHARE] = {0, 1, "a number in [0, 1]"}};
+} ranges[] = {[SAMBA_RANGE_ANY] = {-DBL_MAX, DBL_MAX, "a finite number"},
+              [SAMBA_RANGE_NONNEGATIVE] = {0, DBL_MAX, "a number in [0, inf)"},
+              [SAMBA_RANGE_FRACTION] = {0, 1 - DBL_EPSILON / 2, "a number in [0, 1)"},
+              [SAMBA_RANGE_SHARE] = {0, 1, "a number in [0, 1]"}};
 
 bool samba_range_has(samba_range range, double value) { return value >= ranges[range].least && value <= ranges[range].most; }
 
@@ -51,15 +53,23 @@ enum { /* facts of hyperparameters and state, for the tables below */
 #define TAKES(hyperparameter, value) {#hyperparameter, value, RUN_##hyperparameter},
 #define HAS(flag) #flag,
 #define KEEPS(state, initial, when) {#state, OWNER_##state, when, idle_##state},
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                                       \
-    static const samba_optimizer_hyperparameter name##_takes[] = {takes};                                                                            \
-    static const char *const name##_flags[] = {flags "maximize"};                                                                                    \
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
+    static const samba_optimizer_hyperparameter name##_takes[] = {takes};                                                        \
+    static const char *const name##_flags[] = {flags "maximize"};                                                                \
     static const samba_optimizer_state name##_keeps[] = {keeps};
 #include "optimizers.def"
 
 static const samba_optimizer_facts all[] = {
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                                       \
-    [number] = {SAMBA_##KIND, #name, #title, SAMBA_COUNT(name##_takes), SAMBA_COUNT(name##_flags), SAMBA_COUNT(name##_keeps), name##_takes, name##_flags, name##_keeps},
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
+    [number] = {SAMBA_##KIND,                                                                                                    \
+                #name,                                                                                                           \
+                #title,                                                                                                          \
+                SAMBA_COUNT(name##_takes),                                                                                       \
+                SAMBA_COUNT(name##_flags),                                                                                       \
+                SAMBA_COUNT(name##_keeps),                                                                                       \
+                name##_takes,                                                                                                    \
+                name##_flags,                                                                                                    \
+                name##_keeps},
 #include "optimizers.def"
 };
 #undef TAKES
@@ -68,7 +78,10 @@ static const samba_optimizer_facts all[] = {
 
 int samba_optimizer_count(void) { return SAMBA_COUNT(all); }
 
-const samba_optimizer_facts *samba_optimizer_facts_at(int index) { return index >= 0 && index < SAMBA_COUNT(all) ? &all[index] : NULL; }
+const samba_optimizer_facts *samba_optimizer_facts_at(int index)
+{
+    return index >= 0 && index < SAMBA_COUNT(all) ? &all[index] : NULL;
+}
 
 bool samba_optimizer_takes(samba_optimizer_kind kind, samba_hyper hyper)
 {
@@ -91,19 +104,19 @@ samba_optimizer samba_optimizer_defaults(samba_optimizer_kind kind)
     samba_optimizer o = {.struct_size = sizeof o, .kind = kind};
     switch ((int)kind) {
 #define TAKES(hyperparameter, value) o.hyperparameter = value;
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) \
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
     case number: takes break;
 #include "optimizers.def"
     }
     return o;
 }
 
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) \
-    samba_optimizer samba_##name(double lr)                                                    \
-    {                                                                                          \
-        samba_optimizer o = samba_optimizer_defaults(SAMBA_##KIND);                            \
-        o.lr = lr;                                                                             \
-        return o;                                                                              \
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
+    samba_optimizer samba_##name(double lr)                                                                                      \
+    {                                                                                                                            \
+        samba_optimizer o = samba_optimizer_defaults(SAMBA_##KIND);                                                              \
+        o.lr = lr;                                                                                                               \
+        return o;                                                                                                                \
     }
 #include "optimizers.def"
 
@@ -113,7 +126,7 @@ unsigned samba_optimizer_flags(const samba_optimizer *o)
     switch ((int)o->kind) {
 #define SET(flag) set |= SAMBA_FLAG_##flag;
 #define HAS(flag) set |= o->flag ? SAMBA_FLAG_##flag : 0;
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) \
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
     case number: fixed flags break;
 #include "optimizers.def"
     }
@@ -125,7 +138,7 @@ double samba_state_initial(const samba_optimizer *o, samba_state state)
     double value = 0;
     switch ((int)o->kind) {
 #define KEEPS(its, initial, when) value = state == SAMBA_STATE_##its ? initial : value;
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) \
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
     case number: keeps break;
 #include "optimizers.def"
     }

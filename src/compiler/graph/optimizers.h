@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizers as the compiler has them: their table (optimizer_table.c) and their rules as nodes (rules.c). optimizer.c is the pass. */
+ * Optimizers as the compiler has them: their table (optimizer_table.c) and their rules as nodes (rules.c).
+ * optimizer.c is the pass. */
 #ifndef SAMBA_COMPILER_OPTIMIZERS_H
 #define SAMBA_COMPILER_OPTIMIZERS_H
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mixed precision as torch.autocast(bfloat16) does it, chosen operator by operator in the column `amp` of ops.def:
- *   low   contractions read bfloat16. A parameter is cast once, under its views, and every reader shares that node; the parameter itself,
+ *   low   contractions read bfloat16. A parameter is cast once, under its views, and every reader shares that node; the parameter
+ *   itself,
  *         its gradient and its update stay float32. The sum is a float32 value; it is rounded once, with its bias added.
  *   fp32  norms, losses, sums and their like read float32.
- *   any   is computed in float32 registers and rounded where its operands were; one float32 operand that is no number makes it float32:
+ *   any   is computed in float32 registers and rounded where its operands were; one float32 operand that is no number makes it
+ *   float32:
  *         what is added to a float32 residual is not rounded before.
- * Rounding stands in the graph as casts, nothing is implied; fusion makes them free. Outputs and losses keep their dtype. Values of a
- * dtype other than float32, and nodes marked fp32 (samba_graphamp_push), stay as they were traced.
+ * Rounding stands in the graph as casts, nothing is implied; fusion makes them free. Outputs and losses keep their dtype. Values
+ * of a dtype other than float32, and nodes marked fp32 (samba_graphamp_push), stay as they were traced.
  *
  * Before autodiff: gradients then are of what forward really computes and come in the dtypes of its values.
  * Needs: a traced graph. Gives: the same graph with casts and without fp32 marks. Breaks nothing. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A rule of simplify: a sum of products is one product. A weight that many steps share (a recurrent net's) gets its gradient as a sum of one small
- * product a step, each as large as the weight and a few rows deep; side by side those rows are one deep product, which adds up in registers:
+ * A rule of simplify: a sum of products is one product. A weight that many steps share (a recurrent net's) gets its gradient as a
+ * sum of one small product a step, each as large as the weight and a few rows deep; side by side those rows are one deep product,
+ * which adds up in registers:
  *     a0 b0 + a1 b1 + ...  =  [a0 a1 ...] [b0; b1; ...]
- * The operands are joined, which costs copies of them where their producers cannot write there: less than the sums that are gone, as long as a
- * product is shallow beside what it computes. Deep ones stay.
+ * The operands are joined, which costs copies of them where their producers cannot write there: less than the sums that are gone,
+ * as long as a product is shallow beside what it computes. Deep ones stay.
  *
  * Needs: the root of a sum, whose inner additions nobody else reads. Gives: the sum anew, or SAMBA_NONE. */
 #include "compiler/compiler.h"
@@ -15,7 +16,8 @@
 static bool is_shallow(const samba_graph *g, const samba_node *node)
 {
     const samba_node *a = samba_node_at(g, node->inputs[0]), *b = samba_node_at(g, node->inputs[1]);
-    return a->rank == 2 && b->rank == 2 && (double)a->shape[1] * (double)(node->shape[0] + node->shape[1]) <= (double)node->shape[0] * (double)node->shape[1];
+    return a->rank == 2 && b->rank == 2 &&
+           (double)a->shape[1] * (double)(node->shape[0] + node->shape[1]) <= (double)node->shape[0] * (double)node->shape[1];
 }
 
 static bool is_product(const samba_graph *g, const samba_reads *reads, const samba_node *root, samba_ref ref)
@@ -80,7 +82,8 @@ samba_ref samba_simplify_products(samba_rewriter *rewriter, samba_ref ref, const
     int count = 0, joins = 0;
     if (root->op != SAMBA_OP_add || root->rank != 2 || reads->inner[ref])
         return SAMBA_NONE;
-    for (; joins < 2; sum = samba_node_at(in, sum->inputs[0])) { /* autodiff adds on the right: a sum is on the left, and its last term too */
+    /* autodiff adds on the right: a sum is on the left, and its last term too */
+    for (; joins < 2; sum = samba_node_at(in, sum->inputs[0])) {
         joins += is_product(in, reads, root, sum->inputs[1]);
         if (!reads->inner[sum->inputs[0]]) {
             joins += is_product(in, reads, root, sum->inputs[0]);
@@ -95,7 +98,8 @@ samba_ref samba_simplify_products(samba_rewriter *rewriter, samba_ref ref, const
         if (is_product(in, reads, root, term))
             products[count++] = term;
         else
-            total = total == SAMBA_NONE ? rewriter->map[term] : samba_emit2(rewriter->out, SAMBA_OP_add, total, rewriter->map[term]);
+            total =
+                total == SAMBA_NONE ? rewriter->map[term] : samba_emit2(rewriter->out, SAMBA_OP_add, total, rewriter->map[term]);
         if (count == SAMBA_MAX_ARITY) {
             total = add_products(rewriter, total, count, products);
             count = 0;

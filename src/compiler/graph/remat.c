@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rematerialisation: which forward values the backward keeps alive, and which it computes again from these. Keeping costs a load, and a
- * store too where forward by itself would not put the value into memory (asked of fusion); computing again costs arithmetic. The cheapest
- * choice is a minimum cut (as in Zheng et al.: "min-cut rematerialization" of AOTAutograd, PyTorch 2): a node of forward is two nodes of
- * a network. Where the edge between them is cut it is kept, where the edge from the source is cut it is computed again, and then its inputs
- * must be there too. Inputs, parameters and states are there always, but cost a reading, once for all that is computed from them.
+ * Rematerialisation: which forward values the backward keeps alive, and which it computes again from these. Keeping costs a load,
+ * and a store too where forward by itself would not put the value into memory (asked of fusion); computing again costs
+ * arithmetic. The cheapest choice is a minimum cut (as in Zheng et al.: "min-cut rematerialization" of AOTAutograd, PyTorch 2): a
+ * node of forward is two nodes of a network. Where the edge between them is cut it is kept, where the edge from the source is cut
+ * it is computed again, and then its inputs must be there too. Inputs, parameters and states are there always, but cost a
+ * reading, once for all that is computed from them.
  *
- *   source --(computing)--> in(v) --(keeping)--> out(v) --(never cut)--> in(w), for every w that reads v; sink, if the backward reads v
- *   source --(never cut)--> in(v) --(reading)--> out(v) --(never cut)--> in(w), where v is given
+ *   source --(computing)--> in(v) --(keeping)--> out(v) --(never cut)--> in(w), for every w that reads v; sink, if the backward
+ *   reads v source --(never cut)--> in(v) --(reading)--> out(v) --(never cut)--> in(w), where v is given
  *
- * With a memory budget kept bytes have a price of their own, contractions and reductions may be repeated, and the forward is cut into
- * segments that are computed again each by itself: values that reach over a cut are kept or not, but never computed again.
+ * With a memory budget kept bytes have a price of their own, contractions and reductions may be repeated, and the forward is cut
+ * into segments that are computed again each by itself: values that reach over a cut are kept or not, but never computed again.
  *
- * Needs: expanded, simplified graph. Gives: copies of forward nodes in phase BCKWD. Breaks nothing (no simplify after it: equal nodes of
- * two phases would fall together again). */
+ * Needs: expanded, simplified graph. Gives: copies of forward nodes in phase BCKWD. Breaks nothing (no simplify after it: equal
+ * nodes of two phases would fall together again). */
 #include "compiler/graph/remat.h"
 #include "compiler/graph/mincut.h"
 
@@ -22,17 +23,21 @@
 
 /* Costs in quarters of the time that a byte takes on its way from or to memory. */
 #define TRAFFIC 4.0
-#define ARITHMETIC 2.0       /* an operator on one element */
+#define ARITHMETIC 2.0 /* an operator on one element */
 #define TRANSCENDENTAL 16.0
 #define POWER 32.0
-#define LARGE (4 << 20)      /* bytes that will not be in a cache any more when the backward comes */
-#define FAR 1.5              /* what their traffic costs more */
-#define FLOP 0.4             /* of a contraction */
-#define EARLY 0.5            /* how much dearer, by share, a byte is that is made first than one made last: equal layers give way one by one,
+#define LARGE (4 << 20) /* bytes that will not be in a cache any more when the backward comes */
+#define FAR 1.5         /* what their traffic costs more */
+#define FLOP 0.4        /* of a contraction */
+#define EARLY                                                                                                                    \
+    0.5 /* how much dearer, by share, a byte is that is made first than one made last: equal layers give way one by one,
                                 and the first ones first, since memory is scarcest when the backward begins */
 
 static int64_t numel(const samba_node *node) { return samba_sizes_product(node->rank, node->shape); }
-static double bytes_of(const samba_node *node) { return (double)numel(node) * (double)samba_dtype_size((samba_dtype)node->dtype); }
+static double bytes_of(const samba_node *node)
+{
+    return (double)numel(node) * (double)samba_dtype_size((samba_dtype)node->dtype);
+}
 
 static bool in_forward(const samba_remat *r, samba_ref ref)
 {
@@ -95,7 +100,8 @@ static double arithmetic(const samba_node *node)
 
 static bool is_given(const samba_node *node) { return samba_ops[node->op].tensor; }
 
-/* Of reading once more what is given; not where the backward does it anyway, as it does not with a weight in float32 whose cast it multiplies. */
+/* Of reading once more what is given; not where the backward does it anyway,
+ * as it does not with a weight in float32 whose cast it multiplies. */
 static double traffic_of_given(const samba_remat *r, samba_ref ref)
 {
     double bytes = bytes_of(samba_node_at(r->graph, ref));
@@ -130,7 +136,7 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
     if (price->memory == 0)
         return -1;
     /* never worth it for the traffic alone: what keeping takes comes on top, so that only the price decides */
-    double work = class_ == SAMBA_REDUCE_CLASS                               ? (double)numel(inputs[0]) * ARITHMETIC
+    double work = class_ == SAMBA_REDUCE_CLASS                         ? (double)numel(inputs[0]) * ARITHMETIC
                   : class_ == SAMBA_CONTRACT || class_ == SAMBA_KERNEL ? (double)samba_ops[node->op].flops(node, inputs) * FLOP
                                                                        : 0;
     return work + (bytes_of(node) + read) * TRAFFIC + traffic_of_keeping(r, ref);
@@ -138,7 +144,8 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
 
 /* ---- segments ---- */
 
-/* The borders of the forward's segments: near the ends of equal shares of its contractions, after the node over which the fewest bytes reach. */
+/* The borders of the forward's segments: near the ends of equal shares of its contractions,
+ * after the node over which the fewest bytes reach. */
 static samba_status find_cuts(const samba_remat *r, int64_t segments, uint8_t *cut)
 {
     const samba_graph *g = r->graph;
@@ -189,10 +196,7 @@ static samba_status count_cuts(const samba_remat *r, const samba_remat_price *pr
 }
 
 /* ---- the cut ---- */
-static int64_t capacity(double cost)
-{
-    return cost < 0 || cost >= (double)SAMBA_UNCUTTABLE ? SAMBA_UNCUTTABLE : (int64_t)cost;
-}
+static int64_t capacity(double cost) { return cost < 0 || cost >= (double)SAMBA_UNCUTTABLE ? SAMBA_UNCUTTABLE : (int64_t)cost; }
 
 /* May the backward compute it again? */
 static bool repeatable(const samba_remat *r, const samba_remat_price *price, const int32_t *cuts_before, samba_ref ref)
@@ -227,14 +231,16 @@ static samba_status decide(samba_remat *r, const samba_remat_price *price)
             samba_network_add(&network, 2 * i + 1, sink, SAMBA_UNCUTTABLE);
         const samba_node *node = samba_node_at(g, ref);
         for (int k = 0; k < node->arity; k++)
-            if (in_forward(r, node->inputs[k]) || (is_given(samba_node_at(g, node->inputs[k])) && (alias || samba_ops[node->op].class_ == SAMBA_MAP)))
+            if (in_forward(r, node->inputs[k]) ||
+                (is_given(samba_node_at(g, node->inputs[k])) && (alias || samba_ops[node->op].class_ == SAMBA_MAP)))
                 samba_network_add(&network, 2 * (int32_t)node->inputs[k] + 1, 2 * i, SAMBA_UNCUTTABLE);
     }
     if (status == SAMBA_OK)
         status = samba_network_cut(&network, source, sink, sink_side);
     for (int32_t i = 0; i < count && status == SAMBA_OK; i++) {
         bool alias = is_alias(r, (samba_ref)i);
-        r->again[i] = in_forward(r, (samba_ref)i) && (alias ? r->again[samba_node_at(g, (samba_ref)i)->inputs[0]] : sink_side[2 * i]);
+        r->again[i] =
+            in_forward(r, (samba_ref)i) && (alias ? r->again[samba_node_at(g, (samba_ref)i)->inputs[0]] : sink_side[2 * i]);
         if (r->again[i] && !alias)
             r->repeated += samba_remat_cost(r, price, (samba_ref)i);
     }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Update rules (updates.def) as nodes. Scalars are computed in float64, as PyTorch computes them in Python, and cast to the dtype of the update where
- * they meet it: the parameter's, but float32 for half precision, where 0.999 would be 0.998 and small gradients have no squares. Parameters and state
- * are rounded when they are stored. */
+ * Update rules (updates.def) as nodes. Scalars are computed in float64, as PyTorch computes them in Python, and cast to the dtype
+ * of the update where they meet it: the parameter's, but float32 for half precision, where 0.999 would be 0.998 and small
+ * gradients have no squares. Parameters and state are rounded when they are stored. */
 #include "compiler/graph/optimizers.h"
 
 static samba_ref number_of(const samba_rule *x, samba_ref value) { return samba_emit_cast(x->graph, value, x->dtype); }
 
-static samba_ref state_leaf(samba_graph *g, const char *prefix, samba_state state, samba_dtype dtype, samba_dims shape, double initial)
+static samba_ref state_leaf(samba_graph *g, const char *prefix, samba_state state, samba_dtype dtype, samba_dims shape,
+                            double initial)
 {
     samba_attrs attrs = {0};
     attrs.state.name = samba_optimizer_joined(g, prefix, samba_states[state].name);
@@ -98,7 +99,7 @@ void samba_rule_emit(samba_rule *rule)
     rule->entered = false;
     rule->graph->location.scope = 0;
     switch ((int)rule->optimizer->kind) {
-#define OPTIMIZER(KIND, kind, title, name, source, rule_of, fixed, branch, takes, flags, keeps) \
+#define OPTIMIZER(KIND, kind, title, name, source, rule_of, fixed, branch, takes, flags, keeps)                                  \
     case kind: rule_of(rule); break;
 #include "optimizers.def"
     }

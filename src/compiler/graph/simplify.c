@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rules that make a graph smaller without changing a value: operations with neutral constants, double negations, views of views,
- * views that change nothing, elementwise work that is less on the small side of pooling. Each rule is a few lines and looks at one
- * node and its inputs only; hash-consing does the rest (equal subexpressions), and copying only what sinks reach does away with
- * dead nodes.
+ * views that change nothing, elementwise work that is less on the small side of pooling. Each rule is a few lines and looks at
+ * one node and its inputs only; hash-consing does the rest (equal subexpressions), and copying only what sinks reach does away
+ * with dead nodes.
  *
  * x*0 and x-x stay: they are NaN for some x.
  * Needs: nothing. Gives: fewer nodes. Breaks nothing. */
@@ -58,8 +58,7 @@ static samba_ref neutral(samba_graph *g, const samba_node *node, const samba_ref
         return SAMBA_NONE;
     case SAMBA_OP_where: /* what is left of where(condition, detach(x), x) */
         return inputs[1] == inputs[2] && same_shape(g, inputs[1], node) ? inputs[1] : SAMBA_NONE;
-    default:
-        return SAMBA_NONE;
+    default: return SAMBA_NONE;
     }
 }
 
@@ -73,7 +72,8 @@ static samba_ref view(samba_graph *g, const samba_node *node, const samba_ref *i
         if (source->dtype == node->dtype)
             return inputs[0];
         if (source->op == SAMBA_OP_cast && samba_node_at(g, source->inputs[0])->dtype == node->dtype &&
-            samba_promote((samba_dtype)node->dtype, SAMBA_DIMENSIONED, (samba_dtype)source->dtype, SAMBA_DIMENSIONED) == (samba_dtype)source->dtype &&
+            samba_promote((samba_dtype)node->dtype, SAMBA_DIMENSIONED, (samba_dtype)source->dtype, SAMBA_DIMENSIONED) ==
+                (samba_dtype)source->dtype &&
             samba_dtype_is_floating_point((samba_dtype)node->dtype))
             return source->inputs[0];
         return SAMBA_NONE;
@@ -110,15 +110,13 @@ static samba_ref view(samba_graph *g, const samba_node *node, const samba_ref *i
             if (node->attrs->slice.start.at[i] != 0 || node->attrs->slice.step.at[i] != 1 || node->shape[i] != source->shape[i])
                 return SAMBA_NONE;
         return inputs[0];
-    case SAMBA_OP_neg:
-        return source->op == SAMBA_OP_neg ? source->inputs[0] : SAMBA_NONE;
-    default:
-        return SAMBA_NONE;
+    case SAMBA_OP_neg: return source->op == SAMBA_OP_neg ? source->inputs[0] : SAMBA_NONE;
+    default: return SAMBA_NONE;
     }
 }
 
-/* The transpose of a product that nobody else reads is the product of the transposes, the other way round: a weight's gradient comes in
- * the weight's own layout. */
+/* The transpose of a product that nobody else reads is the product of the transposes, the other way round: a weight's gradient
+ * comes in the weight's own layout. */
 static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
 {
     samba_graph *out = rewriter->out;
@@ -135,20 +133,22 @@ static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
     return samba_emit2(out, SAMBA_OP_matmul, tb, ta);
 }
 
-/* A scatter that adds to zeros, as a table's gradient does, and whose result is added to a value: it adds to that value itself. */
+/* A scatter that adds to zeros, as a table's gradient does, and whose result is added to a value:
+ * it adds to that value itself. */
 static samba_ref added_there(samba_rewriter *rewriter, const samba_node *node, const samba_ref *inputs)
 {
     const int32_t *users = ((const samba_reads *)rewriter->user)->count;
     for (int i = 0; node->op == SAMBA_OP_add && i < 2; i++) {
         const samba_node *sums = samba_node_at(rewriter->in, node->inputs[i]);
         double value;
-        if (sums->op != SAMBA_OP_scatter || sums->attrs->scatter.reduce != 1 || users[node->inputs[i]] != 1 || !same_shape(rewriter->out, inputs[1 - i], node) ||
-            !number(rewriter->in, sums->inputs[0], &value) || value != 0)
+        if (sums->op != SAMBA_OP_scatter || sums->attrs->scatter.reduce != 1 || users[node->inputs[i]] != 1 ||
+            !same_shape(rewriter->out, inputs[1 - i], node) || !number(rewriter->in, sums->inputs[0], &value) || value != 0)
             continue;
         samba_attrs attrs;
         memset(&attrs, 0, sizeof attrs);
         attrs.scatter = sums->attrs->scatter;
-        return samba_emit(rewriter->out, SAMBA_OP_scatter, 3, (samba_ref[]){inputs[1 - i], rewriter->map[sums->inputs[1]], rewriter->map[sums->inputs[2]]}, &attrs);
+        return samba_emit(rewriter->out, SAMBA_OP_scatter, 3,
+                          (samba_ref[]){inputs[1 - i], rewriter->map[sums->inputs[1]], rewriter->map[sums->inputs[2]]}, &attrs);
     }
     return SAMBA_NONE;
 }
@@ -160,13 +160,13 @@ static bool is_zero(const samba_graph *g, samba_ref ref)
 }
 
 /* relu then max_pool2d, backwards: what the mask of relu lets through of the pool's gradient. An element has a gradient where it
- * is the greatest of a window, so it is the pooled value: masking the pooled gradient by that does the same to fewer elements, and
- * where the gradient was made. */
+ * is the greatest of a window, so it is the pooled value: masking the pooled gradient by that does the same to fewer elements,
+ * and where the gradient was made. */
 static samba_ref pooled_mask(samba_graph *g, const samba_ref *inputs)
 {
     const samba_node *closed = samba_node_at(g, inputs[0]), *spread = samba_node_at(g, inputs[2]);
-    if (closed->op != SAMBA_OP_le || spread->op != SAMBA_OP_max_pool2d_grad || !is_zero(g, inputs[1]) || !is_zero(g, closed->inputs[1]) ||
-        closed->inputs[0] != spread->inputs[0])
+    if (closed->op != SAMBA_OP_le || spread->op != SAMBA_OP_max_pool2d_grad || !is_zero(g, inputs[1]) ||
+        !is_zero(g, closed->inputs[1]) || closed->inputs[0] != spread->inputs[0])
         return SAMBA_NONE;
     samba_attrs spreading, pooling;
     memset(&spreading, 0, sizeof spreading);
@@ -249,8 +249,9 @@ static void find_sums(const samba_graph *g, samba_reads *reads)
         if (node->op != SAMBA_OP_add)
             continue;
         const samba_node *left = samba_node_at(g, node->inputs[0]);
-        reads->inner[node->inputs[0]] = left->op == SAMBA_OP_add && reads->count[node->inputs[0]] == 1 && left->phase == node->phase && left->fp32 == node->fp32 &&
-                                       same_shape(g, node->inputs[0], node);
+        reads->inner[node->inputs[0]] = left->op == SAMBA_OP_add && reads->count[node->inputs[0]] == 1 &&
+                                        left->phase == node->phase && left->fp32 == node->fp32 &&
+                                        same_shape(g, node->inputs[0], node);
     }
 }
 

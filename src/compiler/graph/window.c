@@ -2,7 +2,8 @@
  *
  * Rules of simplify about convolutions whose windows meet padding. They hold for conv2d, conv3d and both their gradients, which
  * are one relation between x, w and y (ops/conv.c). On small images, the last of a network, much of a window lies in the padding:
- *   - rows and columns of the kernel that meet nothing but padding, whatever the window's position, are cut off: their products are zeros,
+ *   - rows and columns of the kernel that meet nothing but padding, whatever the window's position, are cut off: their products
+ *   are zeros,
  *     and their part of a weight's gradient is zero;
  *   - a kernel that covers all of its image, at one position, is a matrix, and images are rows: a product of matrices.
  *
@@ -18,15 +19,21 @@ enum { SPACE = 2 }; /* dims before those of space: image and channel, or two of 
 typedef struct relation {
     samba_op op;
     const samba_attrs_conv *attrs;
-    int rank;                                                     /* of x, w and y */
+    int rank;                                                        /* of x, w and y */
     int64_t x[SAMBA_MAX_RANK], w[SAMBA_MAX_RANK], y[SAMBA_MAX_RANK]; /* shapes */
-    samba_ref x_ref, w_ref, y_ref;                                /* what is there of them; the result is SAMBA_NONE */
+    samba_ref x_ref, w_ref, y_ref;                                   /* what is there of them; the result is SAMBA_NONE */
 } relation;
 
 static relation relation_of(const samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
-    relation r = {.op = (samba_op)node->op, .attrs = &node->attrs->conv, .rank = node->rank, .x_ref = SAMBA_NONE, .w_ref = SAMBA_NONE, .y_ref = SAMBA_NONE};
-    const int64_t *first = samba_node_at(g, inputs[0])->shape, *second = samba_node_at(g, inputs[1])->shape, *result = node->shape;
+    relation r = {.op = (samba_op)node->op,
+                  .attrs = &node->attrs->conv,
+                  .rank = node->rank,
+                  .x_ref = SAMBA_NONE,
+                  .w_ref = SAMBA_NONE,
+                  .y_ref = SAMBA_NONE};
+    const int64_t *first = samba_node_at(g, inputs[0])->shape, *second = samba_node_at(g, inputs[1])->shape,
+                  *result = node->shape;
     const int64_t *x = first, *w = second, *y = result;
     const samba_conv_role of = samba_ops[node->op].conv;
     if (of == SAMBA_CONV_forward)
@@ -61,7 +68,8 @@ static void cut(const relation *r, int axis, int64_t *from, int64_t *to, int64_t
         first++;
     while (end > first && !meets(r, axis, end - 1))
         end--;
-    int64_t left = r->attrs->padding.at[axis] - first * dilation, room = r->x[SPACE + axis] + 2 * left - dilation * (end - first - 1) - 1;
+    int64_t left = r->attrs->padding.at[axis] - first * dilation,
+            room = r->x[SPACE + axis] + 2 * left - dilation * (end - first - 1) - 1;
     bool fits = end > first && left >= 0 && room >= 0 && room / stride + 1 == r->y[SPACE + axis];
     *from = fits ? first : 0;
     *to = fits ? end : size;
@@ -109,7 +117,9 @@ static samba_ref trimmed(samba_graph *g, const relation *r)
         return emit_pad(g, samba_emit(g, r->op, 2, (samba_ref[]){r->x_ref, r->y_ref}, &attrs), r->rank, start, after);
     }
     samba_ref w = emit_slice(g, r->w_ref, r->rank, start, stop);
-    return samba_emit(g, r->op, 2, samba_ops[r->op].conv == SAMBA_CONV_forward ? (samba_ref[]){r->x_ref, w} : (samba_ref[]){w, r->y_ref}, &attrs);
+    return samba_emit(g, r->op, 2,
+                      samba_ops[r->op].conv == SAMBA_CONV_forward ? (samba_ref[]){r->x_ref, w} : (samba_ref[]){w, r->y_ref},
+                      &attrs);
 }
 
 static samba_ref covered(samba_graph *g, const relation *r)
@@ -128,7 +138,8 @@ static samba_ref covered(samba_graph *g, const relation *r)
     samba_ref w = r->w_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->w_ref, 2, w_shape);
     samba_ref y = r->y_ref == SAMBA_NONE ? SAMBA_NONE : samba_emit_reshape(g, r->y_ref, 2, y_shape);
     switch (samba_ops[r->op].conv) {
-    case SAMBA_CONV_forward: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, x, samba_emit_transpose(g, w, 0, 1)), r->rank, r->y);
+    case SAMBA_CONV_forward:
+        return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, x, samba_emit_transpose(g, w, 0, 1)), r->rank, r->y);
     case SAMBA_CONV_input_grad: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, y, w), r->rank, r->x);
     default: return samba_emit_reshape(g, samba_emit2(g, SAMBA_OP_matmul, samba_emit_transpose(g, y, 0, 1), x), r->rank, r->w);
     }

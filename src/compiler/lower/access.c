@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views over memory: for each node, the node whose memory holds its elements and the strides by which they are found there. A reshape
- * that no strides can express gets memory of its own (it is its own base, and becomes a copy). */
+ * Views over memory: for each node, the node whose memory holds its elements and the strides by which they are found there. A
+ * reshape that no strides can express gets memory of its own (it is its own base, and becomes a copy). */
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -33,8 +33,7 @@ bool samba_access_follow(const samba_graph *graph, samba_ref ref, const samba_ac
             if (node->shape[i] == 0) /* no elements are nowhere: memory of none has no place for them */
                 to->offset = 0;
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -50,7 +49,8 @@ samba_status samba_access_all(const samba_graph *graph, samba_access *access)
 {
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
-        if (samba_ops[node->op].class_ != SAMBA_VIEW || !samba_access_follow(graph, (samba_ref)i, &access[node->inputs[0]], &access[i]))
+        if (samba_ops[node->op].class_ != SAMBA_VIEW ||
+            !samba_access_follow(graph, (samba_ref)i, &access[node->inputs[0]], &access[i]))
             samba_access_own(graph, (samba_ref)i, &access[i]);
     }
     return SAMBA_OK;

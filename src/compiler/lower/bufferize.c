@@ -4,7 +4,8 @@
  * wherever nothing could still need the target's old value. A second target is a second store. Whatever remains is copied at the
  * end of the phase.
  *
- * Needs: groups. Gives: buffers (sizes, not offsets), the tensor and argin tables, copies, the order of groups. Breaks nothing. */
+ * Needs: groups. Gives: buffers (sizes, not offsets), the tensor and argin tables, copies, the order of groups.
+ * Breaks nothing. */
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@
 samba_status samba_plan_add_buffer(samba_compiler *c, int64_t bytes, bool persistent, int32_t *buffer)
 {
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->buffers, sizeof(samba_buffer), &c->growth.buffer_capacity, plan->buffer_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->buffers, sizeof(samba_buffer), &c->growth.buffer_capacity,
+                         plan->buffer_count + 1));
     SAMBA_TRY(samba_grow(c->context, (void **)&c->growth.persistent, 1, &c->growth.persistent_capacity, plan->buffer_count + 1));
     plan->buffers[plan->buffer_count] = (samba_buffer){0, bytes};
     c->growth.persistent[plan->buffer_count] = persistent;
@@ -23,18 +25,22 @@ samba_status samba_plan_add_buffer(samba_compiler *c, int64_t bytes, bool persis
 static samba_status node_bytes(samba_compiler *c, const samba_node *node, int64_t *bytes)
 {
     int64_t numel;
-    if (!samba_shape_numel(node->rank, node->shape, &numel) || !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)node->dtype), bytes))
-        return samba_fail(c->context, SAMBA_ERROR_SHAPE, "a value of %s has more bytes than 64 bits count", samba_ops[node->op].name);
+    if (!samba_shape_numel(node->rank, node->shape, &numel) ||
+        !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)node->dtype), bytes))
+        return samba_fail(c->context, SAMBA_ERROR_SHAPE, "a value of %s has more bytes than 64 bits count",
+                          samba_ops[node->op].name);
     return SAMBA_OK;
 }
 
-static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor_kind kind, const samba_node *node, int32_t *buffer)
+static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor_kind kind, const samba_node *node,
+                               int32_t *buffer)
 {
     int64_t bytes;
     SAMBA_TRY(node_bytes(c, node, &bytes));
     SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->tensors, sizeof(samba_plan_tensor), &c->growth.tensor_capacity, plan->tensor_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->tensors, sizeof(samba_plan_tensor), &c->growth.tensor_capacity,
+                         plan->tensor_count + 1));
     samba_plan_tensor *tensor = &plan->tensors[plan->tensor_count++];
     *tensor = (samba_plan_tensor){.kind = kind, .dtype = node->dtype, .rank = node->rank, .buffer = *buffer};
     memcpy(tensor->shape, node->shape, sizeof tensor->shape);
@@ -49,7 +55,8 @@ static samba_status add_literal(samba_compiler *c, const samba_node *node, int32
     int64_t bytes;
     SAMBA_TRY(node_bytes(c, node, &bytes));
     SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->constants, sizeof(samba_plan_constant), &c->growth.constant_capacity, plan->constant_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->constants, sizeof(samba_plan_constant), &c->growth.constant_capacity,
+                         plan->constant_count + 1));
     samba_plan_constant *constant = &plan->constants[plan->constant_count++];
     constant->buffer = *buffer;
     return samba_plan_add_blob(c, samba_graph_blob_at(c->graph, node->attrs->literal.data), &constant->blob);
@@ -63,7 +70,8 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
     if (node->op == SAMBA_OP_argin) {
         SAMBA_TRY(samba_plan_add_buffer(c, 8, true, buffer));
         samba_plan *plan = &c->plan;
-        SAMBA_TRY(samba_grow(c->context, (void **)&plan->argins, sizeof(samba_plan_argin), &c->growth.argin_capacity, plan->argin_count + 1));
+        SAMBA_TRY(samba_grow(c->context, (void **)&plan->argins, sizeof(samba_plan_argin), &c->growth.argin_capacity,
+                             plan->argin_count + 1));
         const samba_attrs_argin *attrs = &node->attrs->argin;
         samba_plan_argin *argin = &plan->argins[plan->argin_count++];
         *argin = (samba_plan_argin){.role = (int32_t)attrs->role, .dtype = node->dtype, .buffer = *buffer, .value = attrs->value};
@@ -93,8 +101,9 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
 static bool scatters_into(const samba_fusion *f, const samba_group *g, samba_ref leaf)
 {
     const samba_node *node = samba_node_at(f->graph, g->anchor);
-    return node->op == SAMBA_OP_scatter && f->access[node->inputs[0]].base == leaf && samba_access_is_whole(f->graph, f->access, node->inputs[0]) &&
-           f->access[node->inputs[1]].base != leaf && f->access[node->inputs[2]].base != leaf;
+    return node->op == SAMBA_OP_scatter && f->access[node->inputs[0]].base == leaf &&
+           samba_access_is_whole(f->graph, f->access, node->inputs[0]) && f->access[node->inputs[1]].base != leaf &&
+           f->access[node->inputs[2]].base != leaf;
 }
 
 /* Reads of `leaf` by `group` happen element by element, where and when the group writes. */
@@ -167,8 +176,8 @@ static samba_status find_readers(samba_compiler *c)
     return SAMBA_OK;
 }
 
-/* An assignment takes effect when its phase ends: other groups of the phase still read the old value, so they go before the writer, if
- * they can. Later phases read the new one. */
+/* An assignment takes effect when its phase ends: other groups of the phase still read the old value, so they go before the
+ * writer, if they can. Later phases read the new one. */
 static samba_status in_place(samba_compiler *c, samba_ref leaf, int32_t writer, bool *can)
 {
     samba_fusion *f = &c->fusion;
@@ -186,7 +195,8 @@ static samba_status in_place(samba_compiler *c, samba_ref leaf, int32_t writer, 
 static samba_status add_copy(samba_compiler *c, const samba_sink *sink, int32_t buffer)
 {
     samba_ref value = sink->value;
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.copies, sizeof(samba_copy), &c->placed.copy_capacity, c->placed.copy_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.copies, sizeof(samba_copy), &c->placed.copy_capacity,
+                         c->placed.copy_count + 1));
     c->placed.copies[c->placed.copy_count++] = (samba_copy){value, buffer, sink->phase, samba_is_delivered_again(c->graph, sink)};
     samba_ref base = c->fusion.access[value].base;
     const samba_node *node = samba_node_at(c->graph, base);
@@ -201,7 +211,8 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
 {
     samba_fusion *f = &c->fusion;
     samba_ref base = f->access[sink->value].base;
-    /* sinks fill in constants themselves: a stage that wants one in memory must not find a gradient there in the next micro-batch */
+    /* sinks fill in constants themselves: a stage that wants one in memory must not find a gradient there
+     * in the next micro-batch */
     int32_t group = samba_node_at(c->graph, base)->op == SAMBA_OP_constant ? -1 : f->members[base].group;
     bool whole = group >= 0 && samba_access_is_whole(c->graph, f->access, sink->value);
     bool fits = whole && (sink->kind != SAMBA_SINK_ASSIGN || f->groups[group].phase == sink->phase);
@@ -214,7 +225,8 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
     bool tile = group >= 0 && (f->groups[group].kind == SAMBA_GROUP_TILE || f->groups[group].kind == SAMBA_GROUP_CONTRACT) &&
                 f->members[base].role != SAMBA_MEMBER_COLLECT; /* collected values are stored once, when the stage ends */
     if (fits && tile) {
-        SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.extra_stores, sizeof(samba_extra_store), &c->placed.extra_store_capacity, c->placed.extra_store_count + 1));
+        SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.extra_stores, sizeof(samba_extra_store),
+                             &c->placed.extra_store_capacity, c->placed.extra_store_count + 1));
         c->placed.extra_stores[c->placed.extra_store_count++] = (samba_extra_store){base, target};
         return SAMBA_OK;
     }
@@ -285,17 +297,20 @@ samba_status samba_pass_bufferize(samba_compiler *c)
             target = c->placed.buffer_of[sink->target];
         } else if (sink->kind == SAMBA_SINK_AGAIN) {
             for (int32_t t = 0; t < c->plan.tensor_count; t++)
-                if (c->plan.tensors[t].kind == SAMBA_KIND_OUTPUT && strcmp(c->plan.tensors[t].name, samba_graph_name_at(g, sink->name)) == 0)
+                if (c->plan.tensors[t].kind == SAMBA_KIND_OUTPUT &&
+                    strcmp(c->plan.tensors[t].name, samba_graph_name_at(g, sink->name)) == 0)
                     target = c->plan.tensors[t].buffer;
         } else {
-            SAMBA_TRY(add_tensor(c, samba_graph_name_at(g, sink->name), SAMBA_KIND_OUTPUT, samba_node_at(g, sink->value), &target));
+            SAMBA_TRY(
+                add_tensor(c, samba_graph_name_at(g, sink->name), SAMBA_KIND_OUTPUT, samba_node_at(g, sink->value), &target));
             c->plan.tensors[c->plan.tensor_count - 1].is_loss = sink->kind == SAMBA_SINK_LOSS;
         }
         SAMBA_TRY(deliver(c, sink, target));
     }
     SAMBA_TRY(samba_pieces_find(c));
     for (int64_t i = 0; i < g->node_count; i++) {
-        if (!f->members[i].stored || c->placed.buffer_of[i] >= 0 || f->members[i].group < 0 || samba_is_piece(f->access, (samba_ref)i))
+        if (!f->members[i].stored || c->placed.buffer_of[i] >= 0 || f->members[i].group < 0 ||
+            samba_is_piece(f->access, (samba_ref)i))
             continue;
         int64_t bytes;
         SAMBA_TRY(node_bytes(c, samba_node_at(g, (samba_ref)i), &bytes));

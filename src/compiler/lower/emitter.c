@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From drafts over virtual registers to a stage's program: collapse the domain, sort by level, decide which registers are memory itself
- * (direct), which live across steps (wide), and share the rest by a linear scan. */
+ * From drafts over virtual registers to a stage's program: collapse the domain, sort by level, decide which registers are memory
+ * itself (direct), which live across steps (wide), and share the rest by a linear scan. */
 #include "compiler/lower/emitter.h"
 
 #include <string.h>
@@ -27,15 +27,16 @@ int samba_emitter_operand(samba_emitter *e, int32_t buffer, samba_dtype dtype, i
     samba_operand operand = {.buffer = buffer, .dtype = (int32_t)dtype, .offset = offset};
     memcpy(operand.strides, strides, sizeof(int64_t) * (size_t)e->rank);
     if (e->status == SAMBA_OK)
-        e->status = samba_grow(e->compiler->context, (void **)&e->operands, sizeof(samba_operand), &e->operand_capacity, e->operand_count + 1);
+        e->status = samba_grow(e->compiler->context, (void **)&e->operands, sizeof(samba_operand), &e->operand_capacity,
+                               e->operand_count + 1);
     if (e->status != SAMBA_OK)
         return -1;
     e->operands[e->operand_count] = operand;
     return (int)e->operand_count++;
 }
 
-int samba_emitter_add(samba_emitter *e, samba_tile op, samba_register_class class_, samba_extent extent, int level, int a, int b, int c,
-                      int operand, double immediate)
+int samba_emitter_add(samba_emitter *e, samba_tile op, samba_register_class class_, samba_extent extent, int level, int a, int b,
+                      int c, int operand, double immediate)
 {
     samba_context *context = e->compiler->context;
     samba_tile_form form = samba_tile_table[op].form;
@@ -43,7 +44,8 @@ int samba_emitter_add(samba_emitter *e, samba_tile op, samba_register_class clas
     if (e->status == SAMBA_OK)
         e->status = samba_grow(context, (void **)&e->drafts, sizeof(samba_draft), &e->draft_capacity, e->draft_count + 1);
     if (e->status == SAMBA_OK && result)
-        e->status = samba_grow(context, (void **)&e->registers, sizeof(samba_virtual), &e->register_capacity, e->register_count + 1);
+        e->status =
+            samba_grow(context, (void **)&e->registers, sizeof(samba_virtual), &e->register_capacity, e->register_count + 1);
     if (e->status != SAMBA_OK)
         return -1;
     int d = -1;
@@ -65,12 +67,12 @@ static bool same_everywhere(const samba_emitter *e, const int64_t *strides)
     return same;
 }
 
-int samba_emitter_load(samba_emitter *e, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides, samba_extent extent,
-                       int level)
+int samba_emitter_load(samba_emitter *e, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides,
+                       samba_extent extent, int level)
 {
     int operand = samba_emitter_operand(e, buffer, dtype, offset, strides);
-    return samba_emitter_add(e, SAMBA_TILE_load, samba_class_of(dtype), extent, same_everywhere(e, strides) ? SAMBA_LEVEL_SETUP : level, -1, -1,
-                             -1, operand, 0);
+    return samba_emitter_add(e, SAMBA_TILE_load, samba_class_of(dtype), extent,
+                             same_everywhere(e, strides) ? SAMBA_LEVEL_SETUP : level, -1, -1, -1, operand, 0);
 }
 
 void samba_emitter_store(samba_emitter *e, int reg, int32_t buffer, samba_dtype dtype, int64_t offset, const int64_t *strides)
@@ -132,7 +134,8 @@ static int collapse(const samba_emitter *e, int64_t *shape)
 
 /* The strides in the plan's shape. Of an empty domain they would say nothing, and a result that is not empty, a sum over no rows,
  * would lose its stride: so a size of 0 counts as 2 there, and the plan's first one makes up for what it merges. */
-static bool plan_strides(const samba_emitter *e, const int64_t *strides, int plan_rank, const int64_t *plan_shape, int64_t *viewed)
+static bool plan_strides(const samba_emitter *e, const int64_t *strides, int plan_rank, const int64_t *plan_shape,
+                         int64_t *viewed)
 {
     int64_t domain[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK], total, rest;
     int open = -1;
@@ -189,10 +192,10 @@ static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t
 /* ---- registers ---- */
 typedef struct allocation {
     samba_emitter *e;
-    int *order;        /* drafts by level */
-    int *defined;      /* per virtual register: position of its instruction */
-    int *last;         /* position of the last that reads it */
-    int *physical;     /* per virtual register */
+    int *order;    /* drafts by level */
+    int *defined;  /* per virtual register: position of its instruction */
+    int *last;     /* position of the last that reads it */
+    int *physical; /* per virtual register */
     bool *wide;
     int16_t *direct;
     int count;
@@ -215,8 +218,9 @@ static void choose_direct(allocation *a)
         int r = s->a, from = a->defined[r];
         samba_tile_form maker = samba_tile_table[e->drafts[a->order[from]].op].form;
         const samba_operand *to = &e->operands[s->operand];
-        bool fine = e->registers[r].extent == SAMBA_FULL && a->direct[r] < 0 && !a->wide[r] && !e->registers[r].fixed && natural(e->registers[r].class_, to->dtype) &&
-                    maker != SAMBA_FORM_LOAD && maker != SAMBA_FORM_BLOCK && maker != SAMBA_FORM_REDUCE && maker != SAMBA_FORM_SPREAD;
+        bool fine = e->registers[r].extent == SAMBA_FULL && a->direct[r] < 0 && !a->wide[r] && !e->registers[r].fixed &&
+                    natural(e->registers[r].class_, to->dtype) && maker != SAMBA_FORM_LOAD && maker != SAMBA_FORM_BLOCK &&
+                    maker != SAMBA_FORM_REDUCE && maker != SAMBA_FORM_SPREAD;
         for (int q = from; q < a->count && fine; q++) {
             const samba_draft *l = &e->drafts[a->order[q]];
             fine = !(l->op == SAMBA_TILE_load && e->operands[l->operand].buffer == to->buffer) &&
@@ -227,7 +231,8 @@ static void choose_direct(allocation *a)
     }
     for (int p = 0; p < a->count; p++) { /* loads: memory is read where it lies */
         const samba_draft *l = &e->drafts[a->order[p]];
-        if (l->op != SAMBA_TILE_load || e->registers[l->d].fixed || a->wide[l->d] || !natural(e->registers[l->d].class_, e->operands[l->operand].dtype))
+        if (l->op != SAMBA_TILE_load || e->registers[l->d].fixed || a->wide[l->d] ||
+            !natural(e->registers[l->d].class_, e->operands[l->operand].dtype))
             continue;
         bool fine = true;
         for (int q = 0; q < a->count && fine; q++) {
@@ -246,7 +251,8 @@ static samba_status allocate(allocation *a, samba_program *program, samba_arena 
 {
     samba_emitter *e = a->e;
     program->registers = samba_arena_alloc(arena, sizeof(samba_register) * (size_t)(e->register_count + 1));
-    int *free_after = samba_arena_alloc(&e->arena, sizeof(int) * (size_t)(e->register_count + 1)); /* per physical; -1: never again */
+    /* per physical; -1: never again */
+    int *free_after = samba_arena_alloc(&e->arena, sizeof(int) * (size_t)(e->register_count + 1));
     if (!program->registers || !free_after)
         return SAMBA_ERROR_MEMORY;
     for (int p = 0; p < a->count; p++) {
@@ -255,7 +261,8 @@ static samba_status allocate(allocation *a, samba_program *program, samba_arena 
             continue;
         const samba_virtual *v = &e->registers[draft->d];
         /* a register that may be memory itself, a block or an operand, belongs to one value */
-        bool shared = v->extent == SAMBA_FULL && !v->fixed && !a->wide[draft->d] && a->direct[draft->d] < 0 && draft->op != SAMBA_TILE_block;
+        bool shared = v->extent == SAMBA_FULL && !v->fixed && !a->wide[draft->d] && a->direct[draft->d] < 0 &&
+                      draft->op != SAMBA_TILE_block;
         int pick = -1;
         for (int r = 0; r < program->register_count && shared && pick < 0; r++)
             if (program->registers[r].class_ == v->class_ && free_after[r] >= 0 && free_after[r] < p)
@@ -315,8 +322,9 @@ static samba_status write_program(samba_emitter *e, samba_program *program, samb
     program->instruction_count = count;
     for (int p = 0; p < count; p++) {
         const samba_draft *draft = &e->drafts[a.order[p]];
-        program->instructions[p] = (samba_instruction){(uint16_t)draft->op, physical(&a, draft->d), physical(&a, draft->a), physical(&a, draft->b),
-                                                       physical(&a, draft->c), (int16_t)draft->operand, draft->immediate};
+        program->instructions[p] =
+            (samba_instruction){(uint16_t)draft->op,    physical(&a, draft->d),  physical(&a, draft->a), physical(&a, draft->b),
+                                physical(&a, draft->c), (int16_t)draft->operand, draft->immediate};
         if (draft->level == SAMBA_LEVEL_SETUP) {
             program->setup = p + 1;
             continue;

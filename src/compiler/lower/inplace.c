@@ -15,7 +15,8 @@
 
 #include <string.h>
 
-/* ---- who touches which buffer, in the order stages will run: a position for each group, and for each copy at the end of a phase ---- */
+/* ---- who touches which buffer, in the order stages will run:
+ * a position for each group, and for each copy at the end of a phase ---- */
 static samba_status add_use(samba_compiler *c, int32_t buffer)
 {
     samba_uses *u = &c->lowering.uses;
@@ -102,7 +103,8 @@ bool samba_share_buffer(samba_compiler *c, int32_t from, int32_t to)
     samba_uses *u = &c->lowering.uses;
     int64_t now = u->position;
     if (from < 0 || to < 0 || from == to || from >= u->buffer_count || to >= u->buffer_count || c->growth.persistent[from] ||
-        u->last[from] != now || u->first[from] >= now || u->same[from] != from || c->plan.buffers[from].bytes != c->plan.buffers[to].bytes)
+        u->last[from] != now || u->first[from] >= now || u->same[from] != from ||
+        c->plan.buffers[from].bytes != c->plan.buffers[to].bytes)
         return false;
     samba_phase made = u->phase[u->first[from]], phase = u->phase[now];
     if (made != phase && (c->growth.persistent[to] || made != SAMBA_FWD || phase != SAMBA_BCKWD))
@@ -126,8 +128,8 @@ static bool reads_before(const samba_emitter *e, const samba_draft *store, int64
         if (draft->operand < 0 || e->operands[draft->operand].buffer != buffer)
             continue;
         const samba_operand *from = &e->operands[draft->operand];
-        if (draft->op != SAMBA_TILE_load || draft->level == SAMBA_LEVEL_SETUP || draft->level > store->level || (draft->level == store->level && d > store_at) ||
-            from->dtype != to->dtype || from->offset != to->offset)
+        if (draft->op != SAMBA_TILE_load || draft->level == SAMBA_LEVEL_SETUP || draft->level > store->level ||
+            (draft->level == store->level && d > store_at) || from->dtype != to->dtype || from->offset != to->offset)
             return false;
         for (int i = 0; i < e->rank; i++)
             if (e->domain[i] != 1 && from->strides[i] != to->strides[i])
@@ -180,13 +182,14 @@ void samba_emitter_share(samba_emitter *e, const samba_group *group)
     samba_compiler *c = e->compiler;
     for (int64_t s = 0; s < e->draft_count; s++) {
         const samba_draft *store = &e->drafts[s];
-        if (store->op != SAMBA_TILE_store || e->registers[store->a].extent != SAMBA_FULL || !covers(e, &e->operands[store->operand]) ||
-            !fills(e, &e->operands[store->operand]) || !alone(e, s))
+        if (store->op != SAMBA_TILE_store || e->registers[store->a].extent != SAMBA_FULL ||
+            !covers(e, &e->operands[store->operand]) || !fills(e, &e->operands[store->operand]) || !alone(e, s))
             continue;
         int32_t to = e->operands[store->operand].buffer;
         for (int64_t d = 0; d < e->draft_count && !is_factor(c, group, to); d++) {
             int32_t from = e->drafts[d].operand >= 0 ? e->operands[e->drafts[d].operand].buffer : -1;
-            if (e->drafts[d].op != SAMBA_TILE_load || is_factor(c, group, from) || !reads_before(e, store, s, from) || !samba_share_buffer(c, from, to))
+            if (e->drafts[d].op != SAMBA_TILE_load || is_factor(c, group, from) || !reads_before(e, store, s, from) ||
+                !samba_share_buffer(c, from, to))
                 continue;
             for (int64_t o = 0; o < e->operand_count; o++)
                 if (e->operands[o].buffer == from)

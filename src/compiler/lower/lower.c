@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Groups to stages, in the order fusion found; after the last group of a phase (of what is redone, and of the rest) come the copies that its sinks still need. Each kind of group
- * has a file of its own: lower_tile.c, lower_contract.c, lower_kernel.c, lower_move.c.
+ * Groups to stages, in the order fusion found; after the last group of a phase (of what is redone, and of the rest) come the
+ * copies that its sinks still need. Each kind of group has a file of its own: lower_tile.c, lower_contract.c, lower_kernel.c,
+ * lower_move.c.
  *
  * Needs: groups in order, buffers. Gives: stages with their phases. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -13,8 +14,10 @@
 samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_stage **stage)
 {
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->growth.stage_capacity, plan->stage_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->growth.made, sizeof(samba_made_stage), &c->growth.made_capacity, plan->stage_count + 1));
+    SAMBA_TRY(
+        samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->growth.stage_capacity, plan->stage_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&c->growth.made, sizeof(samba_made_stage), &c->growth.made_capacity,
+                         plan->stage_count + 1));
     c->growth.made[plan->stage_count] = (samba_made_stage){phase, plan->graph_count - 1, c->lowering.redone};
     *stage = &plan->stages[plan->stage_count++];
     memset(*stage, 0, sizeof **stage);
@@ -27,7 +30,8 @@ void samba_plan_move_stage(samba_compiler *c, int32_t from, int32_t to)
     c->growth.made[to] = c->growth.made[from];
 }
 
-/* "conv1: conv2d add relu": the scope of the first member that has one, and what the stage computes; and its operators one by one. */
+/* "conv1: conv2d add relu": the scope of the first member that has one, and what the stage computes;
+ * and its operators one by one. */
 samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samba_stage *stage)
 {
     samba_text text;
@@ -54,14 +58,10 @@ static samba_status lower_group(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
     switch (group->kind) {
-    case SAMBA_GROUP_CONTRACT:
-        return samba_lower_contract(c, index);
-    case SAMBA_GROUP_KERNEL:
-        return samba_lower_kernel(c, index);
-    case SAMBA_GROUP_MOVE:
-        return samba_lower_move(c, index);
-    case SAMBA_GROUP_TILE:
-        break;
+    case SAMBA_GROUP_CONTRACT: return samba_lower_contract(c, index);
+    case SAMBA_GROUP_KERNEL: return samba_lower_kernel(c, index);
+    case SAMBA_GROUP_MOVE: return samba_lower_move(c, index);
+    case SAMBA_GROUP_TILE: break;
     }
     samba_stage *stage;
     SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
@@ -78,7 +78,9 @@ samba_status samba_pass_lower(samba_compiler *c)
     for (int part = 0; part < 2 * SAMBA_PHASE_COUNT; part++) {
         samba_phase phase = (samba_phase)(part / 2);
         c->lowering.redone = part % 2 != 0;
-        for (; at < f->order_count && f->groups[f->order[at]].phase == phase && f->groups[f->order[at]].redone == c->lowering.redone; at++, c->lowering.uses.position++)
+        for (; at < f->order_count && f->groups[f->order[at]].phase == phase &&
+               f->groups[f->order[at]].redone == c->lowering.redone;
+             at++, c->lowering.uses.position++)
             SAMBA_TRY(lower_group(c, f->order[at]));
         for (int64_t i = 0; i < c->placed.copy_count; i++)
             if (c->placed.copies[i].phase == phase && c->placed.copies[i].redone == c->lowering.redone) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention: a group of attention, attention_lse or both becomes one stage with one or two results; attention_grad another. Operands
- * are read where they lie, by the strides of their views: heads of a joint projection need no copy, nor do their gradients. */
+ * Attention: a group of attention, attention_lse or both becomes one stage with one or two results; attention_grad another.
+ * Operands are read where they lie, by the strides of their views:
+ * heads of a joint projection need no copy, nor do their gradients. */
 #include "compiler/compiler.h"
 
 #include <string.h>
@@ -19,7 +20,8 @@ static void set_operand(attention_lowering *l, samba_attention_part part, samba_
     const samba_node *node = samba_node_at(l->compiler->graph, ref);
     const samba_access *access = &l->compiler->fusion.access[ref];
     samba_operand *operand = &l->operands[l->operand_of[part]];
-    *operand = (samba_operand){.buffer = l->compiler->placed.buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
+    *operand =
+        (samba_operand){.buffer = l->compiler->placed.buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
     for (int i = 0; i < 4; i++)
         operand->strides[i] = dims[i] < 0 || node->shape[dims[i]] == 1 ? 0 : access->strides[dims[i]];
 }
@@ -34,7 +36,9 @@ static void set_gradients(attention_lowering *l, samba_ref ref)
         int64_t sizes[4];
         samba_attention_sizes(&l->stage, (samba_attention_part)(SAMBA_ATTENTION_DQ + i), sizes);
         int64_t heads = node->rank == 4 ? node->shape[2] : sizes[1];
-        *operand = (samba_operand){.buffer = l->compiler->placed.buffer_of[ref], .dtype = node->dtype, .offset = first,
+        *operand = (samba_operand){.buffer = l->compiler->placed.buffer_of[ref],
+                                   .dtype = node->dtype,
+                                   .offset = first,
                                    .strides = {sizes[2] * heads * sizes[3], sizes[3], heads * sizes[3], 1}};
         first += node->rank == 4 ? sizes[1] * sizes[3] : sizes[0] * sizes[1] * sizes[2] * sizes[3];
     }
@@ -44,19 +48,28 @@ static void describe(attention_lowering *l, const samba_node *node, bool gradien
 {
     const samba_graph *g = l->compiler->graph;
     const samba_attrs_attention *attrs = &node->attrs->attention;
-    const samba_node *q = samba_node_at(g, node->inputs[0]), *k = samba_node_at(g, node->inputs[1]), *v = samba_node_at(g, node->inputs[2]);
+    const samba_node *q = samba_node_at(g, node->inputs[0]), *k = samba_node_at(g, node->inputs[1]),
+                     *v = samba_node_at(g, node->inputs[2]);
     l->stage.kind = SAMBA_STAGE_ATTENTION;
     l->stage.rank = 4;
     memcpy(l->stage.domain, (int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]}, 4 * sizeof(int64_t));
-    l->stage.attention = (samba_attention){.gradient = gradient, .causal = attrs->causal != 0, .masked = attrs->masked != 0,
-                                           .dropout = attrs->dropout != 0, .has_result = has_result, .has_lse = has_lse,
-                                           .hkv = k->shape[1], .d = q->shape[3], .dv = v->shape[3], .scale = attrs->scale};
+    l->stage.attention = (samba_attention){.gradient = gradient,
+                                           .causal = attrs->causal != 0,
+                                           .masked = attrs->masked != 0,
+                                           .dropout = attrs->dropout != 0,
+                                           .has_result = has_result,
+                                           .has_lse = has_lse,
+                                           .hkv = k->shape[1],
+                                           .d = q->shape[3],
+                                           .dv = v->shape[3],
+                                           .scale = attrs->scale};
     l->stage.operand_count = samba_attention_operands(&l->stage.attention, l->operand_of);
 }
 
 static void set_inputs(attention_lowering *l, const samba_node *node)
 {
-    static const int heads_first[4] = {0, 1, 2, 3}, heads_third[4] = {0, 2, 1, 3}, one_each[4] = {0, 1, 2, -1}, scalar[4] = {-1, -1, -1, -1};
+    static const int heads_first[4] = {0, 1, 2, 3}, heads_third[4] = {0, 2, 1, 3}, one_each[4] = {0, 1, 2, -1},
+                     scalar[4] = {-1, -1, -1, -1};
     const samba_attention *a = &l->stage.attention;
     int at = 0;
     for (; at < 3; at++)

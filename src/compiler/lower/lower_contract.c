@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products and convolutions as one kind of stage: C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n], operands strided
- * or seen through windows (stage.h). What follows in the group is the program that runs on each finished block.
+ * Matrix products and convolutions as one kind of stage: C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n], operands
+ * strided or seen through windows (stage.h). What follows in the group is the program that runs on each finished block.
  *
  *   matmul               batch..., M x N over K; a batch that only A has, in one stride, joins M
  *   conv                 image, group: channels x pixels over (in channel, kernel); B is x through a window for each dim of space
- *   conv_input_grad      image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed windows
+ *   conv_input_grad      image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed
+ *   windows
  *   conv_weight_grad     group: channels x (in channel, kernel) over (image, out pixel); B is x through the windows */
 #include "compiler/compiler.h"
 
@@ -30,7 +31,8 @@ static samba_status matmul(const samba_graph *g, const samba_access *access, con
     int count = 0;
     for (int i = 0; i < batch; i++) {
         int ia = i - (node->rank - a->rank), ib = i - (node->rank - b->rank);
-        int64_t sa = ia >= 0 && a->shape[ia] != 1 ? at_a->strides[ia] : 0, sb = ib >= 0 && b->shape[ib] != 1 ? at_b->strides[ib] : 0;
+        int64_t sa = ia >= 0 && a->shape[ia] != 1 ? at_a->strides[ia] : 0,
+                sb = ib >= 0 && b->shape[ib] != 1 ? at_b->strides[ib] : 0;
         if (node->shape[i] == 1)
             continue;
         if (count > 0 && stride_a[count - 1] == sa * node->shape[i] && stride_b[count - 1] == sb * node->shape[i]) {
@@ -44,9 +46,10 @@ static samba_status matmul(const samba_graph *g, const samba_access *access, con
         stride_b[count++] = sb;
     }
     if (count > SAMBA_CONTRACT_RANK)
-        return samba_fail(g->context, SAMBA_ERROR_UNSUPPORTED,
-                          "matmul: %d batch dims that no common stride joins, at most %d are supported: make the operands contiguous first", count,
-                          SAMBA_CONTRACT_RANK);
+        return samba_fail(
+            g->context, SAMBA_ERROR_UNSUPPORTED,
+            "matmul: %d batch dims that no common stride joins, at most %d are supported: make the operands contiguous first",
+            count, SAMBA_CONTRACT_RANK);
     *t = (samba_contract){.batch_rank = count, .m_rank = 1, .n_rank = 1, .k_rank = 1};
     for (int i = 0; i < count; i++) {
         t->batch[i] = sizes[i];
@@ -61,7 +64,8 @@ static samba_status matmul(const samba_graph *g, const samba_access *access, con
     t->b.own[0] = at_b->strides[b->rank - 1];
     t->b.inner[0] = at_b->strides[b->rank - 2];
     /* B the same for the innermost batch dim, and A's rows go on where the batch ends: more rows instead */
-    while (t->batch_rank > 0 && t->b.batch[t->batch_rank - 1] == 0 && (t->m[0] == 1 || t->a.batch[t->batch_rank - 1] == t->a.own[0] * t->m[0])) {
+    while (t->batch_rank > 0 && t->b.batch[t->batch_rank - 1] == 0 &&
+           (t->m[0] == 1 || t->a.batch[t->batch_rank - 1] == t->a.own[0] * t->m[0])) {
         int last = t->batch_rank - 1;
         if (t->m[0] == 1)
             t->a.own[0] = t->a.batch[last];
@@ -82,7 +86,11 @@ typedef struct geometry {
 static geometry describe(const samba_node *node, const samba_node *x, const samba_node *w, const samba_node *y)
 {
     const samba_attrs_conv *attrs = &node->attrs->conv;
-    geometry g = {.spatial = x->rank - 2, .images = x->shape[0], .groups = attrs->groups, .in = x->shape[1] / attrs->groups, .out = w->shape[0] / attrs->groups};
+    geometry g = {.spatial = x->rank - 2,
+                  .images = x->shape[0],
+                  .groups = attrs->groups,
+                  .in = x->shape[1] / attrs->groups,
+                  .out = w->shape[0] / attrs->groups};
     for (int i = 0; i < g.spatial; i++) {
         g.size[i] = x->shape[2 + i];
         g.result[i] = y->shape[2 + i];
@@ -108,8 +116,8 @@ static void space_strides(const geometry *g, const int64_t *strides, int64_t *st
 }
 
 /* One window per dim of space: from -`padding` on, `own` an own index (own_at and on), `inner` an inner index (from 1 on). */
-static void windows(const geometry *g, samba_factor *f, const int64_t *strides, const int64_t *limit, const int64_t *base, const int64_t *own,
-                    const int64_t *inner, const int64_t *in_dilation, int own_at)
+static void windows(const geometry *g, samba_factor *f, const int64_t *strides, const int64_t *limit, const int64_t *base,
+                    const int64_t *own, const int64_t *inner, const int64_t *in_dilation, int own_at)
 {
     f->window_count = g->spatial;
     for (int i = 0; i < g->spatial; i++) {
@@ -141,7 +149,8 @@ static void conv(const samba_graph *graph, const samba_access *access, const sam
     windows(&g, &t->b, sx, g.size, base, g.stride, g.dilation, ones, 0);
 }
 
-/* dx[i] = sum over o, k with o*stride - padding + k*dilation = i: coordinate i + padding - k*dilation in a dy spread by stride. */
+/* dx[i] = sum over o, k with o*stride - padding + k*dilation = i:
+ * coordinate i + padding - k*dilation in a dy spread by stride. */
 static void input_grad(const samba_graph *graph, const samba_access *access, const samba_node *node, samba_contract *t)
 {
     samba_ref w = node->inputs[0], dy = node->inputs[1];
@@ -181,8 +190,8 @@ static void weight_grad(const samba_graph *graph, const samba_access *access, co
     windows(&g, &t->b, sx, g.size, base, g.dilation, g.stride, ones, 1);
 }
 
-samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *t, int *plan_rank,
-                                     int64_t *plan_shape)
+samba_status samba_contract_describe(const samba_graph *graph, const samba_access *access, samba_ref anchor, samba_contract *t,
+                                     int *plan_rank, int64_t *plan_shape)
 {
     const samba_node *node = samba_node_at(graph, anchor);
     *t = (samba_contract){0};

@@ -24,7 +24,8 @@ samba_status samba_lower_contiguous(samba_compiler *c, samba_ref ref, samba_phas
     return samba_lower_copy(c, &(samba_copy){.value = ref, .buffer = operand->buffer, .phase = phase});
 }
 
-static samba_status add(samba_compiler *c, const samba_group *group, samba_stage_kind kind, int count, const samba_ref *inputs, samba_stage **stage)
+static samba_status add(samba_compiler *c, const samba_group *group, samba_stage_kind kind, int count, const samba_ref *inputs,
+                        samba_stage **stage)
 {
     samba_operand *operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * (size_t)(count + 1));
     if (!operands)
@@ -74,9 +75,19 @@ static samba_pool pool_of(const samba_node *node, const int64_t *x, int x_rank, 
 static samba_pool resample_of(const samba_node *node, const int64_t *x)
 {
     const samba_attrs_resample *attrs = &node->attrs->resample;
-    return (samba_pool){.average = 1, .resample = (int32_t)attrs->mode + 1, .align_corners = attrs->align_corners != 0, .antialias = attrs->antialias != 0,
-                        .scale = {attrs->scale_height, attrs->scale_width}, .planes = x[0], .h = x[1], .w = x[2], .oh = attrs->size.at[0],
-                        .ow = attrs->size.at[1], .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
+    return (samba_pool){.average = 1,
+                        .resample = (int32_t)attrs->mode + 1,
+                        .align_corners = attrs->align_corners != 0,
+                        .antialias = attrs->antialias != 0,
+                        .scale = {attrs->scale_height, attrs->scale_width},
+                        .planes = x[0],
+                        .h = x[1],
+                        .w = x[2],
+                        .oh = attrs->size.at[0],
+                        .ow = attrs->size.at[1],
+                        .kernel = {1, 1},
+                        .stride = {1, 1},
+                        .dilation = {1, 1}};
 }
 
 /* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
@@ -102,7 +113,8 @@ static samba_operand strided(const samba_compiler *c, samba_ref ref)
 }
 
 /* A stage over the index's shape. `table`: the operand that has rows of its own along the axis. */
-static samba_status add_gather(samba_compiler *c, const samba_group *group, samba_gather_stage gather, int rank, const int64_t *domain, const samba_operand *operands)
+static samba_status add_gather(samba_compiler *c, const samba_group *group, samba_gather_stage gather, int rank,
+                               const int64_t *domain, const samba_operand *operands)
 {
     const samba_node *node = samba_node_at(c->graph, group->anchor);
     samba_stage *stage;
@@ -122,7 +134,8 @@ static samba_status add_gather(samba_compiler *c, const samba_group *group, samb
     int64_t indices = 1;
     for (int i = 0; i < rank; i++)
         indices *= index->strides[i] != 0 ? domain[i] : 1;
-    stage->bytes = numel * size * (gather.mode == SAMBA_GATHER_READ ? 2 : 3) + indices * (int64_t)samba_dtype_size((samba_dtype)index->dtype);
+    stage->bytes = numel * size * (gather.mode == SAMBA_GATHER_READ ? 2 : 3) +
+                   indices * (int64_t)samba_dtype_size((samba_dtype)index->dtype);
     const samba_node *sources[3] = {0};
     for (int i = 0; i < node->arity; i++)
         sources[i] = samba_node_at(c->graph, node->inputs[i]);
@@ -131,10 +144,14 @@ static samba_status add_gather(samba_compiler *c, const samba_group *group, samb
 }
 
 /* The table's rows along the axis, which its strides over the domain leave out. */
-static samba_gather_stage gather_of(samba_gather_mode mode, int64_t axis, int64_t negative, const samba_node *table, samba_operand *operand)
+static samba_gather_stage gather_of(samba_gather_mode mode, int64_t axis, int64_t negative, const samba_node *table,
+                                    samba_operand *operand)
 {
-    samba_gather_stage gather = {.mode = (int32_t)mode, .axis = (int32_t)axis, .negative = (int32_t)negative, .table_rows = table->shape[axis],
-                           .table_stride = operand->strides[axis]};
+    samba_gather_stage gather = {.mode = (int32_t)mode,
+                                 .axis = (int32_t)axis,
+                                 .negative = (int32_t)negative,
+                                 .table_rows = table->shape[axis],
+                                 .table_stride = operand->strides[axis]};
     operand->strides[axis] = 0;
     return gather;
 }
@@ -143,7 +160,8 @@ static samba_status lower_gather(samba_compiler *c, const samba_group *group, co
 {
     samba_operand operands[3] = {strided(c, node->inputs[0]), strided(c, node->inputs[1]), strided(c, group->anchor)};
     const samba_attrs_gather *at = &node->attrs->gather;
-    samba_gather_stage gather = gather_of(SAMBA_GATHER_READ, at->dim, at->negative, samba_node_at(c->graph, node->inputs[0]), &operands[0]);
+    samba_gather_stage gather =
+        gather_of(SAMBA_GATHER_READ, at->dim, at->negative, samba_node_at(c->graph, node->inputs[0]), &operands[0]);
     return add_gather(c, group, gather, node->rank, node->shape, operands);
 }
 
@@ -151,7 +169,9 @@ static samba_status lower_gather(samba_compiler *c, const samba_group *group, co
 static samba_status lower_embedding(samba_compiler *c, const samba_group *group, const samba_node *node)
 {
     const samba_node *table = samba_node_at(c->graph, node->inputs[0]), *index = samba_node_at(c->graph, node->inputs[1]);
-    samba_operand operands[3] = {strided(c, node->inputs[0]), strided(c, node->inputs[1]), {.buffer = c->placed.buffer_of[group->anchor], .dtype = node->dtype}};
+    samba_operand operands[3] = {strided(c, node->inputs[0]),
+                                 strided(c, node->inputs[1]),
+                                 {.buffer = c->placed.buffer_of[group->anchor], .dtype = node->dtype}};
     int64_t domain[2] = {1, table->shape[1]}, line[SAMBA_MAX_RANK] = {0};
     samba_shape_numel(index->rank, index->shape, &domain[0]);
     if (!samba_shape_view_strides(index->rank, index->shape, operands[1].strides, 1, domain, line)) {
@@ -167,20 +187,23 @@ static samba_status lower_embedding(samba_compiler *c, const samba_group *group,
     return add_gather(c, group, gather, 2, domain, operands);
 }
 
-/* Elements are written where the base lies, if nobody else wants it or it is a buffer that gets the result, or where a copy of it does. */
+/* Elements are written where the base lies, if nobody else wants it or it is a buffer that gets the result,
+ * or where a copy of it does. */
 static samba_status lower_scatter(samba_compiler *c, const samba_group *group, const samba_node *node)
 {
     const samba_access *access = c->fusion.access;
     int32_t base = c->placed.buffer_of[access[node->inputs[0]].base], result = c->placed.buffer_of[group->anchor];
     bool in_place = samba_access_is_whole(c->graph, access, node->inputs[0]);
     for (int i = 1; i < 3; i++)
-        in_place = in_place && c->placed.buffer_of[access[node->inputs[i]].base] != base && c->placed.buffer_of[access[node->inputs[i]].base] != result;
+        in_place = in_place && c->placed.buffer_of[access[node->inputs[i]].base] != base &&
+                   c->placed.buffer_of[access[node->inputs[i]].base] != result;
     if (base != result && (!in_place || !samba_share_buffer(c, base, result)))
         SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], result, group->phase, group->redone}));
     samba_operand operands[3] = {strided(c, node->inputs[1]), strided(c, node->inputs[2]), strided(c, group->anchor)};
     const samba_attrs_scatter *at = &node->attrs->scatter;
     const samba_node *index = samba_node_at(c->graph, node->inputs[1]);
-    samba_gather_stage gather = gather_of((samba_gather_mode)(SAMBA_GATHER_SET + at->reduce), at->dim, at->negative, node, &operands[2]);
+    samba_gather_stage gather =
+        gather_of((samba_gather_mode)(SAMBA_GATHER_SET + at->reduce), at->dim, at->negative, node, &operands[2]);
     return add_gather(c, group, gather, index->rank, index->shape, operands);
 }
 
@@ -190,7 +213,9 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     const samba_node *node = samba_node_at(c->graph, group->anchor);
     samba_stage *stage;
     switch (node->op) {
-    case SAMBA_OP_max_pool2d: case SAMBA_OP_max_pool2d_indices: case SAMBA_OP_avg_pool2d: {
+    case SAMBA_OP_max_pool2d:
+    case SAMBA_OP_max_pool2d_indices:
+    case SAMBA_OP_avg_pool2d: {
         SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
         const samba_node *x = samba_node_at(c->graph, node->inputs[0]);
         stage->pool = pool_of(node, x->shape, x->rank, node->shape);
@@ -198,7 +223,8 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         stage->pool.indices = samba_ops[node->op].position;
         return SAMBA_OK;
     }
-    case SAMBA_OP_max_pool2d_grad: case SAMBA_OP_avg_pool2d_grad: {
+    case SAMBA_OP_max_pool2d_grad:
+    case SAMBA_OP_avg_pool2d_grad: {
         SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, node->arity, node->inputs, &stage));
         const samba_node *dy = samba_node_at(c->graph, node->inputs[node->arity - 1]);
         stage->pool = pool_of(node, node->shape, node->rank, dy->shape);
@@ -208,7 +234,8 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
             samba_share_buffer(c, stage->operands[0].buffer, stage->operands[2].buffer);
         return SAMBA_OK;
     }
-    case SAMBA_OP_resample2d: case SAMBA_OP_resample2d_grad: {
+    case SAMBA_OP_resample2d:
+    case SAMBA_OP_resample2d_grad: {
         SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
         const samba_node *other = samba_node_at(c->graph, node->inputs[0]);
         bool gradient = node->op == SAMBA_OP_resample2d_grad;
@@ -216,18 +243,22 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
         stage->pool.gradient = gradient;
         return SAMBA_OK;
     }
-    case SAMBA_OP_embedding:
-        return lower_embedding(c, group, node);
-    case SAMBA_OP_gather:
-        return lower_gather(c, group, node);
-    case SAMBA_OP_scatter:
-        return lower_scatter(c, group, node);
-    case SAMBA_OP_attention: case SAMBA_OP_attention_lse: case SAMBA_OP_attention_grad:
-        return samba_lower_attention(c, index);
-    case SAMBA_OP_sort: case SAMBA_OP_argsort: case SAMBA_OP_cumsum: case SAMBA_OP_cumprod: case SAMBA_OP_cumprod_grad: case SAMBA_OP_logcumsumexp:
-    case SAMBA_OP_cummax: case SAMBA_OP_cummax_index: case SAMBA_OP_cummin: case SAMBA_OP_cummin_index:
-        return samba_lower_line(c, index);
-    default:
-        return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
+    case SAMBA_OP_embedding: return lower_embedding(c, group, node);
+    case SAMBA_OP_gather: return lower_gather(c, group, node);
+    case SAMBA_OP_scatter: return lower_scatter(c, group, node);
+    case SAMBA_OP_attention:
+    case SAMBA_OP_attention_lse:
+    case SAMBA_OP_attention_grad: return samba_lower_attention(c, index);
+    case SAMBA_OP_sort:
+    case SAMBA_OP_argsort:
+    case SAMBA_OP_cumsum:
+    case SAMBA_OP_cumprod:
+    case SAMBA_OP_cumprod_grad:
+    case SAMBA_OP_logcumsumexp:
+    case SAMBA_OP_cummax:
+    case SAMBA_OP_cummax_index:
+    case SAMBA_OP_cummin:
+    case SAMBA_OP_cummin_index: return samba_lower_line(c, index);
+    default: return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
     }
 }

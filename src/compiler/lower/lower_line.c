@@ -13,8 +13,10 @@ static samba_line_function function_of(samba_op op)
     case SAMBA_OP_cumprod: return SAMBA_LINE_CUMPROD;
     case SAMBA_OP_cumprod_grad: return SAMBA_LINE_CUMPROD_GRAD;
     case SAMBA_OP_logcumsumexp: return SAMBA_LINE_LOGCUMSUMEXP;
-    case SAMBA_OP_cummax: case SAMBA_OP_cummax_index: return SAMBA_LINE_CUMMAX;
-    case SAMBA_OP_cummin: case SAMBA_OP_cummin_index: return SAMBA_LINE_CUMMIN;
+    case SAMBA_OP_cummax:
+    case SAMBA_OP_cummax_index: return SAMBA_LINE_CUMMAX;
+    case SAMBA_OP_cummin:
+    case SAMBA_OP_cummin_index: return SAMBA_LINE_CUMMIN;
     default: return SAMBA_LINE_SORT;
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that only put elements elsewhere, as loads and stores of tile programs: concat (one stage an input, each into its part, but for those computed there: pieces.c),
- * pad (fill, then the input into its place), and a reshape that no strides can express (read in its source's order). */
+ * Operators that only put elements elsewhere, as loads and stores of tile programs: concat (one stage an input, each into its
+ * part, but for those computed there: pieces.c), pad (fill, then the input into its place),
+ * and a reshape that no strides can express (read in its source's order). */
 #include "compiler/lower/emitter.h"
 
 #include <string.h>
@@ -22,7 +23,8 @@ static samba_status move(samba_compiler *c, const samba_group *group, samba_ref 
         from[i] = node->shape[i] == 1 ? 0 : access->strides[i];
         to[i] = node->shape[i] == 1 ? 0 : strides[i];
     }
-    int reg = samba_emitter_load(&e, c->placed.buffer_of[access->base], (samba_dtype)node->dtype, access->offset, from, SAMBA_FULL, 0);
+    int reg =
+        samba_emitter_load(&e, c->placed.buffer_of[access->base], (samba_dtype)node->dtype, access->offset, from, SAMBA_FULL, 0);
     samba_emitter_store(&e, reg, c->placed.buffer_of[group->anchor], (samba_dtype)node->dtype, offset, to);
     samba_status status = samba_emitter_finish(&e, 0, NULL, stage);
     samba_emitter_free(&e);
@@ -57,7 +59,8 @@ static samba_status fill(samba_compiler *c, const samba_group *group, double val
     samba_emitter_init(&e, c, node->rank, node->shape, 0);
     int64_t strides[SAMBA_MAX_RANK];
     samba_shape_contiguous_strides(node->rank, node->shape, strides);
-    int reg = samba_emitter_add(&e, SAMBA_TILE_constant, samba_class_of((samba_dtype)node->dtype), SAMBA_FULL, SAMBA_LEVEL_SETUP, -1, -1, -1, -1, value);
+    int reg = samba_emitter_add(&e, SAMBA_TILE_constant, samba_class_of((samba_dtype)node->dtype), SAMBA_FULL, SAMBA_LEVEL_SETUP,
+                                -1, -1, -1, -1, value);
     samba_emitter_store(&e, reg, c->placed.buffer_of[group->anchor], (samba_dtype)node->dtype, 0, strides);
     samba_status status = samba_emitter_finish(&e, 0, NULL, stage);
     samba_emitter_free(&e);
@@ -72,7 +75,8 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
     samba_shape_contiguous_strides(node->rank, node->shape, strides);
     switch (node->op) {
     case SAMBA_OP_reshape:
-        samba_shape_contiguous_strides(samba_node_at(c->graph, node->inputs[0])->rank, samba_node_at(c->graph, node->inputs[0])->shape, strides);
+        samba_shape_contiguous_strides(samba_node_at(c->graph, node->inputs[0])->rank,
+                                       samba_node_at(c->graph, node->inputs[0])->shape, strides);
         return move(c, group, node->inputs[0], 0, strides);
     case SAMBA_OP_concat: {
         int64_t dim = node->attrs->axis.dim;
@@ -86,8 +90,7 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
         }
         return SAMBA_OK;
     }
-    case SAMBA_OP_flip:
-        return flip(c, group, node);
+    case SAMBA_OP_flip: return flip(c, group, node);
     case SAMBA_OP_pad: {
         SAMBA_TRY(fill(c, group, node->attrs->pad.value));
         for (int i = 0; i < node->rank; i++) {
@@ -96,7 +99,6 @@ samba_status samba_lower_move(samba_compiler *c, int32_t index)
         }
         return move(c, group, node->inputs[0], at, strides);
     }
-    default:
-        return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s moves nothing", samba_ops[node->op].name);
+    default: return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s moves nothing", samba_ops[node->op].name);
     }
 }

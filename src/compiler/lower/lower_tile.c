@@ -101,7 +101,8 @@ static int load_external(lowering *l, samba_ref ref, const int8_t *dims, samba_e
     const samba_access *access = &l->fusion->access[ref];
     int64_t strides[SAMBA_MAX_RANK];
     over_domain(node, access->strides, dims, strides);
-    return samba_emitter_load(&l->e, l->compiler->placed.buffer_of[access->base], (samba_dtype)node->dtype, access->offset, strides, extent, level);
+    return samba_emitter_load(&l->e, l->compiler->placed.buffer_of[access->base], (samba_dtype)node->dtype, access->offset,
+                              strides, extent, level);
 }
 
 static int draw(lowering *l, const samba_node *node, const int8_t *dims, samba_extent extent, int level)
@@ -121,7 +122,8 @@ static int coordinate(lowering *l, const samba_node *node, const int8_t *dims, s
         return constant(l, samba_class_of((samba_dtype)node->dtype), 0);
     int reg = samba_emitter_add(&l->e, SAMBA_TILE_iota, SAMBA_I64, extent, level, -1, -1, -1, -1, dims[at]);
     if (samba_class_of((samba_dtype)node->dtype) != SAMBA_I64)
-        reg = samba_emitter_add(&l->e, SAMBA_TILE_cast, samba_class_of((samba_dtype)node->dtype), extent, level, reg, -1, -1, -1, 0);
+        reg = samba_emitter_add(&l->e, SAMBA_TILE_cast, samba_class_of((samba_dtype)node->dtype), extent, level, reg, -1, -1, -1,
+                                0);
     return reg;
 }
 
@@ -169,11 +171,12 @@ static int convert(lowering *l, int reg, samba_dtype from, samba_dtype to, samba
 {
     samba_register_class a = samba_class_of(from), d = samba_class_of(to);
     if (to == SAMBA_BOOL)
-        return from == SAMBA_BOOL ? reg : samba_emitter_add(&l->e, SAMBA_TILE_not_zero, SAMBA_F32, extent, level, reg, -1, -1, -1, 0);
+        return from == SAMBA_BOOL ? reg
+                                  : samba_emitter_add(&l->e, SAMBA_TILE_not_zero, SAMBA_F32, extent, level, reg, -1, -1, -1, 0);
     if (a != d)
         reg = samba_emitter_add(&l->e, SAMBA_TILE_cast, d, extent, level, reg, -1, -1, -1, 0);
     bool narrower = from != to;
-    samba_tile op = to == SAMBA_BFLOAT16 ? SAMBA_TILE_round_bfloat16
+    samba_tile op = to == SAMBA_BFLOAT16  ? SAMBA_TILE_round_bfloat16
                     : to == SAMBA_FLOAT16 ? SAMBA_TILE_round_float16
                     : to == SAMBA_INT32   ? SAMBA_TILE_wrap_int32
                     : to == SAMBA_INT16   ? SAMBA_TILE_wrap_int16
@@ -205,8 +208,8 @@ enum {
     NEEDS_TILE_COMPOSITE = 0
 };
 #define SAMBA_TILE_NONE SAMBA_TILE_COUNT
-#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                \
-    _Static_assert(NEEDS_TILE_##class_ == ((int)SAMBA_TILE_##tile != (int)SAMBA_TILE_COUNT),                                   \
+#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                  \
+    _Static_assert(NEEDS_TILE_##class_ == ((int)SAMBA_TILE_##tile != (int)SAMBA_TILE_COUNT),                                     \
                    "ops.def: operator '" #name "' needs a tile operator as a MAP or REDUCE, or has one as another class");
 #include "ops.def"
 #undef OP
@@ -214,7 +217,8 @@ enum {
 samba_tile samba_tile_of(samba_op op)
 {
     static const samba_tile tiles[SAMBA_OP_COUNT] = {
-#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, traits, call) [SAMBA_OP_##name] = SAMBA_TILE_##tile,
+#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                  \
+    [SAMBA_OP_##name] = SAMBA_TILE_##tile,
 #include "ops.def"
 #undef OP
 #undef SAMBA_TILE_NONE
@@ -262,13 +266,15 @@ static samba_status lower_map(lowering *l, samba_ref ref, samba_extent extent)
     SAMBA_TRY(l->e.status);
     int reg;
     if (node->op == SAMBA_OP_cast) {
-        reg = convert(l, sources[0], (samba_dtype)samba_node_at(l->graph, node->inputs[0])->dtype, (samba_dtype)node->dtype, extent, level);
+        reg = convert(l, sources[0], (samba_dtype)samba_node_at(l->graph, node->inputs[0])->dtype, (samba_dtype)node->dtype,
+                      extent, level);
         if (reg == sources[0]) { /* nothing to do: the same register under another name */
             const samba_virtual v = l->e.registers[reg];
             return remember(l, ref, nowhere, v.extent, v.level, reg);
         }
     } else {
-        reg = samba_emitter_add(&l->e, tile_of(node), samba_class_of((samba_dtype)node->dtype), extent, level, sources[0], sources[1], sources[2], -1, 0);
+        reg = samba_emitter_add(&l->e, tile_of(node), samba_class_of((samba_dtype)node->dtype), extent, level, sources[0],
+                                sources[1], sources[2], -1, 0);
         reg = wrap(l, reg, (samba_dtype)node->dtype, extent, level);
     }
     return remember(l, ref, nowhere, extent, level, reg);
@@ -300,7 +306,9 @@ static samba_status lower_reduce(lowering *l, samba_ref ref)
     const samba_access *access = &l->fusion->access[ref];
     int64_t strides[SAMBA_MAX_RANK];
     over_domain(node, access->strides, member->dims, strides);
-    tile = tile == SAMBA_TILE_sum ? SAMBA_TILE_collect_sum : tile == SAMBA_TILE_amax ? SAMBA_TILE_collect_amax : SAMBA_TILE_collect_amin;
+    tile = tile == SAMBA_TILE_sum    ? SAMBA_TILE_collect_sum
+           : tile == SAMBA_TILE_amax ? SAMBA_TILE_collect_amax
+                                     : SAMBA_TILE_collect_amin;
     int operand = samba_emitter_operand(&l->e, l->compiler->placed.buffer_of[ref], result, access->offset, strides);
     samba_emitter_add(&l->e, tile, 0, from, level, reg, -1, -1, operand, 0);
     return l->e.status;
@@ -324,7 +332,8 @@ static bool is_read_behind(const lowering *l, int64_t member, int32_t buffer)
         const samba_node *node = samba_node_at(l->graph, l->group->members[m]);
         for (int i = 0; i < node->arity; i++) {
             samba_ref base = l->fusion->access[node->inputs[i]].base;
-            if (l->compiler->placed.buffer_of[base] == buffer && samba_ops[samba_node_at(l->graph, base)->op].class_ == SAMBA_LEAF)
+            if (l->compiler->placed.buffer_of[base] == buffer &&
+                samba_ops[samba_node_at(l->graph, base)->op].class_ == SAMBA_LEAF)
                 return true;
         }
     }
@@ -361,12 +370,14 @@ static samba_status lower_members(lowering *l)
         if (class_ == SAMBA_REDUCE_CLASS) {
             SAMBA_TRY(lower_reduce(l, ref));
         } else if (class_ == SAMBA_CONTRACT) {
-            int reg = samba_emitter_add(&l->e, SAMBA_TILE_block, samba_class_of((samba_dtype)node->dtype), SAMBA_FULL, 0, -1, -1, -1, -1, 0);
+            int reg = samba_emitter_add(&l->e, SAMBA_TILE_block, samba_class_of((samba_dtype)node->dtype), SAMBA_FULL, 0, -1, -1,
+                                        -1, -1, 0);
             SAMBA_TRY(remember(l, ref, nowhere, SAMBA_FULL, 0, wrap(l, reg, (samba_dtype)node->dtype, SAMBA_FULL, 0)));
         } else if (samba_is_inline(l->graph, ref)) {
-            int reg = node->op == SAMBA_OP_constant ? constant(l, samba_class_of((samba_dtype)node->dtype), node->attrs->constant.value)
-                      : node->op == SAMBA_OP_iota   ? coordinate(l, node, l->fusion->members[ref].dims, SAMBA_FULL, 0)
-                                                    : draw(l, node, l->fusion->members[ref].dims, SAMBA_FULL, 0);
+            int reg = node->op == SAMBA_OP_constant
+                          ? constant(l, samba_class_of((samba_dtype)node->dtype), node->attrs->constant.value)
+                      : node->op == SAMBA_OP_iota ? coordinate(l, node, l->fusion->members[ref].dims, SAMBA_FULL, 0)
+                                                  : draw(l, node, l->fusion->members[ref].dims, SAMBA_FULL, 0);
             SAMBA_TRY(remember(l, ref, nowhere, SAMBA_FULL, 0, reg));
         } else {
             SAMBA_TRY(lower_map(l, ref, extent));
@@ -378,7 +389,8 @@ static samba_status lower_members(lowering *l)
     return l->e.status;
 }
 
-samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape, samba_stage *stage)
+samba_status samba_lower_program(samba_compiler *compiler, int32_t group, int plan_rank, const int64_t *plan_shape,
+                                 samba_stage *stage)
 {
     lowering l = {.compiler = compiler, .graph = compiler->graph, .fusion = &compiler->fusion, .index = group};
     l.group = &compiler->fusion.groups[group];
@@ -419,10 +431,10 @@ samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy)
     for (int i = 0; i < node->rank; i++)
         strides[i] = node->shape[i] == 1 ? 0 : access->strides[i];
     samba_shape_contiguous_strides(node->rank, node->shape, own);
-    int reg = base->op == SAMBA_OP_constant
-                  ? samba_emitter_add(&e, SAMBA_TILE_constant, samba_class_of(dtype), SAMBA_FULL, SAMBA_LEVEL_SETUP, -1, -1, -1, -1,
-                                      base->attrs->constant.value)
-                  : samba_emitter_load(&e, compiler->placed.buffer_of[access->base], dtype, access->offset, strides, SAMBA_FULL, 0);
+    int reg = base->op == SAMBA_OP_constant ? samba_emitter_add(&e, SAMBA_TILE_constant, samba_class_of(dtype), SAMBA_FULL,
+                                                                SAMBA_LEVEL_SETUP, -1, -1, -1, -1, base->attrs->constant.value)
+                                            : samba_emitter_load(&e, compiler->placed.buffer_of[access->base], dtype,
+                                                                 access->offset, strides, SAMBA_FULL, 0);
     samba_emitter_store(&e, reg, copy->buffer, dtype, 0, own);
     samba_status status = samba_emitter_finish(&e, 0, NULL, stage);
     samba_emitter_free(&e);

@@ -6,7 +6,10 @@
 
 #include <string.h>
 
-static uint32_t *slot_of(samba_origins *o, uint64_t hash, uint64_t probe) { return &o->slots[(hash + probe) & (uint64_t)(o->slot_count - 1)]; }
+static uint32_t *slot_of(samba_origins *o, uint64_t hash, uint64_t probe)
+{
+    return &o->slots[(hash + probe) & (uint64_t)(o->slot_count - 1)];
+}
 
 static uint64_t hash_word(const char *word) { return samba_hash(word, strlen(word), 1); }
 static uint64_t hash_location(const samba_plan_location *location) { return samba_hash(location, sizeof *location, 2); }
@@ -73,7 +76,8 @@ static samba_status find_location(samba_compiler *c, const char *module, const c
             *index = (int32_t)(*slot / 2 - 1);
             return SAMBA_OK;
         }
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->locations, sizeof location, &c->growth.location_capacity, plan->location_count + 1));
+    SAMBA_TRY(samba_grow(c->context, (void **)&plan->locations, sizeof location, &c->growth.location_capacity,
+                         plan->location_count + 1));
     *index = plan->location_count;
     plan->locations[plan->location_count++] = location;
     *slot = (uint32_t)(2 * *index + 3);
@@ -99,8 +103,9 @@ samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, 
                  samba_shape_format(node->rank, node->shape, shape, sizeof shape));
         SAMBA_TRY(find_word(c, samba_ops[node->op].name, &operators[m].op));
         SAMBA_TRY(find_word(c, type, &operators[m].type));
-        SAMBA_TRY(find_location(c, samba_graph_name_at(c->graph, node->location.scope), samba_graph_name_at(c->graph, node->location.source),
-                             samba_graph_name_at(c->graph, node->location.fusion), &operators[m].location));
+        SAMBA_TRY(find_location(c, samba_graph_name_at(c->graph, node->location.scope),
+                                samba_graph_name_at(c->graph, node->location.source),
+                                samba_graph_name_at(c->graph, node->location.fusion), &operators[m].location));
     }
     stage->operators = operators;
     stage->operator_count = (int32_t)group->member_count;
@@ -115,7 +120,8 @@ samba_status samba_stage_operators_link(samba_compiler *c, const samba_plan *fro
         const samba_plan_location *location = &from->locations[stage->operators[i].location];
         SAMBA_TRY(find_word(c, from->words[stage->operators[i].op], &operators[i].op));
         SAMBA_TRY(find_word(c, from->words[stage->operators[i].type], &operators[i].type));
-        SAMBA_TRY(find_location(c, from->words[location->module], from->words[location->source], from->words[location->fusion], &operators[i].location));
+        SAMBA_TRY(find_location(c, from->words[location->module], from->words[location->source], from->words[location->fusion],
+                                &operators[i].location));
     }
     stage->operators = operators;
     return SAMBA_OK;

@@ -11,8 +11,9 @@
 
 bool samba_program_equal(const samba_program *a, const samba_program *b)
 {
-    if (a->register_count != b->register_count || a->instruction_count != b->instruction_count || a->step_count != b->step_count ||
-        a->setup != b->setup || memcmp(a->steps, b->steps, sizeof(samba_step) * (size_t)a->step_count) != 0)
+    if (a->register_count != b->register_count || a->instruction_count != b->instruction_count ||
+        a->step_count != b->step_count || a->setup != b->setup ||
+        memcmp(a->steps, b->steps, sizeof(samba_step) * (size_t)a->step_count) != 0)
         return false;
     for (int i = 0; i < a->register_count; i++) {
         const samba_register *x = &a->registers[i], *y = &b->registers[i];
@@ -21,7 +22,8 @@ bool samba_program_equal(const samba_program *a, const samba_program *b)
     }
     for (int i = 0; i < a->instruction_count; i++) {
         const samba_instruction *x = &a->instructions[i], *y = &b->instructions[i];
-        if (x->op != y->op || x->d != y->d || x->a != y->a || x->b != y->b || x->c != y->c || x->operand != y->operand || x->immediate != y->immediate)
+        if (x->op != y->op || x->d != y->d || x->a != y->a || x->b != y->b || x->c != y->c || x->operand != y->operand ||
+            x->immediate != y->immediate)
             return false;
     }
     return true;
@@ -31,7 +33,8 @@ static bool elementwise(const samba_program *p)
 {
     for (int i = 0; i < p->instruction_count; i++) {
         samba_tile_form form = samba_tile_table[p->instructions[i].op].form;
-        if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_REDUCE || form == SAMBA_FORM_RANDOM || form == SAMBA_FORM_IOTA || form == SAMBA_FORM_BLOCK)
+        if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_REDUCE || form == SAMBA_FORM_RANDOM || form == SAMBA_FORM_IOTA ||
+            form == SAMBA_FORM_BLOCK)
             return false;
     }
     return true;
@@ -63,26 +66,33 @@ static bool feeds(const samba_plan *plan, const samba_stage *a, const samba_stag
 }
 
 /* One pass computes elements of both in any order, by several threads: neither may write what the other reads. */
-static bool are_apart(const samba_plan *plan, const samba_stage *a, const samba_stage *b) { return !feeds(plan, a, b) && !feeds(plan, b, a); }
+static bool are_apart(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
+{
+    return !feeds(plan, a, b) && !feeds(plan, b, a);
+}
 
 /* Does alignment alone lie between what x and y cover? */
 static bool buffers_meet(const samba_plan *plan, const samba_operand *x, int64_t count, const samba_operand *y)
 {
-    return (x->offset + count) * (int64_t)samba_dtype_size((samba_dtype)x->dtype) == plan->buffers[x->buffer].bytes && y->offset == 0;
+    return (x->offset + count) * (int64_t)samba_dtype_size((samba_dtype)x->dtype) == plan->buffers[x->buffer].bytes &&
+           y->offset == 0;
 }
 
-/* Elements from the first stage's domain to the next one's, the same for every operand that moves; 0 when they cannot be joined. */
+/* Elements from the first stage's domain to the next one's, the same for every operand that moves;
+ * 0 when they cannot be joined. */
 static int64_t distance(const samba_plan *plan, const samba_stage *a, const samba_stage *b)
 {
-    if (a->kind != SAMBA_STAGE_TILE || b->kind != SAMBA_STAGE_TILE || a->rank != 1 || b->rank != 1 || a->operand_count != b->operand_count ||
-        a->domain[0] == 0 || b->domain[0] == 0 || !samba_program_equal(&a->program, &b->program) || !elementwise(&a->program))
+    if (a->kind != SAMBA_STAGE_TILE || b->kind != SAMBA_STAGE_TILE || a->rank != 1 || b->rank != 1 ||
+        a->operand_count != b->operand_count || a->domain[0] == 0 || b->domain[0] == 0 ||
+        !samba_program_equal(&a->program, &b->program) || !elementwise(&a->program))
         return 0;
     int64_t result = 0;
     for (int o = 0; o < a->operand_count; o++) {
         const samba_operand *x = &a->operands[o], *y = &b->operands[o];
         if (x->dtype != y->dtype)
             return 0;
-        bool scalar = x->buffer == y->buffer && x->offset == y->offset && (x->strides[0] == 0 || a->domain[0] == 1) && (y->strides[0] == 0 || b->domain[0] == 1);
+        bool scalar = x->buffer == y->buffer && x->offset == y->offset && (x->strides[0] == 0 || a->domain[0] == 1) &&
+                      (y->strides[0] == 0 || b->domain[0] == 1);
         bool setup = false; /* a setup load is the same scalar for all; only a value a loop reads may move */
         for (int i = 0; i < a->program.setup; i++)
             setup = setup || a->program.instructions[i].operand == o;
@@ -165,7 +175,7 @@ samba_status samba_pass_coalesce(samba_compiler *c)
                 break;
             int64_t budget = plan->graphs[c->growth.made[kept].graph].fast_memory;
             if (budget > 0 && bytes_with(first, start + step + plan->stages[next].domain[0]) > budget)
-                break; /* a section could not hold it */
+                break;           /* a section could not hold it */
             if (next == s + 1) { /* the joined stage's operands change: keep its neighbour's view of them apart */
                 samba_operand *own = samba_arena_alloc(&plan->arena, sizeof(samba_operand) * (size_t)(first->operand_count + 1));
                 if (!own)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One arena for everything: first what lasts (parameters, gradients, optimizer state, inputs, outputs, hyperparameters), then
- * intermediates, which share memory where their live ranges (first to last stage that touches them) do not meet. Parameters, gradients and each kind of
- * optimizer state lie in the same order without gaps but alignment, so that an update of many tensors is one pass over memory.
+ * intermediates, which share memory where their live ranges (first to last stage that touches them) do not meet. Parameters,
+ * gradients and each kind of optimizer state lie in the same order without gaps but alignment, so that an update of many tensors
+ * is one pass over memory.
  *
  * Values that are computed of constants alone (plan/constants.c) last as well: devices compute them once and not in every run.
  *
@@ -49,7 +50,11 @@ static void measure_ranges(const samba_plan *plan, live_range *ranges)
 static int tensor_order(const void *left, const void *right)
 {
     const samba_plan_tensor *const *a = left, *const *b = right;
-    static const int rank_of_kind[] = {[SAMBA_KIND_INPUT] = 3, [SAMBA_KIND_PARAMETER] = 0, [SAMBA_KIND_BUFFER] = 2, [SAMBA_KIND_GRADIENT] = 1, [SAMBA_KIND_OUTPUT] = 4};
+    static const int rank_of_kind[] = {[SAMBA_KIND_INPUT] = 3,
+                                       [SAMBA_KIND_PARAMETER] = 0,
+                                       [SAMBA_KIND_BUFFER] = 2,
+                                       [SAMBA_KIND_GRADIENT] = 1,
+                                       [SAMBA_KIND_OUTPUT] = 4};
     int by_kind = rank_of_kind[(*a)->kind] - rank_of_kind[(*b)->kind];
     if (by_kind != 0)
         return by_kind;
@@ -146,7 +151,8 @@ samba_status samba_pass_memory(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
     size_t buffers = (size_t)plan->buffer_count + 1;
-    live_range *ranges = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers), *shared = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers);
+    live_range *ranges = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers),
+               *shared = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers);
     const live_range **allocated = samba_arena_alloc(&c->arena, sizeof(live_range *) * buffers);
     samba_plan_tensor **tensors = samba_arena_alloc(&c->arena, sizeof(void *) * (size_t)(plan->tensor_count + 1));
     bool *settled = samba_arena_alloc(&c->arena, buffers), *lasting = samba_arena_alloc(&c->arena, buffers);
@@ -169,11 +175,15 @@ samba_status samba_pass_memory(samba_compiler *c)
     int64_t count = 0;
     for (int32_t b = 0; b < plan->buffer_count; b++) {
         bool touched = ranges[b].last >= 0;
-        bool late = touched && c->growth.made[ranges[b].first].phase >= SAMBA_GRADNORM && c->growth.made[ranges[b].last].phase != c->growth.made[ranges[b].first].phase;
+        bool late = touched && c->growth.made[ranges[b].first].phase >= SAMBA_GRADNORM &&
+                    c->growth.made[ranges[b].last].phase != c->growth.made[ranges[b].first].phase;
         if (settled[b])
             continue;
         if (c->growth.persistent[b] || late || lasting[b])
-            settle(plan, b, &end, lasting[b] ? &plan->memory.constants : c->growth.persistent[b] ? &plan->memory.inputs_outputs : &plan->memory.activations);
+            settle(plan, b, &end,
+                   lasting[b]                ? &plan->memory.constants
+                   : c->growth.persistent[b] ? &plan->memory.inputs_outputs
+                                             : &plan->memory.activations);
         else if (touched)
             shared[count++] = ranges[b];
     }

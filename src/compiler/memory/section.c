@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stages to sections, and the schedule of each graph, which calls them in order. A call's id is its position in its graph's schedule.
+ * Stages to sections, and the schedule of each graph, which calls them in order. A call's id is its position in its graph's
+ * schedule.
  *
- * Without a budget a phase is one section, or two where BCKWD computes a part of FWD again (redone.c). With one (`fast_memory`) a section has as many
- * stages as touch no more memory than that, all of them together: what a device with fast memory of that size can keep there while the section runs. A section
- * ends between modules where it can: among the ends that leave it at least half as full, where the fewest levels of the module's path go on. What a fusion hint
- * names is never parted. The mapping `spatial` makes FWD and BCKWD one section, or fails.
+ * Without a budget a phase is one section, or two where BCKWD computes a part of FWD again (redone.c). With one (`fast_memory`) a
+ * section has as many stages as touch no more memory than that, all of them together: what a device with fast memory of that size
+ * can keep there while the section runs. A section ends between modules where it can: among the ends that leave it at least half
+ * as full, where the fewest levels of the module's path go on. What a fusion hint names is never parted. The mapping `spatial`
+ * makes FWD and BCKWD one section, or fails.
  *
- * Sections do not move stages, so what is computed is the same bit by bit. Needs: stages in order of phase, offsets. Gives: sections and calls. Breaks nothing. */
+ * Sections do not move stages, so what is computed is the same bit by bit. Needs: stages in order of phase, offsets. Gives:
+ * sections and calls. Breaks nothing. */
 #include "compiler/compiler.h"
 
 #include <stdlib.h>
@@ -200,7 +203,10 @@ static samba_status name_modules(samba_compiler *c, int32_t first, int32_t end, 
 static samba_status add_section(samba_compiler *c, touched *t, int32_t first, int32_t end, const char *name)
 {
     samba_plan *plan = &c->plan;
-    samba_plan_section section = {.id = plan->section_count, .phase = (int32_t)c->growth.made[first].phase, .first_stage = first, .stage_count = end - first};
+    samba_plan_section section = {.id = plan->section_count,
+                                  .phase = (int32_t)c->growth.made[first].phase,
+                                  .first_stage = first,
+                                  .stage_count = end - first};
     bool joint = c->growth.made[first].phase != c->growth.made[end - 1].phase;
     for (int32_t s = first; s < end; s++) {
         section.forward_stages += joint && c->growth.made[s].phase == SAMBA_FWD;
@@ -218,7 +224,8 @@ static samba_status add_section(samba_compiler *c, touched *t, int32_t first, in
         section.name = samba_arena_strdup(&plan->arena, samba_phase_names[section.phase]);
     if (!section.name)
         return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->growth.section_capacity, plan->section_count + 1));
+    SAMBA_TRY(
+        samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->growth.section_capacity, plan->section_count + 1));
     SAMBA_TRY(samba_grow(c->context, (void **)&plan->calls, sizeof(int32_t), &c->growth.call_capacity, plan->call_count + 1));
     plan->calls[plan->call_count++] = section.id;
     plan->sections[plan->section_count++] = section;
@@ -227,7 +234,10 @@ static samba_status add_section(samba_compiler *c, touched *t, int32_t first, in
     return SAMBA_OK;
 }
 
-static const samba_plan_graph *graph_of(const samba_compiler *c, int32_t stage) { return &c->plan.graphs[c->growth.made[stage].graph]; }
+static const samba_plan_graph *graph_of(const samba_compiler *c, int32_t stage)
+{
+    return &c->plan.graphs[c->growth.made[stage].graph];
+}
 
 static int32_t next_begin(const uint8_t *together, int32_t stage, int32_t end)
 {
@@ -255,9 +265,11 @@ static samba_status refuse(samba_compiler *c, touched *t, int32_t first, int32_t
         most = own > most ? own : most;
     }
     return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
-                      "compile: fast memory of %lld bytes cannot hold stage %d '%.128s'%s, which uses %lld bytes: model '%s' needs %lld bytes, or smaller batches",
-                      (long long)graph_of(c, first)->fast_memory, first, c->plan.stages[first].name, end - first > 1 ? " and what op_fusion keeps with it" : "", (long long)bytes,
-                      graph_of(c, first)->name, (long long)most);
+                      "compile: fast memory of %lld bytes cannot hold stage %d '%.128s'%s, which uses %lld bytes: model '%s' "
+                      "needs %lld bytes, or smaller batches",
+                      (long long)graph_of(c, first)->fast_memory, first, c->plan.stages[first].name,
+                      end - first > 1 ? " and what op_fusion keeps with it" : "", (long long)bytes, graph_of(c, first)->name,
+                      (long long)most);
 }
 
 /* The end of the section that began at `begin`, if stage `full` is too much for it: sizes[s] is what it has before stage s. */
@@ -312,10 +324,11 @@ static samba_status check_spatial(samba_compiler *c, touched *t, int32_t first, 
         return SAMBA_OK;
     const samba_memory_info *m = &c->plan.memory;
     return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
-                      "compile: mapping 'spatial' keeps %s in fast memory at once: that takes %lld bytes (the model has %lld of parameters, %lld of gradients, %lld of "
+                      "compile: mapping 'spatial' keeps %s in fast memory at once: that takes %lld bytes (the model has %lld of "
+                      "parameters, %lld of gradients, %lld of "
                       "activations), and fast memory has %lld: give that much, a smaller batch, or mapping 'section'",
-                      graph_of(c, first)->inference ? "all of FWD" : "FWD and BCKWD", (long long)bytes, (long long)m->parameters, (long long)m->gradients,
-                      (long long)m->activations, (long long)budget);
+                      graph_of(c, first)->inference ? "all of FWD" : "FWD and BCKWD", (long long)bytes, (long long)m->parameters,
+                      (long long)m->gradients, (long long)m->activations, (long long)budget);
 }
 
 samba_status samba_pass_section(samba_compiler *c)
@@ -332,13 +345,16 @@ samba_status samba_pass_section(samba_compiler *c)
         samba_phase phase = c->growth.made[first].phase;
         bool redone = c->growth.made[first].redone, joint = graph->mapping == SAMBA_MAPPING_SPATIAL && phase == SAMBA_FWD;
         for (end = first; end < plan->stage_count && c->growth.made[end].graph == g; end++)
-            if (joint ? c->growth.made[end].phase > SAMBA_BCKWD : c->growth.made[end].phase != phase || c->growth.made[end].redone != redone)
+            if (joint ? c->growth.made[end].phase > SAMBA_BCKWD
+                      : c->growth.made[end].phase != phase || c->growth.made[end].redone != redone)
                 break;
         if (joint)
             SAMBA_TRY(check_spatial(c, &t, first, end));
         if (joint || graph->fast_memory == 0)
             SAMBA_TRY(add_section(c, &t, first, end,
-                                  redone ? "FWD, left out where BCKWD follows" : joint && c->growth.made[end - 1].phase != phase ? "FWD+BCKWD" : samba_phase_names[phase]));
+                                  redone                                            ? "FWD, left out where BCKWD follows"
+                                  : joint && c->growth.made[end - 1].phase != phase ? "FWD+BCKWD"
+                                                                                    : samba_phase_names[phase]));
         else
             SAMBA_TRY(cut(c, &t, first, end));
     }

@@ -18,7 +18,8 @@ static bool same(const samba_plan *plan, const samba_stage *a, const samba_stage
         return false;
     for (int32_t o = 0; o < a->operand_count; o++) {
         const samba_operand *x = &a->operands[o], *y = &b->operands[o];
-        if (x->dtype != y->dtype || x->offset != y->offset || memcmp(x->strides, y->strides, sizeof *x->strides * (size_t)a->rank) != 0)
+        if (x->dtype != y->dtype || x->offset != y->offset ||
+            memcmp(x->strides, y->strides, sizeof *x->strides * (size_t)a->rank) != 0)
             return false;
         bool written = x->buffer >= 0 && y->buffer >= 0 && samba_stage_access(a, o) == SAMBA_WRITES;
         if (written ? plan->buffers[x->buffer].bytes != plan->buffers[y->buffer].bytes : x->buffer != y->buffer)
@@ -43,7 +44,8 @@ samba_status samba_share_constants(samba_compiler *c)
     samba_plan *plan = &c->plan;
     const bool *constant;
     int32_t *now = samba_arena_alloc(&c->arena, sizeof *now * (size_t)(plan->buffer_count + 1)), kept = 0, count = 0;
-    int32_t *constants = samba_arena_alloc(&c->arena, sizeof *constants * (size_t)(plan->stage_count + 1)); /* those that are kept */
+    /* those that are kept */
+    int32_t *constants = samba_arena_alloc(&c->arena, sizeof *constants * (size_t)(plan->stage_count + 1));
     if (!now || !constants)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_find_constant_stages(c, &constant));

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 
 #ifdef __linux__
-#define LONGEST 64 /* regions between two moves of a thread that is put back again and again: it and the scheduler shall not quarrel */
+/* regions between two moves of a thread that is put back again and again: it and the scheduler shall not quarrel */
+#define LONGEST 64
 
 static void move_away(const samba_affinity *team, int thread)
 {

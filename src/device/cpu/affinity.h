@@ -13,7 +13,7 @@
 
 typedef struct samba_affinity {
     _Alignas(64) atomic_int processor; /* processor + 1; 0: not known */
-    int wait, patience;            /* regions until it may move again; how many it will wait after that */
+    int wait, patience;                /* regions until it may move again; how many it will wait after that */
 } samba_affinity;
 
 /* By each thread as it enters a region, thread 0 first. */

@@ -8,8 +8,8 @@
  * Results do not depend on how many threads OpenMP really gives: a stage is always cut into `threads` parts, and a smaller team
  * takes several each.
  *
- * What runs never change is computed and packed apart from them (plan/constants.c): stages that are constant, and the first phases of
- * stages that keep packs, run before the first run and again before the run after the host has written constant memory.
+ * What runs never change is computed and packed apart from them (plan/constants.c): stages that are constant, and the first
+ * phases of stages that keep packs, run before the first run and again before the run after the host has written constant memory.
  *
  * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
 #include "base/team.h"
@@ -32,13 +32,13 @@ typedef struct cpu_device {
     samba_arena arena, prepared; /* the latter: what stages were prepared to */
     const samba_plan *plan;
     samba_prepared *stages;
-    samba_affinity *team; /* where the threads are */
+    samba_affinity *team;  /* where the threads are */
     uint8_t *shared, *far; /* per stage: run by all threads; touches what is in no cache */
     samba_host_memory scratch, kept;
     samba_constants constants;
-    bool any_shared; /* some stage is run by all threads */
-    bool may_fault;  /* some stage may meet bad data */
-    bool stale; /* constant memory has changed since it was packed */
+    bool any_shared;        /* some stage is run by all threads */
+    bool may_fault;         /* some stage may meet bad data */
+    bool stale;             /* constant memory has changed since it was packed */
     volatile int32_t fault; /* stage + 1 */
 } cpu_device;
 
@@ -150,9 +150,9 @@ static double side_bytes(const samba_contract *c, const samba_factor *side, int 
     return bytes;
 }
 
-/* Bytes of the stage that one core holds alone. What threads shared before, or what the host gave, lies with whoever takes it next, where elements
- * are what is divided; products read rows that another thread made, but nobody makes constants. `alone`: of each buffer, whether one thread wrote it
- * last. */
+/* Bytes of the stage that one core holds alone. What threads shared before, or what the host gave, lies with whoever takes it
+ * next, where elements are what is divided; products read rows that another thread made, but nobody makes constants. `alone`: of
+ * each buffer, whether one thread wrote it last. */
 static double held_bytes(const cpu_device *cpu, const samba_stage *stage, const bool *alone)
 {
     const samba_buffer *buffers = cpu->plan->buffers;
@@ -185,25 +185,20 @@ static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const
         work = values * tile_seconds(machine, &stage->program);
         break;
     case SAMBA_STAGE_CONTRACT:
-    case SAMBA_STAGE_ATTENTION:
-        work = (double)stage->flops / machine->share.contract;
-        break;
-    case SAMBA_STAGE_POOL:
-        work = (double)stage->flops / machine->share.pool;
-        break;
-    case SAMBA_STAGE_LINE:
-        work = (double)stage->flops / machine->share.line;
-        break;
+    case SAMBA_STAGE_ATTENTION: work = (double)stage->flops / machine->share.contract; break;
+    case SAMBA_STAGE_POOL: work = (double)stage->flops / machine->share.pool; break;
+    case SAMBA_STAGE_LINE: work = (double)stage->flops / machine->share.line; break;
     case SAMBA_STAGE_GATHER:
-    case SAMBA_STAGE_KIND_COUNT:
-        break;
+    case SAMBA_STAGE_KIND_COUNT: break;
     }
-    return (work > seconds ? work : seconds) > machine->share.seconds + (cached ? held_bytes(cpu, stage, alone) / machine->share.crossing : 0);
+    return (work > seconds ? work : seconds) >
+           machine->share.seconds + (cached ? held_bytes(cpu, stage, alone) / machine->share.crossing : 0);
 }
 
-/* What stages are prepared to, and what a thread works in, is little beside the plan's memory, or little at all. A file whose numbers ask for more
- * is refused before it gets it: a window of 3e8 columns over a plane of 16 would have a table of gigabytes. */
-#define TABLE_BYTES ((int64_t)64 << 20)  /* of all stages */
+/* What stages are prepared to, and what a thread works in, is little beside the plan's memory, or little at all. A file whose
+ * numbers ask for more is refused before it gets it:
+ * a window of 3e8 columns over a plane of 16 would have a table of gigabytes. */
+#define TABLE_BYTES ((int64_t)64 << 20) /* of all stages */
 #define TABLE_BYTES_A_STAGE (16 << 10)
 #define TABLE_BYTES_OF_MEMORY ((int64_t)1 << 30) /* at most, an eighth of the plan's memory */
 #define SCRATCH_BYTES ((int64_t)64 << 20)
@@ -212,12 +207,14 @@ static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const
 static int64_t most_table_bytes(const samba_plan *plan)
 {
     int64_t of_memory = plan->memory_bytes / 8;
-    return TABLE_BYTES + (int64_t)plan->stage_count * TABLE_BYTES_A_STAGE + (of_memory < TABLE_BYTES_OF_MEMORY ? of_memory : TABLE_BYTES_OF_MEMORY);
+    return TABLE_BYTES + (int64_t)plan->stage_count * TABLE_BYTES_A_STAGE +
+           (of_memory < TABLE_BYTES_OF_MEMORY ? of_memory : TABLE_BYTES_OF_MEMORY);
 }
 
 static samba_status too_greedy(const cpu_device *cpu, int32_t stage, const char *what, int64_t most)
 {
-    return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\": with it, %s would take more than %lld MiB, which no plan of %lld KiB needs", stage,
+    return samba_fail(cpu->context, SAMBA_ERROR_MEMORY,
+                      "stage %d \"%.128s\": with it, %s would take more than %lld MiB, which no plan of %lld KiB needs", stage,
                       cpu->plan->stages[stage].name, what, (long long)(most >> 20), (long long)(cpu->plan->memory_bytes >> 10));
 }
 
@@ -305,10 +302,7 @@ static void touch_scratch(void *device, int thread, int team)
 }
 
 /* The threads come to life here, so that the first run needs no memory for them; each touches its share of the scratch. */
-static void wake_team(const cpu_device *cpu)
-{
-    samba_team(cpu->threads, touch_scratch, (void *)cpu);
-}
+static void wake_team(const cpu_device *cpu) { samba_team(cpu->threads, touch_scratch, (void *)cpu); }
 
 static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
 {
@@ -318,8 +312,9 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
     for (int32_t g = 0; g < plan->graph_count; g++)
         pairs = pairs || plan->graphs[g].precision == 1;
     if (pairs && !cpu->machine.pairs)
-        cpu->base.caution = "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
-                            "unit: results are right, but no faster than in float32";
+        cpu->base.caution =
+            "this PEF has contractions in bfloat16, for which this processor, or the instruction set that was asked for, has no "
+            "unit: results are right, but no faster than in float32";
     cpu->stages = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->stages);
     cpu->team = samba_arena_alloc(&cpu->arena, (size_t)cpu->threads * sizeof *cpu->team);
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
@@ -335,7 +330,8 @@ static samba_status cpu_build(samba_device *device, const samba_plan *plan)
     cpu_device *cpu = (cpu_device *)device;
     SAMBA_TRY(prepare(cpu, plan));
     SAMBA_TRY(give_kept_memory(cpu));
-    SAMBA_TRY(samba_host_memory_new(cpu->context, cpu->base.scratch, cpu->threads, &cpu->scratch)); /* large pages: panels of products stand in it */
+    /* large pages: panels of products stand in it */
+    SAMBA_TRY(samba_host_memory_new(cpu->context, cpu->base.scratch, cpu->threads, &cpu->scratch));
     if (cpu->any_shared)
         wake_team(cpu);
     return SAMBA_OK;
@@ -392,7 +388,8 @@ static void stage_together(cpu_device *cpu, const samba_prepared *stage, int beg
 }
 
 /* What a run does of stages, or with `refresh` what comes before it. All threads of the team take the same way through it. */
-static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bool refresh, stage_before before, int thread, int team)
+static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bool refresh, stage_before before, int thread,
+                               int team)
 {
     for (int32_t i = first; i < first + count; i++) {
         const samba_prepared *stage = &cpu->stages[i];
@@ -411,7 +408,8 @@ static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bo
     return before;
 }
 
-/* A model is not updated with gradients of an index that was not there. All threads meet before they look, and before one may raise another fault. */
+/* A model is not updated with gradients of an index that was not there.
+ * All threads meet before they look, and before one may raise another fault. */
 static bool stops_before(cpu_device *cpu, const samba_plan_section *section, int team)
 {
     if (section->phase != OPT || !cpu->may_fault)
@@ -434,7 +432,8 @@ static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count
     }
 }
 
-/* The same with a look at the clock at each border, where all threads meet first: what a stage takes ends when its last thread does. */
+/* The same with a look at the clock at each border, where all threads meet first:
+ * what a stage takes ends when its last thread does. */
 static void run_sections_timed(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
 {
     samba_profiler *profiler = cpu->base.profiler;
@@ -571,12 +570,13 @@ static samba_status cpu_wait(samba_device *device)
     if (cpu->fault == 0)
         return SAMBA_OK;
     int32_t stage = cpu->fault - 1;
-    return samba_fail(
-        cpu->context, SAMBA_ERROR_ARGUMENT,
-        "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place, up to OPT, which did not run: check the inputs "
-        "that the index is computed from, and begin the step anew",
-        stage, cpu->plan->stages[stage].name);
+    return samba_fail(cpu->context, SAMBA_ERROR_ARGUMENT,
+                      "stage %d \"%.128s\" met an index that is out of range; the run went on with 0 in its place, up to OPT, "
+                      "which did not run: check the inputs "
+                      "that the index is computed from, and begin the step anew",
+                      stage, cpu->plan->stages[stage].name);
 }
 
-const samba_device_interface samba_device_cpu = {"cpu",    cpu_describe, cpu_open,  cpu_close,   cpu_allocate, cpu_write, cpu_read,
-                                                 cpu_map, cpu_build,    cpu_rebuild, cpu_measure, cpu_run,    cpu_wait};
+const samba_device_interface samba_device_cpu = {"cpu",       cpu_describe, cpu_open, cpu_close, cpu_allocate,
+                                                 cpu_write,   cpu_read,     cpu_map,  cpu_build, cpu_rebuild,
+                                                 cpu_measure, cpu_run,      cpu_wait};

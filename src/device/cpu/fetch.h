@@ -13,9 +13,9 @@ enum { SAMBA_FETCH_REGIONS = 16, SAMBA_LINE = 64 /* bytes of a line of the cache
 
 typedef struct samba_fetch_region {
     const char *at;
-    int64_t todo;       /* lines of all rows that are left */
-    int64_t left, row;  /* of the row at hand; of a whole row */
-    int64_t skip;       /* bytes from a row's end to the next one's start */
+    int64_t todo;      /* lines of all rows that are left */
+    int64_t left, row; /* of the row at hand; of a whole row */
+    int64_t skip;      /* bytes from a row's end to the next one's start */
 } samba_fetch_region;
 
 typedef struct samba_fetch {

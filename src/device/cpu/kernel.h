@@ -18,24 +18,25 @@ typedef enum samba_isa { /* isa/sets.def */
 #include "device/cpu/isa/sets.def"
 #undef ISA_X86
 #undef ISA
-    SAMBA_ISA_COUNT
+                         SAMBA_ISA_COUNT
 } samba_isa;
 extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */
-samba_isa samba_isa_best(void); /* what this CPU and build have */
-typedef struct samba_cpu_machine samba_cpu_machine; /* device/cpu/machine.h: what is known of the machine; the only one that asks */
+samba_isa samba_isa_best(void);                            /* what this CPU and build have */
+/* device/cpu/machine.h: what is known of the machine; the only one that asks */
+typedef struct samba_cpu_machine samba_cpu_machine;
 
 typedef struct samba_pool_plan samba_pool_plan; /* pool/pool.h */
 typedef struct samba_pool_scratch samba_pool_scratch;
 
-typedef struct samba_blocks samba_blocks;       /* product/blocks.h */
-typedef struct samba_rows samba_rows;           /* product/rows.h */
+typedef struct samba_blocks samba_blocks;                   /* product/blocks.h */
+typedef struct samba_rows samba_rows;                       /* product/rows.h */
 typedef struct samba_attention_tiles samba_attention_tiles; /* attention/attention.h */
-typedef struct samba_combined samba_combined;   /* device/cpu/tile/tile.h */
-typedef struct samba_updates samba_updates;     /* device/cpu/tile/update.h */
-typedef struct samba_moves samba_moves;         /* device/cpu/tile/move.h */
+typedef struct samba_combined samba_combined;               /* device/cpu/tile/tile.h */
+typedef struct samba_updates samba_updates;                 /* device/cpu/tile/update.h */
+typedef struct samba_moves samba_moves;                     /* device/cpu/tile/move.h */
 
-/* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where the
- * combination has no meaning. */
+/* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where
+ * the combination has no meaning. */
 typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, int64_t n);
 /* reduce: rows x cols -> rows; first: start anew, else go on from what d holds */
 typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c compiled with other flags (device/cpu/isa/isa.h) */
@@ -46,9 +47,9 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     const samba_blocks *blocks;
     const samba_rows *rows;
     const samba_attention_tiles *attention;
-    samba_map_fn *map[SAMBA_TILE_COUNT][3]; /* but for cast, which is convert */
-    samba_map_fn *convert[3][3];                                  /* [from][to] */
-    void (*load[SAMBA_DTYPE_COUNT])(void *d, const void *source, int64_t n);  /* to class of dtype, contiguous */
+    samba_map_fn *map[SAMBA_TILE_COUNT][3];                                  /* but for cast, which is convert */
+    samba_map_fn *convert[3][3];                                             /* [from][to] */
+    void (*load[SAMBA_DTYPE_COUNT])(void *d, const void *source, int64_t n); /* to class of dtype, contiguous */
     void (*store[SAMBA_DTYPE_COUNT])(void *destination, const void *a, int64_t n);
     void (*load_strided[SAMBA_DTYPE_COUNT])(void *d, const void *source, int64_t stride, int64_t n); /* stride in elements */
     void (*store_strided[SAMBA_DTYPE_COUNT])(void *destination, const void *a, int64_t stride, int64_t n);
@@ -59,7 +60,8 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*reduce_amin[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     /* best holds the greatest value so far (class of a), d its index; col0 is the first column's index */
     void (*reduce_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);
-    void (*collect_rows[3])(void *sums, const void *a, const void *b, int64_t rows, int64_t cols); /* sums[c] += a[r,c], or a[r,c] b[r,c]; b may be NULL; f32: sums are double */
+    /* sums[c] += a[r,c], or a[r,c] b[r,c]; b may be NULL; f32: sums are double */
+    void (*collect_rows[3])(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);
     double (*total_f32)(const float *a, int64_t n); /* sum in double */
     double (*total_f64)(const double *a, int64_t n);
     int64_t (*total_i64)(const int64_t *a, int64_t n); /* wraps */
@@ -70,11 +72,14 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     const samba_moves *moves;
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
     /* Planes in a row: operands in the stage's order, `result` the last */
-    void (*pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
-    void (*pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
-    void (*pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
-    /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain block
-     * kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
+    void (*pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
+                     const samba_pool_scratch *scratch);
+    void (*pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
+                     const samba_pool_scratch *scratch);
+    void (*pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
+                     const samba_pool_scratch *scratch);
+    /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain
+     * block kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
     void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,
                       int64_t nr, int64_t k, bool first);
     void (*block_f64)(const double *a, int64_t lda, int64_t ska, const double *b, int64_t ldb, double *c, int64_t ldc, int64_t mr,
@@ -84,10 +89,10 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
     void (*interleave2)(void *d, const void *a, const void *b, int64_t n); /* d[2i] = a[i], d[2i+1] = b[i], of 2 bytes each */
 } samba_kernels;
-#define ISA(name, libxsmm, pairs)                                                           \
-    extern const samba_kernels samba_kernels_##name;                                        \
-    extern const samba_blocks samba_blocks_##name;                                          \
-    extern const samba_rows samba_rows_##name;                                              \
+#define ISA(name, libxsmm, pairs)                                                                                                \
+    extern const samba_kernels samba_kernels_##name;                                                                             \
+    extern const samba_blocks samba_blocks_##name;                                                                               \
+    extern const samba_rows samba_rows_##name;                                                                                   \
     extern const samba_attention_tiles samba_attention_tiles_##name;
 #define ISA_X86 ISA
 #include "device/cpu/isa/sets.def"
@@ -98,28 +103,31 @@ const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build 
 typedef struct samba_prepare { /* what preparing needs to know */
     samba_context *context;
     const samba_cpu_machine *machine;
-    int threads;      /* of the team that will run it: 1 when the stage is too small to share */
-    char *memory;     /* the device arena */
+    int threads;  /* of the team that will run it: 1 when the stage is too small to share */
+    char *memory; /* the device arena */
     const samba_buffer *buffers;
-    samba_arena *arena; /* prepared state lives here */
+    samba_arena *arena;      /* prepared state lives here */
     volatile int32_t *fault; /* set to stage_index + 1 by a stage that met bad data */
     int32_t stage_index;
-    bool far;         /* what the stage touches is in no cache */
+    bool far;             /* what the stage touches is in no cache */
     const bool *constant; /* per buffer: the same in all runs, so that packs of it may be kept; NULL: none */
 } samba_prepare;
 
 typedef struct samba_prepared {
-    /* scratch: this stage's shared scratch at 0, thread t's own at shared_scratch + t*thread_scratch; 64-byte aligned, not initialised */
+    /* scratch: this stage's shared scratch at 0, thread t's own at shared_scratch + t*thread_scratch;
+     * 64-byte aligned, not initialised */
     void (*run)(const void *state, char *scratch, int phase, int thread, int threads);
     const void *state;
     int phases;
-    int refresh_phases; /* the first of them, which pack constants into kept memory: run before all and when constants have changed */
+    /* the first of them, which pack constants into kept memory: run before all and when constants have changed */
+    int refresh_phases;
     int64_t shared_scratch, thread_scratch; /* bytes, multiples of 64 */
     int64_t kept_bytes; /* of memory that only this stage touches and that lasts as long as it: zeroed, 64-byte aligned */
     char **kept;        /* where its address goes, before anything runs; NULL where kept_bytes is 0 */
 } samba_prepared;
 
-/* tile/tile.c, product/contract.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c. The stage must outlive the prepared state. */
+/* tile/tile.c, product/contract.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c.
+ * The stage must outlive the prepared state. */
 samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
@@ -134,15 +142,16 @@ samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_st
 int64_t samba_tile_thread_scratch(const samba_tile_program *program); /* registers and partial results of one thread */
 /* Once per thread before the first region: setup instructions, partial results to their start values. */
 void samba_tile_begin(const samba_tile_program *program, char *thread_scratch);
-/* Runs the steps over rows [row0, row0+rows) x columns [col0, col0+cols) of the domain (row: flattened index over all dims but the last).
- * block, when not NULL, is what BLOCK gives: row-major with row stride block_ld, its first element at (row0, col0). */
+/* Runs the steps over rows [row0, row0+rows) x columns [col0, col0+cols) of the domain (row: flattened index over all dims but
+ * the last). block, when not NULL, is what BLOCK gives: row-major with row stride block_ld, its first element at (row0, col0). */
 void samba_tile_region(const samba_tile_program *program, char *thread_scratch, int64_t row0, int64_t rows, int64_t col0,
                        int64_t cols, const void *block, int64_t block_ld);
 /* Adds the memory that such a region reads and writes, row by row, to a queue of prefetches (fetch.h). */
 struct samba_fetch;
-void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, struct samba_fetch *fetch);
-/* After a barrier, by one thread: combines the threads' partial results in thread order and stores them. `scratches`: thread 0's scratch,
- * others at multiples of `pitch` bytes. No-op for programs without COLLECT. */
+void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+                      struct samba_fetch *fetch);
+/* After a barrier, by one thread: combines the threads' partial results in thread order and stores them. `scratches`: thread 0's
+ * scratch, others at multiples of `pitch` bytes. No-op for programs without COLLECT. */
 void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int threads);
 bool samba_tile_has_collect(const samba_tile_program *program);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The machine at hand: see machine.h. Linux tells of caches and nodes in files; where those are not there (another system, an emulator,
- * a container that hides them) the processor itself is asked. What nobody tells is 0, and its users have a value of their own for it. */
+ * The machine at hand: see machine.h. Linux tells of caches and nodes in files; where those are not there (another system, an
+ * emulator, a container that hides them) the processor itself is asked.
+ * What nobody tells is 0, and its users have a value of their own for it. */
 #include "device/cpu/machine.h"
 
 #include "device/cpu/isa/processor.h"
@@ -110,7 +111,9 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
         .isa = isa,
         .kernels = kernels,
 #define GROUP(name, meaning) .name = {
-#define END(name) },
+#define END(name)                                                                                                                \
+    }                                                                                                                            \
+    ,
 #define BYTES(name, value, meaning) .name = value,
 #define COUNT(name, value, meaning) .name = value,
 #define RATE(name, value, unit, meaning) .name = value,
@@ -184,9 +187,9 @@ void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell 
         t.group = caches[i];
         tell_cache(&t, &machine->cache[i]);
     }
-#define GROUP(name, meaning) \
-    {                        \
-        t.group = #name;     \
+#define GROUP(name, meaning)                                                                                                     \
+    {                                                                                                                            \
+        t.group = #name;                                                                                                         \
         const __typeof__(machine->name) *group = &machine->name;
 #define END(name) }
 #define BYTES(name, value, meaning) tell_number(&t, #name, (double)group->name, "B", meaning);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the CPU device knows of the machine that it runs on: one description, made when a device opens and handed to all that prepares
- * stages. Instruction set and kernels, caches, processors and memory nodes, and the figures (figures.def) that cut work into blocks and
- * choose between roads. No other file under device/cpu asks the processor or the system, and none holds a figure of its own.
+ * What the CPU device knows of the machine that it runs on: one description, made when a device opens and handed to all that
+ * prepares stages. Instruction set and kernels, caches, processors and memory nodes, and the figures (figures.def) that cut work
+ * into blocks and choose between roads. No other file under device/cpu asks the processor or the system, and none holds a figure
+ * of its own.
  *
  * A test makes one, changes it and hands it in: what is prepared then is what such a machine would run. */
 #ifndef SAMBA_CPU_MACHINE_H
@@ -21,19 +22,21 @@ enum { SAMBA_CPU_CACHES = 3 };
 
 struct samba_cpu_machine {
     /* 0 until samba_cpu_machine_survey, as nothing that runs asks for them: */
-    char processor[64];   /* its own name; "" where the system does not say */
-    int32_t processors;   /* that the system has running */
-    int32_t nodes;        /* of memory */
+    char processor[64];                      /* its own name; "" where the system does not say */
+    int32_t processors;                      /* that the system has running */
+    int32_t nodes;                           /* of memory */
     samba_cpu_cache cache[SAMBA_CPU_CACHES]; /* of data, the nearest first */
     samba_isa isa;
     const samba_kernels *kernels;
     int32_t vector_bytes, vector_registers;
-    bool fused;           /* a multiply-add is one instruction, rounded once */
-    bool pairs;           /* products of pairs of bfloat16 are faster than those of floats */
-    bool libxsmm;         /* its kernels use no better instructions than `isa` */
-    int64_t near;         /* bytes that stay in the caches a processor reaches, between two stages that touch them */
+    bool fused;   /* a multiply-add is one instruction, rounded once */
+    bool pairs;   /* products of pairs of bfloat16 are faster than those of floats */
+    bool libxsmm; /* its kernels use no better instructions than `isa` */
+    int64_t near; /* bytes that stay in the caches a processor reaches, between two stages that touch them */
 #define GROUP(name, meaning) struct {
-#define END(name) } name;
+#define END(name)                                                                                                                \
+    }                                                                                                                            \
+    name;
 #define BYTES(name, value, meaning) int64_t name;
 #define COUNT(name, value, meaning) int64_t name;
 #define RATE(name, value, unit, meaning) double name;
@@ -42,8 +45,8 @@ struct samba_cpu_machine {
 #include "device/cpu/figures.def"
 };
 
-/* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of: all that running depends on. It is called for
- * each session, and each operator that runs eagerly has one, so it reads one file of the system. */
+/* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of: all that running depends on. It
+ * is called for each session, and each operator that runs eagerly has one, so it reads one file of the system. */
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa);
 /* The rest, which is shown: processor, processors, nodes, caches. */
 void samba_cpu_machine_survey(samba_cpu_machine *machine);

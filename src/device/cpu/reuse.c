@@ -9,7 +9,7 @@ enum { PIECE = 1 << 16, MOST_PIECES = 1 << 20 /* beyond that they are larger: a 
 
 typedef struct touching {
     int64_t piece; /* bytes */
-    double *last; /* per piece of memory: what had been moved when it was touched last */
+    double *last;  /* per piece of memory: what had been moved when it was touched last */
     double moved, near;
     int64_t pieces, far; /* of the stage at hand: that it touches; those of them that were touched long ago */
 } touching;

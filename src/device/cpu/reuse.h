@@ -8,8 +8,8 @@
 
 #include "plan/plan.h"
 
-/* far, of a byte for each stage of the plan, zeroed: 1 where most of what the stage touches was touched last more than `near` bytes ago, which is
- * the machine's. */
+/* far, of a byte for each stage of the plan, zeroed: 1 where most of what the stage touches was touched last more than `near`
+ * bytes ago, which is the machine's. */
 samba_status samba_reuse_find(samba_context *context, const samba_plan *plan, int64_t near, uint8_t *far);
 
 #endif

@@ -13,7 +13,8 @@ typedef struct null_device {
 
 static samba_status null_describe(const samba_device_options *options, samba_device_tell *tell, void *to)
 {
-    const samba_device_fact fact = {.group = "processor", .name = "name", .text = "none", .unit = "", .meaning = "sections do nothing"};
+    const samba_device_fact fact = {
+        .group = "processor", .name = "name", .text = "none", .unit = "", .meaning = "sections do nothing"};
     (void)options;
     tell(to, &fact);
     return SAMBA_OK;
@@ -80,5 +81,6 @@ static samba_status null_wait(samba_device *device)
     return SAMBA_OK;
 }
 
-const samba_device_interface samba_device_null = {"null",    null_describe, null_open, null_close, null_allocate, null_write, null_read,
-                                                  null_map, null_build,    NULL,      null_build, null_run,      null_wait};
+const samba_device_interface samba_device_null = {"null",     null_describe, null_open, null_close, null_allocate,
+                                                  null_write, null_read,     null_map,  null_build, NULL,
+                                                  null_build, null_run,      null_wait};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the harnesses over files share. Each is one program: with clang's libFuzzer, which searches for inputs that break it, or with replay.c,
- * which gives it stored ones and, by a seed, changed copies of them. The names that begin with LLVMFuzzer are libFuzzer's.
+ * What the harnesses over files share. Each is one program: with clang's libFuzzer, which searches for inputs that break it, or
+ * with replay.c, which gives it stored ones and, by a seed, changed copies of them. The names that begin with LLVMFuzzer are
+ * libFuzzer's.
  *
  * A harness answers 0. What it must never do is crash, read or write where nothing is, take memory or time out of proportion. */
 #ifndef SAMBA_FUZZ_FILES_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a checkpoint: two bytes of length, the "checkpoint" of its manifest, and the bytes of one file of tensors. Checksums and lengths
- * are made right, so that what is behind them is reached: the manifest's members, the file's tensors, and loading them into a session. */
+ * Bytes as a checkpoint: two bytes of length, the "checkpoint" of its manifest, and the bytes of one file of tensors. Checksums
+ * and lengths are made right, so that what is behind them is reached:
+ * the manifest's members, the file's tensors, and loading them into a session. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -46,7 +47,8 @@ static char *seal_manifest(const uint8_t *data, size_t size, const uint8_t *tens
     }
     char *compact = member ? json_dumps(member, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_t *object = compact ? json_pack("{s:s, s:O}", "hash", hex(compact, strlen(compact), text), "checkpoint", member) : NULL;
-    char *dump = object ? json_dumps(object, 0) : NULL, *known = *name && !strchr(*name, '/') && **name != '.' && **name ? strdup(*name) : NULL;
+    char *dump = object ? json_dumps(object, 0) : NULL,
+         *known = *name && !strchr(*name, '/') && **name != '.' && **name ? strdup(*name) : NULL;
     *name = known;
     json_decref(object);
     json_decref(member);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a file of tensors: the first says the kind, .npy, .npz, .safetensors, IDX, packed IDX, or a folder of safetensors with their index, whose
- * length is the next two bytes. */
+ * Bytes as a file of tensors: the first says the kind, .npy, .npz, .safetensors, IDX, packed IDX, or a folder of safetensors with
+ * their index, whose length is the next two bytes. */
 #include "files.h"
 #include "data/data.h"
 
@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 enum { KINDS = 6, SHARDS = 5 };
-static const char *const names[KINDS] = {"x.npy", "x.npz", "x.safetensors", "x-idx3-ubyte", "x-idx3-ubyte.gz", "model.safetensors.index.json"};
+static const char *const names[KINDS] = {"x.npy",        "x.npz",           "x.safetensors",
+                                         "x-idx3-ubyte", "x-idx3-ubyte.gz", "model.safetensors.index.json"};
 
 static void write_file(const char *folder, const char *name, const uint8_t *data, size_t size, char path[512])
 {
@@ -44,7 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         write_file(folder, names[kind], data + 1, size - 1, path);
     }
-    samba_status status = kind == SHARDS ? samba_weights_read(context, folder, &list) : samba_tensors_read(context, path, "x", &list);
+    samba_status status =
+        kind == SHARDS ? samba_weights_read(context, folder, &list) : samba_tensors_read(context, path, "x", &list);
     volatile uint8_t sum = 0;
     for (int i = 0; status == SAMBA_OK && i < list.count; i++) { /* what was read is there */
         const uint8_t *bytes = samba_tensor_data(list.tensors[i]);
@@ -91,7 +93,8 @@ void samba_fuzz_seeds(const char *folder)
     char path[512], made[512];
     samba_context *context;
     samba_tensor *tensor;
-    if (samba_context_new(NULL, &context) != SAMBA_OK || samba_tensor_new(context, "w", SAMBA_FLOAT32, 2, (int64_t[]){2, 4}, &tensor) != SAMBA_OK)
+    if (samba_context_new(NULL, &context) != SAMBA_OK ||
+        samba_tensor_new(context, "w", SAMBA_FLOAT32, 2, (int64_t[]){2, 4}, &tensor) != SAMBA_OK)
         abort();
     snprintf(made, sizeof made, "%s/made", folder);
     if (samba_npy_write(context, made, tensor) == SAMBA_OK)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a graph's text, with some literals beside it: what is read is printed, and the print read back to the same print; so is the print that leaves
- * literals beside it. */
+ * Bytes as a graph's text, with some literals beside it: what is read is printed, and the print read back to the same print; so
+ * is the print that leaves literals beside it. */
 #include "files.h"
 #include "graph/graph.h"
 
@@ -24,7 +24,8 @@ static void read_beside(samba_context *context, const samba_graph *graph)
     samba_literal *literals = calloc((size_t)count + 1, sizeof *literals);
     for (int32_t i = 0; literals && i < count; i++)
         literals[i] = (samba_literal){samba_graph_blob_at(graph, numbers[i])->data, samba_graph_blob_at(graph, numbers[i])->size};
-    if (!literals || samba_graph_parse_beside(context, text, count, literals, &again) != SAMBA_OK || samba_graph_hash(graph) != samba_graph_hash(again)) {
+    if (!literals || samba_graph_parse_beside(context, text, count, literals, &again) != SAMBA_OK ||
+        samba_graph_hash(graph) != samba_graph_hash(again)) {
         fprintf(stderr, "a graph's text is not read back with its literals: %s\n%s\n", samba_error_message(context), text);
         abort();
     }
@@ -73,8 +74,32 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* A line from elsewhere in the text, or a number that is another one, as often as any bytes. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
-    static const char *const words[] = {"0", "-1", "1", "2", "9223372036854775807", "-9223372036854775808", "4294967296", "inf", "nan", "1e308", "[]", "[0]", "[1,1]",
-                                        "[2,3]", "float64", "bool", "int64", "bfloat16", "%0", "%1", "%999", "@BCKWD", "\"\"", "&0", "&1", "&3"};
+    static const char *const words[] = {"0",
+                                        "-1",
+                                        "1",
+                                        "2",
+                                        "9223372036854775807",
+                                        "-9223372036854775808",
+                                        "4294967296",
+                                        "inf",
+                                        "nan",
+                                        "1e308",
+                                        "[]",
+                                        "[0]",
+                                        "[1,1]",
+                                        "[2,3]",
+                                        "float64",
+                                        "bool",
+                                        "int64",
+                                        "bfloat16",
+                                        "%0",
+                                        "%1",
+                                        "%999",
+                                        "@BCKWD",
+                                        "\"\"",
+                                        "&0",
+                                        "&1",
+                                        "&3"};
     uint64_t state = seed;
     if (size == 0 || samba_fuzz_next(&state) % 3 == 0)
         return LLVMFuzzerMutate(data, size, room);
@@ -112,8 +137,9 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 /* Those are the graphs of tests/fuzz/found, and one with literals beside it. */
 void samba_fuzz_seeds(const char *folder)
 {
-    static const char text[] = "graph \"g\"\n%0 = literal dtype=float32 shape=[10,10] data=&0 : float32[10,10]\n"
-                               "%1 = literal dtype=float32 shape=[] data=&1 : float32[]\n%2 = add %0 %1 : float32[10,10] @FWD\noutput \"y\" %2 @FWD\n";
+    static const char text[] =
+        "graph \"g\"\n%0 = literal dtype=float32 shape=[10,10] data=&0 : float32[10,10]\n"
+        "%1 = literal dtype=float32 shape=[] data=&1 : float32[]\n%2 = add %0 %1 : float32[10,10] @FWD\noutput \"y\" %2 @FWD\n";
     char path[4096];
     snprintf(path, sizeof path, "%s/literals.txt", folder);
     FILE *file = fopen(path, "w");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes as a PEF whose checksums are right: read, checked, its stages prepared, and every section run, in memory that holds zeros, small
- * numbers or anything, by one thread or two. What passes the check may compute nonsense and may fault, and touches nothing but its memory.
+ * Bytes as a PEF whose checksums are right: read, checked, its stages prepared, and every section run, in memory that holds
+ * zeros, small numbers or anything, by one thread or two. What passes the check may compute nonsense and may fault, and touches
+ * nothing but its memory.
  *
  * Inputs are changed as messages: numbers of any field become others of the plan or ones at the edges of their range, items of
  * lists are dropped, doubled or exchanged. Plans that would take more work or memory than a moment's are left out. */
@@ -34,9 +35,15 @@ static file seal_message(const void *message, size_t length, const void *constan
 {
     size_t offset = (size_t)samba_pef_align((int64_t)(sizeof(samba_pef_header) + length));
     file f = {calloc(1, offset + constants_size), offset + constants_size};
-    samba_pef_header header = {.version = SAMBA_PEF_VERSION, .endian = SAMBA_PEF_ENDIAN, .number = SAMBA_PEF_NUMBER, .file_length = (int64_t)f.size,
-                               .tile_count = SAMBA_TILE_COUNT, .tile_signature = samba_pef_tile_signature(SAMBA_TILE_COUNT),
-                               .message_offset = sizeof header, .message_length = (int64_t)length, .blobs_offset = (int64_t)offset,
+    samba_pef_header header = {.version = SAMBA_PEF_VERSION,
+                               .endian = SAMBA_PEF_ENDIAN,
+                               .number = SAMBA_PEF_NUMBER,
+                               .file_length = (int64_t)f.size,
+                               .tile_count = SAMBA_TILE_COUNT,
+                               .tile_signature = samba_pef_tile_signature(SAMBA_TILE_COUNT),
+                               .message_offset = sizeof header,
+                               .message_length = (int64_t)length,
+                               .blobs_offset = (int64_t)offset,
                                .blobs_length = (int64_t)constants_size};
     memcpy(header.magic, SAMBA_PEF_MAGIC, sizeof header.magic);
     if (!f.bytes)
@@ -86,7 +93,9 @@ static double work_of(const samba_stage *s)
     if (s->kind == SAMBA_STAGE_CONTRACT)
         work *= 1 + sizes(s->contract.k_rank, s->contract.k);
     if (s->kind == SAMBA_STAGE_POOL)
-        work += sizes(1, &p->planes) * (sizes(2, (int64_t[]){p->h, p->w}) + sizes(2, (int64_t[]){p->oh, p->ow}) * (p->adaptive ? sizes(2, (int64_t[]){p->h, p->w}) : sizes(2, p->kernel))) +
+        work += sizes(1, &p->planes) * (sizes(2, (int64_t[]){p->h, p->w}) +
+                                        sizes(2, (int64_t[]){p->oh, p->ow}) *
+                                            (p->adaptive ? sizes(2, (int64_t[]){p->h, p->w}) : sizes(2, p->kernel))) +
                 (double)(p->stride[1] + p->kernel[1]) * (double)p->dilation[0];
     if (s->kind == SAMBA_STAGE_ATTENTION)
         work *= 1 + (double)(s->attention.d + s->attention.dv);
@@ -225,9 +234,14 @@ static uint64_t draw(changer *c, uint64_t below) { return samba_fuzz_next(&c->st
 static size_t size_of(ProtobufCType type)
 {
     switch (type) {
-    case PROTOBUF_C_TYPE_INT64: case PROTOBUF_C_TYPE_SINT64: case PROTOBUF_C_TYPE_UINT64: case PROTOBUF_C_TYPE_FIXED64: case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_SFIXED64:
     case PROTOBUF_C_TYPE_DOUBLE: return 8;
-    case PROTOBUF_C_TYPE_STRING: case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_MESSAGE: return sizeof(void *);
     case PROTOBUF_C_TYPE_BYTES: return sizeof(ProtobufCBinaryData);
     default: return 4;
     }
@@ -260,10 +274,12 @@ static void collect_fields(changer *c, ProtobufCMessage *message)
             for (size_t k = 0; k < items; k++)
                 if (messages[k])
                     collect_fields(c, messages[k]);
-        } else if (s.field->type != PROTOBUF_C_TYPE_STRING && s.field->type != PROTOBUF_C_TYPE_BYTES && s.field->type != PROTOBUF_C_TYPE_DOUBLE) {
+        } else if (s.field->type != PROTOBUF_C_TYPE_STRING && s.field->type != PROTOBUF_C_TYPE_BYTES &&
+                   s.field->type != PROTOBUF_C_TYPE_DOUBLE) {
             const char *numbers = list ? *(const char **)value_of(&s) : (const char *)value_of(&s);
             for (size_t k = 0; k < items; k++)
-                c->numbers[c->number_count < SAMBA_COUNT(c->numbers) ? c->number_count++ : (int)draw(c, SAMBA_COUNT(c->numbers))] =
+                c->numbers[c->number_count < SAMBA_COUNT(c->numbers) ? c->number_count++
+                                                                     : (int)draw(c, SAMBA_COUNT(c->numbers))] =
                     read_number(numbers + k * size_of(s.field->type), s.field->type);
         }
     }
@@ -287,7 +303,8 @@ static int64_t other_number(changer *c, int64_t old)
 
 static void change_value(changer *c, void *at, ProtobufCType type)
 {
-    static const double doubles[] = {0, -0.0, 1, -1, 0.5, 1e-300, 1e300, 9.3e18, -9.3e18, INFINITY, -INFINITY, NAN, 4294967296.0, 3};
+    static const double doubles[] = {0,      -0.0,    1,        -1,        0.5, 1e-300,       1e300,
+                                     9.3e18, -9.3e18, INFINITY, -INFINITY, NAN, 4294967296.0, 3};
     switch (type) {
     case PROTOBUF_C_TYPE_STRING: {
         const size_t length = draw(c, 12);
@@ -299,7 +316,8 @@ static void change_value(changer *c, void *at, ProtobufCType type)
         return;
     }
     case PROTOBUF_C_TYPE_DOUBLE: memcpy(at, &doubles[draw(c, SAMBA_COUNT(doubles))], 8); return;
-    case PROTOBUF_C_TYPE_BYTES: case PROTOBUF_C_TYPE_MESSAGE: return;
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE: return;
     case PROTOBUF_C_TYPE_BOOL: *(protobuf_c_boolean *)at = !*(protobuf_c_boolean *)at; return;
     default: {
         int64_t value = other_number(c, read_number(at, type));

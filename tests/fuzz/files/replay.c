@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a harness without libFuzzer, built by any compiler: over stored inputs, and over changed copies of them, others every time.
+ * Runs a harness without libFuzzer, built by any compiler: over stored inputs, and over changed copies of them, others every
+ * time.
  *
  *   fuzz_NAME [--changes N] [--seed S] [--keep FILE] FILE_OR_FOLDER ...
  *   fuzz_NAME --seeds FOLDER
  *
- * --keep: each changed input is written there before it is run, so that the last one is what broke it. --seeds: writes inputs to begin with. */
+ * --keep: each changed input is written there before it is run, so that the last one is what broke it. --seeds:
+ * writes inputs to begin with. */
 #include "../../seed.h"
 #include "files.h"
 
@@ -131,7 +133,8 @@ int main(int argc, char **argv)
     state = seed;
     for (size_t i = 0; i < input_count; i++)
         run(inputs[i].data, inputs[i].size, NULL);
-    printf("%zu stored inputs; %llu changed ones from --seed %llu\n", input_count, (unsigned long long)changes, (unsigned long long)seed);
+    printf("%zu stored inputs; %llu changed ones from --seed %llu\n", input_count, (unsigned long long)changes,
+           (unsigned long long)seed);
     fflush(stdout);
     uint8_t *data = malloc(ROOM);
     if (!data)

@@ -14,12 +14,20 @@ enum {
 
 /* ---- products ---- */
 
-samba_micro_kernel samba_attention_product(samba_attention_state *s, int64_t rows, int64_t cols, int64_t depth, int64_t lda, int64_t ska,
-                                           int64_t ldb, int64_t ldc, bool first)
+samba_micro_kernel samba_attention_product(samba_attention_state *s, int64_t rows, int64_t cols, int64_t depth, int64_t lda,
+                                           int64_t ska, int64_t ldb, int64_t ldc, bool first)
 {
-    samba_micro_kernel kernel = {.rows = rows, .cols = cols, .depth = s->half ? samba_attention_even(depth) : depth, .lda = lda, .ska = ska,
-                                 .ldb = ldb, .ldc = ldc, .first = first,
-                                 .kind = s->half ? SAMBA_MICRO_PAIRS : s->class_ == SAMBA_F64 ? SAMBA_MICRO_F64 : SAMBA_MICRO_F32};
+    samba_micro_kernel kernel = {.rows = rows,
+                                 .cols = cols,
+                                 .depth = s->half ? samba_attention_even(depth) : depth,
+                                 .lda = lda,
+                                 .ska = ska,
+                                 .ldb = ldb,
+                                 .ldc = ldc,
+                                 .first = first,
+                                 .kind = s->half                  ? SAMBA_MICRO_PAIRS
+                                         : s->class_ == SAMBA_F64 ? SAMBA_MICRO_F64
+                                                                  : SAMBA_MICRO_F32};
     samba_micro_kernel_make(s->prepare->machine, &kernel);
     s->missing = s->missing || (!samba_micro_kernel_exists(&kernel) && rows > 0 && cols > 0 && depth > 0);
     return kernel;
@@ -32,8 +40,8 @@ static char *row_at(const samba_attention_rows *part, int64_t b, int64_t head, i
     return part->data + (b * part->strides[0] + head * part->strides[1] + row * part->strides[2]) * part->size;
 }
 
-const void *samba_attention_read(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
-                                 int64_t count, void *room)
+const void *samba_attention_read(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head,
+                                 int64_t first, int64_t count, void *room)
 {
     const samba_attention_rows *part = &s->parts[which];
     if (part->direct)
@@ -48,16 +56,16 @@ const void *samba_attention_read(const samba_attention_state *s, samba_attention
     return room;
 }
 
-const void *samba_attention_read_product(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
-                                         int64_t count, void *room)
+const void *samba_attention_read_product(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head,
+                                         int64_t first, int64_t count, void *room)
 {
     const samba_attention_rows *part = &s->parts[which];
     if (!s->half)
         return samba_attention_read(s, which, b, head, first, count, room);
     if (part->paired)
         return row_at(part, b, head, first);
-    samba_pack_rows_of_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[3], part->strides[2], part->depth, count,
-                             (uint16_t *)room, part->pair_ld);
+    samba_pack_rows_of_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[3], part->strides[2],
+                             part->depth, count, (uint16_t *)room, part->pair_ld);
     return room;
 }
 
@@ -67,35 +75,35 @@ static void turn(const samba_attention_state *s, void *d, int64_t ldd, const voi
     (s->class_ == SAMBA_F32 ? s->kernels->transpose4 : s->kernels->transpose8)(d, ldd, from, lds, rows, cols);
 }
 
-void samba_attention_turn(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first, int64_t count,
-                          const void *rows, void *d)
+void samba_attention_turn(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
+                          int64_t count, const void *rows, void *d)
 {
     const samba_attention_rows *part = &s->parts[which];
     if (s->half)
-        samba_pack_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[3], part->strides[2], part->depth, count,
-                         (uint16_t *)d, BLOCK);
+        samba_pack_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[3], part->strides[2],
+                         part->depth, count, (uint16_t *)d, BLOCK);
     else
         turn(s, d, BLOCK, rows, part->ld, count, part->depth);
 }
 
-void samba_attention_turn_pairs(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
-                                int64_t count, uint16_t *d, int64_t ld)
+void samba_attention_turn_pairs(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head,
+                                int64_t first, int64_t count, uint16_t *d, int64_t ld)
 {
     const samba_attention_rows *part = &s->parts[which];
-    samba_pack_rows_of_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[2], part->strides[3], count, part->depth,
-                             d, ld);
+    samba_pack_rows_of_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[2], part->strides[3],
+                             count, part->depth, d, ld);
 }
 
-void samba_attention_pair(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first, int64_t count,
-                          uint16_t *d)
+void samba_attention_pair(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
+                          int64_t count, uint16_t *d)
 {
     const samba_attention_rows *part = &s->parts[which];
-    samba_pack_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[2], part->strides[3], count, part->depth, d,
-                     part->depth);
+    samba_pack_pairs(s->kernels, (const uint16_t *)row_at(part, b, head, first), part->strides[2], part->strides[3], count,
+                     part->depth, d, part->depth);
 }
 
-void samba_attention_write(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first, int64_t count,
-                           const void *rows, int64_t ld)
+void samba_attention_write(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
+                           int64_t count, const void *rows, int64_t ld)
 {
     const samba_attention_rows *part = &s->parts[which];
     for (int64_t i = 0; i < count; i++) {
@@ -107,8 +115,8 @@ void samba_attention_write(const samba_attention_state *s, samba_attention_part 
     }
 }
 
-void samba_attention_write_lanes(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
-                                 int64_t count, const void *lanes, void *room)
+void samba_attention_write_lanes(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head,
+                                 int64_t first, int64_t count, const void *lanes, void *room)
 {
     const samba_attention_rows *part = &s->parts[which];
     if (part->direct) {
@@ -119,8 +127,8 @@ void samba_attention_write_lanes(const samba_attention_state *s, samba_attention
     samba_attention_write(s, which, b, head, first, count, room, part->depth);
 }
 
-void samba_attention_expect(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first, int64_t count,
-                            bool write)
+void samba_attention_expect(const samba_attention_state *s, samba_attention_part which, int64_t b, int64_t head, int64_t first,
+                            int64_t count, bool write)
 {
     const samba_attention_rows *part = &s->parts[which];
     if (part->strides[3] != 1)
@@ -140,7 +148,8 @@ void samba_attention_expect_unit(const samba_attention_state *s, int64_t unit, i
     static const samba_attention_part parts[] = {SAMBA_ATTENTION_Q, SAMBA_ATTENTION_K, SAMBA_ATTENTION_V, SAMBA_ATTENTION_RESULT,
                                                  SAMBA_ATTENTION_DOUT};
     bool gradient = s->attention.gradient;
-    int64_t count = s->blocks < s->ahead ? s->blocks : s->ahead, ahead = block - (s->blocks - count), heads = gradient ? s->attention.hkv : s->h;
+    int64_t count = s->blocks < s->ahead ? s->blocks : s->ahead, ahead = block - (s->blocks - count),
+            heads = gradient ? s->attention.hkv : s->h;
     if (unit >= s->units || ahead < 0)
         return;
     for (int i = 0; i < (gradient ? 5 : 3); i++) {
@@ -151,8 +160,8 @@ void samba_attention_expect_unit(const samba_attention_state *s, int64_t unit, i
     }
 }
 
-const void *samba_attention_mask(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t j, int64_t keys,
-                                 void *room)
+const void *samba_attention_mask(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t j,
+                                 int64_t keys, void *room)
 {
     const samba_attention_rows *mask = &s->parts[SAMBA_ATTENTION_MASK];
     if (!mask->data)
@@ -172,8 +181,8 @@ const void *samba_attention_mask(const samba_attention_state *s, int64_t b, int6
     return room;
 }
 
-const void *samba_attention_kept(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t j, int64_t keys,
-                                 void *room, float *drawn)
+const void *samba_attention_kept(const samba_attention_state *s, int64_t b, int64_t h, int64_t i, int64_t queries, int64_t j,
+                                 int64_t keys, void *room, float *drawn)
 {
     if (!s->parts[SAMBA_ATTENTION_P].data)
         return NULL;
@@ -277,9 +286,14 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     samba_attention_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)
         return SAMBA_ERROR_MEMORY;
-    *s = (samba_attention_state){.attention = stage->attention, .prepare = prepare, .kernels = prepare->machine->kernels,
-                                 .tiles = prepare->machine->kernels->attention, .b = stage->domain[0], .h = stage->domain[1],
-                                 .tq = stage->domain[2], .tk = stage->domain[3]};
+    *s = (samba_attention_state){.attention = stage->attention,
+                                 .prepare = prepare,
+                                 .kernels = prepare->machine->kernels,
+                                 .tiles = prepare->machine->kernels->attention,
+                                 .b = stage->domain[0],
+                                 .h = stage->domain[1],
+                                 .tq = stage->domain[2],
+                                 .tk = stage->domain[3]};
     samba_dtype dtype = (samba_dtype)stage->operands[SAMBA_ATTENTION_Q].dtype;
     s->class_ = (int)samba_class_of(dtype);
     s->size = s->class_ == SAMBA_F32 ? 4 : 8;
@@ -303,7 +317,10 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
         s->half = false;
         SAMBA_TRY(prepare_direction(s));
     }
-    *prepared = (samba_prepared){.run = run, .state = s, .phases = prepare->threads == 1 ? 1 : 2, .shared_scratch = COUNTER_BYTES,
+    *prepared = (samba_prepared){.run = run,
+                                 .state = s,
+                                 .phases = prepare->threads == 1 ? 1 : 2,
+                                 .shared_scratch = COUNTER_BYTES,
                                  .thread_scratch = s->thread_bytes};
     if (s->portion == 0) {
         prepared->run = samba_attention_run_shared_grad;
@@ -311,6 +328,6 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
         prepared->shared_scratch = 0;
     }
     return s->fits ? SAMBA_OK
-                   : samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: a block needs more scratch than this machine can address",
-                                stage->name);
+                   : samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
+                                "stage %s: a block needs more scratch than this machine can address", stage->name);
 }

@@ -1,20 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention block by block, forward (Dao, Fu, Ermon, Rudra, Re: "FlashAttention", 2022; here for caches of a CPU). For 64 queries, keys
- * pass in blocks of 64: scores, softmax as far as it is known, results so far rescaled and added to. Only scratch that stays in the
- * nearest caches holds scores.
+ * Attention block by block, forward (Dao, Fu, Ermon, Rudra, Re: "FlashAttention", 2022; here for caches of a CPU). For 64
+ * queries, keys pass in blocks of 64: scores, softmax as far as it is known, results so far rescaled and added to. Only scratch
+ * that stays in the nearest caches holds scores.
  *
- * All is computed with queries side by side in the lanes of vectors: scores are k q^T, results v^T p. So the softmax goes on from key to
- * key in each lane, without sums across lanes, and rows of k and v are used where they lie, as the side of a product of which each element
- * is read once and spread. Only queries are turned, once a block; of pairs, values too, once a head. Blocks that the causal rule hides
- * are never looked at. */
+ * All is computed with queries side by side in the lanes of vectors: scores are k q^T, results v^T p. So the softmax goes on from
+ * key to key in each lane, without sums across lanes, and rows of k and v are used where they lie, as the side of a product of
+ * which each element is read once and spread. Only queries are turned, once a block; of pairs, values too, once a head. Blocks
+ * that the causal rule hides are never looked at. */
 #include "device/cpu/attention/attention.h"
 #include <math.h>
 #include <string.h>
 
 enum { BLOCK = SAMBA_ATTENTION_BLOCK, STRIP = SAMBA_ATTENTION_STRIP, STRIPS = SAMBA_ATTENTION_STRIPS };
 enum { /* scratch: state->at */
-    QUERIES, SCORES, SUMS, KEY_ROWS, VALUE_ROWS, ROWS, MASK_ROWS, TURNED, DRAWN, GREATEST, TOTAL, ALPHA, PAIRS, VALUE_PAIRS
+       QUERIES,
+       SCORES,
+       SUMS,
+       KEY_ROWS,
+       VALUE_ROWS,
+       ROWS,
+       MASK_ROWS,
+       TURNED,
+       DRAWN,
+       GREATEST,
+       TOTAL,
+       ALPHA,
+       PAIRS,
+       VALUE_PAIRS
 };
 
 /* Queries as lanes; lanes without a query hold 0. */
@@ -28,9 +41,10 @@ static void load_queries(const samba_attention_state *s, char *own, int64_t b, i
     samba_attention_turn(s, SAMBA_ATTENTION_Q, b, h, i, queries, rows, turned);
 }
 
-/* Values of keys from j on as the first operand of v^T p: rows in place; of pairs, turned once for all queries of a key head. packed: that
- * head, and how many of its blocks are. */
-static const char *load_values(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t j, int64_t keys, int64_t *packed)
+/* Values of keys from j on as the first operand of v^T p: rows in place; of pairs, turned once for all queries of a key head.
+ * packed: that head, and how many of its blocks are. */
+static const char *load_values(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t j, int64_t keys,
+                               int64_t *packed)
 {
     if (!s->half)
         return samba_attention_read(s, SAMBA_ATTENTION_V, b, head, j, keys, own + s->at[VALUE_ROWS]);
@@ -74,15 +88,15 @@ static void hide_later_keys(const samba_attention_state *s, char *scores, int64_
 }
 
 /* All lanes from `lane` on, keys from 0 on: softmax as far as it is known, then results. */
-static void weigh(const samba_attention_state *s, char *own, const view *v, int64_t lane, int64_t lanes, int64_t keys, const char *kept,
-                  const char *values, const samba_micro_kernel *product)
+static void weigh(const samba_attention_state *s, char *own, const view *v, int64_t lane, int64_t lanes, int64_t keys,
+                  const char *kept, const char *values, const samba_micro_kernel *product)
 {
     int64_t at = lane * s->size;
     char *scores = own + s->at[SCORES] + at, *sums = own + s->at[SUMS] + at, *alpha = own + s->at[ALPHA] + at;
     char *greatest = own + s->at[GREATEST] + at, *total = own + s->at[TOTAL] + at, *pairs = own + s->at[PAIRS] + at;
     bool result = s->parts[SAMBA_ATTENTION_RESULT].data, at_once = s->half && result && !kept;
-    bool rescale = at_once ? s->tiles->weigh_pairs((float *)scores, (uint32_t *)pairs, v->factor, keys, lanes, (float *)greatest, (float *)total,
-                                                   (float *)alpha)
+    bool rescale = at_once ? s->tiles->weigh_pairs((float *)scores, (uint32_t *)pairs, v->factor, keys, lanes, (float *)greatest,
+                                                   (float *)total, (float *)alpha)
                            : s->tiles->weigh[s->class_](scores, v->factor, keys, lanes, greatest, total, alpha);
     if (!result)
         return;
@@ -114,7 +128,7 @@ static void look(const samba_attention_state *s, char *own, view *v, bool diagon
     if (diagonal)
         for (int64_t row = 0; row < v->keys; row += STRIP)
             samba_micro_kernel_run(&s->strip_scores[v->keys - row < STRIP][(v->lanes - row) / STRIP - 1], keys + row * key_ld,
-                              queries + row * s->size, scores + (row * BLOCK + row) * s->size);
+                                   queries + row * s->size, scores + (row * BLOCK + row) * s->size);
     else
         samba_micro_kernel_run(&s->scores[rest_keys][rest_lanes], keys, queries, scores);
     const char *mask = samba_attention_mask(s, v->b, v->h, v->i, v->queries, v->j, v->keys, own + s->at[MASK_ROWS]);
@@ -127,7 +141,8 @@ static void look(const samba_attention_state *s, char *own, view *v, bool diagon
         s->tiles->adjust[s->class_](scores, mask, v->factor, v->keys, v->lanes);
         v->factor = 1;
     }
-    const char *kept = samba_attention_kept(s, v->b, v->h, v->i, v->queries, v->j, v->keys, own + s->at[MASK_ROWS], (float *)(own + s->at[DRAWN]));
+    const char *kept = samba_attention_kept(s, v->b, v->h, v->i, v->queries, v->j, v->keys, own + s->at[MASK_ROWS],
+                                            (float *)(own + s->at[DRAWN]));
     if (kept) {
         turn(s, turned, kept, v->queries, v->keys);
         kept = turned;
@@ -179,7 +194,8 @@ void samba_attention_attend(const samba_attention_state *s, char *own, int64_t u
     v.lanes = samba_attention_lanes(v.queries);
     load_queries(s, own, v.b, v.h, v.i, v.queries);
     expect_next(s, v.b, v.h, v.i, v.queries, end);
-    s->kernels->fill[s->class_](own + s->at[GREATEST], s->class_ == SAMBA_F32 ? (const void *)&none_f32 : (const void *)&none, BLOCK);
+    s->kernels->fill[s->class_](own + s->at[GREATEST], s->class_ == SAMBA_F32 ? (const void *)&none_f32 : (const void *)&none,
+                                BLOCK);
     memset(own + s->at[TOTAL], 0, (size_t)(BLOCK * s->size));
     if (end == 0)
         memset(own + s->at[SUMS], 0, (size_t)(s->attention.dv * BLOCK * s->size));
@@ -213,7 +229,8 @@ void samba_attention_prepare_forward(samba_attention_state *s)
                 samba_attention_product(s, dv, STRIP, strips * STRIP, value_ld, value_step, BLOCK, BLOCK, is_rest);
         }
     for (int first = 0; first < 2 && s->attention.causal; first++)
-        s->strip_values[STRIPS][first] = samba_attention_product(s, dv, STRIP, rest ? seen % BLOCK : 0, value_ld, value_step, BLOCK, BLOCK, first);
+        s->strip_values[STRIPS][first] =
+            samba_attention_product(s, dv, STRIP, rest ? seen % BLOCK : 0, value_ld, value_step, BLOCK, BLOCK, first);
     bool extra = s->attention.masked || s->attention.dropout;
     int64_t deeper = d > dv ? d : dv;
     samba_attention_reserve(s, QUERIES, samba_attention_even(d) * BLOCK);
@@ -229,7 +246,8 @@ void samba_attention_prepare_forward(samba_attention_state *s)
     if (!s->half)
         return;
     int64_t values = 0;
-    s->fits = s->fits && samba_mul_checked(dv * (BLOCK / 2), (s->tk + BLOCK - 1) / BLOCK, &values); /* two to an element of the class */
+    /* two to an element of the class */
+    s->fits = s->fits && samba_mul_checked(dv * (BLOCK / 2), (s->tk + BLOCK - 1) / BLOCK, &values);
     samba_attention_reserve(s, PAIRS, BLOCK * BLOCK / 2);
     samba_attention_reserve(s, VALUE_PAIRS, values);
 }

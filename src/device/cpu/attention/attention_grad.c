@@ -1,24 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention block by block, backward. A task is a block of 64 keys of one key head: queries of all heads that share it pass in blocks of
- * 64, their weights are computed again from the log-sum-exp, and
- *   dv += p^T dout    dp = dout v^T    ds = p (dp - delta)    dk += ds^T q    dq += ds k    (scale in ds; delta = row sums of dout * out)
- * Scores lie query by query here, keys in the lanes: what is constant for a query is one number a row, and rows of q, dout and k are used
- * where they lie. Keys and values are turned, once a task, and dk and dv are summed turned: dv^T += dout^T p. Of pairs, q and dout are
- * turned too, once a head.
+ * Attention block by block, backward. A task is a block of 64 keys of one key head: queries of all heads that share it pass in
+ * blocks of 64, their weights are computed again from the log-sum-exp, and
+ *   dv += p^T dout    dp = dout v^T    ds = p (dp - delta)    dk += ds^T q    dq += ds k    (scale in ds; delta = row sums of
+ *   dout * out)
+ * Scores lie query by query here, keys in the lanes: what is constant for a query is one number a row, and rows of q, dout and k
+ * are used where they lie. Keys and values are turned, once a task, and dk and dv are summed turned: dv^T += dout^T p. Of pairs,
+ * q and dout are turned too, once a head.
  *
- * A thread sums dq of a head over its tasks in scratch and stores a block of it with the last keys that it sees. Where there are few heads
- * each thread has a fixed row of tasks: dq of a head that belongs to several is kept by each of them, and a second phase adds these in
- * the order of threads. Those are at most a thread's first and last head, so two slots do. So the order of all sums depends on the
- * number of threads alone. */
+ * A thread sums dq of a head over its tasks in scratch and stores a block of it with the last keys that it sees. Where there are
+ * few heads each thread has a fixed row of tasks: dq of a head that belongs to several is kept by each of them, and a second
+ * phase adds these in the order of threads. Those are at most a thread's first and last head, so two slots do. So the order of
+ * all sums depends on the number of threads alone. */
 #include "device/cpu/attention/attention.h"
 #include <math.h>
 #include <string.h>
 
 enum { BLOCK = SAMBA_ATTENTION_BLOCK, STRIP = SAMBA_ATTENTION_STRIP, STRIPS = SAMBA_ATTENTION_STRIPS };
 enum {
-    KEYS, VALUES, KEY_ROWS, VALUE_ROWS, QUERY_ROWS, DOUT_ROWS, OUT_ROWS, SCORES, ALONG, DK, DV, ROWS, MASK_ROWS, KEPT, DRAWN, ROW, DQ,
-    KEY_PAIRS, P_PAIRS, DS_PAIRS, DS_HALVES, Q_PAIRS, DOUT_PAIRS
+    KEYS,
+    VALUES,
+    KEY_ROWS,
+    VALUE_ROWS,
+    QUERY_ROWS,
+    DOUT_ROWS,
+    OUT_ROWS,
+    SCORES,
+    ALONG,
+    DK,
+    DV,
+    ROWS,
+    MASK_ROWS,
+    KEPT,
+    DRAWN,
+    ROW,
+    DQ,
+    KEY_PAIRS,
+    P_PAIRS,
+    DS_PAIRS,
+    DS_HALVES,
+    Q_PAIRS,
+    DOUT_PAIRS
 };
 
 /* A unit is split when its tasks are not all this thread's. */
@@ -51,8 +73,10 @@ static void load_rows(const samba_attention_state *s, char *own, int64_t b, int6
         for (int64_t i = 0; i < s->tq; i += BLOCK) {
             int64_t h = head * s->group + g, queries = samba_attention_width(s->tq, i / BLOCK);
             if (i + BLOCK < s->tq) {
-                samba_attention_expect(s, SAMBA_ATTENTION_RESULT, b, h, i + BLOCK, samba_attention_width(s->tq, i / BLOCK + 1), false);
-                samba_attention_expect(s, SAMBA_ATTENTION_DOUT, b, h, i + BLOCK, samba_attention_width(s->tq, i / BLOCK + 1), false);
+                samba_attention_expect(s, SAMBA_ATTENTION_RESULT, b, h, i + BLOCK, samba_attention_width(s->tq, i / BLOCK + 1),
+                                       false);
+                samba_attention_expect(s, SAMBA_ATTENTION_DOUT, b, h, i + BLOCK, samba_attention_width(s->tq, i / BLOCK + 1),
+                                       false);
             }
             const char *a = samba_attention_read(s, SAMBA_ATTENTION_RESULT, b, h, i, queries, own + s->at[OUT_ROWS]);
             const char *c = samba_attention_read(s, SAMBA_ATTENTION_DOUT, b, h, i, queries, own + s->at[DOUT_ROWS]);
@@ -73,9 +97,9 @@ typedef struct view { /* a task's keys, and queries of one of its heads */
     const char *key_rows; /* second operand of dq */
     char *dq;             /* sums of the unit */
     int64_t g, i, queries;
-    const char *q, *dout;       /* rows, as first operands */
-    const char *turned[2];      /* the same with queries as depth: dout, q */
-    bool first, first_keys;     /* the first step of dk and dv; of dq */
+    const char *q, *dout;   /* rows, as first operands */
+    const char *turned[2];  /* the same with queries as depth: dout, q */
+    bool first, first_keys; /* the first step of dk and dv; of dq */
 } view;
 
 /* Keys that come after a query have no weight, whatever their scores were: in a square of the diagonal. */
@@ -97,18 +121,21 @@ static void hide_later_pairs(uint32_t *d, int64_t rows, int64_t lanes)
 }
 
 /* Weights and gradients of scores of queries from `row` on, `lanes` keys of which `keys` are there. */
-static void weigh(const samba_attention_state *s, char *own, const view *v, int64_t row, int64_t rows, int64_t keys, int64_t lanes,
-                  bool diagonal, const samba_micro_kernel *product, const samba_micro_kernel *product_along)
+static void weigh(const samba_attention_state *s, char *own, const view *v, int64_t row, int64_t rows, int64_t keys,
+                  int64_t lanes, bool diagonal, const samba_micro_kernel *product, const samba_micro_kernel *product_along)
 {
     int64_t h = v->head * s->group + v->g, at = row * BLOCK * s->size, first = v->i + row;
     char *scores = own + s->at[SCORES] + at, *along = own + s->at[ALONG] + at;
     const char *lse = own + s->at[ROW] + (v->g * s->tq + first) * s->size, *delta = lse + s->group * s->tq * s->size;
     double factor = s->attention.scale / s->unit;
-    samba_micro_kernel_run(product, v->q + row * samba_attention_ld(s, SAMBA_ATTENTION_Q) * samba_attention_half_size(s), own + s->at[KEYS], scores);
-    samba_micro_kernel_run(product_along, v->dout + row * samba_attention_ld(s, SAMBA_ATTENTION_DOUT) * samba_attention_half_size(s),
-                      own + s->at[VALUES], along);
+    samba_micro_kernel_run(product, v->q + row * samba_attention_ld(s, SAMBA_ATTENTION_Q) * samba_attention_half_size(s),
+                           own + s->at[KEYS], scores);
+    samba_micro_kernel_run(product_along,
+                           v->dout + row * samba_attention_ld(s, SAMBA_ATTENTION_DOUT) * samba_attention_half_size(s),
+                           own + s->at[VALUES], along);
     const void *mask = samba_attention_mask(s, v->b, h, first, rows, v->j, keys, own + s->at[MASK_ROWS]);
-    const void *kept = samba_attention_kept(s, v->b, h, first, rows, v->j, keys, own + s->at[KEPT], (float *)(own + s->at[DRAWN]));
+    const void *kept =
+        samba_attention_kept(s, v->b, h, first, rows, v->j, keys, own + s->at[KEPT], (float *)(own + s->at[DRAWN]));
     if (mask) {
         s->tiles->adjust[s->class_](scores, mask, factor, rows, lanes);
         factor = 1;
@@ -120,9 +147,10 @@ static void weigh(const samba_attention_state *s, char *own, const view *v, int6
         return;
     }
     uint16_t *halves = (uint16_t *)(own + s->at[DS_HALVES]) + row * BLOCK;
-    uint32_t *weights = (uint32_t *)(own + s->at[P_PAIRS]) + row / 2 * BLOCK, *gradients = (uint32_t *)(own + s->at[DS_PAIRS]) + row / 2 * BLOCK;
-    s->tiles->differentiate_pairs((const float *)scores, (const float *)along, kept, (const float *)lse, (const float *)delta, factor,
-                                  s->attention.scale, rows, lanes, weights, gradients, halves);
+    uint32_t *weights = (uint32_t *)(own + s->at[P_PAIRS]) + row / 2 * BLOCK,
+             *gradients = (uint32_t *)(own + s->at[DS_PAIRS]) + row / 2 * BLOCK;
+    s->tiles->differentiate_pairs((const float *)scores, (const float *)along, kept, (const float *)lse, (const float *)delta,
+                                  factor, s->attention.scale, rows, lanes, weights, gradients, halves);
     if (diagonal && row < lanes) {
         hide_later_pairs(weights + row, rows, lanes - row);
         hide_later_pairs(gradients + row, rows, lanes - row);
@@ -133,7 +161,8 @@ static void weigh(const samba_attention_state *s, char *own, const view *v, int6
         halves[r * BLOCK + keys] = 0; /* its partner */
 }
 
-/* One block of queries against the task's keys; complete: no later keys add to its dq, and all earlier ones were this thread's. */
+/* One block of queries against the task's keys; complete:
+ * no later keys add to its dq, and all earlier ones were this thread's. */
 static void step(const samba_attention_state *s, char *own, const view *v, bool diagonal, bool complete)
 {
     int64_t h = v->head * s->group + v->g, d = s->attention.d, lanes = samba_attention_lanes(v->keys);
@@ -144,7 +173,8 @@ static void step(const samba_attention_state *s, char *own, const view *v, bool 
     if (complete)
         samba_attention_expect(s, SAMBA_ATTENTION_DQ, v->b, h, v->i, v->queries, true);
     if (!diagonal) {
-        weigh(s, own, v, 0, v->queries, v->keys, lanes, false, &s->weights[rest_keys][rest_queries], &s->along[rest_keys][rest_queries]);
+        weigh(s, own, v, 0, v->queries, v->keys, lanes, false, &s->weights[rest_keys][rest_queries],
+              &s->along[rest_keys][rest_queries]);
         samba_micro_kernel_run(&s->dv[rest_keys][rest_queries][v->first], v->turned[0], weights, own + s->at[DV]);
         samba_micro_kernel_run(&s->dk[rest_keys][rest_queries][v->first], v->turned[1], gradients, own + s->at[DK]);
         samba_micro_kernel_run(&s->dq[rest_keys][rest_queries][v->first_keys], rows, v->key_rows, sums);
@@ -152,9 +182,10 @@ static void step(const samba_attention_state *s, char *own, const view *v, bool 
     for (int64_t row = 0; row < v->queries && diagonal; row += STRIP) {
         int64_t count = v->queries - row < STRIP ? v->queries - row : STRIP, seen = row + STRIP < v->keys ? row + STRIP : v->keys;
         int64_t wide = samba_attention_lanes(seen), strip = wide / STRIP - 1;
-        weigh(s, own, v, row, count, seen, wide, true, &s->strip_weights[count < STRIP][strip], &s->strip_along[count < STRIP][strip]);
+        weigh(s, own, v, row, count, seen, wide, true, &s->strip_weights[count < STRIP][strip],
+              &s->strip_along[count < STRIP][strip]);
         samba_micro_kernel_run(&s->strip_dq[count < STRIP][samba_attention_strips(seen)][v->first_keys],
-                          rows + row * BLOCK * samba_attention_half_size(s), v->key_rows, sums + row * d * s->size);
+                               rows + row * BLOCK * samba_attention_half_size(s), v->key_rows, sums + row * d * s->size);
     }
     for (int64_t lane = 0; lane < v->keys && lane < v->queries && diagonal; lane += STRIP) {
         int64_t second = samba_attention_second(s, lane, lane), strip = lane / STRIP;
@@ -162,19 +193,24 @@ static void step(const samba_attention_state *s, char *own, const view *v, bool 
         for (int i = 0; i < 2; i++)
             offsets[i] = s->half ? lane * 2 : lane * s->parts[i ? SAMBA_ATTENTION_Q : SAMBA_ATTENTION_DOUT].ld * s->size;
         samba_micro_kernel_run(&s->strip_dv[rest_queries][strip][v->first], v->turned[0] + offsets[0], weights + second,
-                          own + s->at[DV] + lane * s->size);
+                               own + s->at[DV] + lane * s->size);
         samba_micro_kernel_run(&s->strip_dk[rest_queries][strip][v->first], v->turned[1] + offsets[1], gradients + second,
-                          own + s->at[DK] + lane * s->size);
+                               own + s->at[DK] + lane * s->size);
     }
     if (complete)
         samba_attention_write(s, SAMBA_ATTENTION_DQ, v->b, h, v->i, v->queries, sums, d);
 }
 
 /* fresh: dq of queries that see the first keys begins with them. */
-static void differentiate(const samba_attention_state *s, char *own, int64_t unit, int64_t block, char *dq, bool whole, bool fresh)
+static void differentiate(const samba_attention_state *s, char *own, int64_t unit, int64_t block, char *dq, bool whole,
+                          bool fresh)
 {
-    view v = {.b = unit / s->attention.hkv, .head = unit % s->attention.hkv, .j = block * BLOCK, .keys = samba_attention_width(s->tk, block),
-              .dq = dq, .first_keys = fresh && block == 0};
+    view v = {.b = unit / s->attention.hkv,
+              .head = unit % s->attention.hkv,
+              .j = block * BLOCK,
+              .keys = samba_attention_width(s->tk, block),
+              .dq = dq,
+              .first_keys = fresh && block == 0};
     int64_t b = v.b, head = v.head, j = v.j, d = s->attention.d, dv = s->attention.dv;
     const char *key_rows = NULL, *value_rows = NULL;
     if (s->half) {
@@ -187,7 +223,8 @@ static void differentiate(const samba_attention_state *s, char *own, int64_t uni
     samba_attention_turn(s, SAMBA_ATTENTION_K, b, head, j, v.keys, key_rows, own + s->at[KEYS]);
     samba_attention_turn(s, SAMBA_ATTENTION_V, b, head, j, v.keys, value_rows, own + s->at[VALUES]);
     int64_t begin = s->attention.causal ? j : 0;
-    v.first = s->group > 0 && s->tq > begin && (!s->attention.causal || s->tq - begin >= v.keys); /* else queries miss some keys */
+    /* else queries miss some keys */
+    v.first = s->group > 0 && s->tq > begin && (!s->attention.causal || s->tq - begin >= v.keys);
     if (!v.first) {
         memset(own + s->at[DK], 0, (size_t)(d * BLOCK * s->size));
         memset(own + s->at[DV], 0, (size_t)(dv * BLOCK * s->size));
@@ -252,7 +289,8 @@ static void store_dq(const samba_attention_state *s, int64_t unit, const char *d
                               dq + row * s->attention.d * s->size, s->attention.d);
 }
 
-/* Sums of split units, thread by thread, added to those of the first; every thread of the team takes a share of the rows of each. */
+/* Sums of split units, thread by thread, added to those of the first;
+ * every thread of the team takes a share of the rows of each. */
 static void combine(const samba_attention_state *s, char *scratch, int thread, int threads)
 {
     int64_t rows = s->group * s->tq, first = rows * thread / threads, end = rows * (thread + 1) / threads;
@@ -265,7 +303,8 @@ static void combine(const samba_attention_state *s, char *scratch, int thread, i
         for (int next = t + 1; next < threads && s->begin[next] < (unit + 1) * s->blocks; next++)
             if (s->begin[next] < s->begin[next + 1])
                 s->kernels->map[SAMBA_TILE_add][s->class_](total + offset, total + offset,
-                                                           sums_of(s, scratch + next * s->thread_bytes, unit, next) + offset, NULL, count);
+                                                           sums_of(s, scratch + next * s->thread_bytes, unit, next) + offset,
+                                                           NULL, count);
         store_dq(s, unit, total, first, end);
     }
 }
@@ -283,8 +322,8 @@ void samba_attention_run_shared_grad(const void *state, char *scratch, int phase
 
 /* ---- preparing ---- */
 
-/* The cost of the first `count` tasks of a unit: blocks of queries that each meets, and one for its other work. In double: a file may
- * have sizes that no machine could work through. */
+/* The cost of the first `count` tasks of a unit: blocks of queries that each meets, and one for its other work. In double: a file
+ * may have sizes that no machine could work through. */
 static double cost_of(const samba_attention_state *s, int64_t count)
 {
     double n = (double)count, queries = (double)query_blocks(s);
@@ -302,7 +341,8 @@ static samba_status share_tasks(samba_attention_state *s)
     if (!s->begin)
         return SAMBA_ERROR_MEMORY;
     for (int thread = 0; thread <= threads; thread++) {
-        int64_t rest = s->units % threads * thread, low = 0, high = s->blocks; /* units are dealt first: no product is too large */
+        /* units are dealt first: no product is too large */
+        int64_t rest = s->units % threads * thread, low = 0, high = s->blocks;
         int64_t unit = s->units / threads * thread + rest / threads;
         double share = (double)(rest % threads) / threads * cost_of(s, s->blocks);
         while (low < high) {
@@ -331,7 +371,8 @@ static void make_products(samba_attention_state *s)
             for (int first = 0; first < 2; first++) {
                 s->dv[rest_keys][rest_queries][first] =
                     samba_attention_product(s, dv, lanes, queries, lda_dout, ska_dout, BLOCK, BLOCK, first);
-                s->dk[rest_keys][rest_queries][first] = samba_attention_product(s, d, lanes, queries, lda_q, ska_q, BLOCK, BLOCK, first);
+                s->dk[rest_keys][rest_queries][first] =
+                    samba_attention_product(s, d, lanes, queries, lda_q, ska_q, BLOCK, BLOCK, first);
                 s->dq[rest_keys][rest_queries][first] = samba_attention_product(s, queries, d, keys, BLOCK, 1, key_ld, d, first);
             }
         }
@@ -347,8 +388,10 @@ static void make_products(samba_attention_state *s)
             s->strip_weights[rest_queries][strip] = samba_attention_product(s, rows, keys, d, q_ld, 1, BLOCK, BLOCK, true);
             s->strip_along[rest_queries][strip] = samba_attention_product(s, rows, keys, dv, dout_ld, 1, BLOCK, BLOCK, true);
             for (int first = 0; first < 2 && below > 0; first++) {
-                s->strip_dv[rest_queries][strip][first] = samba_attention_product(s, dv, STRIP, below, lda_dout, ska_dout, BLOCK, BLOCK, first);
-                s->strip_dk[rest_queries][strip][first] = samba_attention_product(s, d, STRIP, below, lda_q, ska_q, BLOCK, BLOCK, first);
+                s->strip_dv[rest_queries][strip][first] =
+                    samba_attention_product(s, dv, STRIP, below, lda_dout, ska_dout, BLOCK, BLOCK, first);
+                s->strip_dk[rest_queries][strip][first] =
+                    samba_attention_product(s, d, STRIP, below, lda_q, ska_q, BLOCK, BLOCK, first);
             }
         }
 }
@@ -380,7 +423,8 @@ samba_status samba_attention_prepare_grad(samba_attention_state *s)
     int64_t rows = s->group * s->tq, sums, pairs = 0;
     if (s->half) {
         int64_t blocks;
-        s->fits = s->fits && samba_mul_checked(s->group, query_blocks(s), &blocks) && samba_mul_checked(blocks, deeper * (BLOCK / 2), &pairs);
+        s->fits = s->fits && samba_mul_checked(s->group, query_blocks(s), &blocks) &&
+                  samba_mul_checked(blocks, deeper * (BLOCK / 2), &pairs);
         samba_attention_reserve(s, KEY_PAIRS, samba_attention_even(d) * BLOCK);
         samba_attention_reserve(s, P_PAIRS, BLOCK * BLOCK / 2);
         samba_attention_reserve(s, DS_PAIRS, BLOCK * BLOCK / 2);

@@ -41,7 +41,7 @@ static int64_t read_mask(const samba_attention_state *s, int64_t b, int64_t h, i
     return keys;
 }
 
-typedef struct run { /* of keys; but for its end the mask hides no whole block of them */
+typedef struct run {    /* of keys; but for its end the mask hides no whole block of them */
     int64_t from, keys; /* 0 keys: there is none */
 } run;
 
@@ -62,7 +62,8 @@ static run next_run(const samba_attention_state *s, const uint8_t *shown, int64_
 void samba_attention_attend_one(const samba_attention_state *s, char *own, int64_t unit)
 {
     const samba_rows *rows = s->kernels->rows;
-    const samba_attention_rows *q = &s->parts[SAMBA_ATTENTION_Q], *k = &s->parts[SAMBA_ATTENTION_K], *v = &s->parts[SAMBA_ATTENTION_V];
+    const samba_attention_rows *q = &s->parts[SAMBA_ATTENTION_Q], *k = &s->parts[SAMBA_ATTENTION_K],
+                               *v = &s->parts[SAMBA_ATTENTION_V];
     const samba_attention_rows *result = &s->parts[SAMBA_ATTENTION_RESULT], *lse = &s->parts[SAMBA_ATTENTION_LSE];
     const int64_t b = unit / s->h, h = unit % s->h;
     char *query = own + s->at[QUERY];
@@ -77,24 +78,30 @@ void samba_attention_attend_one(const samba_attention_state *s, char *own, int64
         int64_t keys = samba_attention_width(s->tk, block);
         shown[block] = (uint8_t)(masked ? read_mask(s, b, h, block * BLOCK, keys, added + block * BLOCK) : keys);
     }
-    for EACH_RUN (r) {
-        rows->dots[k->dtype == SAMBA_BFLOAT16](query, element(k, b, h / s->group, r.from), k->strides[2], r.keys, s->attention.d, scores + r.from);
-        for (int64_t i = r.from; i < r.from + r.keys; i++)
-            scores[i] = scores[i] * (float)s->attention.scale + (masked ? added[i] : 0);
-        s->kernels->reduce_amax[SAMBA_F32](&greatest, scores + r.from, 1, r.keys, false);
-    }
+    for
+        EACH_RUN(r)
+        {
+            rows->dots[k->dtype == SAMBA_BFLOAT16](query, element(k, b, h / s->group, r.from), k->strides[2], r.keys,
+                                                   s->attention.d, scores + r.from);
+            for (int64_t i = r.from; i < r.from + r.keys; i++)
+                scores[i] = scores[i] * (float)s->attention.scale + (masked ? added[i] : 0);
+            s->kernels->reduce_amax[SAMBA_F32](&greatest, scores + r.from, 1, r.keys, false);
+        }
     memset(sums, 0, (size_t)s->attention.dv * sizeof *sums);
-    for EACH_RUN (r) {
-        float *weights = scores + r.from;
-        if (greatest == -INFINITY)
-            break;
-        for (int64_t i = 0; i < r.keys; i++)
-            weights[i] -= greatest;
-        s->kernels->map[SAMBA_TILE_exp][SAMBA_F32](weights, weights, NULL, NULL, r.keys);
-        total += s->kernels->total_f32(weights, r.keys);
-        if (result->data)
-            rows->sums[v->dtype == SAMBA_BFLOAT16](weights, element(v, b, h / s->group, r.from), v->strides[2], r.keys, s->attention.dv, sums);
-    }
+    for
+        EACH_RUN(r)
+        {
+            float *weights = scores + r.from;
+            if (greatest == -INFINITY)
+                break;
+            for (int64_t i = 0; i < r.keys; i++)
+                weights[i] -= greatest;
+            s->kernels->map[SAMBA_TILE_exp][SAMBA_F32](weights, weights, NULL, NULL, r.keys);
+            total += s->kernels->total_f32(weights, r.keys);
+            if (result->data)
+                rows->sums[v->dtype == SAMBA_BFLOAT16](weights, element(v, b, h / s->group, r.from), v->strides[2], r.keys,
+                                                       s->attention.dv, sums);
+        }
     if (lse->data) {
         float value = total == 0 ? -INFINITY : (float)(log(total) + (double)greatest);
         s->kernels->store[lse->dtype]((char *)(uintptr_t)element(lse, b, h, 0), &value, 1);
@@ -106,7 +113,8 @@ void samba_attention_attend_one(const samba_attention_state *s, char *own, int64
     if (result->strides[3] == 1)
         s->kernels->store[result->dtype]((char *)(uintptr_t)element(result, b, h, 0), sums, s->attention.dv);
     else
-        s->kernels->store_strided[result->dtype]((char *)(uintptr_t)element(result, b, h, 0), sums, result->strides[3], s->attention.dv);
+        s->kernels->store_strided[result->dtype]((char *)(uintptr_t)element(result, b, h, 0), sums, result->strides[3],
+                                                 s->attention.dv);
 }
 
 static bool lies(const samba_attention_rows *part)
@@ -116,9 +124,10 @@ static bool lies(const samba_attention_rows *part)
 
 bool samba_attention_is_one(const samba_attention_state *s)
 {
-    const samba_attention_rows *q = &s->parts[SAMBA_ATTENTION_Q], *k = &s->parts[SAMBA_ATTENTION_K], *v = &s->parts[SAMBA_ATTENTION_V];
-    return !s->attention.gradient && !s->attention.causal && !s->attention.dropout && s->class_ == SAMBA_F32 && s->tq == 1 && s->attention.d > 0 &&
-           s->attention.dv > 0 && q->dtype == k->dtype && lies(k) && lies(v);
+    const samba_attention_rows *q = &s->parts[SAMBA_ATTENTION_Q], *k = &s->parts[SAMBA_ATTENTION_K],
+                               *v = &s->parts[SAMBA_ATTENTION_V];
+    return !s->attention.gradient && !s->attention.causal && !s->attention.dropout && s->class_ == SAMBA_F32 && s->tq == 1 &&
+           s->attention.d > 0 && s->attention.dv > 0 && q->dtype == k->dtype && lies(k) && lies(v);
 }
 
 void samba_attention_prepare_one(samba_attention_state *s)

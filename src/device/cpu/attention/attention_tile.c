@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loops over a block of scores, once for each ISA: softmax by blocks (Milakov and Gimelshein: "Online normalizer calculation for softmax",
- * 2018) and its gradient. attention_tile_body.h is the code, once for float and once for double. */
+ * Loops over a block of scores, once for each ISA: softmax by blocks (Milakov and Gimelshein: "Online normalizer calculation for
+ * softmax", 2018) and its gradient. attention_tile_body.h is the code, once for float and once for double. */
 #include "device/cpu/attention/attention.h"
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/isa/vector_math.h"
 
-/* float weights are powers of 2: UNIT is the log of the base. 2^x by a minimax fit of 2^f, |f| <= 1/2, to 1e-7; what is below 2^-126
- * becomes 0, so that the exponent is added as it is. x is at most 127. */
+/* float weights are powers of 2: UNIT is the log of the base. 2^x by a minimax fit of 2^f, |f| <= 1/2, to 1e-7; what is below
+ * 2^-126 becomes 0, so that the exponent is added as it is. x is at most 127. */
 static inline float weight_f32(float x)
 {
     x = x < -127.0f ? -127.0f : x;
@@ -64,13 +64,13 @@ static void pair(uint32_t *restrict d, const float *restrict s, int64_t rows, in
     static const float none[SAMBA_ATTENTION_BLOCK];
     for (int64_t r = 0; r < rows; r += 2, d += SAMBA_ATTENTION_BLOCK, s += 2 * SAMBA_ATTENTION_BLOCK) {
         const float *restrict next = r + 1 < rows ? s + SAMBA_ATTENTION_BLOCK : none;
-        SAMBA_VECTOR_LOOP
-        for (int64_t i = 0; i < lanes; i++)
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < lanes; i++)
             d[i] = pair_of(s[i], next[i]);
     }
 }
 
-static bool weigh_pairs(float *s, uint32_t *pairs, double factor, int64_t keys, int64_t lanes, float *greatest, float *sum, float *alpha)
+static bool weigh_pairs(float *s, uint32_t *pairs, double factor, int64_t keys, int64_t lanes, float *greatest, float *sum,
+                        float *alpha)
 {
     bool changed = false;
     for (int64_t l = 0; l < lanes; l += STRIP)
@@ -79,13 +79,13 @@ static bool weigh_pairs(float *s, uint32_t *pairs, double factor, int64_t keys, 
 }
 
 /* 16 keys of a query, or of two. */
-static inline __attribute__((always_inline)) void slopes(const bool two, const float *restrict s, const float *restrict dp, const float *restrict kept,
-                                                         const float *lse, const float *delta, float factor, float scale,
-                                                         uint32_t *restrict p, uint32_t *restrict ds, uint16_t *restrict rows)
+static inline __attribute__((always_inline)) void slopes(const bool two, const float *restrict s, const float *restrict dp,
+                                                         const float *restrict kept, const float *lse, const float *delta,
+                                                         float factor, float scale, uint32_t *restrict p, uint32_t *restrict ds,
+                                                         uint16_t *restrict rows)
 {
     enum { LD = SAMBA_ATTENTION_BLOCK };
-    SAMBA_VECTOR_LOOP
-    for (int i = 0; i < STRIP; i++) {
+    SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++) {
         float weight = weight_f32(least_f32(s[i] * factor - lse[0])), next_weight = 0, gradient = dp[i], next_gradient = 0;
         float p0 = kept ? weight * kept[i] : weight, p1 = 0;
         gradient = weight * ((kept ? gradient * kept[i] : gradient) - delta[0]) * scale;
@@ -98,28 +98,28 @@ static inline __attribute__((always_inline)) void slopes(const bool two, const f
         ds[i] = pair_of(gradient, next_gradient);
     }
     for (int row = 0; row < 1 + two; row++) {
-        SAMBA_VECTOR_LOOP
-        for (int i = 0; i < STRIP; i++)
+        SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++)
             rows[row * LD + i] = (uint16_t)(ds[i] >> 16 * row);
     }
 }
 
 static inline __attribute__((always_inline)) void slopes_of(const float *s, const float *dp, const float *kept, const float *lse,
-                                                            const float *delta, float factor, float scale, int64_t queries, uint32_t *p,
-                                                            uint32_t *ds, uint16_t *rows)
+                                                            const float *delta, float factor, float scale, int64_t queries,
+                                                            uint32_t *p, uint32_t *ds, uint16_t *rows)
 {
     enum { LD = SAMBA_ATTENTION_BLOCK };
     int64_t r = 0;
     for (; r + 2 <= queries; r += 2)
-        slopes(true, s + r * LD, dp + r * LD, kept ? kept + r * LD : NULL, lse + r, delta + r, factor, scale, p + r / 2 * LD, ds + r / 2 * LD,
-               rows + r * LD);
+        slopes(true, s + r * LD, dp + r * LD, kept ? kept + r * LD : NULL, lse + r, delta + r, factor, scale, p + r / 2 * LD,
+               ds + r / 2 * LD, rows + r * LD);
     if (r < queries)
-        slopes(false, s + r * LD, dp + r * LD, kept ? kept + r * LD : NULL, lse + r, delta + r, factor, scale, p + r / 2 * LD, ds + r / 2 * LD,
-               rows + r * LD);
+        slopes(false, s + r * LD, dp + r * LD, kept ? kept + r * LD : NULL, lse + r, delta + r, factor, scale, p + r / 2 * LD,
+               ds + r / 2 * LD, rows + r * LD);
 }
 
-static void differentiate_pairs(const float *s, const float *dp, const float *kept, const float *lse_, const float *delta_, double factor,
-                                double scale, int64_t queries, int64_t lanes, uint32_t *p, uint32_t *ds, uint16_t *rows)
+static void differentiate_pairs(const float *s, const float *dp, const float *kept, const float *lse_, const float *delta_,
+                                double factor, double scale, int64_t queries, int64_t lanes, uint32_t *p, uint32_t *ds,
+                                uint16_t *rows)
 {
     float lse[SAMBA_ATTENTION_BLOCK], delta[SAMBA_ATTENTION_BLOCK];
     constants_f32(lse_, delta_, queries, lse, delta);
@@ -132,6 +132,6 @@ static void differentiate_pairs(const float *s, const float *dp, const float *ke
 
 #define BOTH(name) .name = {name##_f32, name##_f64}
 const samba_attention_tiles SAMBA_ISA_NAME(samba_attention_tiles) = {
-    BOTH(adjust), BOTH(weigh), BOTH(differentiate), BOTH(scale_columns), BOTH(keep), BOTH(admit), BOTH(dots), .pair = pair, .weigh_pairs = weigh_pairs,
-    .differentiate_pairs = differentiate_pairs,
+    BOTH(adjust), BOTH(weigh), BOTH(differentiate), BOTH(scale_columns),        BOTH(keep),
+    BOTH(admit),  BOTH(dots),  .pair = pair,        .weigh_pairs = weigh_pairs, .differentiate_pairs = differentiate_pairs,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code of attention_tile.c for one element type: included there twice, with REAL, WEIGHT (its exp) and NAME defined. Lanes are
- * always a multiple of 16. */
+ * The code of attention_tile.c for one element type: included there twice, with REAL, WEIGHT (its exp) and NAME defined. Lanes
+ * are always a multiple of 16. */
 enum { NAME(LD) = SAMBA_ATTENTION_BLOCK };
 
 /* Scores before anything else is done with them: their scale, and what the mask adds. */
@@ -12,12 +12,10 @@ static void NAME(adjust)(void *s_, const void *mask_, double factor_, int64_t ro
         REAL *restrict s = (REAL *)s_ + r * NAME(LD);
         const REAL *restrict mask = mask_ ? (const REAL *)mask_ + r * NAME(LD) : NULL;
         if (mask) {
-            SAMBA_VECTOR_LOOP
-            for (int64_t i = 0; i < lanes; i++)
+            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < lanes; i++)
                 s[i] = s[i] * factor + mask[i] * (REAL)(1 / UNIT);
         } else {
-            SAMBA_VECTOR_LOOP
-            for (int64_t i = 0; i < lanes; i++)
+            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < lanes; i++)
                 s[i] *= factor;
         }
     }
@@ -31,8 +29,7 @@ static inline void NAME(maximum)(const REAL *restrict s, int64_t keys, REAL *res
         most[i] = -(REAL)INFINITY;
     for (; j + 8 <= keys; j += 8) {
         const REAL *r = s + j * NAME(LD);
-        SAMBA_VECTOR_LOOP
-        for (int i = 0; i < STRIP; i++) {
+        SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++) {
             REAL m[4];
             for (int k = 0; k < 4; k++) {
                 REAL x = r[2 * k * NAME(LD) + i], y = r[(2 * k + 1) * NAME(LD) + i];
@@ -45,24 +42,23 @@ static inline void NAME(maximum)(const REAL *restrict s, int64_t keys, REAL *res
         }
     }
     for (; j < keys; j++) {
-        SAMBA_VECTOR_LOOP
-        for (int i = 0; i < STRIP; i++)
+        SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++)
             most[i] = s[j * NAME(LD) + i] > most[i] ? s[j * NAME(LD) + i] : most[i];
     }
 }
 
-/* 16 lanes. A lane that has seen nothing keeps -infinity for its greatest score; 0 stands in its place, so that differences are not NaN.
- * A score that is greater by less than LEEWAY does not replace it: weights may well exceed 1, and earlier results stay as they are.
- * Four keys at a time here. pairs, where given, get the weights, and s keeps its scores. Returns whether an alpha is not 1. */
-static inline bool NAME(weigh_strip)(REAL *restrict s, uint32_t *restrict pairs, REAL factor, int64_t keys, REAL *restrict greatest,
-                                     REAL *restrict sum, REAL *restrict alpha)
+/* 16 lanes. A lane that has seen nothing keeps -infinity for its greatest score; 0 stands in its place, so that differences are
+ * not NaN. A score that is greater by less than LEEWAY does not replace it: weights may well exceed 1, and earlier results stay
+ * as they are. Four keys at a time here. pairs, where given, get the weights, and s keeps its scores.
+ * Returns whether an alpha is not 1. */
+static inline bool NAME(weigh_strip)(REAL *restrict s, uint32_t *restrict pairs, REAL factor, int64_t keys,
+                                     REAL *restrict greatest, REAL *restrict sum, REAL *restrict alpha)
 {
     REAL most[STRIP], total[STRIP];
     int64_t j = 0;
     int changed = 0;
     NAME(maximum)(s, keys, most);
-    SAMBA_VECTOR_LOOP
-    for (int i = 0; i < STRIP; i++) {
+    SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++) {
         REAL old = greatest[i], here = most[i] * factor;
         here = here > old + LEEWAY ? here : old;
         greatest[i] = here;
@@ -75,8 +71,7 @@ static inline bool NAME(weigh_strip)(REAL *restrict s, uint32_t *restrict pairs,
     for (; j + 4 <= keys; j += 4) {
         REAL *restrict r = s + j * NAME(LD);
         uint32_t *restrict both = pairs ? pairs + j / 2 * NAME(LD) : NULL;
-        SAMBA_VECTOR_LOOP
-        for (int i = 0; i < STRIP; i++) {
+        SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++) {
             REAL a = WEIGHT(r[i] * factor - most[i]), b = WEIGHT(r[NAME(LD) + i] * factor - most[i]);
             REAL c = WEIGHT(r[2 * NAME(LD) + i] * factor - most[i]), d = WEIGHT(r[3 * NAME(LD) + i] * factor - most[i]);
             total[i] += (a + b) + (c + d);
@@ -92,8 +87,7 @@ static inline bool NAME(weigh_strip)(REAL *restrict s, uint32_t *restrict pairs,
         }
     }
     for (; j < keys; j++) {
-        SAMBA_VECTOR_LOOP
-        for (int i = 0; i < STRIP; i++) {
+        SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++) {
             REAL p = WEIGHT(s[j * NAME(LD) + i] * factor - most[i]);
             total[i] += p;
             if (pairs)
@@ -102,8 +96,7 @@ static inline bool NAME(weigh_strip)(REAL *restrict s, uint32_t *restrict pairs,
                 s[j * NAME(LD) + i] = p;
         }
     }
-    SAMBA_VECTOR_LOOP
-    for (int i = 0; i < STRIP; i++)
+    SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++)
         sum[i] = total[i];
     return changed;
 }
@@ -112,15 +105,17 @@ static bool NAME(weigh)(void *s, double factor, int64_t keys, int64_t lanes, voi
 {
     bool changed = false;
     for (int64_t l = 0; l < lanes; l += STRIP)
-        changed |= NAME(weigh_strip)((REAL *)s + l, NULL, (REAL)factor, keys, (REAL *)greatest + l, (REAL *)sum + l, (REAL *)alpha + l);
+        changed |=
+            NAME(weigh_strip)((REAL *)s + l, NULL, (REAL)factor, keys, (REAL *)greatest + l, (REAL *)sum + l, (REAL *)alpha + l);
     return changed;
 }
 
-/* The numbers that are constant for a query. Where it sees nothing, no score is near. NaNs are plain ones: rounding to bfloat16 adds to their bits. */
-static inline void NAME(constants)(const REAL *restrict lse, const REAL *restrict delta, int64_t queries, REAL *restrict near, REAL *restrict less)
+/* The numbers that are constant for a query. Where it sees nothing, no score is near. NaNs are plain ones:
+ * rounding to bfloat16 adds to their bits. */
+static inline void NAME(constants)(const REAL *restrict lse, const REAL *restrict delta, int64_t queries, REAL *restrict near,
+                                   REAL *restrict less)
 {
-    SAMBA_VECTOR_LOOP
-    for (int64_t r = 0; r < queries; r++) {
+    SAMBA_VECTOR_LOOP for (int64_t r = 0; r < queries; r++) {
         REAL own = lse[r] == -(REAL)INFINITY ? (REAL)INFINITY : lse[r] * (REAL)(1 / UNIT);
         near[r] = own == own ? own : (REAL)NAN;
         less[r] = delta[r] == delta[r] ? delta[r] : (REAL)NAN;
@@ -128,8 +123,8 @@ static inline void NAME(constants)(const REAL *restrict lse, const REAL *restric
 }
 
 /* Lane by lane, so that a query's chain of operations is not waited for by the next. */
-static void NAME(differentiate)(void *s_, void *dp_, const void *kept_, const void *lse_, const void *delta_, double factor_, double scale_,
-                                int64_t queries, int64_t lanes)
+static void NAME(differentiate)(void *s_, void *dp_, const void *kept_, const void *lse_, const void *delta_, double factor_,
+                                double scale_, int64_t queries, int64_t lanes)
 {
     REAL factor = (REAL)factor_, scale = (REAL)scale_, lse[SAMBA_ATTENTION_BLOCK], delta[SAMBA_ATTENTION_BLOCK];
     NAME(constants)(lse_, delta_, queries, lse, delta);
@@ -138,16 +133,14 @@ static void NAME(differentiate)(void *s_, void *dp_, const void *kept_, const vo
         const REAL *restrict kept = kept_ ? (const REAL *)kept_ + l : NULL;
         for (int64_t r = 0; r < queries; r++, s += NAME(LD), dp += NAME(LD)) {
             if (kept) {
-                SAMBA_VECTOR_LOOP
-                for (int i = 0; i < STRIP; i++) {
+                SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++) {
                     REAL p = WEIGHT(LEAST(s[i] * factor - lse[r]));
                     s[i] = p * kept[i];
                     dp[i] = p * (dp[i] * kept[i] - delta[r]) * scale;
                 }
                 kept += NAME(LD);
             } else {
-                SAMBA_VECTOR_LOOP
-                for (int i = 0; i < STRIP; i++) {
+                SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++) {
                     REAL p = WEIGHT(LEAST(s[i] * factor - lse[r]));
                     s[i] = p;
                     dp[i] = p * (dp[i] - delta[r]) * scale;
@@ -162,8 +155,7 @@ static void NAME(scale_columns)(void *d_, const void *factors_, int64_t rows, in
     const REAL *restrict factors = factors_;
     for (int64_t r = 0; r < rows; r++) {
         REAL *restrict d = (REAL *)d_ + r * NAME(LD);
-        SAMBA_VECTOR_LOOP
-        for (int64_t i = 0; i < lanes; i++)
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < lanes; i++)
             d[i] *= factors[i];
     }
 }
@@ -171,16 +163,14 @@ static void NAME(scale_columns)(void *d_, const void *factors_, int64_t rows, in
 static void NAME(keep)(void *d_, const float *restrict drawn, float p, double factor_, int64_t n)
 {
     REAL *restrict d = d_, factor = (REAL)factor_;
-    SAMBA_VECTOR_LOOP
-    for (int64_t i = 0; i < n; i++)
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
         d[i] = drawn[i] >= p ? factor : 0;
 }
 
 static void NAME(admit)(void *d_, const uint8_t *restrict seen, int64_t stride, int64_t n)
 {
     REAL *restrict d = d_;
-    SAMBA_VECTOR_LOOP
-    for (int64_t i = 0; i < n; i++)
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
         d[i] = seen[i * stride] ? 0 : -(REAL)INFINITY;
 }
 
@@ -192,8 +182,7 @@ static void NAME(dots)(void *d_, const void *a_, int64_t lda, const void *b_, in
         REAL lanes[16] = {0};
         int64_t i = 0;
         for (; i + 16 <= n; i += 16) {
-            SAMBA_VECTOR_LOOP
-            for (int l = 0; l < 16; l++)
+            SAMBA_VECTOR_LOOP for (int l = 0; l < 16; l++)
                 lanes[l] += a[i + l] * b[i + l];
         }
         for (; i < n; i++)

@@ -14,14 +14,15 @@
 #include <string.h>
 
 enum { BLOCK = 256, LINE = 64 }; /* indices at a time; bytes that two threads had better not share */
-#define NO_OFFSET INT64_MIN       /* of an index out of range, or that another thread takes */
+#define NO_OFFSET INT64_MIN      /* of an index out of range, or that another thread takes */
 
 /* rows[k * stride] and table[at[k]], n of them, without those at NO_OFFSET */
 typedef void element_fn(char *table, const int64_t *at, char *rows, int64_t stride, int64_t n);
 
-/* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between. Indices were
- * looked at before: should one have changed, it counts as `last`, the table's last row. */
-typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows, int64_t stride, int64_t n, uint64_t last);
+/* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between.
+ * Indices were looked at before: should one have changed, it counts as `last`, the table's last row. */
+typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows,
+                       int64_t stride, int64_t n, uint64_t last);
 
 typedef struct gather_state {
     samba_gather_stage gather;
@@ -38,38 +39,38 @@ typedef struct gather_state {
 } gather_state;
 
 /* ---- elements ---- */
-#define LOOP(name, memory, statement)                                                                   \
-    static void name(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)           \
-    {                                                                                                   \
-        memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
-        for (int64_t k = 0; k < n; k++) {                                                               \
-            if (at[k] == NO_OFFSET)                                                                      \
-                continue;                                                                               \
-            memory *t = &table[at[k]], *r = &rows[k * stride];                                          \
-            statement;                                                                                  \
-        }                                                                                               \
-    }                                                                                                   \
+#define LOOP(name, memory, statement)                                                                                            \
+    static void name(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)                                    \
+    {                                                                                                                            \
+        memory *table = (memory *)table_, *rows = (memory *)rows_;                                                               \
+        for (int64_t k = 0; k < n; k++) {                                                                                        \
+            if (at[k] == NO_OFFSET)                                                                                              \
+                continue;                                                                                                        \
+            memory *t = &table[at[k]], *r = &rows[k * stride];                                                                   \
+            statement;                                                                                                           \
+        }                                                                                                                        \
+    }                                                                                                                            \
     DIRECT(name, memory, memory *t = &table[offset]; memory *r = &rows[k * stride]; statement)
-#define DIRECT(name, memory, statement)                                                                 \
-    static void name##_direct(char *table_, const int64_t *index, int64_t index_stride, int64_t width,  \
-                              int64_t step, char *rows_, int64_t stride, int64_t n, uint64_t last)      \
-    {                                                                                                   \
-        memory *table = (memory *)table_, *rows = (memory *)rows_;                                      \
-        for (int64_t k = 0; k < n; k++) {                                                               \
-            uint64_t at = (uint64_t)index[k * index_stride];                                            \
-            int64_t offset = (int64_t)(at < last ? at : last) * width + k * step;                        \
-            statement;                                                                                  \
-        }                                                                                               \
+#define DIRECT(name, memory, statement)                                                                                          \
+    static void name##_direct(char *table_, const int64_t *index, int64_t index_stride, int64_t width, int64_t step,             \
+                              char *rows_, int64_t stride, int64_t n, uint64_t last)                                             \
+    {                                                                                                                            \
+        memory *table = (memory *)table_, *rows = (memory *)rows_;                                                               \
+        for (int64_t k = 0; k < n; k++) {                                                                                        \
+            uint64_t at = (uint64_t)index[k * index_stride];                                                                     \
+            int64_t offset = (int64_t)(at < last ? at : last) * width + k * step;                                                \
+            statement;                                                                                                           \
+        }                                                                                                                        \
     }
-#define GET(size)                                                                                       \
-    static void get##size(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)      \
-    {                                                                                                   \
-        const uint##size##_t *table = (const uint##size##_t *)table_;                                   \
-        uint##size##_t *rows = (uint##size##_t *)rows_;                                                 \
-        for (int64_t k = 0; k < n; k++)                                                                 \
-            rows[k * stride] = at[k] == NO_OFFSET ? 0 : table[at[k]];                                    \
-    }                                                                                                   \
-    DIRECT(get##size, uint##size##_t, rows[k * stride] = table[offset])                                  \
+#define GET(size)                                                                                                                \
+    static void get##size(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)                               \
+    {                                                                                                                            \
+        const uint##size##_t *table = (const uint##size##_t *)table_;                                                            \
+        uint##size##_t *rows = (uint##size##_t *)rows_;                                                                          \
+        for (int64_t k = 0; k < n; k++)                                                                                          \
+            rows[k * stride] = at[k] == NO_OFFSET ? 0 : table[at[k]];                                                            \
+    }                                                                                                                            \
+    DIRECT(get##size, uint##size##_t, rows[k * stride] = table[offset])                                                          \
     LOOP(set##size, uint##size##_t, *t = *r)
 GET(8)
 GET(16)
@@ -78,13 +79,15 @@ GET(64)
 
 #define SAME(x) (x)
 /* ARITHMETIC(dtype, memory, number, read, write, sum, product, greatest, least) */
-#define ARITHMETIC(name, memory, number, read, write, sum, product, more, less)                                                 \
-    LOOP(add_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = (memory)write(sum))                 \
-    LOOP(mul_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = (memory)write(product))             \
-    LOOP(amax_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = more ? *t : *r)                    \
+#define ARITHMETIC(name, memory, number, read, write, sum, product, more, less)                                                  \
+    LOOP(add_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = (memory)write(sum))                  \
+    LOOP(mul_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = (memory)write(product))              \
+    LOOP(amax_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = more ? *t : *r)                     \
     LOOP(amin_##name, memory, number a = (number)read(*t); number b = (number)read(*r); *t = less ? *t : *r)
-#define FLOATING(name, memory, number, read, write) ARITHMETIC(name, memory, number, read, write, a + b, a *b, (a != a || a > b), (a != a || a < b))
-#define INTEGER(name, memory) ARITHMETIC(name, memory, uint64_t, SAME, SAME, a + b, a *b, ((int64_t)a > (int64_t)b), ((int64_t)a < (int64_t)b))
+#define FLOATING(name, memory, number, read, write)                                                                              \
+    ARITHMETIC(name, memory, number, read, write, a + b, a * b, (a != a || a > b), (a != a || a < b))
+#define INTEGER(name, memory)                                                                                                    \
+    ARITHMETIC(name, memory, uint64_t, SAME, SAME, a + b, a * b, ((int64_t)a > (int64_t)b), ((int64_t)a < (int64_t)b))
 FLOATING(float32, float, float, SAME, SAME)
 FLOATING(bfloat16, uint16_t, float, float_of_bfloat16, bfloat16_of_float)
 FLOATING(float16, uint16_t, float, float_of_float16, float16_of_float)
@@ -96,19 +99,26 @@ INTEGER(int8, int8_t)
 INTEGER(uint8, uint8_t)
 ARITHMETIC(bool, uint8_t, int, SAME, SAME, a | b, a &b, (a > b), (a < b))
 
-#define MODES(name, size)                                                                                                       \
-    {get##size, set##size, add_##name, mul_##name, amax_##name, amin_##name}
+#define MODES(name, size)                                                                                                        \
+    {                                                                                                                            \
+        get##size, set##size, add_##name, mul_##name, amax_##name, amin_##name                                                   \
+    }
 static element_fn *const elements_of[SAMBA_DTYPE_COUNT][SAMBA_GATHER_MODE_COUNT] = {
     [SAMBA_FLOAT32] = MODES(float32, 32), [SAMBA_BFLOAT16] = MODES(bfloat16, 16), [SAMBA_FLOAT16] = MODES(float16, 16),
-    [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64), [SAMBA_INT32] = MODES(int32, 32), [SAMBA_INT16] = MODES(int16, 16),
-    [SAMBA_INT8] = MODES(int8, 8), [SAMBA_UINT8] = MODES(uint8, 8), [SAMBA_BOOL] = MODES(bool, 8)};
+    [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64),       [SAMBA_INT32] = MODES(int32, 32),
+    [SAMBA_INT16] = MODES(int16, 16),     [SAMBA_INT8] = MODES(int8, 8),          [SAMBA_UINT8] = MODES(uint8, 8),
+    [SAMBA_BOOL] = MODES(bool, 8)};
 #undef MODES
-#define MODES(name, size)                                                                                                       \
-    {get##size##_direct, set##size##_direct, add_##name##_direct, mul_##name##_direct, amax_##name##_direct, amin_##name##_direct}
+#define MODES(name, size)                                                                                                        \
+    {                                                                                                                            \
+        get##size##_direct, set##size##_direct, add_##name##_direct, mul_##name##_direct, amax_##name##_direct,                  \
+            amin_##name##_direct                                                                                                 \
+    }
 static direct_fn *const direct_of[SAMBA_DTYPE_COUNT][SAMBA_GATHER_MODE_COUNT] = {
     [SAMBA_FLOAT32] = MODES(float32, 32), [SAMBA_BFLOAT16] = MODES(bfloat16, 16), [SAMBA_FLOAT16] = MODES(float16, 16),
-    [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64), [SAMBA_INT32] = MODES(int32, 32), [SAMBA_INT16] = MODES(int16, 16),
-    [SAMBA_INT8] = MODES(int8, 8), [SAMBA_UINT8] = MODES(uint8, 8), [SAMBA_BOOL] = MODES(bool, 8)};
+    [SAMBA_FLOAT64] = MODES(float64, 64), [SAMBA_INT64] = MODES(int64, 64),       [SAMBA_INT32] = MODES(int32, 32),
+    [SAMBA_INT16] = MODES(int16, 16),     [SAMBA_INT8] = MODES(int8, 8),          [SAMBA_UINT8] = MODES(uint8, 8),
+    [SAMBA_BOOL] = MODES(bool, 8)};
 
 /* ---- indices ---- */
 typedef struct owned { /* the table's rows that a thread takes */
@@ -117,18 +127,18 @@ typedef struct owned { /* the table's rows that a thread takes */
 
 /* The offsets of n indices, as elements of the table: row * table_stride + k * step. */
 #define ROWS_OF(name, type)                                                                                                      \
-    static bool name(const gather_state *s, const char *index_, int64_t stride, int64_t n, int64_t *at)                         \
-    {                                                                                                                           \
-        const type *index = (const type *)index_;                                                                               \
-        uint64_t rows = (uint64_t)s->gather.table_rows, bad = 0;                                                                \
-        int64_t behind = s->gather.negative ? s->gather.table_rows : 0;                                                         \
-        for (int64_t k = 0; k < n; k++) {                                                                                       \
-            int64_t row = index[k * stride];                                                                                   \
-            row += row < 0 ? behind : 0;                                                                                       \
-            bad |= (uint64_t)((uint64_t)row >= rows);                                                                           \
-            at[k] = row;                                                                                                       \
-        }                                                                                                                       \
-        return bad == 0;                                                                                                        \
+    static bool name(const gather_state *s, const char *index_, int64_t stride, int64_t n, int64_t *at)                          \
+    {                                                                                                                            \
+        const type *index = (const type *)index_;                                                                                \
+        uint64_t rows = (uint64_t)s->gather.table_rows, bad = 0;                                                                 \
+        int64_t behind = s->gather.negative ? s->gather.table_rows : 0;                                                          \
+        for (int64_t k = 0; k < n; k++) {                                                                                        \
+            int64_t row = index[k * stride];                                                                                     \
+            row += row < 0 ? behind : 0;                                                                                         \
+            bad |= (uint64_t)((uint64_t)row >= rows);                                                                            \
+            at[k] = row;                                                                                                         \
+        }                                                                                                                        \
+        return bad == 0;                                                                                                         \
     }
 ROWS_OF(rows64, int64_t)
 ROWS_OF(rows32, int32_t)
@@ -138,9 +148,8 @@ static bool are_plain(const gather_state *s, const int64_t *index, int64_t strid
 {
     uint64_t last = (uint64_t)s->gather.table_rows - 1, bad = 0;
     if (stride == 1) {
-        _Pragma("omp simd reduction(| : bad)")
-        for (int64_t k = 0; k < n; k++)
-            bad |= (uint64_t)index[k] | (last - (uint64_t)index[k]);
+        _Pragma("omp simd reduction(| : bad)") for (int64_t k = 0; k < n; k++) bad |=
+            (uint64_t)index[k] | (last - (uint64_t)index[k]);
     } else {
         for (int64_t k = 0; k < n; k++)
             bad |= (uint64_t)index[k * stride] | (last - (uint64_t)index[k * stride]);
@@ -151,7 +160,8 @@ static bool are_plain(const gather_state *s, const int64_t *index, int64_t strid
 static void find_offsets(const gather_state *s, int64_t index, int64_t stride, int64_t step, int64_t n, owned mine, int64_t *at)
 {
     int64_t rows = s->gather.table_rows, width = s->gather.table_stride;
-    bool narrow = s->index_dtype == SAMBA_INT32, good = (narrow ? rows32 : rows64)(s, s->index + index * (narrow ? 4 : 8), stride, n, at);
+    bool narrow = s->index_dtype == SAMBA_INT32,
+         good = (narrow ? rows32 : rows64)(s, s->index + index * (narrow ? 4 : 8), stride, n, at);
     if (!good)
         __atomic_store_n(s->fault, s->fault_value, __ATOMIC_RELAXED);
     if (good && mine.begin == 0 && mine.end == rows) {
@@ -167,8 +177,10 @@ static void find_offsets(const gather_state *s, int64_t index, int64_t stride, i
 /* table += rows and its like, both contiguous, a tile at a time in the register class of the dtype */
 static void combine_row(const gather_state *s, char *table, const char *rows, int64_t n)
 {
-    static const samba_tile tiles[] = {[SAMBA_GATHER_ADD] = SAMBA_TILE_add, [SAMBA_GATHER_MUL] = SAMBA_TILE_mul,
-                                       [SAMBA_GATHER_AMAX] = SAMBA_TILE_maximum, [SAMBA_GATHER_AMIN] = SAMBA_TILE_minimum};
+    static const samba_tile tiles[] = {[SAMBA_GATHER_ADD] = SAMBA_TILE_add,
+                                       [SAMBA_GATHER_MUL] = SAMBA_TILE_mul,
+                                       [SAMBA_GATHER_AMAX] = SAMBA_TILE_maximum,
+                                       [SAMBA_GATHER_AMIN] = SAMBA_TILE_minimum};
     double x[SAMBA_TILE_CAPACITY], y[SAMBA_TILE_CAPACITY];
     samba_map_fn *combine = s->kernels->map[tiles[s->gather.mode]][samba_class_of(s->dtype)];
     int64_t size = (int64_t)samba_dtype_size(s->dtype);
@@ -188,7 +200,8 @@ static void combine_row(const gather_state *s, char *table, const char *rows, in
 /* n elements that have one index. */
 static void whole_row(const gather_state *s, int64_t offset, int64_t table, int64_t rows, int64_t n)
 {
-    int64_t size = (int64_t)samba_dtype_size(s->dtype), step = s->table_strides[s->rank - 1], stride = s->row_strides[s->rank - 1];
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), step = s->table_strides[s->rank - 1],
+            stride = s->row_strides[s->rank - 1];
     char *to = s->rows + rows * size;
     if ((step == 1 && stride == 1) || n == 1) {
         if (s->gather.mode == SAMBA_GATHER_READ && offset == NO_OFFSET)
@@ -243,8 +256,8 @@ static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned m
             int64_t part = n - k < BLOCK ? n - k : BLOCK, first = index + k * s->index_strides[last];
             char *to = s->table + (table + k * step) * size, *from = s->rows + (rows + k * stride) * size;
             if (direct && are_plain(s, (const int64_t *)s->index + first, s->index_strides[last], part)) {
-                s->direct(to, (const int64_t *)s->index + first, s->index_strides[last], s->gather.table_stride, step, from, stride, part,
-                          (uint64_t)s->gather.table_rows - 1);
+                s->direct(to, (const int64_t *)s->index + first, s->index_strides[last], s->gather.table_stride, step, from,
+                          stride, part, (uint64_t)s->gather.table_rows - 1);
                 continue;
             }
             find_offsets(s, first, s->index_strides[last], step, part, mine, at);
@@ -279,7 +292,8 @@ static void run_gather(const void *state, char *scratch, int phase, int thread, 
     int64_t size = s->domain[s->split], unit = 1;
     if (s->split == s->rank - 1 && s->rank > 1) /* columns: whole lines of the cache */
         unit = LINE / (int64_t)samba_dtype_size(s->dtype);
-    int64_t units = (size + unit - 1) / unit, begin = units * thread / threads * unit, end = units * (thread + 1) / threads * unit;
+    int64_t units = (size + unit - 1) / unit, begin = units * thread / threads * unit,
+            end = units * (thread + 1) / threads * unit;
     run_part(s, begin, end < size ? end : size, all);
 }
 
@@ -303,8 +317,8 @@ static void collapse(gather_state *s)
             drop_dim(s, d);
     for (int d = s->rank - 2; d >= 0; d--) {
         int64_t n = s->domain[d + 1];
-        if (d == s->axis || d + 1 == s->axis || s->table_strides[d] != n * s->table_strides[d + 1] || s->index_strides[d] != n * s->index_strides[d + 1] ||
-            s->row_strides[d] != n * s->row_strides[d + 1])
+        if (d == s->axis || d + 1 == s->axis || s->table_strides[d] != n * s->table_strides[d + 1] ||
+            s->index_strides[d] != n * s->index_strides[d + 1] || s->row_strides[d] != n * s->row_strides[d + 1])
             continue;
         s->domain[d + 1] *= s->domain[d];
         drop_dim(s, d);
@@ -337,9 +351,16 @@ samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stag
     if (!s)
         return SAMBA_ERROR_MEMORY;
     bool scatter = stage->gather.mode != SAMBA_GATHER_READ;
-    const samba_operand *table = &stage->operands[scatter ? 2 : 0], *index = &stage->operands[scatter ? 0 : 1], *rows = &stage->operands[scatter ? 1 : 2];
-    *s = (gather_state){.gather = stage->gather, .kernels = prepare->machine->kernels, .dtype = (samba_dtype)rows->dtype, .index_dtype = (samba_dtype)index->dtype,
-                        .rank = stage->rank, .axis = stage->gather.axis, .fault = prepare->fault, .fault_value = prepare->stage_index + 1};
+    const samba_operand *table = &stage->operands[scatter ? 2 : 0], *index = &stage->operands[scatter ? 0 : 1],
+                        *rows = &stage->operands[scatter ? 1 : 2];
+    *s = (gather_state){.gather = stage->gather,
+                        .kernels = prepare->machine->kernels,
+                        .dtype = (samba_dtype)rows->dtype,
+                        .index_dtype = (samba_dtype)index->dtype,
+                        .rank = stage->rank,
+                        .axis = stage->gather.axis,
+                        .fault = prepare->fault,
+                        .fault_value = prepare->stage_index + 1};
     if (s->index_dtype != SAMBA_INT64 && s->index_dtype != SAMBA_INT32)
         return samba_fail(prepare->context, SAMBA_ERROR_DTYPE, "stage %s has indices of %s; they are int64 or int32", stage->name,
                           samba_dtype_name(s->index_dtype));

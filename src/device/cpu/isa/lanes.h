@@ -11,7 +11,8 @@
 #include <immintrin.h>
 #endif
 
-/* What the compiler was told of the instruction set: a vector's bytes, how many a core holds, and whether a multiply-add is one instruction. */
+/* What the compiler was told of the instruction set:
+ * a vector's bytes, how many a core holds, and whether a multiply-add is one instruction. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define VECTOR_REGISTERS 32
@@ -63,7 +64,10 @@ INLINE floats load_part_f32(const float *p, int n) { return (floats)_mm256_maskl
 INLINE void store_part_f32(float *p, int n, floats v) { _mm256_maskstore_ps(p, first_lanes(n), (__m256)v); }
 INLINE doubles load_part_f64(const double *p, int n) { return (doubles)_mm256_maskload_pd(p, first_lanes(2 * n)); }
 INLINE void store_part_f64(double *p, int n, doubles v) { _mm256_maskstore_pd(p, first_lanes(2 * n), (__m256d)v); }
-INLINE longs load_part_i64(const int64_t *p, int n) { return (longs)_mm256_maskload_epi64((const long long *)p, first_lanes(2 * n)); }
+INLINE longs load_part_i64(const int64_t *p, int n)
+{
+    return (longs)_mm256_maskload_epi64((const long long *)p, first_lanes(2 * n));
+}
 INLINE void store_part_i64(int64_t *p, int n, longs v) { _mm256_maskstore_epi64((long long *)p, first_lanes(2 * n), (__m256i)v); }
 #else
 INLINE floats load_part_f32(const float *p, int n)
@@ -134,22 +138,22 @@ typedef int64_t span_f32, span_f64, span_i64;
 INLINE span_f32 span_of_f32(int64_t n) { return n; }
 INLINE span_f64 span_of_f64(int64_t n) { return n; }
 INLINE span_i64 span_of_i64(int64_t n) { return n; }
-#define SPAN(x, T, VECTOR)                                                                                                   \
-    INLINE VECTOR load_span_##x(const T *p, int64_t n)                                                                       \
-    {                                                                                                                        \
-        VECTOR v = {0};                                                                                                      \
-        if (n >= (int64_t)(sizeof v / sizeof *p))                                                                            \
-            __builtin_memcpy(&v, p, sizeof v);                                                                               \
-        else if (n > 0)                                                                                                      \
-            v = load_part_##x(p, (int)n);                                                                                    \
-        return v;                                                                                                            \
-    }                                                                                                                        \
-    INLINE void store_span_##x(T *p, int64_t n, VECTOR v)                                                                    \
-    {                                                                                                                        \
-        if (n >= (int64_t)(sizeof v / sizeof *p))                                                                            \
-            __builtin_memcpy(p, &v, sizeof v);                                                                               \
-        else if (n > 0)                                                                                                      \
-            store_part_##x(p, (int)n, v);                                                                                    \
+#define SPAN(x, T, VECTOR)                                                                                                       \
+    INLINE VECTOR load_span_##x(const T *p, int64_t n)                                                                           \
+    {                                                                                                                            \
+        VECTOR v = {0};                                                                                                          \
+        if (n >= (int64_t)(sizeof v / sizeof *p))                                                                                \
+            __builtin_memcpy(&v, p, sizeof v);                                                                                   \
+        else if (n > 0)                                                                                                          \
+            v = load_part_##x(p, (int)n);                                                                                        \
+        return v;                                                                                                                \
+    }                                                                                                                            \
+    INLINE void store_span_##x(T *p, int64_t n, VECTOR v)                                                                        \
+    {                                                                                                                            \
+        if (n >= (int64_t)(sizeof v / sizeof *p))                                                                                \
+            __builtin_memcpy(p, &v, sizeof v);                                                                                   \
+        else if (n > 0)                                                                                                          \
+            store_part_##x(p, (int)n, v);                                                                                        \
     }
 SPAN(f32, float, floats)
 SPAN(f64, double, doubles)

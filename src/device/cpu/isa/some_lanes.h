@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads and sums of some lanes of a vector of floats, named by a bit each or by how many they are, and shuffles of two vectors side by side. For
- * sources that are compiled once for each ISA. */
+ * Loads and sums of some lanes of a vector of floats, named by a bit each or by how many they are, and shuffles of two vectors
+ * side by side. For sources that are compiled once for each ISA. */
 #ifndef SAMBA_CPU_SOME_LANES_H
 #define SAMBA_CPU_SOME_LANES_H
 
@@ -9,7 +9,8 @@
 
 enum { FLOAT_LANES = VECTOR_BYTES / 4 };
 
-/* a and b side by side: their even elements, their odd ones; one of a and one of b by turns, from the lower half and the upper one. */
+/* a and b side by side: their even elements, their odd ones;
+ * one of a and one of b by turns, from the lower half and the upper one. */
 #if VECTOR_BYTES == 64
 #define EVEN_LANES(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODD_LANES(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
@@ -87,7 +88,8 @@ INLINE floats load_apart(const float *p, int64_t step, int64_t n)
 #if defined(__AVX512F__)
     if (step <= INT32_MAX / FLOAT_LANES && step >= -(INT32_MAX / FLOAT_LANES)) {
         const __m512i count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        return (floats)_mm512_mask_i32gather_ps((__m512)v, span_of_f32(n), _mm512_mullo_epi32(count, _mm512_set1_epi32((int)step)), p, 4);
+        return (floats)_mm512_mask_i32gather_ps((__m512)v, span_of_f32(n),
+                                                _mm512_mullo_epi32(count, _mm512_set1_epi32((int)step)), p, 4);
     }
 #endif
     for (int64_t i = 0; i < n && i < FLOAT_LANES; i++)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Squares of vectors where the instruction set has shuffles that are better than those the compiler finds: SQUARE(v) turns rows of v[LANES] to
- * columns, TOTALS(v) is one vector of the sums of each one's lanes. Not defined where there are none. */
+ * Squares of vectors where the instruction set has shuffles that are better than those the compiler finds: SQUARE(v) turns rows
+ * of v[LANES] to columns, TOTALS(v) is one vector of the sums of each one's lanes. Not defined where there are none. */
 #ifndef SAMBA_CPU_SQUARE_H
 #define SAMBA_CPU_SQUARE_H
 
 #include "device/cpu/isa/lanes.h"
 
 #if defined(__AVX512F__)
-/* 16 x 16 by shuffles within 128 bits, then of 128 bits: each takes one instruction, where choosing from two vectors takes two. */
+/* 16 x 16 by shuffles within 128 bits, then of 128 bits:
+ * each takes one instruction, where choosing from two vectors takes two. */
 INLINE void square_of_floats(floats *v)
 {
     __m512 *r = (__m512 *)v, t[16];
@@ -46,10 +47,11 @@ INLINE floats totals_of_floats(floats *v)
     UNROLL for (int i = 0; i < 4; i++)
         t[i] = _mm512_add_ps((__m512)_mm512_unpacklo_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]),
                              (__m512)_mm512_unpackhi_pd((__m512d)t[2 * i], (__m512d)t[2 * i + 1]));
-    for (int count = 2; count > 0; count--)
+    for (int count = 2; count > 0; count--) {
         UNROLL for (int i = 0; i < count; i++)
             t[i] = _mm512_add_ps(_mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0x88),
                                  _mm512_shuffle_f32x4(t[2 * i], t[2 * i + 1], 0xdd));
+    }
     return (floats)t[0];
 }
 #define TOTALS totals_of_floats

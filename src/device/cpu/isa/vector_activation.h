@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The smooth activations of ops/activation.c and their slopes, as vector_math.h has its functions. Each takes one exponential, of a number
- * that is not positive or not negative, so that nothing overflows. What is small keeps its digits: the argument of the exponential carries
- * what rounding took from it, and a power of two is taken back at the end, as an exponential may be subnormal where its product with x is
- * not. A slope is 0 somewhere below 0 (at -0.75 of gelu's two, -1.28 of silu's, -1.19 of mish's): gelu's has its digits there too, the others those of
- * the two terms that cancel.
+ * The smooth activations of ops/activation.c and their slopes, as vector_math.h has its functions. Each takes one exponential, of
+ * a number that is not positive or not negative, so that nothing overflows. What is small keeps its digits: the argument of the
+ * exponential carries what rounding took from it, and a power of two is taken back at the end, as an exponential may be subnormal
+ * where its product with x is not. A slope is 0 somewhere below 0 (at -0.75 of gelu's two, -1.28 of silu's, -1.19 of mish's):
+ * gelu's has its digits there too, the others those of the two terms that cancel.
  *
  * An infinity meets a product with 0, as in PyTorch's formulas: every slope there is NaN, and so is every value at -infinity. */
 #ifndef SAMBA_CPU_VECTOR_ACTIVATION_H
@@ -30,8 +30,8 @@ static inline float bell_rise(float t, float more, float *scale)
     return exp_rise(fused(whole, -0.693359375f, -0.5f * square) + fused(whole, 2.12194442e-4f, fused(-0.5f, rest, more)));
 }
 
-/* Phi(-t) = exp(-t^2 / 2) v p(v - 1) with v = 5 / (t + 2.5); p is fitted for t <= 14.8. What v lost to rounding is given back by the slope of the
- * logarithm of v p(v - 1), about. */
+/* Phi(-t) = exp(-t^2 / 2) v p(v - 1) with v = 5 / (t + 2.5); p is fitted for t <= 14.8. What v lost to rounding is given back by
+ * the slope of the logarithm of v p(v - 1), about. */
 static inline float vector_gelu(float x)
 {
     float t = bounded_size(x, 14.8f), sum = t + 2.5f, v = 5.0f / sum, w = v - 1.0f, p = 3.1508167e-05f;
@@ -79,8 +79,8 @@ static inline float sigmoid_share(float x, float t, float power)
     return fused(t * over, SHARE, x >= 0.0f ? x : x * 0.0f);
 }
 
-/* s + s (1 - s) t dy/dx = s (1 + along (1 - s)), along + along_rest = t dy/dx at t; 1 less that for x >= 0. Its terms cancel, so what sums and the
- * quotient lose to rounding is given back; where that costs more than doubles, from the power on in these. */
+/* s + s (1 - s) t dy/dx = s (1 + along (1 - s)), along + along_rest = t dy/dx at t; 1 less that for x >= 0. Its terms cancel, so
+ * what sums and the quotient lose to rounding is given back; where that costs more than doubles, from the power on in these. */
 static inline float sigmoid_slope(float x, float along, float along_rest, float power)
 {
 #if defined(__FMA__) || defined(__FP_FAST_FMAF)
@@ -97,8 +97,8 @@ static inline float sigmoid_slope(float x, float along, float along_rest, float 
 
 /* ---- gelu_tanh: y = 2u, u = sqrt(2/pi) (x + c x^3) ---- */
 
-/* 2^-40 exp(-y) for t >= -10.9. y log2(e) = B t (t^2 + 1 / c) is a product of numbers of two parts; the first of 1 / c has bits enough to
- * spare that what is left of t^2 + 1 / c is exact. */
+/* 2^-40 exp(-y) for t >= -10.9. y log2(e) = B t (t^2 + 1 / c) is a product of numbers of two parts; the first of 1 / c has bits
+ * enough to spare that what is left of t^2 + 1 / c is exact. */
 static inline float vector_bent_power(float t)
 {
     const float c = 22.363861083984375f, b = 0.102943242f;
@@ -146,7 +146,8 @@ static inline float vector_silu_slope(float x)
     return sigmoid_slope(x, t, 0.0f, vector_share_power(t));
 }
 
-/* ---- mish: x tanh(log(1 + n)), n = e^x: with w = n (n + 2) the tanh is w / (w + 2) = 1 - 2 / (w + 2) = n (1 - n (n + 1) / (w + 2)) ---- */
+/* ---- mish: x tanh(log(1 + n)), n = e^x: with w = n (n + 2) the tanh is w / (w + 2) = 1 - 2 / (w + 2) = n (1 - n (n + 1)
+ * / (w + 2)) ---- */
 
 static inline float vector_mish(float x)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exp, log, expm1, tanh and the sigmoid of float32 without branches or calls, so that a loop over them becomes vector code on every ISA.
- * docs/accuracy.md shows their errors over all floats (at most 4 units in the last place, test_ulp.c); they never fall where the
- * function rises; NaN, infinities, signed zeros and subnormal numbers come out as in C. The polynomials are minimax fits.
+ * exp, log, expm1, tanh and the sigmoid of float32 without branches or calls, so that a loop over them becomes vector code on
+ * every ISA. docs/accuracy.md shows their errors over all floats (at most 4 units in the last place, test_ulp.c); they never fall
+ * where the function rises; NaN, infinities, signed zeros and subnormal numbers come out as in C. The polynomials are minimax
+ * fits.
  *
- * Products that are to be contracted say so (fused), and the compiler contracts no others: a function gives the same bits wherever
- * it stands.
+ * Products that are to be contracted say so (fused), and the compiler contracts no others: a function gives the same bits
+ * wherever it stands.
  *
  * double, and pow, sin and cos: on x86-64 glibc's libmvec (up to 4 units) through the SIMD prototypes below, elsewhere libm. */
 #ifndef SAMBA_CPU_VECTOR_MATH_H
@@ -104,9 +105,9 @@ static inline float exp_rise(float rest)
     return fused(q * rest, rest, rest);
 }
 
-/* x = k ln2 + r, |r| <= ln2 / 2; returns exp(r) - 1. k is exact in float as long as |x| < 2^21. The first part of ln2 has 10 bits, so its
- * product with k is exact. Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits: shifted left by 23 k + bias is an
- * exponent. */
+/* x = k ln2 + r, |r| <= ln2 / 2; returns exp(r) - 1. k is exact in float as long as |x| < 2^21. The first part of ln2 has 10
+ * bits, so its product with k is exact. Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits: shifted left
+ * by 23 k + bias is an exponent. */
 static inline float exp_reduced(float x, float bias, uint32_t *exponent)
 {
     float magic = 12582912.0f + bias, shifted = fused(x, 1.44269502f, magic), whole = shifted - magic;

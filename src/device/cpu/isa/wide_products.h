@@ -9,11 +9,11 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #if defined(__AVX512F__)
-#define WIDE_PRODUCTS(a, b) (words64)_mm512_mul_epu32((__m512i)(a), (__m512i)(b))
+#define WIDE_PRODUCTS(a, b) (words64) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
 #elif defined(__AVX2__)
-#define WIDE_PRODUCTS(a, b) (words64)_mm256_mul_epu32((__m256i)(a), (__m256i)(b))
+#define WIDE_PRODUCTS(a, b) (words64) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
 #else
-#define WIDE_PRODUCTS(a, b) (words64)_mm_mul_epu32((__m128i)(a), (__m128i)(b))
+#define WIDE_PRODUCTS(a, b) (words64) _mm_mul_epu32((__m128i)(a), (__m128i)(b))
 #endif
 typedef uint64_t words64 __attribute__((vector_size(VECTOR_BYTES)));
 #endif

@@ -5,7 +5,8 @@
 
 static char *operand_memory(const samba_prepare *prepare, const samba_operand *operand)
 {
-    return prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
+    return prepare->memory + prepare->buffers[operand->buffer].offset +
+           operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
 }
 
 samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
@@ -15,7 +16,10 @@ samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage 
         return SAMBA_ERROR_MEMORY;
     const samba_operand *operand = stage->operands;
     bool sorts = stage->line.function == SAMBA_LINE_SORT;
-    *s = (samba_line_state){.line = stage->line, .machine = prepare->machine, .kernels = prepare->machine->kernels, .dtype = (samba_dtype)operand->dtype};
+    *s = (samba_line_state){.line = stage->line,
+                            .machine = prepare->machine,
+                            .kernels = prepare->machine->kernels,
+                            .dtype = (samba_dtype)operand->dtype};
     s->x = operand_memory(prepare, operand++);
     if (s->line.function == SAMBA_LINE_CUMPROD_GRAD)
         s->dy = operand_memory(prepare, operand++);

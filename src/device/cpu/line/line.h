@@ -14,7 +14,7 @@ typedef struct samba_line_state {
     const char *x, *dy; /* dy: cumprod_grad alone */
     char *values;       /* NULL: not wanted */
     int64_t *indices;   /* NULL: not wanted */
-    int64_t lanes;         /* sort: lines side by side that are read at once */
+    int64_t lanes;      /* sort: lines side by side that are read at once */
     int64_t shared_scratch, thread_scratch;
 } samba_line_state;
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Running sums and their like. Floats run in double, integers wrap in 64 bits, whatever the dtype; results are rounded as they are stored. Lines
- * far apart in memory but side by side (a dim before the last) run as vectors, a row at a time; others several at once, since each
- * addition waits for the one before. Threads share the lines, and a sum of few long lines in pieces, whose totals they find first. */
+ * Running sums and their like. Floats run in double, integers wrap in 64 bits, whatever the dtype; results are rounded as they
+ * are stored. Lines far apart in memory but side by side (a dim before the last) run as vectors, a row at a time; others several
+ * at once, since each addition waits for the one before.
+ * Threads share the lines, and a sum of few long lines in pieces, whose totals they find first. */
 #include "device/cpu/line/line.h"
 #include <math.h>
 #include <string.h>
 
-#define TOGETHER 4      /* lines that run at once */
+#define TOGETHER 4 /* lines that run at once */
 
 typedef union chunk { /* eight more, so that lines of one block do not lie at equal places of pages */
     double real[SAMBA_TILE_CAPACITY + 8];
@@ -63,7 +64,8 @@ static double log_add(double x, double y)
 }
 
 /* ---- a chunk of one line ---- */
-static inline __attribute__((always_inline)) void real_extremes(running *r, double *values, int64_t begin, int64_t n, int64_t *indices, bool back, bool greatest)
+static inline __attribute__((always_inline)) void real_extremes(running *r, double *values, int64_t begin, int64_t n,
+                                                                int64_t *indices, bool back, bool greatest)
 {
     double best = r->real;
     int64_t index = r->index;
@@ -80,7 +82,8 @@ static inline __attribute__((always_inline)) void real_extremes(running *r, doub
     r->index = index;
 }
 
-static inline __attribute__((always_inline)) void integer_extremes(running *r, int64_t *values, int64_t begin, int64_t n, int64_t *indices, bool back, bool greatest)
+static inline __attribute__((always_inline)) void integer_extremes(running *r, int64_t *values, int64_t begin, int64_t n,
+                                                                   int64_t *indices, bool back, bool greatest)
 {
     int64_t best = r->integer, index = r->index;
     for (int64_t k = 0; k < n; k++) {
@@ -99,7 +102,8 @@ static void extremes(const samba_line_state *s, running *r, chunk *values, int64
 {
     bool greatest = s->line.function == SAMBA_LINE_CUMMAX, back = s->line.backwards;
     if (!is_real(s))
-        greatest ? integer_extremes(r, values->integer, begin, n, indices, back, true) : integer_extremes(r, values->integer, begin, n, indices, back, false);
+        greatest ? integer_extremes(r, values->integer, begin, n, indices, back, true)
+                 : integer_extremes(r, values->integer, begin, n, indices, back, false);
     else if (greatest)
         real_extremes(r, values->real, begin, n, indices, back, true);
     else
@@ -116,7 +120,8 @@ static void logarithms(const samba_line_state *s, running *r, chunk *values, int
 }
 
 /* ---- a chunk of several lines: the function is a constant to the compiler ---- */
-static inline __attribute__((always_inline)) void run_real(running *r, chunk *values, int64_t lines, int64_t n, bool back, bool multiply)
+static inline __attribute__((always_inline)) void run_real(running *r, chunk *values, int64_t lines, int64_t n, bool back,
+                                                           bool multiply)
 {
     double sum[TOGETHER];
     for (int64_t j = 0; j < TOGETHER; j++)
@@ -162,7 +167,10 @@ static void run_lines(const samba_line_state *s, running *r, chunk *values, int6
 }
 
 /* ---- lines ---- */
-static int64_t line_start(const samba_line *line, int64_t number) { return number / line->inner * line->inner * line->size + number % line->inner; }
+static int64_t line_start(const samba_line *line, int64_t number)
+{
+    return number / line->inner * line->inner * line->size + number % line->inner;
+}
 
 static running at_start(const samba_line_state *s)
 {
@@ -267,7 +275,8 @@ static void scan_columns(const samba_line_state *s, int64_t start, int64_t colum
 static bool in_pieces(const samba_line_state *s)
 {
     const samba_line *line = &s->line;
-    return line->function == SAMBA_LINE_CUMSUM && line->inner == 1 && line->outer < TOGETHER && line->size >= s->machine->line.long_line;
+    return line->function == SAMBA_LINE_CUMSUM && line->inner == 1 && line->outer < TOGETHER &&
+           line->size >= s->machine->line.long_line;
 }
 
 #define MOST_TEAMS 64 /* threads that take part */
@@ -338,7 +347,8 @@ void samba_run_scan(const void *state, char *scratch, int phase, int thread, int
 {
     const samba_line_state *s = state;
     const samba_line *line = &s->line;
-    bool wide = line->inner >= s->machine->line.wide_inner && (line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD);
+    bool wide = line->inner >= s->machine->line.wide_inner &&
+                (line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD);
     if (line->size == 0 || line->inner == 0)
         return;
     if (in_pieces(s)) {
@@ -349,7 +359,8 @@ void samba_run_scan(const void *state, char *scratch, int phase, int thread, int
     if (wide) {
         int64_t groups = (line->inner + SAMBA_TILE_CAPACITY - 1) / SAMBA_TILE_CAPACITY, parts = line->outer * groups;
         if (parts < 4 * threads) /* narrower groups, so that each thread has some */
-            groups = line->inner / s->machine->line.wide_inner < 4 * threads * groups ? line->inner / s->machine->line.wide_inner : 4 * threads * groups;
+            groups = line->inner / s->machine->line.wide_inner < 4 * threads * groups ? line->inner / s->machine->line.wide_inner
+                                                                                      : 4 * threads * groups;
         parts = line->outer * groups;
         for (int64_t i = parts * thread / threads, end = parts * (thread + 1) / threads; i < end; i++) {
             int64_t first = line->inner * (i % groups) / groups, last = line->inner * (i % groups + 1) / groups;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sorting of lines: elements become unsigned keys of the same order (NaN greatest, -0 equal to 0), and keys with their indices are sorted by
- * digits; values are then copied from where they stood, so they keep every bit. The first few of many are selected without
- * sorting the rest. Threads share the lines. */
+ * Sorting of lines: elements become unsigned keys of the same order (NaN greatest, -0 equal to 0), and keys with their indices
+ * are sorted by digits; values are then copied from where they stood, so they keep every bit. The first few of many are selected
+ * without sorting the rest. Threads share the lines. */
 #include "device/cpu/line/line.h"
 #include <string.h>
 
 #define SORT_DIGIT_BITS 8
 #define SORT_BUCKETS (1 << SORT_DIGIT_BITS)
-#define SORT_FEW 64          /* items that are sorted by insertion */
-#define SELECT_BLOCK 64      /* elements that are passed over at once */
-#define MOST_LANES 16        /* lines side by side: a cache line of float32 */
+#define SORT_FEW 64     /* items that are sorted by insertion */
+#define SELECT_BLOCK 64 /* elements that are passed over at once */
+#define MOST_LANES 16   /* lines side by side: a cache line of float32 */
 
 typedef union chunk { /* elements in registers of the dtype's class */
     float f32[SAMBA_TILE_CAPACITY];
@@ -49,10 +49,12 @@ static void block_extremes(const samba_line_state *s, const chunk *values, int64
 {
     samba_register_class class_ = samba_class_of(s->dtype);
     int64_t whole = n / SELECT_BLOCK, width = class_ == SAMBA_F32 ? 4 : 8;
-    void (*reduce)(void *, const void *, int64_t, int64_t, bool) = (s->line.backwards ? s->kernels->reduce_amax : s->kernels->reduce_amin)[class_];
+    void (*reduce)(void *, const void *, int64_t, int64_t, bool) =
+        (s->line.backwards ? s->kernels->reduce_amax : s->kernels->reduce_amin)[class_];
     reduce(extremes, values, whole, SELECT_BLOCK, true);
     if (n > whole * SELECT_BLOCK)
-        reduce((char *)extremes + whole * width, (const char *)values + whole * SELECT_BLOCK * width, 1, n - whole * SELECT_BLOCK, true);
+        reduce((char *)extremes + whole * width, (const char *)values + whole * SELECT_BLOCK * width, 1, n - whole * SELECT_BLOCK,
+               true);
 }
 
 /* Is no element of the block before the limit? NaN is for the items to compare. */
@@ -71,7 +73,10 @@ static bool none_better(const samba_line_state *s, const chunk *extremes, int64_
 static inline uint32_t key_narrow(const samba_line_state *s, const chunk *values, int64_t i)
 {
     if (samba_class_of(s->dtype) == SAMBA_I64) /* of 32 bits at most */
-        return (uint32_t)values->i64[i] + (s->dtype == SAMBA_INT32 ? 0x80000000u : s->dtype == SAMBA_INT16 ? 0x8000u : s->dtype == SAMBA_INT8 ? 0x80u : 0);
+        return (uint32_t)values->i64[i] + (s->dtype == SAMBA_INT32   ? 0x80000000u
+                                           : s->dtype == SAMBA_INT16 ? 0x8000u
+                                           : s->dtype == SAMBA_INT8  ? 0x80u
+                                                                     : 0);
     float x = values->f32[i] + 0.0f; /* -0 becomes 0 */
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -131,7 +136,8 @@ void samba_run_sort(const void *state, char *scratch, int phase, int thread, int
     const samba_line *line = &s->line;
     (void)phase;
     scratch += s->shared_scratch + thread * s->thread_scratch;
-    int64_t groups = line->inner > 0 && line->count > 0 ? (line->inner + s->lanes - 1) / s->lanes : 0, work = line->outer * groups;
+    int64_t groups = line->inner > 0 && line->count > 0 ? (line->inner + s->lanes - 1) / s->lanes : 0,
+            work = line->outer * groups;
     for (int64_t i = work * thread / threads, end = work * (thread + 1) / threads; i < end; i++) {
         int64_t outer = i / groups, column = i % groups * s->lanes;
         int64_t lanes = line->inner - column < s->lanes ? line->inner - column : s->lanes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sorting of items: an unsigned number whose upper half is a key and whose lower half is where the element stood. Items are distinct, so
- * the order is stable by itself. sort.c includes this for keys of 32 and of 64 bits, with SORT(name), sort_item and SORT_KEY_BITS defined.
- * No include guard: one copy for each. */
+ * Sorting of items: an unsigned number whose upper half is a key and whose lower half is where the element stood. Items are
+ * distinct, so the order is stable by itself. sort.c includes this for keys of 32 and of 64 bits, with SORT(name), sort_item and
+ * SORT_KEY_BITS defined. No include guard: one copy for each. */
 
 #define SORT_DIGIT(item, pass) ((unsigned)((item) >> (SORT_KEY_BITS + SORT_DIGIT_BITS * (pass))) & (SORT_BUCKETS - 1))
 #define SORT_PASSES (SORT_KEY_BITS / SORT_DIGIT_BITS)
@@ -18,7 +18,8 @@ static void SORT(insertion)(sort_item *items, int64_t n)
     }
 }
 
-/* The sorted items: `items` or `room`, which has as much. By digits of the key from the lowest, without those that all items share. */
+/* The sorted items: `items` or `room`, which has as much.
+ * By digits of the key from the lowest, without those that all items share. */
 static sort_item *SORT(radix)(sort_item *items, sort_item *room, int64_t n)
 {
     if (n <= SORT_FEW) {
@@ -55,8 +56,8 @@ static inline sort_item SORT(item)(const samba_line_state *s, const chunk *value
     return (sort_item)(s->line.backwards ? (sort_key)~key : key) << SORT_KEY_BITS | (sort_item)index;
 }
 
-/* The first `count` of a line: elements are read in blocks, and a block none of which is better than the last of those found is passed over.
- * Candidates are cut back to `count` whenever there is no more room for a block. */
+/* The first `count` of a line: elements are read in blocks, and a block none of which is better than the last of those found is
+ * passed over. Candidates are cut back to `count` whenever there is no more room for a block. */
 static sort_item *SORT(select)(const samba_line_state *s, const char *line, sort_item *items, sort_item *room, int64_t capacity)
 {
     int64_t found = 0, count = s->line.count;

@@ -10,14 +10,16 @@
 
 static bool is_2x2(const samba_pool *p)
 {
-    return !p->adaptive && p->kernel[0] == 2 && p->kernel[1] == 2 && p->stride[0] == 2 && p->stride[1] == 2 && p->padding[0] == 0 &&
-           p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1 && 2 * p->oh <= p->h && 2 * p->ow <= p->w;
+    return !p->adaptive && p->kernel[0] == 2 && p->kernel[1] == 2 && p->stride[0] == 2 && p->stride[1] == 2 &&
+           p->padding[0] == 0 && p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1 && 2 * p->oh <= p->h &&
+           2 * p->ow <= p->w;
 }
 
 /* One window that is the whole plane: global pooling. */
 static bool is_whole(const samba_pool *p)
 {
-    bool fits = p->kernel[0] == p->h && p->kernel[1] == p->w && p->padding[0] == 0 && p->padding[1] == 0 && p->dilation[0] == 1 && p->dilation[1] == 1;
+    bool fits = p->kernel[0] == p->h && p->kernel[1] == p->w && p->padding[0] == 0 && p->padding[1] == 0 && p->dilation[0] == 1 &&
+                p->dilation[1] == 1;
     return p->oh == 1 && p->ow == 1 && p->h > 0 && p->w > 0 && (p->adaptive || fits);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling: threads share the planes. float32, float64 and int64 are worked on where they are; narrower dtypes pass through planes of
- * float or int64_t in the thread's scratch. Padding counts as absent (max) or as 0 (average). */
+ * Pooling: threads share the planes. float32, float64 and int64 are worked on where they are; narrower dtypes pass through planes
+ * of float or int64_t in the thread's scratch. Padding counts as absent (max) or as 0 (average). */
 #include "device/cpu/pool/pool.h"
 #include "device/cpu/machine.h"
 #include "tensor/resample.h"
@@ -46,8 +46,11 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p,
     if (!rows || !columns || !widths || !heights)
         return SAMBA_ERROR_MEMORY;
     for (int64_t oi = 0; oi < p->oh; oi++) {
-        rows[oi] = p->adaptive ? share(oi, p->h, p->oh) : inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
-        heights[oi] = p->divisor ? (double)p->divisor : p->adaptive ? (double)(rows[oi].end - rows[oi].begin) : counted(p, 0, oi, p->h);
+        rows[oi] =
+            p->adaptive ? share(oi, p->h, p->oh) : inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
+        heights[oi] = p->divisor    ? (double)p->divisor
+                      : p->adaptive ? (double)(rows[oi].end - rows[oi].begin)
+                                    : counted(p, 0, oi, p->h);
     }
     for (int64_t kx = 0; kx < p->kernel[1] && !p->adaptive; kx++)
         columns[kx] = inside(kx * p->dilation[1] - p->padding[1], p->stride[1], p->w, p->ow);
@@ -68,22 +71,28 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p,
 }
 
 /* Lines of greatest elements (pool_max.h). */
-static samba_status make_lines(const samba_prepare *prepare, const samba_stage *stage, samba_register_class class_, samba_pool_plan *plan)
+static samba_status make_lines(const samba_prepare *prepare, const samba_stage *stage, samba_register_class class_,
+                               samba_pool_plan *plan)
 {
     const samba_pool *p = &stage->pool;
     int64_t kw = p->kernel[1], step = p->stride[1], across, down, kept = 1, size;
-    bool shared = step <= kw, indices = p->gradient || p->indices; /* shared: a line has all columns of one remainder, else those of one tap */
+    /* shared: a line has all columns of one remainder, else those of one tap */
+    bool shared = step <= kw, indices = p->gradient || p->indices;
     int64_t shift = shared ? (kw - 1) * p->dilation[1] / step : 0, whole = (p->ow + LANES - 1) / LANES * LANES;
     plan->line_count = shared ? step : kw;
     if (indices) {
         kept = (p->kernel[0] - 1) * p->dilation[0] + 1;
         kept = kept < p->h ? kept : p->h > 1 ? p->h : 1;
     }
-    if (!samba_mul_checked((p->kernel[0] - 1) * p->dilation[0], p->w, &down) || !samba_add_checked(down, (kw - 1) * p->dilation[1], &across) ||
+    if (!samba_mul_checked((p->kernel[0] - 1) * p->dilation[0], p->w, &down) ||
+        !samba_add_checked(down, (kw - 1) * p->dilation[1], &across) ||
         (indices && across > (class_ == SAMBA_F32 ? INT32_MAX : INT64_MAX / 2)) ||
-        !samba_mul_checked(plan->line_count, whole + (shift + LANES - 1) / LANES * LANES, &size) || !samba_mul_checked(size, kept, &down))
-        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: a window of %lld by %lld elements, %lld by %lld apart, is too large to be searched",
-                          stage->name, (long long)p->kernel[0], (long long)kw, (long long)p->dilation[0], (long long)p->dilation[1]);
+        !samba_mul_checked(plan->line_count, whole + (shift + LANES - 1) / LANES * LANES, &size) ||
+        !samba_mul_checked(size, kept, &down))
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
+                          "stage %s: a window of %lld by %lld elements, %lld by %lld apart, is too large to be searched",
+                          stage->name, (long long)p->kernel[0], (long long)kw, (long long)p->dilation[0],
+                          (long long)p->dilation[1]);
     plan->kept = kept;
     plan->kept_size = size;
     samba_pool_line *lines = samba_arena_alloc(prepare->arena, (size_t)plan->line_count * sizeof *lines);
@@ -95,7 +104,8 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
     for (int64_t l = 0; l < plan->line_count; l++) {
         int64_t column = (shared ? l : l * p->dilation[1]) - p->padding[1]; /* of the line's first element */
         samba_pool_range within = inside(column, step, p->w, p->ow + shift);
-        lines[l] = (samba_pool_line){.at = l * size + within.begin, .from = column + within.begin * step, .count = within.end - within.begin};
+        lines[l] = (samba_pool_line){
+            .at = l * size + within.begin, .from = column + within.begin * step, .count = within.end - within.begin};
     }
     for (int64_t kx = 0; kx < kw; kx++)
         starts[kx] = shared ? kx * p->dilation[1] % step * size + kx * p->dilation[1] / step : kx * size;
@@ -119,7 +129,8 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
     samba_register_class class_ = samba_class_of(dtype);
     *plan = (samba_pool_plan){.pool = *p};
     for (int d = 0; d < 2; d++) {
-        samba_resample_axis axis = {d ? p->w : p->h, d ? p->ow : p->oh, p->resample - 1, p->align_corners, p->antialias, dtype == SAMBA_FLOAT64, p->scale[d]};
+        samba_resample_axis axis = {d ? p->w : p->h, d ? p->ow : p->oh,      p->resample - 1, p->align_corners,
+                                    p->antialias,    dtype == SAMBA_FLOAT64, p->scale[d]};
         int64_t taps = samba_resample_taps(&axis);
         size_t count = (size_t)(taps * axis.out);
         int32_t *indices = samba_arena_alloc(prepare->arena, count * sizeof *indices);
@@ -163,13 +174,14 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
 typedef struct pool_state {
     samba_pool_plan plan;
     const samba_kernels *kernels;
-    void (*run)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result, const samba_pool_scratch *scratch);
+    void (*run)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
+                const samba_pool_scratch *scratch);
     samba_dtype dtype;
     bool widened; /* elements are narrower than what is computed with */
     int operand_count;
-    char *memory[3];      /* operands; the last is the result */
-    int64_t elements[3];  /* of a plane */
-    int64_t planes[3];    /* in thread scratch: widened planes */
+    char *memory[3];             /* operands; the last is the result */
+    int64_t elements[3];         /* of a plane */
+    int64_t planes[3];           /* in thread scratch: widened planes */
     int64_t value, index, lines; /* in thread scratch, as samba_pool_scratch */
     int64_t thread_scratch;
 } pool_state;
@@ -230,19 +242,20 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     int64_t row = stage->pool.ow > stage->pool.w ? stage->pool.ow : stage->pool.w;
     if (!stage->pool.average && !stage->pool.adaptive)
         SAMBA_TRY(make_lines(prepare, stage, class_, &s->plan));
-    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow + LANES, &s->index) && reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
+    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow + LANES, &s->index) &&
+                reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */
-        s->memory[i] = prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
+        s->memory[i] = prepare->memory + prepare->buffers[operand->buffer].offset +
+                       operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
         s->elements[i] = pooled ? result : outside;
         if (s->widened)
             fits = fits && reserve(s, s->elements[i], &s->planes[i]);
     }
     if (!fits)
         return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
-                          "stage %s: a plane needs more scratch than this machine can address",
-                          stage->name);
+                          "stage %s: a plane needs more scratch than this machine can address", stage->name);
     *prepared = (samba_prepared){.run = run_pool, .state = s, .phases = 1, .thread_scratch = s->thread_scratch};
     return SAMBA_OK;
 }

@@ -10,8 +10,8 @@ typedef struct samba_pool_range {
     int64_t begin, end;
 } samba_pool_range;
 
-/* Columns that taps of the window meet, window after window: `count` columns of the plane, the window's stride apart, from column `from`
- * on, lie from `at` on; before and behind them is less than all (pool_max.h) */
+/* Columns that taps of the window meet, window after window: `count` columns of the plane, the window's stride apart, from column
+ * `from` on, lie from `at` on; before and behind them is less than all (pool_max.h) */
 typedef struct samba_pool_line {
     int64_t at, from, count;
 } samba_pool_line;
@@ -25,22 +25,23 @@ struct samba_pool_scratch {
 
 struct samba_pool_plan {
     samba_pool pool;
-    const samba_pool_range *rows;    /* [oh] taps ky of the window that are inside the plane; adaptive: rows of the plane */
-    const samba_pool_range *columns; /* average: [kernel[1]] result columns whose element kx is inside the plane; adaptive: [ow] columns of the plane */
-    /* greatest elements of windows of one kind: the lines of a row and their size; so many rows are kept; [kernel[1]] where the elements of tap
-     * kx begin; [ow, rounded up to vectors] the first element inside the plane, from the window's first tap on, or negative where there is
-     * none: int32 for float, else int64 */
+    const samba_pool_range *rows; /* [oh] taps ky of the window that are inside the plane; adaptive: rows of the plane */
+    /* average: [kernel[1]] result columns whose element kx is inside the plane; adaptive: [ow] columns of the plane */
+    const samba_pool_range *columns;
+    /* greatest elements of windows of one kind: the lines of a row and their size; so many rows are kept; [kernel[1]] where the
+     * elements of tap kx begin; [ow, rounded up to vectors] the first element inside the plane, from the window's first tap on,
+     * or negative where there is none: int32 for float, else int64 */
     const samba_pool_line *lines;
     int64_t line_count, kept, kept_size;
     const int64_t *starts;
     const void *first_inside;
-    /* resampling: of each dim the taps, tables [taps][oh] and [taps][ow] of rows and columns and of weights of the computing type; and
-     * whether nothing happens to the dim */
+    /* resampling: of each dim the taps, tables [taps][oh] and [taps][ow] of rows and columns and of weights of the computing
+     * type; and whether nothing happens to the dim */
     int64_t taps[2];
     const int32_t *indices[2];
     const void *weights[2];
     bool same[2];
-    const double *widths, *heights;  /* [ow], [oh] average: columns and rows that count; their product is the divisor */
+    const double *widths, *heights; /* [ow], [oh] average: columns and rows that count; their product is the divisor */
 };
 
 #endif

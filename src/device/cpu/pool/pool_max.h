@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Max pooling of planes, a part of pool_plane.h. The greatest element of a window is the first one that no later one exceeds; NaN exceeds
- * all (as in PyTorch).
+ * Max pooling of planes, a part of pool_plane.h. The greatest element of a window is the first one that no later one exceeds; NaN
+ * exceeds all (as in PyTorch).
  *
- * A row of the plane is dealt to lines: the columns that one tap kx of the window meets, window after window, lie side by side in a line,
- * and beyond the plane is LEAST. So any window, stride, dilation or padding is loads of whole vectors, kw of them a row, and nothing is asked
- * about borders. Two vectors of a row make one of each of two lines where windows are 2 apart; one line serves all kx where they are 1 apart.
- * Values alone take the greatest of a window's rows first, as they lie. Indices take all elements in their order, from lines that stay while
- * windows overlap. The gradient then goes where the indices say, element by element, which costs less than asking every element of the plane
- * which windows chose it. */
+ * A row of the plane is dealt to lines: the columns that one tap kx of the window meets, window after window, lie side by side in
+ * a line, and beyond the plane is LEAST. So any window, stride, dilation or padding is loads of whole vectors, kw of them a row,
+ * and nothing is asked about borders. Two vectors of a row make one of each of two lines where windows are 2 apart; one line
+ * serves all kx where they are 1 apart. Values alone take the greatest of a window's rows first, as they lie. Indices take all
+ * elements in their order, from lines that stay while windows overlap. The gradient then goes where the indices say, element by
+ * element, which costs less than asking every element of the plane which windows chose it. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(T)))
 
 /* ---- windows of 2 x 2 side by side, the common case: a vector of windows at a time, nothing to keep ----
- * Two vectors of each of two rows make a vector of windows. They lie side by side in a row; where a row's windows fill half a vector
- * or less they are of two rows of windows, one below the other. Planes that leave no row over are one tall plane. */
+ * Two vectors of each of two rows make a vector of windows. They lie side by side in a row; where a row's windows fill half a
+ * vector or less they are of two rows of windows, one below the other. Planes that leave no row over are one tall plane. */
 typedef struct NAME(windows) {
-    int64_t apart;                /* the second vector, from the first */
+    int64_t apart;                 /* the second vector, from the first */
     NAME(span) first, second, all; /* elements of the two, and windows */
-    INDICES even, odd;            /* from the two vectors to those of the windows' left and right elements */
-    INDICES low, high;            /* and back */
+    INDICES even, odd;             /* from the two vectors to those of the windows' left and right elements */
+    INDICES low, high;             /* and back */
 } NAME(windows);
 
 /* n windows of a row; below: and those of the next row, w columns long */
 INLINE NAME(windows) NAME(windows_of)(int64_t n, int64_t w, bool below)
 {
-    NAME(windows) v = {.apart = below ? 2 * w : NAME_LANES, .first = NAME(span_of)(2 * n),
-                       .second = NAME(span_of)(below ? 2 * n : 2 * n - NAME_LANES), .all = NAME(span_of)(below ? 2 * n : n)};
+    NAME(windows)
+    v = {.apart = below ? 2 * w : NAME_LANES,
+         .first = NAME(span_of)(2 * n),
+         .second = NAME(span_of)(below ? 2 * n : 2 * n - NAME_LANES),
+         .all = NAME(span_of)(below ? 2 * n : n)};
     int half = below ? (int)n : NAME_LANES / 2;
     UNROLL for (int i = 0; i < NAME_LANES; i++) {
         v.even[i] = i < half ? 2 * i : NAME_LANES + 2 * (i - half);
@@ -36,7 +39,7 @@ INLINE NAME(windows) NAME(windows_of)(int64_t n, int64_t w, bool below)
     return v;
 }
 
-INLINE void NAME(forward_rows)(int64_t rows, int64_t x_step, int64_t y_step, int64_t w, const T *x, T *y, const NAME(windows) *v)
+INLINE void NAME(forward_rows)(int64_t rows, int64_t x_step, int64_t y_step, int64_t w, const T *x, T *y, const NAME(windows) * v)
 {
     for (int64_t row = 0; row < rows; row++, x += x_step, y += y_step) {
         VECTOR a = NAME(load_span)(x, v->first), b = NAME(load_span)(x + v->apart, v->second);
@@ -48,10 +51,10 @@ INLINE void NAME(forward_rows)(int64_t rows, int64_t x_step, int64_t y_step, int
     }
 }
 
-/* dx may be x. The next rows are loaded before these are stored: a load waits for a store of a part of a vector that it overlaps, be
- * it by lanes that were not stored. */
+/* dx may be x. The next rows are loaded before these are stored: a load waits for a store of a part of a vector that it overlaps,
+ * be it by lanes that were not stored. */
 INLINE void NAME(gradient_rows)(int64_t rows, int64_t x_step, int64_t y_step, int64_t w, const T *x, const T *dy, T *dx,
-                                const NAME(windows) *v)
+                                const NAME(windows) * v)
 {
     const VECTOR zero = {0};
     if (rows == 0)
@@ -78,8 +81,8 @@ INLINE void NAME(gradient_rows)(int64_t rows, int64_t x_step, int64_t y_step, in
     }
 }
 
-/* Rows of several vectors are passed over vector by vector, so many at a time that they stay in the first-level cache: the gradient of
- * many rows, whose stores are in the way of loads else. From far away rows come faster one by one, as they lie. */
+/* Rows of several vectors are passed over vector by vector, so many at a time that they stay in the first-level cache: the
+ * gradient of many rows, whose stores are in the way of loads else. From far away rows come faster one by one, as they lie. */
 #define NAME_BAND(rows, w) ((rows) * (w) * (int64_t)sizeof(T) > 1 << 21 ? 1 : 1 + 8192 / ((w) * (int64_t)sizeof(T)))
 
 /* Two rows of windows in a vector need its elements shuffled as the plane is wide, which takes one instruction or very many. */
@@ -93,7 +96,8 @@ static void NAME(max_forward_2x2)(const samba_pool *p, int64_t rows, const T *x,
         done = rows / 2 * 2;
         NAME(forward_rows)(rows / 2, 4 * w, 2 * ow, w, x, y, &v);
     }
-    const NAME(windows) full = NAME(windows_of)(NAME_LANES, w, false), last = NAME(windows_of)((ow - 1) % NAME_LANES + 1, w, false);
+    const NAME(windows) full = NAME(windows_of)(NAME_LANES, w, false),
+                        last = NAME(windows_of)((ow - 1) % NAME_LANES + 1, w, false);
     for (; done < rows; done += band) {
         band = band < rows - done ? band : rows - done;
         const T *from = x + 2 * done * w;
@@ -113,7 +117,8 @@ static void NAME(max_gradient_2x2)(const samba_pool *p, int64_t rows, const T *x
         done = rows / 2 * 2;
         NAME(gradient_rows)(rows / 2, 4 * w, 2 * ow, w, x, dy, dx, &v);
     }
-    const NAME(windows) full = NAME(windows_of)(NAME_LANES, w, false), last = NAME(windows_of)((ow - 1) % NAME_LANES + 1, w, false);
+    const NAME(windows) full = NAME(windows_of)(NAME_LANES, w, false),
+                        last = NAME(windows_of)((ow - 1) % NAME_LANES + 1, w, false);
     for (; done < rows; done += band) {
         band = band < rows - done ? band : rows - done;
         int64_t at = 2 * done * w, from = done * ow, oj = 0;
@@ -152,7 +157,8 @@ INLINE VECTOR NAME(load_whole)(const T *p)
     return v;
 }
 
-/* Columns of `rows` rows of the plane, w elements from one to the next `apart`, the greatest of each, to lines. row: room for a row of the plane. */
+/* Columns of `rows` rows of the plane, w elements from one to the next `apart`, the greatest of each, to lines. row:
+ * room for a row of the plane. */
 INLINE void NAME(deal)(const samba_pool_plan *plan, const T *x, int64_t rows, int64_t apart, T *lines, T *row)
 {
     int64_t w = plan->pool.w, step = plan->pool.stride[1];
@@ -178,7 +184,8 @@ INLINE void NAME(deal)(const samba_pool_plan *plan, const T *x, int64_t rows, in
             odds[i] = 2 * i + 1;
         }
         T *left = lines + even->at, *right = lines + odd->at;
-        for (int64_t i = 0; i < even->count; i += NAME_LANES, x += 2 * NAME_LANES) { /* as many even columns as odd ones, or one more */
+        /* as many even columns as odd ones, or one more */
+        for (int64_t i = 0; i < even->count; i += NAME_LANES, x += 2 * NAME_LANES) {
             NAME(span) first = NAME(span_of)(w - 2 * i), second = NAME(span_of)(w - 2 * i - NAME_LANES);
             VECTOR a = NAME(load_span)(x, first), b = NAME(load_span)(x + NAME_LANES, second);
             for (int64_t k = 1; k < rows; k++) {
@@ -229,7 +236,8 @@ static void NAME(max_forward)(const samba_pool_plan *plan, const T *x, T *y, T *
 }
 
 /* One vector of windows; line: that of the first row inside the plane, number `turn` of those kept. */
-INLINE INDICES NAME(index_of)(const samba_pool_plan *plan, samba_pool_range inside, int64_t turn, const T *lines, int64_t oj, int64_t kw, INDICES index)
+INLINE INDICES NAME(index_of)(const samba_pool_plan *plan, samba_pool_range inside, int64_t turn, const T *lines, int64_t oj,
+                              int64_t kw, INDICES index)
 {
     const samba_pool *p = &plan->pool;
     int64_t down = p->dilation[0] * p->w;
@@ -249,14 +257,15 @@ INLINE INDICES NAME(index_of)(const samba_pool_plan *plan, samba_pool_range insi
     return index;
 }
 
-/* The indices of the greatest elements of row oi of the result, from the window's first tap on; negative where nothing of it is inside the plane.
- * `next`: the first row of the plane that was not dealt yet. */
-static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *lines, T *row, int64_t *next, NAME(index) *index)
+/* The indices of the greatest elements of row oi of the result, from the window's first tap on; negative where nothing of it is
+ * inside the plane. `next`: the first row of the plane that was not dealt yet. */
+static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *lines, T *row, int64_t *next, NAME(index) * index)
 {
     const samba_pool *p = &plan->pool;
     const NAME(index) *first = plan->first_inside;
     samba_pool_range inside = plan->rows[oi];
-    int64_t top = oi * p->stride[0] - p->padding[0], begin = top + inside.begin * p->dilation[0], end = top + (inside.end - 1) * p->dilation[0];
+    int64_t top = oi * p->stride[0] - p->padding[0], begin = top + inside.begin * p->dilation[0],
+            end = top + (inside.end - 1) * p->dilation[0];
     if (inside.begin >= inside.end) {
         for (int64_t oj = 0; oj < p->ow; oj++)
             index[oj] = -1;
@@ -278,7 +287,7 @@ static void NAME(find)(const samba_pool_plan *plan, const T *x, int64_t oi, T *l
     }
 }
 
-static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *lines, T *row, NAME(index) *index)
+static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *lines, T *row, NAME(index) * index)
 {
     const samba_pool *p = &plan->pool;
     int64_t next = 0, step = p->stride[1];
@@ -292,7 +301,7 @@ static void NAME(max_gradient)(const samba_pool_plan *plan, const T *x, const T 
     }
 }
 
-static void NAME(max_indices)(const samba_pool_plan *plan, const T *x, int64_t *y, T *lines, T *row, NAME(index) *index)
+static void NAME(max_indices)(const samba_pool_plan *plan, const T *x, int64_t *y, T *lines, T *row, NAME(index) * index)
 {
     const samba_pool *p = &plan->pool;
     int64_t next = 0;
@@ -334,7 +343,8 @@ static void NAME(max_adaptive_gradient)(const samba_pool_plan *plan, const T *x,
     }
 }
 
-static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, const T *dy, void *result, const samba_pool_scratch *scratch)
+static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, const T *dy, void *result,
+                               const samba_pool_scratch *scratch)
 {
     const samba_pool *p = &plan->pool;
     if (p->gradient)
@@ -407,7 +417,8 @@ static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, con
 }
 
 /* ---- */
-static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, const T *dy, void *result, const samba_pool_scratch *scratch)
+static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, const T *dy, void *result,
+                      const samba_pool_scratch *scratch)
 {
     const samba_pool *p = &plan->pool;
     int64_t outside = p->h * p->w, pooled = p->oh * p->ow;

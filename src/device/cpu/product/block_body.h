@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The code of blocks.c for one element type: included there twice, with REAL, VECTOR, INDICES (integers as wide as REAL), NAME,
- * BLOCK, TRANSPOSE, SQUARE (a square of vectors changes rows for columns) and TOTALS (one vector of the sums of each one's lanes) defined. Each function body is written once with its sizes as constants of an inlined call, so that all
- * sums of a small block live in registers. */
+ * BLOCK, TRANSPOSE, SQUARE (a square of vectors changes rows for columns) and TOTALS (one vector of the sums of each one's lanes)
+ * defined. Each function body is written once with its sizes as constants of an inlined call,
+ * so that all sums of a small block live in registers. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
 
 INLINE VECTOR NAME(load)(const REAL *p)
@@ -23,19 +24,23 @@ INLINE void NAME(store_last)(REAL *p, bool part, int last, VECTOR v)
 }
 
 /* One block of sums in registers. Rows and vectors lie anywhere: a[i] and b[j] point to them at l = 0, c[j] to the first row's
- * sums. A block of one vector takes each row's element from memory as it multiplies; wider ones spread it once for all vectors. */
+ * sums. A block of one vector takes each row's element from memory as it multiplies;
+ * wider ones spread it once for all vectors. */
 INLINE void NAME(offsets_of)(const int rows, const int vectors, const bool part, const REAL *const *a, const int64_t *ak,
                              const REAL *const *b, const int64_t *bk, REAL *const *c, int64_t ldc, const int *lanes, int64_t k,
                              bool first)
 {
     VECTOR sums[MAX_ROWS][MAX_VECTORS];
-    UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = (VECTOR){0};
-    if (!first)
-        UNROLL for (int i = 0; i < rows; i++)
+    }
+    if (!first) {
+        UNROLL for (int i = 0; i < rows; i++) {
             UNROLL for (int j = 0; j < vectors; j++)
                 sums[i][j] = NAME(load_last)(c[j] + i * ldc, part, lanes[j]);
+        }
+    }
     for (int64_t l = 0; l < k; l++) {
         int64_t at_a = ak[l], at_b = bk[l];
         VECTOR x[MAX_VECTORS];
@@ -47,18 +52,17 @@ INLINE void NAME(offsets_of)(const int rows, const int vectors, const bool part,
                 sums[i][j] += y * x[j];
         }
     }
-    UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < vectors; j++)
             NAME(store_last)(c[j] + i * ldc, part, lanes[j], sums[i][j]);
+    }
 }
 
 static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *const *a, const int64_t *ak, const REAL *const *b,
                                 const int64_t *bk, REAL *const *c, int64_t ldc, const int *lanes, int64_t k, bool first)
 {
-#define CASE(rows, vectors, part)                                                                 \
-    case ((rows) * 8 + (vectors)) * 2 + (part):                                                   \
-        NAME(offsets_of)(rows, vectors, part, a, ak, b, bk, c, ldc, lanes, k, first);             \
-        break;
+#define CASE(rows, vectors, part)                                                                                                \
+    case ((rows)*8 + (vectors)) * 2 + (part): NAME(offsets_of)(rows, vectors, part, a, ak, b, bk, c, ldc, lanes, k, first); break;
 #if VECTOR_MASKED
 #define ROW(rows, vectors) CASE(rows, vectors, 1)
     (void)part;
@@ -67,16 +71,17 @@ static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *co
 #define ROW(rows, vectors) CASE(rows, vectors, 0) CASE(rows, vectors, 1)
     switch ((rows * 8 + vectors) * 2 + part) {
 #endif
-        ROW(1, 1) ROW(2, 1) ROW(3, 1) ROW(4, 1) ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1)
-        ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2)
+        ROW(1, 1)
+        ROW(2, 1)
+        ROW(3, 1)
+        ROW(4, 1)
+        ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1) ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2)
 #if VECTOR_FUSED
-        ROW(6, 2)
+            ROW(6, 2)
 #endif
 #if VECTOR_REGISTERS >= 32
-        ROW(9, 1)
-        ROW(7, 2) ROW(8, 2) ROW(9, 2) ROW(10, 2) ROW(11, 2) ROW(12, 2)
-        ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3) ROW(5, 3) ROW(6, 3) ROW(7, 3) ROW(8, 3)
-        ROW(1, 4) ROW(2, 4) ROW(3, 4) ROW(4, 4) ROW(5, 4) ROW(6, 4)
+                ROW(9, 1) ROW(7, 2) ROW(8, 2) ROW(9, 2) ROW(10, 2) ROW(11, 2) ROW(12, 2) ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3)
+                    ROW(5, 3) ROW(6, 3) ROW(7, 3) ROW(8, 3) ROW(1, 4) ROW(2, 4) ROW(3, 4) ROW(4, 4) ROW(5, 4) ROW(6, 4)
 #endif
     }
 #undef ROW
@@ -92,7 +97,7 @@ static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, 
         return; /* attention without keys: its run is empty too */
     int64_t runs = cols / run, pieces = (run + NAME_LANES - 1) / NAME_LANES;
     int64_t all = runs * pieces + (cols - runs * run + NAME_LANES - 1) / NAME_LANES;
-    for (int64_t done = 0, groups = (all + MAX_VECTORS - 1) / MAX_VECTORS; done < all; groups -= groups > 1) {
+    for (int64_t done = 0, groups = (all + MAX_VECTORS - 1) / MAX_VECTORS; done<all; groups -= groups> 1) {
         const REAL *b[MAX_VECTORS], *a[MAX_ROWS];
         REAL *c[MAX_VECTORS];
         int lanes[MAX_VECTORS], vectors = 0;
@@ -121,8 +126,8 @@ static void NAME(offsets)(const void *a_, const int64_t *ao, const int64_t *ak, 
             int height = (int)(last - i);
             for (int r = 0; r < height; r++)
                 a[r] = (const REAL *)a_ + ao[i + r];
-            NAME(offsets_small)(height, vectors, part, a, ak + span.begin, b, bk + span.begin, c, ldc, lanes,
-                                span.end - span.begin, first);
+            NAME(offsets_small)
+            (height, vectors, part, a, ak + span.begin, b, bk + span.begin, c, ldc, lanes, span.end - span.begin, first);
             for (int j = 0; j < vectors; j++)
                 c[j] += height * ldc;
             i = last;
@@ -144,8 +149,9 @@ void BLOCK(const REAL *a, int64_t lda, int64_t ska, const REAL *b, int64_t ldb, 
     do {
         int64_t depth = k - l < STEP ? k - l : STEP;
         for (int64_t i = 0; i < mr; i += ROWS)
-            NAME(offsets)(a + i * lda + l * ska, ao, ak, b + l * ldb, bo, bk, c + i * ldc, ldc, mr - i < ROWS ? mr - i : ROWS, nr,
-                          nr, depth, NULL, first && l == 0);
+            NAME(offsets)
+        (a + i * lda + l * ska, ao, ak, b + l * ldb, bo, bk, c + i * ldc, ldc, mr - i < ROWS ? mr - i : ROWS, nr, nr, depth, NULL,
+         first && l == 0);
         l += STEP;
     } while (l < k);
 }
@@ -202,9 +208,10 @@ INLINE void NAME(dot_of)(const int rows, const int cols, const REAL *a_, const i
     }
     UNROLL for (int i = 0; i < rows * cols; i += NAME_LANES)
         NAME(store)(lanes + i, TOTALS(sums + i));
-    UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < cols; j++)
             c[i * ldc + j] = lanes[i * cols + j] + (first ? 0 : c[i * ldc + j]);
+    }
 }
 
 /* The shape that takes the fewest blocks; both sides are dealt evenly. */
@@ -214,7 +221,8 @@ static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, cons
     const REAL *a = (const REAL *)a_, *b = (const REAL *)b_;
     int64_t row_parts = 0, col_parts = 0;
     for (int s = 0; s < (int)(sizeof dot_shapes / sizeof *dot_shapes); s++) {
-        int64_t down = (rows + dot_shapes[s][0] - 1) / dot_shapes[s][0], across = (cols + dot_shapes[s][1] - 1) / dot_shapes[s][1];
+        int64_t down = (rows + dot_shapes[s][0] - 1) / dot_shapes[s][0],
+                across = (cols + dot_shapes[s][1] - 1) / dot_shapes[s][1];
         if (s > 0 && down * across >= row_parts * col_parts)
             continue;
         row_parts = down;
@@ -225,19 +233,19 @@ static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, cons
             int64_t i = x * rows / row_parts, height = (x + 1) * rows / row_parts - i;
             int64_t j = y * cols / col_parts, width = (y + 1) * cols / col_parts - j;
             REAL *c = (REAL *)c_ + i * ldc + j;
-#define CASE(rows, cols)                                                                      \
-    case (rows) * 16 + (cols):                                                                \
-        NAME(dot_of)(rows, cols, a, ao + i, ak, b, bo + j, bk, c, ldc, k, run, first);        \
-        break;
+#define CASE(rows, cols)                                                                                                         \
+    case (rows)*16 + (cols): NAME(dot_of)(rows, cols, a, ao + i, ak, b, bo + j, bk, c, ldc, k, run, first); break;
             switch (height * 16 + width) {
-                CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1)
+                CASE(1, 1)
+                CASE(2, 1)
+                CASE(3, 1)
+                CASE(4, 1)
                 CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2)
 #if VECTOR_REGISTERS >= 32
-                CASE(5, 1) CASE(6, 1) CASE(5, 2) CASE(6, 2)
-                CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3) CASE(5, 3) CASE(6, 3)
-                CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4)
-                CASE(1, 5) CASE(2, 5) CASE(3, 5) CASE(4, 5) CASE(5, 5)
-                CASE(1, 6) CASE(2, 6) CASE(1, 7) CASE(2, 7) CASE(1, 8) CASE(2, 8) CASE(1, 9) CASE(2, 9) CASE(1, 10) CASE(2, 10)
+                    CASE(5, 1) CASE(6, 1) CASE(5, 2) CASE(6, 2) CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3) CASE(5, 3) CASE(6, 3)
+                        CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4) CASE(1, 5) CASE(2, 5) CASE(3, 5)
+                            CASE(4, 5) CASE(5, 5) CASE(1, 6) CASE(2, 6) CASE(1, 7) CASE(2, 7) CASE(1, 8) CASE(2, 8) CASE(1, 9)
+                                CASE(2, 9) CASE(1, 10) CASE(2, 10)
 #endif
             }
 #undef CASE
@@ -272,7 +280,8 @@ void TRANSPOSE(void *d_, int64_t ldd, const void *s_, int64_t lds, int64_t rows,
             int width = (int)(cols - j < NAME_LANES ? cols - j : NAME_LANES);
             VECTOR v[NAME_LANES];
             if (height == NAME_LANES && width == NAME_LANES) {
-                __asm__("" : "+r"(s), "+r"(d)); /* by one address that moves: sixteen, which the compiler else keeps, do not fit the registers */
+                /* by one address that moves: sixteen, which the compiler else keeps, do not fit the registers */
+                __asm__("" : "+r"(s), "+r"(d));
                 UNROLL for (int r = 0; r < NAME_LANES; r++, s += lds)
                     v[r] = NAME(load)(s);
                 SQUARE(v);

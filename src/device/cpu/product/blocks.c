@@ -20,7 +20,8 @@ static const int rows_of[MAX_VECTORS + 1] = {0, 9, 12, 8, 6};
 #define DOT_ROWS 6
 #define DOT_COLS 10
 #define DOT_SUMS 25
-static const int dot_shapes[][2] = {{6, 4}, {5, 5}, {2, 10}}; /* most rows and columns of sums that fit the registers with a row of b */
+/* most rows and columns of sums that fit the registers with a row of b */
+static const int dot_shapes[][2] = {{6, 4}, {5, 5}, {2, 10}};
 #else
 #define MAX_VECTORS 2
 #define MAX_ROWS 8
@@ -82,8 +83,9 @@ INLINE void finish_rows(const float *sums, int64_t ld, const float *bias, int64_
             store_f32(d + j, finished(load_f32(a + j), biased && bias_col ? load_f32(b + j) : all, biased, relu));
         int rest = (int)(cols - j);
         if (rest)
-            store_part_f32(d + j, rest,
-                           finished(load_part_f32(a + j, rest), biased && bias_col ? load_part_f32(b + j, rest) : all, biased, relu));
+            store_part_f32(
+                d + j, rest,
+                finished(load_part_f32(a + j, rest), biased && bias_col ? load_part_f32(b + j, rest) : all, biased, relu));
     }
 }
 
@@ -130,9 +132,10 @@ INLINE void fold_channels(const int channels, const samba_fold_block *block, con
             UNROLL for (int c = 0; c < channels; c++)
                 sums[c] = (floats){0};
             for (const int64_t *from = place; from < end; from++)
-                for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++)
+                for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++) {
                     UNROLL for (int c = 0; c < channels; c++)
                         sums[c] += load_lanes(products + *from + a->place + c * pitch, a->lanes);
+                }
             UNROLL for (int c = 0; c < channels; c++, d += image_pitch)
                 if (step == 1)
                     store_part_f32(d, piece->lanes, load_part_f32(d, piece->lanes) + sums[c]);
@@ -177,9 +180,10 @@ INLINE void filter_rows(const int rows, const samba_fold_block *block, int64_t y
             const float *from[SAMBA_ALIKE], *w = weights + row_weights[j];
             UNROLL for (int r = 0; r < rows; r++)
                 from[r] = image + places[j + r * count];
-            for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++)
+            for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++) {
                 UNROLL for (int r = 0; r < rows; r++)
                     sums[r] = add_product(sums[r], w[a->weight], load_lanes(from[r] + a->place, a->lanes), a->lanes);
+            }
         }
         UNROLL for (int r = 0; r < rows; r++, d += block->width)
             if (step == 1)
@@ -203,7 +207,8 @@ static void filter(const samba_fold_block *block, int64_t begin, int64_t end, co
     }
 }
 
-INLINE void columns_of(const bool second, const samba_column_piece *piece, const float *image, float *panels, int64_t pitch, int64_t vectors)
+INLINE void columns_of(const bool second, const samba_column_piece *piece, const float *image, float *panels, int64_t pitch,
+                       int64_t vectors)
 {
     enum { LANES = VECTOR_BYTES / 4, IN_PANEL = 64 / LANES };
     for (int64_t v = 0; v < vectors; v++, piece++) {
@@ -224,9 +229,14 @@ static void columns(const samba_column_piece *pieces, int step, const float *ima
         columns_of(true, pieces, image, panels, pitch, vectors);
 }
 
-const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64}, {dot_f32, dot_f64}, finish, fold, filter,
-                                                    SAMBA_ISA_NAME(samba_dense_block), columns,
-                                                    &SAMBA_ISA_NAME(samba_winograd_kernels)};
+const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64},
+                                                   {dot_f32, dot_f64},
+                                                   finish,
+                                                   fold,
+                                                   filter,
+                                                   SAMBA_ISA_NAME(samba_dense_block),
+                                                   columns,
+                                                   &SAMBA_ISA_NAME(samba_winograd_kernels)};
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -22,13 +22,13 @@ typedef struct samba_range {
     int64_t begin, end;
 } samba_range;
 
-/* What is added to each row of a result: places[first[y]] .. places[first[y + 1]] are where the rows begin that reach row y, one for
- * each row of a window. A piece is up to a vector of elements of the row, `step` apart, with the addends of the window's columns
- * that reach them. */
+/* What is added to each row of a result: places[first[y]] .. places[first[y + 1]] are where the rows begin that reach row y, one
+ * for each row of a window. A piece is up to a vector of elements of the row, `step` apart, with the addends of the window's
+ * columns that reach them. */
 typedef struct samba_fold_addend {
-    int64_t place;   /* from a place of the row; what the first lane adds */
-    uint32_t lanes;  /* bit i: lane i adds */
-    int32_t weight;  /* filter: its place, from that of the row */
+    int64_t place;  /* from a place of the row; what the first lane adds */
+    uint32_t lanes; /* bit i: lane i adds */
+    int32_t weight; /* filter: its place, from that of the row */
 } samba_fold_addend;
 typedef struct samba_fold_piece {
     int64_t at;
@@ -44,7 +44,8 @@ typedef struct samba_fold_block {
     int64_t piece_count;
 } samba_fold_block;
 
-/* Lanes of a vector that lie evenly in memory: lane i at from + i * step. A vector is its pieces up to the last; lanes of none are 0. */
+/* Lanes of a vector that lie evenly in memory: lane i at from + i * step. A vector is its pieces up to the last;
+ * lanes of none are 0. */
 typedef struct samba_column_piece {
     int32_t from;
     uint16_t lanes; /* bit i: lane i */
@@ -73,9 +74,10 @@ struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading di
     void (*filter)(const samba_fold_block *block, int64_t begin, int64_t end, const float *image, const float *weights,
                    float *result);
     void (*dense)(const samba_dense *block, samba_fetch *fetch);
-    /* Vectors side by side, 64 elements of which lie in each of the panels, which are `pitch` elements apart. All lanes of each are stored.
-     * step: of the pieces, 1 or 2 */
-    void (*columns)(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch, int64_t vectors);
+    /* Vectors side by side, 64 elements of which lie in each of the panels, which are `pitch` elements apart. All lanes of each
+     * are stored. step: of the pieces, 1 or 2 */
+    void (*columns)(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch,
+                    int64_t vectors);
     const samba_winograd *winograd;
 };
 

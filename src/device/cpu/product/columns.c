@@ -7,21 +7,20 @@
  *   A            [step of k][block of rows][rows][k]   packed by all threads, kept where it is constant, or read in place
  *   sums         [rows of the unit][its columns]       a thread's own
  *
- * A unit is a box of rows of one image, or several small images side by side, by a range of A's rows. No im2col is stored but for one
- * step of k of one unit. Which lanes of a gathered vector lie where in the image is the same for all channels: tables of pieces, one
- * for each place of the window, worked out at load, with nothing where the window meets padding. Boxes that meet none share them.
+ * A unit is a box of rows of one image, or several small images side by side, by a range of A's rows. No im2col is stored but for
+ * one step of k of one unit. Which lanes of a gathered vector lie where in the image is the same for all channels: tables of
+ * pieces, one for each place of the window, worked out at load, with nothing where the window meets padding. Boxes that meet none
+ * share them.
  *
- * contract.c reads images in place, which costs no gathering but unaligned, shorter vectors; fold.c gathers once for all places of the
- * window and adds up afterwards. This road wins where there are many rows to multiply a column with. */
+ * contract.c reads images in place, which costs no gathering but unaligned, shorter vectors; fold.c gathers once for all places
+ * of the window and adds up afterwards. This road wins where there are many rows to multiply a column with. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/image.h"
 #include "device/cpu/product/roads.h"
 #include <limits.h>
 #include <string.h>
 
-enum {
-    WIDTH = SAMBA_PANEL_WIDTH
-};
+enum { WIDTH = SAMBA_PANEL_WIDTH };
 
 typedef struct columns {
     samba_frame frame;
@@ -30,9 +29,9 @@ typedef struct columns {
     const float *image;
     samba_image_axis y, x;
     int64_t batches, m, n;
-    int lanes, step; /* step: from one pixel of a row to the next */
+    int lanes, step;                                                           /* step: from one pixel of a row to the next */
     int64_t images, image_units, box, boxes, ranges, range_blocks, row_blocks; /* box: rows of pixels */
-    int64_t pitch, panels, panel_bytes; /* of a unit's sums; of a step */
+    int64_t pitch, panels, panel_bytes;                                        /* of a unit's sums; of a step */
     bool in_place, kept_a;
     int64_t lda, block_bytes, step_bytes, sums_at, gathered_at;
     const samba_column_piece **pieces; /* [box][tap] */
@@ -68,14 +67,16 @@ static void gather(const columns *p, const columns_unit *at, const samba_box *k,
 {
     const samba_contract *c = &p->frame.contract;
     int64_t index[SAMBA_CONTRACT_RANK], vectors = divide_up(at->images * at->cols, p->lanes);
-    const float *origin = p->image + samba_image_offset(&p->frame.contract, at->image) + (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
+    const float *origin = p->image + samba_image_offset(&p->frame.contract, at->image) +
+                          (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
     const samba_column_piece *const *tables = p->pieces + at->box * p->y.taps * p->x.taps;
     memcpy(index, k->index, sizeof index);
     for (int64_t l = 0; l < k->width; l++) {
         int64_t offset = 0, tap = (p->y.tap < 0 ? 0 : index[p->y.tap]) * p->x.taps + (p->x.tap < 0 ? 0 : index[p->x.tap]);
         for (int i = 0; i < c->k_rank; i++)
             offset += c->b.inner[i] * index[i];
-        p->blocks->columns(tables[tap], p->step, origin + offset, (float *)to + l * WIDTH, p->panel_bytes / (int64_t)sizeof(float), vectors);
+        p->blocks->columns(tables[tap], p->step, origin + offset, (float *)to + l * WIDTH,
+                           p->panel_bytes / (int64_t)sizeof(float), vectors);
         for (int i = c->k_rank - 1; i >= 0 && ++index[i] == c->k[i] && i > 0; i--)
             index[i] = 0;
     }
@@ -101,7 +102,8 @@ static void pack_part(const columns *p, char *packed, int64_t part)
                packed_rows(p, packed, step, block), p->lda);
 }
 
-static void finish_rows(const columns *p, const samba_workspace *room, const columns_unit *at, int64_t row, int64_t rows, const float *sums)
+static void finish_rows(const columns *p, const samba_workspace *room, const columns_unit *at, int64_t row, int64_t rows,
+                        const float *sums)
 {
     for (int64_t j = 0; j < at->images; j++, sums += at->cols)
         samba_frame_finish(&p->frame, room, (at->image + j) * p->m + row, rows, at->y * p->x.size, at->cols, sums, p->pitch);
@@ -124,9 +126,18 @@ static void run_unit(const columns *p, const samba_workspace *room, char *packed
             for (int64_t j = 0; j < at.images && step + 1 == steps; j++)
                 samba_frame_fetch(&p->frame, (at.image + j) * p->m + rows.first, rows.width, at.y * p->x.size, at.cols, &fetch);
             for (int64_t j = 0; j * WIDTH < cols; j++) {
-                samba_dense block = {.rows = rows.width, .cols = at_most(WIDTH, cols - j * WIDTH), .k = k.width, .a = (const float *)a,
-                                     .lda = p->lda, .ska = 1, .b = (const float *)(gathered + j * p->panel_bytes), .ldb = WIDTH,
-                                     .from = step ? to + j * WIDTH : NULL, .from_ld = p->pitch, .c = to + j * WIDTH, .ldc = p->pitch};
+                samba_dense block = {.rows = rows.width,
+                                     .cols = at_most(WIDTH, cols - j * WIDTH),
+                                     .k = k.width,
+                                     .a = (const float *)a,
+                                     .lda = p->lda,
+                                     .ska = 1,
+                                     .b = (const float *)(gathered + j * p->panel_bytes),
+                                     .ldb = WIDTH,
+                                     .from = step ? to + j * WIDTH : NULL,
+                                     .from_ld = p->pitch,
+                                     .c = to + j * WIDTH,
+                                     .ldc = p->pitch};
                 p->blocks->dense(&block, &fetch);
             }
             if (step + 1 == steps)
@@ -160,21 +171,27 @@ static int64_t step_of(const columns *p, int64_t cols)
     return step < 16 ? 16 : at_most(step, p->frame.machine->product.step);
 }
 
-/* ns, about: multiply-adds of a unit, of which gathering an element takes as long as several, and reaching one of A as 8; sums that all steps
- * but the first read again. */
+/* ns, about: multiply-adds of a unit, of which gathering an element takes as long as several, and reaching one of A as 8; sums
+ * that all steps but the first read again. */
 static double unit_cost(const columns *p, int64_t k, int64_t cols, int64_t rows)
 {
-    double gathered = p->images > 1 ? p->frame.machine->columns.gather_far : p->frame.machine->columns.gather; /* images side by side lie far apart */
-    double multiply = columns_taken(p, cols) * (double)rows * p->frame.machine->columns.block + (double)cols * gathered * p->step + (double)rows * p->frame.machine->columns.row;
-    double again = (double)(rows * cols) * (double)((k - 1) / step_of(p, cols)) * (rows * cols * 4 > p->frame.machine->columns.sums ? p->frame.machine->columns.sum_again_far : p->frame.machine->columns.sum_again);
+    /* images side by side lie far apart */
+    double gathered = p->images > 1 ? p->frame.machine->columns.gather_far : p->frame.machine->columns.gather;
+    double multiply = columns_taken(p, cols) * (double)rows * p->frame.machine->columns.block +
+                      (double)cols * gathered * p->step + (double)rows * p->frame.machine->columns.row;
+    double again = (double)(rows * cols) * (double)((k - 1) / step_of(p, cols)) *
+                   (rows * cols * 4 > p->frame.machine->columns.sums ? p->frame.machine->columns.sum_again_far
+                                                                     : p->frame.machine->columns.sum_again);
     return (double)k * multiply / (p->frame.machine->product.rate * p->lanes) + again + p->frame.machine->columns.unit_start;
 }
 
 static double cost_of(const columns *p, int64_t k, int threads)
 {
     int64_t last_rows = p->y.size - (p->boxes - 1) * p->box, rows = divide_up(p->m, p->ranges);
-    double full = unit_cost(p, k, p->images * p->box * p->x.size, rows), last = unit_cost(p, k, p->images * last_rows * p->x.size, rows);
-    double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last), turns = (double)divide_up(p->frame.units, threads);
+    double full = unit_cost(p, k, p->images * p->box * p->x.size, rows),
+           last = unit_cost(p, k, p->images * last_rows * p->x.size, rows);
+    double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last),
+           turns = (double)divide_up(p->frame.units, threads);
     double dealt = turns * (all / (double)p->frame.units), least = all / threads;
     return dealt > least ? dealt : least;
 }
@@ -184,7 +201,9 @@ static double choose_units(columns *p, int64_t k, int threads)
 {
     columns best = *p;
     double cost = -1;
-    int64_t most_images = p->n < p->frame.machine->columns.least_pixels ? 1 : at_most(p->batches, p->frame.machine->columns.unit / p->n), most_box = at_most(p->y.size, p->frame.machine->columns.unit / p->x.size);
+    int64_t most_images =
+                p->n < p->frame.machine->columns.least_pixels ? 1 : at_most(p->batches, p->frame.machine->columns.unit / p->n),
+            most_box = at_most(p->y.size, p->frame.machine->columns.unit / p->x.size);
     bool whole = most_images > 1 || p->frame.contract.whole_rows;
     most_images = most_images < 1 ? 1 : most_images;
     most_box = most_box < 1 ? 1 : most_box;
@@ -245,7 +264,8 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     return cost < 0 ? cost : cost + samba_finish_time(problem) + problem->machine->columns.start;
 }
 
-/* Where column q of a unit that begins at row y of an image finds its element for a tap, from the unit's origin; false: padding. */
+/* Where column q of a unit that begins at row y of an image finds its element for a tap, from the unit's origin;
+ * false: padding. */
 static bool find_element(const columns *p, int64_t y, int64_t rows, int64_t tap, int64_t q, int64_t *at)
 {
     int64_t cols = rows * p->x.size, image = q / cols, i = q % cols / p->x.size, j = q % p->x.size;
@@ -319,14 +339,16 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     SAMBA_TRY(samba_source_tables(&p->a, to->arena));
     SAMBA_TRY(make_tables(p, to->arena));
     p->lda = p->a.own_axis.stride;
-    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k && p->lda * 4 % frame->machine->product.page;
+    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k &&
+                  p->lda * 4 % frame->machine->product.page;
     if (!p->in_place) {
         p->lda = round_up(p->a.inner.width, 16);
         p->lda += p->lda * 4 % frame->machine->product.page ? 0 : 16;
     }
     p->block_bytes = p->a.own.width * p->lda * 4;
     p->step_bytes = p->row_blocks * p->block_bytes;
-    int64_t parts = p->in_place ? 0 : p->row_blocks * p->a.inner.blocks, packed = p->in_place ? 0 : p->a.inner.blocks * p->step_bytes;
+    int64_t parts = p->in_place ? 0 : p->row_blocks * p->a.inner.blocks,
+            packed = p->in_place ? 0 : p->a.inner.blocks * p->step_bytes;
     *(problem->constant_a ? &frame->kept_parts : &frame->parts) = parts;
     *(problem->constant_a ? &frame->kept_bytes : &frame->shared_bytes) = packed;
     p->sums_at = samba_frame_room(frame, at_most(p->range_blocks * p->a.own.width, p->m) * p->pitch * 4);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The road that leads everywhere: linear, matmul, batched matmul and convolution with both its gradients by blocks. contract_plan.c has
- * chosen them; here they are computed. For each unit: for each step of k, blocks of the operands are reached in place, through a
- * plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program takes the sums while
- * they are hot and does all that is stored. Where it only stores them, they are made in the result's memory at once. Otherwise
- * nothing but scratch is written here.
+ * The road that leads everywhere: linear, matmul, batched matmul and convolution with both its gradients by blocks.
+ * contract_plan.c has chosen them; here they are computed. For each unit: for each step of k, blocks of the operands are reached
+ * in place, through a plane, or packed (pack.h), and multiplied into sums in scratch; after the last step the epilogue program
+ * takes the sums while they are hot and does all that is stored. Where it only stores them, they are made in the result's memory
+ * at once. Otherwise nothing but scratch is written here.
  *
  * Micro-kernels are made once, at prepare, for each width that occurs. */
 #include "device/cpu/product/contract_plan.h"
@@ -16,18 +16,19 @@
 
 typedef struct contraction {
     samba_frame frame;
-    bool in_place;       /* sums are made where they are stored; there is nothing to finish */
+    bool in_place; /* sums are made where they are stored; there is nothing to finish */
     const samba_kernels *kernels;
     const samba_blocks *blocks;
     samba_contract_plan plan;
-    int64_t m, size; /* rows of a batch element; bytes of a sum */
+    int64_t m, size;                     /* rows of a batch element; bytes of a sum */
     samba_micro_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step] */
     const int64_t *row_own, *row_inner, *vector_own, *vector_inner; /* of the offsets kernel */
-    int64_t vector_run; /* columns that lie together; 0: all of a block */
-    const samba_skip *skip; /* zeros of the vector side's plane, or NULL */
+    int64_t vector_run;                                             /* columns that lie together; 0: all of a block */
+    const samba_skip *skip;                                         /* zeros of the vector side's plane, or NULL */
     bool row_kept, vector_kept; /* packs of a constant side: [batch][step of k][block], vector side first */
     int64_t row_batches, vector_batches, vector_parts, row_kept_at, row_slot, vector_slot; /* slot: bytes of a pack */
-    int64_t sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at, needed_at; /* in a thread's own scratch */
+    /* in a thread's own scratch */
+    int64_t sums_at, row_pack_at, vector_pack_at, row_plane_at, vector_plane_at, turn_at, needed_at;
 } contraction;
 
 /* ---- one block ---- */
@@ -53,7 +54,8 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
     switch (plan->way) {
     case SAMBA_WAY_DENSE: {
         const samba_source *r = &plan->row, *v = &plan->vector;
-        samba_micro_kernel_run(&c->made[rows < r->own.width][cols < v->own.width][depth < r->inner.width][first], row, vector, sums);
+        samba_micro_kernel_run(&c->made[rows < r->own.width][cols < v->own.width][depth < r->inner.width][first], row, vector,
+                               sums);
         break;
     }
     case SAMBA_WAY_OFFSETS:
@@ -82,7 +84,8 @@ static unit_place place_unit(const contraction *c, int64_t unit)
 {
     const samba_contract_plan *plan = &c->plan;
     int64_t row = unit % plan->row_units, vector = unit / plan->row_units % plan->vector_units;
-    unit_place at = {.batch = unit / plan->row_units / plan->vector_units, .row0 = row * plan->row_group,
+    unit_place at = {.batch = unit / plan->row_units / plan->vector_units,
+                     .row0 = row * plan->row_group,
                      .vector0 = vector * plan->vector_group};
     at.row1 = at_most(at.row0 + plan->row_group, plan->row.own.blocks);
     at.vector1 = at_most(at.vector0 + plan->vector_group, plan->vector.own.blocks);
@@ -130,10 +133,10 @@ static char *kept_vector(const contraction *c, char *kept, int64_t batch, int64_
     return kept + slot * c->vector_slot;
 }
 
-/* Sums of the unit over k steps [step0, step1), added to those that are there unless `first`. Row blocks of a step are readied with its first vector block and kept for the
- * others. */
-static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, bool first, char *sums, const samba_workspace *room,
-                     pack_origins *packed)
+/* Sums of the unit over k steps [step0, step1), added to those that are there unless `first`. Row blocks of a step are readied
+ * with its first vector block and kept for the others. */
+static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, bool first, char *sums,
+                     const samba_workspace *room, pack_origins *packed)
 {
     char *scratch = room->own;
     const samba_contract_plan *plan = &c->plan;
@@ -176,8 +179,8 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                     }
                 }
                 multiply(c, ready[slot], r.width, b, cols, k.width,
-                         sums + ((r.first - at->row_first) * plan->sums_ld + v.first - at->vector_first) * c->size,
-                         needed, first && step == step0);
+                         sums + ((r.first - at->row_first) * plan->sums_ld + v.first - at->vector_first) * c->size, needed,
+                         first && step == step0);
             }
         }
     }
@@ -242,8 +245,8 @@ static void pack(const samba_frame *frame, const samba_workspace *room, bool kep
     samba_box own = samba_split_box(&source->own, block), k = samba_split_box(&source->inner, step);
     const char *from = samba_source_at(source, samba_batch_offset(&frame->contract, &source->factor, batch), &own, &k, NULL);
     if (row)
-        samba_pack(source, from, &source->own_axis, own.width, &source->inner_axis, k.width, kept_row(c, room->kept, batch, step, block),
-                   c->plan.row_pack_ld);
+        samba_pack(source, from, &source->own_axis, own.width, &source->inner_axis, k.width,
+                   kept_row(c, room->kept, batch, step, block), c->plan.row_pack_ld);
     else
         samba_pack(source, from, &source->inner_axis, k.width, &source->own_axis, own.width,
                    kept_vector(c, room->kept, batch, step, block), c->plan.vector_pack_ld);
@@ -255,7 +258,8 @@ static void finish_matrix(const contraction *c, const samba_workspace *room, int
     const samba_contract_plan *plan = &c->plan;
     const char *sums = room->shared;
     char *turned = room->own + c->turn_at;
-    int64_t ld = plan->sums_ld, n = plan->swapped ? plan->row.own.total : ld, most = plan->swapped ? plan->vector.own.width : c->m;
+    int64_t ld = plan->sums_ld, n = plan->swapped ? plan->row.own.total : ld,
+            most = plan->swapped ? plan->vector.own.width : c->m;
     for (int64_t rows; row < end; row += rows) {
         int64_t batch = row / c->m, first = row % c->m;
         rows = at_most(at_most(most, c->m - first), end - row);
@@ -263,7 +267,8 @@ static void finish_matrix(const contraction *c, const samba_workspace *room, int
             samba_frame_finish(&c->frame, room, row, rows, 0, n, sums + row * ld * c->size, ld);
             continue;
         }
-        (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(turned, n, sums + (batch * n * ld + first) * c->size, ld, n, rows);
+        (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(turned, n, sums + (batch * n * ld + first) * c->size, ld,
+                                                                         n, rows);
         samba_frame_finish(&c->frame, room, row, rows, 0, n, turned, n);
     }
 }
@@ -343,8 +348,15 @@ static void make_kernels(const samba_cpu_machine *machine, contraction *c)
         int64_t rows = i & 8 ? narrower(row) : row->width, cols = i & 4 ? narrower(vector) : vector->width;
         int64_t depth = i & 2 ? narrower(inner) : inner->width;
         samba_micro_kernel *kernel = &c->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1];
-        *kernel = (samba_micro_kernel){.rows = rows, .cols = cols, .depth = depth, .lda = plan->row_ld, .ska = plan->row_step, .ldb = plan->vector_ld,
-                                       .ldc = plan->sums_ld, .first = i & 1, .kind = c->size == 8 ? SAMBA_MICRO_F64 : SAMBA_MICRO_F32};
+        *kernel = (samba_micro_kernel){.rows = rows,
+                                       .cols = cols,
+                                       .depth = depth,
+                                       .lda = plan->row_ld,
+                                       .ska = plan->row_step,
+                                       .ldb = plan->vector_ld,
+                                       .ldc = plan->sums_ld,
+                                       .first = i & 1,
+                                       .kind = c->size == 8 ? SAMBA_MICRO_F64 : SAMBA_MICRO_F32};
         if (rows && cols && depth)
             samba_micro_kernel_make(machine, kernel);
     }
@@ -406,8 +418,8 @@ static void choose_place(contraction *c)
 {
     samba_contract_plan *plan = &c->plan;
     int64_t pitch = c->frame.finish.result_strides[c->frame.finish.rank - 2];
-    c->in_place = samba_finish_is_copy(&c->frame.finish) && !plan->swapped && !plan->view && !plan->apart && plan->slices == 1 && plan->row.inner.blocks > 0 &&
-                  pitch >= plan->vector.own.total && pitch <= INT_MAX / 8;
+    c->in_place = samba_finish_is_copy(&c->frame.finish) && !plan->swapped && !plan->view && !plan->apart && plan->slices == 1 &&
+                  plan->row.inner.blocks > 0 && pitch >= plan->vector.own.total && pitch <= INT_MAX / 8;
     if (!c->in_place)
         return;
     plan->sums_ld = pitch;

@@ -103,7 +103,6 @@ static int lanes_of(const samba_contract_problem *problem)
     return problem->contract.class_ == SAMBA_F32 ? problem->machine->kernels->lanes : problem->machine->kernels->lanes / 2;
 }
 
-
 static void init_source(const samba_contract_problem *problem, bool second, samba_source *source)
 {
     const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
@@ -245,8 +244,10 @@ static double source_cost(const samba_cpu_machine *machine, const samba_source *
 /* Rows of a block far apart in memory fall on few cache sets, each on a page of its own, and are read anew for every few rows. */
 static double distance_penalty(const samba_cpu_machine *machine, int64_t bytes)
 {
-    return bytes < machine->block.near_rows ? 1.0 : bytes % machine->product.page == 0 ? machine->block.far_rows_page
-           : bytes % (machine->product.page / 4) == 0 ? machine->block.far_rows_quarter : machine->block.far_rows;
+    return bytes < machine->block.near_rows           ? 1.0
+           : bytes % machine->product.page == 0       ? machine->block.far_rows_page
+           : bytes % (machine->product.page / 4) == 0 ? machine->block.far_rows_quarter
+                                                      : machine->block.far_rows;
 }
 
 /* Does the thread's part of a matrix lie together in memory, as parts are dealt: the first to the first thread? */
@@ -258,9 +259,9 @@ static bool is_outer(const samba_source *source, bool inner)
     return inner ? k >= own : own >= k;
 }
 
-/* Bytes that a thread reads or writes where another one works: most stages deal memory in the same order, the first part to the first
- * thread, so a product that cuts a matrix the same way, or the rows of its result, finds its part in its own cache. Matrices only; what
- * has more dims, or batch elements for all threads, counts for nothing. */
+/* Bytes that a thread reads or writes where another one works: most stages deal memory in the same order, the first part to the
+ * first thread, so a product that cuts a matrix the same way, or the rows of its result, finds its part in its own cache.
+ * Matrices only; what has more dims, or batch elements for all threads, counts for nothing. */
 static double crossing_bytes(const samba_contract_problem *problem, const samba_contract_plan *plan)
 {
     const samba_contract *contract = &problem->contract;
@@ -269,7 +270,8 @@ static double crossing_bytes(const samba_contract_problem *problem, const samba_
     if (problem->threads == 1 || problem->batches > 1 || contract->m_rank > 1 || contract->n_rank > 1 || contract->k_rank > 1 ||
         contract->a.window_count || contract->b.window_count)
         return 0;
-    bool vectors = plan->slices == 1 && plan->vector_units >= problem->threads, rows = plan->slices == 1 && !vectors && plan->row_units >= problem->threads;
+    bool vectors = plan->slices == 1 && plan->vector_units >= problem->threads,
+         rows = plan->slices == 1 && !vectors && plan->row_units >= problem->threads;
     for (int i = 0; i < 2; i++) {
         bool cut = i == 0 ? rows : vectors, deep = plan->slices > 1;
         double all = (double)sides[i]->own.total * (double)problem->k * (double)sides[i]->memory_size;
@@ -290,15 +292,19 @@ static double lines_of(const samba_source *source, const samba_axis *axis)
     return step < 64 ? step / 64 : 1;
 }
 
-/* Rows read where they lie, an element at a time: what no cache holds is waited for, line by line, where steps of k are pages apart. */
+/* Rows read where they lie, an element at a time:
+ * what no cache holds is waited for, line by line, where steps of k are pages apart. */
 static double far_cost(const samba_contract_problem *problem, const samba_source *source)
 {
     const samba_factor *factor = &source->factor;
     double size = (double)source->memory_size;
-    double bytes = size * (1 + reach_of(source->own.rank, source->own.size, factor->own) + /* windows see elements again and again */
+    /* windows see elements again and again */
+    double bytes = size * (1 + reach_of(source->own.rank, source->own.size, factor->own) +
                            reach_of(source->inner.rank, source->inner.size, factor->inner) +
                            reach_of(problem->contract.batch_rank, problem->contract.batch, factor->batch));
-    return bytes > (double)problem->machine->block.unit && samba_source_is_far(source, true) ? problem->machine->block.line_wait * lines_of(source, &source->own_axis) * lines_of(source, &source->inner_axis) : 0;
+    return bytes > (double)problem->machine->block.unit && samba_source_is_far(source, true)
+               ? problem->machine->block.line_wait * lines_of(source, &source->own_axis) * lines_of(source, &source->inner_axis)
+               : 0;
 }
 
 static void cost_plan(const samba_contract_problem *problem, samba_contract_plan *plan, double row_cost, double vector_cost)
@@ -306,7 +312,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     const samba_cpu_machine *machine = problem->machine;
     int lanes = lanes_of(problem);
     const samba_split *row = &plan->row.own, *vector = &plan->vector.own;
-    double rate = machine->product.rate * lanes, rows = (double)plan->sums_rows, depth = (double)problem->k / (double)plan->slices;
+    double rate = machine->product.rate * lanes, rows = (double)plan->sums_rows,
+           depth = (double)problem->k / (double)plan->slices;
     double steps = (double)(plan->row.inner.blocks + plan->slices - 1) / (double)plan->slices;
     int64_t cols = at_most(vector->total, plan->vector_group * vector->width);
     int64_t block_cols = plan->view ? plan->sums_ld : vector->width;
@@ -315,7 +322,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     if (plan->way == SAMBA_WAY_DOT) {
         int64_t run = plan->dot_run;
         unit = sums * depth / rate * (double)round_up(run, lanes) / (double)run; /* a run's last vector is a part of one */
-        unit = unit * (machine->block.dot + machine->block.dot_rows / (double)at_most(row->width, 4)) + sums * steps * machine->block.dot_sum;
+        unit = unit * (machine->block.dot + machine->block.dot_rows / (double)at_most(row->width, 4)) +
+               sums * steps * machine->block.dot_sum;
         unit += sums / (double)at_most(row->width, 6) * depth / (double)run; /* each run of some columns has to be found */
     } else {
         int64_t run = plan->vector_packed || plan->view ? block_cols : plan->vector.own_axis.run;
@@ -324,14 +332,16 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         if (plan->way == SAMBA_WAY_OFFSETS && !plan->vector_packed && !plan->view)
             unit *= samba_skip_share(&plan->vector);
         if (block_cols <= lanes)
-            unit *= (plan->way == SAMBA_WAY_DENSE && machine->libxsmm) || row->width >= 8 ? machine->block.one_vector : machine->block.one_vector_few_rows;
+            unit *= (plan->way == SAMBA_WAY_DENSE && machine->libxsmm) || row->width >= 8 ? machine->block.one_vector
+                                                                                          : machine->block.one_vector_few_rows;
         /* Many rows in work at once that lie whole pages apart fall on one cache set. */
         if (!plan->row_packed && plan->row_step == 1 && plan->row_ld * plan->row.element_size % machine->product.page == 0 &&
             block_cols <= 2 * lanes && row->width > 8)
             unit *= machine->block.same_set;
         if (plan->way == SAMBA_WAY_OFFSETS && !plan->row_packed)
             unit += rows * depth * far_cost(problem, &plan->row);
-        if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed && plan->row_step * plan->row.element_size >= machine->block.near_rows)
+        if (plan->way == SAMBA_WAY_DENSE && !plan->row_packed &&
+            plan->row_step * plan->row.element_size >= machine->block.near_rows)
             unit *= machine->block.far_steps;
         if (plan->way == SAMBA_WAY_DENSE && !plan->vector_packed && row->total > 12)
             unit *= distance_penalty(machine, plan->vector_ld * plan->vector.element_size);
@@ -339,7 +349,9 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     if (plan->way == SAMBA_WAY_INTEGER)
         unit *= machine->block.integer;
     unit += steps * blocks * row_blocks * machine->block.start + depth * (row_cost * rows + vector_cost * (double)cols);
-    unit += sums * (machine->block.sum + (plan->swapped ? machine->block.sum_swapped : 0) + (plan->view ? machine->block.sum_view : 0)) + machine->block.unit_start;
+    unit += sums * (machine->block.sum + (plan->swapped ? machine->block.sum_swapped : 0) +
+                    (plan->view ? machine->block.sum_view : 0)) +
+            machine->block.unit_start;
     unit += plan->slices > 1 ? sums * machine->block.sum_sliced : 0;
     int64_t touched = plan->sums_bytes + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group + plan->turn_bytes +
                       plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
@@ -381,7 +393,8 @@ static bool packed_once(const samba_source *source, int batch_rank, int64_t unit
     return units == 1 && source->inner.blocks == 1 && !source->plane_bytes;
 }
 
-/* Is the operand packed in several steps of k and the same for all batch elements? Units that go through the steps together pack it once. */
+/* Is the operand packed in several steps of k and the same for all batch elements? Units that go through the steps
+ * together pack it once. */
 static bool packed_together(const samba_source *source, int batch_rank)
 {
     bool same = source->inner.blocks > 1 && !source->plane_bytes;
@@ -393,7 +406,8 @@ static bool packed_together(const samba_source *source, int batch_rank)
 /* All groupings and slicings of described blocks. */
 static void try_groups(const samba_contract_problem *problem, samba_contract_plan *plan, samba_contract_plan *best)
 {
-    bool whole = problem->contract.whole_rows && !plan->apart, all_rows = whole && plan->swapped, all_vectors = whole && !plan->swapped;
+    bool whole = problem->contract.whole_rows && !plan->apart, all_rows = whole && plan->swapped,
+         all_vectors = whole && !plan->swapped;
     int64_t row_blocks = plan->row.own.blocks, vector_blocks = plan->vector.own.blocks, most = plan->view ? 1 : 8;
     double row_cost = source_cost(problem->machine, &plan->row, plan->row_packed, true);
     double vector_cost = source_cost(problem->machine, &plan->vector, plan->vector_packed, false);
@@ -414,14 +428,19 @@ static void try_groups(const samba_contract_problem *problem, samba_contract_pla
                 if (slices > plan->row.inner.blocks && slices > 1)
                     continue;
                 bool rows_shared = plan->row_packed && !row_once && packed_together(&plan->row, problem->contract.batch_rank);
-                bool vectors_shared = plan->vector_packed && vector_blocks == 1 && packed_together(&plan->vector, problem->contract.batch_rank);
+                bool vectors_shared =
+                    plan->vector_packed && vector_blocks == 1 && packed_together(&plan->vector, problem->contract.batch_rank);
                 plan->together = 1;
                 if ((rows_shared || vectors_shared) && plan->units == problem->batches && slices == 1)
-                    plan->together = at_most(at_most(problem->machine->block.together_sums / (plan->sums_bytes + 1), SAMBA_CONTRACT_TOGETHER),
-                                             problem->batches / problem->threads);
+                    plan->together =
+                        at_most(at_most(problem->machine->block.together_sums / (plan->sums_bytes + 1), SAMBA_CONTRACT_TOGETHER),
+                                problem->batches / problem->threads);
                 plan->together = plan->together < 1 ? 1 : plan->together;
                 if (plan->together > 1) {
-                    cost_plan(problem, plan, rows_shared ? row_cost / (double)plan->together : row_once ? row_cost * share : row_cost,
+                    cost_plan(problem, plan,
+                              rows_shared ? row_cost / (double)plan->together
+                              : row_once  ? row_cost * share
+                                          : row_cost,
                               vectors_shared ? vector_cost / (double)plan->together : vector_cost);
                     if (best->cost < 0 || plan->cost < best->cost)
                         *best = *plan;

@@ -27,17 +27,17 @@ typedef enum samba_contract_way {
 typedef struct samba_contract_plan {
     samba_contract_way way;
     bool swapped, row_packed, vector_packed;
-    bool view; /* vector blocks have gaps: they are computed along and dropped afterwards */
+    bool view;  /* vector blocks have gaps: they are computed along and dropped afterwards */
     bool apart; /* sums of all units in one shared matrix: rows of the row side by all columns of the vector side */
     samba_source row, vector;
     int64_t row_group, vector_group, row_units, vector_units, units, slices;
     int64_t together; /* units, batch elements, that take each step of k one after the other: what they share is packed once */
-    int64_t sums_rows, sums_ld;                 /* of a unit: elements */
-    int64_t row_ld, row_step, vector_ld;        /* strides of a row block (own, k) and of k on the vector side, where even */
+    int64_t sums_rows, sums_ld;          /* of a unit: elements */
+    int64_t row_ld, row_step, vector_ld; /* strides of a row block (own, k) and of k on the vector side, where even */
     int64_t row_pack_ld, vector_pack_ld;
-    int64_t dot_run; /* elements of k that lie together on both sides */
+    int64_t dot_run;                                                   /* elements of k that lie together on both sides */
     int64_t sums_bytes, row_pack_bytes, vector_pack_bytes, turn_bytes; /* scratch; row_pack_bytes: of one block */
-    double cost; /* ns, about */
+    double cost;                                                       /* ns, about */
 } samba_contract_plan;
 
 /* The cheapest plan by a model of measured costs. The same problem gives the same plan. False where its windows reach over more

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Blocks of large products: see dense.h. A small block of sums, rows by vectors, lives in registers over all of k. Its sizes are
- * constants of an inlined call, so each is a loop of multiply-adds and little else; there is room between them to ask for memory that
- * will be needed next (fetch.h).
+ * constants of an inlined call, so each is a loop of multiply-adds and little else; there is room between them to ask for memory
+ * that will be needed next (fetch.h).
  *
- * Compiled once more with -DSAMBA_DENSE_PAIRS, for CPUs that multiply pairs of bfloat16: an element of a or b is then a pair, and a
- * multiply-add two of them. */
+ * Compiled once more with -DSAMBA_DENSE_PAIRS, for CPUs that multiply pairs of bfloat16: an element of a or b is then a pair, and
+ * a multiply-add two of them. */
 #include "device/cpu/product/dense.h"
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/isa/lanes.h"
@@ -67,20 +67,24 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
 }
 
 /* Rows from i, columns from j of a block; the last vector has `last` lanes. */
-INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, samba_fetch *fetch)
+INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last,
+                     samba_fetch *fetch)
 {
     const float *a = d->a + i0 * d->lda, *b = d->b + j0, *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
     int64_t lda = d->lda, ska = d->ska, ldb = d->ldb, l = 0, k = d->k;
     samba_fetch_region region = fetch->now;
     float *c = d->c + i0 * d->ldc + j0;
     small_sums sums;
-    UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = (floats){0};
-    if (d->from)
-        UNROLL for (int i = 0; i < rows; i++)
+    }
+    if (d->from) {
+        UNROLL for (int i = 0; i < rows; i++) {
             UNROLL for (int j = 0; j < vectors; j++)
                 sums[i][j] = load_part_f32(from + i * d->from_ld + j * LANES, j + 1 < vectors ? LANES : last);
+        }
+    }
     for (; l + DEPTH <= k; l += DEPTH) {
         samba_fetch_line(&region);
         UNROLL for (int u = 0; u < DEPTH; u++, a += ska, b += ldb)
@@ -89,26 +93,29 @@ INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, in
     for (; l < k; l++, a += ska, b += ldb)
         multiply_step(rows, vectors, a, lda, b, sums);
     fetch->now = region;
-    UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < vectors; j++)
             store_part_f32(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
+    }
 }
 
 static void dense_small(int64_t rows, int vectors, const samba_dense *d, int64_t i, int64_t j, int last, samba_fetch *fetch)
 {
-#define PART(rows, vectors)                                            \
-    case (rows) * 4 + (vectors) - 1:                                   \
-        dense_of(rows, vectors, d, i, j, last, fetch);                 \
-        break;
+#define PART(rows, vectors)                                                                                                      \
+    case (rows)*4 + (vectors)-1: dense_of(rows, vectors, d, i, j, last, fetch); break;
 #if VECTORS == 4
 #define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4)
 #else
 #define CASE(rows) PART(rows, 1) PART(rows, 2)
 #endif
     switch (rows * 4 + vectors - 1) {
-        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5)
+        CASE(1)
+        CASE(2)
+        CASE(3)
+        CASE(4)
+        CASE(5)
 #if ROWS == 6
-        CASE(6)
+            CASE(6)
 #endif
     }
 #undef CASE

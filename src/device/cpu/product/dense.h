@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A block of a large product: rows of A times a packed panel of B, as many sums at once as registers hold. The block begins
- * with nothing or with the sums of earlier k, and ends in scratch or where the result belongs, so that sums need not be copied there.
- * Compiled once an instruction set; blocks.h has it in its table. */
+ * with nothing or with the sums of earlier k, and ends in scratch or where the result belongs, so that sums need not be copied
+ * there. Compiled once an instruction set; blocks.h has it in its table. */
 #ifndef SAMBA_CPU_DENSE_H
 #define SAMBA_CPU_DENSE_H
 
 #include "device/cpu/fetch.h"
 
-enum { SAMBA_PANEL_WIDTH = 64 /* columns of a panel, which is packed as block kernels read it: whole vectors of every instruction set */ };
+enum {
+    SAMBA_PANEL_WIDTH =
+        64 /* columns of a panel, which is packed as block kernels read it: whole vectors of every instruction set */
+};
 enum { SAMBA_DENSE_ROUND = 16 /* rows of a panel are multiples of so many columns: no vector reaches beyond them */ };
 
 typedef struct samba_dense {
@@ -23,8 +26,8 @@ typedef struct samba_dense {
     int64_t ldc;
 } samba_dense;
 
-/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs. Only for CPUs
- * of which samba_processor_has_pairs() is true. */
+/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs. Only for
+ * CPUs of which samba_processor_has_pairs() is true. */
 void samba_dense_pairs(const samba_dense *block, samba_fetch *fetch);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Depthwise convolutions, forward and to the input: a plane of the result is the sum of one plane, moved and weighted for each
  * place of the filter. A product of one row by a few k pays for no block, pack or plane of zeros; here vectors run along the
- * result's rows, add what the tables (blocks.h) say reaches them, where it is in memory, and leave lanes that padding reaches out.
+ * result's rows, add what the tables (blocks.h) say reaches them, where it is in memory, and leave lanes that padding reaches
+ * out.
  *
  * Where neighbours of the result see pixels that are some apart (a stride, forward), the plane is first sorted by x mod that, in
  * scratch, so that what a vector adds lies together. */
@@ -11,10 +12,10 @@
 #include <string.h>
 
 typedef struct axis { /* one dim: index i of the result sees, in tap t, pixel (base + i*step + t*tap_step) / dilation */
-    int64_t size, taps, tap_weight;              /* of the result; of the filter; from one weight to the next */
+    int64_t size, taps, tap_weight; /* of the result; of the filter; from one weight to the next */
     int64_t base, step, tap_step, dilation;
-    int64_t limit, memory;                       /* pixels; elements from one to the next */
-    bool windowed;                               /* else every pixel is there, and memory is 1 */
+    int64_t limit, memory; /* pixels; elements from one to the next */
+    bool windowed;         /* else every pixel is there, and memory is 1 */
 } axis;
 
 typedef struct depthwise {
@@ -24,8 +25,8 @@ typedef struct depthwise {
     const float *w, *image;
     axis y, x;
     int64_t batches, n;
-    int64_t band;                                /* rows of the result between two calls of the epilogue */
-    int64_t per, row_pitch;                      /* pixels of a phase of a sorted row; elements of a row, sorted or not */
+    int64_t band;           /* rows of the result between two calls of the epilogue */
+    int64_t per, row_pitch; /* pixels of a phase of a sorted row; elements of a row, sorted or not */
     bool sorted;
     samba_fold_block table;
     int64_t sums_at, plane_at;
@@ -108,7 +109,8 @@ static bool init(const samba_contract_problem *problem, depthwise *p)
     p->frame.contract = problem->contract;
     p->batches = problem->batches;
     p->n = problem->n;
-    p->band = p->frame.contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
+    p->band =
+        p->frame.contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
     p->band = p->band < 1 ? 1 : p->band;
     p->sorted = p->x.step > 1;
     p->per = p->sorted ? (p->x.limit + p->x.step - 1) / p->x.step : 0;
@@ -158,12 +160,14 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     if (!init(problem, p))
         return -1;
     double vectors = (double)p->y.size * (double)(round_up(p->x.size, problem->machine->kernels->lanes * p->x.dilation) /
-                                                 problem->machine->kernels->lanes);
+                                                  problem->machine->kernels->lanes);
     double taps = (double)(p->y.taps * p->x.taps) / (double)(p->y.dilation * p->x.dilation);
-    double plane = vectors * (taps * machine->depthwise.tap + machine->depthwise.vector + (p->x.dilation > 1 ? machine->depthwise.vector_dilated : 0)) +
+    double plane = vectors * (taps * machine->depthwise.tap + machine->depthwise.vector +
+                              (p->x.dilation > 1 ? machine->depthwise.vector_dilated : 0)) +
                    (double)p->n * machine->depthwise.element + machine->depthwise.plane;
     if (p->sorted)
-        plane += (double)(image_rows(p) * p->x.step) * ((double)p->per * machine->depthwise.sorted + machine->depthwise.sorted_row);
+        plane +=
+            (double)(image_rows(p) * p->x.step) * ((double)p->per * machine->depthwise.sorted + machine->depthwise.sorted_row);
     return plane * (double)((p->batches + problem->threads - 1) / problem->threads) + machine->depthwise.start;
 }
 

@@ -75,7 +75,8 @@ bool samba_finish_is_even(const samba_finish *finish)
     for (int i = row; i >= 0; i--) {
         if (finish->sizes[i] == 1)
             continue;
-        if (finish->result_strides[i] != rows * finish->result_strides[row] || finish->bias_strides[i] != rows * finish->bias_strides[row])
+        if (finish->result_strides[i] != rows * finish->result_strides[row] ||
+            finish->bias_strides[i] != rows * finish->bias_strides[row])
             return false;
         rows *= finish->sizes[i];
     }

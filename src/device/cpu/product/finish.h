@@ -13,7 +13,7 @@ typedef struct samba_finish {
     int rank;
     int64_t sizes[SAMBA_MAX_RANK]; /* of the domain */
     char *result;
-    const char *bias; /* NULL: none */
+    const char *bias;                                                     /* NULL: none */
     int64_t result_strides[SAMBA_MAX_RANK], bias_strides[SAMBA_MAX_RANK]; /* elements */
     void (*run)(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, bool relu, float *result,
                 int64_t pitch, int64_t rows, int64_t cols);

@@ -7,23 +7,23 @@
  *   dx[c, pixel * stride - padding + place * dilation] += products[c, place][pixel]
  *
  * Seen from dx, as contract.c sees it, most of what a window meets is nothing where its stride is more than 1 (the zeros between
- * dy's pixels) or where dx is much larger than dy (the padding around it). Here nothing but dy is multiplied, and the price is the
- * adding, one addition a product for every o that went into it.
+ * dy's pixels) or where dx is much larger than dy (the padding around it). Here nothing but dy is multiplied, and the price is
+ * the adding, one addition a product for every o that went into it.
  *
  *   shared scratch   the weights, [block of channels][o][channel, place], packed by all threads
  *   own scratch      a panel [o][pixels] of dy; products of one block of channels; the unit's part of dx
  *
- * A unit is an image, or several small ones side by side in one panel, and a range of channels whose dx stays in the second cache,
- * ends in the epilogue and is written once. */
+ * A unit is an image, or several small ones side by side in one panel, and a range of channels whose dx stays in the second
+ * cache, ends in the epilogue and is written once. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/micro_kernel.h"
 #include "device/cpu/product/roads.h"
 #include <string.h>
 
-typedef struct axis { /* one dim of the image */
-    int64_t size, own_stride;                  /* of dx */
-    int64_t limit, stride, memory;             /* of dy: pixels; how many of dx's to the next; elements to the next */
-    int64_t taps, tap_step, base, tap_memory;  /* dx's x sees in tap t pixel (base + x + t*tap_step) / stride; places in w */
+typedef struct axis {                         /* one dim of the image */
+    int64_t size, own_stride;                 /* of dx */
+    int64_t limit, stride, memory;            /* of dy: pixels; how many of dx's to the next; elements to the next */
+    int64_t taps, tap_step, base, tap_memory; /* dx's x sees in tap t pixel (base + x + t*tap_step) / stride; places in w */
 } axis;
 
 typedef struct fold {
@@ -38,10 +38,10 @@ typedef struct fold {
     int64_t band, band_width, bands, across; /* pixels of dy in a block: rows, columns; blocks down, and across */
     int64_t images, image_blocks;            /* that small images share a panel; blocks of all with one group */
     int64_t unit_blocks, unit_ranges;
-    int64_t ld, step, steps;                 /* of products and the panel; o at once */
+    int64_t ld, step, steps; /* of products and the panel; o at once */
     int64_t block_bytes, group_bytes, image_at, panel_at, products_at;
-    samba_fold_block *folds;                 /* of each block of pixels */
-    samba_micro_kernel made[2][2][2][2];     /* [last channels][last pixels][last o][first o] */
+    samba_fold_block *folds;             /* of each block of pixels */
+    samba_micro_kernel made[2][2][2][2]; /* [last channels][last pixels][last o][first o] */
 } fold;
 
 /* ---- what is an input gradient ---- */
@@ -68,8 +68,8 @@ static axis describe_axis(const samba_contract_problem *problem, int dim, int wi
     return a;
 }
 
-/* The windows of dy move by one with each pixel of dx, in a dim of their own; at most one dim of k moves each, backwards or forwards,
- * and what is left of k is o. */
+/* The windows of dy move by one with each pixel of dx, in a dim of their own; at most one dim of k moves each, backwards or
+ * forwards, and what is left of k is o. */
 static bool recognize(const samba_contract_problem *problem, axis *y, axis *x, int *o)
 {
     const samba_contract *c = &problem->contract;
@@ -175,7 +175,8 @@ static void multiply(const fold *f, const float *w, const float *panel, int64_t 
     for (int64_t step = 0; step < f->steps; step++) {
         int64_t depth = depth_of(f, step);
         const float *a = w + step * f->step * rows, *b = panel + step * f->step * f->ld;
-        samba_micro_kernel_run(&f->made[channels < f->channels][columns < most_columns(f)][depth < f->step][step == 0], a, b, products);
+        samba_micro_kernel_run(&f->made[channels < f->channels][columns < most_columns(f)][depth < f->step][step == 0], a, b,
+                               products);
     }
 }
 
@@ -195,8 +196,8 @@ static void run_unit(const fold *f, const samba_workspace *room, int64_t unit)
         pixels p = block_of_pixels(f, i);
         int64_t columns = p.rows * p.width;
         for (int64_t j = 0; j < count; j++)
-            pack_panel(f, f->dy + samba_batch_offset(&f->frame.contract, &f->frame.contract.b, (image + j) * f->groups + group), &p,
-                       panel + j * columns);
+            pack_panel(f, f->dy + samba_batch_offset(&f->frame.contract, &f->frame.contract.b, (image + j) * f->groups + group),
+                       &p, panel + j * columns);
         for (int64_t block = first; block < end; block++) {
             int64_t channels = channels_of(f, block);
             float *to = result + (block * f->channels - row) * f->n;
@@ -237,7 +238,8 @@ static int64_t deal(int64_t total, int64_t most, int64_t *size)
 static void choose_blocks(fold *f, int threads)
 {
     int64_t most = f->frame.machine->fold.panel / 4 / f->k;
-    most = most < f->frame.machine->fold.least_columns ? f->frame.machine->fold.least_columns : at_most(most, f->frame.machine->fold.most_columns);
+    most = most < f->frame.machine->fold.least_columns ? f->frame.machine->fold.least_columns
+                                                       : at_most(most, f->frame.machine->fold.most_columns);
     f->steps = deal(f->k, f->frame.machine->product.step, &f->step);
     f->across = deal(f->x.limit, most, &f->band_width);
     f->bands = deal(f->y.limit, f->across > 1 ? 1 : most / f->band_width, &f->band);
@@ -248,7 +250,8 @@ static void choose_blocks(fold *f, int threads)
     f->image_blocks = divide_up(all, f->images);
     f->ld = round_up(most_columns(f), 16);
     f->channel_blocks = deal(f->m, f->frame.machine->fold.products / 4 / (f->ld * f->taps), &f->channels);
-    int64_t blocks = f->frame.machine->fold.image / 4 / (f->n * f->channels * f->images), image_units = f->image_blocks * f->groups;
+    int64_t blocks = f->frame.machine->fold.image / 4 / (f->n * f->channels * f->images),
+            image_units = f->image_blocks * f->groups;
     int64_t wanted = divide_up(f->frame.machine->fold.units * threads, image_units);
     f->unit_ranges = deal(f->channel_blocks, blocks, &f->unit_blocks);
     if (f->unit_ranges < wanted && image_units % threads)
@@ -284,15 +287,22 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
         return -1;
     int64_t vector = problem->machine->kernels->lanes, columns = most_columns(f);
     const samba_cpu_machine *machine = problem->machine;
-    double rate = machine->product.rate * (double)vector, area = (double)(f->y.limit * f->x.limit), rows = (double)(f->m * f->taps);
+    double rate = machine->product.rate * (double)vector, area = (double)(f->y.limit * f->x.limit),
+           rows = (double)(f->m * f->taps);
     double waste = (double)round_up(columns, vector) / (double)columns;
     double run = (double)round_up(f->x.size, f->x.stride * vector) / (double)f->x.size;
-    double image = rows * area * waste * (double)f->k / rate * (machine->fold.block + machine->fold.block_rows / (double)(f->channels * f->taps));
-    image += rows * area * run * machine->fold.add / rate + (double)(f->m * f->n) * (f->x.stride > 1 ? machine->fold.element_strided : machine->fold.element);
-    image += (double)f->k * area * machine->fold.gather * (double)f->unit_ranges + (double)(f->unit_ranges * f->channel_blocks) * machine->fold.block_start;
+    double image = rows * area * waste * (double)f->k / rate *
+                   (machine->fold.block + machine->fold.block_rows / (double)(f->channels * f->taps));
+    image += rows * area * run * machine->fold.add / rate +
+             (double)(f->m * f->n) * (f->x.stride > 1 ? machine->fold.element_strided : machine->fold.element);
+    image += (double)f->k * area * machine->fold.gather * (double)f->unit_ranges +
+             (double)(f->unit_ranges * f->channel_blocks) * machine->fold.block_start;
     double turns = (double)(divide_up(f->frame.units, problem->threads) * f->images) / (double)f->unit_ranges;
-    double weights = rows * (double)(f->k * f->groups), far = weights * 4 > (double)machine->fold.weights ? machine->fold.weight_far : 0; /* read anew for each panel */
-    return image * turns + weights * (machine->fold.weight / problem->threads + far) + samba_finish_time(problem) + machine->fold.start;
+    /* read anew for each panel */
+    double weights = rows * (double)(f->k * f->groups),
+           far = weights * 4 > (double)machine->fold.weights ? machine->fold.weight_far : 0;
+    return image * turns + weights * (machine->fold.weight / problem->threads + far) + samba_finish_time(problem) +
+           machine->fold.start;
 }
 
 /* Rows of the image that a block's rows of dy reach, and from where in the products. */
@@ -365,8 +375,14 @@ static void make_kernels(fold *f)
     for (int i = 0; i < 16; i++) {
         int64_t rows = channels[i >> 3 & 1] * f->taps;
         samba_micro_kernel *kernel = &f->made[i >> 3 & 1][i >> 2 & 1][i >> 1 & 1][i & 1];
-        *kernel = (samba_micro_kernel){.rows = rows, .cols = columns[i >> 2 & 1], .depth = depth[i >> 1 & 1], .lda = 1, .ska = rows, .ldb = f->ld,
-                                       .ldc = f->ld, .first = i & 1};
+        *kernel = (samba_micro_kernel){.rows = rows,
+                                       .cols = columns[i >> 2 & 1],
+                                       .depth = depth[i >> 1 & 1],
+                                       .lda = 1,
+                                       .ska = rows,
+                                       .ldb = f->ld,
+                                       .ldc = f->ld,
+                                       .first = i & 1};
         samba_micro_kernel_make(f->frame.machine, kernel);
     }
 }

@@ -8,8 +8,9 @@
 #include <string.h>
 
 /* The order decides between roads of one cost alone: the first is taken. After a cost of 0 nobody is asked. */
-static const samba_road *const roads[] = {&samba_road_row, &samba_road_panel, &samba_road_blocks, &samba_road_depthwise, &samba_road_winograd_grad,
-                                          &samba_road_winograd, &samba_road_columns, &samba_road_fold};
+static const samba_road *const roads[] = {&samba_road_row,       &samba_road_panel,         &samba_road_blocks,
+                                          &samba_road_depthwise, &samba_road_winograd_grad, &samba_road_winograd,
+                                          &samba_road_columns,   &samba_road_fold};
 
 enum { COUNTER_BYTES = 64, MOST_STATE = 16384 /* bytes of a road's state, which is on the stack while roads are compared */ };
 
@@ -64,7 +65,8 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
     const samba_frame *f = state;
     int64_t *next = (int64_t *)(f->counts_kept ? f->kept : scratch);
     char *own = scratch + COUNTER_BYTES + f->shared_bytes;
-    const samba_workspace at = {.kept = f->kept ? f->kept + COUNTER_BYTES : NULL, .shared = scratch + COUNTER_BYTES, .own = own + thread * f->own_bytes};
+    const samba_workspace at = {
+        .kept = f->kept ? f->kept + COUNTER_BYTES : NULL, .shared = scratch + COUNTER_BYTES, .own = own + thread * f->own_bytes};
     if (f->kept_parts > 0 && phase-- == 0) {
         pack_parts(f, &at, true, thread, threads);
         return;
@@ -109,16 +111,21 @@ static samba_status check_operands(const samba_prepare *prepare, const samba_sta
     for (int i = 0; i < 2; i++)
         if ((int32_t)samba_class_of((samba_dtype)dtypes[i]) != contract->class_)
             return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL,
-                              "%s: operand %d of a contraction is %s, which its sums cannot take",
-                              stage->name, i, samba_dtype_name((samba_dtype)dtypes[i]));
+                              "%s: operand %d of a contraction is %s, which its sums cannot take", stage->name, i,
+                              samba_dtype_name((samba_dtype)dtypes[i]));
     return SAMBA_OK;
 }
 
-static void describe(const samba_prepare *prepare, const samba_stage *stage, const samba_finish *finish, samba_contract_problem *problem)
+static void describe(const samba_prepare *prepare, const samba_stage *stage, const samba_finish *finish,
+                     samba_contract_problem *problem)
 {
     samba_contract *contract = &problem->contract;
-    *problem = (samba_contract_problem){.contract = stage->contract, .machine = prepare->machine, .buffers = prepare->buffers,
-                                        .memory = prepare->memory, .threads = prepare->threads, .finish = finish,
+    *problem = (samba_contract_problem){.contract = stage->contract,
+                                        .machine = prepare->machine,
+                                        .buffers = prepare->buffers,
+                                        .memory = prepare->memory,
+                                        .threads = prepare->threads,
+                                        .finish = finish,
                                         .finish_cost = prepare->machine->product.finish * stage->program.instruction_count};
     problem->constant_a = prepare->constant && prepare->constant[stage->contract.a.buffer];
     problem->constant_b = prepare->constant && prepare->constant[stage->contract.b.buffer];
@@ -135,7 +142,8 @@ static void describe(const samba_prepare *prepare, const samba_stage *stage, con
         samba_contract_simplify(contract);
 }
 
-static void begin(samba_frame *frame, const samba_road *road, const samba_contract_problem *problem, const samba_tile_program *program)
+static void begin(samba_frame *frame, const samba_road *road, const samba_contract_problem *problem,
+                  const samba_tile_program *program)
 {
     memset(frame, 0, road->size);
     frame->road = road;
@@ -156,7 +164,8 @@ static samba_status choose(const samba_prepare *prepare, const samba_stage *stag
     for (int i = 0; i < SAMBA_COUNT(roads); i++) {
         samba_frame *frame = (samba_frame *)states[at];
         if (roads[i]->size > MOST_STATE)
-            return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "the state of road %s is larger than frame.c has room for", roads[i]->name);
+            return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "the state of road %s is larger than frame.c has room for",
+                              roads[i]->name);
         begin(frame, roads[i], problem, program);
         double cost = roads[i]->plan(problem, frame);
         if (cost < 0 || (best && cost >= least))
@@ -168,7 +177,8 @@ static samba_status choose(const samba_prepare *prepare, const samba_stage *stag
             break;
     }
     if (!best)
-        return samba_fail(prepare->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\": its windows reach over more places than a machine's memory has",
+        return samba_fail(prepare->context, SAMBA_ERROR_MEMORY,
+                          "stage %d \"%.128s\": its windows reach over more places than a machine's memory has",
                           prepare->stage_index, stage->name);
     *chosen = samba_arena_alloc(prepare->arena, best->size);
     if (!*chosen)
@@ -206,7 +216,8 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         SAMBA_TRY(f->road->prepare(prepare, &problem, f));
     f->shared_bytes = round_up(f->shared_bytes, 64);
     f->counts_kept = f->kept_parts > 0 && f->parts == 0 && comes_free(f);
-    *prepared = (samba_prepared){.run = run, .state = f, .shared_scratch = COUNTER_BYTES + f->shared_bytes, .thread_scratch = f->own_bytes};
+    *prepared = (samba_prepared){
+        .run = run, .state = f, .shared_scratch = COUNTER_BYTES + f->shared_bytes, .thread_scratch = f->own_bytes};
     prepared->refresh_phases = f->kept_parts > 0;
     prepared->kept_bytes = f->kept_parts > 0 ? COUNTER_BYTES + round_up(f->kept_bytes, 64) : 0;
     prepared->kept = f->kept_parts > 0 ? &f->kept : NULL;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frame of all products, after FFTW's problem, solver and plan: a problem is one contraction; a road is one way to compute it; frame.c
- * asks every road what it would take and prepares the one that takes least. What all roads do alike is done here and nowhere else: the
- * shared side is packed by all threads, once a run or, where it is constant, once a refresh; units are dealt and counted; epilogues run
- * hot, or in a phase of their own; scratch is laid out.
+ * The frame of all products, after FFTW's problem, solver and plan: a problem is one contraction; a road is one way to compute
+ * it; frame.c asks every road what it would take and prepares the one that takes least. What all roads do alike is done here and
+ * nowhere else: the shared side is packed by all threads, once a run or, where it is constant, once a refresh; units are dealt
+ * and counted; epilogues run hot, or in a phase of their own; scratch is laid out.
  *
- * A road is a row of `roads` in frame.c and a file: a samba_road whose state begins with a samba_frame. Its plan() looks at the problem
- * alone, so the same problem gives the same road and the same bits; prepare() makes tables and says what memory it needs. Running, its
- * run() computes a range of units and its pack() a part of what is packed; neither allocates, deals or waits.
+ * A road is a row of `roads` in frame.c and a file: a samba_road whose state begins with a samba_frame. Its plan() looks at the
+ * problem alone, so the same problem gives the same road and the same bits; prepare() makes tables and says what memory it needs.
+ * Running, its run() computes a range of units and its pack() a part of what is packed; neither allocates, deals or waits.
  *
- * Phases of a run: packs that are kept (at refresh); packs of this run; units; an epilogue apart; finishing, where the epilogue collects. */
+ * Phases of a run: packs that are kept (at refresh); packs of this run; units; an epilogue apart;
+ * finishing, where the epilogue collects. */
 #ifndef SAMBA_CPU_FRAME_H
 #define SAMBA_CPU_FRAME_H
 
@@ -23,9 +24,9 @@ typedef struct samba_contract_problem {
     const samba_buffer *buffers;
     char *memory;
     int threads;
-    bool constant_a, constant_b;  /* a pack of it is made once and kept */
-    const samba_finish *finish;   /* what the epilogue is, where it is of the simple kind */
-    double finish_cost;           /* ns an element of the result, about */
+    bool constant_a, constant_b; /* a pack of it is made once and kept */
+    const samba_finish *finish;  /* what the epilogue is, where it is of the simple kind */
+    double finish_cost;          /* ns an element of the result, about */
 } samba_contract_problem;
 
 typedef struct samba_workspace { /* of one thread while it runs */
@@ -41,15 +42,15 @@ typedef struct samba_frame { /* a road's state begins with it */
     samba_contract contract;
     /* Said by plan() or prepare(): */
     int64_t units;
-    bool in_order;               /* units are dealt in fixed ranges; else as threads come free, unless the epilogue collects */
-    int64_t kept_parts, parts;   /* that packs are made in: those that are kept, those of a run */
-    int64_t apart;               /* rows, or units, of an epilogue in a phase of its own; 0: it runs hot */
+    bool in_order;             /* units are dealt in fixed ranges; else as threads come free, unless the epilogue collects */
+    int64_t kept_parts, parts; /* that packs are made in: those that are kept, those of a run */
+    int64_t apart;             /* rows, or units, of an epilogue in a phase of its own; 0: it runs hot */
     int64_t kept_bytes, shared_bytes;
-    int64_t empty_rows;          /* rows without columns: only what the epilogue makes of a row is left */
+    int64_t empty_rows; /* rows without columns: only what the epilogue makes of a row is left */
     /* The frame's own: */
     int64_t own_bytes;
-    char *kept;                  /* a counter, then the packs */
-    bool counts_kept;            /* the counter of units is the kept one */
+    char *kept;       /* a counter, then the packs */
+    bool counts_kept; /* the counter of units is the kept one */
 } samba_frame;
 
 typedef struct samba_road {
@@ -66,8 +67,8 @@ typedef struct samba_road {
 /* Room in a thread's own scratch: its place, a multiple of 64 bytes. */
 int64_t samba_frame_room(samba_frame *frame, int64_t bytes);
 /* The epilogue over a region of sums. */
-static inline void samba_frame_finish(const samba_frame *frame, const samba_workspace *at, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
-                                      const void *sums, int64_t ld)
+static inline void samba_frame_finish(const samba_frame *frame, const samba_workspace *at, int64_t row0, int64_t rows,
+                                      int64_t col0, int64_t cols, const void *sums, int64_t ld)
 {
     if (frame->finish.used)
         samba_finish_region(&frame->finish, row0, rows, col0, cols, sums, ld);

@@ -37,8 +37,8 @@ bool samba_image_recognize(const samba_contract_problem *problem, samba_image_ax
     const samba_contract *c = &problem->contract;
     const samba_factor *b = &c->b;
     bool is_tap[SAMBA_CONTRACT_RANK] = {false};
-    if (c->class_ != SAMBA_F32 || c->a.dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || c->a.window_count || c->m_rank != 1 ||
-        c->n_rank > 2 || c->batch_rank > 1 || (c->batch_rank == 1 && c->a.batch[0] != 0) || problem->k == 0)
+    if (c->class_ != SAMBA_F32 || c->a.dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || c->a.window_count ||
+        c->m_rank != 1 || c->n_rank > 2 || c->batch_rank > 1 || (c->batch_rank == 1 && c->a.batch[0] != 0) || problem->k == 0)
         return false;
     for (int w = 0; w < b->window_count; w++) {
         int dims = 0;

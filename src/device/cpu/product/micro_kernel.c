@@ -11,13 +11,15 @@
 #if defined(__x86_64__)
 static bool is_countable(int64_t n) { return n >= 1 && n <= INT_MAX / 8; }
 
-/* A whose rows lie together is "transposed" to libxsmm. Where there is one row, or one step of depth, how far apart others would be is nothing to it. */
+/* A whose rows lie together is "transposed" to libxsmm.
+ * Where there is one row, or one step of depth, how far apart others would be is nothing to it. */
 static void make(samba_micro_kernel *k)
 {
     bool turned = k->ska != 1 && k->depth > 1;
     int64_t row_ld = turned ? k->ska : k->rows == 1 ? k->depth : k->lda, col_ld = k->depth == 1 ? k->cols : k->ldb;
-    if (!is_countable(k->rows) || !is_countable(k->cols) || !is_countable(k->depth) || !is_countable(row_ld) || !is_countable(col_ld) ||
-        !is_countable(k->ldc) || row_ld < (turned ? k->rows : k->depth) || col_ld < k->cols || (turned && k->rows > 1 && k->lda != 1))
+    if (!is_countable(k->rows) || !is_countable(k->cols) || !is_countable(k->depth) || !is_countable(row_ld) ||
+        !is_countable(col_ld) || !is_countable(k->ldc) || row_ld < (turned ? k->rows : k->depth) || col_ld < k->cols ||
+        (turned && k->rows > 1 && k->lda != 1))
         return;
     int lda = (int)row_ld, ldb = (int)col_ld, ldc = (int)k->ldc, rows = (int)k->rows, cols = (int)k->cols, depth = (int)k->depth;
     int flags = turned ? LIBXSMM_GEMM_FLAG_TRANS_B : 0, paired = LIBXSMM_GEMM_FLAG_VNNI_A;

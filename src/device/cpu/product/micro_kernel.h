@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A micro-kernel: C (rows x cols, ldc) (+)= A (row stride lda, depth stride ska) B (row stride ldb, columns contiguous), of one shape. libxsmm
- * makes machine code for it where the machine has libxsmm and it knows the shape; else the plain blocks of the instruction set do the same.
- * Large products have blocks of any shape instead: dense.h.
+ * A micro-kernel: C (rows x cols, ldc) (+)= A (row stride lda, depth stride ska) B (row stride ldb, columns contiguous), of one
+ * shape. libxsmm makes machine code for it where the machine has libxsmm and it knows the shape; else the plain blocks of the
+ * instruction set do the same. Large products have blocks of any shape instead: dense.h.
  *
  * Of pairs of bfloat16: depth is even, ska 1, B [depth/2][ldb][2], C float; there are no plain blocks of these. */
 #ifndef SAMBA_CPU_MICRO_KERNEL_H
@@ -16,7 +16,7 @@ typedef struct samba_micro_kernel {
     const samba_kernels *kernels;
     int64_t rows, cols, depth, lda, ska, ldb, ldc;
     samba_micro_kernel_kind kind;
-    bool first; /* C is set, not added to */
+    bool first;                                                 /* C is set, not added to */
     void (*f32)(const float *b, const float *a, float *c, ...); /* libxsmm's; all NULL: plain */
     void (*f64)(const double *b, const double *a, double *c, ...);
     void (*pairs)(const uint16_t *b, const uint16_t *a, float *c, ...);
@@ -36,9 +36,11 @@ static inline void samba_micro_kernel_run(const samba_micro_kernel *k, const voi
     else if (k->f64)
         k->f64((const double *)b, (const double *)a, (double *)c);
     else if (k->kind == SAMBA_MICRO_F64)
-        k->kernels->block_f64((const double *)a, k->lda, k->ska, (const double *)b, k->ldb, (double *)c, k->ldc, k->rows, k->cols, k->depth, k->first);
+        k->kernels->block_f64((const double *)a, k->lda, k->ska, (const double *)b, k->ldb, (double *)c, k->ldc, k->rows, k->cols,
+                              k->depth, k->first);
     else
-        k->kernels->block_f32((const float *)a, k->lda, k->ska, (const float *)b, k->ldb, (float *)c, k->ldc, k->rows, k->cols, k->depth, k->first);
+        k->kernels->block_f32((const float *)a, k->lda, k->ska, (const float *)b, k->ldb, (float *)c, k->ldc, k->rows, k->cols,
+                              k->depth, k->first);
 }
 
 struct samba_dense;

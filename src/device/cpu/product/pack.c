@@ -90,7 +90,8 @@ static int64_t window_step(const samba_source *source, bool inner, int window, i
     return instead ? 0 : inner ? factor->windows[window].inner[dim] : factor->windows[window].own[dim];
 }
 
-/* pitch * count; false where a plane of so much would be larger than any machine's memory: a file may say any step of a window. */
+/* pitch * count; false where a plane of so much would be larger than any machine's memory:
+ * a file may say any step of a window. */
 static bool enlarge(int64_t *pitch, int64_t count)
 {
     const int64_t largest = (int64_t)1 << 44;
@@ -205,8 +206,8 @@ bool samba_source_describe(samba_source *source, bool sort_own)
     source->plane_bytes = 0;
     if (factor->window_count && !describe_plane(source))
         return false;
-    source->native = source->plane_bytes || factor->dtype == SAMBA_FLOAT32 || factor->dtype == SAMBA_FLOAT64 ||
-                     factor->dtype == SAMBA_INT64;
+    source->native =
+        source->plane_bytes || factor->dtype == SAMBA_FLOAT32 || factor->dtype == SAMBA_FLOAT64 || factor->dtype == SAMBA_INT64;
     describe_axis(source, false, &source->own_axis);
     describe_axis(source, true, &source->inner_axis);
     return true;
@@ -305,8 +306,8 @@ static void copy_piece(const samba_source *source, const plane_piece *piece, con
 }
 
 /* Nothing but rows of float32 copied, the common case: what lies above, below and beside them is cleared on the way. */
-static void copy_image(const samba_window *window, const samba_plane_window *rows, const plane_piece *piece, const char *memory, int64_t low,
-                       char *d)
+static void copy_image(const samba_window *window, const samba_plane_window *rows, const plane_piece *piece, const char *memory,
+                       int64_t low, char *d)
 {
     int64_t pitch = rows->pitch * 4, before = piece->to * 4, bytes = piece->count * 4, after = pitch - before - bytes;
     int64_t top = low < 0 ? (-low < rows->length ? -low : rows->length) : 0;
@@ -334,7 +335,8 @@ static int64_t pixel_of(const samba_window *window, int64_t x)
 }
 
 /* The piece of each row that window w sees, over zeros. */
-static void fill_rows(const samba_source *source, int w, const plane_piece *piece, const char *memory, const int64_t *low, char *d)
+static void fill_rows(const samba_source *source, int w, const plane_piece *piece, const char *memory, const int64_t *low,
+                      char *d)
 {
     const samba_window *window = &source->factor.windows[w];
     const samba_plane_window *rows = &source->plane_windows[w];
@@ -465,9 +467,14 @@ static pack_way choose_way(const samba_source *source, const samba_axis *rows, c
     double row_run = (double)rows->run, col_run = (double)cols->run;
     double squares = (double)((rows->run + 15) / 16 * ((cols->run + 15) / 16));
     const samba_cpu_machine *machine = source->machine;
-    double far = rows->stride * source->memory_size >= machine->product.line_of_rows && !source->plane_bytes ? machine->pack.copy_far : machine->pack.copy;
-    double jump = cols->run < cols->count && samba_source_is_far(source, cols == &source->inner_axis) ? machine->pack.run_far : machine->pack.run; /* from a run to the next */
-    double copy = cols->stride == 1 || cols->run == 1 ? far + jump / col_run : 1e9, gather = machine->pack.gather + machine->pack.gather_run / col_run, transpose = 1e9;
+    double far = rows->stride * source->memory_size >= machine->product.line_of_rows && !source->plane_bytes
+                     ? machine->pack.copy_far
+                     : machine->pack.copy;
+    /* from a run to the next */
+    double jump = cols->run < cols->count && samba_source_is_far(source, cols == &source->inner_axis) ? machine->pack.run_far
+                                                                                                      : machine->pack.run;
+    double copy = cols->stride == 1 || cols->run == 1 ? far + jump / col_run : 1e9,
+           gather = machine->pack.gather + machine->pack.gather_run / col_run, transpose = 1e9;
     if (rows->stride == 1 && rows->run > 1 && cols->run > 1)
         transpose = (machine->pack.square * squares + machine->pack.square_start) / (row_run * col_run);
     pack_way way = copy <= transpose && copy <= gather ? BY_COPY : transpose <= gather ? BY_TRANSPOSE : BY_GATHER;
@@ -487,7 +494,8 @@ static void pack_copy(const samba_source *source, const char *at, const samba_ax
 {
     enum { AHEAD = 8 };
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
-    int64_t ahead_bytes = rows->stride * from_size >= source->machine->product.line_of_rows && cols->run >= col_count ? col_count * from_size : 0;
+    int64_t ahead_bytes =
+        rows->stride * from_size >= source->machine->product.line_of_rows && cols->run >= col_count ? col_count * from_size : 0;
     for (int64_t i = 0; i < row_count; i++) {
         const char *row = at + rows->offset[i] * from_size;
         char *to = d + i * ldd * size;
@@ -552,8 +560,9 @@ static void pack_gather(const samba_source *source, const char *at, const samba_
     }
     for (int64_t i = 0; i < row_count; i++)
         for (int64_t j = 0; j < col_count; j += cols->run)
-            source->machine->kernels->load_strided[dtype](d + (i * ldd + j) * size, at + (rows->offset[i] + cols->offset[j]) * from_size,
-                                                 cols->stride, col_count - j < cols->run ? col_count - j : cols->run);
+            source->machine->kernels->load_strided[dtype](d + (i * ldd + j) * size,
+                                                          at + (rows->offset[i] + cols->offset[j]) * from_size, cols->stride,
+                                                          col_count - j < cols->run ? col_count - j : cols->run);
 }
 
 void samba_pack(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,

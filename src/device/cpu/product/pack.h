@@ -23,16 +23,16 @@ static inline int64_t at_most(int64_t n, int64_t most) { return n < most ? n : m
 int64_t samba_batch_offset(const samba_contract *contract, const samba_factor *factor, int64_t batch);
 
 typedef struct samba_split {
-    int rank, cut;                      /* rank >= 1 */
+    int rank, cut; /* rank >= 1 */
     int64_t size[SAMBA_CONTRACT_RANK];
-    int64_t step, inner;                /* a block has up to `step` indices of dim `cut`, each with `inner` elements */
-    int64_t per, blocks, total, width;  /* blocks along the cut dim, of all; elements of all, of the widest block */
+    int64_t step, inner;               /* a block has up to `step` indices of dim `cut`, each with `inner` elements */
+    int64_t per, blocks, total, width; /* blocks along the cut dim, of all; elements of all, of the widest block */
 } samba_split;
 /* Blocks of at most about `target` elements, alike in size; steps of a last dim are multiples of `round` where there are
  * several. */
 void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t target, int64_t round);
 
-typedef struct samba_box { /* of one block */
+typedef struct samba_box {              /* of one block */
     int64_t index[SAMBA_CONTRACT_RANK]; /* of its first element */
     int64_t count, first, width;        /* indices of the cut dim; its first element among all; elements */
 } samba_box;
@@ -62,8 +62,8 @@ typedef struct samba_source {
     samba_factor factor; /* dims as in the splits */
     const char *memory;  /* element at index 0 of everything */
     samba_split own, inner;
-    bool kept;           /* packs of it are made once, at refresh: packing costs a run nothing */
-    bool native;         /* elements lie in memory (or in the plane) as the sums' type */
+    bool kept;   /* packs of it are made once, at refresh: packing costs a run nothing */
+    bool native; /* elements lie in memory (or in the plane) as the sums' type */
     int64_t memory_size, element_size;
     samba_axis own_axis, inner_axis;
     bool sort_own, unrolled;
@@ -74,11 +74,11 @@ typedef struct samba_source {
 } samba_source;
 
 /* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks
- * shall lie together, else those along k. With source->unrolled set, as many of them as possible, at the price of copies. False where its windows
- * reach over more places than a machine's memory has. */
+ * shall lie together, else those along k. With source->unrolled set, as many of them as possible, at the price of copies. False
+ * where its windows reach over more places than a machine's memory has. */
 bool samba_source_describe(samba_source *source, bool sort_own);
 bool samba_source_is_far(const samba_source *source, bool inner); /* k's indices, or own ones, lead pages apart in memory */
-int64_t samba_source_step(const samba_source *source, int dim); /* from one index of an own dim to the next, within a block */
+int64_t samba_source_step(const samba_source *source, int dim);   /* from one index of an own dim to the next, within a block */
 samba_status samba_source_tables(samba_source *source, samba_arena *arena);
 const char *samba_source_at(const samba_source *source, int64_t batch_offset, const samba_box *own, const samba_box *inner,
                             char *plane);

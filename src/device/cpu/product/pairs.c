@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing pairs: see pairs.h. Pairs are 4-byte elements once their halves are neighbours. Where k lies together in memory they are
- * already, and packing transposes pairs; where it does not, two rows are interleaved first. Anything else is gathered into a tile
- * where k lies together. */
+ * Packing pairs: see pairs.h. Pairs are 4-byte elements once their halves are neighbours. Where k lies together in memory they
+ * are already, and packing transposes pairs; where it does not, two rows are interleaved first. Anything else is gathered into a
+ * tile where k lies together. */
 #include "device/cpu/product/pairs.h"
 #include <string.h>
 
 enum {
-    TILE = 64,  /* elements a side of what is moved by way of a tile */
-    AHEAD = 32, /* rows of memory that are asked for before they are needed: no prefetcher follows short pieces of rows far apart */
-    LINE = 32   /* elements of a cache line */
+    TILE = 64, /* elements a side of what is moved by way of a tile */
+    /* rows of memory that are asked for before they are needed: no prefetcher follows short pieces of rows far apart */
+    AHEAD = 32,
+    LINE = 32 /* elements of a cache line */
 };
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 /* to[i*ld + k] for rows of any strides, with the zero that an odd last k needs. */
-static void copy_rows(const uint16_t *from, int64_t k_stride, int64_t i_stride, int64_t depth, int64_t rows, uint16_t *to, int64_t ld)
+static void copy_rows(const uint16_t *from, int64_t k_stride, int64_t i_stride, int64_t depth, int64_t rows, uint16_t *to,
+                      int64_t ld)
 {
     for (int64_t i = 0; i < rows; i++) {
         if (k_stride == 1)

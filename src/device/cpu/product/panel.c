@@ -6,20 +6,21 @@
  *   packed A   [step of k][block of rows][rows][k], or [k][rows] where rows are what lies together in memory
  *   sums       [rows of a unit][columns of a unit], float
  *
- * One side is packed whole, by all threads, into shared scratch: the smaller one, or B where the epilogue needs whole rows of many. A unit
- * is a part of the other side, packed step by step into a thread's own scratch, times all of the shared side (or a large range of
- * it, to bound the sums).
+ * One side is packed whole, by all threads, into shared scratch: the smaller one, or B where the epilogue needs whole rows of
+ * many. A unit is a part of the other side, packed step by step into a thread's own scratch, times all of the shared side (or a
+ * large range of it, to bound the sums).
  *
  * A is read in place where its k lies together and few columns would pay for packing it, or sharing it would take much memory.
  *
- * A constant side is packed at refresh, into memory that the stage keeps. Where it is the shared one, a run has nothing to pack before
- * it multiplies.
+ * A constant side is packed at refresh, into memory that the stage keeps. Where it is the shared one, a run has nothing to pack
+ * before it multiplies.
  *
- * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together, and packed elements are such pairs:
- * B is [k/2][64][2]; an odd last k is padded with zero. Sums are float all the same.
+ * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together, and packed elements are such
+ * pairs: B is [k/2][64][2]; an odd last k is padded with zero. Sums are float all the same.
  *
- * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves; a large B would be
- * read from far away for each block of rows. Then A is shared, and each part of B is packed by who multiplies it. An epilogue of whole rows then waits until all sums are there.
+ * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves; a large B
+ * would be read from far away for each block of rows. Then A is shared, and each part of B is packed by who multiplies it. An
+ * epilogue of whole rows then waits until all sums are there.
  *
  * The last step of k runs by small groups of blocks, and the epilogue takes each while it is hot.
  *
@@ -37,15 +38,15 @@ typedef struct panels {
     samba_frame frame;
     const samba_kernels *kernels;
     void (*multiply)(const samba_dense *block, samba_fetch *fetch);
-    bool half;       /* bfloat16 pairs */
-    bool rows_lie;   /* packed A is [k][rows] */
+    bool half;     /* bfloat16 pairs */
+    bool rows_lie; /* packed A is [k][rows] */
     bool a_in_place;
     bool whole_rows;
-    bool direct;     /* sums end where the result belongs */
-    bool apart;      /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
+    bool direct; /* sums end where the result belongs */
+    bool apart;  /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
     int64_t batches, m, n, k;
-    bool share_a;    /* A is packed whole, B by units; else the other way */
-    bool keep_a, keep_b; /* packed whole, at refresh */
+    bool share_a;                                       /* A is packed whole, B by units; else the other way */
+    bool keep_a, keep_b;                                /* packed whole, at refresh */
     int64_t rows, row_blocks, step, steps, panel_count; /* of a block, the most; of all */
     int64_t unit_blocks, unit_panels, row_units, column_units, hot_panels;
     samba_source a, b; /* as samba_pack wants them; their axes are even */
@@ -61,10 +62,7 @@ static int64_t packed_depth(const panels *p, int64_t depth) { return p->half ? (
 
 static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step, p->k - step * p->step); }
 /* Rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
-static int64_t row_of(const panels *p, int64_t block)
-{
-    return p->m * block / p->row_blocks;
-}
+static int64_t row_of(const panels *p, int64_t block) { return p->m * block / p->row_blocks; }
 static int64_t rows_of(const panels *p, int64_t block) { return row_of(p, block + 1) - row_of(p, block); }
 static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
 
@@ -113,8 +111,8 @@ static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, in
     int64_t depth = depth_of(p, step), rows = rows_of(p, block);
     const char *from = rows_at(p, batch, step, block);
     if (p->half && p->rows_lie)
-        samba_pack_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows, (uint16_t *)to,
-                         p->row_ld);
+        samba_pack_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows,
+                         (uint16_t *)to, p->row_ld);
     else if (p->half)
         samba_pack_rows_of_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows,
                                  (uint16_t *)to, 2 * p->row_ld);
@@ -146,8 +144,10 @@ static panels_unit place_unit(const panels *p, int64_t unit)
 {
     int64_t columns = unit % p->column_units, rows = unit / p->column_units % p->row_units;
     return (panels_unit){.batch = unit / p->column_units / p->row_units,
-                         .i0 = rows * p->row_blocks / p->row_units, .i1 = (rows + 1) * p->row_blocks / p->row_units,
-                         .j0 = columns * p->panel_count / p->column_units, .j1 = (columns + 1) * p->panel_count / p->column_units};
+                         .i0 = rows * p->row_blocks / p->row_units,
+                         .i1 = (rows + 1) * p->row_blocks / p->row_units,
+                         .j0 = columns * p->panel_count / p->column_units,
+                         .j1 = (columns + 1) * p->panel_count / p->column_units};
 }
 
 /* The side that units take apart and pack, or read in place, themselves. */
@@ -163,8 +163,10 @@ static void fetch_own(const panels *p, const panels_unit *at, int64_t step, samb
         fetch_block(&p->b, panel_at(p, at->batch, step, j), width_of(p, j), depth_of(p, step), fetch);
 }
 
-/* What is read after block i of a step: the next of the shared rows, or what the unit's next step, or the next unit, packs for itself. */
-static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, const char *block, samba_fetch *fetch)
+/* What is read after block i of a step: the next of the shared rows, or what the unit's next step, or the next unit,
+ * packs for itself. */
+static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int64_t step, int64_t i, const char *block,
+                       samba_fetch *fetch)
 {
     if (i + 1 < at->i1 && p->a_in_place) {
         fetch_block(&p->a, rows_at(p, at->batch, step, i + 1), rows_of(p, i + 1), depth_of(p, step), fetch);
@@ -191,13 +193,22 @@ static void fetch_sums(const panels *p, const panels_unit *at, int64_t i, int64_
     samba_fetch_rows(fetch, to, width_of(p, j) * 4, rows_of(p, i), pitch * 4);
 }
 
-static void multiply(const panels *p, const panels_unit *at, const char *rows, int64_t i, const char *panel, int64_t j, int64_t step,
-                     float *sums, samba_fetch *fetch)
+static void multiply(const panels *p, const panels_unit *at, const char *rows, int64_t i, const char *panel, int64_t j,
+                     int64_t step, float *sums, samba_fetch *fetch)
 {
     int64_t height = rows_of(p, i), width = width_of(p, j), depth = packed_depth(p, depth_of(p, step));
-    samba_dense block = {.rows = height, .cols = width, .k = depth, .a = (const float *)rows, .b = (const float *)panel,
-                         .lda = p->rows_lie ? 1 : p->row_ld, .ska = p->rows_lie ? p->row_ld : 1, .ldb = pitch_of(p, j),
-                         .from = step ? sums : NULL, .from_ld = p->sums_ld, .c = sums, .ldc = p->sums_ld};
+    samba_dense block = {.rows = height,
+                         .cols = width,
+                         .k = depth,
+                         .a = (const float *)rows,
+                         .b = (const float *)panel,
+                         .lda = p->rows_lie ? 1 : p->row_ld,
+                         .ska = p->rows_lie ? p->row_ld : 1,
+                         .ldb = pitch_of(p, j),
+                         .from = step ? sums : NULL,
+                         .from_ld = p->sums_ld,
+                         .c = sums,
+                         .ldc = p->sums_ld};
     const float *bias = NULL;
     bool ends = p->direct && step == p->steps - 1;
     int last = p->frame.finish.rank - 1;
@@ -207,8 +218,8 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
     }
     p->multiply(&block, fetch);
     if (ends && (bias || p->frame.finish.relu))
-        p->frame.finish.run(block.c, block.ldc, bias, p->frame.finish.bias_strides[last - 1], p->frame.finish.bias_strides[last], p->frame.finish.relu,
-                       block.c, block.ldc, height, width);
+        p->frame.finish.run(block.c, block.ldc, bias, p->frame.finish.bias_strides[last - 1], p->frame.finish.bias_strides[last],
+                            p->frame.finish.relu, block.c, block.ldc, height, width);
 }
 
 /* Sums of all rows of a unit stay until its last step, or until an epilogue apart; else each block's are taken at once. */
@@ -225,12 +236,15 @@ static char *packed_side(const panels *p, bool kept, const samba_workspace *room
 static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
 {
     panels_unit at = place_unit(p, unit);
-    float *sums = p->apart ? (float *)(room->shared + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
-                           : (float *)(room->own + p->sums_at);
+    float *sums =
+        p->apart ? (float *)(room->shared + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
+                 : (float *)(room->own + p->sums_at);
     char *mine = room->own + p->own_pack_at;
     const char *whole_a = packed_side(p, p->keep_a, room, at.batch), *whole_b = packed_side(p, p->keep_b, room, at.batch);
     bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
-    int64_t last = p->share_a || at.j1 - at.j0 < p->frame.machine->panel.last_panels ? at.j0 : at.j1 - p->frame.machine->panel.last_panels; /* from here on there is room for what is next */
+    /* from here on there is room for what is next */
+    int64_t last =
+        p->share_a || at.j1 - at.j0 < p->frame.machine->panel.last_panels ? at.j0 : at.j1 - p->frame.machine->panel.last_panels;
     for (int64_t step = 0; step < p->steps; step++) {
         bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
         bool far_sums = p->apart || (p->direct && last_step); /* else scratch that is near */
@@ -259,7 +273,8 @@ static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
                     multiply(p, &at, block, i, b + panel_place(p, step, l), l, step, panel_sums, &fetch);
                 }
                 if (ends)
-                    samba_tile_region(p->frame.program, room->own, row0, rows_of(p, i), j * WIDTH, cols, row_sums + (j - at.j0) * WIDTH, p->sums_ld);
+                    samba_tile_region(p->frame.program, room->own, row0, rows_of(p, i), j * WIDTH, cols,
+                                      row_sums + (j - at.j0) * WIDTH, p->sums_ld);
             }
         }
     }
@@ -316,13 +331,15 @@ static bool suits(const samba_contract_problem *problem)
         return false;
     double flops = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
     bool pairs = is_pairs(problem);
-    if (samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32 && problem->k <= problem->machine->panel.short_k)
+    if (samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32 &&
+        problem->k <= problem->machine->panel.short_k)
         return false;
     if (problem->m < problem->machine->panel.least_m || problem->n < WIDTH || problem->k < problem->machine->panel.least_k ||
         flops < problem->machine->panel.least_flops)
         return pairs && problem->k > 0; /* nobody else multiplies pairs */
     int64_t shared = problem->contract.whole_rows ? problem->n : at_most(problem->m, problem->n);
-    return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <= (double)problem->machine->panel.most_packed;
+    return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <=
+           (double)problem->machine->panel.most_packed;
 }
 
 /* Axes of a side that is one evenly spaced dim; every offset is index * stride. */
@@ -344,7 +361,8 @@ static samba_status describe(panels *p, const samba_contract_problem *problem, b
     return samba_source_tables(source, arena);
 }
 
-/* How many parts of at most `most` make `total`, dealt evenly; a multiple of `threads` where that many are to be dealt. And the largest. */
+/* How many parts of at most `most` make `total`, dealt evenly; a multiple of `threads` where that many are to be dealt.
+ * And the largest. */
 static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
 {
     most = most < 1 ? 1 : most;
@@ -353,15 +371,16 @@ static int64_t deal(int64_t total, int64_t most, int64_t threads, int64_t *size)
     return parts;
 }
 
-/* Which side is packed whole. Few rows serve a part of B too rarely to write it to memory first; packing pairs costs as much as floats, but the
- * products take half as long. */
+/* Which side is packed whole. Few rows serve a part of B too rarely to write it to memory first; packing pairs costs as much as
+ * floats, but the products take half as long. */
 static bool choose_side(panels *p, int64_t a_bytes, int64_t b_bytes)
 {
     bool few = !p->keep_b && p->m < p->n && p->m <= p->frame.machine->panel.few_rows;
     if (p->half)
         few = few && p->m <= p->frame.machine->panel.few_rows / 2 && a_bytes <= p->frame.machine->panel.near;
     p->apart = p->whole_rows && few && p->m <= p->n / 2 && p->batches * p->m * p->n * 4 <= p->frame.machine->panel.shared;
-    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? p->frame.machine->panel.shared : p->frame.machine->panel.near))));
+    p->share_a = p->apart || (!p->whole_rows && (few || (p->m < p->n && b_bytes > (p->keep_b ? p->frame.machine->panel.shared
+                                                                                             : p->frame.machine->panel.near))));
     return few;
 }
 
@@ -370,24 +389,30 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
     int64_t depth_bytes = packed_depth(p, p->k) * ELEMENT, b_bytes = p->batches * p->n * depth_bytes;
     bool few = choose_side(p, p->batches * p->m * depth_bytes, b_bytes);
-    p->direct = p->frame.finish.used && samba_finish_is_even(&p->frame.finish) && p->frame.finish.bias != p->frame.finish.result; /* sums would be made over such a bias */
-    bool low = !p->direct && !p->share_a && b_bytes <= p->frame.machine->panel.near; /* the sums need room, and panels are read from near */
+    /* sums would be made over such a bias */
+    p->direct = p->frame.finish.used && samba_finish_is_even(&p->frame.finish) && p->frame.finish.bias != p->frame.finish.result;
+    /* the sums need room, and panels are read from near */
+    bool low = !p->direct && !p->share_a && b_bytes <= p->frame.machine->panel.near;
     p->steps = deal(p->k, p->half ? 2 * p->frame.machine->product.step : p->frame.machine->product.step, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks = deal(p->m, low ? p->frame.machine->panel.rows / 2 : p->frame.machine->panel.rows, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks =
+        deal(p->m, low ? p->frame.machine->panel.rows / 2 : p->frame.machine->panel.rows, p->share_a ? 1 : deals, &p->rows);
     p->panel_count = (p->n + WIDTH - 1) / WIDTH;
     if (p->share_a) {
-        p->column_units = deal(p->panel_count, few ? p->frame.machine->panel.few_panels : p->frame.machine->panel.own_panels, deals, &p->unit_panels);
+        p->column_units = deal(p->panel_count, few ? p->frame.machine->panel.few_panels : p->frame.machine->panel.own_panels,
+                               deals, &p->unit_panels);
         p->row_units = deal(p->row_blocks, p->frame.machine->panel.range / p->frame.machine->panel.rows, 1, &p->unit_blocks);
     } else {
-        p->column_units = deal(p->panel_count, p->whole_rows ? p->panel_count : p->frame.machine->panel.range / WIDTH, 1, &p->unit_panels);
+        p->column_units =
+            deal(p->panel_count, p->whole_rows ? p->panel_count : p->frame.machine->panel.range / WIDTH, 1, &p->unit_panels);
         p->row_units = p->row_blocks;
         p->unit_blocks = 1;
     }
-    deal(p->unit_panels, p->frame.machine->panel.hot_panels, 1, &p->hot_panels); /* alike in width, so that none leaves tiles half empty */
+    /* alike in width, so that none leaves tiles half empty */
+    deal(p->unit_panels, p->frame.machine->panel.hot_panels, 1, &p->hot_panels);
     p->frame.units = p->batches * p->row_units * p->column_units;
     p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
     if (p->apart) {
@@ -401,9 +426,11 @@ static void lay_out(panels *p, bool constant_a)
     int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
     p->rows_lie = p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
     int64_t stride = p->a.factor.own[0];
-    bool costly = p->n < p->frame.machine->panel.few_columns || (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > p->frame.machine->panel.shared);
+    bool costly = p->n < p->frame.machine->panel.few_columns ||
+                  (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > p->frame.machine->panel.shared);
     p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
-                    stride * p->a.memory_size % p->frame.machine->product.page && (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
+                    stride * p->a.memory_size % p->frame.machine->product.page &&
+                    (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
     p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
     if (p->row_ld * ELEMENT % p->frame.machine->product.page == 0)
@@ -421,15 +448,18 @@ static void lay_out(panels *p, bool constant_a)
     own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * ELEMENT, 64) : p->a_block_bytes;
     own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
     bool sums = !p->apart && (!p->direct || p->steps > 1);
-    p->sums_at = samba_frame_room(&p->frame, sums ? at_most((keeps_sums(p) ? p->unit_blocks : 1) * p->rows, p->m) * p->sums_ld * 4 : 0);
+    p->sums_at =
+        samba_frame_room(&p->frame, sums ? at_most((keeps_sums(p) ? p->unit_blocks : 1) * p->rows, p->m) * p->sums_ld * 4 : 0);
     p->own_pack_at = samba_frame_room(&p->frame, own);
 }
 
-/* The side that is packed at refresh, if one is; batch elements that share it have one pack. And the shared side, where it is another. */
+/* The side that is packed at refresh, if one is; batch elements that share it have one pack.
+ * And the shared side, where it is another. */
 static void count_parts(panels *p)
 {
     const samba_factor *factor = p->keep_a ? &p->a.factor : &p->b.factor;
-    int64_t bytes = p->steps * (p->keep_a ? p->a_step_bytes : p->b_step_bytes), a_parts = p->steps * p->row_blocks, b_parts = p->steps * p->panel_count;
+    int64_t bytes = p->steps * (p->keep_a ? p->a_step_bytes : p->b_step_bytes), a_parts = p->steps * p->row_blocks,
+            b_parts = p->steps * p->panel_count;
     p->kept_batch_bytes = 0;
     if (p->keep_a || p->keep_b) {
         for (int i = 0; i < p->frame.contract.batch_rank; i++)

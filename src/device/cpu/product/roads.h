@@ -15,7 +15,8 @@ extern const samba_road samba_road_winograd_grad; /* winograd_grad.c: their weig
 extern const samba_road samba_road_columns;       /* columns.c: convolutions as large products */
 extern const samba_road samba_road_fold;          /* fold.c: input gradients of convolutions */
 
-/* contract_plan.c: drops dims of size 1, makes windows that never leave the image into strides, merges dims that are one in memory. */
+/* contract_plan.c: drops dims of size 1, makes windows that never leave the image into strides,
+ * merges dims that are one in memory. */
 void samba_contract_simplify(samba_contract *contract);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A contraction whose A has one row: see rows.h. Threads share the columns of the result in order, so each reads one part of B from its beginning to
- * its end: rows of B^T that are multiplied with x one by one (W of (out, in), a table of tokens), or parts of rows of B that are added up (W of
- * (in, out)). What follows runs on each thread's columns, or on all of them by one thread where it needs whole rows. */
+ * A contraction whose A has one row: see rows.h. Threads share the columns of the result in order, so each reads one part of B
+ * from its beginning to its end: rows of B^T that are multiplied with x one by one (W of (out, in), a table of tokens), or parts
+ * of rows of B that are added up (W of (in, out)).
+ * What follows runs on each thread's columns, or on all of them by one thread where it needs whole rows. */
 #include "device/cpu/product/roads.h"
 #include "device/cpu/product/rows.h"
 
@@ -61,12 +62,14 @@ static void finish(const samba_frame *frame, const samba_workspace *room, int64_
 static bool suits(const samba_contract_problem *problem)
 {
     const samba_contract *c = &problem->contract;
-    if (c->class_ != SAMBA_F32 || problem->batches != 1 || problem->m != 1 || c->n_rank != 1 || c->k_rank != 1 || c->a.window_count || c->b.window_count ||
-        c->a.dtype != c->b.dtype || (c->b.dtype != SAMBA_FLOAT32 && c->b.dtype != SAMBA_BFLOAT16) || problem->n < problem->machine->row.side ||
+    if (c->class_ != SAMBA_F32 || problem->batches != 1 || problem->m != 1 || c->n_rank != 1 || c->k_rank != 1 ||
+        c->a.window_count || c->b.window_count || c->a.dtype != c->b.dtype ||
+        (c->b.dtype != SAMBA_FLOAT32 && c->b.dtype != SAMBA_BFLOAT16) || problem->n < problem->machine->row.side ||
         problem->k < problem->machine->row.side)
         return false;
     int64_t size = c->b.dtype == SAMBA_FLOAT32 ? 4 : 2;
-    return problem->n * problem->k * size >= problem->machine->row.least && (c->b.inner[0] == 1 || c->b.own[0] == 1) && c->b.inner[0] > 0 && c->b.own[0] > 0;
+    return problem->n * problem->k * size >= problem->machine->row.least && (c->b.inner[0] == 1 || c->b.own[0] == 1) &&
+           c->b.inner[0] > 0 && c->b.own[0] > 0;
 }
 
 /* Where it leads nothing is faster: it reads the matrix once, in order, and does nothing else. */

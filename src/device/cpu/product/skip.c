@@ -26,7 +26,8 @@ double samba_skip_share(const samba_source *source)
     const samba_window *window = &source->factor.windows[0];
     const samba_split *own = &source->own;
     int64_t low = window->base, high = window->base;
-    if (!source->plane_bytes || source->inner.blocks * source->inner.width != source->inner.total) /* a narrower block has rows of its own */
+    /* a narrower block has rows of its own */
+    if (!source->plane_bytes || source->inner.blocks * source->inner.width != source->inner.total)
         return 1;
     for (int side = 0; side < 2; side++) {
         const samba_split *split = side ? &source->inner : own;
@@ -39,7 +40,9 @@ double samba_skip_share(const samba_source *source)
         along *= i == own->cut ? own->step : own->size[i];
     if (source->own_axis.run > along || 5 * window->limit >= 4 * (high - low + 1))
         return 1;
-    return window->dilation > 1 ? 1.0 / (double)window->dilation : source->machine->skip.padded + (1.0 - source->machine->skip.padded) * (double)window->limit / (double)(high - low + 1);
+    return window->dilation > 1 ? 1.0 / (double)window->dilation
+                                : source->machine->skip.padded +
+                                      (1.0 - source->machine->skip.padded) * (double)window->limit / (double)(high - low + 1);
 }
 
 /* Sorts the rows of k; few, so by insertion. */

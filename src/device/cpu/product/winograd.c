@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolutions of 3 x 3 with 4 multiplications a pixel instead of 9 (Winograd's F(2 x 2, 3 x 3); Lavin and Gray, 2015). The result is cut
- * into tiles of 2 x 2 pixels; each sees 4 x 4 of the image. With these and the weights transformed to 16 places, a tile is 16 sums over
- * channels of one product each, transformed back:
+ * Convolutions of 3 x 3 with 4 multiplications a pixel instead of 9 (Winograd's F(2 x 2, 3 x 3); Lavin and Gray, 2015). The
+ * result is cut into tiles of 2 x 2 pixels; each sees 4 x 4 of the image. With these and the weights transformed to 16 places, a
+ * tile is 16 sums over channels of one product each, transformed back:
  *
  *   weights    U[place][row][channel], or [place][channel][row]    packed by all threads, kept where they are constant
  *   input      V[place][channel][tiles of the unit]                a thread's own
  *   products   M[place][rows of a block][tiles]                    = U V, by the block kernel of large products
  *   sums       [rows of a block][pixels of the unit]               a thread's own, what the epilogue takes
  *
- * The transforms are additions and halves. What rounding does grows little: errors are about twice those of plain sums. But a pixel that is
- * not finite reaches all of its tile, and so do sums that overflow. So where a unit's result is not finite its block is computed again,
- * plainly: infinities and NaN are where they belong.
+ * The transforms are additions and halves. What rounding does grows little: errors are about twice those of plain sums. But a
+ * pixel that is not finite reaches all of its tile, and so do sums that overflow. So where a unit's result is not finite its
+ * block is computed again, plainly: infinities and NaN are where they belong.
  *
  * A unit is some rows of tiles of one image, or some small images. */
 #include "device/cpu/product/blocks.h"
@@ -31,11 +31,12 @@ typedef struct winograd {
     const float *image, *w;
     samba_image_axis y, x;
     samba_winograd_view view;
-    int lanes, channel; /* channel: dim of k */
-    int64_t batches, m, channels, across, down;     /* across, down: tiles of an image */
-    int64_t first_y, first_x;                       /* of the image, what the first tile sees */
-    int64_t taps[9], step, others, other_step, own; /* of weights: taps, elements from one to the next of a vector, and from one vector to the next */
-    bool rows_lie;                                  /* vectors of weights are of rows */
+    int lanes, channel;                         /* channel: dim of k */
+    int64_t batches, m, channels, across, down; /* across, down: tiles of an image */
+    int64_t first_y, first_x;                   /* of the image, what the first tile sees */
+    /* of weights: taps, elements from one to the next of a vector, and from one vector to the next */
+    int64_t taps[9], step, others, other_step, own;
+    bool rows_lie;                                                 /* vectors of weights are of rows */
     int64_t images, image_units, box, boxes, ranges, range_blocks; /* box: rows of tiles */
     int64_t rows, row_blocks, pitch, place_pitch, u_pitch, u_place, sums_pitch;
     int64_t lines_at, v_at, m_at, sums_at;
@@ -73,9 +74,10 @@ static void transform_input(const winograd *p, const winograd_unit *at, float *l
 {
     for (int64_t image = 0; image < at->images; image++)
         for (int64_t c = 0; c < p->channels; c++)
-            samba_winograd_input(p->blocks->winograd, &p->view,
-                                 p->image + samba_image_offset(&p->frame.contract, at->image + image) + c * p->frame.contract.b.inner[p->channel], at->tile,
-                                 at->tiles, lines, v + c * p->pitch + image * at->tiles * p->across, p->channels * p->pitch);
+            samba_winograd_input(
+                p->blocks->winograd, &p->view,
+                p->image + samba_image_offset(&p->frame.contract, at->image + image) + c * p->frame.contract.b.inner[p->channel],
+                at->tile, at->tiles, lines, v + c * p->pitch + image * at->tiles * p->across, p->channels * p->pitch);
 }
 
 static bool transform_output(const winograd *p, const winograd_unit *at, int64_t rows, const float *m, float *sums)
@@ -111,17 +113,20 @@ static void compute_plainly(const winograd *p, const winograd_unit *at, int64_t 
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < at->images * at->pixels; i++) {
             int64_t image = at->image + i / at->pixels, pixel = i % at->pixels;
-            sums[r * p->sums_pitch + i] = plain_sum(p, p->image + samba_image_offset(&p->frame.contract, image), p->w + (row + r) * p->frame.contract.a.own[0],
-                                                    at->y + pixel / p->x.size, pixel % p->x.size);
+            sums[r * p->sums_pitch + i] =
+                plain_sum(p, p->image + samba_image_offset(&p->frame.contract, image),
+                          p->w + (row + r) * p->frame.contract.a.own[0], at->y + pixel / p->x.size, pixel % p->x.size);
         }
 }
 
 /* ---- running ---- */
 
-static void finish_rows(const winograd *p, const samba_workspace *room, const winograd_unit *at, int64_t row, int64_t rows, const float *sums)
+static void finish_rows(const winograd *p, const samba_workspace *room, const winograd_unit *at, int64_t row, int64_t rows,
+                        const float *sums)
 {
     for (int64_t j = 0; j < at->images; j++, sums += at->pixels)
-        samba_frame_finish(&p->frame, room, (at->image + j) * p->m + row, rows, at->y * p->x.size, at->pixels, sums, p->sums_pitch);
+        samba_frame_finish(&p->frame, room, (at->image + j) * p->m + row, rows, at->y * p->x.size, at->pixels, sums,
+                           p->sums_pitch);
 }
 
 static void run_unit(const winograd *p, const samba_workspace *room, const float *u, int64_t unit)
@@ -138,11 +143,16 @@ static void run_unit(const winograd *p, const samba_workspace *room, const float
             samba_tile_fetch(p->frame.program, (at.image + j) * p->m + row, rows, at.y * p->x.size, at.pixels, &fetch);
         for (int64_t place = 0; place < PLACES; place++)
             for (int64_t j = 0; j < tiles; j += WIDTH) {
-                samba_dense block = {.rows = rows, .cols = at_most(WIDTH, tiles - j), .k = p->channels,
+                samba_dense block = {.rows = rows,
+                                     .cols = at_most(WIDTH, tiles - j),
+                                     .k = p->channels,
                                      .a = u + place * p->u_place + row * (p->rows_lie ? 1 : p->u_pitch),
-                                     .lda = p->rows_lie ? 1 : p->u_pitch, .ska = p->rows_lie ? p->u_pitch : 1,
-                                     .b = v + place * p->channels * p->pitch + j, .ldb = p->pitch,
-                                     .c = m + place * p->place_pitch + j, .ldc = p->pitch};
+                                     .lda = p->rows_lie ? 1 : p->u_pitch,
+                                     .ska = p->rows_lie ? p->u_pitch : 1,
+                                     .b = v + place * p->channels * p->pitch + j,
+                                     .ldb = p->pitch,
+                                     .c = m + place * p->place_pitch + j,
+                                     .ldc = p->pitch};
                 p->blocks->dense(&block, &fetch);
             }
         if (!transform_output(p, &at, rows, m, sums))
@@ -176,16 +186,22 @@ static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
     double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)divide_up(p->across, p->lanes);
     double places = PLACES * (double)p->channels * (double)rows * tiles / (p->frame.machine->product.rate * p->lanes);
     double few = (double)rows_for(p, rows_of_tiles * p->across);
-    return places * (p->frame.machine->winograd.block + p->frame.machine->winograd.block_few / few + p->frame.machine->winograd.block_channels / (double)p->channels) +
-           (double)(rows_of_tiles * (p->channels + rows)) * (p->frame.machine->winograd.line + p->frame.machine->winograd.vector * vectors) + p->frame.machine->winograd.unit_start;
+    return places * (p->frame.machine->winograd.block + p->frame.machine->winograd.block_few / few +
+                     p->frame.machine->winograd.block_channels / (double)p->channels) +
+           (double)(rows_of_tiles * (p->channels + rows)) *
+               (p->frame.machine->winograd.line + p->frame.machine->winograd.vector * vectors) +
+           p->frame.machine->winograd.unit_start;
 }
 
 static double cost_of(const winograd *p, int threads)
 {
-    double full = unit_cost(p, p->images * p->box, divide_up(p->m, p->ranges)), last = unit_cost(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
+    double full = unit_cost(p, p->images * p->box, divide_up(p->m, p->ranges)),
+           last = unit_cost(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
     double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last);
     double dealt = (double)divide_up(p->frame.units, threads) * (all / (double)p->frame.units), least = all / threads;
-    double weights = (double)(p->m * p->channels) * (p->rows_lie ? p->frame.machine->winograd.weight_lying : p->frame.machine->winograd.weight); /* 16 places to be written and read from afar */
+    /* 16 places to be written and read from afar */
+    double weights = (double)(p->m * p->channels) *
+                     (p->rows_lie ? p->frame.machine->winograd.weight_lying : p->frame.machine->winograd.weight);
     return (dealt > least ? dealt : least) + weights / threads;
 }
 
@@ -193,7 +209,8 @@ static double choose_units(winograd *p, int threads)
 {
     winograd best = *p;
     double cost = -1;
-    int64_t area = p->down * p->across, most_images = at_most(p->batches, p->frame.machine->winograd.tiles / area), most_box = at_most(p->down, p->frame.machine->winograd.tiles / p->across);
+    int64_t area = p->down * p->across, most_images = at_most(p->batches, p->frame.machine->winograd.tiles / area),
+            most_box = at_most(p->down, p->frame.machine->winograd.tiles / p->across);
     bool whole = most_images > 1 || p->frame.contract.whole_rows;
     most_images = most_images < 1 ? 1 : most_images;
     most_box = most_box < 1 ? 1 : most_box;
@@ -216,10 +233,7 @@ static double choose_units(winograd *p, int threads)
     return cost;
 }
 
-static bool is_three(const samba_image_axis *a)
-{
-    return a->own == 1 && a->taps == 3 && (a->tap_step == 1 || a->tap_step == -1);
-}
+static bool is_three(const samba_image_axis *a) { return a->own == 1 && a->taps == 3 && (a->tap_step == 1 || a->tap_step == -1); }
 
 /* What the first window sees first. A window that runs backwards has its taps turned. */
 static int64_t first_of(const samba_image_axis *a) { return a->base + (a->tap_step < 0 ? 2 * a->tap_step : 0); }
@@ -246,7 +260,8 @@ static void describe_weights(winograd *p)
 static double init(const samba_contract_problem *problem, winograd *p)
 {
     const samba_contract *c = &problem->contract;
-    if (!samba_image_recognize(problem, &p->y, &p->x) || !is_three(&p->y) || !is_three(&p->x) || p->x.memory != 1 || c->k_rank != 3)
+    if (!samba_image_recognize(problem, &p->y, &p->x) || !is_three(&p->y) || !is_three(&p->x) || p->x.memory != 1 ||
+        c->k_rank != 3)
         return -1;
     p->lanes = problem->machine->kernels->lanes;
     p->channel = 3 - p->y.tap - p->x.tap;
@@ -257,7 +272,9 @@ static double init(const samba_contract_problem *problem, winograd *p)
     p->down = divide_up(p->y.size, 2);
     p->first_y = first_of(&p->y);
     p->first_x = first_of(&p->x);
-    if (p->channels < p->frame.machine->winograd.least_channels || p->m < p->frame.machine->winograd.least_channels || (c->whole_rows && p->across * p->down > p->frame.machine->winograd.most_tiles) || p->across > p->frame.machine->winograd.most_tiles)
+    if (p->channels < p->frame.machine->winograd.least_channels || p->m < p->frame.machine->winograd.least_channels ||
+        (c->whole_rows && p->across * p->down > p->frame.machine->winograd.most_tiles) ||
+        p->across > p->frame.machine->winograd.most_tiles)
         return -1;
     describe_weights(p);
     double cost = choose_units(p, problem->threads);
@@ -271,8 +288,8 @@ static double init(const samba_contract_problem *problem, winograd *p)
     p->rows = divide_up(p->m, p->row_blocks);
     p->range_blocks = divide_up(p->row_blocks, p->ranges);
     p->place_pitch = p->rows * p->pitch;
-    p->view = (samba_winograd_view){p->first_y, p->first_x, p->y.limit, p->x.limit, p->y.memory, p->across,
-                                    round_up(p->across + 1, p->lanes) + p->lanes};
+    p->view = (samba_winograd_view){
+        p->first_y, p->first_x, p->y.limit, p->x.limit, p->y.memory, p->across, round_up(p->across + 1, p->lanes) + p->lanes};
     p->sums_pitch = round_up(p->images * at_most(2 * p->box, p->y.size) * p->x.size, 16);
     return cost;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The weight gradient of a convolution of 3 x 3 by fewer multiplications, as winograd.c does the others: F(3 x 3, 2 x 2). A tile of 2 x 2 of
- * the result's gradient and the 4 x 4 pixels that it saw give 16 places; of each the products of rows (channels of the result) and channels
- * are summed over all tiles of all images, then transformed to windows:
+ * The weight gradient of a convolution of 3 x 3 by fewer multiplications, as winograd.c does the others: F(3 x 3, 2 x 2). A tile
+ * of 2 x 2 of the result's gradient and the 4 x 4 pixels that it saw give 16 places; of each the products of rows (channels of
+ * the result) and channels are summed over all tiles of all images, then transformed to windows:
  *
  *   V[place][tile][channel]      of some tiles; made by vectors of tiles, then turned     a thread's own
  *   D[place][row][tile]          of the same tiles and a block of rows                    a thread's own
  *   S[place][row][channel]       += D V, by the block kernel of large products            of a unit
  *
- * A unit is a range of channels by a range of rows, one for each thread, so that nobody adds up what others summed: the same bits however
- * many threads there are. Where a row's windows are not all finite they are computed again as they are defined. */
+ * A unit is a range of channels by a range of rows, one for each thread, so that nobody adds up what others summed: the same bits
+ * however many threads there are. Where a row's windows are not all finite they are computed again as they are defined. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/roads.h"
 #include <string.h>
@@ -31,8 +31,8 @@ typedef struct winograd_grad {
     int64_t images, channels, m, height, width, across, down; /* height, width: of the gradient; across, down: its tiles */
     samba_winograd_view seen, given;                          /* by tiles: the image, the gradient */
     int64_t channel_ranges, row_ranges, range_channels, range_rows;
-    int64_t together, box, boxes, tiles, pitch;               /* images of a block of tiles; rows of tiles; tiles of a block */
-    int64_t channel_pitch, sums_place;                        /* of a unit's sums */
+    int64_t together, box, boxes, tiles, pitch; /* images of a block of tiles; rows of tiles; tiles of a block */
+    int64_t channel_pitch, sums_place;          /* of a unit's sums */
     int64_t lines_at, strip_at, v_at, d_at, s_at, row_at;
 } winograd_grad;
 
@@ -43,8 +43,8 @@ static bool recognize(const samba_contract_problem *problem, winograd_grad *p)
     const samba_contract *c = &problem->contract;
     const samba_factor *a = &c->a, *b = &c->b;
     int taps[2], pixels[2];
-    if (c->class_ != SAMBA_F32 || a->dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || a->window_count || b->window_count != 2 ||
-        problem->batches != 1 || c->m_rank != 1 || c->n_rank != 3 || c->k_rank != 3)
+    if (c->class_ != SAMBA_F32 || a->dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || a->window_count ||
+        b->window_count != 2 || problem->batches != 1 || c->m_rank != 1 || c->n_rank != 3 || c->k_rank != 3)
         return false;
     for (int w = 0; w < 2; w++) {
         const samba_window *window = &b->windows[w];
@@ -101,11 +101,12 @@ static void make_v(const winograd_grad *p, const grad_unit *at, const tile_block
         for (int64_t i = 0; i < lanes; i++)
             for (int64_t j = 0; j < t->images; j++)
                 samba_winograd_input(p->blocks->winograd, &p->seen,
-                                     p->image + (t->image + j) * c->b.inner[p->image_dim] + (first + i) * c->b.own[0], t->tile, t->tiles,
-                                     (float *)(own + p->lines_at), strip + i * p->pitch + j * t->tiles * p->across, LANES * p->pitch);
+                                     p->image + (t->image + j) * c->b.inner[p->image_dim] + (first + i) * c->b.own[0], t->tile,
+                                     t->tiles, (float *)(own + p->lines_at), strip + i * p->pitch + j * t->tiles * p->across,
+                                     LANES * p->pitch);
         for (int64_t place = 0; place < PLACES; place++)
-            p->kernels->transpose4(v + place * p->tiles * p->channel_pitch + first - at->c0, p->channel_pitch, strip + place * LANES * p->pitch,
-                                   p->pitch, lanes, count);
+            p->kernels->transpose4(v + place * p->tiles * p->channel_pitch + first - at->c0, p->channel_pitch,
+                                   strip + place * LANES * p->pitch, p->pitch, lanes, count);
     }
 }
 
@@ -119,13 +120,15 @@ static void make_d(const winograd_grad *p, const tile_block *t, int64_t row, int
             float *line = (float *)(own + p->lines_at), *d = (float *)(own + p->d_at) + r * p->pitch + j * t->tiles * p->across;
             samba_winograd_split(p->blocks->winograd, &p->given, from, t->tile, 2 * t->tiles, p->across, line);
             for (int64_t i = 0; i < t->tiles; i++, line += 4 * p->given.line, d += p->across) {
-                const float *const even[2] = {line, line + 2 * p->given.line}, *const odd[2] = {even[0] + p->given.line, even[1] + p->given.line};
+                const float *const even[2] = {line, line + 2 * p->given.line}, *const odd[2] = {even[0] + p->given.line,
+                                                                                                even[1] + p->given.line};
                 p->blocks->winograd->gradient(even, odd, p->across, d, ROWS * p->pitch);
             }
         }
 }
 
-static void add_products(const winograd_grad *p, const grad_unit *at, const tile_block *t, bool first, int64_t row, int64_t rows, char *own)
+static void add_products(const winograd_grad *p, const grad_unit *at, const tile_block *t, bool first, int64_t row, int64_t rows,
+                         char *own)
 {
     int64_t channels = at->c1 - at->c0, count = t->images * t->tiles * p->across;
     const float *d = (const float *)(own + p->d_at), *v = (const float *)(own + p->v_at);
@@ -133,9 +136,18 @@ static void add_products(const winograd_grad *p, const grad_unit *at, const tile
     for (int64_t place = 0; place < PLACES; place++)
         for (int64_t j = 0; j < channels; j += WIDTH) {
             float *s = (float *)(own + p->s_at) + place * p->sums_place + (row - at->i0) * p->channel_pitch + j;
-            samba_dense block = {.rows = rows, .cols = at_most(WIDTH, channels - j), .k = count, .a = d + place * ROWS * p->pitch, .lda = p->pitch,
-                                 .ska = 1, .b = v + place * p->tiles * p->channel_pitch + j, .ldb = p->channel_pitch, .from = first ? NULL : s,
-                                 .from_ld = p->channel_pitch, .c = s, .ldc = p->channel_pitch};
+            samba_dense block = {.rows = rows,
+                                 .cols = at_most(WIDTH, channels - j),
+                                 .k = count,
+                                 .a = d + place * ROWS * p->pitch,
+                                 .lda = p->pitch,
+                                 .ska = 1,
+                                 .b = v + place * p->tiles * p->channel_pitch + j,
+                                 .ldb = p->channel_pitch,
+                                 .from = first ? NULL : s,
+                                 .from_ld = p->channel_pitch,
+                                 .c = s,
+                                 .ldc = p->channel_pitch};
             p->blocks->dense(&block, &fetch);
         }
 }
@@ -152,7 +164,8 @@ static void compute_plainly(const winograd_grad *p, int64_t row, int64_t c0, int
                 for (int64_t x = 0; x < p->width; x++)
                     if (y + dy >= 0 && y + dy < p->seen.height && x + dx >= 0 && x + dx < p->seen.width)
                         sum += p->gradient[row * c->a.own[0] + image * c->a.inner[p->image_dim] + y * p->given.pitch + x] *
-                               p->image[image * c->b.inner[p->image_dim] + (c0 + i / TAPS) * c->b.own[0] + (y + dy) * p->seen.pitch + x + dx];
+                               p->image[image * c->b.inner[p->image_dim] + (c0 + i / TAPS) * c->b.own[0] +
+                                        (y + dy) * p->seen.pitch + x + dx];
         windows[i] = sum;
     }
 }
@@ -195,15 +208,23 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
 
 /* ---- preparing ---- */
 
-/* ns, about: both transforms by rows of tiles, whose start counts, and vectors of them, that of the image turned as well; the sums, which each
- * block of tiles reads and writes, and their transform. */
+/* ns, about: both transforms by rows of tiles, whose start counts, and vectors of them, that of the image turned as well; the
+ * sums, which each block of tiles reads and writes, and their transform. */
 static double cost_of(const winograd_grad *p, int lanes)
 {
     double channels = (double)p->range_channels, rows = (double)p->range_rows, count = (double)(p->images * p->down * p->across);
-    double vectors = (double)divide_up(p->across, lanes), lines = (double)(p->images * p->down), blocks = (double)(divide_up(p->images, p->together) * p->boxes);
-    double products = PLACES * count * rows * (double)round_up(p->range_channels, lanes) / (p->frame.machine->product.rate * lanes);
-    double turned = PLACES * count * (double)round_up(p->range_channels, LANES) * p->frame.machine->winograd_grad.turn / lanes * 4.0;
-    return products * p->frame.machine->winograd_grad.block + lines * (channels + rows) * (p->frame.machine->winograd_grad.line + p->frame.machine->winograd_grad.vector * vectors) + turned + rows * channels * (blocks * PLACES * p->frame.machine->winograd_grad.sum_again + p->frame.machine->winograd_grad.window) + p->frame.machine->winograd_grad.start;
+    double vectors = (double)divide_up(p->across, lanes), lines = (double)(p->images * p->down),
+           blocks = (double)(divide_up(p->images, p->together) * p->boxes);
+    double products =
+        PLACES * count * rows * (double)round_up(p->range_channels, lanes) / (p->frame.machine->product.rate * lanes);
+    double turned =
+        PLACES * count * (double)round_up(p->range_channels, LANES) * p->frame.machine->winograd_grad.turn / lanes * 4.0;
+    return products * p->frame.machine->winograd_grad.block +
+           lines * (channels + rows) * (p->frame.machine->winograd_grad.line + p->frame.machine->winograd_grad.vector * vectors) +
+           turned +
+           rows * channels *
+               (blocks * PLACES * p->frame.machine->winograd_grad.sum_again + p->frame.machine->winograd_grad.window) +
+           p->frame.machine->winograd_grad.start;
 }
 
 static double init(const samba_contract_problem *problem, winograd_grad *p)
@@ -219,15 +240,27 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     p->m = problem->m;
     p->down = divide_up(p->height, 2);
     p->across = divide_up(p->width, 2);
-    if (p->channels < p->frame.machine->winograd_grad.least || p->m < p->frame.machine->winograd_grad.least || p->across > p->frame.machine->winograd_grad.most_tiles || problem->k == 0 || PLACES * p->m * p->channels * 4 > p->frame.machine->winograd_grad.sums)
+    if (p->channels < p->frame.machine->winograd_grad.least || p->m < p->frame.machine->winograd_grad.least ||
+        p->across > p->frame.machine->winograd_grad.most_tiles || problem->k == 0 ||
+        PLACES * p->m * p->channels * 4 > p->frame.machine->winograd_grad.sums)
         return -1;
     int64_t line = round_up(p->across + 1, lanes) + lanes;
-    p->seen = (samba_winograd_view){c->b.windows[0].base, c->b.windows[1].base, c->b.windows[0].limit, c->b.windows[1].limit, c->b.windows[0].stride,
-                                    p->across, line};
-    p->given = (samba_winograd_view){.height = p->height, .width = p->width, .pitch = c->a.inner[p->y_dim], .across = p->across, .line = line};
+    p->seen = (samba_winograd_view){c->b.windows[0].base,
+                                    c->b.windows[1].base,
+                                    c->b.windows[0].limit,
+                                    c->b.windows[1].limit,
+                                    c->b.windows[0].stride,
+                                    p->across,
+                                    line};
+    p->given = (samba_winograd_view){
+        .height = p->height, .width = p->width, .pitch = c->a.inner[p->y_dim], .across = p->across, .line = line};
     int64_t area = p->down * p->across;
-    p->together = at_most(p->images, area < p->frame.machine->winograd_grad.tiles ? p->frame.machine->winograd_grad.tiles / area : 1);
-    p->box = p->together > 1 ? p->down : at_most(p->down, p->frame.machine->winograd_grad.tiles / p->across < 1 ? 1 : p->frame.machine->winograd_grad.tiles / p->across);
+    p->together =
+        at_most(p->images, area < p->frame.machine->winograd_grad.tiles ? p->frame.machine->winograd_grad.tiles / area : 1);
+    p->box = p->together > 1 ? p->down
+                             : at_most(p->down, p->frame.machine->winograd_grad.tiles / p->across < 1
+                                                    ? 1
+                                                    : p->frame.machine->winograd_grad.tiles / p->across);
     p->boxes = divide_up(p->down, p->box);
     p->tiles = p->together * p->box * p->across;
     p->pitch = round_up(p->tiles + lanes - 1, 16);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transforms of F(2 x 2, 3 x 3): see winograd_tile.h, and winograd.c for where they come from. With A, B and G from Lavin and Gray, "Fast
- * algorithms for convolutional neural networks", 2015:
+ * Transforms of F(2 x 2, 3 x 3): see winograd_tile.h, and winograd.c for where they come from. With A, B and G from Lavin and
+ * Gray, "Fast algorithms for convolutional neural networks", 2015:
  *
  *   weights  G g G^T     G = 1 0 0 | 1/2 1/2 1/2 | 1/2 -1/2 1/2 | 0 0 1
  *   input    B^T d B     B^T = 1 0 -1 0 | 0 1 1 0 | 0 -1 1 0 | 0 1 0 -1
@@ -115,7 +115,8 @@ static bool output(const float *m, int64_t pitch, int64_t width, float *upper, f
     for (int64_t j = 0; 2 * j < width; j += LANES) {
         floats s[4], t[4];
         UNROLL for (int x = 0; x < 4; x++) {
-            floats a = load(m + x * pitch + j), b = load(m + (4 + x) * pitch + j), c = load(m + (8 + x) * pitch + j), d = load(m + (12 + x) * pitch + j);
+            floats a = load(m + x * pitch + j), b = load(m + (4 + x) * pitch + j), c = load(m + (8 + x) * pitch + j),
+                   d = load(m + (12 + x) * pitch + j);
             s[x] = a + b + c;
             t[x] = b - c - d;
         }

@@ -8,7 +8,8 @@
 
 bool samba_xsmm_is_ready(void)
 {
-    static int ready; /* as libxsmm's own state, of the process: a table that is there stays, and looking for it passes over a megabyte */
+    /* as libxsmm's own state, of the process: a table that is there stays, and looking for it passes over a megabyte */
+    static int ready;
     libxsmm_registry_info info;
     if (__atomic_load_n(&ready, __ATOMIC_RELAXED))
         return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What we call of libxsmm. The build copies these functions and all they need out of libxsmm.a into one object (xsmm.sh), under the names
- * below, and hides the rest: among it stand-ins for dgemm_, sgemm_ and others of BLAS, which would take the place of a program's own. Each line
- * of the form "#define libxsmm_X samba_xsmm_X" makes one more function available. */
+ * What we call of libxsmm. The build copies these functions and all they need out of libxsmm.a into one object (xsmm.sh), under
+ * the names below, and hides the rest: among it stand-ins for dgemm_, sgemm_ and others of BLAS, which would take the place of a
+ * program's own. Each line of the form "#define libxsmm_X samba_xsmm_X" makes one more function available. */
 #ifndef SAMBA_CPU_XSMM_H
 #define SAMBA_CPU_XSMM_H
 
@@ -16,8 +16,8 @@
 #define libxsmm_get_registry_info samba_xsmm_get_registry_info
 #include <libxsmm.h>
 
-/* Has libxsmm the table of its kernels? It takes that memory once, when the process begins, and without it its dispatch reads from address 0. Our own
- * kernels do the work then. */
+/* Has libxsmm the table of its kernels? It takes that memory once, when the process begins, and without it its dispatch reads
+ * from address 0. Our own kernels do the work then. */
 bool samba_xsmm_is_ready(void);
 #endif
 

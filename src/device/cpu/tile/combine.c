@@ -10,8 +10,8 @@
  *   rounding, then storing it        the store, which rounds by itself; or, where others read it too, both in one pass (ROUND)
  *   a value a row, loaded, then one of these or a choice     read as such, not spread first (ROWS, CHOOSE)
  *   the columns' numbers = labels of rows, then choices      one element of a row is found, none compared (SET, PICK)
- *   what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM); a map whose row
- *   sums are wanted, though others read it too (SUMMED); a product that is collected
+ *   what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM); a map whose
+ *   row sums are wanted, though others read it too (SUMMED); a product that is collected
  * Nothing on the way may change what the moved instruction reads: its registers, or memory that one of them is. What results stay
  * is the same to the last bit. */
 #include "device/cpu/tile/tile.h"
@@ -61,8 +61,8 @@ static bool may_move(const combining *c, int i, int j)
             continue;
         if (between->d >= 0 && (between->d == moved->a || between->d == moved->b))
             return false;
-        if (memory && (between->op == SAMBA_TILE_store || (between->d >= 0 && registers[between->d].direct >= 0 &&
-                                                           between->op != SAMBA_TILE_load)))
+        if (memory && (between->op == SAMBA_TILE_store ||
+                       (between->d >= 0 && registers[between->d].direct >= 0 && between->op != SAMBA_TILE_load)))
             return false;
     }
     return true;
@@ -192,10 +192,7 @@ static int times_written(const combining *c, int r)
 }
 
 /* Filled before all steps, for good. */
-static bool is_setup(const combining *c, int r)
-{
-    return times_written(c, r) == 1 && maker(c, r, 0, c->program->setup) >= 0;
-}
+static bool is_setup(const combining *c, int r) { return times_written(c, r) == 1 && maker(c, r, 0, c->program->setup) >= 0; }
 
 static bool is_least(const combining *c, int r)
 {
@@ -228,9 +225,9 @@ static bool only_choices(const combining *c, int e)
         const samba_instruction *x = &c->list[k];
         if (c->state[k] == GONE)
             continue;
-        if (times_read(x, mask) && (x->op != SAMBA_TILE_where || x->a != mask || times_read(x, mask) > 1 ||
-                                    c->program->codes[k].class_ != SAMBA_F32 || c->program->codes[k].extent != SAMBA_FULL ||
-                                    (picked(c, k) < 0 && !(is_setup(c, x->b) && is_setup(c, x->c)))))
+        if (times_read(x, mask) &&
+            (x->op != SAMBA_TILE_where || x->a != mask || times_read(x, mask) > 1 || c->program->codes[k].class_ != SAMBA_F32 ||
+             c->program->codes[k].extent != SAMBA_FULL || (picked(c, k) < 0 && !(is_setup(c, x->b) && is_setup(c, x->c)))))
             return false;
         if (x->d == mask)
             break;
@@ -313,7 +310,8 @@ static bool sums_columns(const combining *c, int j)
            samba_view_repeats(view);
 }
 
-/* The operation of j on r, as the second of a pair, or NULL. Of equal zeros, or NaNs, a bound has that of its second operand: r must be the first. */
+/* The operation of j on r, as the second of a pair, or NULL. Of equal zeros, or NaNs, a bound has that of its second operand:
+ * r must be the first. */
 static samba_map_fn *pair_of(const combining *c, int i, int j, int r)
 {
     static const int then[6] = {0, 1, 3, 4, 5, 6};
@@ -344,7 +342,7 @@ static void combine_pair(combining *c, int i, int end)
         take(c, i, j, from->a, from->b, -1);
     } else if ((pair = pair_of(c, i, j, from->d))) {
         code->map = pair;
-        code->pattern = to->op != SAMBA_TILE_add ? SAMBA_PATTERN_PAIR
+        code->pattern = to->op != SAMBA_TILE_add     ? SAMBA_PATTERN_PAIR
                         : from->op == SAMBA_TILE_add ? SAMBA_PATTERN_ADD_ADD
                         : from->op == SAMBA_TILE_mul ? SAMBA_PATTERN_MUL_ADD
                                                      : SAMBA_PATTERN_PAIR;
@@ -443,7 +441,8 @@ static void combine_standardize(combining *c, int begin, int j)
         make_norm(c, i, j, SAMBA_NORM_STANDARDIZE, list[i].a, -1, -1, list[i].b, u, 0);
     } else if (is_arithmetic(c, i) && list[i].op == SAMBA_TILE_sub && list[i].a != list[i].b) {
         int x = maker_for(c, list[i].a, begin, i), y = maker_for(c, list[i].b, begin, i);
-        if (x < 0 || y < 0 || !is_rows(c, x, SAMBA_TILE_sub) || !is_rows(c, y, SAMBA_TILE_mul) || !may_move(c, x, j) || !may_move(c, y, j))
+        if (x < 0 || y < 0 || !is_rows(c, x, SAMBA_TILE_sub) || !is_rows(c, y, SAMBA_TILE_mul) || !may_move(c, x, j) ||
+            !may_move(c, y, j))
             return;
         c->state[x] = c->state[y] = GONE;
         make_norm(c, i, j, SAMBA_NORM_SLOPE, list[x].a, list[y].a, -1, list[x].b, list[y].b, u);
@@ -493,7 +492,8 @@ static bool is_unseen(const combining *c, int r, int begin, int end)
 static int summed_kind(const combining *c, int i)
 {
     const samba_code *code = &c->program->codes[i];
-    if (code->class_ != SAMBA_F32 || code->extent != SAMBA_FULL || c->state[i] == GONE || c->program->registers[code->d].direct >= 0)
+    if (code->class_ != SAMBA_F32 || code->extent != SAMBA_FULL || c->state[i] == GONE ||
+        c->program->registers[code->d].direct >= 0)
         return -1;
     if (is_arithmetic(c, i))
         return c->list[i].op == SAMBA_TILE_add ? SAMBA_SUMMED_ADD : c->list[i].op == SAMBA_TILE_mul ? SAMBA_SUMMED_MUL : -1;
@@ -504,12 +504,12 @@ static int summed_kind(const combining *c, int i)
 
 static bool is_sum_of(const combining *c, int j, int r)
 {
-    return c->program->codes[j].action == SAMBA_DO_REDUCE && c->program->codes[j].class_ == SAMBA_F32 && c->list[j].op == SAMBA_TILE_sum &&
-           c->list[j].a == r;
+    return c->program->codes[j].action == SAMBA_DO_REDUCE && c->program->codes[j].class_ == SAMBA_F32 &&
+           c->list[j].op == SAMBA_TILE_sum && c->list[j].a == r;
 }
 
-/* The sums follow i in its step and are made with it. A dot product waits for its other operand: then i is made where the later of the two sums
- * is, if nobody else reads it before. */
+/* The sums follow i in its step and are made with it. A dot product waits for its other operand: then i is made where the later
+ * of the two sums is, if nobody else reads it before. */
 static void combine_sums(combining *c, int i, int end)
 {
     samba_instruction *list = c->list;
@@ -519,7 +519,8 @@ static void combine_sums(combining *c, int i, int end)
             continue;
         if (sum < 0 && is_sum_of(c, k, d))
             sum = k;
-        else if (dot < 0 && c->program->codes[k].action == SAMBA_DO_DOT && times_read(&list[k], d) == (kind == SAMBA_SUMMED_CENTER ? 2 : 1))
+        else if (dot < 0 && c->program->codes[k].action == SAMBA_DO_DOT &&
+                 times_read(&list[k], d) == (kind == SAMBA_SUMMED_CENTER ? 2 : 1))
             dot = k;
         else if (list[k].d == d || (kind == SAMBA_SUMMED_MUL && times_read(&list[k], d)))
             break;
@@ -578,7 +579,8 @@ static void combine_rounding(combining *c, int i, int end)
     if (j >= end || c->state[j] != PLAIN || c->list[j].op != SAMBA_TILE_store || c->list[j].a != from->d)
         return;
     samba_code *code = &c->program->codes[j];
-    if (code->extent != SAMBA_FULL || program->views[code->view].dtype != SAMBA_BFLOAT16 || program->registers[from->d].direct >= 0)
+    if (code->extent != SAMBA_FULL || program->views[code->view].dtype != SAMBA_BFLOAT16 ||
+        program->registers[from->d].direct >= 0)
         return;
     if (alone) {
         take(c, i, j, from->a, -1, -1);

@@ -16,27 +16,26 @@ typedef float lanes_anywhere __attribute__((vector_size(64), aligned(4), may_ali
 typedef int32_t lanes_i32 __attribute__((vector_size(64)));
 #define LANES_AT(p) ((samba_lanes_f32) * (const lanes_anywhere *)(p))
 
-#define PAIR(name, expression)                                                                                               \
-    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
-    {                                                                                                                        \
-        float *d = d_;                                                                                                       \
-        const float *a = a_, *b = b_, *c = c_;                                                                               \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                                    \
-            float x = a[i], y = b[i], z = c[i];                                                                              \
-            (void)y, (void)z; /* relu has none */                                                                            \
-            d[i] = expression;                                                                                               \
-        }                                                                                                                    \
+#define PAIR(name, expression)                                                                                                   \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
+    {                                                                                                                            \
+        float *d = d_;                                                                                                           \
+        const float *a = a_, *b = b_, *c = c_;                                                                                   \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            float x = a[i], y = b[i], z = c[i];                                                                                  \
+            (void)y, (void)z; /* relu has none */                                                                                \
+            d[i] = expression;                                                                                                   \
+        }                                                                                                                        \
     }
-#define ARITHMETIC_PAIRS(name, first)                                                                                        \
-    PAIR(name##_add, (first) + z)                                                                                            \
-    PAIR(name##_sub, (first) - z)                                                                                            \
-    PAIR(name##_from, z - (first))                                                                                           \
-    PAIR(name##_mul, (first) * z)
-#define PAIRS(name, first)                                                                                                   \
-    ARITHMETIC_PAIRS(name, first)                                                                                            \
-    PAIR(name##_minimum, lesser(first, z))                                                                                   \
-    PAIR(name##_maximum, greater(first, z))                                                                                  \
+#define ARITHMETIC_PAIRS(name, first)                                                                                            \
+    PAIR(name##_add, (first) + z)                                                                                                \
+    PAIR(name##_sub, (first)-z)                                                                                                  \
+    PAIR(name##_from, z - (first))                                                                                               \
+    PAIR(name##_mul, (first)*z)
+#define PAIRS(name, first)                                                                                                       \
+    ARITHMETIC_PAIRS(name, first)                                                                                                \
+    PAIR(name##_minimum, lesser(first, z))                                                                                       \
+    PAIR(name##_maximum, greater(first, z))                                                                                      \
     PAIR(name##_relu, positive(first))
 /* as kernels.c has them: NaN wins, and of equal ones the second */
 INLINE float lesser(float x, float y) { return x < y || x != x ? x : y; }
@@ -44,7 +43,7 @@ INLINE float greater(float x, float y) { return x > y || x != x ? x : y; }
 INLINE float positive(float x) { return x < 0 ? 0 : x; }
 PAIRS(add, x + y)
 PAIRS(sub, x - y)
-PAIRS(mul, x * y)
+PAIRS(mul, x *y)
 ARITHMETIC_PAIRS(minimum, lesser(x, y))
 ARITHMETIC_PAIRS(maximum, greater(x, y))
 ARITHMETIC_PAIRS(relu, positive(x))
@@ -53,36 +52,35 @@ ARITHMETIC_PAIRS(relu, positive(x))
 #define CHOSEN(mask, x, y) ((samba_lanes_f32)(((lanes_i32)(x) & (mask)) | ((lanes_i32)(y) & ~(mask))))
 #define LESSER(x, y) CHOSEN((x < y) | (x != x), x, y)
 #define GREATER(x, y) CHOSEN((x > y) | (x != x), x, y)
-#define BOUNDS(name, FIRST, THEN, first, then)                                                                               \
-    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                    \
-    {                                                                                                                        \
-        enum { LANES = sizeof(samba_lanes_f32) / sizeof(float) };                                                            \
-        float *d = d_;                                                                                                       \
-        const float *a = a_, *b = b_, *c = c_;                                                                               \
-        int64_t i = 0;                                                                                                       \
-        for (; i + LANES <= n; i += LANES) {                                                                                 \
-            samba_lanes_f32 x = LANES_AT(a + i), y = LANES_AT(b + i), z = LANES_AT(c + i);                                   \
-            x = FIRST(x, y);                                                                                                 \
-            x = THEN(x, z);                                                                                                  \
-            memcpy(d + i, &x, sizeof x);                                                                                     \
-        }                                                                                                                    \
-        for (; i < n; i++)                                                                                                   \
-            d[i] = then(first(a[i], b[i]), c[i]);                                                                            \
+#define BOUNDS(name, FIRST, THEN, first, then)                                                                                   \
+    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
+    {                                                                                                                            \
+        enum { LANES = sizeof(samba_lanes_f32) / sizeof(float) };                                                                \
+        float *d = d_;                                                                                                           \
+        const float *a = a_, *b = b_, *c = c_;                                                                                   \
+        int64_t i = 0;                                                                                                           \
+        for (; i + LANES <= n; i += LANES) {                                                                                     \
+            samba_lanes_f32 x = LANES_AT(a + i), y = LANES_AT(b + i), z = LANES_AT(c + i);                                       \
+            x = FIRST(x, y);                                                                                                     \
+            x = THEN(x, z);                                                                                                      \
+            memcpy(d + i, &x, sizeof x);                                                                                         \
+        }                                                                                                                        \
+        for (; i < n; i++)                                                                                                       \
+            d[i] = then(first(a[i], b[i]), c[i]);                                                                                \
     }
 BOUNDS(minimum_maximum, LESSER, GREATER, lesser, greater)
 BOUNDS(maximum_minimum, GREATER, LESSER, greater, lesser)
 
-#define ROWS(name, expression)                                                                                               \
-    static void rows_##name(float *d, const float *a, const float *s, int64_t rows, int64_t cols)                            \
-    {                                                                                                                        \
-        for (int64_t r = 0; r < rows; r++, d += cols, a += cols) {                                                           \
-            float y = s[r];                                                                                                  \
-            SAMBA_VECTOR_LOOP                                                                                                \
-            for (int64_t c = 0; c < cols; c++) {                                                                             \
-                float x = a[c];                                                                                              \
-                d[c] = expression;                                                                                           \
-            }                                                                                                                \
-        }                                                                                                                    \
+#define ROWS(name, expression)                                                                                                   \
+    static void rows_##name(float *d, const float *a, const float *s, int64_t rows, int64_t cols)                                \
+    {                                                                                                                            \
+        for (int64_t r = 0; r < rows; r++, d += cols, a += cols) {                                                               \
+            float y = s[r];                                                                                                      \
+            SAMBA_VECTOR_LOOP for (int64_t c = 0; c < cols; c++) {                                                               \
+                float x = a[c];                                                                                                  \
+                d[c] = expression;                                                                                               \
+            }                                                                                                                    \
+        }                                                                                                                        \
     }
 ROWS(add, x + y)
 ROWS(sub, x - y)
@@ -96,14 +94,13 @@ static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t 
 }
 
 /* where(x compared with y, b, c) */
-#define SELECT(name, comparison)                                                                                             \
-    static void select_##name(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n) \
-    {                                                                                                                        \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                                    \
-            float x = a[i], y = b[i], yes = if_true[i], no = if_false[i];                                                    \
-            d[i] = comparison ? yes : no;                                                                                    \
-        }                                                                                                                    \
+#define SELECT(name, comparison)                                                                                                 \
+    static void select_##name(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n)  \
+    {                                                                                                                            \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            float x = a[i], y = b[i], yes = if_true[i], no = if_false[i];                                                        \
+            d[i] = comparison ? yes : no;                                                                                        \
+        }                                                                                                                        \
     }
 SELECT(eq, x == y)
 SELECT(ne, x != y)
@@ -114,8 +111,7 @@ SELECT(ge, x >= y)
 
 static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n)
 {
-    SAMBA_VECTOR_LOOP
-    for (int64_t i = 0; i < n; i++) {
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
         uint16_t low = bfloat16_of_float(a[i]);
         memory[i] = low;
         d[i] = float_of_bfloat16(low);
@@ -124,18 +120,22 @@ static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n
 
 /* ---- norms ---- */
 
-/* A map of a, b and c, and for each row the sum of what it gives, or of that times itself or c, in reduce.c's order. `map` and `with` are known
- * where this is compiled. */
+/* A map of a, b and c, and for each row the sum of what it gives, or of that times itself or c, in reduce.c's order. `map` and
+ * `with` are known where this is compiled. */
 enum { NONE, ITSELF, C }; /* what the second sum multiplies */
 
-#define MAPPED(map, x, y, z) ((map) == SAMBA_SUMMED_ADD ? (x) + (y) : (map) == SAMBA_SUMMED_ADD_ADD ? ((x) + (y)) + (z) : (map) == SAMBA_SUMMED_MUL ? (x) * (y) : (x) - (y))
+#define MAPPED(map, x, y, z)                                                                                                     \
+    ((map) == SAMBA_SUMMED_ADD       ? (x) + (y)                                                                                 \
+     : (map) == SAMBA_SUMMED_ADD_ADD ? ((x) + (y)) + (z)                                                                         \
+     : (map) == SAMBA_SUMMED_MUL     ? (x) * (y)                                                                                 \
+                                     : (x) - (y))
 
 typedef struct row_sums {
     samba_lanes_f32 parts[4], products[4];
 } row_sums;
 
-INLINE void mapped_lanes(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
-                         row_sums *to, const int part)
+INLINE void mapped_lanes(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c,
+                         float center, row_sums *to, const int part)
 {
     samba_lanes_f32 y = map == SAMBA_SUMMED_CENTER ? center - (samba_lanes_f32){0} : LANES_AT(b); /* less 0 a -0 stays one */
     samba_lanes_f32 x = MAPPED(map, LANES_AT(a), y, map == SAMBA_SUMMED_ADD_ADD ? LANES_AT(c) : y);
@@ -146,17 +146,19 @@ INLINE void mapped_lanes(const int map, const bool sums, const int with, float *
         to->products[part] += x * (with == C ? LANES_AT(c) : x);
 }
 
-INLINE void mapped_block(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c, float center,
-                         int64_t n, float *sum, float *dot)
+INLINE void mapped_block(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c,
+                         float center, int64_t n, float *sum, float *dot)
 {
     enum { LANES = 16, PARTS = 4 };
     float total = 0, product = 0;
     int64_t i = 0;
     if (n >= SHORT_SUM) {
         row_sums to = {0};
-        for (; i + PARTS * LANES <= n; i += PARTS * LANES)
+        for (; i + PARTS * LANES <= n; i += PARTS * LANES) {
             UNROLL for (int p = 0; p < PARTS; p++)
-                mapped_lanes(map, sums, with, d + i + p * LANES, a + i + p * LANES, b + i + p * LANES, c + i + p * LANES, center, &to, p);
+                mapped_lanes(map, sums, with, d + i + p * LANES, a + i + p * LANES, b + i + p * LANES, c + i + p * LANES, center,
+                             &to, p);
+        }
         for (; i + LANES <= n; i += LANES)
             mapped_lanes(map, sums, with, d + i, a + i, b + i, c + i, center, &to, 0);
         samba_lanes_f32 parts = (to.parts[0] + to.parts[1]) + (to.parts[2] + to.parts[3]);
@@ -174,24 +176,26 @@ INLINE void mapped_block(const int map, const bool sums, const int with, float *
     *dot = product;
 }
 
-#define SUMMED(name, map, sums, with)                                                                                        \
-    static void summed_##name(float *d, float *sum, float *dot, const float *a, const float *b, const float *c, int64_t rows, int64_t cols, bool first) \
-    {                                                                                                                        \
-        for (int64_t r = 0; r < rows; r++) {                                                                                 \
-            int64_t i = 0;                                                                                                   \
-            bool start = first;                                                                                              \
-            do {                                                                                                             \
-                int64_t at = r * cols + i, n = cols - i < SUM_BLOCK ? cols - i : SUM_BLOCK;                                  \
-                float part, product;                                                                                         \
-                mapped_block(map, sums, with, d + at, a + at, map == SAMBA_SUMMED_CENTER ? b : b + at, c + at, map == SAMBA_SUMMED_CENTER ? b[r] : 0, n, &part, &product); \
-                if (sums)                                                                                                    \
-                    sum[r] = start ? part : sum[r] + part;                                                                   \
-                if (with != NONE)                                                                                            \
-                    dot[r] = start ? product : dot[r] + product;                                                             \
-                start = false;                                                                                               \
-                i += SUM_BLOCK;                                                                                              \
-            } while (i < cols);                                                                                              \
-        }                                                                                                                    \
+#define SUMMED(name, map, sums, with)                                                                                            \
+    static void summed_##name(float *d, float *sum, float *dot, const float *a, const float *b, const float *c, int64_t rows,    \
+                              int64_t cols, bool first)                                                                          \
+    {                                                                                                                            \
+        for (int64_t r = 0; r < rows; r++) {                                                                                     \
+            int64_t i = 0;                                                                                                       \
+            bool start = first;                                                                                                  \
+            do {                                                                                                                 \
+                int64_t at = r * cols + i, n = cols - i < SUM_BLOCK ? cols - i : SUM_BLOCK;                                      \
+                float part, product;                                                                                             \
+                mapped_block(map, sums, with, d + at, a + at, map == SAMBA_SUMMED_CENTER ? b : b + at, c + at,                   \
+                             map == SAMBA_SUMMED_CENTER ? b[r] : 0, n, &part, &product);                                         \
+                if (sums)                                                                                                        \
+                    sum[r] = start ? part : sum[r] + part;                                                                       \
+                if (with != NONE)                                                                                                \
+                    dot[r] = start ? product : dot[r] + product;                                                                 \
+                start = false;                                                                                                   \
+                i += SUM_BLOCK;                                                                                                  \
+            } while (i < cols);                                                                                                  \
+        }                                                                                                                        \
     }
 SUMMED(add, SAMBA_SUMMED_ADD, true, NONE)
 SUMMED(add_add, SAMBA_SUMMED_ADD_ADD, true, NONE)
@@ -199,19 +203,18 @@ SUMMED(mul, SAMBA_SUMMED_MUL, true, C)
 SUMMED(center, SAMBA_SUMMED_CENTER, false, ITSELF)
 
 /* Of elements x y z and values a row p q o */
-#define NORM(name, expression)                                                                                               \
-    static void norm_##name(float *d, const float *a, const float *b, const float *c, const float *s, const float *t, const float *u, int64_t rows, \
-                            int64_t cols)                                                                                    \
-    {                                                                                                                        \
-        for (int64_t r = 0; r < rows; r++, d += cols, a += cols, b += cols, c += cols) {                                     \
-            float p = s[r], q = t[r], o = u[r];                                                                              \
-            SAMBA_VECTOR_LOOP                                                                                                \
-            for (int64_t i = 0; i < cols; i++) {                                                                             \
-                float x = a[i], y = b[i], z = c[i];                                                                          \
-                (void)y, (void)z, (void)q, (void)o;                                                                          \
-                d[i] = expression;                                                                                           \
-            }                                                                                                                \
-        }                                                                                                                    \
+#define NORM(name, expression)                                                                                                   \
+    static void norm_##name(float *d, const float *a, const float *b, const float *c, const float *s, const float *t,            \
+                            const float *u, int64_t rows, int64_t cols)                                                          \
+    {                                                                                                                            \
+        for (int64_t r = 0; r < rows; r++, d += cols, a += cols, b += cols, c += cols) {                                         \
+            float p = s[r], q = t[r], o = u[r];                                                                                  \
+            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < cols; i++) {                                                               \
+                float x = a[i], y = b[i], z = c[i];                                                                              \
+                (void)y, (void)z, (void)q, (void)o;                                                                              \
+                d[i] = expression;                                                                                               \
+            }                                                                                                                    \
+        }                                                                                                                        \
     }
 NORM(standardize, (x - p) * q)
 NORM(affine, x *p *y + z)
@@ -219,10 +222,17 @@ NORM(slope, ((x - p) - y * q) * o)
 NORM(slope_add, ((x - p) - y * q) * o + z)
 
 #define ARITHMETIC_OF(name) name##_add, name##_sub, name##_from, name##_mul
-#define PAIRS_OF(name) {ARITHMETIC_OF(name), name##_minimum, name##_maximum, name##_relu}
+#define PAIRS_OF(name)                                                                                                           \
+    {                                                                                                                            \
+        ARITHMETIC_OF(name), name##_minimum, name##_maximum, name##_relu                                                         \
+    }
 const samba_combined SAMBA_ISA_NAME(samba_combined) = {
-    .pair = {PAIRS_OF(add), PAIRS_OF(sub), PAIRS_OF(mul), {ARITHMETIC_OF(minimum), NULL, minimum_maximum, NULL},
-             {ARITHMETIC_OF(maximum), maximum_minimum, NULL, NULL}, {ARITHMETIC_OF(relu), NULL, NULL, NULL}},
+    .pair = {PAIRS_OF(add),
+             PAIRS_OF(sub),
+             PAIRS_OF(mul),
+             {ARITHMETIC_OF(minimum), NULL, minimum_maximum, NULL},
+             {ARITHMETIC_OF(maximum), maximum_minimum, NULL, NULL},
+             {ARITHMETIC_OF(relu), NULL, NULL, NULL}},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
     .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},

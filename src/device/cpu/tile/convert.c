@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between memory of any dtype and registers: load and store, contiguous and strided; and 2-byte elements put side by side. Registers hold float for float32, bfloat16,
- * float16 and bool, double for float64, int64_t for integers. Compiled once for each ISA. */
+ * Between memory of any dtype and registers: load and store, contiguous and strided; and 2-byte elements put side by side.
+ * Registers hold float for float32, bfloat16, float16 and bool, double for float64, int64_t for integers.
+ * Compiled once for each ISA. */
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/isa/vector_bits.h"
 
@@ -26,42 +27,39 @@ static inline uint8_t write_uint8(int64_t v) { return (uint8_t)v; }
 static inline float read_bool(uint8_t m) { return m != 0 ? 1.0f : 0.0f; }
 static inline uint8_t write_bool(float v) { return v != 0.0f; }
 
-#define DTYPE(name, memory, type)                                                                                            \
-    void SAMBA_ISA_NAME(samba_load_##name)(void *d_, const void *source, int64_t n)                                          \
-    {                                                                                                                        \
-        type *d = d_;                                                                                                        \
-        const memory *s = source;                                                                                            \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++)                                                                                      \
-            d[i] = read_##name(s[i]);                                                                                        \
-    }                                                                                                                        \
-    void SAMBA_ISA_NAME(samba_store_##name)(void *destination, const void *a_, int64_t n)                                    \
-    {                                                                                                                        \
-        memory *d = destination;                                                                                             \
-        const type *a = a_;                                                                                                  \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++)                                                                                      \
-            d[i] = write_##name(a[i]);                                                                                       \
-    }                                                                                                                        \
-    void SAMBA_ISA_NAME(samba_load_strided_##name)(void *d_, const void *source, int64_t stride, int64_t n)                  \
-    {                                                                                                                        \
-        type *d = d_;                                                                                                        \
-        const memory *s = source;                                                                                            \
-        if (stride == 2) { /* every other pixel: whole vectors and shuffles */                                               \
-            SAMBA_VECTOR_LOOP                                                                                                \
-            for (int64_t i = 0; i < n; i++)                                                                                  \
-                d[i] = read_##name(s[2 * i]);                                                                                \
-            return;                                                                                                          \
-        }                                                                                                                    \
-        for (int64_t i = 0; i < n; i++)                                                                                      \
-            d[i] = read_##name(s[i * stride]);                                                                               \
-    }                                                                                                                        \
-    void SAMBA_ISA_NAME(samba_store_strided_##name)(void *destination, const void *a_, int64_t stride, int64_t n)            \
-    {                                                                                                                        \
-        memory *d = destination;                                                                                             \
-        const type *a = a_;                                                                                                  \
-        for (int64_t i = 0; i < n; i++)                                                                                      \
-            d[i * stride] = write_##name(a[i]);                                                                              \
+#define DTYPE(name, memory, type)                                                                                                \
+    void SAMBA_ISA_NAME(samba_load_##name)(void *d_, const void *source, int64_t n)                                              \
+    {                                                                                                                            \
+        type *d = d_;                                                                                                            \
+        const memory *s = source;                                                                                                \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)                                                                        \
+            d[i] = read_##name(s[i]);                                                                                            \
+    }                                                                                                                            \
+    void SAMBA_ISA_NAME(samba_store_##name)(void *destination, const void *a_, int64_t n)                                        \
+    {                                                                                                                            \
+        memory *d = destination;                                                                                                 \
+        const type *a = a_;                                                                                                      \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)                                                                        \
+            d[i] = write_##name(a[i]);                                                                                           \
+    }                                                                                                                            \
+    void SAMBA_ISA_NAME(samba_load_strided_##name)(void *d_, const void *source, int64_t stride, int64_t n)                      \
+    {                                                                                                                            \
+        type *d = d_;                                                                                                            \
+        const memory *s = source;                                                                                                \
+        if (stride == 2) { /* every other pixel: whole vectors and shuffles */                                                   \
+            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)                                                                    \
+                d[i] = read_##name(s[2 * i]);                                                                                    \
+            return;                                                                                                              \
+        }                                                                                                                        \
+        for (int64_t i = 0; i < n; i++)                                                                                          \
+            d[i] = read_##name(s[i * stride]);                                                                                   \
+    }                                                                                                                            \
+    void SAMBA_ISA_NAME(samba_store_strided_##name)(void *destination, const void *a_, int64_t stride, int64_t n)                \
+    {                                                                                                                            \
+        memory *d = destination;                                                                                                 \
+        const type *a = a_;                                                                                                      \
+        for (int64_t i = 0; i < n; i++)                                                                                          \
+            d[i * stride] = write_##name(a[i]);                                                                                  \
     }
 SAMBA_EACH_DTYPE(DTYPE)
 
@@ -69,7 +67,6 @@ void SAMBA_ISA_NAME(samba_interleave2)(void *d_, const void *a_, const void *b_,
 {
     uint32_t *d = d_; /* pairs; the lower half comes first in memory on every CPU that has a table */
     const uint16_t *a = a_, *b = b_;
-    SAMBA_VECTOR_LOOP
-    for (int64_t i = 0; i < n; i++)
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
         d[i] = (uint32_t)a[i] | (uint32_t)b[i] << 16;
 }

@@ -46,109 +46,104 @@ static inline int64_t shifted_right(int64_t x, int64_t y) { return x >> (y < 0 |
 static inline int64_t truncate_f32(float x) { return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : 0; }
 static inline int64_t truncate_f64(double x) { return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : 0; }
 
-#define HEAD(name)                                                                                                           \
-    static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)
+#define HEAD(name) static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)
 
-#define UNARY(name, class, result, type, expression)                                                                         \
-    HEAD(name##_##class)                                                                                                     \
-    {                                                                                                                        \
-        result *d = d_;                                                                                                      \
-        const type *a = a_;                                                                                                  \
-        (void)b_, (void)c_;                                                                                                  \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                                    \
-            type x = a[i];                                                                                                   \
-            d[i] = (result)(expression);                                                                                     \
-        }                                                                                                                    \
+#define UNARY(name, class, result, type, expression)                                                                             \
+    HEAD(name##_##class)                                                                                                         \
+    {                                                                                                                            \
+        result *d = d_;                                                                                                          \
+        const type *a = a_;                                                                                                      \
+        (void)b_, (void)c_;                                                                                                      \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            type x = a[i];                                                                                                       \
+            d[i] = (result)(expression);                                                                                         \
+        }                                                                                                                        \
     }
 
-#define BINARY(name, class, result, type, expression)                                                                        \
-    HEAD(name##_##class)                                                                                                     \
-    {                                                                                                                        \
-        result *d = d_;                                                                                                      \
-        const type *a = a_, *b = b_;                                                                                         \
-        (void)c_;                                                                                                            \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                                    \
-            type x = a[i], y = b[i];                                                                                         \
-            d[i] = (result)(expression);                                                                                     \
-        }                                                                                                                    \
+#define BINARY(name, class, result, type, expression)                                                                            \
+    HEAD(name##_##class)                                                                                                         \
+    {                                                                                                                            \
+        result *d = d_;                                                                                                          \
+        const type *a = a_, *b = b_;                                                                                             \
+        (void)c_;                                                                                                                \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            type x = a[i], y = b[i];                                                                                             \
+            d[i] = (result)(expression);                                                                                         \
+        }                                                                                                                        \
     }
 
-/* An expression that calls functions of the C library. Their vector code and their plain code differ in last bits, so all elements take the same
- * code: so many at a time, the last of a tile filled up with ones. A value that the backward computes again in another tile is then the
- * same value, as a comparison with it needs (the gradient of amax). */
+/* An expression that calls functions of the C library. Their vector code and their plain code differ in last bits, so all
+ * elements take the same code: so many at a time, the last of a tile filled up with ones. A value that the backward computes
+ * again in another tile is then the same value, as a comparison with it needs (the gradient of amax). */
 enum { CALLS = 16 };
-#define CALLED(name, class, result, type, expression, second)                                                                \
-    static __attribute__((noinline)) void name##_##class##_calls(result *d, const type *a, const type *b)                    \
-    {                                                                                                                        \
-        (void)b;                                                                                                             \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int i = 0; i < CALLS; i++) {                                                                                    \
-            type x = a[i], y = b[i];                                                                                         \
-            (void)y;                                                                                                         \
-            d[i] = (result)(expression);                                                                                     \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    HEAD(name##_##class)                                                                                                     \
-    {                                                                                                                        \
-        result *d = d_, rest[CALLS];                                                                                         \
-        const type *a = a_, *b = second;                                                                                     \
-        type x[CALLS], y[CALLS];                                                                                             \
-        int64_t done = 0;                                                                                                    \
-        (void)b_, (void)c_;                                                                                                  \
-        for (; done + CALLS <= n; done += CALLS)                                                                             \
-            name##_##class##_calls(d + done, a + done, b + done);                                                            \
-        if (done == n)                                                                                                       \
-            return;                                                                                                          \
-        for (int i = 0; i < CALLS; i++) {                                                                                    \
-            x[i] = done + i < n ? a[done + i] : 1;                                                                           \
-            y[i] = done + i < n ? b[done + i] : 1;                                                                           \
-        }                                                                                                                    \
-        name##_##class##_calls(rest, x, y);                                                                                  \
-        memcpy(d + done, rest, (size_t)(n - done) * sizeof *rest);                                                           \
+#define CALLED(name, class, result, type, expression, second)                                                                    \
+    static __attribute__((noinline)) void name##_##class##_calls(result *d, const type *a, const type *b)                        \
+    {                                                                                                                            \
+        (void)b;                                                                                                                 \
+        SAMBA_VECTOR_LOOP for (int i = 0; i < CALLS; i++) {                                                                      \
+            type x = a[i], y = b[i];                                                                                             \
+            (void)y;                                                                                                             \
+            d[i] = (result)(expression);                                                                                         \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    HEAD(name##_##class)                                                                                                         \
+    {                                                                                                                            \
+        result *d = d_, rest[CALLS];                                                                                             \
+        const type *a = a_, *b = second;                                                                                         \
+        type x[CALLS], y[CALLS];                                                                                                 \
+        int64_t done = 0;                                                                                                        \
+        (void)b_, (void)c_;                                                                                                      \
+        for (; done + CALLS <= n; done += CALLS)                                                                                 \
+            name##_##class##_calls(d + done, a + done, b + done);                                                                \
+        if (done == n)                                                                                                           \
+            return;                                                                                                              \
+        for (int i = 0; i < CALLS; i++) {                                                                                        \
+            x[i] = done + i < n ? a[done + i] : 1;                                                                               \
+            y[i] = done + i < n ? b[done + i] : 1;                                                                               \
+        }                                                                                                                        \
+        name##_##class##_calls(rest, x, y);                                                                                      \
+        memcpy(d + done, rest, (size_t)(n - done) * sizeof *rest);                                                               \
     }
 #define CALLED1(name, class, result, type, expression) CALLED(name, class, result, type, expression, a_)
 #define CALLED2(name, class, result, type, expression) CALLED(name, class, result, type, expression, b_)
 
-#define WHERE(class, type)                                                                                                   \
-    HEAD(where_##class)                                                                                                      \
-    {                                                                                                                        \
-        type *d = d_;                                                                                                        \
-        const float *a = a_;                                                                                                 \
-        const type *b = b_, *c = c_;                                                                                         \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                                    \
-            type x = b[i], y = c[i];                                                                                         \
-            d[i] = a[i] != 0.0f ? x : y;                                                                                     \
-        }                                                                                                                    \
+#define WHERE(class, type)                                                                                                       \
+    HEAD(where_##class)                                                                                                          \
+    {                                                                                                                            \
+        type *d = d_;                                                                                                            \
+        const float *a = a_;                                                                                                     \
+        const type *b = b_, *c = c_;                                                                                             \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            type x = b[i], y = c[i];                                                                                             \
+            d[i] = a[i] != 0.0f ? x : y;                                                                                         \
+        }                                                                                                                        \
     }
 
 /* operators whose expression is the same for all classes */
-#define EACH_CLASS(class, type)                                                                                              \
-    UNARY(sign, class, type, type, (x > 0) - (x < 0))                                                                        \
-    UNARY(relu, class, type, type, x < 0 ? 0 : x)                                                                            \
-    UNARY(logical_not, class, type, type, x == 0)                                                                            \
-    UNARY(not_zero, class, float, type, x != 0)                                                                              \
-    BINARY(maximum, class, type, type, x > y || x != x ? x : y)                                                              \
-    BINARY(minimum, class, type, type, x < y || x != x ? x : y)                                                              \
-    BINARY(eq, class, float, type, x == y)                                                                                   \
-    BINARY(ne, class, float, type, x != y)                                                                                   \
-    BINARY(lt, class, float, type, x < y)                                                                                    \
-    BINARY(le, class, float, type, x <= y)                                                                                   \
-    BINARY(gt, class, float, type, x > y)                                                                                    \
-    BINARY(ge, class, float, type, x >= y)                                                                                   \
+#define EACH_CLASS(class, type)                                                                                                  \
+    UNARY(sign, class, type, type, (x > 0) - (x < 0))                                                                            \
+    UNARY(relu, class, type, type, x < 0 ? 0 : x)                                                                                \
+    UNARY(logical_not, class, type, type, x == 0)                                                                                \
+    UNARY(not_zero, class, float, type, x != 0)                                                                                  \
+    BINARY(maximum, class, type, type, x > y || x != x ? x : y)                                                                  \
+    BINARY(minimum, class, type, type, x < y || x != x ? x : y)                                                                  \
+    BINARY(eq, class, float, type, x == y)                                                                                       \
+    BINARY(ne, class, float, type, x != y)                                                                                       \
+    BINARY(lt, class, float, type, x < y)                                                                                        \
+    BINARY(le, class, float, type, x <= y)                                                                                       \
+    BINARY(gt, class, float, type, x > y)                                                                                        \
+    BINARY(ge, class, float, type, x >= y)                                                                                       \
     WHERE(class, type)
 EACH_CLASS(f32, float)
 EACH_CLASS(f64, double)
 EACH_CLASS(i64, int64_t)
 
-#define EACH_FLOAT(class, type, one)                                                                                         \
-    UNARY(neg, class, type, type, -x)                                                                                        \
-    UNARY(reciprocal, class, type, type, one / x)                                                                            \
-    BINARY(add, class, type, type, x + y)                                                                                    \
-    BINARY(sub, class, type, type, x - y)                                                                                    \
-    BINARY(mul, class, type, type, x *y)                                                                                     \
+#define EACH_FLOAT(class, type, one)                                                                                             \
+    UNARY(neg, class, type, type, -x)                                                                                            \
+    UNARY(reciprocal, class, type, type, one / x)                                                                                \
+    BINARY(add, class, type, type, x + y)                                                                                        \
+    BINARY(sub, class, type, type, x - y)                                                                                        \
+    BINARY(mul, class, type, type, x *y)                                                                                         \
     BINARY(div, class, type, type, x / y)
 EACH_FLOAT(f32, float, 1.0f)
 EACH_FLOAT(f64, double, 1.0)
@@ -196,18 +191,17 @@ CALLED2(gelu_tanh_grad, f64, double, double, y *vector_gelu_tanh_slope64(x))
 /* Expressions that value and slope share are computed once. */
 static void gelu_tanh_both(float *grad, float *value, const float *a, const float *b, int64_t n)
 {
-    SAMBA_VECTOR_LOOP
-    for (int64_t i = 0; i < n; i++) {
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
         float x = a[i], y = b[i], f = vector_gelu_tanh(x), g = y * vector_gelu_tanh_slope(x);
         value[i] = f;
         grad[i] = g;
     }
 }
 
-/* Functions that models seldom meet: double's, whose result is rounded once. They are right to half a unit and more, and as monotone as
- * they should be. */
-#define BY_DOUBLE(name)                                                                                                      \
-    CALLED1(name, f32, float, float, name((double)x))                                                                        \
+/* Functions that models seldom meet: double's, whose result is rounded once. They are right to half a unit and more, and as
+ * monotone as they should be. */
+#define BY_DOUBLE(name)                                                                                                          \
+    CALLED1(name, f32, float, float, name((double)x))                                                                            \
     CALLED1(name, f64, double, double, name(x))
 BY_DOUBLE(log1p)
 BY_DOUBLE(erf)
@@ -240,8 +234,8 @@ CALLED1(mish, f64, double, double, vector_mish64(x))
 BINARY(mish_grad, f32, float, float, y *vector_mish_slope(x))
 CALLED2(mish_grad, f64, double, double, y *vector_mish_slope64(x))
 
-/* The rest of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and what is
- * not finite, send the tile to the C library. */
+/* The rest of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and
+ * what is not finite, send the tile to the C library. */
 static inline bool has_plain_rest(float x, float y) { return fabsf(y) <= FLT_MAX && fabsf(x) < fabsf(y) * 0x1p27f; }
 static inline double plain_quotient(double x, double y) { return trunc(x / y); }
 static inline double plain_rest(double x, double y) { return copysign(x - plain_quotient(x, y) * y, x); }
@@ -257,37 +251,36 @@ static inline double any_floor_quotient(double x, double y)
     return y == 0 ? x / y : quotient == 0 ? quotient : below + (quotient - below > 0.5 ? 1 : 0);
 }
 
-#define OF_REST(name, plain, any)                                                                                            \
-    HEAD(name##_f32)                                                                                                         \
-    {                                                                                                                        \
-        float *d = d_;                                                                                                       \
-        const float *a = a_, *b = b_;                                                                                        \
-        int others = 0;                                                                                                      \
-        (void)c_;                                                                                                            \
-        for (int64_t i = 0; i < n; i++)                                                                                      \
-            others |= !has_plain_rest(a[i], b[i]);                                                                           \
-        if (others) {                                                                                                        \
-            for (int64_t i = 0; i < n; i++) {                                                                                \
-                double x = a[i], y = b[i];                                                                                   \
-                d[i] = (float)(any);                                                                                         \
-            }                                                                                                                \
-            return;                                                                                                          \
-        }                                                                                                                    \
-        SAMBA_VECTOR_LOOP                                                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                                    \
-            double x = a[i], y = b[i], rest = plain_rest(x, y);                                                              \
-            d[i] = (float)(plain);                                                                                           \
-        }                                                                                                                    \
-    }                                                                                                                        \
-    HEAD(name##_f64)                                                                                                         \
-    {                                                                                                                        \
-        double *d = d_;                                                                                                      \
-        const double *a = a_, *b = b_;                                                                                       \
-        (void)c_;                                                                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                                                    \
-            double x = a[i], y = b[i];                                                                                       \
-            d[i] = any;                                                                                                      \
-        }                                                                                                                    \
+#define OF_REST(name, plain, any)                                                                                                \
+    HEAD(name##_f32)                                                                                                             \
+    {                                                                                                                            \
+        float *d = d_;                                                                                                           \
+        const float *a = a_, *b = b_;                                                                                            \
+        int others = 0;                                                                                                          \
+        (void)c_;                                                                                                                \
+        for (int64_t i = 0; i < n; i++)                                                                                          \
+            others |= !has_plain_rest(a[i], b[i]);                                                                               \
+        if (others) {                                                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                                                    \
+                double x = a[i], y = b[i];                                                                                       \
+                d[i] = (float)(any);                                                                                             \
+            }                                                                                                                    \
+            return;                                                                                                              \
+        }                                                                                                                        \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            double x = a[i], y = b[i], rest = plain_rest(x, y);                                                                  \
+            d[i] = (float)(plain);                                                                                               \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    HEAD(name##_f64)                                                                                                             \
+    {                                                                                                                            \
+        double *d = d_;                                                                                                          \
+        const double *a = a_, *b = b_;                                                                                           \
+        (void)c_;                                                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                                                        \
+            double x = a[i], y = b[i];                                                                                           \
+            d[i] = any;                                                                                                          \
+        }                                                                                                                        \
     }
 OF_REST(fmod, rest, fmod(x, y))
 OF_REST(remainder, remainder_of(rest, y), remainder_of(fmod(x, y), y))
@@ -335,7 +328,10 @@ UNARY(i64, i64, int64_t, int64_t, x)
 #define FLOATS(name) [SAMBA_TILE_##name] = {name##_f32, name##_f64, NULL}
 #define F32_ONLY(name) [SAMBA_TILE_##name] = {name##_f32, NULL, NULL}
 #define I64_ONLY(name) [SAMBA_TILE_##name] = {NULL, NULL, name##_i64}
-#define CLASSES(name) {SAMBA_ISA_NAME(name##_f32), SAMBA_ISA_NAME(name##_f64), SAMBA_ISA_NAME(name##_i64)}
+#define CLASSES(name)                                                                                                            \
+    {                                                                                                                            \
+        SAMBA_ISA_NAME(name##_f32), SAMBA_ISA_NAME(name##_f64), SAMBA_ISA_NAME(name##_i64)                                       \
+    }
 
 const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .isa = SAMBA_ISA_NUMBER,
@@ -345,19 +341,82 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .blocks = &SAMBA_ISA_NAME(samba_blocks),
     .rows = &SAMBA_ISA_NAME(samba_rows),
     .attention = &SAMBA_ISA_NAME(samba_attention_tiles),
-    .map = {ALL(neg), ALL(abs), ALL(sign), ALL(relu), ALL(logical_not), ALL(not_zero),
-            FLOATS(exp), FLOATS(log), FLOATS(sqrt), FLOATS(rsqrt), FLOATS(reciprocal), FLOATS(tanh), FLOATS(sigmoid), FLOATS(erf),
-            FLOATS(log1p), FLOATS(expm1), FLOATS(sin), FLOATS(cos), ALL(floor), ALL(round),
-            FLOATS(gelu), FLOATS(gelu_grad), FLOATS(gelu_tanh), FLOATS(gelu_tanh_grad),
-            ALL(ceil), ALL(trunc), FLOATS(exp2), FLOATS(log2), FLOATS(log10), FLOATS(tan), FLOATS(asin), FLOATS(acos), FLOATS(atan),
-            FLOATS(sinh), FLOATS(cosh), FLOATS(asinh), FLOATS(acosh), FLOATS(atanh), FLOATS(erfc), FLOATS(atan2), FLOATS(hypot),
-            FLOATS(copysign), FLOATS(silu), FLOATS(silu_grad), FLOATS(mish), FLOATS(mish_grad),
-            ALL(floor_divide), ALL(trunc_divide), ALL(remainder), ALL(fmod), I64_ONLY(bitwise_not), I64_ONLY(bitwise_and),
-            I64_ONLY(bitwise_or), I64_ONLY(bitwise_xor), I64_ONLY(left_shift), I64_ONLY(right_shift),
-            ALL(add), ALL(sub), ALL(mul), FLOATS(div), ALL(pow), ALL(maximum), ALL(minimum),
-            ALL(eq), ALL(ne), ALL(lt), ALL(le), ALL(gt), ALL(ge), ALL(where),
-            I64_ONLY(wrap_int32), I64_ONLY(wrap_int16), I64_ONLY(wrap_int8), I64_ONLY(wrap_uint8),
-            F32_ONLY(round_bfloat16), F32_ONLY(round_float16)},
+    .map = {ALL(neg),
+            ALL(abs),
+            ALL(sign),
+            ALL(relu),
+            ALL(logical_not),
+            ALL(not_zero),
+            FLOATS(exp),
+            FLOATS(log),
+            FLOATS(sqrt),
+            FLOATS(rsqrt),
+            FLOATS(reciprocal),
+            FLOATS(tanh),
+            FLOATS(sigmoid),
+            FLOATS(erf),
+            FLOATS(log1p),
+            FLOATS(expm1),
+            FLOATS(sin),
+            FLOATS(cos),
+            ALL(floor),
+            ALL(round),
+            FLOATS(gelu),
+            FLOATS(gelu_grad),
+            FLOATS(gelu_tanh),
+            FLOATS(gelu_tanh_grad),
+            ALL(ceil),
+            ALL(trunc),
+            FLOATS(exp2),
+            FLOATS(log2),
+            FLOATS(log10),
+            FLOATS(tan),
+            FLOATS(asin),
+            FLOATS(acos),
+            FLOATS(atan),
+            FLOATS(sinh),
+            FLOATS(cosh),
+            FLOATS(asinh),
+            FLOATS(acosh),
+            FLOATS(atanh),
+            FLOATS(erfc),
+            FLOATS(atan2),
+            FLOATS(hypot),
+            FLOATS(copysign),
+            FLOATS(silu),
+            FLOATS(silu_grad),
+            FLOATS(mish),
+            FLOATS(mish_grad),
+            ALL(floor_divide),
+            ALL(trunc_divide),
+            ALL(remainder),
+            ALL(fmod),
+            I64_ONLY(bitwise_not),
+            I64_ONLY(bitwise_and),
+            I64_ONLY(bitwise_or),
+            I64_ONLY(bitwise_xor),
+            I64_ONLY(left_shift),
+            I64_ONLY(right_shift),
+            ALL(add),
+            ALL(sub),
+            ALL(mul),
+            FLOATS(div),
+            ALL(pow),
+            ALL(maximum),
+            ALL(minimum),
+            ALL(eq),
+            ALL(ne),
+            ALL(lt),
+            ALL(le),
+            ALL(gt),
+            ALL(ge),
+            ALL(where),
+            I64_ONLY(wrap_int32),
+            I64_ONLY(wrap_int16),
+            I64_ONLY(wrap_int8),
+            I64_ONLY(wrap_uint8),
+            F32_ONLY(round_bfloat16),
+            F32_ONLY(round_float16)},
     .convert = {{f32_f32, f32_f64, f32_i64}, {f64_f32, f64_f64, f64_i64}, {i64_f32, i64_f64, i64_i64}},
 #define DTYPE(name, memory, type) SAMBA_ISA_NAME(samba_load_##name),
     .load = {SAMBA_EACH_DTYPE(DTYPE)},

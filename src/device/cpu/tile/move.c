@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See move.h. A move's dims are put in the order of the result's memory and merged where both sides allow; of what is left, two make
- * planes, cut into tiles that fit the first-level cache, and the others are counted through. Threads take tiles in a row. */
+ * See move.h. A move's dims are put in the order of the result's memory and merged where both sides allow; of what is left, two
+ * make planes, cut into tiles that fit the first-level cache, and the others are counted through. Threads take tiles in a row. */
 #include "device/cpu/tile/move.h"
 #include "device/cpu/machine.h"
 #include <math.h>
 #include <string.h>
-
 
 typedef struct dim { /* strides: elements of d and s */
     int64_t size, d, s;
@@ -19,9 +18,10 @@ typedef struct move {
     int32_t rank; /* of dims: first those that are counted through, then rows, then columns */
     dim dims[SAMBA_MAX_RANK + 2];
     int64_t tile_rows, tile_cols, down, across, tiles; /* of all planes */
-    bool copies, transposes; /* rows are contiguous on both sides; columns here are rows there */
+    bool copies, transposes;                           /* rows are contiguous on both sides; columns here are rows there */
     void (*transpose)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
-    void (*stride)(void *d, int64_t d_row, int64_t d_col, const void *s, int64_t s_row, int64_t s_col, int64_t rows, int64_t cols);
+    void (*stride)(void *d, int64_t d_row, int64_t d_col, const void *s, int64_t s_row, int64_t s_col, int64_t rows,
+                   int64_t cols);
 } move;
 
 typedef struct move_list {
@@ -179,7 +179,8 @@ static void cut_tiles(const samba_cpu_machine *machine, move *m)
     const dim *row = &m->dims[m->rank - 2], *col = row + 1;
     int64_t most = m->transposes ? machine->tile.moved_side : machine->tile.moved / m->size;
     m->tile_cols = col->size < most ? col->size : most;
-    m->tile_rows = (m->transposes ? machine->tile.moved_side * machine->tile.moved_side : machine->tile.moved / m->size) / m->tile_cols;
+    m->tile_rows =
+        (m->transposes ? machine->tile.moved_side * machine->tile.moved_side : machine->tile.moved / m->size) / m->tile_cols;
     if (m->transposes && m->tile_rows > 16)
         m->tile_rows -= m->tile_rows % 16;
     if (m->tile_rows < 1)
@@ -327,8 +328,8 @@ samba_status samba_prepare_move(const samba_prepare *prepare, const samba_stage 
         }
         int at = planned->count++;
         bool full = program->registers[list[i].a].extent == SAMBA_FULL;
-        if (loaded[list[i].a] < 0 || !plan_move(prepare, stage, loaded[list[i].a], list[i].operand, full, &planned->moves[at],
-                                                &read[at], &written[at]))
+        if (loaded[list[i].a] < 0 ||
+            !plan_move(prepare, stage, loaded[list[i].a], list[i].operand, full, &planned->moves[at], &read[at], &written[at]))
             return SAMBA_OK;
     }
     if (!are_apart(read, written, planned->count))

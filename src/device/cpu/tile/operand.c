@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that touch memory or coordinates: LOAD, STORE, BLOCK, IOTA, RANDOM; and rounding with a STORE. Each picks the longest run that the view
- * allows: the whole tile, a row, or an element. A register that already is the operand's memory needs nothing. */
+ * Instructions that touch memory or coordinates: LOAD, STORE, BLOCK, IOTA, RANDOM; and rounding with a STORE. Each picks the
+ * longest run that the view allows: the whole tile, a row, or an element.
+ * A register that already is the operand's memory needs nothing. */
 #include "device/cpu/tile/tile.h"
 #include <string.h>
 
-void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t *offsets, int64_t row0, int64_t rows, int64_t cols)
+void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t *offsets, int64_t row0, int64_t rows,
+                       int64_t cols)
 {
     int inner = view->groups - 1;
     int64_t index[SAMBA_MAX_RANK], rest = row0, offset = view->offset, inner_stride = view->group_stride[inner];
@@ -40,8 +42,8 @@ static int64_t row_offset(const samba_view *view, const samba_view_slice *slice,
 static char *element(const samba_view *view, int64_t offset) { return view->base + offset * view->size; }
 
 /* One value a row. */
-static void load_rows(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col, int64_t rows,
-                      int width, char *d)
+static void load_rows(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col,
+                      int64_t rows, int width, char *d)
 {
     if (slice->dense_row)
         kernels->load[view->dtype](d, element(view, slice->offset + col), rows);

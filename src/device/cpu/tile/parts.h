@@ -11,51 +11,51 @@
 #include "device/cpu/tile/update.h"
 
 /* DTYPE(name, memory type, register type): the dtypes in the order of samba_dtype */
-#define SAMBA_EACH_DTYPE(DTYPE)                                                                                              \
-    DTYPE(float32, float, float)                                                                                             \
-    DTYPE(bfloat16, uint16_t, float)                                                                                         \
-    DTYPE(float16, uint16_t, float)                                                                                          \
-    DTYPE(float64, double, double)                                                                                           \
-    DTYPE(int64, int64_t, int64_t)                                                                                           \
-    DTYPE(int32, int32_t, int64_t)                                                                                           \
-    DTYPE(int16, int16_t, int64_t)                                                                                           \
-    DTYPE(int8, int8_t, int64_t)                                                                                             \
-    DTYPE(uint8, uint8_t, int64_t)                                                                                           \
+#define SAMBA_EACH_DTYPE(DTYPE)                                                                                                  \
+    DTYPE(float32, float, float)                                                                                                 \
+    DTYPE(bfloat16, uint16_t, float)                                                                                             \
+    DTYPE(float16, uint16_t, float)                                                                                              \
+    DTYPE(float64, double, double)                                                                                               \
+    DTYPE(int64, int64_t, int64_t)                                                                                               \
+    DTYPE(int32, int32_t, int64_t)                                                                                               \
+    DTYPE(int16, int16_t, int64_t)                                                                                               \
+    DTYPE(int8, int8_t, int64_t)                                                                                                 \
+    DTYPE(uint8, uint8_t, int64_t)                                                                                               \
     DTYPE(bool, uint8_t, float)
 
 /* CLASS(name, type, type of sums): the register classes in the order of samba_register_class */
-#define SAMBA_EACH_CLASS(CLASS)                                                                                              \
-    CLASS(f32, float, double)                                                                                                \
-    CLASS(f64, double, double)                                                                                               \
+#define SAMBA_EACH_CLASS(CLASS)                                                                                                  \
+    CLASS(f32, float, double)                                                                                                    \
+    CLASS(f64, double, double)                                                                                                   \
     CLASS(i64, int64_t, int64_t)
 
-#define DTYPE(name, memory, type)                                                                                            \
-    void SAMBA_ISA_NAME(samba_load_##name)(void *d, const void *source, int64_t n);                                          \
-    void SAMBA_ISA_NAME(samba_store_##name)(void *destination, const void *a, int64_t n);                                    \
-    void SAMBA_ISA_NAME(samba_load_strided_##name)(void *d, const void *source, int64_t stride, int64_t n);                  \
+#define DTYPE(name, memory, type)                                                                                                \
+    void SAMBA_ISA_NAME(samba_load_##name)(void *d, const void *source, int64_t n);                                              \
+    void SAMBA_ISA_NAME(samba_store_##name)(void *destination, const void *a, int64_t n);                                        \
+    void SAMBA_ISA_NAME(samba_load_strided_##name)(void *d, const void *source, int64_t stride, int64_t n);                      \
     void SAMBA_ISA_NAME(samba_store_strided_##name)(void *destination, const void *a, int64_t stride, int64_t n);
 SAMBA_EACH_DTYPE(DTYPE)
 #undef DTYPE
 
-#define CLASS(name, type, wide)                                                                                              \
-    void SAMBA_ISA_NAME(samba_fill_##name)(void *d, const void *value, int64_t n);                                           \
-    void SAMBA_ISA_NAME(samba_spread_##name)(void *d, const void *a, int64_t rows, int64_t cols);                            \
-    void SAMBA_ISA_NAME(samba_sum_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                   \
-    void SAMBA_ISA_NAME(samba_amax_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                  \
-    void SAMBA_ISA_NAME(samba_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                  \
-    void SAMBA_ISA_NAME(samba_argmax_##name)(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, \
-                                             bool first);                                                                    \
-    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);    \
+#define CLASS(name, type, wide)                                                                                                  \
+    void SAMBA_ISA_NAME(samba_fill_##name)(void *d, const void *value, int64_t n);                                               \
+    void SAMBA_ISA_NAME(samba_spread_##name)(void *d, const void *a, int64_t rows, int64_t cols);                                \
+    void SAMBA_ISA_NAME(samba_sum_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                       \
+    void SAMBA_ISA_NAME(samba_amax_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                      \
+    void SAMBA_ISA_NAME(samba_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                      \
+    void SAMBA_ISA_NAME(samba_argmax_##name)(int64_t * d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0,   \
+                                             bool first);                                                                        \
+    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);        \
     wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n);
 SAMBA_EACH_CLASS(CLASS)
 #undef CLASS
 
-void SAMBA_ISA_NAME(samba_pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
-                                    const samba_pool_scratch *scratch);
-void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
-                                    const samba_pool_scratch *scratch);
-void SAMBA_ISA_NAME(samba_pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
-                                    const samba_pool_scratch *scratch);
+void SAMBA_ISA_NAME(samba_pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second,
+                                    void *result, const samba_pool_scratch *scratch);
+void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second,
+                                    void *result, const samba_pool_scratch *scratch);
+void SAMBA_ISA_NAME(samba_pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second,
+                                    void *result, const samba_pool_scratch *scratch);
 void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, int64_t n);
 extern const samba_combined SAMBA_ISA_NAME(samba_combined);
 extern const samba_updates SAMBA_ISA_NAME(samba_updates);

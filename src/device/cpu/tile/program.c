@@ -13,8 +13,8 @@ typedef struct builder {
     const samba_prepare *prepare;
     const samba_stage *stage;
     samba_tile_program *program;
-    int32_t *view_of;   /* operand -> view, -1 none yet */
-    int32_t *writers;   /* register -> instructions that write it */
+    int32_t *view_of; /* operand -> view, -1 none yet */
+    int32_t *writers; /* register -> instructions that write it */
     bool overflow;
 } builder;
 
@@ -76,23 +76,26 @@ static int64_t wide_elements(const samba_tile_program *program)
     return program->cols > program->capacity ? program->cols : program->capacity;
 }
 
-/* Operands that are in no cache are asked for a tile ahead: a CPU guesses badly what is read next where a tile is passed over several times or long computed
- * with. Of what is near it has the next lines soon enough, and asking costs more than it gains.
+/* Operands that are in no cache are asked for a tile ahead: a CPU guesses badly what is read next where a tile is passed over
+ * several times or long computed with. Of what is near it has the next lines soon enough, and asking costs more than it gains.
  *
- * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, and all is near, longer
- * tiles cost nothing there, and less is spent on choosing what is next. Threads should still find tiles enough. */
+ * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, and all
+ * is near, longer tiles cost nothing there, and less is spent on choosing what is next.
+ * Threads should still find tiles enough. */
 static void choose_capacity(builder *b)
 {
     samba_tile_program *program = b->program;
     int64_t bytes = 1, elements;
     program->capacity = SAMBA_TILE_CAPACITY;
     program->far = b->stage->kind == SAMBA_STAGE_TILE && b->prepare->far;
-    if (program->far || b->stage->kind != SAMBA_STAGE_TILE || b->overflow || !samba_mul_checked(program->rows, program->cols, &elements))
+    if (program->far || b->stage->kind != SAMBA_STAGE_TILE || b->overflow ||
+        !samba_mul_checked(program->rows, program->cols, &elements))
         return;
     for (int r = 0; r < program->register_count; r++)
         if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0)
             bytes += program->registers[r].size;
-    while (program->capacity < b->prepare->machine->tile.most_capacity && 2 * program->capacity * bytes <= b->prepare->machine->tile.registers &&
+    while (program->capacity < b->prepare->machine->tile.most_capacity &&
+           2 * program->capacity * bytes <= b->prepare->machine->tile.registers &&
            elements / b->prepare->threads >= 32 * program->capacity)
         program->capacity *= 2;
 }
@@ -190,8 +193,13 @@ static samba_status resolve_instruction(builder *b, int index)
     samba_code *code = &program->codes[index];
     samba_tile_form form = samba_tile_table[from->op].form;
     int target = from->d >= 0 ? from->d : from->a, source = from->a >= 0 ? from->a : from->d;
-    *code = (samba_code){.op = from->op, .d = from->d < 0 ? 0 : from->d, .a = from->a < 0 ? 0 : from->a,
-                         .b = from->b < 0 ? 0 : from->b, .c = from->c < 0 ? 0 : from->c, .kept = -1, .immediate = from->immediate};
+    *code = (samba_code){.op = from->op,
+                         .d = from->d < 0 ? 0 : from->d,
+                         .a = from->a < 0 ? 0 : from->a,
+                         .b = from->b < 0 ? 0 : from->b,
+                         .c = from->c < 0 ? 0 : from->c,
+                         .kept = -1,
+                         .immediate = from->immediate};
     code->extent = registers[target].extent;
     code->class_ = registers[form == SAMBA_FORM_WHERE ? from->b : source].class_;
     code->once = code->extent == SAMBA_ROW && form != SAMBA_FORM_REDUCE;
@@ -258,13 +266,15 @@ static samba_status resolve_instruction(builder *b, int index)
     return no_kernel(b, index);
 }
 
-/* Whether rows of a whole line of cache can be taken together, chunk after chunk: registers that hold a row would have to hold them all. */
+/* Whether rows of a whole line of cache can be taken together, chunk after chunk:
+ * registers that hold a row would have to hold them all. */
 static bool takes_lines(const builder *b, const samba_tile_program *program)
 {
     for (int r = 0; r < program->register_count; r++)
         if (program->registers[r].wide && program->registers[r].extent == SAMBA_FULL)
             return false;
-    return b->stage->kind == SAMBA_STAGE_TILE && program->cols > program->capacity && program->rows / LINE_ELEMENTS >= b->prepare->threads;
+    return b->stage->kind == SAMBA_STAGE_TILE && program->cols > program->capacity &&
+           program->rows / LINE_ELEMENTS >= b->prepare->threads;
 }
 
 /* The tile of a stage of its own. Rows that fit are taken whole, several at a time. Longer ones are cut into chunks that any
@@ -306,8 +316,8 @@ static void list_views(samba_tile_program *program)
         for (int i = program->setup; i < program->code_count; i++) {
             const samba_code *code = &program->codes[i];
             samba_action action = (samba_action)code->action;
-            bool memory = action == SAMBA_DO_LOAD || action == SAMBA_DO_STORE || action == SAMBA_DO_IOTA ||
-                          action == SAMBA_DO_RANDOM;
+            bool memory =
+                action == SAMBA_DO_LOAD || action == SAMBA_DO_STORE || action == SAMBA_DO_IOTA || action == SAMBA_DO_RANDOM;
             used |= (memory && code->view == v) || (action == SAMBA_DO_COLLECT && program->collectors[code->collector].view == v);
         }
         if (used)
@@ -335,8 +345,7 @@ static samba_status build(builder *b)
     program->fill = b->overflow || elements > program->capacity ? program->capacity : elements;
     if (b->overflow)
         return samba_fail(b->prepare->context, SAMBA_ERROR_UNSUPPORTED,
-                          "stage %s: its domain needs more scratch than this machine can address",
-                          b->stage->name);
+                          "stage %s: its domain needs more scratch than this machine can address", b->stage->name);
     return SAMBA_OK;
 }
 

@@ -70,19 +70,22 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
             code->dot((float *)d, (const float *)a, (const float *)pointers[code->b], frame->rows, frame->cols, frame->first);
             break;
         case SAMBA_DO_BOTH:
-            code->both((float *)d, (float *)pointers[code->c], (const float *)a, (const float *)pointers[code->b], counts[SAMBA_FULL]);
+            code->both((float *)d, (float *)pointers[code->c], (const float *)a, (const float *)pointers[code->b],
+                       counts[SAMBA_FULL]);
             break;
         case SAMBA_DO_SELECT:
             code->select((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->c],
                          (const float *)pointers[code->if_false], counts[SAMBA_FULL]);
             break;
         case SAMBA_DO_SUMMED:
-            code->summed((float *)d, (float *)pointers[code->s], (float *)pointers[code->t], (const float *)a, (const float *)pointers[code->b],
-                         (const float *)pointers[code->c], frame->rows, frame->cols, frame->first);
+            code->summed((float *)d, (float *)pointers[code->s], (float *)pointers[code->t], (const float *)a,
+                         (const float *)pointers[code->b], (const float *)pointers[code->c], frame->rows, frame->cols,
+                         frame->first);
             break;
         case SAMBA_DO_NORM:
-            code->norm((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->c], (const float *)pointers[code->s],
-                       (const float *)pointers[code->t], (const float *)pointers[code->u], frame->rows, frame->cols);
+            code->norm((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->c],
+                       (const float *)pointers[code->s], (const float *)pointers[code->t], (const float *)pointers[code->u],
+                       frame->rows, frame->cols);
             break;
         case SAMBA_DO_ROUND: samba_tile_round(program, frame, code); break;
         case SAMBA_DO_SET: samba_tile_set(program, frame, code); break;
@@ -116,11 +119,15 @@ static void point_registers(const samba_tile_program *program, samba_frame *fram
 }
 
 /* Columns that a tile of so many rows is worked on with at a time. */
-static int64_t chunk_of(const samba_tile_program *program, int64_t rows) { return rows == 1 ? program->capacity : program->chunk; }
+static int64_t chunk_of(const samba_tile_program *program, int64_t rows)
+{
+    return rows == 1 ? program->capacity : program->chunk;
+}
 
 /* ---- bringing nearer what comes next ---- */
 
-void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
+void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+                      samba_fetch *fetch)
 {
     for (int i = 0; i < program->located_count; i++) {
         const samba_view *view = &program->views[program->located[i]];
@@ -153,8 +160,8 @@ static void fetch_tile(const samba_tile_program *program, int64_t row0, int64_t 
 }
 
 /* ---- one tile: all steps ---- */
-/* The chunk `done` columns into the tile. In a tile of one row all that moves is dense; in one of several rows that has several chunks nothing
- * is, and registers stay where they are stored. */
+/* The chunk `done` columns into the tile. In a tile of one row all that moves is dense; in one of several rows that has several
+ * chunks nothing is, and registers stay where they are stored. */
 static void set_chunk(const samba_tile_program *program, samba_frame *frame, int64_t done, int64_t cols)
 {
     int64_t by = frame->col0 + done - frame->col, chunk = chunk_of(program, frame->rows);
@@ -245,7 +252,6 @@ void samba_tile_region(const samba_tile_program *program, char *thread_scratch, 
     }
 }
 
-
 void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int threads)
 {
     samba_tile_collect_end(program, (samba_frame *)scratches, scratches, pitch, threads, 0, 1);
@@ -317,7 +323,9 @@ samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage 
     if (moves)
         return SAMBA_OK;
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
-    *prepared = (samba_prepared){.run = run_stage, .state = program, .phases = samba_tile_has_collect(program) ? 2 : 1,
+    *prepared = (samba_prepared){.run = run_stage,
+                                 .state = program,
+                                 .phases = samba_tile_has_collect(program) ? 2 : 1,
                                  .thread_scratch = samba_tile_thread_scratch(program)};
     return SAMBA_OK;
 }

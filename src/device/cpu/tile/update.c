@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See update.h. A program is read as expressions: each instruction's sources are the instructions that made them, so neither the order of instructions
- * nor the numbers of registers matter. The rules of updates.def are expanded as patterns, one for each set of flags, and a program that has the
- * form of one computes what its loop does. Either side of a sum, product or maximum may be the one that is looked for: both orders give the
- * same bits. */
+ * See update.h. A program is read as expressions: each instruction's sources are the instructions that made them, so neither the
+ * order of instructions nor the numbers of registers matter. The rules of updates.def are expanded as patterns, one for each set
+ * of flags, and a program that has the form of one computes what its loop does. Either side of a sum, product or maximum may be
+ * the one that is looked for: both orders give the same bits. */
 #include "device/cpu/tile/update.h"
 
 enum { MOST = 64 }; /* instructions and registers of a program that is looked at */
@@ -13,7 +13,7 @@ typedef struct reading {
     const samba_stage *stage;
     const samba_instruction *list;
     int a[MOST], b[MOST], c[MOST]; /* the instructions that made the sources of instruction i; -1 none */
-    int store[MOST], stores; /* instructions that store */
+    int store[MOST], stores;       /* instructions that store */
 } reading;
 
 static void *place_of(const reading *r, const samba_operand *operand)
@@ -36,7 +36,8 @@ static bool read_program(reading *r)
 {
     const samba_program *program = &r->stage->program;
     int maker[MOST];
-    if (program->instruction_count > MOST || program->register_count > MOST || program->step_count != 1 || !program->steps[0].loop)
+    if (program->instruction_count > MOST || program->register_count > MOST || program->step_count != 1 ||
+        !program->steps[0].loop)
         return false;
     for (int i = 0; i < program->register_count; i++)
         maker[i] = -1;
@@ -166,7 +167,8 @@ static bool same(const void *found, const void **leaf)
     return found && *leaf == found;
 }
 
-/* State is stored where it was, the gradient is not: in a rule where they could stand for one another, as Lion's, this tells which is which. */
+/* State is stored where it was, the gradient is not:
+ * in a rule where they could stand for one another, as Lion's, this tells which is which. */
 static bool is_stored(const reading *r, const float *elements)
 {
     bool stored = false;
@@ -202,7 +204,8 @@ static bool fits(const reading *r, const pattern *x, int n, int at, samba_update
         return false;
     const samba_update before = *u;
     const bool other = node->op == SAMBA_TILE_add || node->op == SAMBA_TILE_mul || node->op == SAMBA_TILE_maximum;
-    if (fits(r, x, node->a, r->a[at], u) && (node->b == NONE || fits(r, x, node->b, r->b[at], u)) && (node->c == NONE || fits(r, x, node->c, r->c[at], u)))
+    if (fits(r, x, node->a, r->a[at], u) && (node->b == NONE || fits(r, x, node->b, r->b[at], u)) &&
+        (node->c == NONE || fits(r, x, node->c, r->c[at], u)))
         return true;
     *u = before;
     if (other && fits(r, x, node->a, r->b[at], u) && fits(r, x, node->b, r->a[at], u))
@@ -215,7 +218,8 @@ static bool keeps(const reading *r, const pattern *x, int state, samba_update *u
 {
     bool kept = x->kept[state] == NONE;
     for (int i = 0; i < r->stores && !kept; i++)
-        kept = u->state[state] && array(r, r->store[i], SAMBA_TILE_store) == u->state[state] && fits(r, x, x->kept[state], r->a[r->store[i]], u);
+        kept = u->state[state] && array(r, r->store[i], SAMBA_TILE_store) == u->state[state] &&
+               fits(r, x, x->kept[state], r->a[r->store[i]], u);
     return kept;
 }
 
@@ -274,7 +278,8 @@ bool samba_update_init(samba_update *update, const samba_prepare *prepare, const
     static const candidate candidates[SAMBA_UPDATE_RULES] = {
 #define SET(flag) | SAMBA_FLAG_##flag
 #define HAS(flag) | SAMBA_FLAG_##flag
-#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) {rule, SAMBA_FLAG_CLIP | SAMBA_FLAG_MAXIMIZE flags, 0 fixed},
+#define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps)                                   \
+    {rule, SAMBA_FLAG_CLIP | SAMBA_FLAG_MAXIMIZE flags, 0 fixed},
 #define EARLIER(rule) {rule, SAMBA_FLAG_CLIP | SAMBA_FLAG_MAXIMIZE, 0},
 #include "optimizers.def"
     };

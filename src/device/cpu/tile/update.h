@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizer updates that need no interpreter: the tile programs of the rules of updates.def, with clipping or without, up or down the gradient, over
- * float32 tensors that lie in one piece. As one loop they take what the caches give; instruction by instruction each passes over its tile three
- * times and more. A program is recognised by what it computes (update.c), so the result is the interpreter's to the last bit. State that a run
- * leaves alone, as SGD's buffer while momentum is 0, is neither read nor written. */
+ * Optimizer updates that need no interpreter: the tile programs of the rules of updates.def, with clipping or without, up or down
+ * the gradient, over float32 tensors that lie in one piece. As one loop they take what the caches give; instruction by
+ * instruction each passes over its tile three times and more. A program is recognised by what it computes (update.c), so the
+ * result is the interpreter's to the last bit.
+ * State that a run leaves alone, as SGD's buffer while momentum is 0, is neither read nor written. */
 #ifndef SAMBA_CPU_UPDATE_H
 #define SAMBA_CPU_UPDATE_H
 
@@ -17,15 +18,15 @@ typedef enum samba_update_rule { /* one an optimizer: what is fixed for it is kn
 #define OPTIMIZER(KIND, number, title, name, source, rule, fixed, branch, takes, flags, keeps) SAMBA_UPDATE_##name,
 #define EARLIER(rule) SAMBA_UPDATE_##rule,
 #include "optimizers.def"
-    SAMBA_UPDATE_RULES
+                                 SAMBA_UPDATE_RULES
 } samba_update_rule;
 
 typedef struct samba_update {
-    int64_t count; /* elements */
+    int64_t count;                          /* elements */
     float *parameter, *state[SAMBA_STATES]; /* NULL where the rule has none */
     const float *gradient;
-    const float *clip;       /* factor of the gradient; NULL: none */
-    const uint8_t *condition; /* NULL where the rule has none */
+    const float *clip;                          /* factor of the gradient; NULL: none */
+    const uint8_t *condition;                   /* NULL where the rule has none */
     const float *numbers[SAMBA_UPDATE_NUMBERS]; /* in the order of the rule */
     unsigned flags;
     void (*run)(const struct samba_update *update, int64_t first, int64_t count);
