@@ -2,6 +2,7 @@
 """PyTorch's side of bench/attention.c: the same sizes, times and output, by F.scaled_dot_product_attention.
 
 Usage: attention.py [BATCH HEADS KEY_HEADS LENGTH DEPTH CAUSAL THREADS RUNS]"""
+
 import json
 import sys
 import time
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 
 def main():
     given = [int(word) for word in sys.argv[1:]]
-    batch, heads, shared, length, depth, causal, threads, runs = given + [1, 12, 12, 1024, 64, 1, 1, 20][len(given):]
+    batch, heads, shared, length, depth, causal, threads, runs = given + [1, 12, 12, 1024, 64, 1, 1, 20][len(given) :]
     torch.set_num_threads(threads)
     clock = time.process_time if threads == 1 else time.perf_counter
     joint = torch.randn(batch, length, heads + 2 * shared, depth, requires_grad=True)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """make bench: SambaFlow against PyTorch, torch.compile, JAX and ONNX Runtime, in one run.
 
-Each case: the example compiles its PEF; all contenders start from the same weights and inputs, one process each; their first losses (for
-inference their outputs) must agree before anything is timed; then they take turns, and a contender that is not asked is stopped, so that
-threads of its pool that spin for more work take nothing from the others. Prints tables, writes BUILD_FOLDER/bench.jsonl: the machine, then
-one row a case. Then come cases that are no steps (generating, loading, compiling), each a script of this folder.
+Each case: the example compiles its PEF; all contenders start from the same weights and inputs, one process each; their first
+losses (for inference their outputs) must agree before anything is timed; then they take turns, and a contender that is not asked
+is stopped, so that threads of its pool that spin for more work take nothing from the others. Prints tables, writes
+BUILD_FOLDER/bench.jsonl: the machine, then one row a case. Then come cases that are no steps (generating, loading, compiling),
+each a script of this folder.
 
 Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [WORD ...]
   WORD ...    only cases with one of these words in their name
@@ -12,7 +13,9 @@ Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [WORD ...
   --check     exit 1 if a case misses its target (cases.py)
   --markdown  write the figures into docs/performance.md
   --last      measure nothing, take the rows of the last run
-  --scaling   time and compile time of GPT-2 by its layers instead (scaling.py); with --check it fails if a step is 10 % off the line"""
+  --scaling   time and compile time of GPT-2 by its layers instead (scaling.py);
+  with --check it fails if a step is 10 % off the line"""
+
 import argparse
 import glob
 import importlib.util
@@ -28,9 +31,10 @@ import tempfile
 import time
 from importlib import metadata
 
-import report
 import scaling
 from cases import CASES, FIGURES, INFERENCE, TOLERANCE, Figure
+
+import report
 from report import Absent, Failed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -46,7 +50,9 @@ class Contender:
         self.errors = tempfile.TemporaryFile(dir=folder)
         self.pending = b""
         # A group of its own, to be stopped with the children that torch.compile keeps.
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0, process_group=0)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0, process_group=0
+        )
         try:
             self.about = self.answer()
         except BaseException:
@@ -103,10 +109,15 @@ class Bench:
         self.threads = len(os.sched_getaffinity(0))
         self.turn_seconds, self.most_turns = (0.1, 3) if quick else (0.3, 7)
         needed = [(peer, module) for peer, (_, modules) in SCRIPTS.items() for module in modules]
-        self.missing = {peer: f"Python package {module} is not installed" for peer, module in needed if importlib.util.find_spec(module) is None}
+        self.missing = {
+            peer: f"Python package {module} is not installed"
+            for peer, module in needed
+            if importlib.util.find_spec(module) is None
+        }
 
     def peaks(self):
-        """What the machine gives at this moment: a clock or a neighbour changes it from minute to minute. `greatest` keeps the most of this run."""
+        """What the machine gives at this moment: a clock or a neighbour changes it from minute to minute.
+        `greatest` keeps the most of this run."""
         now = json.loads(run([f"{self.build}/bench/peak", str(self.threads)]))
         self.greatest = {name: max(value, self.greatest.get(name, 0)) for name, value in now.items()}
         return now
@@ -125,12 +136,23 @@ class Bench:
         return said["pef"], said
 
     def start_ms(self, case, folder):
-        """What a user waits for a first step: the whole process that compiles and the whole process that loads the PEF and runs one step, from
-        fork to exit, one after the other."""
+        """What a user waits for a first step: the whole process that compiles and the whole process that loads the PEF and runs
+        one step, from fork to exit, one after the other."""
         times = []
         for _ in range(1 if case.long else 5):
             start = time.perf_counter()
-            run([f"{self.build}/examples/{case.example}", "compile", *case.options(), "--output-folder", folder, "--pef-name", "start", "--json"])
+            run(
+                [
+                    f"{self.build}/examples/{case.example}",
+                    "compile",
+                    *case.options(),
+                    "--output-folder",
+                    folder,
+                    "--pef-name",
+                    "start",
+                    "--json",
+                ]
+            )
             run([f"{self.build}/sambaflow", "run", f"{folder}/start/start.pef"])
             times.append(1e3 * (time.perf_counter() - start))
         return statistics.median(times)
@@ -142,12 +164,21 @@ class Bench:
             return Contender([f"{self.build}/bench/step", pef, folder, str(self.threads), case.kind, output, *classes], folder)
         if peer in self.missing:
             raise Absent(self.missing[peer])
-        job = {"peer": peer, "example": case.example, "settings": case.settings, "optimizer": case.optimizer, "kind": case.kind,
-               "dtype": case.dtype, "threads": self.threads, "folder": folder}
+        job = {
+            "peer": peer,
+            "example": case.example,
+            "settings": case.settings,
+            "optimizer": case.optimizer,
+            "kind": case.kind,
+            "dtype": case.dtype,
+            "threads": self.threads,
+            "folder": folder,
+        }
         return Contender([sys.executable, f"{HERE}/{SCRIPTS.get(peer, ('torch_step.py',))[0]}", json.dumps(job)], folder)
 
     def first_steps(self, case, contender, folder, name, wanted):
-        """Losses or outputs of a contender, and its first step's ms. `wanted` are those of the first contender, which these must be close to."""
+        """Losses or outputs of a contender, and its first step's ms.
+        `wanted` are those of the first contender, which these must be close to."""
         if case.kind == INFERENCE:
             import numpy as np
 
@@ -172,8 +203,8 @@ class Bench:
         return ms, max(1, min(int(1e3 * self.turn_seconds / ms), 20000))
 
     def time(self, contenders, peers):
-        """Name -> all times, and the last answer, of contenders that take turns, each time in another order; and the median of what reading memory
-        gave between turns, GB/s. A peer that fails goes to `peers`."""
+        """Name -> all times, and the last answer, of contenders that take turns, each time in another order; and the median of
+        what reading memory gave between turns, GB/s. A peer that fails goes to `peers`."""
         times, answers, outside, steps, slowest, reading = {}, {}, {}, {}, 0, []
         turn, turns = -1, self.most_turns  # turn -1 finds out how many steps a turn has
         while turn < turns:
@@ -190,7 +221,7 @@ class Bench:
                     count = steps[name]
                     answers[name] = answer = contenders[name].ask(f"time {count}")
                     # What others left in the caches is not this one's: the first tenth of a turn is for warming up.
-                    times[name] += answer["ms"][max(count // 10, 1) if count >= 4 else 0:]
+                    times[name] += answer["ms"][max(count // 10, 1) if count >= 4 else 0 :]
                     outside[name].append(answer.get("outside_ms", 0))
                 except Failed as failure:
                     if name == "ours":
@@ -222,8 +253,15 @@ class Bench:
                             contenders.pop(peer).end()
                 times, answers, reading = self.time(contenders, peers)
                 for name, contender in contenders.items():
-                    peers[name] = report.summary(times[name], first_ms[name], answers[name]["peak_bytes"], contender.about["base_bytes"])
-                ours = {**peers.pop("ours"), **contenders["ours"].about, "first_ms": first, "outside_ms": answers["ours"]["outside_ms"]}
+                    peers[name] = report.summary(
+                        times[name], first_ms[name], answers[name]["peak_bytes"], contender.about["base_bytes"]
+                    )
+                ours = {
+                    **peers.pop("ours"),
+                    **contenders["ours"].about,
+                    "first_ms": first,
+                    "outside_ms": answers["ours"]["outside_ms"],
+                }
                 ours["start_ms"] = start_ms
                 return report.make_row(case, ours, plan, {peer: peers[peer] for peer in case.peers}, self.greatest, reading)
             except Absent as reason:
@@ -240,7 +278,9 @@ class Bench:
             missing = [name for name in case.needs if importlib.util.find_spec(name) is None]
             if missing:
                 raise Absent(f"Python package {', '.join(missing)} is not installed")
-            return report.figure_row(case, json.loads(run([sys.executable, f"{HERE}/{case.script}", self.build, *case.arguments, "--json"])))
+            return report.figure_row(
+                case, json.loads(run([sys.executable, f"{HERE}/{case.script}", self.build, *case.arguments, "--json"]))
+            )
         except Absent as reason:
             return report.absent_row(case, str(reason))
         except Failed as failure:
@@ -263,11 +303,24 @@ def describe_machine(bench):
         if read_text(f"{folder}/type") != "Instruction":
             caches.append(f"L{read_text(f'{folder}/level')} {read_text(f'{folder}/size')}")
     cpu = f"{info.get('model name', platform.machine())}, family {info.get('cpu family', '?')} model {info.get('model', '?')}"
-    versions = [f"{name} {metadata.version(package)}" for name, package in (("PyTorch", "torch"), ("JAX", "jax"), ("ONNX Runtime", "onnxruntime"))
-                if importlib.util.find_spec(package)]
-    return {"machine": {"cpu": cpu, "threads": bench.threads, "caches": ", ".join(caches), "system": f"{platform.system()} {platform.release()}",
-                        "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30), "peaks": bench.peaks(),
-                        "versions": versions, "date": time.strftime("%Y-%m-%d"), "load": os.getloadavg()[0]}}
+    versions = [
+        f"{name} {metadata.version(package)}"
+        for name, package in (("PyTorch", "torch"), ("JAX", "jax"), ("ONNX Runtime", "onnxruntime"))
+        if importlib.util.find_spec(package)
+    ]
+    return {
+        "machine": {
+            "cpu": cpu,
+            "threads": bench.threads,
+            "caches": ", ".join(caches),
+            "system": f"{platform.system()} {platform.release()}",
+            "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30),
+            "peaks": bench.peaks(),
+            "versions": versions,
+            "date": time.strftime("%Y-%m-%d"),
+            "load": os.getloadavg()[0],
+        }
+    }
 
 
 def measure(bench, cases, path):
@@ -291,7 +344,12 @@ def measure(bench, cases, path):
                 lines = [report.line(report.group_of(row), report.cells(row))]
                 if group != report.group_of(row):
                     group = report.group_of(row)
-                    lines = ["", f"{report.TITLES[group]}: times in ms, memory in MiB", report.line(group, report.header(group)), *lines]
+                    lines = [
+                        "",
+                        f"{report.TITLES[group]}: times in ms, memory in MiB",
+                        report.line(group, report.header(group)),
+                        *lines,
+                    ]
             print("\n".join(lines), flush=True)
             for reason in report.absences(row):
                 print(f"    {reason}", flush=True)
@@ -307,7 +365,7 @@ def read_last(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__[__doc__.index("Usage: ") + 7:].replace("%", "%%"))
+    parser = argparse.ArgumentParser(usage=__doc__[__doc__.index("Usage: ") + 7 :].replace("%", "%%"))
     parser.add_argument("build")
     parser.add_argument("words", nargs="*")
     for option in ("quick", "check", "markdown", "last", "scaling"):
@@ -318,9 +376,16 @@ def main():
         apart = scaling.measure(Bench(given.build, given.quick))
         raise SystemExit(1 if given.check and apart > 0.1 else 0)
     path = f"{given.build}/bench.jsonl"
-    cases = [case for case in [*CASES, *FIGURES] if not (given.quick and case.long) and (not given.words or any(word in case.name for word in given.words))]
+    cases = [
+        case
+        for case in [*CASES, *FIGURES]
+        if not (given.quick and case.long) and (not given.words or any(word in case.name for word in given.words))
+    ]
     if not cases:
-        raise SystemExit(f"bench: no case has any of {' '.join(given.words)} in its name; cases: {', '.join(case.name for case in [*CASES, *FIGURES])}")
+        raise SystemExit(
+            f"bench: no case has any of {' '.join(given.words)} in its name; cases: "
+            f"{', '.join(case.name for case in [*CASES, *FIGURES])}"
+        )
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # torch.compile really compiles, not finds
         machine, rows = read_last(path) if given.last else measure(Bench(given.build, given.quick), cases, path)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiling a large model: GPT-2 of 1.5 billion parameters for training, as a process from fork to exit. No weight exists while it compiles.
+"""Compiling a large model: GPT-2 of 1.5 billion parameters for training, as a process from fork to exit. No weight exists while
+it compiles.
 
 Usage: compile.py BUILD_FOLDER [--rounds N] [--json]"""
+
 import argparse
 import json
 import os

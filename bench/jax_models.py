@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The models of models.py in plain jax.numpy: functions of a dict of parameters, in PyTorch's layout and under its names."""
+
 import jax
 import jax.numpy as jnp
 
@@ -11,7 +12,9 @@ def linear(p, name, x):
 
 def layer_norm(p, name, x):
     centered = x - x.mean(-1, keepdims=True)
-    return centered * jax.lax.rsqrt((centered * centered).mean(-1, keepdims=True) + 1e-5) * p[name + ".weight"] + p[name + ".bias"]
+    return (
+        centered * jax.lax.rsqrt((centered * centered).mean(-1, keepdims=True) + 1e-5) * p[name + ".weight"] + p[name + ".bias"]
+    )
 
 
 def cross_entropy(logits, label):
@@ -50,7 +53,10 @@ def gpt2(p, settings, input, label):
     causal = jnp.tril(jnp.ones((length, length), bool))
 
     def attention(name, x):
-        q, k, v = (part.reshape(batch, length, heads, -1).transpose(0, 2, 1, 3) for part in jnp.split(linear(p, name + ".c_attn", x), 3, axis=-1))
+        q, k, v = (
+            part.reshape(batch, length, heads, -1).transpose(0, 2, 1, 3)
+            for part in jnp.split(linear(p, name + ".c_attn", x), 3, axis=-1)
+        )
         scores = jnp.where(causal, q @ k.transpose(0, 1, 3, 2) * (width // heads) ** -0.5, -jnp.inf)
         return linear(p, name + ".c_proj", (jax.nn.softmax(scores) @ v).transpose(0, 2, 1, 3).reshape(batch, length, width))
 

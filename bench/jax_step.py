@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JAX contender of make bench (protocol.py says how it is asked): one jitted function a step, its parameters and state donated. SGD and
-AdamW are PyTorch's update rules. XLA takes as many threads as the process may use."""
-from protocol import peak_bytes, read_job, read_tensors, serve
+"""The JAX contender of make bench (protocol.py says how it is asked): one jitted function a step, its parameters and state
+donated. SGD and AdamW are PyTorch's update rules. XLA takes as many threads as the process may use."""
 
 import jax
 import jax.numpy as jnp
-
 from jax_models import MODELS
+from protocol import peak_bytes, read_job, read_tensors, serve
 
 
 def clip(gradients, most):
@@ -38,7 +37,10 @@ def adamw(settings, eps=1e-8):
         return p, {"step": count, "first": first, "second": second}
 
     def start(p):
-        return {"step": jnp.float32(0), **{key: {name: jnp.zeros_like(x) for name, x in p.items()} for key in ("first", "second")}}
+        return {
+            "step": jnp.float32(0),
+            **{key: {name: jnp.zeros_like(x) for name, x in p.items()} for key in ("first", "second")},
+        }
 
     return update, start
 

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well SambaLoader hides what feeding costs: training steps of LeNet, batch 32, on batches of a generator that takes 80 % of a step's time for
-each, against steps on a batch that is there already.
+"""How well SambaLoader hides what feeding costs: training steps of LeNet, batch 32, on batches of a generator that takes 80 % of
+a step's time for each, against steps on a batch that is there already.
 
 Usage: loader.py [BUILD_FOLDER] [--threads N] [--share 0.8] [--steps 100] [--rounds 12] [--json]
 
-The generator waits, as for a disk, or works in Python, which holds the interpreter's lock and needs a core of its own: so the device has one thread less
-than the machine has cores (--threads). With all cores a generator that works takes from the device what it needs: on two cores a step of 2 T core
-seconds and a batch of 0.8 T cannot take less than 1.4 T together, 71 %, and what the loader's own thread does for a batch, some 20 us, costs the device
-as much. "ready" is a list of batches that takes no time: what the loader costs by itself.
+The generator waits, as for a disk, or works in Python, which holds the interpreter's lock and needs a core of its own: so the
+device has one thread less than the machine has cores (--threads). With all cores a generator that works takes from the device
+what it needs: on two cores a step of 2 T core seconds and a batch of 0.8 T cannot take less than 1.4 T together, 71 %, and what
+the loader's own thread does for a batch, some 20 us, costs the device as much. "ready" is a list of batches that takes no time:
+what the loader costs by itself.
 
-Each block of steps with the loader stands between two without, as the machine's speed changes from second to second; its first batches, which nothing
-hides, are not timed. Figures are medians, over the rounds, of a block's speed over that of its neighbours."""
+Each block of steps with the loader stands between two without, as the machine's speed changes from second to second; its first
+batches, which nothing hides, are not timed.
+Figures are medians, over the rounds, of a block's speed over that of its neighbours."""
+
 import argparse
 import json
 import os
@@ -74,7 +77,12 @@ def step_time(batches, outputs):
 def main(argv):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", nargs="?", help="not looked at")
-    parser.add_argument("--threads", type=int, default=max(len(os.sched_getaffinity(0)) - 1, 1), help="of the device; one less than there are cores")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=max(len(os.sched_getaffinity(0)) - 1, 1),
+        help="of the device; one less than there are cores",
+    )
     parser.add_argument("--share", type=float, default=0.8, help="of a step's time that a batch takes to make")
     parser.add_argument("--steps", type=int, default=100, help="of a block")
     parser.add_argument("--rounds", type=int, default=12)
@@ -111,11 +119,17 @@ def main(argv):
     if args.json:
         print(json.dumps(figures))
         return
-    print(f"LeNet, batch 32, {args.threads} device threads: {figures['ms_a_step']:.3f} ms a step on a batch that is there; a batch takes {args.share:.0%} of it to make")
+    print(
+        f"LeNet, batch 32, {args.threads} device threads: {figures['ms_a_step']:.3f} ms a step on a batch that is there; a batch "
+        f"takes {args.share:.0%} of it to make"
+    )
     for name, shares in found.items():
         shares.sort()
-        print(f"{name.replace('_', ', '):16} {statistics.median(shares):6.1%} of the speed without loading (half of the rounds {shares[len(shares) // 4]:.1%} to "
-              f"{shares[3 * len(shares) // 4]:.1%})")
+        print(
+            f"{name.replace('_', ', '):16} {statistics.median(shares):6.1%} of the speed without loading (half of the rounds "
+            f"{shares[len(shares) // 4]:.1%} to "
+            f"{shares[3 * len(shares) // 4]:.1%})"
+        )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark's and the comparison's models in plain PyTorch, named as the examples in C name their parameters."""
-import torch
-from torch import nn
-from torch.nn import functional as F
 
 import protocol
+import torch
 import vision
+from torch import nn
+from torch.nn import functional as F
 
 
 class LogReg(nn.Module):
@@ -60,7 +60,9 @@ class Attention(nn.Module):
 
     def forward(self, x):
         batch, time, width = x.shape
-        q, k, v = (part.view(batch, time, self.heads, width // self.heads).transpose(1, 2) for part in self.c_attn(x).split(width, dim=2))
+        q, k, v = (
+            part.view(batch, time, self.heads, width // self.heads).transpose(1, 2) for part in self.c_attn(x).split(width, dim=2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.c_proj(y.transpose(1, 2).reshape(batch, time, width))
 
@@ -128,12 +130,21 @@ class LSTMModel(nn.Module):
         return self.criterion(logits.view(-1, logits.shape[-1]), label.t().reshape(-1))
 
 
-MODELS = {"logreg": LogReg, "resffn": ResFFNLogReg, "lenet": LeNet, "gpt2": GPT, "lstm": LSTMModel, "resnet": vision.ResNet, "unet": vision.UNet, "vit": vision.ViT}
+MODELS = {
+    "logreg": LogReg,
+    "resffn": ResFFNLogReg,
+    "lenet": LeNet,
+    "gpt2": GPT,
+    "lstm": LSTMModel,
+    "resnet": vision.ResNet,
+    "unet": vision.UNet,
+    "vit": vision.ViT,
+}
 
 
 def make(name, settings):
-    """`settings` are the class's own arguments: hidden for resffn; n_layer, n_head, n_embd, block_size, vocab_size for gpt2; num_layers, hidden_size, block_size,
-    vocab_size for lstm; those of vision.py's."""
+    """`settings` are the class's own arguments: hidden for resffn; n_layer, n_head, n_embd, block_size, vocab_size for gpt2;
+    num_layers, hidden_size, block_size, vocab_size for lstm; those of vision.py's."""
     return MODELS[name](**settings)
 
 
@@ -145,7 +156,18 @@ def read_safetensors(path):
 class Trainer:
     """A whole training step: zero_grad, forward, backward, clipping with AdamW, optimizer."""
 
-    def __init__(self, name, tensors, settings, optimizer="sgd", lr=0.01, momentum=0.9, weight_decay=1e-4, max_grad_norm=0.0, dtype=torch.float32):
+    def __init__(
+        self,
+        name,
+        tensors,
+        settings,
+        optimizer="sgd",
+        lr=0.01,
+        momentum=0.9,
+        weight_decay=1e-4,
+        max_grad_norm=0.0,
+        dtype=torch.float32,
+    ):
         self.model = make(name, settings).to(dtype)
         with torch.no_grad():
             for key, parameter in self.model.named_parameters():

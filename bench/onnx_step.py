@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ONNX Runtime contender of make bench (protocol.py says how it is asked): the model of models.py, exported with its weights by
-torch.onnx, run by a session with its default optimizations and its inputs and output bound once."""
-from protocol import peak_bytes, read_job, serve
+"""The ONNX Runtime contender of make bench (protocol.py says how it is asked): the model of models.py, exported with its weights
+by torch.onnx, run by a session with its default optimizations and its inputs and output bound once."""
 
-import os
 import subprocess
 import sys
 
 import numpy as np
+from protocol import peak_bytes, read_job, serve
 
 
 def export(job, path):
     """In a process of its own: torch's memory is not ONNX Runtime's."""
     import torch
-
     from torch_step import Logits, load
 
     model, inputs = load(job)
     model.criterion = Logits()
-    torch.onnx.export(model.eval(), (), path, kwargs=inputs, input_names=list(inputs), output_names=["logits"], dynamo=True, verbose=False)
+    torch.onnx.export(
+        model.eval(), (), path, kwargs=inputs, input_names=list(inputs), output_names=["logits"], dynamo=True, verbose=False
+    )
 
 
 def main():
@@ -28,7 +28,6 @@ def main():
         return export(job, path)
     subprocess.run([sys.executable, __file__, sys.argv[1], "--export"], check=True, stdout=subprocess.DEVNULL)
     import onnxruntime
-
     from protocol import read_tensors
 
     base_bytes = peak_bytes()

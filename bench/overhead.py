@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python costs around the C calls, in microseconds: a run of logistic regression on one sample by session.run, above samba_run itself with everything
-made before; and what `import sambaflow` takes in a new process. tests/python/test_overhead.py counts what is executed.
+"""What Python costs around the C calls, in microseconds: a run of logistic regression on one sample by session.run, above
+samba_run itself with everything made before; and what `import sambaflow` takes in a new process. tests/python/test_overhead.py
+counts what is executed.
 
 Usage: overhead.py [BUILD_FOLDER] [--json]"""
+
 import argparse
 import json
 import os
@@ -75,7 +77,10 @@ def run_us():
 def import_ms():
     program = "import time; t = time.perf_counter(); import sambaflow; print(1e3 * (time.perf_counter() - t))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return min(float(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, env=environment).stdout) for _ in range(10))
+    return min(
+        float(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, env=environment).stdout)
+        for _ in range(10)
+    )
 
 
 def main():
@@ -85,7 +90,14 @@ def main():
     args = parser.parse_args()
     both, loss = run_us()
     figures = {"run_us": both, "run_loss_us": loss, "import_ms": import_ms()}
-    print(json.dumps(figures) if args.json else f"session.run costs {both:.1f} us above samba_run, for the loss alone {loss:.1f}; import sambaflow {figures['import_ms']:.0f} ms")
+    print(
+        json.dumps(figures)
+        if args.json
+        else (
+            f"session.run costs {both:.1f} us above samba_run, for the loss alone {loss:.1f}; import sambaflow "
+            f"{figures['import_ms']:.0f} ms"
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a contender of make bench in Python does: reads its job, says that it is ready, then obeys the same lines as step.c.
 
-A job is the JSON object in argv[1]: peer, example, settings, optimizer (with lr, momentum, weight_decay, max_grad_norm), kind, dtype,
-threads, folder (with parameters.safetensors and inputs.safetensors)."""
+A job is the JSON object in argv[1]: peer, example, settings, optimizer (with lr, momentum, weight_decay, max_grad_norm), kind,
+dtype, threads, folder (with parameters.safetensors and inputs.safetensors)."""
+
 import json
 import struct
 import sys
@@ -36,7 +37,8 @@ def read_tensors(job):
 
 
 def peak_bytes():
-    """The most memory this program had resident. Not getrusage: its figure begins with that of the process that started this one."""
+    """The most memory this program had resident. Not getrusage:
+    its figure begins with that of the process that started this one."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
 
@@ -47,7 +49,10 @@ def forget_peak():
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
     except OSError:
-        print("protocol: /proc/self/clear_refs cannot be written; the peak of memory includes a copy of the parameters", file=sys.stderr)
+        print(
+            "protocol: /proc/self/clear_refs cannot be written; the peak of memory includes a copy of the parameters",
+            file=sys.stderr,
+        )
 
 
 def timed(step):
@@ -64,7 +69,9 @@ def serve(step, base_bytes):
         what, argument = line.split()
         if what == "output":
             first_ms, value = timed(step)
-            np.save(argument, np.asarray(value.float() if hasattr(value, "float") else value, np.float32))  # numpy has no bfloat16
+            np.save(
+                argument, np.asarray(value.float() if hasattr(value, "float") else value, np.float32)
+            )  # numpy has no bfloat16
             answer = {"first_ms": first_ms}
         elif what == "losses":
             steps = [timed(step) for _ in range(int(argument))]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What make bench makes of its times: rows (one JSON object a case), tables for people, Markdown for docs/performance.md, and what misses its
-target. Nothing here measures."""
+"""What make bench makes of its times: rows (one JSON object a case), tables for people, Markdown for docs/performance.md, and
+what misses its target. Nothing here measures."""
+
 import statistics
 
 from cases import INFERENCE, NEIGHBOUR, PEERS, TRAIN, Figure
@@ -12,12 +13,36 @@ TITLES = {
     (INFERENCE, "bfloat16"): "Inference, bf16 contractions",
 }
 FIGURE = "figure"  # the kind of a row of figures
-LABELS = {"eager": "PyTorch", "compile": "torch.compile", "jax": "JAX", "onnxruntime": "ONNX Runtime", "autocast": "autocast", "pure bf16": "pure bf16"}
+LABELS = {
+    "eager": "PyTorch",
+    "compile": "torch.compile",
+    "jax": "JAX",
+    "onnxruntime": "ONNX Runtime",
+    "autocast": "autocast",
+    "pure bf16": "pure bf16",
+}
 SHORT = {"compile": "t.c.", "jax": "JAX"}  # those that compile
 # How figures are shown, by the ends of their names, of which the first that fits counts: times what, in which unit.
-UNITS = {"of_bandwidth": (100, " %"), "with_cache": (100, " %"), "mfu": (100, " %"), "waiting": (100, " %"), "working": (100, " %"), "ready": (100, " %"), "pinned": (100, " %"),
-         "bandwidth": (1e-9, " GB/s"), "times_pytorch": (1, " times"), "tokens_per_second": (1, " tokens/s"), "after_long": (1, " tokens/s"), "ms": (1, " ms"), "us": (1, " us"), "over_off": (100, " %"),
-         "ms_a_step": (1, " ms"), "seconds": (1, " s"), "megabytes": (1, " MB"), "": (1, "")}
+UNITS = {
+    "of_bandwidth": (100, " %"),
+    "with_cache": (100, " %"),
+    "mfu": (100, " %"),
+    "waiting": (100, " %"),
+    "working": (100, " %"),
+    "ready": (100, " %"),
+    "pinned": (100, " %"),
+    "bandwidth": (1e-9, " GB/s"),
+    "times_pytorch": (1, " times"),
+    "tokens_per_second": (1, " tokens/s"),
+    "after_long": (1, " tokens/s"),
+    "ms": (1, " ms"),
+    "us": (1, " us"),
+    "over_off": (100, " %"),
+    "ms_a_step": (1, " ms"),
+    "seconds": (1, " s"),
+    "megabytes": (1, " MB"),
+    "": (1, ""),
+}
 BEGIN, END = "<!-- figures: written by bench/bench.py --markdown -->", "<!-- end of figures -->"
 
 
@@ -36,8 +61,11 @@ def compare(values, wanted, scales, tolerance):
     errors = [abs(x - y) / scale for x, y, scale in zip(values, wanted, scales)]
     worst = max(range(len(errors)), key=lambda i: errors[i] if errors[i] == errors[i] else float("inf"))
     if not errors[worst] <= tolerance:
-        raise Failed(f"DIFFERS: value {worst + 1} of {len(values)} is {values[worst]:.7g}, SambaFlow's {wanted[worst]:.7g}; {errors[worst]:.1e} apart, "
-                     f"{tolerance:.0e} allowed; not timed")
+        raise Failed(
+            f"DIFFERS: value {worst + 1} of {len(values)} is {values[worst]:.7g}, SambaFlow's {wanted[worst]:.7g}; "
+            f"{errors[worst]:.1e} apart, "
+            f"{tolerance:.0e} allowed; not timed"
+        )
 
 
 def group_of(row):
@@ -47,7 +75,14 @@ def group_of(row):
 def summary(times, first_ms, peak_bytes, base_bytes):
     """Of one contender's times. What its first step took longer than a median one went into compiling, or warming up."""
     ms = statistics.median(times)
-    return {"ms": ms, "best_ms": min(times), "steps": len(times), "compile_ms": max(first_ms - ms, 0), "peak_bytes": peak_bytes, "base_bytes": base_bytes}
+    return {
+        "ms": ms,
+        "best_ms": min(times),
+        "steps": len(times),
+        "compile_ms": max(first_ms - ms, 0),
+        "peak_bytes": peak_bytes,
+        "base_bytes": base_bytes,
+    }
 
 
 def absent_row(case, reason):
@@ -64,8 +99,9 @@ def figure_row(case, figures):
 
 
 def make_row(case, ours, plan, peers, peaks, reading):
-    """`ours` is a summary with what step.c says of load and plan, `plan` what `sambaflow inspect` says, `peers` summaries by name or {"absent": why}.
-    `peaks` are the greatest of the run, `reading` the GB/s that reading memory gave between the turns of this case."""
+    """`ours` is a summary with what step.c says of load and plan, `plan` what `sambaflow inspect` says, `peers` summaries by name
+    or {"absent": why}. `peaks` are the greatest of the run,
+    `reading` the GB/s that reading memory gave between the turns of this case."""
     seconds = ours["ms"] * 1e-3
     timed = {name: peer["ms"] for name, peer in peers.items() if "ms" in peer}
     best = min(timed, key=timed.get, default=None)
@@ -73,11 +109,25 @@ def make_row(case, ours, plan, peers, peaks, reading):
     sections = [s for s in plan["sections"] if not s.get("redone_by") and (case.kind == TRAIN or s["type"] == "FWD")]
     moved = sum(s["bytes"] for s in sections)
     return {
-        "case": case.name, "kind": case.kind, "dtype": case.dtype, "example": case.example, "batch": case.batch, "settings": case.settings,
-        "optimizer": case.optimizer, **ours, "compile_ms": plan["compile_ms"], "model_flops": case.flops(),
-        "plan_flops": sum(s["flops"] for s in sections), "plan_moved_bytes": moved, "bytes_per_second": moved / seconds, "peak_gflops": peak,
+        "case": case.name,
+        "kind": case.kind,
+        "dtype": case.dtype,
+        "example": case.example,
+        "batch": case.batch,
+        "settings": case.settings,
+        "optimizer": case.optimizer,
+        **ours,
+        "compile_ms": plan["compile_ms"],
+        "model_flops": case.flops(),
+        "plan_flops": sum(s["flops"] for s in sections),
+        "plan_moved_bytes": moved,
+        "bytes_per_second": moved / seconds,
+        "peak_gflops": peak,
         "reading_gbytes": reading,
-        "mfu": case.flops() / seconds / (peak * 1e9), "best_peer": best, "ratio": timed[best] / ours["ms"] if best else None, "peers": peers,
+        "mfu": case.flops() / seconds / (peak * 1e9),
+        "best_peer": best,
+        "ratio": timed[best] / ours["ms"] if best else None,
+        "peers": peers,
     }
 
 
@@ -95,10 +145,26 @@ def mib(x):
 
 
 def header(group):
-    """Of the table: ms of all, then what is ours unless it says whose. "first" is what the first step took longer than the others."""
+    """Of the table: ms of all, then what is ours unless it says whose.
+    "first" is what the first step took longer than the others."""
     firsts = [f"{SHORT[peer]} first" for peer in PEERS[group] if peer in SHORT]
-    return ["case", "ms", "best", *(LABELS[peer] for peer in PEERS[group]), "ratio", "MFU", "reading then", "GB/s", "outside", "compile", "start", *firsts, "memory", "plan",
-            f"{LABELS[PEERS[group][0]]}'s"]
+    return [
+        "case",
+        "ms",
+        "best",
+        *(LABELS[peer] for peer in PEERS[group]),
+        "ratio",
+        "MFU",
+        "reading then",
+        "GB/s",
+        "outside",
+        "compile",
+        "start",
+        *firsts,
+        "memory",
+        "plan",
+        f"{LABELS[PEERS[group][0]]}'s",
+    ]
 
 
 def cells(row):
@@ -108,8 +174,15 @@ def cells(row):
         return [row["case"]] + ["-"] * (len(header(group_of(row))) - 1)
     of = {name: row["peers"].get(name, {}) for name in peers}
     texts = [row["case"], short(row["ms"]), short(row["best_ms"])] + [short(of[name].get("ms")) for name in peers]
-    texts += [short(row["ratio"]), f"{100 * row['mfu']:.0f} %", f"{row['reading_gbytes']:.0f}", short(row["bytes_per_second"] / 1e9), short(row["outside_ms"]), short(row["compile_ms"]),
-              short(row["start_ms"])]
+    texts += [
+        short(row["ratio"]),
+        f"{100 * row['mfu']:.0f} %",
+        f"{row['reading_gbytes']:.0f}",
+        short(row["bytes_per_second"] / 1e9),
+        short(row["outside_ms"]),
+        short(row["compile_ms"]),
+        short(row["start_ms"]),
+    ]
     texts += [short(of[name].get("compile_ms")) for name in peers if name in SHORT]
     return texts + [mib(row["peak_bytes"]), mib(row["plan_bytes"]), mib(of[peers[0]].get("peak_bytes"))]
 
@@ -130,7 +203,11 @@ def figure_cells(row):
 
     def wanted(name):
         factor, unit = units[name]
-        return " and ".join(f"{how} {factor * limit:g}{unit}" for how, limit in zip(("at least", "at most"), targets.get(name, ())) if limit is not None)
+        return " and ".join(
+            f"{how} {factor * limit:g}{unit}"
+            for how, limit in zip(("at least", "at most"), targets.get(name, ()))
+            if limit is not None
+        )
 
     def shown(name):
         value = row["figures"][name]
@@ -153,8 +230,11 @@ def absences(row):
 
 def wrong(rows):
     """Whether a peer's results differ, or SambaFlow failed: then a run is no success."""
-    return any(row.get("absent", "").startswith("FAILED") or any(peer.get("absent", "").startswith("DIFFERS") for peer in row.get("peers", {}).values())
-               for row in rows)
+    return any(
+        row.get("absent", "").startswith("FAILED")
+        or any(peer.get("absent", "").startswith("DIFFERS") for peer in row.get("peers", {}).values())
+        for row in rows
+    )
 
 
 # ---- targets -----------------------------------------------------------------------------------------------------
@@ -198,9 +278,13 @@ def misses(cases, rows):
 def describe(machine):
     peaks = machine["peaks"]
     bf16 = f", bf16 {peaks['bf16_gflops']:.0f} GFLOP/s" if peaks["bf16_gflops"] else ", no bf16 unit that is measured"
-    return (f"{machine['cpu']}, {machine['threads']} threads, {machine['caches']}, {machine['memory_gib']:.0f} GiB; {machine['system']}. "
-            f"Peaks measured as the run began: fp32 {peaks['fp32_gflops']:.0f} GFLOP/s{bf16}, reading memory {peaks['read_gbytes']:.1f} GB/s. "
-            f"{', '.join(machine['versions'])}. {machine['date']}; load when the run began: {machine['load']:.2f}.")
+    return (
+        f"{machine['cpu']}, {machine['threads']} threads, {machine['caches']}, {machine['memory_gib']:.0f} GiB; "
+        f"{machine['system']}. "
+        f"Peaks measured as the run began: fp32 {peaks['fp32_gflops']:.0f} GFLOP/s{bf16}, reading memory "
+        f"{peaks['read_gbytes']:.1f} GB/s. "
+        f"{', '.join(machine['versions'])}. {machine['date']}; load when the run began: {machine['load']:.2f}."
+    )
 
 
 def markdown(machine, rows):

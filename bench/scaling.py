@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bench BENCH=--scaling: does cost grow as the work does? GPT-2's width, 768, with 2 to 24 layers: the time of a training step and of
-compiling, each held against a straight line over layers. Such a line is a constant (embedding, the projection onto the vocabulary and its loss;
-reading and writing files) and so much a layer; it is fitted by least squares of relative errors, so that each depth counts alike."""
+"""make bench BENCH=--scaling: does cost grow as the work does? GPT-2's width, 768, with 2 to 24 layers: the time of a training
+step and of compiling, each held against a straight line over layers. Such a line is a constant (embedding, the projection onto
+the vocabulary and its loss; reading and writing files) and so much a layer;
+it is fitted by least squares of relative errors, so that each depth counts alike."""
+
 import statistics
 import tempfile
 
@@ -48,15 +50,21 @@ def table(layers, steps, compiling, peak_gflops):
     for n, ms, c in zip(layers, steps, compiling):
         line, compile_line = step_fit[0] + step_fit[1] * n, compile_fit[0] + compile_fit[1] * n
         mfu = case_of(n).flops() / (ms * 1e-3) / (peak_gflops * 1e9)
-        lines.append(f"| {n} | {ms:.0f} | {1e3 * ms / (BATCH * TIME):.0f} | {line:.0f} | {100 * (ms / line - 1):+.1f} % | {100 * mfu:.0f} % | "
-                     f"{c:.1f} | {compile_line:.1f} | {100 * (c / compile_line - 1):+.1f} % |")
-    lines.append(f"\nA step: {step_fit[0]:.0f} ms and {step_fit[1]:.1f} ms a layer, at most {100 * step_fit[2]:.1f} % apart. "
-                 f"Compiling: {compile_fit[0]:.1f} ms and {compile_fit[1]:.2f} ms a layer, at most {100 * compile_fit[2]:.1f} % apart.")
+        lines.append(
+            f"| {n} | {ms:.0f} | {1e3 * ms / (BATCH * TIME):.0f} | {line:.0f} | {100 * (ms / line - 1):+.1f} % | "
+            f"{100 * mfu:.0f} % | "
+            f"{c:.1f} | {compile_line:.1f} | {100 * (c / compile_line - 1):+.1f} % |"
+        )
+    lines.append(
+        f"\nA step: {step_fit[0]:.0f} ms and {step_fit[1]:.1f} ms a layer, at most {100 * step_fit[2]:.1f} % apart. "
+        f"Compiling: {compile_fit[0]:.1f} ms and {compile_fit[1]:.2f} ms a layer, at most {100 * compile_fit[2]:.1f} % apart."
+    )
     return lines, step_fit[2]
 
 
 def measure(bench):
-    """Deeper and deeper, then back, so that what drifts meanwhile tells on all alike. The greatest relative distance of a step from the line."""
+    """Deeper and deeper, then back, so that what drifts meanwhile tells on all alike.
+    The greatest relative distance of a step from the line."""
     steps, compiling = {n: [] for n in LAYERS}, {n: [] for n in LAYERS}
     bench.peaks()
     for n in LAYERS + LAYERS[::-1]:
@@ -64,6 +72,11 @@ def measure(bench):
         steps[n] += ms
         compiling[n] += compile_ms
         print(f"L{n}: {statistics.median(ms):.0f} ms a step, {statistics.median(compile_ms):.1f} ms to compile", flush=True)
-    lines, apart = table(LAYERS, [statistics.median(steps[n]) for n in LAYERS], [statistics.median(compiling[n]) for n in LAYERS], bench.greatest["fp32_gflops"])
+    lines, apart = table(
+        LAYERS,
+        [statistics.median(steps[n]) for n in LAYERS],
+        [statistics.median(compiling[n]) for n in LAYERS],
+        bench.greatest["fp32_gflops"],
+    )
     print("\n" + "\n".join(lines))
     return apart

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of what bench.py does with its times; needs neither torch nor a measurement. Usage: test_report.py"""
+
 import os
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import report  # noqa: E402
-import scaling  # noqa: E402
-from cases import CASES, FIGURES, PEERS, Case, Figure  # noqa: E402
+import scaling
+from cases import CASES, FIGURES, PEERS, Case, Figure
+
+import report
 
 PEAKS = {"fp32_gflops": 100.0, "bf16_gflops": 200.0, "read_gbytes": 10.0}
-PLAN = {"compile_ms": 2.0, "sections": [{"type": "FWD", "flops": 300, "bytes": 1000},
-                                           {"type": "FWD", "flops": 50, "bytes": 500, "redone_by": "BCKWD"}, {"type": "BCKWD", "flops": 600, "bytes": 3000}]}
+PLAN = {
+    "compile_ms": 2.0,
+    "sections": [
+        {"type": "FWD", "flops": 300, "bytes": 1000},
+        {"type": "FWD", "flops": 50, "bytes": 500, "redone_by": "BCKWD"},
+        {"type": "BCKWD", "flops": 600, "bytes": 3000},
+    ],
+}
 
 
 def row_of(case, ms, peers):
@@ -60,12 +68,24 @@ class Figures(unittest.TestCase):
     def test_within(self):
         row = report.figure_row(self.case, {"share": 0.9, "megabytes": 300, "ms": 1.25})
         self.assertEqual(report.misses([self.case], [row]), [])
-        self.assertEqual([cells[1:] for cells in report.figure_cells(row)], [("share", "0.9000", "at least 0.9"), ("megabytes", "300.0 MB", "at most 300 MB"), ("ms", "1.250 ms", "")])
-        row = report.figure_row(Figure("generating", "generate.py", targets={"of_bandwidth": (0.9, None)}), {"of_bandwidth": 0.975, "bandwidth": 3.1e10})
-        self.assertEqual([cells[1:] for cells in report.figure_cells(row)], [("of bandwidth", "97.50 %", "at least 90 %"), ("bandwidth", "31.00 GB/s", "")])
+        self.assertEqual(
+            [cells[1:] for cells in report.figure_cells(row)],
+            [("share", "0.9000", "at least 0.9"), ("megabytes", "300.0 MB", "at most 300 MB"), ("ms", "1.250 ms", "")],
+        )
+        row = report.figure_row(
+            Figure("generating", "generate.py", targets={"of_bandwidth": (0.9, None)}),
+            {"of_bandwidth": 0.975, "bandwidth": 3.1e10},
+        )
+        self.assertEqual(
+            [cells[1:] for cells in report.figure_cells(row)],
+            [("of bandwidth", "97.50 %", "at least 90 %"), ("bandwidth", "31.00 GB/s", "")],
+        )
 
     def test_a_peer_that_fails(self):
-        row = report.figure_row(Figure("generating", "generate.py", targets={"times_pytorch": (2, None)}), {"times_pytorch": None, "ms": 2, "absent": {"eager": "no primitive"}})
+        row = report.figure_row(
+            Figure("generating", "generate.py", targets={"times_pytorch": (2, None)}),
+            {"times_pytorch": None, "ms": 2, "absent": {"eager": "no primitive"}},
+        )
         self.assertEqual([cells[1:3] for cells in report.figure_cells(row)], [("times pytorch", "-"), ("ms", "2.000 ms")])
         self.assertEqual(report.absences(row), ["generating: PyTorch: no primitive"])
         self.assertFalse(report.wrong([row]))
@@ -82,7 +102,9 @@ class Figures(unittest.TestCase):
         with self.assertRaises(report.Failed):
             report.figure_row(self.case, {"share": 1})
         row = report.absent_row(self.case, "FAILED: no loader")
-        self.assertTrue(report.wrong([row]) and report.misses([self.case], [row]) and report.absences(row) and report.figure_cells(row))
+        self.assertTrue(
+            report.wrong([row]) and report.misses([self.case], [row]) and report.absences(row) and report.figure_cells(row)
+        )
 
 
 class Scaling(unittest.TestCase):
@@ -144,7 +166,6 @@ class Comparison(unittest.TestCase):
             with self.assertRaisesRegex(report.Failed, "DIFFERS"):
                 report.compare(values, [1.0, 2.0], [1, 2], 1e-4)
 
-
     def test_a_run_is_wrong_when_a_peer_differs_or_we_fail(self):
         fine = row_of(Rows.case, [1.0], {"eager": peer(2.0), "jax": {"absent": "no wheel"}})
         differs = row_of(Rows.case, [1.0], {"eager": {"absent": "DIFFERS: by 1"}})
@@ -154,12 +175,23 @@ class Comparison(unittest.TestCase):
 
 
 class Text(unittest.TestCase):
-    machine = {"cpu": "A CPU", "threads": 2, "caches": "L1 32K", "system": "Linux 6", "memory_gib": 24.0, "peaks": PEAKS, "versions": ["PyTorch 2"],
-               "date": "2026-01-02", "load": 0.0}
+    machine = {
+        "cpu": "A CPU",
+        "threads": 2,
+        "caches": "L1 32K",
+        "system": "Linux 6",
+        "memory_gib": 24.0,
+        "peaks": PEAKS,
+        "versions": ["PyTorch 2"],
+        "date": "2026-01-02",
+        "load": 0.0,
+    }
 
     def test_short(self):
-        self.assertEqual([report.short(x) for x in (None, 0.007123, 0.1634, 3.412, 28.44, 284.4, 1021.3)],
-                         ["-", "0.00712", "0.1634", "3.412", "28.44", "284.4", "1021"])
+        self.assertEqual(
+            [report.short(x) for x in (None, 0.007123, 0.1634, 3.412, 28.44, 284.4, 1021.3)],
+            ["-", "0.00712", "0.1634", "3.412", "28.44", "284.4", "1021"],
+        )
 
     def test_every_row_has_the_columns_of_its_head(self):
         for group in PEERS:

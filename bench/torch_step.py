@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PyTorch contenders of make bench (protocol.py says how they are asked): eager, torch.compile, and for bf16 eager under autocast and a
-model wholly in bfloat16. A training step is zero_grad, forward, backward, clipping with AdamW, optimizer, and the loss as a number."""
-from protocol import peak_bytes, read_job, read_tensors, serve
+"""The PyTorch contenders of make bench (protocol.py says how they are asked): eager, torch.compile, and for bf16 eager under
+autocast and a model wholly in bfloat16.
+A training step is zero_grad, forward, backward, clipping with AdamW, optimizer, and the loss as a number."""
 
 import torch
-from torch import nn
-
 from models import make
+from protocol import peak_bytes, read_job, read_tensors, serve
+from torch import nn
 
 
 class Logits(nn.Module):

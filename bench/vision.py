@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image models of the benchmark and the comparison in plain PyTorch, as examples/resnet, unet and vit: names are torchvision's where it has
-the model."""
+"""The image models of the benchmark and the comparison in plain PyTorch, as examples/resnet, unet and vit: names are
+torchvision's where it has the model."""
+
 import torch
 from torch import nn
 from torch.nn import functional as F

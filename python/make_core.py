@@ -5,10 +5,12 @@ Usage: make_core.py OUTPUT_C HEADER...
 
 cffi reads declarations, not preprocessor text. The headers are plain enough that little has to go: directives (a numeric #define
 stays), extern "C", SAMBA_API and the bodies of inline functions."""
+
 import re
 import sys
 
 import cffi
+
 
 def declarations(text):
     """A header's declarations as cffi.FFI.cdef takes them."""

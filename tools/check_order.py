@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """C does not say in which order the arguments of a call are worked out, nor the elements of a list in braces, nor the sides of an
-operator. f(x, g(&x)) therefore means one thing with one compiler and another with the next. This finds such places in C sources: a
-name whose address goes to a call in one argument (element, side) and that is used in another. Usage: check_order.py FOLDER..."""
+operator. f(x, g(&x)) therefore means one thing with one compiler and another with the next. This finds such places in C sources:
+a name whose address goes to a call in one argument (element, side) and that is used in another. Usage:
+check_order.py FOLDER..."""
+
 import os
 import re
 import sys
 
-TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_]\w*|\d[\w.]*|->|\+\+|--|<<=|>>=|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.', re.S)
+TOKEN = re.compile(
+    r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_]\w*|\d[\w.]*|->|\+\+|--|<<=|>>=|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.',
+    re.S,
+)
 KEYWORDS = {"if", "while", "for", "switch", "return", "sizeof", "do", "else", "case", "_Alignof", "typeof", "__typeof__"}
 SPLIT_LIST = {","}
 SEQUENCED = {"&&", "||", "?", ":"}  # the left side is done before the right one begins
@@ -20,15 +25,19 @@ def tokens_of(text):
     text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
     text = re.sub(r"//[^\n]*", "", text)
     text = text.replace("\\\n", " \n")
-    text = re.sub(r"(?m)^[ \t]*#[ \t]*(include|if|ifdef|ifndef|elif|else|endif|undef|error|pragma|define[ \t]+\w+(\([^)]*\))?)[^\n]*?(?=\n|$)",
-                  lambda m: re.sub(r"[^\n]", " ", m.group()) if not m.group(1).startswith("define") else m.group(), text)
+    text = re.sub(
+        r"(?m)^[ \t]*#[ \t]*(include|if|ifdef|ifndef|elif|else|endif|undef|error|pragma|define[ "
+        r"\t]+\w+(\([^)]*\))?)[^\n]*?(?=\n|$)",
+        lambda m: re.sub(r"[^\n]", " ", m.group()) if not m.group(1).startswith("define") else m.group(),
+        text,
+    )
     line, tokens = 1, []
     for match in TOKEN.finditer(text):
         word = match.group()
         if not word.isspace():
             tokens.append((word, line))
         line += word.count("\n")
-    for i, (word, line) in enumerate(tokens):  # what an `if` asks is a statement of its own
+    for i, (word, _) in enumerate(tokens):  # what an `if` asks is a statement of its own
         if word in ("if", "while", "for", "switch") and i + 1 < len(tokens) and tokens[i + 1][0] == "(":
             end = group(tokens, i + 1) - 1
             tokens[i + 1], tokens[end] = (";", tokens[i + 1][1]), (";", tokens[end][1])
@@ -121,14 +130,14 @@ def check(path):
     for i, (word, line) in enumerate(tokens):
         if word not in ("(", "{"):
             continue
-        inside = tokens[i + 1:group(tokens, i) - 1]
+        inside = tokens[i + 1 : group(tokens, i) - 1]
         if word == "{" and any(w == ";" for w, _ in inside):
             continue
         parts = parts_of(inside, SPLIT_LIST)
         for name in conflicts(parts) if len(parts) > 1 else ():
             found.add((line, name))
     start = 0
-    for i, (word, line) in enumerate(tokens + [(";", 0)]):
+    for i, (word, _) in enumerate(tokens + [(";", 0)]):
         if word not in (";", "{", "}"):
             continue
         statement = tokens[start:i]
@@ -149,7 +158,7 @@ def expressions(tokens):
     while at < len(tokens):
         if tokens[at][0] in ("(", "["):
             end = group(tokens, at)
-            yield from expressions(tokens[at + 1:end - 1])
+            yield from expressions(tokens[at + 1 : end - 1])
             at = end
         else:
             at += 1

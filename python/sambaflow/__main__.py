@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m sambaflow` and the command `sambaflow`: the program of the library, which inspects, runs and measures PEFs."""
+
 import os
 import sys
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of a session (sambaflow/checkpoint.h), without torch and NumPy: folders from which a training goes on to the same bits.
+"""Checkpoints of a session (sambaflow/checkpoint.h), without torch and NumPy: folders from which a training goes on to the same
+bits.
 
 >>> import tempfile, torch, sambaflow.samba as samba
 >>> from sambaflow.runtime import Session
@@ -15,16 +16,21 @@
 >>> load(session, open_(checkpoint.path))
 >>> folder.cleanup()
 """
+
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Context, Tensor
 from sambaflow.words import encoded, message, path_of, text
 
 
 def save(session, folder, step, keep=2, shard_size=0, text=None, tensors=()):
-    """Saves a runtime.Session as `<folder>/checkpoint-<step>` (samba_checkpoint_save). `keep`: so many stay, this one and the newest before it; 0:
-    all. `shard_size`: bytes of a file at most, 0: 5 GB. `text` and the Tensors are the program's own. FileError: nothing that was there changed."""
+    """Saves a runtime.Session as `<folder>/checkpoint-<step>` (samba_checkpoint_save). `keep`: so many stay, this one and the
+    newest before it; 0: all. `shard_size`: bytes of a file at most, 0: 5 GB. `text` and the Tensors are the program's own.
+    FileError: nothing that was there changed."""
     options = ffi.new("samba_checkpoint_options *", lib.samba_checkpoint_defaults())
-    kept = [ffi.new("char[]", path_of(folder, "save: folder")), ffi.NULL if text is None else ffi.new("char[]", encoded(text, "save: text"))]
+    kept = [
+        ffi.new("char[]", path_of(folder, "save: folder")),
+        ffi.NULL if text is None else ffi.new("char[]", encoded(text, "save: text")),
+    ]
     own = ffi.new("samba_tensor *[]", [tensor.c for tensor in tensors])
     options.folder, options.text = kept
     options.step, options.keep, options.shard_size = step, keep, shard_size
@@ -40,8 +46,8 @@ def prepare(folder):
 
 
 class Checkpoint:
-    """A checkpoint whose files were all found as they were saved: `path`, `step`, `text`, `tensors` (by name, of the program), the session's
-    `seed`, and `skipped`, which says what newest() passed over since it is damaged."""
+    """A checkpoint whose files were all found as they were saved: `path`, `step`, `text`, `tensors` (by name, of the program),
+    the session's `seed`, and `skipped`, which says what newest() passed over since it is damaged."""
 
     def __init__(self, context, pointer):
         self.context, self.c = context, context.owned(pointer, lib.samba_checkpoint_free)
@@ -75,8 +81,11 @@ def newest(folder):
 
 
 def load(session, checkpoint):
-    """Loads it into a runtime.Session of the same graph, whose tensors and hyperparameters it must have, all and no others (samba_checkpoint_load)."""
+    """Loads it into a runtime.Session of the same graph, whose tensors and hyperparameters it must have,
+    all and no others (samba_checkpoint_load)."""
     if not isinstance(checkpoint, Checkpoint):
-        raise TypeError(f"load: a Checkpoint is expected: given {type(checkpoint).__name__}; newest(folder) and open_(path) give one")
+        raise TypeError(
+            f"load: a Checkpoint is expected: given {type(checkpoint).__name__}; newest(folder) and open_(path) give one"
+        )
     with session._mine():
         session.context.check(lib.samba_checkpoint_load(session.c, checkpoint.c))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack's side of runtime.Tensor: https://dmlc.github.io/dlpack. Memory is shared, never copied unless asked; read-only memory is refused, since
-a tensor here may be written to."""
+"""DLPack's side of runtime.Tensor: https://dmlc.github.io/dlpack. Memory is shared, never copied unless asked; read-only memory
+is refused, since a tensor here may be written to."""
+
 from sambaflow._core import ffi, lib
 from sambaflow.errors import DtypeError, OutOfMemoryError, UnsupportedError
 
@@ -47,7 +48,9 @@ def capsule_of(x):
         raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
     device = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else CPU
     if int(device[0]) != CPU[0]:
-        raise UnsupportedError(f"from_dlpack: the memory is of DLPack's device {int(device[0])}, expected {CPU[0]}, the CPU: copy it there first")
+        raise UnsupportedError(
+            f"from_dlpack: the memory is of DLPack's device {int(device[0])}, expected {CPU[0]}, the CPU: copy it there first"
+        )
     try:
         try:
             return x.__dlpack__(max_version=(1, 0))
@@ -65,13 +68,18 @@ def look(capsule, dtype_names):
     if found.major > 1:
         raise UnsupportedError(f"from_dlpack: version {found.major} of DLPack: expected 1")
     if found.device_type != CPU[0]:
-        raise UnsupportedError(f"from_dlpack: the memory is of DLPack's device {found.device_type}, expected {CPU[0]}, the CPU: copy it there first")
+        raise UnsupportedError(
+            f"from_dlpack: the memory is of DLPack's device {found.device_type}, expected {CPU[0]}, the CPU: copy it there first"
+        )
     if found.read_only:
         raise ValueError("from_dlpack: the memory is read-only: pass a copy")
     for name, kind in _kinds(dtype_names).items():
         if found.lanes == 1 and kind == (found.code, found.bits):
             return found, name
-    raise DtypeError(f"from_dlpack: DLPack's type code {found.code} of {found.bits} bits, {found.lanes} lanes: expected one of {', '.join(dtype_names)}")
+    raise DtypeError(
+        f"from_dlpack: DLPack's type code {found.code} of {found.bits} bits, {found.lanes} lanes: expected one of "
+        f"{', '.join(dtype_names)}"
+    )
 
 
 def release_of(found):

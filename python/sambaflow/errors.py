@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One exception class for each status of the library. Each is also the built-in exception that Python programs expect in its place, so
-``except ValueError`` and ``except errors.ShapeError`` both work. Messages are the library's: what was expected, what was given, what to
-do.
+"""One exception class for each status of the library. Each is also the built-in exception that Python programs expect in its
+place, so ``except ValueError`` and ``except errors.ShapeError`` both work. Messages are the library's: what was expected, what
+was given, what to do.
 
 >>> from sambaflow.runtime import Session
 >>> try:
@@ -10,6 +10,7 @@ do.
 ...     print(type(error).__name__, error)
 FileError cannot read "nowhere.pef": No such file or directory
 """
+
 from sambaflow import _core
 
 
@@ -92,5 +93,7 @@ def raise_status(status, message):
     """Raises the exception of a status that is not SAMBA_OK."""
     kind = _BY_STATUS.get(status)
     if kind is None:
-        raise ArgumentError(f"raise_status: there is no error of status {status!r:.100}; they are {min(_BY_STATUS)} to {max(_BY_STATUS)}")
+        raise ArgumentError(
+            f"raise_status: there is no error of status {status!r:.100}; they are {min(_BY_STATUS)} to {max(_BY_STATUS)}"
+        )
     raise kind(message or f"status {status}")

@@ -4,6 +4,7 @@
 >>> for step in range(1000):
 ...     samba_logger.info("step %d", step, log_limit=3)
 """
+
 import collections
 import logging
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a session: sections, timeline, roofline, memory over time, stages with their operators, as one HTML file that needs no network. The
-library makes it (samba_session_page); times are in it where they were measured."""
+"""The page of a session: sections, timeline, roofline, memory over time, stages with their operators, as one HTML file that needs
+no network. The library makes it (samba_session_page); times are in it where they were measured."""
+
 import functools
 import html
 from typing import NamedTuple
@@ -11,7 +12,8 @@ from sambaflow.words import path_of, text
 
 
 class Machine(NamedTuple):
-    """The most that so many threads were seen to do in a second (samba_machine); bf16 is 0 where the processor has no such instruction."""
+    """The most that so many threads were seen to do in a second (samba_machine);
+    bf16 is 0 where the processor has no such instruction."""
 
     threads: int
     flops_per_second: float
@@ -26,11 +28,15 @@ class Machine(NamedTuple):
         'Some CPU, 2 threads: 230 GFLOP/s fp32, reads 31.0 GB/s from memory and 150 GB/s from cache'
         """
         bf16 = f", {self.bf16_flops_per_second / 1e9:.0f} GFLOP/s bf16" if self.bf16_flops_per_second else ""
-        return (f"{self.processor or 'this machine'}, {self.threads} thread{'s' if self.threads > 1 else ''}: {self.flops_per_second / 1e9:.0f} GFLOP/s fp32{bf16}, "
-                f"reads {self.memory_bytes_per_second / 1e9:.1f} GB/s from memory and {self.cache_bytes_per_second / 1e9:.0f} GB/s from cache")  # fmt: skip
+        return (
+            f"{self.processor or 'this machine'}, {self.threads} thread{'s' if self.threads > 1 else ''}: "
+            f"{self.flops_per_second / 1e9:.0f} GFLOP/s fp32{bf16}, "
+            f"reads {self.memory_bytes_per_second / 1e9:.1f} GB/s from memory and "
+            f"{self.cache_bytes_per_second / 1e9:.0f} GB/s from cache"
+        )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def machine_struct(threads):
     """samba_machine for so many threads, measured the first time."""
     found, context = ffi.new("samba_machine *"), thread_context()
@@ -39,15 +45,22 @@ def machine_struct(threads):
 
 
 def machine(threads):
-    """What so many threads of this machine can do at most, as a Machine: measured the first time, which takes a second, then known.
+    """What so many threads of this machine can do at most, as a Machine: measured the first time, which takes a second, then
+    known.
 
     >>> found = machine(1)
     >>> found.flops_per_second > 0 and found.cache_bytes_per_second > 0 and machine(1) == found
     True
     """
     found = machine_struct(threads)
-    return Machine(found.threads, found.flops_per_second, found.bf16_flops_per_second, found.memory_bytes_per_second, found.cache_bytes_per_second,
-                   text(found.processor))  # fmt: skip
+    return Machine(
+        found.threads,
+        found.flops_per_second,
+        found.bf16_flops_per_second,
+        found.memory_bytes_per_second,
+        found.cache_bytes_per_second,
+        text(found.processor),
+    )
 
 
 class Report:
@@ -65,7 +78,7 @@ class Report:
 
     def _repr_html_(self):
         """In a frame of its own: the page's style and script meet none of the notebook's."""
-        return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 900px; border: 0" title="{html.escape(self.name)}"></iframe>'
+        return f'<iframe srcdoc="{html.escape(self.html)}" style="width: 100%; height: 900px; border: 0" title="{html.escape(self.name)}"></iframe>'  # noqa: E501
 
     def save(self, path):
         """Writes the page."""

@@ -8,12 +8,12 @@ StateError. Memory is shared, not copied: a Tensor over a NumPy array or a torch
 >>> Tensor.zeros("x", "float32", (2, 2)).tolist()
 [[0.0, 0.0], [0.0, 0.0]]
 """
+
 import operator
 import os
 import reprlib
 import threading
 import warnings
-import weakref
 
 from sambaflow import dlpack
 from sambaflow._core import ffi, lib
@@ -30,8 +30,16 @@ KINDS = {
     lib.SAMBA_KIND_OUTPUT: "output",
 }
 _FORMATS = {  # struct's letters, as memoryview knows them
-    "float32": "f", "float16": "e", "float64": "d", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B", "bool": "?",
-}  # fmt: skip
+    "float32": "f",
+    "float16": "e",
+    "float64": "d",
+    "int64": "q",
+    "int32": "i",
+    "int16": "h",
+    "int8": "b",
+    "uint8": "B",
+    "bool": "?",
+}
 _FROM_FORMAT = {letter: name for name, letter in _FORMATS.items()} | {"l": "int64"}
 _SHOWN = 1000  # elements of tensors that print with values
 _short = reprlib.Repr()
@@ -39,8 +47,8 @@ _short.maxlist, _short.maxlevel = 6, 8
 
 
 class _Holders:
-    """Counts who needs a context besides the first; the last one frees it. Python's collector ends objects of a cycle in any order, so no
-    object may rely on another to end later. A list counts, because threads may append and pop at once."""
+    """Counts who needs a context besides the first; the last one frees it. Python's collector ends objects of a cycle in any
+    order, so no object may rely on another to end later. A list counts, because threads may append and pop at once."""
 
     __slots__ = ("pointer", "others")
 
@@ -154,8 +162,8 @@ class Tensor:
 
     @classmethod
     def wrap(cls, name, array, context=None):
-        """Over anything with the buffer protocol (NumPy arrays, array.array, memoryview), without a copy. Strided arrays too, where they have
-        NumPy's array interface. Read-only memory is refused, since a tensor may be written to.
+        """Over anything with the buffer protocol (NumPy arrays, array.array, memoryview), without a copy. Strided arrays too,
+        where they have NumPy's array interface. Read-only memory is refused, since a tensor may be written to.
 
         >>> import array
         >>> numbers = array.array("f", [1, 2])
@@ -169,7 +177,9 @@ class Tensor:
         try:
             view = memoryview(array)
         except TypeError:
-            raise TypeError(f"wrap: {type(array).__name__} has no buffer of numbers; Tensor.from_dlpack takes what has __dlpack__") from None
+            raise TypeError(
+                f"wrap: {type(array).__name__} has no buffer of numbers; Tensor.from_dlpack takes what has __dlpack__"
+            ) from None
         dtype = _FROM_FORMAT.get(view.format.lstrip("@=<"))
         if dtype is None or view.itemsize != lib.samba_dtype_size(DTYPES[dtype]):
             raise TypeError(f"a buffer of format {view.format!r}: expected one of {', '.join(sorted(_FROM_FORMAT))}")
@@ -195,7 +205,15 @@ class Tensor:
         found, dtype = dlpack.look(capsule, DTYPE_NAMES)
         shape = found.shape[0 : found.rank] if found.rank else ()
         self = cls.__new__(cls)
-        self._made(lib.samba_tensor_from_memory, name, dtype, shape, (found.strides, found.data, dlpack.release_of(found), found.managed), None, context)
+        self._made(
+            lib.samba_tensor_from_memory,
+            name,
+            dtype,
+            shape,
+            (found.strides, found.data, dlpack.release_of(found), found.managed),
+            None,
+            context,
+        )
         dlpack.take(capsule)
         return self
 
@@ -253,9 +271,12 @@ class Tensor:
             raise TypeError("NumPy has no bfloat16: convert to float32 first, or use __dlpack__")
         letter = {"f": "f", "b": "b", "u": "u"}.get(dtype[0], "i")
         return {
-            "version": 3, "typestr": f"<{letter}{size}", "shape": self.shape, "strides": tuple(stride * size for stride in self.strides),
+            "version": 3,
+            "typestr": f"<{letter}{size}",
+            "shape": self.shape,
+            "strides": tuple(stride * size for stride in self.strides),
             "data": (int(ffi.cast("uintptr_t", lib.samba_tensor_data(self.c))), False),
-        }  # fmt: skip
+        }
 
     def __buffer__(self, flags):
         """Python 3.12's buffer protocol: memoryview(tensor), of a contiguous tensor."""
@@ -292,7 +313,10 @@ class Tensor:
         return fresh
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a sambaflow.runtime.Tensor cannot be pickled or copied shallowly: it is a view of memory; pickle its tolist() or NumPy array")
+        raise TypeError(
+            "a sambaflow.runtime.Tensor cannot be pickled or copied shallowly: it is a view of memory; pickle its "
+            "tolist() or NumPy array"
+        )
 
     def __repr__(self):
         about, count = f"name={self.name!r}, dtype={self.dtype}, shape={self.shape}", lib.samba_tensor_numel(self.c)
@@ -347,8 +371,12 @@ class Session:
 
     def __repr__(self):
         parameters = self.names("parameter")
-        return (f"Session({self.pef!r}, sections={' '.join(self.sections)}, inputs={', '.join(self.names('input'))}, outputs={', '.join(self.names('output'))}, "
-                f"{len(parameters)} parameters, threads={lib.samba_session_threads(self.c)}, isa={text(lib.samba_session_isa(self.c))})")  # fmt: skip
+        return (
+            f"Session({self.pef!r}, sections={' '.join(self.sections)}, inputs={', '.join(self.names('input'))}, "
+            f"outputs={', '.join(self.names('output'))}, "
+            f"{len(parameters)} parameters, threads={lib.samba_session_threads(self.c)}, "
+            f"isa={text(lib.samba_session_isa(self.c))})"
+        )
 
     def _read_names(self):
         info = ffi.new("samba_tensor_info *")
@@ -362,14 +390,16 @@ class Session:
         return [name for name, (its, _, _) in self.tensors.items() if its == kind]
 
     def start(self, output):
-        """What each element of an output's gradient started as: 1.0, or 0.0 where another output is computed from it; NaN where it has no gradient."""
+        """What each element of an output's gradient started as: 1.0, or 0.0 where another output is computed from it;
+        NaN where it has no gradient."""
         value = ffi.new("double *")
         self.context.check(lib.samba_session_start(self.c, encoded(output, "an output's name"), value))
         return value[0]
 
     @property
     def sections(self):
-        """The type of each section; its place is its id. One of forward and backward together, mapping 'spatial', is "FWD+BCKWD"."""
+        """The type of each section; its place is its id.
+        One of forward and backward together, mapping 'spatial', is "FWD+BCKWD"."""
         info, found = ffi.new("samba_section_info *"), []
         for i in range(lib.samba_session_section_count(self.c)):
             self.context.check(lib.samba_session_section_info(self.c, i, info))
@@ -427,16 +457,21 @@ class Session:
             self.context.check(lib.samba_session_reset_random(self.c, seed % 2**64))
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one")
+        raise TypeError(
+            "a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one"
+        )
 
     def _mine(self):
         """The lock, to be held while the C session is used. Others wait for nothing: who finds it taken is told."""
         if self._lock.locked():
-            raise StateError(f"the session of {self.pef} is used by another thread: give each thread a session of its own, or take turns")
+            raise StateError(
+                f"the session of {self.pef} is used by another thread: give each thread a session of its own, or take turns"
+            )
         return self._lock
 
     def close(self):
-        """Frees the device's memory now. Whatever is asked of the session afterwards is a StateError; closing again does nothing."""
+        """Frees the device's memory now. Whatever is asked of the session afterwards is a StateError;
+        closing again does nothing."""
         if "c" in vars(self):
             with self._mine():
                 ffi.release(vars(self).pop("c"))
@@ -505,7 +540,9 @@ class Session:
             try:
                 values[i].value = value
             except TypeError:
-                raise TypeError(f"run: hyperparameter {name!r} is a number: given {value!r:.100} of {type(value).__name__}") from None
+                raise TypeError(
+                    f"run: hyperparameter {name!r} is a number: given {value!r:.100} of {type(value).__name__}"
+                ) from None
         return values
 
     def set_hyperparameters(self, hyperparameters):
@@ -517,9 +554,20 @@ class Session:
             if text(self._warning[0]):
                 warnings.warn(message(self._warning[0]), RuntimeWarning, stacklevel=3)
 
-    def run(self, inputs=(), outputs=(), hyperparameters=None, section_types=(), section_ids=(), train=True, run_from_call_id=-1,
-            run_until_call_id=-1, graph_name=None):  # fmt: skip
-        """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors. `graph_name`: which of several graphs."""
+    def run(
+        self,
+        inputs=(),
+        outputs=(),
+        hyperparameters=None,
+        section_types=(),
+        section_ids=(),
+        train=True,
+        run_from_call_id=-1,
+        run_until_call_id=-1,
+        graph_name=None,
+    ):
+        """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors. `graph_name`:
+        which of several graphs."""
         inputs, outputs = [_pointer(t, "an input") for t in inputs], [_pointer(t, "an output") for t in outputs]
         with self._mine():
             if len(inputs) > self._room[0] or len(outputs) > self._room[1]:
@@ -530,8 +578,8 @@ class Session:
             self._run(options, len(inputs), len(outputs), addresses, hyperparameters)
 
     def _run(self, options, inputs, outputs, addresses, hyperparameters, gradients=()):
-        """A run of that many tensors of the session's lists, moved to the addresses that are not 0, by who holds the lock. `gradients`: Tensors
-        of outputs' gradients."""
+        """A run of that many tensors of the session's lists, moved to the addresses that are not 0, by who holds the lock.
+        `gradients`: Tensors of outputs' gradients."""
         if hyperparameters:
             values = self._values(hyperparameters)
             options.hyperparameters, options.hyperparameter_count = values, len(values)
@@ -559,8 +607,8 @@ class Session:
             self.context.check(lib.sambaflow_set(self.c, len(tensors), tensors, addresses))
 
     def input_memory(self, name):
-        """A writable buffer that is the device's own memory of an input (samba_session_input), which a run given it does not copy. It keeps the
-        session alive."""
+        """A writable buffer that is the device's own memory of an input (samba_session_input), which a run given it does not
+        copy. It keeps the session alive."""
         made = ffi.new("samba_tensor **")
         with self._mine():
             self.context.check(lib.samba_session_input(self.c, encoded(name), made))
@@ -575,8 +623,8 @@ class Session:
             self.context.check(lib.samba_session_get(self.c, pointer))
 
     def report(self):
-        """The sambaflow.report.Report of this session: a page to save or, in a notebook, to see. The first one of a process measures the machine, which
-        takes a second."""
+        """The sambaflow.report.Report of this session: a page to save or, in a notebook, to see. The first one of a process
+        measures the machine, which takes a second."""
         from sambaflow.report import Report, machine_struct  # which imports this module
 
         made = ffi.new("char **")

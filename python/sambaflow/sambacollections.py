@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collections that programs import from here."""
+
 from collections.abc import MutableSet
 
 

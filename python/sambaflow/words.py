@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strings to and from C. C's end at the first NUL and are UTF-8 or whatever the file had; a name that is no UTF-8 goes through Python and back
-unchanged (surrogateescape), and a word that C would cut short is refused."""
+"""Strings to and from C. C's end at the first NUL and are UTF-8 or whatever the file had; a name that is no UTF-8 goes through
+Python and back unchanged (surrogateescape), and a word that C would cut short is refused."""
+
 import os
 
 from sambaflow._core import ffi
@@ -33,8 +34,8 @@ def encoded(word, what="a name"):
 
 
 def isa_of(isa=None):
-    """The instruction set asked for, as a C string to be kept: `isa`, else the environment variable SAMBAFLOW_ISA, which stands in for it as it does for
-    the programs' --isa; else NULL, the best there is."""
+    """The instruction set asked for, as a C string to be kept: `isa`, else the environment variable SAMBAFLOW_ISA, which stands
+    in for it as it does for the programs' --isa; else NULL, the best there is."""
     word = os.environ.get("SAMBAFLOW_ISA") or None if isa is None else isa
     return ffi.NULL if word is None else ffi.new("char[]", encoded(word, "isa"))
 

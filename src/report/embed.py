@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a text file as a C string: embed.py INPUT OUTPUT NAME."""
+
 import sys
 
 source, output, name = sys.argv[1:]

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that `fuzz --write FOLDER` wrote, computed by PyTorch: an interpreter of the graph's text, node by node. Floats are computed in float64 and
-rounded to the node's dtype, integers in theirs, as the reference does; results may differ from the reference's by what the fuzzer found that rounding does
-to them. A graph with a gradient is computed once more as a whole, by autograd, and PyTorch's gradients of all inputs are compared with ours, which the next
-file has.
+"""Graphs that `fuzz --write FOLDER` wrote, computed by PyTorch: an interpreter of the graph's text, node by node. Floats are
+computed in float64 and rounded to the node's dtype, integers in theirs, as the reference does; results may differ from the
+reference's by what the fuzzer found that rounding does to them. A graph with a gradient is computed once more as a whole, by
+autograd, and PyTorch's gradients of all inputs are compared with ours, which the next file has.
 
     torch_graphs.py FOLDER
 
-A graph with an operator that PyTorch has none for (attention's own gradient, random numbers of ours) is left out, and the operators are counted."""
+A graph with an operator that PyTorch has none for (attention's own gradient, random numbers of ours) is left out,
+and the operators are counted."""
+
 import collections
 import pathlib
 import re
@@ -17,7 +19,7 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-from steady import steady  # noqa: E402
+from steady import steady
 
 NODE = re.compile(r"%(\d+) = (\w+)((?: %\d+)*)(.*) : (\w+)\[([\d,]*)\]")
 
@@ -50,9 +52,17 @@ def windows(a, *names):
 
 
 def padded(x, a):
-    shape = [lo + hi + (n + (n - 1) * between if n else 0) for n, lo, hi, between in zip(x.shape, a["before"], a["after"], a["interior"])]
+    shape = [
+        lo + hi + (n + (n - 1) * between if n else 0)
+        for n, lo, hi, between in zip(x.shape, a["before"], a["after"], a["interior"])
+    ]
     y = torch.full(shape, real(a, "value"), dtype=torch.float64).to(x.dtype)
-    y[tuple(slice(lo, lo + (n - 1) * (between + 1) + 1 if n else lo, between + 1) for n, lo, between in zip(x.shape, a["before"], a["interior"]))] = x
+    y[
+        tuple(
+            slice(lo, lo + (n - 1) * (between + 1) + 1 if n else lo, between + 1)
+            for n, lo, between in zip(x.shape, a["before"], a["interior"])
+        )
+    ] = x
     return y
 
 
@@ -119,7 +129,10 @@ def random(seed, shape):
 
 def ordered(x, a):
     dim = whole(a, "dim")
-    return [part.narrow(dim, 0, whole(a, "count")) for part in torch.sort(x, dim=dim, descending=whole(a, "descending") != 0, stable=True)]
+    return [
+        part.narrow(dim, 0, whole(a, "count"))
+        for part in torch.sort(x, dim=dim, descending=whole(a, "descending") != 0, stable=True)
+    ]
 
 
 def scattered(ins, a):
@@ -146,7 +159,11 @@ def resample2d(x, a):
     mode = ("nearest", "nearest-exact", "bilinear", "bicubic")[whole(a, "mode")]
     if real(a, "scale_height") or real(a, "scale_width"):
         raise NoSuch("resample2d by a scale")
-    more = {"align_corners": whole(a, "align_corners") != 0, "antialias": whole(a, "antialias") != 0} if mode.startswith("bi") else {}
+    more = (
+        {"align_corners": whole(a, "align_corners") != 0, "antialias": whole(a, "antialias") != 0}
+        if mode.startswith("bi")
+        else {}
+    )
     y = F.interpolate(x if x.dim() == 4 else x.unsqueeze(0), a["size"], mode=mode, **more)
     return y if x.dim() == 4 else y.squeeze(0)
 
@@ -180,7 +197,9 @@ SPECIAL = {
     "sum": lambda ins, a: ins[0].sum(a["dims"], keepdim=True) if a["dims"] else ins[0],
     "amax": lambda ins, a: ins[0].amax(a["dims"], keepdim=True) if a["dims"] else ins[0],
     "amin": lambda ins, a: ins[0].amin(a["dims"], keepdim=True) if a["dims"] else ins[0],
-    "argmax": lambda ins, a: ins[0].argmax(a["dims"][0], keepdim=True) if len(a["dims"]) == 1 else ins[0].argmax().reshape([1] * ins[0].dim()),
+    "argmax": lambda ins, a: (
+        ins[0].argmax(a["dims"][0], keepdim=True) if len(a["dims"]) == 1 else ins[0].argmax().reshape([1] * ins[0].dim())
+    ),
     "softmax": lambda ins, a: torch.softmax(ins[0], whole(a, "dim")),
     "log_softmax": lambda ins, a: torch.log_softmax(ins[0], whole(a, "dim")),
     "cumsum": lambda ins, a: along(torch.cumsum, ins[0], a),
@@ -202,13 +221,23 @@ SPECIAL = {
     "group_norm": lambda ins, a: group_norm(ins, a),
     "embedding": lambda ins, a: F.embedding(ins[1].long(), ins[0]) if ins[0].dim() == 2 else ins[0][ins[1].long()],
     "gather": lambda ins, a: ins[0].gather(whole(a, "dim"), ins[1].long()),
-    "cross_entropy": lambda ins, a: F.cross_entropy(ins[0], ins[1].long(), ignore_index=whole(a, "ignore_index"), label_smoothing=real(a, "label_smoothing"),
-                                                    reduction=("mean", "sum", "none")[whole(a, "reduction")]),  # fmt: skip
+    "cross_entropy": lambda ins, a: F.cross_entropy(
+        ins[0],
+        ins[1].long(),
+        ignore_index=whole(a, "ignore_index"),
+        label_smoothing=real(a, "label_smoothing"),
+        reduction=("mean", "sum", "none")[whole(a, "reduction")],
+    ),
     "conv2d": lambda ins, a: F.conv2d(*ins, None, **windows(a, "stride", "padding", "dilation"), groups=whole(a, "groups")),
     "conv3d": lambda ins, a: F.conv3d(*ins, None, **windows(a, "stride", "padding", "dilation"), groups=whole(a, "groups")),
     "max_pool2d": lambda ins, a: pooled(F.max_pool2d, ins[0], a, dilation=a["dilation"]),
-    "avg_pool2d": lambda ins, a: pooled(F.avg_pool2d, ins[0], a, count_include_pad=whole(a, "count_include_pad") != 0,
-                                        divisor_override=int(a.get("divisor", 0)) or None),  # fmt: skip
+    "avg_pool2d": lambda ins, a: pooled(
+        F.avg_pool2d,
+        ins[0],
+        a,
+        count_include_pad=whole(a, "count_include_pad") != 0,
+        divisor_override=int(a.get("divisor", 0)) or None,
+    ),
     "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "resample2d": lambda ins, a: resample2d(ins[0], a),
     "attention": attention,
@@ -266,7 +295,8 @@ def read(folder, number, name, dtype, shape):
 
 
 class Leaves:
-    """What a graph is computed from, and how a node's value is kept: rounded to its dtype, as the reference does; for autograd rounded in value alone."""
+    """What a graph is computed from, and how a node's value is kept: rounded to its dtype, as the reference does;
+    for autograd rounded in value alone."""
 
     def __init__(self, folder, number, differentiable):
         self.folder, self.number, self.differentiable, self.inputs = folder, number, differentiable, {}
@@ -346,8 +376,10 @@ def check(folder, number):
         expected = read(folder, number, name, found.dtype, list(found.shape))
         wrong = first_wrong(found, expected, allowed[name])
         if wrong is not None:
-            return (f'graph {number}, output "{name}" at {list(wrong)}: the reference gives {expected[wrong].item()!r}, PyTorch {found[wrong].item()!r}, '
-                    f"allowed to differ by {allowed[name]:.3g}\n{text}")  # fmt: skip
+            return (
+                f'graph {number}, output "{name}" at {list(wrong)}: the reference gives {expected[wrong].item()!r}, PyTorch {found[wrong].item()!r}, '  # noqa: E501
+                f"allowed to differ by {allowed[name]:.3g}\n{text}"
+            )
     return None
 
 
@@ -356,14 +388,21 @@ def check_autograd(folder, number, differentiated):
     text, ours = (folder / f"{number}.txt").read_text(), (folder / f"{differentiated}.txt").read_text()
     leaves = Leaves(folder, number, True)
     values = values_of(text, leaves)
-    shapes = {name: (dtype_of(dtype), numbers(shape)) for name, dtype, shape in re.findall(r'= input name="([^"]*)" .* : (\w+)\[([\d,]*)\]', text + ours)}
+    shapes = {
+        name: (dtype_of(dtype), numbers(shape))
+        for name, dtype, shape in re.findall(r'= input name="([^"]*)" .* : (\w+)\[([\d,]*)\]', text + ours)
+    }
     pairs = []
     for name, at in sinks_of(text):
         if values[at].requires_grad and f"{name}.grad" in shapes:
             pairs.append((values[at], read(folder, differentiated, f"{name}.grad", *shapes[f"{name}.grad"]).double()))
     wanted = {name: x for name, x in leaves.inputs.items() if x.requires_grad}
     try:
-        gradients = torch.autograd.grad([y for y, _ in pairs], list(wanted.values()), [seed for _, seed in pairs], allow_unused=True) if pairs else [None] * len(wanted)
+        gradients = (
+            torch.autograd.grad([y for y, _ in pairs], list(wanted.values()), [seed for _, seed in pairs], allow_unused=True)
+            if pairs
+            else [None] * len(wanted)
+        )
     except (RuntimeError, NotImplementedError) as error:
         raise NoSuch(f"autograd: {(str(error).splitlines() or [''])[0][:80]}") from error
     allowed, delivered = allowed_in(ours), {name for name, _ in sinks_of(ours)}
@@ -375,8 +414,10 @@ def check_autograd(folder, number, differentiated):
         expected = read(folder, differentiated, f"{name}.grad", dtype, shape)
         wrong = first_wrong(found, expected, allowed[f"{name}.grad"])
         if wrong is not None:
-            return (f'graph {number}, the gradient of "{name}" at {list(wrong)}: the reference gives {expected[wrong].item()!r}, PyTorch\'s autograd {found[wrong].item()!r}, '
-                    f"allowed to differ by {allowed[name + '.grad']:.3g}\n{text}\n{ours}")  # fmt: skip
+            return (
+                f'graph {number}, the gradient of "{name}" at {list(wrong)}: the reference gives {expected[wrong].item()!r}, PyTorch\'s autograd {found[wrong].item()!r}, '  # noqa: E501
+                f"allowed to differ by {allowed[name + '.grad']:.3g}\n{text}\n{ours}"
+            )
     return None
 
 
@@ -400,8 +441,12 @@ def main():
         wrong += any(messages)
         if any(messages) and wrong <= 5:
             print(*filter(None, messages))
-    print(f"{right} graphs and gradients agree with PyTorch {torch.__version__.split('+')[0]}, {through} of them with its autograd as a whole too, {wrong} do not; "
-          f"{sum(left.values())} left out for what PyTorch has not:", ", ".join(f"{name} {count}" for name, count in left.most_common()))  # fmt: skip
+    print(
+        f"{right} graphs and gradients agree with PyTorch {torch.__version__.split('+')[0]}, {through} of them with its autograd "
+        f"as a whole too, {wrong} do not; "
+        f"{sum(left.values())} left out for what PyTorch has not:",
+        ", ".join(f"{name} {count}" for name, count in left.most_common()),
+    )
     return 1 if wrong or not right else 0
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activations, with their options and at their kinks."""
+
 import math
 
 import torch
 import torch.nn.functional as F
-
 from elementwise import corners, one, plain
 from table import FLOATS, INTEGERS, NUMBERS, Operator, Sample, shapes
 
@@ -17,8 +17,12 @@ def _with(*options, low=-8, high=8, terms=1, most=None, without=()):
             yield Sample((x,), dict(options[k % len(options)]), terms=terms, gradient=make.dtype not in without)
         x = corners(make)
         for each in options:
-            yield Sample((x[x.double().abs() <= 100],), dict(each), terms=terms, gradient=make.dtype is not torch.float64)  # which has central differences
-            yield Sample((x[x.double().abs() <= most] if most else x,), dict(each), terms=terms, gradient=False)  # torch's of NaN depend on the tensor's size
+            yield Sample(
+                (x[x.double().abs() <= 100],), dict(each), terms=terms, gradient=make.dtype is not torch.float64
+            )  # which has central differences
+            yield Sample(
+                (x[x.double().abs() <= most] if most else x,), dict(each), terms=terms, gradient=False
+            )  # torch's of NaN depend on the tensor's size
 
     return samples
 
@@ -51,7 +55,11 @@ def _halved(make):
 
 def _gelu(x, tanh=False):
     """Without 1 + erf and 1 + tanh, which have digits in common below 0."""
-    return x * torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)) if tanh else x * (torch.special.erfc(x * -math.sqrt(0.5)) / 2)
+    return (
+        x * torch.sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))
+        if tanh
+        else x * (torch.special.erfc(x * -math.sqrt(0.5)) / 2)
+    )
 
 
 OPERATORS = [
@@ -63,18 +71,41 @@ OPERATORS = [
     Operator("selu", F.selu, _with({})),
     Operator("celu", F.celu, _with({}, {"alpha": 2.0})),
     Operator("gelu", F.gelu, one(edge=False), truth=_gelu, note="has all digits below 0, where torch's get lost"),
-    Operator("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), one(edge=False), truth=lambda x: _gelu(x, tanh=True), note="has all digits below 0, where torch's get lost"),
+    Operator(
+        "gelu_tanh",
+        lambda x: F.gelu(x, approximate="tanh"),
+        one(edge=False),
+        truth=lambda x: _gelu(x, tanh=True),
+        note="has all digits below 0, where torch's get lost",
+    ),
     Operator("glu", F.glu, _halved),
     Operator("silu", F.silu, _with({})),
     Operator("mish", F.mish, _with({})),
     Operator("softplus", F.softplus, _with({}, {"beta": 2.0}, {"beta": 0.5, "threshold": 1.0})),
     Operator("log_sigmoid", F.logsigmoid, _with({})),
     Operator("softsign", F.softsign, _with({}, most=100), dtypes=NUMBERS),
-    Operator("tanhshrink", F.tanhshrink, _with({}), dtypes=NUMBERS, truth=_tanhshrink, note="has all digits near 0, where torch loses those that x and its tanh have in common"),
+    Operator(
+        "tanhshrink",
+        F.tanhshrink,
+        _with({}),
+        dtypes=NUMBERS,
+        truth=_tanhshrink,
+        note="has all digits near 0, where torch loses those that x and its tanh have in common",
+    ),
     Operator("hardswish", F.hardswish, _with({}, most=1e30)),
-    Operator("hardsigmoid", F.hardsigmoid, _with({}, without=[torch.float64]), note="torch's gradient of float64 has the digits of float32, and is not compared"),
+    Operator(
+        "hardsigmoid",
+        F.hardsigmoid,
+        _with({}, without=[torch.float64]),
+        note="torch's gradient of float64 has the digits of float32, and is not compared",
+    ),
     Operator("hardtanh", F.hardtanh, _with({}, {"min_val": -3.0, "max_val": 2.0}), dtypes=FLOATS),
     Operator("hardshrink", F.hardshrink, _with({}, {"lambd": 2.0})),
     Operator("softshrink", F.softshrink, _with({}, {"lambd": 2.0})),
-    Operator("threshold", lambda x, threshold=1, value=3: F.threshold(x, threshold, value), _with({}, {"threshold": 0, "value": -1}), dtypes=NUMBERS),
+    Operator(
+        "threshold",
+        lambda x, threshold=1, value=3: F.threshold(x, threshold, value),
+        _with({}, {"threshold": 0, "value": -1}),
+        dtypes=NUMBERS,
+    ),
 ]

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention: masks of every shape that broadcasts, causal with lengths that differ, heads shared by several queries, scale, ranks 2 to 5."""
+"""Attention: masks of every shape that broadcasts, causal with lengths that differ, heads shared by several queries, scale,
+ranks 2 to 5."""
+
 import functools
 
 import torch
 import torch.nn.functional as F
-
 from table import Maker, Operator, Sample
 from views import between_views
 
-SHAPES = [((5, 4), (5, 4)), ((3, 5, 4), (3, 7, 4)), ((2, 3, 5, 8), (2, 3, 5, 8)), ((2, 2, 70, 8), (2, 2, 67, 8)), ((1, 1, 1, 3), (1, 1, 9, 3)), ((2, 1, 2, 3, 4), (2, 1, 2, 5, 4))]
+SHAPES = [
+    ((5, 4), (5, 4)),
+    ((3, 5, 4), (3, 7, 4)),
+    ((2, 3, 5, 8), (2, 3, 5, 8)),
+    ((2, 2, 70, 8), (2, 2, 67, 8)),
+    ((1, 1, 1, 3), (1, 1, 9, 3)),
+    ((2, 1, 2, 3, 4), (2, 1, 2, 5, 4)),
+]
 
 
 def _parts(make, q, k, width=None):
@@ -16,8 +24,8 @@ def _parts(make, q, k, width=None):
 
 
 class _Weighted(torch.autograd.Function):
-    """Softmax of scores, times values. Kernels of attention take sum p dp in the gradient of scores from the result, as sum of dO O: what rounding does to either, and to dp,
-    does not cancel there as it does in torch's softmax. So noise has to."""
+    """Softmax of scores, times values. Kernels of attention take sum p dp in the gradient of scores from the result, as sum of dO
+    O: what rounding does to either, and to dp, does not cancel there as it does in torch's softmax. So noise has to."""
 
     @staticmethod
     def forward(ctx, scores, values):
@@ -75,21 +83,42 @@ def _multi_head(*args, **options):
 
 def _heads(make):
     """E, heads, biases, separate projections, one more key of either kind."""
-    for e, heads, biases, separate, added, zeros in [(4, 2, True, False, False, False), (6, 3, False, False, True, False), (4, 1, True, True, False, True), (6, 2, True, True, True, True)]:
+    for e, heads, biases, separate, added, zeros in [
+        (4, 2, True, False, False, False),
+        (6, 3, False, False, True, False),
+        (4, 1, True, True, False, True),
+        (6, 2, True, True, True, True),
+    ]:
         kdim, vdim = (5, 3) if separate else (e, e)
         weight = functools.partial(make.tensor, low=-0.5, high=0.5)  # scores that do not saturate the softmax
-        weights = [None if separate else weight(3 * e, e), weight(3 * e) if biases else None, *([weight(1, 1, e), weight(1, 1, e)] if added else [None, None])]
+        weights = [
+            None if separate else weight(3 * e, e),
+            weight(3 * e) if biases else None,
+            *([weight(1, 1, e), weight(1, 1, e)] if added else [None, None]),
+        ]
         out = weight(e, e), weight(e) if biases else None
-        own = dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), (weight(e, size) for size in (e, kdim, vdim)))) if separate else {}
+        own = (
+            dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), (weight(e, size) for size in (e, kdim, vdim))))
+            if separate
+            else {}
+        )
         for batch in ((), (2,)):
             q = make.tensor(3, *batch, e)
             k, v = (make.tensor(4, *batch, kdim), make.tensor(4, *batch, vdim)) if separate else [make.tensor(4, *batch, e)] * 2
             hides = torch.triu(torch.ones(3, 4, dtype=torch.bool), 1)
             padded = torch.arange(4).expand(*batch, 4) == 3
             scores = make.tensor((batch[0] if batch else 1) * heads, 3, 4, requires_grad=False)
-            for i, masks in enumerate(({}, {"attn_mask": hides}, {"attn_mask": scores}, {"key_padding_mask": padded, "attn_mask": hides})):
-                asked = {"need_weights": True, "average_attn_weights": bool(batch)} if (i + heads) % 2 else {"need_weights": False}
-                yield Sample((q, k, v, e, heads, *weights, zeros, 0.0, *out), {"use_separate_proj_weight": separate} | own | masks | asked, terms=16 * e)
+            for i, masks in enumerate(
+                ({}, {"attn_mask": hides}, {"attn_mask": scores}, {"key_padding_mask": padded, "attn_mask": hides})
+            ):
+                asked = (
+                    {"need_weights": True, "average_attn_weights": bool(batch)} if (i + heads) % 2 else {"need_weights": False}
+                )
+                yield Sample(
+                    (q, k, v, e, heads, *weights, zeros, 0.0, *out),
+                    {"use_separate_proj_weight": separate} | own | masks | asked,
+                    terms=16 * e,
+                )
 
 
 OPERATORS = [

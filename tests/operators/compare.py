@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a result may differ by, from arithmetic.
 
-The truth is torch's result in float64 of the same inputs, which are exact in float64. A result y in a dtype of unit eps may differ from it by
+The truth is torch's result in float64 of the same inputs, which are exact in float64. A result y in a dtype of unit eps may
+differ from it by
 
     eps * |y| * (ulp + sqrt(terms))  +  (8 + sqrt(terms)) * moved + moved of the whole tensor  +  ulp * the smallest subnormal
 
-`ulp` is of the row: units in the last place of an elementwise kernel. sqrt(terms): the roundings of a sum of so many numbers, whose partial sums are that
-much greater than a term. `moved` is
-how far the truth moves when each element of the inputs, of what torch's kernels compute on the way, and of the gradient that comes from behind, moves
-by up to eps of itself: root mean square of six random moves. That is the magnitude of the terms of a sum that cancels, times eps and the root of
-their number, without knowing what the operator sums. An elementwise value (terms = 1) has moved = 0: its kernel answers for the exact input.
-Gradients always have it: they are products and sums of several factors. Six moves of one element may all be small by chance, so what the whole tensor
-moves (root mean square) counts once. A truth in the dtype float64 is as far off as we are: twice as much there.
+`ulp` is of the row: units in the last place of an elementwise kernel. sqrt(terms): the roundings of a sum of so many numbers,
+whose partial sums are that much greater than a term. `moved` is
+how far the truth moves when each element of the inputs, of what torch's kernels compute on the way, and of the gradient that
+comes from behind, moves by up to eps of itself: root mean square of six random moves. That is the magnitude of the terms of a sum
+that cancels, times eps and the root of their number, without knowing what the operator sums. An elementwise value (terms = 1) has
+moved = 0: its kernel answers for the exact input. Gradients always have it: they are products and sums of several factors. Six
+moves of one element may all be small by chance, so what the whole tensor moves (root mean square) counts once. A truth in the
+dtype float64 is as far off as we are: twice as much there.
 
-What torch gives in the dtype itself is as good: an element that differs from the truth by more counts as right where it is that near to torch's. NaN
-and infinities are where the truth, rounded to the dtype, has them, or where torch has them. Integers and bool are torch's own, to the last bit, and so
-is everything of a row that says `exact`, signed zeros included."""
+What torch gives in the dtype itself is as good: an element that differs from the truth by more counts as right where it is that
+near to torch's. NaN and infinities are where the truth, rounded to the dtype, has them, or where torch has them. Integers and
+bool are torch's own, to the last bit, and so is everything of a row that says `exact`, signed zeros included."""
+
 import dataclasses
 import math
 
@@ -24,7 +27,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 ROUNDS = 6
 aten = torch.ops.aten
-ARITHMETIC_IN_PLACE = {aten.add_, aten.sub_, aten.mul_, aten.div_, aten.sigmoid_, aten.tanh_, aten.exp_, aten.sqrt_}  # what they wrote was rounded too
+ARITHMETIC_IN_PLACE = {
+    aten.add_,
+    aten.sub_,
+    aten.mul_,
+    aten.div_,
+    aten.sigmoid_,
+    aten.tanh_,
+    aten.exp_,
+    aten.sqrt_,
+}  # what they wrote was rounded too
 
 
 def epsilon(dtype):
@@ -56,7 +68,11 @@ class Noise(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         if func is aten.multilabel_margin_loss_forward.default:
             return self.nudge(out[0]), out[1]  # the second result is marks of 0 and 1
-        if func.overloadpacket is aten.abs or func.overloadpacket is aten.linalg_vector_norm and math.isinf(args[1] if len(args) > 1 else 2):
+        if (
+            func.overloadpacket is aten.abs
+            or func.overloadpacket is aten.linalg_vector_norm
+            and math.isinf(args[1] if len(args) > 1 else 2)
+        ):
             return out  # exact; where they are equal the greatest stood
         if func.overloadpacket in ARITHMETIC_IN_PLACE and out.dtype is torch.float64:
             return out.copy_(self.nudge(out))
@@ -75,7 +91,9 @@ class Expected:
     torchs: torch.Tensor  # torch's in the dtype; None: torch has none
     dtype: torch.dtype
     allowed: torch.Tensor = None  # of float64; None: exact
-    magnitude: torch.Tensor = None  # of the result or, where it cancels, of its terms: what an error in units in the last place refers to
+    magnitude: torch.Tensor = (
+        None  # of the result or, where it cancels, of its terms: what an error in units in the last place refers to
+    )
 
 
 def expected_around(truth, torchs, moves, dtype, ulp, terms):
@@ -86,7 +104,9 @@ def expected_around(truth, torchs, moves, dtype, ulp, terms):
         square = sum((move - truth).nan_to_num(0, 0, 0).square() for move in moves) / len(moves)
         whole = square.mean().sqrt() if square.numel() else 0.0
         allowed = allowed + (8 + terms**0.5) * square.sqrt() + whole
-        magnitude = torch.maximum(magnitude, torch.clamp(square.sqrt(), min=whole) * (3**0.5 / epsilon(dtype)))  # noise of -eps to eps is sqrt(3) smaller on the average
+        magnitude = torch.maximum(
+            magnitude, torch.clamp(square.sqrt(), min=whole) * (3**0.5 / epsilon(dtype))
+        )  # noise of -eps to eps is sqrt(3) smaller on the average
     allowed = allowed.nan_to_num(0, 0, 0) * (2 if dtype is torch.float64 else 1)
     return Expected(truth, torchs, dtype, allowed + ulp * torch.finfo(dtype).smallest_normal * epsilon(dtype), magnitude)
 
@@ -109,7 +129,9 @@ def _first(bad, found, expected, allowed=None):
     at = tuple(int(i) for i in bad.nonzero()[0])
     more = int(bad.sum()) - 1
     bound = f", allowed to differ by {float(allowed[at]):.3g}" if allowed is not None else ""
-    return f"at {list(at)}: {found[at].item()!r} instead of {expected[at].item()!r}{bound}" + (f", and {more} more" if more else "")
+    return f"at {list(at)}: {found[at].item()!r} instead of {expected[at].item()!r}{bound}" + (
+        f", and {more} more" if more else ""
+    )
 
 
 def compare(found, expected):
@@ -139,6 +161,9 @@ def compare(found, expected):
         shown = expected.truth if expected.torchs is None else torch.where(special, expected.torchs.double(), expected.truth)
         return Difference(_first(~right, wide, shown, expected.allowed))
     plain = ~special & near
-    unit = torch.maximum(torch.exp2(torch.floor(torch.log2(expected.magnitude))), torch.tensor(torch.finfo(dtype).smallest_normal, dtype=torch.float64))
+    unit = torch.maximum(
+        torch.exp2(torch.floor(torch.log2(expected.magnitude))),
+        torch.tensor(torch.finfo(dtype).smallest_normal, dtype=torch.float64),
+    )
     ulps = torch.where(plain, error / (unit * epsilon(dtype)), torch.zeros_like(error))
     return Difference("", float(ulps.max()))

@@ -1,22 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions, plain and transposed, and windows as columns."""
+
 import itertools
 import math
 
 import torch
 import torch.nn.functional as F
-
 from table import BOOL, FLOATS, NUMBERS, Maker, Operator, Sample
 from views import between_views
 
 # (images, groups, in and out channels of a group, size, kernel), the last two repeated or cut to the dims of space
-SIZES = [(2, 1, 3, 4, (7, 6, 5), (3, 2, 3)), (1, 2, 1, 2, (5, 9, 4), (1, 3, 2)), (3, 1, 1, 1, (4, 3, 6), (2, 2, 2)), (0, 1, 2, 3, (4, 5, 6), (3, 3, 3)),
-         (2, 3, 1, 1, (6, 7, 3), (3, 3, 1)), (1, 1, 4, 17, (3, 3, 3), (1, 1, 1))]  # fmt: skip
-OPTIONS = [{}, {"stride": 2}, {"padding": 1}, {"dilation": 2, "padding": 2}, {"stride": (3, 1, 2), "padding": (1, 2, 0), "dilation": (1, 2, 1)}]
+SIZES = [
+    (2, 1, 3, 4, (7, 6, 5), (3, 2, 3)),
+    (1, 2, 1, 2, (5, 9, 4), (1, 3, 2)),
+    (3, 1, 1, 1, (4, 3, 6), (2, 2, 2)),
+    (0, 1, 2, 3, (4, 5, 6), (3, 3, 3)),
+    (2, 3, 1, 1, (6, 7, 3), (3, 3, 1)),
+    (1, 1, 4, 17, (3, 3, 3), (1, 1, 1)),
+]
+OPTIONS = [
+    {},
+    {"stride": 2},
+    {"padding": 1},
+    {"dilation": 2, "padding": 2},
+    {"stride": (3, 1, 2), "padding": (1, 2, 0), "dilation": (1, 2, 1)},
+]
 
-# images, channels in and out, side, options: roads of many channels (src/device/cpu/product/columns.c, winograd.c, winograd_grad.c)
-MANY = [(2, 33, 34, 9, {"padding": 1}), (1, 32, 65, 8, {}), (3, 17, 48, 7, {"padding": (1, 0, 1)}), (2, 32, 32, 7, {"stride": 2, "padding": 1}), (2, 33, 48, 23, {"padding": 1}),
-        (2, 48, 65, 14, {"padding": 1})]  # fmt: skip
+# images, channels in and out, side, options:
+# roads of many channels (src/device/cpu/product/columns.c, winograd.c, winograd_grad.c)
+MANY = [
+    (2, 33, 34, 9, {"padding": 1}),
+    (1, 32, 65, 8, {}),
+    (3, 17, 48, 7, {"padding": (1, 0, 1)}),
+    (2, 32, 32, 7, {"stride": 2, "padding": 1}),
+    (2, 33, 48, 23, {"padding": 1}),
+    (2, 48, 65, 14, {"padding": 1}),
+]
 
 
 def _cut(options, spatial):
@@ -40,7 +59,10 @@ def _plain(spatial):
             bias = [make.tensor(groups * o, low=-2, high=2)] if o % 2 else []
             yield Sample((x, w, *bias), {"groups": groups, **options}, terms=_terms(n, i, size, kernel))
         for layout in Maker.LAYOUTS[1:]:
-            x, w = make.tensor(2, 3, *[5] * spatial, layout=layout, low=-2, high=2), make.tensor(2, 3, *[2] * spatial, layout=layout, low=-2, high=2)
+            x, w = (
+                make.tensor(2, 3, *[5] * spatial, layout=layout, low=-2, high=2),
+                make.tensor(2, 3, *[2] * spatial, layout=layout, low=-2, high=2),
+            )
             yield Sample((x, w), {"padding": 1}, terms=3 * 2**spatial)
         for n, i, o, side, options in MANY:
             if not spread or side**spatial > 1000:
@@ -49,14 +71,21 @@ def _plain(spatial):
             # of ten thousands of elements some lie four deviations out
             yield Sample((x, w), _cut(options, spatial), terms=4 * _terms(n, i, (side,) * spatial, (3,) * spatial))
         for padding, size in itertools.product(("same", "valid"), (2, 3)):  # one image
-            yield Sample((make.tensor(3, *[6] * spatial, low=-2, high=2), make.tensor(2, 3, *[size] * spatial, low=-2, high=2)), {"padding": padding, "dilation": 1 + spread},
-                         terms=3 * size**spatial)  # fmt: skip
+            yield Sample(
+                (make.tensor(3, *[6] * spatial, low=-2, high=2), make.tensor(2, 3, *[size] * spatial, low=-2, high=2)),
+                {"padding": padding, "dilation": 1 + spread},
+                terms=3 * size**spatial,
+            )
 
     return samples
 
 
 def _transposed(spatial):
-    more = [{"stride": 2, "output_padding": 1}, {"stride": (3, 1, 2), "padding": (1, 0, 1), "output_padding": (2, 0, 0), "dilation": (1, 2, 1)}, {"dilation": 2}]
+    more = [
+        {"stride": 2, "output_padding": 1},
+        {"stride": (3, 1, 2), "padding": (1, 0, 1), "output_padding": (2, 0, 0), "dilation": (1, 2, 1)},
+        {"dilation": 2},
+    ]
 
     def samples(make):
         for (n, groups, i, o, size, kernel), options in itertools.product(SIZES, [{}, {"stride": 2, "padding": 1}, *more]):
@@ -67,13 +96,22 @@ def _transposed(spatial):
             bias = [make.tensor(groups * o, low=-2, high=2)] if o % 2 else []
             yield Sample((x, w, *bias), {"groups": groups, **options}, terms=_terms(n, i, size, kernel))
         for layout in Maker.LAYOUTS[1:]:
-            x, w = make.tensor(2, 3, *[4] * spatial, layout=layout, low=-2, high=2), make.tensor(3, 2, *[2] * spatial, layout=layout, low=-2, high=2)
+            x, w = (
+                make.tensor(2, 3, *[4] * spatial, layout=layout, low=-2, high=2),
+                make.tensor(3, 2, *[2] * spatial, layout=layout, low=-2, high=2),
+            )
             yield Sample((x, w), {"padding": 1}, terms=3 * 2**spatial)
 
     return samples
 
 
-WINDOWS = [{}, {"stride": 2}, {"padding": (1, 2)}, {"dilation": (2, 1), "padding": 1}, {"stride": (1, 3), "padding": 1, "dilation": (1, 2)}]
+WINDOWS = [
+    {},
+    {"stride": 2},
+    {"padding": (1, 2)},
+    {"dilation": (2, 1), "padding": 1},
+    {"stride": (1, 3), "padding": 1, "dilation": (1, 2)},
+]
 
 
 def _unfold(make):
@@ -91,7 +129,10 @@ def _fold(make):
 
 OPERATORS = [
     *(Operator(f"conv{d}d", getattr(F, f"conv{d}d"), _plain(d), dtypes=NUMBERS) for d in (1, 2, 3)),
-    *(Operator(f"conv_transpose{d}d", getattr(F, f"conv_transpose{d}d"), _transposed(d), dtypes=(*FLOATS, torch.int64)) for d in (1, 2, 3)),
+    *(
+        Operator(f"conv_transpose{d}d", getattr(F, f"conv_transpose{d}d"), _transposed(d), dtypes=(*FLOATS, torch.int64))
+        for d in (1, 2, 3)
+    ),
     Operator("unfold", F.unfold, _unfold, dtypes=(*FLOATS, *BOOL)),
     Operator("fold", F.fold, _fold, dtypes=(*FLOATS, *BOOL)),
 ]

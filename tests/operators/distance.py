@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vectors of unit length, distances and similarities: every norm, dims counted from both ends, operands that broadcast."""
+
 import torch
 import torch.nn.functional as F
-
 from table import HALVES, Maker, Operator, Sample, shapes
 
 
@@ -24,7 +24,15 @@ def _weight_norm(make):
         yield Sample((make.tensor(*shape), make.tensor(*[1] * len(shape)), -1), terms=make.tensor(*shape).numel())
 
 
-OPERANDS = [((5, 4), (5, 4)), ((5, 4), (4,)), ((1, 7), (3, 7)), ((33, 17), (33, 17)), ((2, 3, 4), (3, 4)), ((6,), (6,)), ((2, 1, 3, 2, 2), (2, 2))]
+OPERANDS = [
+    ((5, 4), (5, 4)),
+    ((5, 4), (4,)),
+    ((1, 7), (3, 7)),
+    ((33, 17), (33, 17)),
+    ((2, 3, 4), (3, 4)),
+    ((6,), (6,)),
+    ((2, 1, 3, 2, 2), (2, 2)),
+]
 
 
 def _operands(make):
@@ -38,7 +46,9 @@ def _cosine_similarity(make):
     for a, b in _operands(make):
         for dim in {0, -1}:
             yield Sample((a, b), {"dim": dim}, terms=3 * max(a.shape[dim], b.shape[dim] if dim else 1))
-    yield Sample((make.tensor(5, 4), make.tensor(5, 4)), {"dim": 1, "eps": 3.0}, terms=12, gradient=False)  # torch's passes through the least length
+    yield Sample(
+        (make.tensor(5, 4), make.tensor(5, 4)), {"dim": 1, "eps": 3.0}, terms=12, gradient=False
+    )  # torch's passes through the least length
 
 
 def _pairwise_distance(make):
@@ -48,7 +58,15 @@ def _pairwise_distance(make):
 
 
 def _cdist(make):
-    for a, b in [((5, 4), (3, 4)), ((1, 7), (2, 7)), ((2, 5, 3), (4, 3)), ((2, 1, 3, 2), (4, 5, 2)), ((30, 6), (28, 6)), ((0, 3), (2, 3)), ((4, 1), (3, 1))]:
+    for a, b in [
+        ((5, 4), (3, 4)),
+        ((1, 7), (2, 7)),
+        ((2, 5, 3), (4, 3)),
+        ((2, 1, 3, 2), (4, 5, 2)),
+        ((30, 6), (28, 6)),
+        ((0, 3), (2, 3)),
+        ((4, 1), (3, 1)),
+    ]:
         for p in (2.0, 1.0, 3.0, float("inf")):
             yield Sample((make.tensor(*a), make.tensor(*b)), {"p": p}, terms=3 * a[-1] + 10)
     for a, b in [((26, 3), (2, 3)), ((2, 40, 9), (33, 9)), ((26, 0), (3, 0))]:

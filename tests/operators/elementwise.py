@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions: arithmetic, comparisons, logic, bits, choice, functions of one and two real numbers; with the values at which they
-change their ways: zeros of both signs, ties, bounds, infinities, NaN, subnormal numbers, the ends of integers."""
+"""Elementwise functions: arithmetic, comparisons, logic, bits, choice, functions of one and two real numbers; with the values at
+which they change their ways: zeros of both signs, ties, bounds, infinities, NaN, subnormal numbers, the ends of integers."""
+
 import dataclasses
 import itertools
 import math
 
 import torch
-
 from table import ALL, BOOL, FLOATS, HALVES, INTEGERS, NUMBERS, Operator, Sample, pairs, shapes
 
 INF, NAN = math.inf, math.nan
@@ -18,21 +18,27 @@ def corners(make):
     """Values at which functions change their ways, all there are for the dtype."""
     if make.floating():
         info = torch.finfo(make.dtype)
-        return torch.tensor([*REALS, info.max, info.min, info.tiny, -info.tiny, info.smallest_normal / 4, 1 + info.eps, 1 - info.eps / 2], dtype=torch.float64).to(make.dtype)
+        return torch.tensor(
+            [*REALS, info.max, info.min, info.tiny, -info.tiny, info.smallest_normal / 4, 1 + info.eps, 1 - info.eps / 2],
+            dtype=torch.float64,
+        ).to(make.dtype)
     if make.dtype in WHOLE:
         return torch.tensor(WHOLE[make.dtype], dtype=make.dtype)
     info = torch.iinfo(make.dtype)
-    return torch.tensor([0, 1, -1, 2, -2, 3, -3, 5, 7, 8, 9, 31, 63, 64, 50, -50, info.max, info.min, info.min + 1], dtype=make.dtype)
+    return torch.tensor(
+        [0, 1, -1, 2, -2, 3, -3, 5, 7, 8, 9, 31, 63, 64, 50, -50, info.max, info.min, info.min + 1], dtype=make.dtype
+    )
 
 
 def plain(x):
-    """Of values those at which gradients neither overflow nor are a choice, as they are of NaN: torch's depend on the size of the tensor."""
+    """Of values those at which gradients neither overflow nor are a choice, as they are of NaN:
+    torch's depend on the size of the tensor."""
     return x[(x.abs() < 1e4) & ((x.abs() > 1e-3) | (x == 0))] if x.dtype.is_floating_point else x
 
 
 def corner_pairs(make, nonzero=False):
-    """Every pair of them. Divisors: not 0, where torch raises, nor -1, by which torch's process dies of the least integer; of floats only those
-    whose rest torch has right."""
+    """Every pair of them. Divisors: not 0, where torch raises, nor -1, by which torch's process dies of the least integer; of
+    floats only those whose rest torch has right."""
     x = corners(make)
     y = x
     if nonzero:
@@ -52,12 +58,26 @@ def one(low=None, high=None, edge=True, edge_gradient=True, **options):
     return samples
 
 
-def two(low=None, high=None, other_low=None, other_high=None, nonzero=False, numbers=(), edge=True, edge_gradient=True, ties=False, **options):
-    """Pairs; a divisor that is not 0, nor near, where asked for; a number on the right. Where `ties` are kinks, float64 has no central differences."""
+def two(
+    low=None,
+    high=None,
+    other_low=None,
+    other_high=None,
+    nonzero=False,
+    numbers=(),
+    edge=True,
+    edge_gradient=True,
+    ties=False,
+    **options,
+):
+    """Pairs; a divisor that is not 0, nor near, where asked for; a number on the right.
+    Where `ties` are kinks, float64 has no central differences."""
 
     def samples(make):
         for a, b in pairs(make, low=low, high=high, other_low=other_low, other_high=other_high):
-            yield Sample((a, torch.where(b.double().abs() < 0.25, torch.ones((), dtype=b.dtype), b) if nonzero else b), dict(options))
+            yield Sample(
+                (a, torch.where(b.double().abs() < 0.25, torch.ones((), dtype=b.dtype), b) if nonzero else b), dict(options)
+            )
         for number in numbers:
             for shape in ((), (5,), (3, 4)):
                 yield Sample((make.tensor(*shape, low=low, high=high), number), dict(options))
@@ -66,8 +86,11 @@ def two(low=None, high=None, other_low=None, other_high=None, nonzero=False, num
             yield Sample((a, b), dict(options), gradient=False)
             if edge_gradient and make.floating():
                 x = plain(corners(make))
-                yield Sample((x[:, None].expand(len(x), len(x)).contiguous(), x.expand(len(x), len(x)).contiguous()), dict(options),
-                             gradient=not ties or make.dtype is not torch.float64)  # fmt: skip
+                yield Sample(
+                    (x[:, None].expand(len(x), len(x)).contiguous(), x.expand(len(x), len(x)).contiguous()),
+                    dict(options),
+                    gradient=not ties or make.dtype is not torch.float64,
+                )
 
     return samples
 
@@ -101,7 +124,9 @@ def _bounds(make):
     low, high = torch.broadcast_tensors(x[:, None], x)
     yield Sample((plain(x),), {"min": x[3]}, gradient=smooth)
     yield Sample((make.tensor(3, 4), make.tensor(4), make.tensor(3, 1)), {})
-    yield Sample((make.tensor(len(x), len(x)), low.contiguous(), high.contiguous()), {}, gradient=False)  # where bounds are equal, or NaN
+    yield Sample(
+        (make.tensor(len(x), len(x)), low.contiguous(), high.contiguous()), {}, gradient=False
+    )  # where bounds are equal, or NaN
 
 
 def _chosen(make):
@@ -122,7 +147,9 @@ def _masked(make):
 
 def _close(make):
     for k, (a, b) in enumerate(pairs(make)):
-        yield Sample((a, (a + b * (1e-6 if make.floating() else 0)).to(make.dtype)), [{}, {"rtol": 0.0, "atol": 0.5}, {"rtol": 0.3}][k % 3])
+        yield Sample(
+            (a, (a + b * (1e-6 if make.floating() else 0)).to(make.dtype)), [{}, {"rtol": 0.0, "atol": 0.5}, {"rtol": 0.3}][k % 3]
+        )
     a, b = corner_pairs(make)
     for equal_nan in (False, True):
         yield Sample((a, b), {"equal_nan": equal_nan})
@@ -183,7 +210,10 @@ def _rules(names, samples, dtypes=FLOATS, **options):
 
 def _summed(samples):
     """Of two terms that may cancel: errors are units of theirs; among corners of what the row says."""
-    return lambda make: (dataclasses.replace(sample, terms=2 if all(bool((x.abs() < 100).all()) for x in sample.args) else 1) for sample in samples(make))
+    return lambda make: (
+        dataclasses.replace(sample, terms=2 if all(bool((x.abs() < 100).all()) for x in sample.args) else 1)
+        for sample in samples(make)
+    )
 
 
 def _logit(x, eps=None):
@@ -201,10 +231,36 @@ OPERATORS = [
     Operator("div", torch.div, _promoting(two(nonzero=True, numbers=(3, 0.7), edge_gradient=False)), dtypes=ALL),
     Operator("add_alpha", torch.add, _scaled, dtypes=NUMBERS),
     Operator("sub_alpha", torch.sub, _scaled, dtypes=NUMBERS),
-    Operator("floor_divide", torch.floor_divide, two(nonzero=True, numbers=(3, -2)), dtypes=NUMBERS, gradient=False, note="an integer divided by 0 is 0"),
-    Operator("trunc_divide", lambda a, b: torch.div(a, b, rounding_mode="trunc"), two(nonzero=True, numbers=(3, -2)), dtypes=NUMBERS, gradient=False, note="an integer divided by 0 is 0"),
-    Operator("remainder", torch.remainder, two(nonzero=True, numbers=(3, -2), edge_gradient=False), dtypes=NUMBERS, note="an integer divided by 0 leaves 0"),
-    Operator("fmod", torch.fmod, two(nonzero=True, numbers=(3, -2), edge_gradient=False), dtypes=NUMBERS, note="an integer divided by 0 leaves 0"),
+    Operator(
+        "floor_divide",
+        torch.floor_divide,
+        two(nonzero=True, numbers=(3, -2)),
+        dtypes=NUMBERS,
+        gradient=False,
+        note="an integer divided by 0 is 0",
+    ),
+    Operator(
+        "trunc_divide",
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        two(nonzero=True, numbers=(3, -2)),
+        dtypes=NUMBERS,
+        gradient=False,
+        note="an integer divided by 0 is 0",
+    ),
+    Operator(
+        "remainder",
+        torch.remainder,
+        two(nonzero=True, numbers=(3, -2), edge_gradient=False),
+        dtypes=NUMBERS,
+        note="an integer divided by 0 leaves 0",
+    ),
+    Operator(
+        "fmod",
+        torch.fmod,
+        two(nonzero=True, numbers=(3, -2), edge_gradient=False),
+        dtypes=NUMBERS,
+        note="an integer divided by 0 leaves 0",
+    ),
     Operator("pow", torch.pow, _powers, dtypes=NUMBERS),
     Operator("addcmul", torch.addcmul, _three(), dtypes=NUMBERS),
     Operator("addcdiv", torch.addcdiv, _three(low=0.5, values=(1, 0.3))),
@@ -241,11 +297,19 @@ OPERATORS = [
     Operator("log1p", torch.log1p, one(-0.9, 9), dtypes=ALL),
     *_rules("asin acos atanh", one(-0.95, 0.95), dtypes=ALL),
     Operator("acosh", torch.acosh, one(1.1, 9), dtypes=ALL),
-    Operator("logit", torch.logit, lambda make: itertools.chain(one(0.05, 0.4, edge_gradient=False)(make), one(-0.5, 1.5, eps=0.1)(make)), truth=_logit, note="has all digits near 1/2, where torch's get lost"),
+    Operator(
+        "logit",
+        torch.logit,
+        lambda make: itertools.chain(one(0.05, 0.4, edge_gradient=False)(make), one(-0.5, 1.5, eps=0.1)(make)),
+        truth=_logit,
+        note="has all digits near 1/2, where torch's get lost",
+    ),
     Operator("atan2", torch.atan2, two(edge_gradient=False), dtypes=ALL),
     Operator("hypot", torch.hypot, two(edge_gradient=False)),
     Operator("logaddexp", torch.logaddexp, _summed(two(edge_gradient=False)), dtypes=FULL),
     Operator("logaddexp", torch.logaddexp, _summed(two(edge_gradient=False)), dtypes=HALVES),
     Operator("xlogy", torch.xlogy, two(0.1, 3, edge_gradient=False), dtypes=ALL),
-    Operator("detach", torch.detach, one(), dtypes=ALL, gradient=False, exact=True, untraced="an operator that gives its operand"),
+    Operator(
+        "detach", torch.detach, one(), dtypes=ALL, gradient=False, exact=True, untraced="an operator that gives its operand"
+    ),
 ]

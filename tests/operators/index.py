@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements by their index."""
+
 import torch
 import torch.nn.functional as F
-
 from table import ALL, FLOATS, NUMBERS, Operator, Sample, shapes
 
 SUMS = NUMBERS  # what sums and products are proved for
@@ -74,8 +74,15 @@ def _reduced(*reductions, low=None, high=None):
                     for reduce in reductions:
                         for include_self in (True, False):
                             # torch counts what is left out among equals that share a gradient: halves have many
-                            gradient = include_self or reduce in ("sum", "mean", "prod") or make.dtype in (torch.float32, torch.float64)
-                            yield Sample((x, dim, index, make.tensor(*index.shape, low=low, high=high), reduce), {"include_self": include_self}, terms=5, gradient=gradient)
+                            gradient = (
+                                include_self or reduce in ("sum", "mean", "prod") or make.dtype in (torch.float32, torch.float64)
+                            )
+                            yield Sample(
+                                (x, dim, index, make.tensor(*index.shape, low=low, high=high), reduce),
+                                {"include_self": include_self},
+                                terms=5,
+                                gradient=gradient,
+                            )
 
     return samples
 
@@ -107,7 +114,9 @@ def _slices_set(make):
             n = x.shape[dim]
             if n:
                 index = torch.arange(n - 1, -1, -2)
-                yield Sample((x, dim, index, make.tensor(*[len(index) if d == dim % x.dim() else s for d, s in enumerate(x.shape)])))
+                yield Sample(
+                    (x, dim, index, make.tensor(*[len(index) if d == dim % x.dim() else s for d, s in enumerate(x.shape)]))
+                )
 
 
 def _filled(make):
@@ -123,7 +132,12 @@ def _slices_reduced(make):
             if x.shape[dim]:
                 index, shape = _slices(make, x, dim)
                 for reduce in ("amax", "amin", "mean", "prod"):
-                    yield Sample((x, dim, index, make.tensor(*shape), reduce), {"include_self": reduce != "amin"}, terms=5, gradient=reduce != "amin" or make.dtype in (torch.float32, torch.float64))
+                    yield Sample(
+                        (x, dim, index, make.tensor(*shape), reduce),
+                        {"include_self": reduce != "amin"},
+                        terms=5,
+                        gradient=reduce != "amin" or make.dtype in (torch.float32, torch.float64),
+                    )
 
 
 class _Known:
@@ -142,8 +156,26 @@ def _words(make):
     x, i, j = make.tensor(4, 5, 6), make.index(4, 3, negative=True), make.index(5, 3, negative=True)
     mask = torch.tensor([True, False, True, True])
     for y in (x, make.tensor(4, 5, 6, layout="transposed"), make.tensor(4, 5, 6, layout="strided")):
-        for words in [(i,), (slice(None), j), (i, j), (i, slice(None), make.index(6, 3)), (Ellipsis, make.index(6, 2, 3)), (i.unsqueeze(1), j), (2, j), (i, 1), (slice(1, 3), j),
-                      (None, i), (i, None, j), (_Known(mask),), (slice(None), j, 2), ([0, -1],), (_Known(mask.unsqueeze(1).expand(4, 5)),), (make.index(4, 0),), (make.index(4),), (1, slice(None), j)]:  # fmt: skip
+        for words in [
+            (i,),
+            (slice(None), j),
+            (i, j),
+            (i, slice(None), make.index(6, 3)),
+            (Ellipsis, make.index(6, 2, 3)),
+            (i.unsqueeze(1), j),
+            (2, j),
+            (i, 1),
+            (slice(1, 3), j),
+            (None, i),
+            (i, None, j),
+            (_Known(mask),),
+            (slice(None), j, 2),
+            ([0, -1],),
+            (_Known(mask.unsqueeze(1).expand(4, 5)),),
+            (make.index(4, 0),),
+            (make.index(4),),
+            (1, slice(None), j),
+        ]:
             yield Sample((y, words), terms=12)
     yield Sample((make.tensor(0, 3), (slice(None), make.index(3, 2))))
     yield Sample((make.tensor(2, 3, 2, 3, 2), (slice(None), make.index(3, 4), slice(None), make.index(3, 4))))
@@ -159,7 +191,19 @@ def _writes(make):
     x, i, j = make.tensor(4, 5, 6), torch.tensor([0, -1, 2]), torch.tensor([1, 3, -1])
     mask = torch.tensor([True, False, True, True])
     for y in (x, make.tensor(4, 5, 6, layout="transposed")):
-        for words in [(i,), (slice(None), j), (i, j), (i, slice(None), j), (Ellipsis, j), (i.unsqueeze(1), j), (2, j), (slice(1, 3), j), (i, slice(None, None, 2)), (_Known(mask),), ([0, -1],)]:
+        for words in [
+            (i,),
+            (slice(None), j),
+            (i, j),
+            (i, slice(None), j),
+            (Ellipsis, j),
+            (i.unsqueeze(1), j),
+            (2, j),
+            (slice(1, 3), j),
+            (i, slice(None, None, 2)),
+            (_Known(mask),),
+            ([0, -1],),
+        ]:
             yield Sample((y, words, make.tensor(*y[_plain(words)].shape)))
             yield Sample((y, words, make.tensor()), terms=120)
 
@@ -208,7 +252,12 @@ def _looked_up_options(make):
     for rows, width in TABLES:
         index = make.index(rows, 4, 3)
         weight = make.tensor(rows, width)
-        for options in ({"padding_idx": 0}, {"padding_idx": -1}, {"scale_grad_by_freq": True}, {"padding_idx": 0, "scale_grad_by_freq": True}):
+        for options in (
+            {"padding_idx": 0},
+            {"padding_idx": -1},
+            {"scale_grad_by_freq": True},
+            {"padding_idx": 0, "scale_grad_by_freq": True},
+        ):
             yield Sample((index, weight), options, terms=12)
 
 
@@ -222,7 +271,9 @@ def _bags(make):
             yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": mode}, terms=12)
             yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": mode, "padding_idx": 0}, terms=12)
             yield Sample((make.index(rows, 9), make.tensor(rows, width), (0, 2, 2, 5)), {"mode": mode}, terms=12)
-            yield Sample((make.index(rows, 9), make.tensor(rows, width), (0, 4, 9)), {"mode": mode, "include_last_offset": True}, terms=12)
+            yield Sample(
+                (make.index(rows, 9), make.tensor(rows, width), (0, 4, 9)), {"mode": mode, "include_last_offset": True}, terms=12
+            )
         weights = make.tensor(4, 3)
         yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": "sum", "per_sample_weights": weights}, terms=12)
 
@@ -252,7 +303,13 @@ OPERATORS = [
     Operator("take", torch.take, _lines, dtypes=ALL, exact=True),
     Operator("put", torch.Tensor.put, _line_puts, dtypes=ALL, exact=True),
     Operator("embedding", F.embedding, _looked_up, dtypes=FLOATS),
-    Operator("embedding_options", F.embedding, _looked_up_options, dtypes=(torch.float32,), note="gradients that are no derivatives: padding_idx, scale_grad_by_freq"),
+    Operator(
+        "embedding_options",
+        F.embedding,
+        _looked_up_options,
+        dtypes=(torch.float32,),
+        note="gradients that are no derivatives: padding_idx, scale_grad_by_freq",
+    ),
     Operator("embedding_bag", _bag, _bags, dtypes=(torch.float32, torch.float64)),
     Operator("one_hot", F.one_hot, _classes, dtypes=(torch.int64,), gradient=False, exact=True),
 ]

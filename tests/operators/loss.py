@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses: every reduction, all arguments, targets that broadcast, promote, or are ignored."""
+
 import torch
 import torch.nn.functional as F
-
 from table import HALVES, Maker, Operator, Sample
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -35,7 +35,11 @@ def _weighted(**options):
     def samples(make):
         yield from _plain(**options)(make)
         for reduction in REDUCTIONS:
-            yield Sample((make.tensor(4, 3), make.tensor(4, 3)), {"reduction": reduction, "weight": make.tensor(4, 3, low=0.5, high=2), **options}, terms=12)
+            yield Sample(
+                (make.tensor(4, 3), make.tensor(4, 3)),
+                {"reduction": reduction, "weight": make.tensor(4, 3, low=0.5, high=2), **options},
+                terms=12,
+            )
 
     return samples
 
@@ -68,7 +72,11 @@ def _binary_cross_entropy(make):
     for x, y, reduction in _pairs(make, _likely(make), 0.05, 0.95):
         yield Sample((x, y), {"reduction": reduction}, terms=_count(x))
     for reduction in REDUCTIONS:
-        yield Sample((_likely(make)(4, 3), _likely(make)(4, 3)), {"reduction": reduction, "weight": make.tensor(3, low=0.5, high=2, requires_grad=False)}, terms=12)
+        yield Sample(
+            (_likely(make)(4, 3), _likely(make)(4, 3)),
+            {"reduction": reduction, "weight": make.tensor(3, low=0.5, high=2, requires_grad=False)},
+            terms=12,
+        )
     edges, bits = torch.tensor([0.0, 1.0, 0.0, 1.0]), torch.tensor([0.0, 1.0, 1.0, 0.0])
     yield Sample((edges.to(make.dtype), bits.to(make.dtype)), {"reduction": "none"}, terms=1, gradient=False)
 
@@ -80,7 +88,9 @@ def _with_logits(make):
         x, y, w = make.tensor(4, 3), _likely(make)(4, 3), make.tensor(3, low=0.5, high=2, requires_grad=False)
         yield Sample((x, y), {"reduction": reduction, "weight": w}, terms=12)
         yield Sample((x, y), {"reduction": reduction, "pos_weight": w}, terms=12)
-        yield Sample((x, y), {"reduction": reduction, "pos_weight": w, "weight": make.tensor(4, 3, requires_grad=False)}, terms=12)
+        yield Sample(
+            (x, y), {"reduction": reduction, "pos_weight": w, "weight": make.tensor(4, 3, requires_grad=False)}, terms=12
+        )
     far = torch.tensor([-200.0, 200.0, -90.0, 90.0]).to(make.dtype)
     yield Sample((far, torch.tensor([0.0, 1.0, 1.0, 0.0]).to(make.dtype)), {"reduction": "none"}, terms=2)
 
@@ -91,7 +101,11 @@ def _poisson(make):
             for shape in [(7,), (3, 5), (2, 3, 4)]:
                 y = make.tensor(*shape, low=0, high=6, requires_grad=False)
                 yield Sample((make.tensor(*shape), y), {"full": full, "reduction": reduction}, terms=_count(y))
-                yield Sample((make.tensor(*shape, low=0.1, high=3), y), {"log_input": False, "full": full, "eps": 0.01, "reduction": reduction}, terms=_count(y))
+                yield Sample(
+                    (make.tensor(*shape, low=0.1, high=3), y),
+                    {"log_input": False, "full": full, "eps": 0.01, "reduction": reduction},
+                    terms=_count(y),
+                )
 
 
 def _gaussian(make):
@@ -100,8 +114,12 @@ def _gaussian(make):
             for shape in [(7,), (3, 5), (2, 3, 4)]:
                 x, y = make.tensor(*shape), make.tensor(*shape)
                 for var in (shape, (*shape[:-1], 1), shape[:-1]):
-                    yield Sample((x, y, make.tensor(*var, low=0.3, high=2)), {"full": full, "reduction": reduction}, terms=_count(x))
-    yield Sample((make.tensor(3, 5), make.tensor(3, 5), make.tensor(3, 5, low=0.01, high=0.2)), {"eps": 0.1}, terms=15, gradient=False)  # torch's passes through the least variance
+                    yield Sample(
+                        (x, y, make.tensor(*var, low=0.3, high=2)), {"full": full, "reduction": reduction}, terms=_count(x)
+                    )
+    yield Sample(
+        (make.tensor(3, 5), make.tensor(3, 5), make.tensor(3, 5, low=0.01, high=0.2)), {"eps": 0.1}, terms=15, gradient=False
+    )  # torch's passes through the least variance
 
 
 def _signs(make):
@@ -133,7 +151,11 @@ def _cosine_embedding(make):
     for reduction in REDUCTIONS:
         for margin in (0.0, 0.3, -0.2):
             for rows, width in [(5, 4), (1, 7), (33, 17)]:
-                yield Sample((make.tensor(rows, width), make.tensor(rows, width), _signed(make, rows)), {"margin": margin, "reduction": reduction}, terms=rows * width)
+                yield Sample(
+                    (make.tensor(rows, width), make.tensor(rows, width), _signed(make, rows)),
+                    {"margin": margin, "reduction": reduction},
+                    terms=rows * width,
+                )
         yield Sample((make.tensor(6), make.tensor(6), _signed(make)), {"reduction": reduction}, terms=6)
 
 
@@ -141,7 +163,11 @@ def _triplet(make):
     for reduction in REDUCTIONS:
         for shape in [(6,), (5, 4), (2, 3, 4)]:
             for options in ({}, {"swap": True}, {"p": 3.0, "margin": 0.5, "eps": 1e-2}, {"p": 1.0}):
-                yield Sample(tuple(make.tensor(*shape) for _ in range(3)), {"reduction": reduction, **options}, terms=3 * _count(make.tensor(*shape)))
+                yield Sample(
+                    tuple(make.tensor(*shape) for _ in range(3)),
+                    {"reduction": reduction, **options},
+                    terms=3 * _count(make.tensor(*shape)),
+                )
 
 
 # ---- classes ----
@@ -170,7 +196,9 @@ def _classes(smooth, log):
                 label = torch.where(torch.arange(label.numel()).reshape(label.shape) % 3 == 0, 1, label)
                 label.view(-1)[-1] = 0
                 yield Sample((x, label), {"ignore_index": 1}, terms=_count(x))
-                yield Sample((x, label, weight), {"ignore_index": 1, **({"label_smoothing": 0.2} if smooth else {})}, terms=_count(x))
+                yield Sample(
+                    (x, label, weight), {"ignore_index": 1, **({"label_smoothing": 0.2} if smooth else {})}, terms=_count(x)
+                )
 
     return samples
 
@@ -183,7 +211,9 @@ def _cross_entropy(make):
         weight = make.tensor(shape[dim], low=0.5, high=2, requires_grad=False)
         for reduction in REDUCTIONS:
             yield Sample((make.tensor(*shape), shares), {"reduction": reduction}, terms=_count(shares))
-            yield Sample((make.tensor(*shape), shares, weight), {"reduction": reduction, "label_smoothing": 0.1}, terms=_count(shares))
+            yield Sample(
+                (make.tensor(*shape), shares, weight), {"reduction": reduction, "label_smoothing": 0.1}, terms=_count(shares)
+            )
 
 
 def _multi_margin(make):
@@ -193,7 +223,9 @@ def _multi_margin(make):
         for reduction in REDUCTIONS:
             options = {"reduction": reduction, "p": 1 + i % 2, "margin": (1.0, 0.5, 0.0)[i % 3]}
             yield Sample((x, label), options, terms=_count(x))
-            yield Sample((x, label), {"weight": make.tensor(classes, low=0.5, high=2, requires_grad=False), **options}, terms=_count(x))
+            yield Sample(
+                (x, label), {"weight": make.tensor(classes, low=0.5, high=2, requires_grad=False), **options}, terms=_count(x)
+            )
 
 
 def _multilabel_margin(make):
@@ -210,14 +242,20 @@ def _multilabel_soft_margin(make):
         for shape in [(5, 4), (1, 7), (33, 17), (6,), (2, 3, 4)]:
             y = make.tensor(*shape, low=0, high=1, requires_grad=False)
             yield Sample((make.tensor(*shape), y), {"reduction": reduction}, terms=_count(y))
-            yield Sample((make.tensor(*shape), y), {"reduction": reduction, "weight": make.tensor(shape[-1], low=0.5, high=2, requires_grad=False)}, terms=_count(y))
+            yield Sample(
+                (make.tensor(*shape), y),
+                {"reduction": reduction, "weight": make.tensor(shape[-1], low=0.5, high=2, requires_grad=False)},
+                terms=_count(y),
+            )
 
 
 NO_HALVES = dict.fromkeys(HALVES, "torch's kernel has float32 and float64 alone")
 
 OPERATORS = [
     Operator("mse_loss", F.mse_loss, _weighted()),
-    Operator("l1_loss", F.l1_loss, _plain(), note="torch keeps a weight to itself: F.l1_loss does not hand it to a tensor subclass"),
+    Operator(
+        "l1_loss", F.l1_loss, _plain(), note="torch keeps a weight to itself: F.l1_loss does not hand it to a tensor subclass"
+    ),
     Operator("smooth_l1_loss", F.smooth_l1_loss, _thresholds("beta", 0.5, 0.0)),
     Operator("huber_loss", F.huber_loss, _thresholds("delta", 0.5)),
     Operator("kl_div", F.kl_div, _kl_div),

@@ -5,16 +5,19 @@
     misuse.py                 whether every sentence is as it stands there
     misuse.py norm --write    writes the sentences anew, for review in the difference
 
-An operator's name stands alone, below it each misuse as one line of Python and, further in, the message. Names and misuses are written by hand, the
-sentences by --write. A line has torch, F (torch.nn.functional), samba, and
+An operator's name stands alone, below it each misuse as one line of Python and, further in, the message. Names and misuses are
+written by hand, the sentences by --write. A line has torch, F (torch.nn.functional), samba, and
 
     float32(3, 4)      a tensor of that dtype and shape, while a model is traced; so each dtype's name, `bool` as bool_
     text("%1 = softmax %0 dim=5 : float32[3] @FWD", float32(3))      nodes in the graph's text form, behind inputs %0, %1 ...
 
-The same sentence comes from C, which traces, and from eager execution, unless torch itself has the function there: `misuse` checks that as well.
-"TypeError, of torch" is what torch says before it asks the library: a number of arguments, or a type, that its function does not have.
+The same sentence comes from C, which traces, and from eager execution, unless torch itself has the function there: `misuse`
+checks that as well. "TypeError, of torch" is what torch says before it asks the library: a number of arguments, or a type, that
+its function does not have.
 
-An operator whose row of src/ops.def says how it is called needs no section: it has the misuses of its kind (of_kind), and --write adds them."""
+An operator whose row of src/ops.def says how it is called needs no section:
+it has the misuses of its kind (of_kind), and --write adds them."""
+
 import argparse
 import importlib
 import pathlib
@@ -32,10 +35,22 @@ from sambaflow.samba.trace import Tracer, at_work
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = HERE / "messages"
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.bfloat16,
+    torch.float16,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+)
 HEAD = """# What the operators of this family say to misuse. Read it from top to bottom: does each sentence name the operator, the argument, what was given and
-# what was expected? Names and misuses are written by hand, sentences by tests/operators/misuse.py {family} --write, which explains the words.
-"""
+# what was expected? Names and misuses are written by hand, sentences by tests/operators/misuse.py {family} --write,
+# which explains the words.
+"""  # noqa: E501
 
 
 class _Tracer(Tracer):
@@ -137,6 +152,7 @@ def families():
 
 def of_kind(name, arity):
     """Misuses that any operator of that many operands has."""
+
     def line(operands, shape):
         words, given = "".join(f" %{i}" for i in range(operands)), ", ".join(["float32(3)"] * max(operands, 1))
         return f'text("%{max(operands, 1)} = {name}{words} : float32[{shape}] @FWD", {given})'
@@ -155,8 +171,11 @@ def called():
 def of_kinds(family, known=()):
     """Sections of the operators of a family that have none of their own."""
     arities = called()
-    return [(row.name, [(code, "") for code in of_kind(row.name, arities[row.name])])
-            for row in importlib.import_module(family).OPERATORS if row.name in arities and row.name not in known]  # fmt: skip
+    return [
+        (row.name, [(code, "") for code in of_kind(row.name, arities[row.name])])
+        for row in importlib.import_module(family).OPERATORS
+        if row.name in arities and row.name not in known
+    ]
 
 
 def missing():
@@ -167,9 +186,16 @@ def missing():
         counts = {operator: len(misuses) for operator, misuses in read(path)} if path.exists() else {}
         for operator, misuses in of_kinds(family, counts):
             counts[operator] = len(misuses)
-            bad += [f"{operator}: {code}: {said}" for code, said in ((code, traced(code)) for code, _ in misuses) if operator not in said.partition(": ")[2]]
-        bad += [f"{family}: {row.name} has {counts.get(row.name, 0)} misuses, expected 3 or more" for row in importlib.import_module(family).OPERATORS
-                if counts.get(row.name, 0) < 3]  # fmt: skip
+            bad += [
+                f"{operator}: {code}: {said}"
+                for code, said in ((code, traced(code)) for code, _ in misuses)
+                if operator not in said.partition(": ")[2]
+            ]
+        bad += [
+            f"{family}: {row.name} has {counts.get(row.name, 0)} misuses, expected 3 or more"
+            for row in importlib.import_module(family).OPERATORS
+            if counts.get(row.name, 0) < 3
+        ]
     return bad
 
 

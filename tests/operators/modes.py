@@ -2,10 +2,13 @@
 """One operator's samples in every mode that the library has.
 
 eager     call(SambaTensors), one sample at a time, and torch's backward through the library's gradients
-compiled  several samples traced into one graph between neighbours that fusion takes in: each tensor comes as the transpose of an input and is
-          multiplied by an input that is 1, so is the result, which leaves transposed as well. Exact neighbours: the values stay what they are
+compiled  several samples traced into one graph between neighbours that fusion takes in: each tensor comes as the transpose of an
+input and is
+          multiplied by an input that is 1, so is the result, which leaves transposed as well. Exact neighbours: the values stay
+          what they are
 reference the same graph by the plain kernels (samba_function_options.reference)
 """
+
 import torch
 
 from sambaflow._core import ffi, lib
@@ -51,7 +54,10 @@ def gradients(results, leaves, seeds):
 
 def seeds_for(results, generator):
     """A random gradient for each floating-point result."""
-    return [(torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1).to(x.dtype) if x.dtype.is_floating_point else None for x in results]
+    return [
+        (torch.rand(x.shape, generator=generator, dtype=torch.float64) * 2 - 1).to(x.dtype) if x.dtype.is_floating_point else None
+        for x in results
+    ]
 
 
 def by_torch(call, sample, seeds=None, gradient=True):

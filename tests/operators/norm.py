@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax and normalizations."""
+
 import math
 import pathlib
 import sys
 
 import torch
 import torch.nn.functional as F
-
 from table import HALVES, Maker, Operator, Sample, shapes
 from views import between_views
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-from steady import steady  # noqa: E402
+from steady import steady
 
 
 def _along(make):
@@ -23,7 +23,17 @@ def _along(make):
 
 def _images(make, least_rank=2):
     """(N, 6, ...): planes of one element, of some, and of enough that each has statistics of its own."""
-    for shape in [(4, 6), (3, 6, 5), (2, 6, 1), (3, 6, 40), (2, 6, 3, 4), (3, 6, 7, 9), (1, 6, 6, 6), (2, 6, 2, 3, 4), (2, 6, 3, 4, 5)]:
+    for shape in [
+        (4, 6),
+        (3, 6, 5),
+        (2, 6, 1),
+        (3, 6, 40),
+        (2, 6, 3, 4),
+        (3, 6, 7, 9),
+        (1, 6, 6, 6),
+        (2, 6, 2, 3, 4),
+        (2, 6, 3, 4, 5),
+    ]:
         if len(shape) >= least_rank:
             yield make.tensor(*shape)
     for layout in Maker.LAYOUTS[1:]:
@@ -108,5 +118,9 @@ OPERATORS = [
     Operator("rms_norm", F.rms_norm, _rms_norm),
 ]
 STEADY = {"batch_norm": steady(F.batch_norm), "instance_norm": steady(F.instance_norm)}  # torch's gradient, where it is right
-OPERATORS += [between_views(row, STEADY.get(row.name)) for row in OPERATORS if row.name in ("batch_norm", "instance_norm", "group_norm")]
-OPERATORS += [between_views(row, whole=True) for row in OPERATORS if row.name in ("softmax", "log_softmax", "layer_norm", "rms_norm")]
+OPERATORS += [
+    between_views(row, STEADY.get(row.name)) for row in OPERATORS if row.name in ("batch_norm", "instance_norm", "group_norm")
+]
+OPERATORS += [
+    between_views(row, whole=True) for row in OPERATORS if row.name in ("softmax", "log_softmax", "layer_norm", "rms_norm")
+]

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/operators.md: from the families' rows, src/ops.def and what prove.py noted in docs/operators.json.
 
-    page.py             which rows, of families and of ops.def, the page lacks; fails where it has one that is no more. Needs no torch
-    page.py --write     writes it anew"""
+page.py             which rows, of families and of ops.def, the page lacks; fails where it has one that is no more. Needs no torch
+page.py --write     writes it anew"""
+
 import argparse
 import ast
 import json
@@ -27,7 +28,7 @@ cases, {gradients} gradients, {differences} differences.
   (whose result tile operators continue), a kernel of its own, a view (free) or a move.
 - **error**: the greatest seen, in units in the last place of the result or, where terms cancel, of the terms; values, then gradients. *exact*: equal to the last
   bit. `tests/operators/compare.py` says what is allowed and why.
-"""
+"""  # noqa: E501
 
 
 def families():
@@ -36,7 +37,9 @@ def families():
 
 def core():
     """(name, class, whether it has a gradient) of each row of ops.def."""
-    rows = re.findall(r"^OP\(\s*(\w+),\s*-?\d+,\s*\w+,\s*(\w+),\s*\w+,\s*\w+,\s*(\w+),", (ROOT / "src" / "ops.def").read_text(), re.M)
+    rows = re.findall(
+        r"^OP\(\s*(\w+),\s*-?\d+,\s*\w+,\s*(\w+),\s*\w+,\s*\w+,\s*(\w+),", (ROOT / "src" / "ops.def").read_text(), re.M
+    )
     return [(name, kind, {"none": "no", "second": "is one"}.get(vjp, "yes")) for name, kind, vjp in rows]
 
 
@@ -51,7 +54,8 @@ def written_names(family):
 
 
 def differences():
-    """Rows that the page does not have yet, which the next `make prove` with --json finds, and those that it should no longer have."""
+    """Rows that the page does not have yet, which the next `make prove` with --json finds,
+    and those that it should no longer have."""
     proved, _, cores = PAGE.read_text().partition("## Core operators")
     named = {name for family in families() for name in written_names(family)}
     left = [f"tests/operators: {name}" for name in sorted(named) if f"| `{name}` |" not in proved]
@@ -89,26 +93,33 @@ def peer_of(row):
 
 def made_of(row):
     """The core operators of a sample's graph; None where it is not traced."""
-    import torch
-
     import modes
+    import torch
+    from table import Maker
+
+    from sambaflow._core import lib
     from sambaflow.samba.graph import operators
     from sambaflow.samba.sambatensor import from_torch_tensor
     from sambaflow.samba.trace import Tracer, at_work
-    from sambaflow._core import lib
-    from table import Maker
 
     if row.untraced:
         return None
     dtype = next(d for d in row.dtypes if d not in row.without)
-    samples = [s for s in row.samples(Maker(dtype, 1)) if all(x.numel() > 1 for x in modes.tensors_of(s.args))] or list(row.samples(Maker(dtype, 1)))
+    samples = [s for s in row.samples(Maker(dtype, 1)) if all(x.numel() > 1 for x in modes.tensors_of(s.args))] or list(
+        row.samples(Maker(dtype, 1))
+    )
     for sample in samples[:3]:
         tracer, count = Tracer("row"), iter(range(1000))
         try:
             with at_work(tracer):
                 args, kwargs = torch.utils._pytree.tree_map(
-                    lambda x: tracer.input(from_torch_tensor(x.detach().contiguous()), f"x{next(count)}") if isinstance(x, torch.Tensor) else x,
-                    (sample.args, dict(sample.kwargs)))  # fmt: skip
+                    lambda x: (
+                        tracer.input(from_torch_tensor(x.detach().contiguous()), f"x{next(count)}")
+                        if isinstance(x, torch.Tensor)
+                        else x
+                    ),
+                    (sample.args, dict(sample.kwargs)),
+                )
                 for k, x in enumerate(modes.tensors_of(row.call(*args, **kwargs))):
                     lib.samba_output(tracer.graph, f"y{k}".encode(), tracer.value(x))
             tracer.prune()
@@ -147,19 +158,34 @@ def write():
     results = json.loads(RESULTS.read_text())
     classes = {name: kind for name, kind, _ in core()}
     totals = [sum(found[i] for row in results["rows"].values() for found in row.values()) for i in range(3)]
-    parts = [HEAD.format(torch=results["torch"], cases=f"{totals[0]:,}", gradients=f"{totals[1]:,}", differences=f"{totals[2]:,}")]
+    parts = [
+        HEAD.format(torch=results["torch"], cases=f"{totals[0]:,}", gradients=f"{totals[1]:,}", differences=f"{totals[2]:,}")
+    ]
     for family in families():
-        parts.append(f"\n## {family.capitalize()}\n\n| operator | dtypes | gradient | fused | error | compared with | note |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+        parts.append(
+            f"\n## {family.capitalize()}\n\n| operator | dtypes | gradient | fused | error | compared with | note |\n| --- | --- "
+            "| --- | --- | --- | --- | --- |\n"
+        )
         for row in importlib.import_module(family).OPERATORS:
             notes = [row.note] if row.note else []
             notes += [f"not {str(dtype).removeprefix('torch.')}: {why}" for dtype, why in row.without.items()]
             notes += [f"not traced: {row.untraced}"] if row.untraced else []
             found = results["rows"].get(f"{family}/{row.name}", {})
-            cells = (f"`{row.name}`", dtypes_of(row), "yes" if row.gradient else "no", fused(row, classes), error_of(row, found), f"`{peer_of(row)}`",
-                     "; ".join(dict.fromkeys(notes)).replace("|", "\\|"))  # fmt: skip
+            cells = (
+                f"`{row.name}`",
+                dtypes_of(row),
+                "yes" if row.gradient else "no",
+                fused(row, classes),
+                error_of(row, found),
+                f"`{peer_of(row)}`",
+                "; ".join(dict.fromkeys(notes)).replace("|", "\\|"),
+            )
             parts.append(f"| {' | '.join(cells)} |\n")
-    parts.append("\n## Core operators\n\nWhat all of these are made of: the rows of `src/ops.def`, which the text form of a graph names. The random graphs of `tests/fuzz` take all "
-                 "of them.\n\n| operator | class | gradient |\n| --- | --- | --- |\n")  # fmt: skip
+    parts.append(
+        "\n## Core operators\n\nWhat all of these are made of: the rows of `src/ops.def`, which the text form of a graph names. "
+        "The random graphs of `tests/fuzz` take all "
+        "of them.\n\n| operator | class | gradient |\n| --- | --- | --- |\n"
+    )
     parts += [f"| `{name}` | {kind} | {gradient} |\n" for name, kind, gradient in core()]
     PAGE.write_text("".join(parts))
 
@@ -171,7 +197,10 @@ def main():
         write()
     left, gone = differences()
     if left:
-        print(f"not in docs/operators.md yet: {', '.join(left)}\nmake prove PROVE='--json docs/operators.json' and tests/operators/page.py --write add them")
+        print(
+            f"not in docs/operators.md yet: {', '.join(left)}\nmake prove PROVE='--json docs/operators.json' and "
+            "tests/operators/page.py --write add them"
+        )
     if gone:
         print(f"docs/operators.md has rows that are no more: {', '.join(gone)}: tests/operators/page.py --write makes it anew")
     if not left and not gone:

@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling: windows of one size, and windows by the size of the result."""
+
 import itertools
 import math
 
 import torch
 import torch.nn.functional as F
-
 from table import FLOATS, NUMBERS, Maker, Operator, Sample
 from views import between_views
 
-SHAPES = [(2, 3, 9, 8, 7), (1, 1, 4, 6, 5), (5, 13, 4, 6), (0, 2, 4, 4, 4)]  # the last without a batch; space is cut to the dims there are
-OPTIONS = [(2, {}), (3, {"stride": 2, "padding": 1}), ((2, 3, 1), {"stride": (1, 2, 3)}), (3, {"stride": 2, "ceil_mode": True}),
-           (4, {"stride": 1, "padding": 2, "ceil_mode": True}), (1, {})]  # fmt: skip
+SHAPES = [
+    (2, 3, 9, 8, 7),
+    (1, 1, 4, 6, 5),
+    (5, 13, 4, 6),
+    (0, 2, 4, 4, 4),
+]  # the last without a batch; space is cut to the dims there are
+OPTIONS = [
+    (2, {}),
+    (3, {"stride": 2, "padding": 1}),
+    ((2, 3, 1), {"stride": (1, 2, 3)}),
+    (3, {"stride": 2, "ceil_mode": True}),
+    (4, {"stride": 1, "padding": 2, "ceil_mode": True}),
+    (1, {}),
+]
 
 
 def _shape(shape, spatial):
@@ -25,7 +36,8 @@ def _cut(value, spatial):
 
 
 def _special(make, spatial):
-    """NaN, infinities and ties, and whether they have a gradient that is compared: between ties there is no central difference."""
+    """NaN, infinities and ties, and whether they have a gradient that is compared:
+    between ties there is no central difference."""
     x = make.tensor(2, 3, *[6] * spatial)
     if make.floating():
         x.view(-1)[::5], x.view(-1)[::7], x.view(-1)[3::11] = torch.nan, -torch.inf, torch.inf
@@ -41,7 +53,11 @@ def _windows(spatial, terms=1, extra=({},), special=True, low=None):
         for shape, (kernel, options), more in itertools.product(SHAPES, OPTIONS, extra):
             if 0 in shape and make.dtype == torch.int64:
                 continue
-            yield Sample((make.tensor(*_shape(shape, spatial), low=low), _cut(kernel, spatial)), {**_cut(options, spatial), **more}, terms=terms)
+            yield Sample(
+                (make.tensor(*_shape(shape, spatial), low=low), _cut(kernel, spatial)),
+                {**_cut(options, spatial), **more},
+                terms=terms,
+            )
         for layout in Maker.LAYOUTS[1:]:
             yield Sample((make.tensor(2, 3, *[7] * spatial, layout=layout, low=low), 3), {"stride": 2}, terms=terms)
         for x, gradient in _special(make, spatial) if special else ():
@@ -102,7 +118,9 @@ def _unpooled(spatial):
 
     def samples(make):
         for (n, c, *size), (kernel, stride, padding) in itertools.product(
-            [(2, 3, 4, 3, 2), (1, 1, 1, 1, 1), (1, 2, 5, 1, 3), (3, 2, 2, 6, 1), (2, 4, 3, 3, 3)], [(2, None, 0), (3, 2, 1), (2, 3, 0), (3, 3, 1), (4, 2, 0)]):  # fmt: skip
+            [(2, 3, 4, 3, 2), (1, 1, 1, 1, 1), (1, 2, 5, 1, 3), (3, 2, 2, 6, 1), (2, 4, 3, 3, 3)],
+            [(2, None, 0), (3, 2, 1), (2, 3, 0), (3, 3, 1), (4, 2, 0)],
+        ):
             size, result = size[:spatial], [(s - 1) * (stride or kernel) - 2 * padding + kernel for s in size[:spatial]]
             if min(result) < 1 or math.prod(result) < math.prod(size):
                 continue
@@ -118,8 +136,15 @@ OPERATORS = [
     Operator("max_pool1d", F.max_pool1d, _maximum(1), exact=True),
     *(Operator(f"max_pool{d}d", getattr(F, f"max_pool{d}d"), _maximum(d), dtypes=NUMBERS) for d in (2, 3)),
     Operator("avg_pool1d", F.avg_pool1d, _windows(1, 8, [{}, {"count_include_pad": False}]), dtypes=(*FLOATS, torch.int64)),
-    Operator("avg_pool2d", F.avg_pool2d, _windows(2, 16, [{}, {"count_include_pad": False}, {"divisor_override": 3}]), dtypes=(*FLOATS, torch.int64)),
-    Operator("avg_pool3d", F.avg_pool3d, _windows(3, 64, [{}, {"count_include_pad": False}, {"divisor_override": 3}]), dtypes=FULL),
+    Operator(
+        "avg_pool2d",
+        F.avg_pool2d,
+        _windows(2, 16, [{}, {"count_include_pad": False}, {"divisor_override": 3}]),
+        dtypes=(*FLOATS, torch.int64),
+    ),
+    Operator(
+        "avg_pool3d", F.avg_pool3d, _windows(3, 64, [{}, {"count_include_pad": False}, {"divisor_override": 3}]), dtypes=FULL
+    ),
     *(Operator(f"lp_pool{d}d", getattr(F, f"lp_pool{d}d"), _lp(d), dtypes=FULL if d == 3 else FLOATS) for d in (1, 2, 3)),
     *(Operator(f"max_unpool{d}d", getattr(F, f"max_unpool{d}d"), _unpooled(d), exact=True) for d in (1, 2, 3)),
     *(Operator(f"adaptive_avg_pool{d}d", getattr(F, f"adaptive_avg_pool{d}d"), _adaptive(d, 9**d)) for d in (1, 2, 3)),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of every family against PyTorch, by the reference, eager and compiled: values, gradients, and gradients against central differences.
+"""Every row of every family against PyTorch, by the reference, eager and compiled: values, gradients, and gradients against
+central differences.
 
     prove.py                              everything, by two processes
     prove.py norm reduce                  these families
@@ -8,7 +9,9 @@
     prove.py --quick 40                   of each operator and dtype at most so many samples, spread over all of them
     prove.py --json docs/operators.json   also notes what docs/operators.md (page.py) says of each row: cases and greatest errors
 
-A case is one sample of one dtype in one mode. How much may differ: compare.py, differences.py. A row says what is left out and why."""
+A case is one sample of one dtype in one mode. How much may differ: compare.py, differences.py.
+A row says what is left out and why."""
+
 import argparse
 import collections
 import concurrent.futures
@@ -25,12 +28,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import torch  # noqa: E402
-
-import differences  # noqa: E402
-import modes  # noqa: E402
-from compare import Expected, Noise, ROUNDS, compare, expected_around, widened  # noqa: E402
-from table import Maker, Sample  # noqa: E402
+import differences
+import modes
+import torch
+from compare import ROUNDS, Expected, Noise, compare, expected_around, widened
+from table import Maker, Sample
 
 MODES = ("reference", "eager", "compiled")
 BATCH = 8  # samples in one graph
@@ -74,15 +76,31 @@ class Proof:
         return numbered
 
     def fail(self, number, mode, what, sample=None):
-        self.failed.append({"family": self.family, "operator": self.row.name, "dtype": name_of(self.dtype), "sample": number, "mode": mode, "what": what,
-                            "call": describe(sample) if sample is not None else "",
-                            "again": f"tests/operators/prove.py {self.family} --operator {self.row.name} --dtype {name_of(self.dtype)} --sample {number} "
-                                     f"--seed {self.options.seed}"})  # fmt: skip
+        self.failed.append(
+            {
+                "family": self.family,
+                "operator": self.row.name,
+                "dtype": name_of(self.dtype),
+                "sample": number,
+                "mode": mode,
+                "what": what,
+                "call": describe(sample) if sample is not None else "",
+                "again": (
+                    f"tests/operators/prove.py {self.family} --operator {self.row.name} --dtype {name_of(self.dtype)} "
+                    f"--sample {number} "
+                    f"--seed {self.options.seed}"
+                ),
+            }
+        )
 
     # ---- what is expected ----
 
     def wants(self, sample):
-        return self.row.gradient and sample.gradient and any(modes.wants_gradient(x) for x in modes.tensors_of((sample.args, dict(sample.kwargs))))
+        return (
+            self.row.gradient
+            and sample.gradient
+            and any(modes.wants_gradient(x) for x in modes.tensors_of((sample.args, dict(sample.kwargs))))
+        )
 
     def expect(self, sample):
         """(expected values, expected gradients, seeds)."""
@@ -97,18 +115,30 @@ class Proof:
             wide = self.like(sample, *widened((sample.args, dict(sample.kwargs))))
             call = row.truth or row.call
             truth = modes.by_torch(call, wide, wide_seeds, gradient)
-            if gradient or not row.exact and sample.terms > 1:  # of exact values too: what was broadcast has a gradient that is a sum
+            if (
+                gradient or not row.exact and sample.terms > 1
+            ):  # of exact values too: what was broadcast has a gradient that is a sum
                 noise = Noise(self.unit(results), self.generator)
                 for _ in range(ROUNDS):
                     args, kwargs, moved_seeds = noise.nudged((wide.args, dict(wide.kwargs), wide_seeds))
                     moved = self.like(wide, args, kwargs)
                     with noise:
                         moves.append(modes.by_torch(call, moved, moved_seeds, gradient))
-        values = [self.expected(i, 0, results[i].dtype, truth, torchs, moves if sample.terms > 1 else [], sample, sample.terms) for i in range(len(results))]
+        values = [
+            self.expected(i, 0, results[i].dtype, truth, torchs, moves if sample.terms > 1 else [], sample, sample.terms)
+            for i in range(len(results))
+        ]
         if not gradient:
             return values, None, seeds
         leaves = [x for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
-        return values, [self.expected(i, 1, x.dtype, truth, torchs, moves, sample, max(sample.terms, self.spread(results, x))) for i, x in enumerate(leaves)], seeds
+        return (
+            values,
+            [
+                self.expected(i, 1, x.dtype, truth, torchs, moves, sample, max(sample.terms, self.spread(results, x)))
+                for i, x in enumerate(leaves)
+            ],
+            seeds,
+        )
 
     @staticmethod
     def spread(results, leaf):
@@ -135,7 +165,11 @@ class Proof:
             return Expected(torchs[which][i], torchs[which][i], dtype)
         around = expected_around(wide.double(), torchs[which][i], [move[which][i] for move in moves], dtype, self.row.ulp, terms)
         if self.row.place:
-            around.allowed += self.row.place * torch.finfo(dtype).eps * max(float(x.abs().max()) for x in sample.args if isinstance(x, torch.Tensor))
+            around.allowed += (
+                self.row.place
+                * torch.finfo(dtype).eps
+                * max(float(x.abs().max()) for x in sample.args if isinstance(x, torch.Tensor))
+            )
         return around
 
     # ---- the modes ----
@@ -173,13 +207,25 @@ class Proof:
     def refused(self, number, mode, error, sample):
         self.cases[mode] += 1
         place = traceback.extract_tb(error.__traceback__)[-1]
-        self.fail(number, mode, f"{type(error).__name__}: {first_line(error)} ({pathlib.Path(place.filename).name}:{place.lineno})", sample)
+        self.fail(
+            number,
+            mode,
+            f"{type(error).__name__}: {first_line(error)} ({pathlib.Path(place.filename).name}:{place.lineno})",
+            sample,
+        )
 
     def graph(self, ready):
         """Reference and compiled, of all together; one by one where that fails, so that it is known whose fault it is."""
         found = {}
         try:
-            whole = modes.Whole(self.row.call, [self.like(s, s.args, s.kwargs) if g is not None else Sample(s.args, s.kwargs, s.terms, False) for _, s, _, g, _ in ready], self.row.gradient)
+            whole = modes.Whole(
+                self.row.call,
+                [
+                    self.like(s, s.args, s.kwargs) if g is not None else Sample(s.args, s.kwargs, s.terms, False)
+                    for _, s, _, g, _ in ready
+                ],
+                self.row.gradient,
+            )
             seeds = [seed for _, _, _, _, some in ready for seed in some]
             for mode in ("reference", "compiled"):
                 found[mode] = whole.run(mode == "reference", seeds)
@@ -257,10 +303,23 @@ def work(task):
     try:
         proof.run()
     except Exception as error:
-        proof.fail(-1, "prove.py", traceback.format_exc().strip().splitlines()[-1] + f" {traceback.extract_tb(error.__traceback__)[-1]}")
-    return {"family": family, "operator": row.name, "index": index, "dtype": name_of(dtype), "cases": dict(proof.cases), "gradients": proof.gradients,
-            "differences": proof.differences, "ulp": proof.ulp, "gradient_ulp": proof.gradient_ulp, "seconds": time.perf_counter() - began,
-            "failed": proof.failed, "skipped": dict(proof.skipped)}  # fmt: skip
+        proof.fail(
+            -1, "prove.py", traceback.format_exc().strip().splitlines()[-1] + f" {traceback.extract_tb(error.__traceback__)[-1]}"
+        )
+    return {
+        "family": family,
+        "operator": row.name,
+        "index": index,
+        "dtype": name_of(dtype),
+        "cases": dict(proof.cases),
+        "gradients": proof.gradients,
+        "differences": proof.differences,
+        "ulp": proof.ulp,
+        "gradient_ulp": proof.gradient_ulp,
+        "seconds": time.perf_counter() - began,
+        "failed": proof.failed,
+        "skipped": dict(proof.skipped),
+    }
 
 
 def tasks_of(options):
@@ -282,16 +341,23 @@ def all_results(options):
 
 
 def print_table(results):
-    print(f"{'family':<14}{'operators':>10}{'cases':>9}{'gradients':>11}{'differences':>13}{'failed':>8}{'seconds':>9}  greatest error in ULP (values; gradients)")
+    print(
+        f"{'family':<14}{'operators':>10}{'cases':>9}{'gradients':>11}{'differences':>13}{'failed':>8}{'seconds':>9}  greatest "
+        "error in ULP (values; gradients)"
+    )
     families = collections.defaultdict(list)
     for result in results:
         families[result["family"]].append(result)
     for name, some in list(families.items()) + [("all", results)]:
         worst = max(some, key=lambda r: r["ulp"], default=None)
         worst_gradient = max(some, key=lambda r: r["gradient_ulp"], default=None)
-        shown = ", ".join(f"{r[key]:.1f} {r['operator']} {r['dtype']}" for r, key in ((worst, "ulp"), (worst_gradient, "gradient_ulp")) if r)
-        print(f"{name:<14}{len({(r['family'], r['operator']) for r in some}):>10}{sum(sum(r['cases'].values()) for r in some):>9}{sum(r['gradients'] for r in some):>11}"
-              f"{sum(r['differences'] for r in some):>13}{sum(len(r['failed']) for r in some):>8}{sum(r['seconds'] for r in some):>9.1f}  {shown}")  # fmt: skip
+        shown = ", ".join(
+            f"{r[key]:.1f} {r['operator']} {r['dtype']}" for r, key in ((worst, "ulp"), (worst_gradient, "gradient_ulp")) if r
+        )
+        print(
+            f"{name:<14}{len({(r['family'], r['operator']) for r in some}):>10}{sum(sum(r['cases'].values()) for r in some):>9}{sum(r['gradients'] for r in some):>11}"  # noqa: E501
+            f"{sum(r['differences'] for r in some):>13}{sum(len(r['failed']) for r in some):>8}{sum(r['seconds'] for r in some):>9.1f}  {shown}"  # noqa: E501
+        )
 
 
 def print_left_out(options, results):
@@ -311,19 +377,27 @@ def print_left_out(options, results):
 def print_failures(results):
     for result in results:
         for failure in result["failed"][:MOST_SHOWN]:
-            print(f"FAILED {failure['operator']} {failure['dtype']} {failure['mode']}: {failure['what']}\n    {failure['call']}\n    again: {failure['again']}")
+            print(
+                f"FAILED {failure['operator']} {failure['dtype']} {failure['mode']}: {failure['what']}\n    {failure['call']}\n  "
+                f"  again: {failure['again']}"
+            )
         if len(result["failed"]) > MOST_SHOWN:
             print(f"    ... and {len(result['failed']) - MOST_SHOWN} more of {result['operator']} {result['dtype']}")
 
 
 def note(path, results):
-    """Rows that were run take the place of what the file says of them: dtype -> [cases, gradients, differences, ULP of values, of gradients]."""
+    """Rows that were run take the place of what the file says of them:
+    dtype -> [cases, gradients, differences, ULP of values, of gradients]."""
     known = json.loads(path.read_text())["rows"] if path.exists() else {}
     rows = collections.defaultdict(dict)
     for r in results:
-        here = rows[f"{r['family']}/{r['operator']}"].setdefault(r["dtype"], [0, 0, 0, 0.0, 0.0])  # an operator may have several rows
+        here = rows[f"{r['family']}/{r['operator']}"].setdefault(
+            r["dtype"], [0, 0, 0, 0.0, 0.0]
+        )  # an operator may have several rows
         counts = [sum(r["cases"].values()), r["gradients"], r["differences"]]
-        here[:] = [a + b for a, b in zip(here, counts)] + [round(max(a, b), 2) for a, b in zip(here[3:], (r["ulp"], r["gradient_ulp"]))]
+        here[:] = [a + b for a, b in zip(here, counts)] + [
+            round(max(a, b), 2) for a, b in zip(here[3:], (r["ulp"], r["gradient_ulp"]))
+        ]
     known.update(rows)
     lines = [f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known)]
     path.write_text(f'{{"torch": "{torch.__version__.split("+")[0]}", "rows": {{\n' + ",\n".join(lines) + "\n}}\n")
@@ -350,7 +424,10 @@ def main():
     print_table(results)
     print_left_out(options, results)
     cases, failed = sum(sum(r["cases"].values()) for r in results), sum(len(r["failed"]) for r in results)
-    print(f"{cases} cases of {len({(r['family'], r['operator']) for r in results})} operators in {time.perf_counter() - began:.0f} s, {failed} failures")
+    print(
+        f"{cases} cases of {len({(r['family'], r['operator']) for r in results})} operators in {time.perf_counter() - began:.0f} "
+        f"s, {failed} failures"
+    )
     if options.json:
         note(pathlib.Path(options.json), results)
     if cases == 0:

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent nets, whole and one step of them."""
-import torch
 
-from table import FLOATS, Operator, Sample
+import torch
+from table import Operator, Sample
 from views import between_views
 
 # (steps, batch, input size, hidden size, layers, biases, directions, batch_first, projection)
-NETS = [(1, 1, 1, 1, 1, True, 1, False, 0), (3, 2, 5, 6, 1, True, 1, False, 0), (3, 2, 5, 6, 1, False, 1, False, 0), (2, 2, 4, 5, 2, True, 1, False, 0),
-        (2, 2, 4, 3, 1, True, 2, False, 0), (2, 2, 4, 3, 2, False, 2, True, 0), (3, 1, 3, 7, 1, False, 1, True, 0), (2, 0, 3, 4, 1, True, 1, False, 0),
-        (4, 2, 1, 3, 1, True, 1, False, 0), (2, 3, 3, 17, 1, True, 1, True, 0)]  # fmt: skip
+NETS = [
+    (1, 1, 1, 1, 1, True, 1, False, 0),
+    (3, 2, 5, 6, 1, True, 1, False, 0),
+    (3, 2, 5, 6, 1, False, 1, False, 0),
+    (2, 2, 4, 5, 2, True, 1, False, 0),
+    (2, 2, 4, 3, 1, True, 2, False, 0),
+    (2, 2, 4, 3, 2, False, 2, True, 0),
+    (3, 1, 3, 7, 1, False, 1, True, 0),
+    (2, 0, 3, 4, 1, True, 1, False, 0),
+    (4, 2, 1, 3, 1, True, 1, False, 0),
+    (2, 3, 3, 17, 1, True, 1, True, 0),
+]
 PROJECTED = [(3, 2, 4, 6, 1, True, 1, False, 3), (3, 2, 4, 6, 2, False, 2, True, 2)]
 
 
@@ -32,8 +41,20 @@ def _nets(gates, states, nets):
             for layout in ("contiguous", "transposed" if steps % 2 else "strided"):
                 x = make.tensor(*((batch, steps) if batch_first else (steps, batch)), inputs, layout=layout)
                 hx = [make.tensor(layers * directions, batch, size) for size in (projection or hidden, hidden)[:states]]
-                yield Sample((x, hx if states == 2 else hx[0], _weights(make, gates, net), biases, layers, 0.0, False, directions == 2, batch_first),
-                             terms=steps * layers * (inputs + hidden))  # fmt: skip
+                yield Sample(
+                    (
+                        x,
+                        hx if states == 2 else hx[0],
+                        _weights(make, gates, net),
+                        biases,
+                        layers,
+                        0.0,
+                        False,
+                        directions == 2,
+                        batch_first,
+                    ),
+                    terms=steps * layers * (inputs + hidden),
+                )
 
     return samples
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions: over each dim, over several, over all; with ties, NaN and no elements."""
+
 import math
 
 import torch
-
 from table import ALL, FLOATS, INTEGERS, NUMBERS, Operator, Sample, shapes
 
 
@@ -48,7 +48,12 @@ def _with_nan(make):
         if x.dtype.is_floating_point and x.numel():
             x = torch.where(make.tensor(*x.shape, low=0, high=1, dtype=torch.float32) < 0.3, math.nan, x)
         # of a mean of nothing torch has NaN for gradients, and we 0
-        yield Sample((x, *sample.args[1:]), sample.kwargs, terms=sample.terms, gradient=not x.dtype.is_floating_point or not bool(torch.nanmean(x, *sample.args[1:]).isnan().any()))
+        yield Sample(
+            (x, *sample.args[1:]),
+            sample.kwargs,
+            terms=sample.terms,
+            gradient=not x.dtype.is_floating_point or not bool(torch.nanmean(x, *sample.args[1:]).isnan().any()),
+        )
 
 
 def _pairs(name):
@@ -90,17 +95,21 @@ def _aminmax(make):
 
 
 def _deviation(make):
-    """Whole numbers, apart or equal: between two that are nearly so, gradients of the root are the rounding of their difference."""
+    """Whole numbers, apart or equal: between two that are nearly so,
+    gradients of the root are the rounding of their difference."""
     for sample in _over(least=2, options=({}, {"correction": 0}, {"correction": 0.5}))(make):
         yield Sample((sample.args[0].round(), *sample.args[1:]), sample.kwargs, terms=sample.terms)
 
 
 def _of_all(make):
-    """Distinct and equal elements, of which equal ones share the gradient; NaN. No -0, which torch takes for 0 or not by where it stands."""
+    """Distinct and equal elements, of which equal ones share the gradient; NaN.
+    No -0, which torch takes for 0 or not by where it stands."""
     for x in shapes(make):
         if x.numel():
             yield Sample((x,), terms=x.numel())
-            yield Sample((x.round() + 0.0 if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64)  # which has central differences
+            yield Sample(
+                (x.round() + 0.0 if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64
+            )  # which has central differences
     if make.floating():
         yield Sample((torch.tensor([1, math.nan, math.inf, math.nan], dtype=make.dtype),), gradient=False)
 
@@ -122,12 +131,40 @@ OPERATORS = [
     Operator("argmin", torch.argmin, _over(least=1, several=False), dtypes=NUMBERS, gradient=False, exact=True),
     Operator("max", _pairs("max"), _over(least=1, several=False, whole=False), dtypes=ALL, exact=True),
     Operator("min", _pairs("min"), _over(least=1, several=False, whole=False), dtypes=ALL, exact=True),
-    Operator("max_of_all", torch.max, _of_all, dtypes=ALL, exact=True, note="of NaN all gradients are NaN, as those of amax, and not of the NaN alone"),
-    Operator("min_of_all", torch.min, _of_all, dtypes=ALL, exact=True, note="of NaN all gradients are NaN, as those of amin, and not of the NaN alone"),
+    Operator(
+        "max_of_all",
+        torch.max,
+        _of_all,
+        dtypes=ALL,
+        exact=True,
+        note="of NaN all gradients are NaN, as those of amax, and not of the NaN alone",
+    ),
+    Operator(
+        "min_of_all",
+        torch.min,
+        _of_all,
+        dtypes=ALL,
+        exact=True,
+        note="of NaN all gradients are NaN, as those of amin, and not of the NaN alone",
+    ),
     Operator("any", torch.any, _flags, dtypes=ALL, gradient=False, exact=True),
     Operator("all", torch.all, _flags, dtypes=ALL, gradient=False, exact=True),
     Operator("count_nonzero", torch.count_nonzero, _counted, dtypes=ALL, gradient=False, exact=True),
     *[Operator("vector_norm", torch.linalg.vector_norm, _norms(p)) for p in (2, 1, 0, 3, math.inf, -math.inf)],
-    *[Operator("vector_norm", torch.linalg.vector_norm, _norms(p), without={torch.float16: "torch computes this gradient in float16, where it overflows"}) for p in (0.5, -1)],
-    Operator("logsumexp", torch.logsumexp, _over(whole=False), dtypes=(*FLOATS, *INTEGERS), truth=lambda x, *args, **options: torch.logsumexp(x.double(), *args, **options)),
+    *[
+        Operator(
+            "vector_norm",
+            torch.linalg.vector_norm,
+            _norms(p),
+            without={torch.float16: "torch computes this gradient in float16, where it overflows"},
+        )
+        for p in (0.5, -1)
+    ],
+    Operator(
+        "logsumexp",
+        torch.logsumexp,
+        _over(whole=False),
+        dtypes=(*FLOATS, *INTEGERS),
+        truth=lambda x, *args, **options: torch.logsumexp(x.double(), *args, **options),
+    ),
 ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same elements under other shapes and at other places."""
+
 import torch
 import torch.nn.functional as F
-
 from table import ALL, FLOATS, Operator, Sample, shapes
 
 
@@ -106,7 +106,16 @@ def _interleave(x, repeats, dim=None):
 
 
 def _strided(make):
-    for size, stride, start in [((3, 4), (4, 1), 0), ((3, 4), (1, 3), 0), ((2, 2), (5, 2), 1), ((4, 3), (2, 1), 0), ((5,), (0,), 3), ((2, 3, 2), (1, 2, 4), 0), ((0, 3), (3, 1), 0), ((), (), 11)]:
+    for size, stride, start in [
+        ((3, 4), (4, 1), 0),
+        ((3, 4), (1, 3), 0),
+        ((2, 2), (5, 2), 1),
+        ((4, 3), (2, 1), 0),
+        ((5,), (0,), 3),
+        ((2, 3, 2), (1, 2, 4), 0),
+        ((0, 3), (3, 1), 0),
+        ((), (), 11),
+    ]:
         for shape in [(12,), (3, 4), (1, 12)]:
             yield Sample((make.tensor(*shape), size, stride, start), terms=5)
 
@@ -126,7 +135,11 @@ def _sections(x):
 
 
 OPERATORS = [
-    _moves("reshape", torch.reshape, _each(lambda x: ((-1,),) if x.numel() else ((0, 7),), lambda x: ((*x.shape, 1),) if x.dim() < 8 else None)),
+    _moves(
+        "reshape",
+        torch.reshape,
+        _each(lambda x: ((-1,),) if x.numel() else ((0, 7),), lambda x: ((*x.shape, 1),) if x.dim() < 8 else None),
+    ),
     _moves("flatten", torch.flatten, _each(lambda x: (), lambda x: (-2, -1) if x.dim() > 1 else None)),
     _moves("unflatten", torch.unflatten, _each(lambda x: (-1, (1, x.shape[-1])), lambda x: (0, (-1, 1)), least_rank=1)),
     _moves("permute", torch.permute, _each(_turned, lambda x: (tuple(reversed(range(x.dim()))),))),
@@ -134,19 +147,42 @@ OPERATORS = [
     _moves("movedim", torch.movedim, _each(lambda x: (0, -1), lambda x: ((0, 1), (-1, 0)) if x.dim() > 1 else None)),
     _moves("squeeze", torch.squeeze, _each(lambda x: (), lambda x: (0,), lambda x: ((-1, 0),) if x.dim() > 1 else None)),
     _moves("unsqueeze", torch.unsqueeze, _each(lambda x: (0,), lambda x: (-1,))),
-    _moves("expand", torch.broadcast_to, _each(lambda x: ((2, *x.shape),), lambda x: ((*x.shape[:-1], 3),) if x.dim() and x.shape[-1] == 1 else None, terms=3)),
-    _moves("slice", lambda x, dim, start, stop, step: x[(slice(None),) * dim + (slice(start, stop, step),)],
-           _each(lambda x: (0, 1, None, 1), lambda x: (x.dim() - 1, None, -1, 2), lambda x: (x.dim() - 1, -3, 100, 3), least_rank=1)),
-    _moves("select", torch.select, _each(lambda x: (0, -1) if x.shape[0] else None, lambda x: (-1, 0) if x.shape[-1] else None, least_rank=1)),
-    _moves("narrow", torch.narrow, _each(lambda x: (0, 0, x.shape[0] // 2), lambda x: (-1, x.shape[-1] // 2, x.shape[-1] - x.shape[-1] // 2), least_rank=1)),
-    _moves("diagonal", torch.diagonal, _each(lambda x: (), lambda x: (1,), lambda x: (-2, -1, 0), lambda x: (1, 0, -1), lambda x: (100,), least_rank=2)),
+    _moves(
+        "expand",
+        torch.broadcast_to,
+        _each(lambda x: ((2, *x.shape),), lambda x: ((*x.shape[:-1], 3),) if x.dim() and x.shape[-1] == 1 else None, terms=3),
+    ),
+    _moves(
+        "slice",
+        lambda x, dim, start, stop, step: x[(slice(None),) * dim + (slice(start, stop, step),)],
+        _each(lambda x: (0, 1, None, 1), lambda x: (x.dim() - 1, None, -1, 2), lambda x: (x.dim() - 1, -3, 100, 3), least_rank=1),
+    ),
+    _moves(
+        "select",
+        torch.select,
+        _each(lambda x: (0, -1) if x.shape[0] else None, lambda x: (-1, 0) if x.shape[-1] else None, least_rank=1),
+    ),
+    _moves(
+        "narrow",
+        torch.narrow,
+        _each(lambda x: (0, 0, x.shape[0] // 2), lambda x: (-1, x.shape[-1] // 2, x.shape[-1] - x.shape[-1] // 2), least_rank=1),
+    ),
+    _moves(
+        "diagonal",
+        torch.diagonal,
+        _each(lambda x: (), lambda x: (1,), lambda x: (-2, -1, 0), lambda x: (1, 0, -1), lambda x: (100,), least_rank=2),
+    ),
     _moves("windows", torch.Tensor.unfold, _windows),
     _moves("as_strided", torch.as_strided, _strided),
     _moves("split", torch.split, _each(lambda x: (2,), lambda x: (1 if x.shape[-1] < 50 else 100, -1), least_rank=1)),
     _moves("split_sizes", torch.split, _each(_sections, least_rank=1)),
     _moves("chunk", torch.chunk, _each(lambda x: (3,), lambda x: (2, -1), least_rank=1)),
     _moves("tensor_split", torch.tensor_split, _each(lambda x: (3,), lambda x: (2, -1), lambda x: ([1, 2], 0), least_rank=1)),
-    _moves("unbind", torch.unbind, _each(lambda x: (0,) if 0 < x.shape[0] < 50 else None, lambda x: (-1,) if 0 < x.shape[-1] < 50 else None, least_rank=1)),
+    _moves(
+        "unbind",
+        torch.unbind,
+        _each(lambda x: (0,) if 0 < x.shape[0] < 50 else None, lambda x: (-1,) if 0 < x.shape[-1] < 50 else None, least_rank=1),
+    ),
     _moves("concat", torch.cat, _lists(lambda x: {0, -1, x.dim() // 2})),
     _moves("stack", torch.stack, _alike),
     _moves("hstack", torch.hstack, _stacked),
@@ -157,17 +193,47 @@ OPERATORS = [
     _moves("repeat", torch.Tensor.repeat, _repeats),
     _moves("tile", torch.tile, _each(lambda x: ((2,),), lambda x: ((2, 1, 3),), terms=6)),
     _moves("repeat_interleave", _interleave, _interleaved),
-    _moves("flip", torch.flip, _each(lambda x: ((0,),) if x.dim() else ((),), lambda x: (tuple(range(x.dim())),), lambda x: ((-1,),) if x.dim() else None)),
+    _moves(
+        "flip",
+        torch.flip,
+        _each(
+            lambda x: ((0,),) if x.dim() else ((),), lambda x: (tuple(range(x.dim())),), lambda x: ((-1,),) if x.dim() else None
+        ),
+    ),
     _moves("fliplr", torch.fliplr, _each(lambda x: (), least_rank=2)),
     _moves("flipud", torch.flipud, _each(lambda x: (), least_rank=1)),
-    _moves("rot90", torch.rot90, _each(lambda x: (1,), lambda x: (2, (0, -1)), lambda x: (-1, (1, 0)), lambda x: (4,), least_rank=2)),
-    _moves("roll", torch.roll, _each(lambda x: (2,), lambda x: (-3, 0) if x.dim() else None, lambda x: ((1, 2), (0, -1)) if x.dim() > 1 else None)),
+    _moves(
+        "rot90", torch.rot90, _each(lambda x: (1,), lambda x: (2, (0, -1)), lambda x: (-1, (1, 0)), lambda x: (4,), least_rank=2)
+    ),
+    _moves(
+        "roll",
+        torch.roll,
+        _each(lambda x: (2,), lambda x: (-3, 0) if x.dim() else None, lambda x: ((1, 2), (0, -1)) if x.dim() > 1 else None),
+    ),
     _moves("pad", F.pad, _padded("constant", 1)),
     Operator("pad_reflect", F.pad, _padded("reflect", 2), dtypes=FLOATS, exact=True),
     Operator("pad_replicate", F.pad, _padded("replicate", 2), dtypes=FLOATS, exact=True),
     Operator("pad_circular", F.pad, _padded("circular", 2), dtypes=FLOATS, exact=True),
     _moves("tril", torch.tril, _each(lambda x: (), lambda x: (1,), lambda x: (-2,), least_rank=2)),
     _moves("triu", torch.triu, _each(lambda x: (), lambda x: (-1,), lambda x: (100,), least_rank=2)),
-    _moves("diag", torch.diag, _each(lambda x: () if x.dim() <= 2 else None, lambda x: (1,) if x.dim() <= 2 else None, lambda x: (-2,) if x.dim() <= 2 else None, least_rank=1)),
-    _moves("diag_embed", torch.diag_embed, _each(lambda x: () if x.numel() < 200 else None, lambda x: (1, 0, -1) if x.numel() < 200 else None, lambda x: (-1,) if x.numel() < 200 else None, least_rank=1)),
+    _moves(
+        "diag",
+        torch.diag,
+        _each(
+            lambda x: () if x.dim() <= 2 else None,
+            lambda x: (1,) if x.dim() <= 2 else None,
+            lambda x: (-2,) if x.dim() <= 2 else None,
+            least_rank=1,
+        ),
+    ),
+    _moves(
+        "diag_embed",
+        torch.diag_embed,
+        _each(
+            lambda x: () if x.numel() < 200 else None,
+            lambda x: (1, 0, -1) if x.numel() < 200 else None,
+            lambda x: (-1,) if x.numel() < 200 else None,
+            least_rank=1,
+        ),
+    ),
 ]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting and scans: along each dim, with ties, NaN, infinities and both zeros, of no elements and of more than are sorted one by one."""
+"""Sorting and scans: along each dim, with ties, NaN, infinities and both zeros,
+of no elements and of more than are sorted one by one."""
+
 import itertools
 import math
 
 import torch
-
 from table import ALL, FLOATS, NUMBERS, Maker, Operator, Sample, shapes
 
 SPECIAL = [0.0, -0.0, math.nan, math.inf, -math.inf, 1.0, -1.0, math.nan, 0.0, 1e-42]
@@ -49,7 +50,22 @@ def _some(make):
 
 def _distinct(make):
     """No ties: which of equal elements topk and kthvalue choose is nobody's promise."""
-    for shape in [(1,), (0,), (7,), (100,), (3, 5), (0, 4), (4, 0), (33, 3), (2, 60), (2, 1, 3), (2, 3, 4), (3, 2, 1, 2), (100, 1), (1, 2, 11, 2, 1)]:
+    for shape in [
+        (1,),
+        (0,),
+        (7,),
+        (100,),
+        (3, 5),
+        (0, 4),
+        (4, 0),
+        (33, 3),
+        (2, 60),
+        (2, 1, 3),
+        (2, 3, 4),
+        (3, 2, 1, 2),
+        (100, 1),
+        (1, 2, 11, 2, 1),
+    ]:
         numel = math.prod(shape)
         x = torch.randperm(numel, generator=make.generator).reshape(shape) - (0 if make.dtype is torch.uint8 else numel // 2)
         yield x.to(make.dtype)
@@ -82,7 +98,9 @@ def _ties(make):
     """Elements that are equal, of all; several NaN; infinities."""
     for x in shapes(make, low=0, high=3):
         if x.numel():
-            yield Sample((x.round() if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64)  # which has central differences
+            yield Sample(
+                (x.round() if make.floating() else x,), terms=x.numel(), gradient=make.dtype is not torch.float64
+            )  # which has central differences
             yield Sample((make.tensor(*x.shape),), terms=x.numel())
     for x in _special(make):
         yield Sample((x,), terms=x.numel(), gradient=make.dtype is not torch.float64)
@@ -91,7 +109,11 @@ def _ties(make):
 
 def _runs(low=None, high=None):
     def samples(make):
-        for x in (*shapes(make, low=low, high=high), make.tensor(2, 40, 700, low=low, high=high), make.tensor(3, 1500, low=low, high=high)):
+        for x in (
+            *shapes(make, low=low, high=high),
+            make.tensor(2, 40, 700, low=low, high=high),
+            make.tensor(3, 1500, low=low, high=high),
+        ):
             for dim in sorted({0, -1, x.dim() // 2} - ({x.dim()} if x.dim() else set())):
                 yield Sample((x, dim), terms=max(1, x.shape[dim]) if x.dim() else 1)
 
@@ -120,7 +142,10 @@ def _found(make):
             line[: count // 3] = line[0]  # equal ones
         yield Sample((line, make.tensor(*shape, low=-1 if make.dtype is not torch.uint8 else 0, high=10)), {"right": k % 2 == 0})
     for layout in Maker.LAYOUTS:
-        yield Sample((make.tensor(3, 2, 9, low=0, high=9).sort().values, make.tensor(3, 2, 4, low=0, high=9, layout=layout)), {"side": "left", "out_int32": True})
+        yield Sample(
+            (make.tensor(3, 2, 9, low=0, high=9).sort().values, make.tensor(3, 2, 4, low=0, high=9, layout=layout)),
+            {"side": "left", "out_int32": True},
+        )
     if make.floating():
         yield Sample((make.tensor(9).sort().values, torch.tensor(SPECIAL, dtype=torch.float64).to(make.dtype)))
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a row of the operators' proof is, and how its inputs are made.
 
-A family's file (elementwise.py, reduce.py ...) has a list OPERATORS. A row names torch's function and gives samples of its arguments; prove.py
-calls it with torch's tensors and with SambaTensors: eager, traced and compiled, and by the reference kernels, for each dtype, values and
-gradients. An operator is proved on shapes of size 0 and 1, odd, broadcast, strided, up to 5 dims: `shapes` and `pairs` have them all."""
+A family's file (elementwise.py, reduce.py ...) has a list OPERATORS. A row names torch's function and gives samples of its
+arguments; prove.py calls it with torch's tensors and with SambaTensors: eager, traced and compiled, and by the reference kernels,
+for each dtype, values and gradients. An operator is proved on shapes of size 0 and 1, odd, broadcast, strided, up to 5 dims:
+`shapes` and `pairs` have them all."""
+
 import dataclasses
 import math
-from typing import Any, Callable, Mapping, Tuple
+from collections.abc import Mapping
+from typing import Any, Callable, Tuple
 
 import torch
 
@@ -37,8 +40,11 @@ class Operator:
     samples: Callable
     dtypes: Tuple[torch.dtype, ...] = FLOATS
     gradient: bool = True
-    ulp: float = 4.0  # of the compiled elementwise kernel where the result is a plain function of few elements: allowed units in the last place
-    place: float = 0.0  # eps of the greatest input allowed besides: a place that is computed is off by eps of itself, the result and its gradients by that times their slopes
+    # of the compiled elementwise kernel where the result is a plain function of few elements: allowed units in the last place
+    ulp: float = 4.0
+    # eps of the greatest input allowed besides:
+    # a place that is computed is off by eps of itself, the result and its gradients by that times their slopes
+    place: float = 0.0
     truth: Callable = None  # `call` of float64 where torch's own loses digits: the same function put otherwise
     exact: bool = False  # equal to the last bit: comparisons, integers, what only moves elements
     without: Mapping[torch.dtype, str] = dataclasses.field(default_factory=dict)  # dtypes of torch that are left out, and why
@@ -56,8 +62,8 @@ class Maker:
         self.generator = torch.Generator().manual_seed(seed)
 
     def tensor(self, *shape, low=None, high=None, dtype=None, layout="contiguous", requires_grad=None):
-        """Values between low and high, by default of -3 to 3 (0 to 9 where unsigned): floats uniformly, integers with both ends, bool evenly.
-        requires_grad=False: no gradient is asked for."""
+        """Values between low and high, by default of -3 to 3 (0 to 9 where unsigned): floats uniformly, integers with both ends,
+        bool evenly. requires_grad=False: no gradient is asked for."""
         if requires_grad is False:  # torch gives it no gradient: running statistics, targets
             made = self.tensor(*shape, low=low, high=high, dtype=dtype, layout=layout)
             made.no_gradient = True
@@ -88,7 +94,24 @@ class Maker:
 
 
 # Shapes that every operator of one operand meets: no dim, size 0 and 1, odd, beyond a tile of 512, 5-D.
-SHAPES = [(), (1,), (0,), (7,), (513,), (1, 1), (3, 5), (0, 4), (4, 0), (33, 17), (2, 1, 3), (3, 0, 2), (2, 3, 4, 5), (1, 7, 1, 3), (2, 1, 3, 2, 2), (3, 2, 1, 2, 5)]
+SHAPES = [
+    (),
+    (1,),
+    (0,),
+    (7,),
+    (513,),
+    (1, 1),
+    (3, 5),
+    (0, 4),
+    (4, 0),
+    (33, 17),
+    (2, 1, 3),
+    (3, 0, 2),
+    (2, 3, 4, 5),
+    (1, 7, 1, 3),
+    (2, 1, 3, 2, 2),
+    (3, 2, 1, 2, 5),
+]
 
 
 def shapes(make, low=None, high=None, least_rank=0):
@@ -101,8 +124,23 @@ def shapes(make, low=None, high=None, least_rank=0):
             yield make.tensor(*shape, low=low, high=high, layout=layout)
 
 
-PAIRS = [((), ()), ((3,), ()), ((), (3,)), ((1,), (7,)), ((0,), (1,)), ((0, 3), (3,)), ((5, 7), (5, 7)), ((5, 7), (7,)), ((5, 1), (1, 7)), ((513,), (513,)),
-         ((4, 1, 3), (2, 1)), ((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((2, 1, 3, 1, 2), (1, 4, 1, 5, 1)), ((2, 2, 2, 2, 3), (3,))]  # fmt: skip
+PAIRS = [
+    ((), ()),
+    ((3,), ()),
+    ((), (3,)),
+    ((1,), (7,)),
+    ((0,), (1,)),
+    ((0, 3), (3,)),
+    ((5, 7), (5, 7)),
+    ((5, 7), (7,)),
+    ((5, 1), (1, 7)),
+    ((513,), (513,)),
+    ((4, 1, 3), (2, 1)),
+    ((2, 3, 4), (2, 3, 4)),
+    ((2, 3, 4), (3, 1)),
+    ((2, 1, 3, 1, 2), (1, 4, 1, 5, 1)),
+    ((2, 2, 2, 2, 3), (3,)),
+]
 
 
 def pairs(make, low=None, high=None, other_low=None, other_high=None):

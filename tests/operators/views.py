@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of layers once more, at batch 1 and 2 and between views: their first operand comes out of one or two views, and their result goes through up to
-three. A gradient that arrives permuted, flattened or spread is laid out as no sample of the layer alone has it."""
+"""Rows of layers once more, at batch 1 and 2 and between views: their first operand comes out of one or two views, and their
+result goes through up to three. A gradient that arrives permuted,
+flattened or spread is laid out as no sample of the layer alone has it."""
+
 import dataclasses
 import random
 import zlib
 
 import torch
-
 from table import Sample
 
 MOST = 24  # samples of a row and dtype

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Architectures that nobody chose: drawn by a seed from the lists of timm and of transformers, among those that no test names, traced and compiled without
-a change, and one step of each held against PyTorch's: the loss and every parameter's gradient.
+"""Architectures that nobody chose: drawn by a seed from the lists of timm and of transformers, among those that no test names,
+traced and compiled without a change, and one step of each held against PyTorch's: the loss and every parameter's gradient.
 
-`python tests/python/architectures.py --seed 1 --count 20 [timm | transformers]`, or `--one transformers:llama4`. Each runs in a process of its own, with a limit of
-time. What torch itself cannot build or run in a few seconds from such small sizes, or gives no gradients for, is drawn anew and counted; so is what has more
-than 30 million parameters.
+`python tests/python/architectures.py --seed 1 --count 20 [timm | transformers]`, or `--one transformers:llama4`. Each runs in a
+process of its own, with a limit of time. What torch itself cannot build or run in a few seconds from such small sizes, or gives
+no gradients for, is drawn anew and counted; so is what has more than 30 million parameters.
 
-The yardstick is that of training.py: exact is float64, and allowed are a few times the distance of torch's own float32 from it, or of torch's with weights that
-were moved by a unit in the last place: where a kink or cancelling numbers make a gradient jump, they do it to torch too. A model may ask torch whether it is being
-compiled and go another way then, as attention's masks in transformers do; tracing says yes, as torch.compile does. Where the two ways differ, torch's compiled one
-is what ours is held against, and the row says so."""
+The yardstick is that of training.py: exact is float64, and allowed are a few times the distance of torch's own float32 from it,
+or of torch's with weights that were moved by a unit in the last place: where a kink or cancelling numbers make a gradient jump,
+they do it to torch too. A model may ask torch whether it is being compiled and go another way then, as attention's masks in
+transformers do; tracing says yes, as torch.compile does.
+Where the two ways differ, torch's compiled one is what ours is held against, and the row says so."""
+
 import argparse
 import contextlib
 import copy
@@ -31,10 +33,10 @@ SECONDS = 300  # of a process
 MINE = pathlib.Path(__file__)
 
 
-
 def without_torchvisions_library():
-    """timm and transformers import torchvision. Where that was built for another torch (CUDA's beside the one for CPUs) its library does not load and the import fails
-    for want of operators that none of these models calls: they are declared, without doing anything."""
+    """timm and transformers import torchvision. Where that was built for another torch (CUDA's beside the one for CPUs) its
+    library does not load and the import fails for want of operators that none of these models calls:
+    they are declared, without doing anything."""
     try:
         import torchvision  # noqa: F401
     except RuntimeError:
@@ -63,7 +65,11 @@ def transformers_types():
 
     tests = "\n".join(path.read_text() for path in MINE.parent.glob("*.py") if path != MINE)
     words = set(re.findall(r"\w+", tests))
-    named = {kind for kind in MODEL_MAPPING_NAMES if (config := CONFIG_MAPPING_NAMES.get(kind)) is None or config in words or config.removesuffix("Config") in words}
+    named = {
+        kind
+        for kind in MODEL_MAPPING_NAMES
+        if (config := CONFIG_MAPPING_NAMES.get(kind)) is None or config in words or config.removesuffix("Config") in words
+    }
     return [f"transformers:{kind}" for kind in MODEL_MAPPING_NAMES if kind not in named]
 
 
@@ -99,7 +105,9 @@ def of_timm(name):
     model = timm.create_model(name, num_classes=5)
     settings = model.pretrained_cfg
     channels, size, _ = settings["input_size"]
-    sizes = [size] if settings.get("fixed_input_size") else [64, 96, 128, settings.get("min_input_size", (3, size, size))[1], size]
+    sizes = (
+        [size] if settings.get("fixed_input_size") else [64, 96, 128, settings.get("min_input_size", (3, size, size))[1], size]
+    )
     for side in sizes:
         image = torch.randn(2, channels, side, side)
         try:
@@ -115,20 +123,44 @@ def of_timm(name):
 
 WIDTH, HEADS, LAYERS, WORDS, SIDE = 32, 4, 2, 96, 32
 SIZES = [  # the first pattern that a field's name matches in full
-    (r"(num|n|mamba_n|encoder|decoder)_(key_value_heads|kv_heads|head_kv|groups)|.*num_key_value_heads|.*kv_heads|multi_query_group_num", 2),
+    (
+        r"(num|n|mamba_n|encoder|decoder)_(key_value_heads|kv_heads|head_kv|groups)|.*num_key_value_heads|.*kv_heads|multi_query_group_num",
+        2,
+    ),
     (r".*(num_experts_per_tok|num_experts_per_token|moe_topk|moe_k|num_selected_experts|top_k_experts|experts_top_k)", 2),
     (r".*(num_experts|num_local_experts|n_routed_experts|moe_num_experts|num_routed_experts)", 4),
-    (r"n_shared_experts|num_shared_experts|moe_num_shared_experts", 1), (r"n_group|topk_group|first_k_dense_replace", 1),
-    (r".*(head_dim|_head_size|d_kv|attention_head_dim|d_head|qk_nope_head_dim|v_head_dim|qk_rope_head_dim|head_size|qk_head_dim)", 8),
-    (r"(.*_)?(num_attention_heads|attention_heads|n_heads?|num_heads|encoder_attention_heads|decoder_attention_heads|heads)", HEADS),
-    (r"(.*_)?(num_hidden_layers|n_layers?|num_layers|encoder_layers|decoder_layers|num_decoder_layers|num_encoder_layers|depth|num_blocks|layers)", LAYERS),
-    (r"(.*_)?(intermediate_size|ffn_dim|encoder_ffn_dim|decoder_ffn_dim|d_ff|feed_forward_size|ffn_hidden_size|n_inner|hidden_dim|mlp_dim|dim_feedforward)", 48),
+    (r"n_shared_experts|num_shared_experts|moe_num_shared_experts", 1),
+    (r"n_group|topk_group|first_k_dense_replace", 1),
+    (
+        r".*(head_dim|_head_size|d_kv|attention_head_dim|d_head|qk_nope_head_dim|v_head_dim|qk_rope_head_dim|head_size|qk_head_dim)",
+        8,
+    ),
+    (
+        r"(.*_)?(num_attention_heads|attention_heads|n_heads?|num_heads|encoder_attention_heads|decoder_attention_heads|heads)",
+        HEADS,
+    ),
+    (
+        r"(.*_)?(num_hidden_layers|n_layers?|num_layers|encoder_layers|decoder_layers|num_decoder_layers|num_encoder_layers|depth|num_blocks|layers)",
+        LAYERS,
+    ),
+    (
+        r"(.*_)?(intermediate_size|ffn_dim|encoder_ffn_dim|decoder_ffn_dim|d_ff|feed_forward_size|ffn_hidden_size|n_inner|hidden_dim|mlp_dim|dim_feedforward)",
+        48,
+    ),
     (r"(.*_)?(q_lora_rank|kv_lora_rank)", 16),
-    (r"(.*_)?(hidden_size|d_model|n_embd|dim|embed_dim|embedding_size|word_embed_proj_dim|projection_dim|hidden_channels|emb_dim|d_embed|model_dim|out_hidden_size|lru_width)", WIDTH),
-    (r"(.*_)?(vocab_size|.*_vocab_size)", WORDS), (r".*(max_position_embeddings|n_positions|max_seq_len|max_sequence_length|context_length|n_ctx|seq_length)", 64),
-    (r".*image_size|img_size|input_size", SIDE), (r".*patch_size", 8), (r".*sliding_window|attention_window|.*chunk_size|window_size", 8),
-    (r"mamba_d_state|state_size|ssm_state_size", 8), (r"num_queries", 6), (r"num_labels", 3),
-]  # fmt: skip
+    (
+        r"(.*_)?(hidden_size|d_model|n_embd|dim|embed_dim|embedding_size|word_embed_proj_dim|projection_dim|hidden_channels|emb_dim|d_embed|model_dim|out_hidden_size|lru_width)",
+        WIDTH,
+    ),
+    (r"(.*_)?(vocab_size|.*_vocab_size)", WORDS),
+    (r".*(max_position_embeddings|n_positions|max_seq_len|max_sequence_length|context_length|n_ctx|seq_length)", 64),
+    (r".*image_size|img_size|input_size", SIDE),
+    (r".*patch_size", 8),
+    (r".*sliding_window|attention_window|.*chunk_size|window_size", 8),
+    (r"mamba_d_state|state_size|ssm_state_size", 8),
+    (r"num_queries", 6),
+    (r"num_labels", 3),
+]
 
 
 def shrink(config):
@@ -160,26 +192,49 @@ def shrink(config):
 
 def inputs_of(model, config):
     """{name: tensor} of what its forward asks for; the least that it runs with."""
+
     def size(name, default):
-        parts = [config, *(getattr(config, part, None) for part in ("vision_config", "audio_config", "text_config", "encoder_config"))]
-        found = next((getattr(part, name) for part in parts if part is not None and getattr(part, name, None) is not None), default)
+        parts = [
+            config,
+            *(getattr(config, part, None) for part in ("vision_config", "audio_config", "text_config", "encoder_config")),
+        ]
+        found = next(
+            (getattr(part, name) for part in parts if part is not None and getattr(part, name, None) is not None), default
+        )
         return found[-1] if isinstance(found, (list, tuple)) else found
 
     side = size("image_size", SIDE)
     words = torch.randint(3, min(size("vocab_size", WORDS), WORDS) - 8, (2, 12))
     channels = size("num_channels", 3)
     made = {
-        "input_ids": lambda: words, "pixel_values": lambda: torch.randn(2, channels, side, side), "input_values": lambda: torch.randn(2, 1600),
-        "input_features": lambda: torch.randn(2, size("num_mel_bins", 80), 2 * size("max_source_positions", 32)), "decoder_input_ids": lambda: words[:, :7],
-        "attention_mask": lambda: torch.ones(2, 12, dtype=torch.long), "pixel_values_videos": lambda: torch.randn(2, size("num_frames", 4), channels, side, side),
-        "bbox": lambda: torch.sort(torch.randint(0, 60, (2, 12, 4)), -1)[0], "inputs_embeds": lambda: torch.randn(2, 12, size("hidden_size", WIDTH)),
+        "input_ids": lambda: words,
+        "pixel_values": lambda: torch.randn(2, channels, side, side),
+        "input_values": lambda: torch.randn(2, 1600),
+        "input_features": lambda: torch.randn(2, size("num_mel_bins", 80), 2 * size("max_source_positions", 32)),
+        "decoder_input_ids": lambda: words[:, :7],
+        "attention_mask": lambda: torch.ones(2, 12, dtype=torch.long),
+        "pixel_values_videos": lambda: torch.randn(2, size("num_frames", 4), channels, side, side),
+        "bbox": lambda: torch.sort(torch.randint(0, 60, (2, 12, 4)), -1)[0],
+        "inputs_embeds": lambda: torch.randn(2, 12, size("hidden_size", WIDTH)),
         "past_values": lambda: torch.randn(2, size("context_length", 32), size("num_input_channels", 1)),
-    }  # fmt: skip
+    }
     known = inspect.signature(model.forward).parameters
     main = model.main_input_name
-    options = [[main], [main, "decoder_input_ids"], ["input_ids", "pixel_values"], ["input_ids"], ["pixel_values"], ["input_ids", "bbox"], ["input_values"],
-               ["input_features"], ["input_features", "decoder_input_ids"], ["pixel_values", "decoder_input_ids"], ["pixel_values_videos"], ["past_values"],
-               ["inputs_embeds"]]  # fmt: skip
+    options = [
+        [main],
+        [main, "decoder_input_ids"],
+        ["input_ids", "pixel_values"],
+        ["input_ids"],
+        ["pixel_values"],
+        ["input_ids", "bbox"],
+        ["input_values"],
+        ["input_features"],
+        ["input_features", "decoder_input_ids"],
+        ["pixel_values", "decoder_input_ids"],
+        ["pixel_values_videos"],
+        ["past_values"],
+        ["inputs_embeds"],
+    ]
     for names in options:
         if all(name in known and name in made for name in names):
             try:
@@ -252,8 +307,9 @@ def moved(model, seed):
 
 def judge(name, seed, compiling=False):
     """Raises Skipped, or what went wrong; gives the worst distance as a share of what is allowed, and where."""
-    import sambaflow.samba as samba
     from training import FACTOR, RUNS, Comparison, in_double
+
+    import sambaflow.samba as samba
 
     torch.manual_seed(seed)
     family, _, kind = name.partition(":")
@@ -300,7 +356,9 @@ def judge(name, seed, compiling=False):
         comparison.see({"loss": loss, **gradients}, {"loss": exact[0], **exact[1]})
     assert not wrong, wrong[0]
     comparison.check()
-    shares = {what: mine / (FACTOR * comparison.its[what] + comparison.free[what]) for what, mine in comparison.mine.items() if mine > 0}
+    shares = {
+        what: mine / (FACTOR * comparison.its[what] + comparison.free[what]) for what, mine in comparison.mine.items() if mine > 0
+    }
     where = max(shares, key=shares.get) if shares else ""
     return {"share": round(shares.get(where, 0), 3), "where": where, "moved": comparison.runs, "compiled": round(took, 1)}
 
@@ -313,7 +371,13 @@ def one(name, seed):
         return {"name": name, "result": "skipped", "why": str(why)}
     except AssertionError as error:
         try:
-            return {"name": name, "result": "equal", "as": "torch compiles it", "eager": str(error), **judge(name, seed, compiling=True)}
+            return {
+                "name": name,
+                "result": "equal",
+                "as": "torch compiles it",
+                "eager": str(error),
+                **judge(name, seed, compiling=True),
+            }
         except Exception:
             return {"name": name, "result": "wrong", "why": str(error)}
     except Exception as error:
@@ -323,11 +387,20 @@ def one(name, seed):
 def apart(name, seed):
     """The same in a process of its own."""
     try:
-        ran = subprocess.run([sys.executable, "-W", "ignore", str(MINE), "--one", name, "--seed", str(seed)], capture_output=True, text=True, timeout=SECONDS)
+        ran = subprocess.run(
+            [sys.executable, "-W", "ignore", str(MINE), "--one", name, "--seed", str(seed)],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
     except subprocess.TimeoutExpired:
         return {"name": name, "result": "skipped", "why": f"more than {SECONDS} s"}
     lines = [line for line in ran.stdout.splitlines() if line.startswith('{"name"')]
-    return json.loads(lines[-1]) if lines else {"name": name, "result": "crashed", "why": f"status {ran.returncode}: {ran.stderr[-300:]}"}
+    return (
+        json.loads(lines[-1])
+        if lines
+        else {"name": name, "result": "crashed", "why": f"status {ran.returncode}: {ran.stderr[-300:]}"}
+    )
 
 
 def draw(names, count, seed):

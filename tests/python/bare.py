@@ -2,6 +2,7 @@
 """The installed package where there is nothing but Python: neither torch, NumPy, pytest nor a compiler.
 
 Usage: bare.py [FOLDER]. FOLDER: where the first example of docs/python.md ran; its last one runs there."""
+
 import doctest
 import importlib.util
 import pathlib
@@ -30,12 +31,17 @@ def taken_from_the_machine():
     """Libraries of the package that come neither with it nor with glibc."""
     loaded = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True, text=True).stdout.split()
     home = pathlib.Path(sys.prefix).resolve()
-    return sorted(x for x in loaded if home not in pathlib.Path(x).parents and not re.fullmatch(GLIBC_AND_ZLIB, pathlib.Path(x).name))
+    return sorted(
+        x for x in loaded if home not in pathlib.Path(x).parents and not re.fullmatch(GLIBC_AND_ZLIB, pathlib.Path(x).name)
+    )
 
 
 def modules():
     """What comes into a process with the package and is not Python's own."""
-    said = "import sys; before = set(sys.modules); import sambaflow, sambaflow.runtime; print(*{x.partition('.')[0] for x in sys.modules.keys() - before})"
+    said = (
+        "import sys; before = set(sys.modules); import sambaflow, sambaflow.runtime; "
+        "print(*{x.partition('.')[0] for x in sys.modules.keys() - before})"
+    )
     loaded = subprocess.run([sys.executable, "-c", said], check=True, capture_output=True, text=True).stdout.split()
     return sorted(set(loaded) - sys.stdlib_module_names)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every test begins with a session of its own and the same random numbers."""
+
 import pytest
 import torch
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the code in the five documents, by rules that know nothing of what the code is, and looks for it in the tests and examples.
+"""Finds the code in the five documents, by rules that know nothing of what the code is, and looks for it in the tests and
+examples.
 
-A fragment is a run of code lines. Code is: lines after `>>>`; what stands between ``` fences; bold or back-quoted words of the slides that are a
-statement; any line that is a Python statement which does something (an assignment, an import, a call with arguments, a for, an if); and
-`name=[...]` within a sentence. Comments and leading and trailing blanks do not count. A name or a call by itself is a mention, not code. What an
-example prints is not code either: tests of examples with `>>>` are docstrings, so that what they print is compared."""
+A fragment is a run of code lines. Code is: lines after `>>>`; what stands between ``` fences; bold or back-quoted words of the
+slides that are a statement; any line that is a Python statement which does something (an assignment, an import, a call with
+arguments, a for, an if); and `name=[...]` within a sentence. Comments and leading and trailing blanks do not count. A name or a
+call by itself is a mention, not code. What an example prints is not code either:
+tests of examples with `>>>` are docstrings, so that what they print is compared."""
+
 import ast
 import pathlib
 import re
@@ -114,7 +117,8 @@ def programs():
 
 
 def matches(its, line, quoted):
-    """Whether a line of a program is a line of a document: the same code; behind `>>>`; what it says asserted; where `quoted`, in a comment."""
+    """Whether a line of a program is a line of a document: the same code; behind `>>>`; what it says asserted;
+    where `quoted`, in a comment."""
     its = its.strip()
     if quoted:
         return its.lstrip("# ") == line

@@ -5,17 +5,19 @@
     misuse_session.py              whether every sentence is as it stands there
     misuse_session.py --write      writes the sentences anew, for review in the difference
 
-Headings are the rules of the documents and of the library; below each stand misuses, one line of Python, and further in their message. Headings and misuses
-are written by hand, sentences by --write. After each the device's weights are what they were. A line has torch, F, nn, samba, utils, session (samba.session) and
+Headings are the rules of the documents and of the library; below each stand misuses, one line of Python, and further in their
+message. Headings and misuses are written by hand, sentences by --write. After each the device's weights are what they were. A
+line has torch, F, nn, samba, utils, session (samba.session) and
 
     float32(4, 6)                 a tensor of that dtype and shape; float32(4, 6, name="x") a SambaTensor
-    model, x, target, optim       a model `lin` and a cross entropy (outputs: the loss and logits), its inputs x float32(4, 6) and target int64(4), SGD
-    y, loss                       its traced outputs, pef the PEF's path, FOLDER a folder
+    model, x, target, optim       a model `lin` and a cross entropy (outputs: the loss and logits), its inputs x float32(4, 6) and
+    target int64(4), SGD y, loss                       its traced outputs, pef the PEF's path, FOLDER a folder
     run(a, b, outputs=..., ...)   session.run((x, target), (loss, y)) with others
     compile(model, ...)           session.compile(model, (x, target), optim), which is `changed(...)` with another layer or input
     trace(model, ...)             trace_graph of it beside pef
-    several                       a session with two graphs, `train` and `answer`, compiled and traced; graph(name) another of the kind
-    fresh()                       a session without a PEF"""
+    several                       a session with two graphs, `train` and `answer`, compiled and traced; graph(name) another of the
+    kind fresh()                       a session without a PEF"""
+
 import argparse
 import os
 import pathlib
@@ -64,7 +66,11 @@ def make(dtype):
 
     def tensor(*shape, name=None, region_name=None):
         values = torch.zeros(shape, dtype=dtype)
-        return values if name is None and region_name is None else samba.from_torch_tensor(values, name=name, region_name=region_name)
+        return (
+            values
+            if name is None and region_name is None
+            else samba.from_torch_tensor(values, name=name, region_name=region_name)
+        )
 
     return tensor
 
@@ -95,7 +101,9 @@ def words(folder):
         return samba.session.run((a, b), outputs, **options)
 
     def compile_(model=model, inputs=(x, target), optimizers=optim, **options):
-        return samba.session.compile(model, inputs, optimizers, **{"loss_indices": [0], "output_folder": home / "again", **options})
+        return samba.session.compile(
+            model, inputs, optimizers, **{"loss_indices": [0], "output_folder": home / "again", **options}
+        )
 
     def trace(model=model, inputs=(x, target), optimizers=None, **options):
         return utils.trace_graph(model, inputs, optimizers, **{"loss_indices": [0], "pef": pef, **options})
@@ -104,10 +112,37 @@ def words(folder):
         return samba.from_torch_model_(Model(**options))
 
     found = {str(dtype).removeprefix("torch."): make(dtype) for dtype in DTYPES}
-    found.update(torch=torch, F=F, nn=nn, samba=samba, utils=utils, session=samba.session, model=model, x=x, target=target, optim=optim, loss=outputs[0], y=outputs[1],
-                 pef=pef, both=both, FOLDER=home, run=run, compile=compile_, trace=trace, changed=changed, several=several, answer=answer, question=question,
-                 graph=lambda name, **options: FwdGraph(Answer(model), (question,), name, **options), fresh=samba.SambaSession, SambaLoader=SambaLoader,
-                 SambaGraph=SambaGraph, ModelProto=type("ModelProto", (), {}), environ=os.environ, nan=float("nan"))  # fmt: skip
+    found.update(
+        torch=torch,
+        F=F,
+        nn=nn,
+        samba=samba,
+        utils=utils,
+        session=samba.session,
+        model=model,
+        x=x,
+        target=target,
+        optim=optim,
+        loss=outputs[0],
+        y=outputs[1],
+        pef=pef,
+        both=both,
+        FOLDER=home,
+        run=run,
+        compile=compile_,
+        trace=trace,
+        changed=changed,
+        several=several,
+        answer=answer,
+        question=question,
+        graph=lambda name, **options: FwdGraph(Answer(model), (question,), name, **options),
+        fresh=samba.SambaSession,
+        SambaLoader=SambaLoader,
+        SambaGraph=SambaGraph,
+        ModelProto=type("ModelProto", (), {}),
+        environ=os.environ,
+        nan=float("nan"),
+    )
     return found
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of the tests."""
+
 from typing import Tuple
 
 import torch
@@ -94,16 +95,47 @@ class Block(nn.Module):
 def resnet18(classes=10, width=64):
     """He et al. 2016, as torchvision arranges it."""
     w = width
-    blocks = [Block(a, b, s) for a, b, s in ((w, w, 1), (w, w, 1), (w, 2 * w, 2), (2 * w, 2 * w, 1), (2 * w, 4 * w, 2), (4 * w, 4 * w, 1),
-                                             (4 * w, 8 * w, 2), (8 * w, 8 * w, 1))]  # fmt: skip
-    return nn.Sequential(nn.Conv2d(3, w, 7, 2, 3, bias=False), nn.BatchNorm2d(w), nn.ReLU(True), nn.MaxPool2d(3, 2, 1), *blocks,
-                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8 * w, classes))  # fmt: skip
+    blocks = [
+        Block(a, b, s)
+        for a, b, s in (
+            (w, w, 1),
+            (w, w, 1),
+            (w, 2 * w, 2),
+            (2 * w, 2 * w, 1),
+            (2 * w, 4 * w, 2),
+            (4 * w, 4 * w, 1),
+            (4 * w, 8 * w, 2),
+            (8 * w, 8 * w, 1),
+        )
+    ]
+    return nn.Sequential(
+        nn.Conv2d(3, w, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(w),
+        nn.ReLU(True),
+        nn.MaxPool2d(3, 2, 1),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8 * w, classes),
+    )
 
 
 def lenet():
     """LeCun et al. 1998 with max pooling and relu."""
-    return nn.Sequential(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+        nn.Linear(84, 10),
+    )
 
 
 class Recurrent(nn.Module):

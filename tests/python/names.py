@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every name of the documents, where it is implemented and which test uses it: makes docs/names.md, and says whether it is what it should be.
+"""Every name of the documents, where it is implemented and which test uses it: makes docs/names.md, and says whether it is what
+it should be.
 
-Needs Python alone: sources and tests are read, not imported. A name is looked up as Python would, through imports and base classes; what ends
-in a class of torch is torch's. The test is the first of the documents' tests that has the name in its own name, else the first that uses it, tests
-of the documents before others. statements.py adds what the documents state of arguments. test_names.py imports the package and compares.
+Needs Python alone: sources and tests are read, not imported. A name is looked up as Python would, through imports and base
+classes; what ends in a class of torch is torch's. The test is the first of the documents' tests that has the name in its own
+name, else the first that uses it, tests of the documents before others. statements.py adds what the documents state of arguments.
+test_names.py imports the package and compares.
 
 Usage: names.py [--write]"""
+
 import ast
 import functools
 import pathlib
@@ -22,26 +25,28 @@ TESTS = ROOT / "tests" / "python"
 DOCUMENTS = {
     "samba.sambatensor: SambaTensor": (
         "sambaflow.samba.sambatensor.SambaTensor",
-        """__getitem__ __setitem__ backward bfloat16 bool clear_data cpu cpu_ data_ptr dim element_size float int is_fast_access is_floating_point item
-        long materialize_ ndimension nelement new_empty new_full new_ones new_zeros numel permute rdu requires_grad_ reshape reusable short size stride
-        to torch torch_tensor type type_as view_as T data device dtype fast_access grad materializer materializer_provided ndim requires_grad shape
+        """__getitem__ __setitem__ backward bfloat16 bool clear_data cpu cpu_ data_ptr dim element_size float int is_fast_access
+        is_floating_point item long materialize_ ndimension nelement new_empty new_full new_ones new_zeros numel permute rdu
+        requires_grad_ reshape reusable short size stride to torch torch_tensor type type_as view_as T data device dtype
+        fast_access grad materializer materializer_provided ndim requires_grad shape
         sn_data sn_grad sn_grad_name sn_name sn_region_name""",
     ),
     "samba.sambatensor: functions": ("sambaflow.samba", "SambaTensor from_torch_tensor to_torch"),
     "samba.session: SambaSession": (
         "sambaflow.samba.samba_session.SambaSession",
-        """add_graph atexit_register compile compile_multigraph disable_graphamp disable_lazy_param disable_pinned_memory enable_lazy_param
-        enable_pinned_memory end_runtime_profile end_samba_profile get_argin_names get_dropout_rate_argin_names get_dropout_seed_argin_names
-        get_samba_tensor_by_name get_section_types get_tensors get_tensors_by_name get_weight_names init_multigraph_runtime reset
-        reset_random_generator run samba_profile setup start_runtime_profile start_samba_profile sync_buffers_to_cpu sync_buffers_to_rdu to_cpu
-        to_cpu_ to_device to_rdu update_tensor use_abexit use_lazy_param use_legacy_names use_pinned_memory use_static_functional profiler tracing""",
+        """add_graph atexit_register compile compile_multigraph disable_graphamp disable_lazy_param disable_pinned_memory
+        enable_lazy_param enable_pinned_memory end_runtime_profile end_samba_profile get_argin_names get_dropout_rate_argin_names
+        get_dropout_seed_argin_names get_samba_tensor_by_name get_section_types get_tensors get_tensors_by_name get_weight_names
+        init_multigraph_runtime reset reset_random_generator run samba_profile setup start_runtime_profile start_samba_profile
+        sync_buffers_to_cpu sync_buffers_to_rdu to_cpu
+        to_cpu_ to_device to_rdu update_tensor use_abexit use_lazy_param use_legacy_names use_pinned_memory use_static_functional profiler tracing""",  # noqa: E501
     ),
     "samba.utils": ("sambaflow.samba.utils", "init_output_grads trace_graph trace_multigraph"),
     "slides and overview": (
         "sambaflow.samba",
         """from_torch_model_ from_torch_model session randn randint rand add SambaTensor.batch_dim
         SambaTensor.mem_type optim.SGD optim.AdamW utils.utils.trace_graph utils.measure_performance
-        utils.measure_sections utils.get_file_dir utils.argparser.parse_app_args utils.common.common_app_driver sambaloader.SambaLoader""",
+        utils.measure_sections utils.get_file_dir utils.argparser.parse_app_args utils.common.common_app_driver sambaloader.SambaLoader""",  # noqa: E501
     ),
     "what programs import": (
         "sambaflow",
@@ -49,7 +54,7 @@ DOCUMENTS = {
         samba.nn.parameter.SambaParameter samba.set_seed samba.utils.set_seed samba.utils.get_rank samba.utils.get_world_size
         samba.utils.is_main_process samba.utils.argparser.parse_yaml_to_args samba.utils.dataset.mnist.dataset_transform
         samba.utils.pef_utils.get_pefmeta samba.utils.pef_utils.get_pefmeta_dict samba.directives.op_fusion samba.graph.FwdGraph
-        samba.graph.SambaGraph samba.profiler.Profiler logging.samba_logger sambacollections.OrderedSet""",
+        samba.graph.SambaGraph samba.profiler.Profiler logging.samba_logger sambacollections.OrderedSet""",  # noqa: E501
     ),
 }
 
@@ -86,8 +91,12 @@ def bound(statements):
 
 def generated(statements, name):
     """Whether a module makes names from text: a list of words, split, that has it."""
-    return any(isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value.split()
-               for statement in statements if isinstance(statement, ast.Assign) for node in ast.walk(statement))  # fmt: skip
+    return any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value.split()
+        for statement in statements
+        if isinstance(statement, ast.Assign)
+        for node in ast.walk(statement)
+    )
 
 
 OPTIMIZERS = (ROOT / "src" / "optimizers.def").read_text(encoding="utf-8")  # whose rows are classes
@@ -96,7 +105,9 @@ REFUSED = "refused"
 
 def refuses(node):
     """Whether a function does nothing but raise."""
-    return isinstance(node, ast.FunctionDef) and all(isinstance(x, ast.Raise) for x in node.body[ast.get_docstring(node) is not None :])
+    return isinstance(node, ast.FunctionDef) and all(
+        isinstance(x, ast.Raise) for x in node.body[ast.get_docstring(node) is not None :]
+    )
 
 
 def find(path, name):
@@ -151,7 +162,8 @@ def find_member(path, owner, name):
 
 
 # What SambaTensor has from torch.Tensor, which works on it as it is.
-OF_TORCH = """__getitem__ __setitem__ backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement new_empty new_full new_ones new_zeros numel
+OF_TORCH = """__getitem__ __setitem__ backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement
+new_empty new_full new_ones new_zeros numel
 permute requires_grad_ reshape short size stride to type_as view_as T device dtype grad ndim requires_grad shape"""
 
 
@@ -172,8 +184,8 @@ def implemented(home, name):
 
 
 def used(node):
-    """Names that a function uses: attributes of anything but torch and its like, names, `x[...]` and `x[...] = ...`; in strings, which may be
-    programs or examples, words behind a dot."""
+    """Names that a function uses: attributes of anything but torch and its like, names, `x[...]` and `x[...] = ...`; in strings,
+    which may be programs or examples, words behind a dot."""
     foreign = ("torch", "nn", "F", "np", "numpy", "pytest", "os", "sys", "ffi", "lib")
     for leaf in ast.walk(node):
         if isinstance(leaf, ast.Attribute) and not (isinstance(leaf.value, ast.Name) and leaf.value.id in foreign):
@@ -190,10 +202,13 @@ def used(node):
 
 @functools.lru_cache(None)
 def tests():
-    """(file, function, names it uses), tests of the documents first; what a function of the file does belongs to those that call it."""
+    """(file, function, names it uses), tests of the documents first;
+    what a function of the file does belongs to those that call it."""
     rows = []
     for file in sorted(TESTS.glob("test_*.py"), key=lambda file: (not file.name.startswith("test_document"), file.name)):
-        functions = {node.name: node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
+        functions = {
+            node.name: node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
+        }
         uses = {name: set(used(node)) for name, node in functions.items()}
         for name in functions:
             reached, front = set(), {name}
@@ -211,21 +226,32 @@ def tested(home, name):
     fitting = [row for row in tests() if last in row[2]]
     if home.endswith("SambaTensor"):
         fitting.sort(key=lambda row: row[0] != "test_document_tensor.py")
-    fitting.sort(key=lambda row: not row[0].startswith("test_document") or not re.search(rf"(?<![a-z]){last.strip('_')}(?![a-z])", row[1]))
+    fitting.sort(
+        key=lambda row: not row[0].startswith("test_document") or not re.search(rf"(?<![a-z]){last.strip('_')}(?![a-z])", row[1])
+    )
     return f"{fitting[0][0]}: {fitting[0][1]}" if fitting else ""
 
 
 def rows(document):
     """(name, implemented, tested) of a document's names."""
     home, names = DOCUMENTS[document]
-    return [(name, implemented(home, name), tested(home, name)) for name in sorted(names.split(), key=lambda name: (name.lower(), name))]
+    return [
+        (name, implemented(home, name), tested(home, name))
+        for name in sorted(names.split(), key=lambda name: (name.lower(), name))
+    ]
 
 
 def page():
     """The text of docs/names.md."""
-    lines = ["# Names of the documents", "", "Made by `tests/python/names.py --write`, which reads `python` and `tests`; `make check` fails when it is not",
-             "what that makes, or a name, an argument or a word has no test. Files are those of `python`, `tests/python` and `tests/unit`. What is refused",
-             "raises an UnsupportedError that says what to do. The tables at the end say what the documents state, argument by argument."]  # fmt: skip
+    lines = [
+        "# Names of the documents",
+        "",
+        "Made by `tests/python/names.py --write`, which reads `python` and `tests`; `make check` fails when it is not",
+        "what that makes, or a name, an argument or a word has no test. Files are those of `python`, `tests/python` and "
+        "`tests/unit`. What is refused",
+        "raises an UnsupportedError that says what to do. The tables at the end say what the documents state, "
+        "argument by argument.",
+    ]
     for document in DOCUMENTS:
         lines += ["", f"## {document}", "", "| name | implemented | tested |", "| --- | --- | --- |"]
         for name, where, test in rows(document):
@@ -235,7 +261,9 @@ def page():
 
 def missing():
     """Names that are nowhere, or that no test uses; what statements.py finds missing."""
-    return [f"{document}: {name}" for document in DOCUMENTS for name, where, test in rows(document) if not where or not test] + statements.gaps()
+    return [
+        f"{document}: {name}" for document in DOCUMENTS for name, where, test in rows(document) if not where or not test
+    ] + statements.gaps()
 
 
 if __name__ == "__main__":

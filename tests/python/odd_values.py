@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls everything public of the package with odd values, one wrong argument at a time, the others as they should be. A program of its own, since
-what it looks for would end the process: test_bad_input.py runs it.
+"""Calls everything public of the package with odd values, one wrong argument at a time, the others as they should be. A program
+of its own, since what it looks for would end the process: test_bad_input.py runs it.
 
-Usage: odd_values.py LOG [PART/PARTS]. Writes each call to LOG before it makes it; prints what came of all, and exits with 1 if some call ended as none
-may: with SystemError or an error of the library about itself. Works in a temporary folder, since some calls write files."""
+Usage: odd_values.py LOG [PART/PARTS]. Writes each call to LOG before it makes it; prints what came of all, and exits with 1 if
+some call ended as none may: with SystemError or an error of the library about itself.
+Works in a temporary folder, since some calls write files."""
+
 import array
 import collections
 import gc
@@ -86,30 +88,93 @@ def text_file():
 
 
 ODD = {  # its name in the log -> how it is made
-    "None": lambda: None, "True": lambda: True, "-1": lambda: -1, "0": lambda: 0, "7": lambda: 7, "2**63": lambda: 2**63, "-2**70": lambda: -(2**70),
-    "1.5": lambda: 1.5, "nan": lambda: float("nan"), "inf": lambda: float("inf"), "1j": lambda: 1j,
-    "''": lambda: "", "'x'": lambda: "x", "'\\0'": lambda: "\0", "'a\\0b'": lambda: "a\0b", "long": lambda: "a" * 70000, "'%s%n'": lambda: "%s%n%s%n",
-    "surrogates": lambda: "\udcff\ud800", "emoji": lambda: "\U0001f600" * 300, "b'\\xff'": lambda: b"\xff\xfe", "b''": lambda: b"", "Text": lambda: Text("x"),
-    "[]": lambda: [], "()": lambda: (), "{}": lambda: {}, "set": lambda: {1, "x"}, "[None]": lambda: [None], "[[[]]]": lambda: [[[]]],
-    "[1, 'x']": lambda: [1, "x"], "['x', 'x']": lambda: ["x", "x"], "{1: 2}": lambda: {1: 2}, "{'x': None}": lambda: {"x": None},
-    "{'lr': nan}": lambda: {"lr": float("nan")}, "OrderedDict": lambda: collections.OrderedDict(a=1),
-    "cyclic list": cyclic_list, "cyclic dict": cyclic_dict, "generator": lambda: (x for x in (1,)), "function": lambda: len, "class": lambda: int,
-    "object": object, "module": nn.ReLU, "exception": lambda: ValueError("x"), "Raises": Raises, "Liar": Liar,
-    "torch": lambda: torch.zeros(3), "0-d": lambda: torch.tensor(1.0), "no elements": lambda: torch.zeros(0, 6), "meta": lambda: torch.zeros(4, 6, device="meta"),
-    "expanded": lambda: torch.zeros(1).expand(4, 6), "strided": lambda: torch.zeros(6, 4).t(), "complex": lambda: torch.zeros(2, dtype=torch.complex64),
-    "sparse": lambda: torch.zeros(4, 6).to_sparse(), "quantized": lambda: torch.quantize_per_tensor(torch.zeros(2), 1, 0, torch.qint8),
-    "bfloat16": lambda: torch.zeros(4, 6, dtype=torch.bfloat16), "Sub": lambda: torch.zeros(4, 6).as_subclass(Sub), "neg": lambda: torch._neg_view(torch.ones(4, 6)),
-    "uint16": lambda: torch.zeros(4, 6, dtype=torch.uint16), "rank 12": lambda: torch.zeros((1,) * 12), "grad": lambda: torch.zeros(4, 6, requires_grad=True),
-    "dtype": lambda: torch.float16, "SambaTensor": lambda: samba.zeros(4, 6, name="x"), "unnamed": lambda: samba.zeros(4, 6),
-    "empty": lambda: samba.SambaTensor(shape=(4, 6), dtype=torch.float32, name="x"), "resized": lambda: samba.SambaTensor(torch.zeros(4, 6).resize_(0), name="x"),
-    "not by __new__": lambda: torch.Tensor._make_wrapper_subclass(samba.SambaTensor, (2,)), "SambaTensor on meta": lambda: samba.zeros(4, 6, name="x", device="meta"),
-    "runtime.Tensor": lambda: runtime.Tensor("x", "float32", (4, 6)), "without memory": lambda: runtime.Tensor.empty("x", "float32", (4, 6)),
-    "Tensor not made": lambda: runtime.Tensor.__new__(runtime.Tensor), "Session not made": lambda: runtime.Session.__new__(runtime.Session),
-    "closed": lambda: closed, "SambaSession": samba.SambaSession, "Context": runtime.Context, "NULL": lambda: _core.ffi.NULL, "cdata": lambda: _core.ffi.new("int[4]"),
-    "numpy": lambda: numpy.zeros((4, 6)), "object array": lambda: numpy.array([object()]), "read-only": lambda: numpy.frombuffer(b"12345678"),
-    "record": lambda: numpy.zeros(2, "i4,f8"), "bytearray": lambda: bytearray(8), "array": lambda: array.array("f", [1, 2]), "view": lambda: memoryview(b"12")[::2],
-    "no path": lambda: pathlib.Path("/dev/null/no folder"), "folder": lambda: pathlib.Path("."), "/dev/null": lambda: "/dev/null", "text file": text_file,
-}  # fmt: skip
+    "None": lambda: None,
+    "True": lambda: True,
+    "-1": lambda: -1,
+    "0": lambda: 0,
+    "7": lambda: 7,
+    "2**63": lambda: 2**63,
+    "-2**70": lambda: -(2**70),
+    "1.5": lambda: 1.5,
+    "nan": lambda: float("nan"),
+    "inf": lambda: float("inf"),
+    "1j": lambda: 1j,
+    "''": lambda: "",
+    "'x'": lambda: "x",
+    "'\\0'": lambda: "\0",
+    "'a\\0b'": lambda: "a\0b",
+    "long": lambda: "a" * 70000,
+    "'%s%n'": lambda: "%s%n%s%n",
+    "surrogates": lambda: "\udcff\ud800",
+    "emoji": lambda: "\U0001f600" * 300,
+    "b'\\xff'": lambda: b"\xff\xfe",
+    "b''": lambda: b"",
+    "Text": lambda: Text("x"),
+    "[]": lambda: [],
+    "()": lambda: (),
+    "{}": lambda: {},
+    "set": lambda: {1, "x"},
+    "[None]": lambda: [None],
+    "[[[]]]": lambda: [[[]]],
+    "[1, 'x']": lambda: [1, "x"],
+    "['x', 'x']": lambda: ["x", "x"],
+    "{1: 2}": lambda: {1: 2},
+    "{'x': None}": lambda: {"x": None},
+    "{'lr': nan}": lambda: {"lr": float("nan")},
+    "OrderedDict": lambda: collections.OrderedDict(a=1),
+    "cyclic list": cyclic_list,
+    "cyclic dict": cyclic_dict,
+    "generator": lambda: (x for x in (1,)),
+    "function": lambda: len,
+    "class": lambda: int,
+    "object": object,
+    "module": nn.ReLU,
+    "exception": lambda: ValueError("x"),
+    "Raises": Raises,
+    "Liar": Liar,
+    "torch": lambda: torch.zeros(3),
+    "0-d": lambda: torch.tensor(1.0),
+    "no elements": lambda: torch.zeros(0, 6),
+    "meta": lambda: torch.zeros(4, 6, device="meta"),
+    "expanded": lambda: torch.zeros(1).expand(4, 6),
+    "strided": lambda: torch.zeros(6, 4).t(),
+    "complex": lambda: torch.zeros(2, dtype=torch.complex64),
+    "sparse": lambda: torch.zeros(4, 6).to_sparse(),
+    "quantized": lambda: torch.quantize_per_tensor(torch.zeros(2), 1, 0, torch.qint8),
+    "bfloat16": lambda: torch.zeros(4, 6, dtype=torch.bfloat16),
+    "Sub": lambda: torch.zeros(4, 6).as_subclass(Sub),
+    "neg": lambda: torch._neg_view(torch.ones(4, 6)),
+    "uint16": lambda: torch.zeros(4, 6, dtype=torch.uint16),
+    "rank 12": lambda: torch.zeros((1,) * 12),
+    "grad": lambda: torch.zeros(4, 6, requires_grad=True),
+    "dtype": lambda: torch.float16,
+    "SambaTensor": lambda: samba.zeros(4, 6, name="x"),
+    "unnamed": lambda: samba.zeros(4, 6),
+    "empty": lambda: samba.SambaTensor(shape=(4, 6), dtype=torch.float32, name="x"),
+    "resized": lambda: samba.SambaTensor(torch.zeros(4, 6).resize_(0), name="x"),
+    "not by __new__": lambda: torch.Tensor._make_wrapper_subclass(samba.SambaTensor, (2,)),
+    "SambaTensor on meta": lambda: samba.zeros(4, 6, name="x", device="meta"),
+    "runtime.Tensor": lambda: runtime.Tensor("x", "float32", (4, 6)),
+    "without memory": lambda: runtime.Tensor.empty("x", "float32", (4, 6)),
+    "Tensor not made": lambda: runtime.Tensor.__new__(runtime.Tensor),
+    "Session not made": lambda: runtime.Session.__new__(runtime.Session),
+    "closed": lambda: closed,
+    "SambaSession": samba.SambaSession,
+    "Context": runtime.Context,
+    "NULL": lambda: _core.ffi.NULL,
+    "cdata": lambda: _core.ffi.new("int[4]"),
+    "numpy": lambda: numpy.zeros((4, 6)),
+    "object array": lambda: numpy.array([object()]),
+    "read-only": lambda: numpy.frombuffer(b"12345678"),
+    "record": lambda: numpy.zeros(2, "i4,f8"),
+    "bytearray": lambda: bytearray(8),
+    "array": lambda: array.array("f", [1, 2]),
+    "view": lambda: memoryview(b"12")[::2],
+    "no path": lambda: pathlib.Path("/dev/null/no folder"),
+    "folder": lambda: pathlib.Path("."),
+    "/dev/null": lambda: "/dev/null",
+    "text file": text_file,
+}
 
 model = inputs = optim = outputs = pef = device = closed = None
 
@@ -127,15 +192,47 @@ def begin():
 
 
 GOOD = {  # what a parameter of that name wants; others get None
-    "model": lambda: model, "obj": lambda: torch.zeros(2), "inputs": lambda: inputs, "input_tensors": lambda: inputs, "output_tensors": lambda: outputs,
-    "optim": lambda: optim, "optims": lambda: optim, "optimizers": lambda: optim, "pef": lambda: pef, "pef_path": lambda: pef, "path": lambda: "file.safetensors",
-    "name": lambda: "lin.weight", "names": lambda: ["x"], "tensor": lambda: torch.zeros(4, 6), "tensors": lambda: {"x": torch.zeros(2)},
-    "samba_tensors": lambda: inputs, "torch_tensor": lambda: torch.zeros(2), "array": lambda: numpy.zeros(3), "dtype": lambda: "float32", "shape": lambda: (4, 6),
-    "seed": lambda: 1, "args": lambda: argparser.parse_app_args(["run"]), "torch_loader": lambda: [torch.zeros(2)], "word": lambda: "x", "words": lambda: ["x"],
-    "params": lambda: [torch.zeros(2, requires_grad=True)], "func": lambda: len, "status": lambda: 2, "message": lambda: "m", "elements": lambda: (),
-    "element": lambda: 1, "index": lambda: 0, "filename": lambda: "profile.txt", "kind": lambda: "input", "argv": lambda: ["run"], "batch_size": lambda: 4,
-    "n_iterations": lambda: 3, "max_version": lambda: (1, 0), "output_folder": lambda: "out", "loss_indices": lambda: [0],
-}  # fmt: skip
+    "model": lambda: model,
+    "obj": lambda: torch.zeros(2),
+    "inputs": lambda: inputs,
+    "input_tensors": lambda: inputs,
+    "output_tensors": lambda: outputs,
+    "optim": lambda: optim,
+    "optims": lambda: optim,
+    "optimizers": lambda: optim,
+    "pef": lambda: pef,
+    "pef_path": lambda: pef,
+    "path": lambda: "file.safetensors",
+    "name": lambda: "lin.weight",
+    "names": lambda: ["x"],
+    "tensor": lambda: torch.zeros(4, 6),
+    "tensors": lambda: {"x": torch.zeros(2)},
+    "samba_tensors": lambda: inputs,
+    "torch_tensor": lambda: torch.zeros(2),
+    "array": lambda: numpy.zeros(3),
+    "dtype": lambda: "float32",
+    "shape": lambda: (4, 6),
+    "seed": lambda: 1,
+    "args": lambda: argparser.parse_app_args(["run"]),
+    "torch_loader": lambda: [torch.zeros(2)],
+    "word": lambda: "x",
+    "words": lambda: ["x"],
+    "params": lambda: [torch.zeros(2, requires_grad=True)],
+    "func": lambda: len,
+    "status": lambda: 2,
+    "message": lambda: "m",
+    "elements": lambda: (),
+    "element": lambda: 1,
+    "index": lambda: 0,
+    "filename": lambda: "profile.txt",
+    "kind": lambda: "input",
+    "argv": lambda: ["run"],
+    "batch_size": lambda: 4,
+    "n_iterations": lambda: 3,
+    "max_version": lambda: (1, 0),
+    "output_folder": lambda: "out",
+    "loss_indices": lambda: [0],
+}
 SPECIAL = ("__dlpack__", "__getitem__", "__contains__", "__array__", "__deepcopy__")
 NOT_CALLED = ("session.atexit_register",)  # what it is given is called when the process ends
 
@@ -165,9 +262,15 @@ def everything():
     yield from methods("Profiler", Profiler, Profiler)
     yield from methods("OrderedSet", OrderedSet, OrderedSet)
     yield from methods("SambaLoader", SambaLoader, lambda: SambaLoader([torch.zeros(2)], ["x"]))
-    yield from functions(samba, "from_torch from_torch_model from_torch_model_ from_named_dict from_torch_tensor from_numpy from_dlpack to_torch set_seed SambaParameter")
+    yield from functions(
+        samba,
+        "from_torch from_torch_model from_torch_model_ from_named_dict from_torch_tensor from_numpy from_dlpack to_torch "
+        "set_seed SambaParameter",
+    )
     yield from functions(samba, "add matmul softmax cross_entropy reshape cat embedding dropout conv2d layer_norm where")
-    yield from functions(samba.utils, [name for name in dir(samba.utils) if name[0] != "_" and inspect.isfunction(getattr(samba.utils, name))])
+    yield from functions(
+        samba.utils, [name for name in dir(samba.utils) if name[0] != "_" and inspect.isfunction(getattr(samba.utils, name))]
+    )
     yield from functions(common, "common_app_driver")
     yield from functions(pef_utils, "get_pefmeta get_pefmeta_dict")
     yield from functions(argparser, "parse_app_args parse_yaml_to_args")
@@ -226,8 +329,13 @@ def main():
     warnings.simplefilter("ignore")
     example = (samba.randn(4, 6, name="x"), samba.randint(4, (4,), name="target"))
     made = samba.from_torch_model_(Small())
-    pef = samba.session.compile(made, example, samba.optim.SGD(made.parameters(), lr=0.01, momentum=0.9), loss_indices=[0],
-                                output_folder=os.path.abspath("kept"))  # fmt: skip
+    pef = samba.session.compile(
+        made,
+        example,
+        samba.optim.SGD(made.parameters(), lr=0.01, momentum=0.9),
+        loss_indices=[0],
+        output_folder=os.path.abspath("kept"),
+    )
     outcomes, wrong_ends = collections.Counter(), []
     printed, silent = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     for number, (name, get) in enumerate(everything()):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code that a page shows. As a program: page.py PAGE runs the page's first Python block in the folder at hand."""
+
 import pathlib
 import re
 import sys

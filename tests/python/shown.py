@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests whose docstring is an example of a document, what it prints included."""
+
 import doctest
 
 
 def shown(function):
-    """A test that runs the `>>>` lines of its docstring and compares what they print, then calls the function with the names that the example
-    leaves. Blanks do not count, `...` stands for anything."""
+    """A test that runs the `>>>` lines of its docstring and compares what they print, then calls the function with the names that
+    the example leaves. Blanks do not count, `...` stands for anything."""
     example = doctest.DocTestParser().get_doctest(function.__doc__, {}, function.__name__, None, None)
     assert example.examples, function.__name__
 

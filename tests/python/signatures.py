@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of every function of the documents: their names, order and defaults, as the documents have them."""
+
 import ast
 import re
 
@@ -47,7 +48,7 @@ type_as(tensor)
 view_as(other)
 from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None)
 to_torch(obj)
-"""
+"""  # noqa: E501
 
 SESSION = """
 SambaSession(pef_path='')
@@ -91,14 +92,14 @@ use_lazy_param()
 use_legacy_names(use)
 use_pinned_memory()
 use_static_functional()
-"""
+"""  # noqa: E501
 
 UTILS = """
 init_output_grads(output_tensors, unspecified_tensor_grad=[], customized_tensors_dict={}, is_variable_batch_size=False)
 trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef='', mapping='section', data_parallel_mode='normal',
             transfer_device=True)
 trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping='', trace_prefix=None)
-"""
+"""  # noqa: E501
 
 DOCUMENTED = {"samba-tensor.txt": TENSOR, "samba-session.txt": SESSION, "samba-utils.txt": UTILS}
 

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Soak of the Python package: soak.py SECONDS [SEED] [ACTIONS]. What programs do all night, in random order for so long: models are compiled and traced,
-trained, evaluated, run in pieces, accumulate gradients, are fed by loaders that are left midway or fail, save and load files and checkpoints,
-train and answer by several graphs, are profiled and reported, made of lazy parameters, computed with eagerly, given mistakes, run on threads
-without torch, and dropped. ACTIONS, if given, ends it after so many.
+"""Soak of the Python package: soak.py SECONDS [SEED] [ACTIONS]. What programs do all night, in random order for so long: models
+are compiled and traced, trained, evaluated, run in pieces, accumulate gradients, are fed by loaders that are left midway or fail,
+save and load files and checkpoints, train and answer by several graphs, are profiled and reported, made of lazy parameters,
+computed with eagerly, given mistakes, run on threads without torch, and dropped. ACTIONS, if given, ends it after so many.
 
 Ten times or more, at least once a minute, all is dropped, Python's collector runs and the process is looked at. It fails where
   a descriptor or a thread is there that was not when everything had been done once;
-  malloc, by which Python then allocates everything, holds more than it ever did in the warm-up, the first fifth of the time, but for 128 KiB of
-  caches that Python and torch fill and empty as they like, and 32 bytes for each action since: the smallest object of Python, so what is kept each time
-  is found;
-  resident memory that is no file's has grown by more than that and 1 MiB: code that is made for shapes met late, and blocks that lie scattered."""
+  malloc, by which Python then allocates everything, holds more than it ever did in the warm-up, the first fifth of the time, but
+  for 128 KiB of caches that Python and torch fill and empty as they like, and 32 bytes for each action since: the smallest object
+  of Python, so what is kept each time is found;
+  resident memory that is no file's has grown by more than that and 1 MiB:
+  code that is made for shapes met late, and blocks that lie scattered."""
+
 import contextlib
 import ctypes
 import gc
@@ -24,7 +26,9 @@ import time
 import warnings
 
 EXACT = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1", "PYTHONMALLOC": "malloc"}
-if __name__ == "__main__" and any(os.environ.get(name) != value for name, value in EXACT.items()):  # they are read when a program starts
+if __name__ == "__main__" and any(
+    os.environ.get(name) != value for name, value in EXACT.items()
+):  # they are read when a program starts
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **EXACT})
 
 import torch
@@ -41,7 +45,12 @@ CACHES, OBJECT, LATE = 128 << 10, 32, 1 << 20
 class Dense(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.fc1, self.fc2, self.norm, self.drop = torch.nn.Linear(6, 16), torch.nn.Linear(16, 3), torch.nn.BatchNorm1d(16), torch.nn.Dropout(0.2)
+        self.fc1, self.fc2, self.norm, self.drop = (
+            torch.nn.Linear(6, 16),
+            torch.nn.Linear(16, 3),
+            torch.nn.BatchNorm1d(16),
+            torch.nn.Dropout(0.2),
+        )
 
     def forward(self, x, label):
         logits = self.fc2(self.drop(self.norm(torch.relu(self.fc1(x)))))
@@ -98,8 +107,16 @@ class Program:
             samba.session.disable_lazy_param()
         self.inputs = samba.randn(8, 6, name="x"), samba.randint(3, (8,), name="label")
         self.optim = random.choice((samba.optim.SGD, samba.optim.AdamW))(self.model.parameters(), lr=0.01)
-        self.pef = samba.session.compile(self.model, self.inputs, self.optim, name="soak", loss_indices=[0], output_folder=self.folder,
-                                         precision=random.choice(("fp32", "bf16")), grad_accumulation_steps=random.choice((1, 2)))  # fmt: skip
+        self.pef = samba.session.compile(
+            self.model,
+            self.inputs,
+            self.optim,
+            name="soak",
+            loss_indices=[0],
+            output_folder=self.folder,
+            precision=random.choice(("fp32", "bf16")),
+            grad_accumulation_steps=random.choice((1, 2)),
+        )
         self.trace()
 
     def trace(self):
@@ -107,7 +124,9 @@ class Program:
 
     def train(self, inputs=None):
         for _ in range(random.randint(1, 10)):
-            loss, _ = samba.session.run(inputs or self.inputs, self.outputs, hyperparam_dict=random.choice((None, {"lr": random.random() / 100})))
+            loss, _ = samba.session.run(
+                inputs or self.inputs, self.outputs, hyperparam_dict=random.choice((None, {"lr": random.random() / 100}))
+            )
         assert torch.isfinite(loss.torch()), "the loss is not finite"
 
     def evaluate(self):
@@ -156,7 +175,9 @@ class Program:
     def checkpoint(self):
         folder = os.path.join(self.folder, "points")
         for step in range(random.randint(1, 3)):
-            last = samba.session.save_checkpoint(folder, step, state={"epoch": step, "noise": torch.rand(3)}, shard_size=random.choice((0, 2000)))
+            last = samba.session.save_checkpoint(
+                folder, step, state={"epoch": step, "noise": torch.rand(3)}, shard_size=random.choice((0, 2000))
+            )
         if random.random() < 0.5:
             os.truncate(random.choice(list(pathlib.Path(last).iterdir())), random.randrange(40))
         with contextlib.suppress(errors.FormatError), warnings.catch_warnings():
@@ -180,17 +201,30 @@ class Program:
         self.forget()
         model = samba.from_torch_model_(Dense())
         answer, push = Answer(model), Push()
-        batch, question = (samba.randn(8, 6, name="x"), samba.randint(3, (8,), name="label")), (samba.randn(2, 6, name="question"),)
-        row = samba.zeros(4, 5, name="cache", region_name="kv"), samba.ones(1, 5, name="row"), samba.from_torch_tensor(torch.tensor([1]), name="position")
+        batch, question = (
+            (samba.randn(8, 6, name="x"), samba.randint(3, (8,), name="label")),
+            (samba.randn(2, 6, name="question"),),
+        )
+        row = (
+            samba.zeros(4, 5, name="cache", region_name="kv"),
+            samba.ones(1, 5, name="row"),
+            samba.from_torch_tensor(torch.tensor([1]), name="position"),
+        )
         optim = samba.optim.AdamW(model.parameters(), lr=0.01)
         training = SambaGraph(model, batch, optim, name="train", loss_indices=[0])
         for graph in (training, FwdGraph(answer, question, name="answer"), FwdGraph(push, row, name="push")):
             samba.session.add_graph(graph)
         pef = samba.session.compile_multigraph("several", output_folder=self.folder)
-        outputs = [utils.trace_multigraph(training, batch, optim), utils.trace_multigraph(answer, question), utils.trace_multigraph(push, row)]
+        outputs = [
+            utils.trace_multigraph(training, batch, optim),
+            utils.trace_multigraph(answer, question),
+            utils.trace_multigraph(push, row),
+        ]
         samba.session.init_multigraph_runtime(pef)
         for _ in range(random.randint(1, 8)):
-            name, given, made = random.choice((("train", batch, outputs[0]), ("answer", question, outputs[1]), ("push", row[1:], outputs[2])))
+            name, given, made = random.choice(
+                (("train", batch, outputs[0]), ("answer", question, outputs[1]), ("push", row[1:], outputs[2]))
+            )
             samba.session.run(given, made, graph_name=name)
         self.forget()
 
@@ -202,14 +236,16 @@ class Program:
         torch.softmax(x[:, ::2], -1).mean().item()
 
     def mistakes(self):
-        for mistake in (lambda: samba.session.run((samba.randn(8, 6, name="nothing of that name"),), self.outputs),
-                        lambda: samba.session.run((samba.randn(3, 6, name="x"),), self.outputs),
-                        lambda: samba.session.run(section_types=["BACKWARD"]),
-                        lambda: samba.session.get_tensors_by_name(["neither this"]),
-                        lambda: samba.session.compile(self.model, self.inputs[:1], self.optim, output_folder=self.folder),
-                        lambda: samba.session.load("/no/such.safetensors"),
-                        lambda: torch.matmul(samba.randn(2, 3), samba.randn(2, 3)),
-                        lambda: runtime.Session(self.truncated())):  # fmt: skip
+        for mistake in (
+            lambda: samba.session.run((samba.randn(8, 6, name="nothing of that name"),), self.outputs),
+            lambda: samba.session.run((samba.randn(3, 6, name="x"),), self.outputs),
+            lambda: samba.session.run(section_types=["BACKWARD"]),
+            lambda: samba.session.get_tensors_by_name(["neither this"]),
+            lambda: samba.session.compile(self.model, self.inputs[:1], self.optim, output_folder=self.folder),
+            lambda: samba.session.load("/no/such.safetensors"),
+            lambda: torch.matmul(samba.randn(2, 3), samba.randn(2, 3)),
+            lambda: runtime.Session(self.truncated()),
+        ):
             try:
                 mistake()
             except Exception as error:  # each says what is wrong; tests of messages say which and how
@@ -230,7 +266,10 @@ class Program:
         def work(steps, closes):
             try:
                 session = runtime.Session(self.pef, threads=1)
-                x, label = runtime.Tensor.zeros("x", "float32", (8, 6), session.context), runtime.Tensor.zeros("label", "int64", (8,), session.context)
+                x, label = (
+                    runtime.Tensor.zeros("x", "float32", (8, 6), session.context),
+                    runtime.Tensor.zeros("label", "int64", (8,), session.context),
+                )
                 for _ in range(steps):
                     session.run([x, label])
                 if closes:
@@ -246,14 +285,30 @@ class Program:
         assert not failures, failures
 
 
-ACTIONS = [Program.compile, Program.trace, Program.train, Program.evaluate, Program.run_in_pieces, Program.feed, Program.save_and_load,
-           Program.checkpoint, Program.profile, Program.report, Program.several_graphs, Program.eager, Program.mistakes, Program.on_threads]  # fmt: skip
+ACTIONS = [
+    Program.compile,
+    Program.trace,
+    Program.train,
+    Program.evaluate,
+    Program.run_in_pieces,
+    Program.feed,
+    Program.save_and_load,
+    Program.checkpoint,
+    Program.profile,
+    Program.report,
+    Program.several_graphs,
+    Program.eager,
+    Program.mistakes,
+    Program.on_threads,
+]
 
 
 class Heap(ctypes.Structure):
     """glibc's struct mallinfo2."""
 
-    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+    _fields_ = [
+        (name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
 
 
 libc = ctypes.CDLL(None)
@@ -267,7 +322,12 @@ def look():
     libc.malloc_trim(0)
     status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
     heap = libc.mallinfo2()
-    return int(status["RssAnon"].split()[0]) * 1024, heap.uordblks + heap.hblkhd, len(os.listdir("/proc/self/fd")), int(status["Threads"])
+    return (
+        int(status["RssAnon"].split()[0]) * 1024,
+        heap.uordblks + heap.hblkhd,
+        len(os.listdir("/proc/self/fd")),
+        int(status["Threads"]),
+    )
 
 
 def soak(seconds, seed, most_actions):
@@ -278,7 +338,9 @@ def soak(seconds, seed, most_actions):
     counts = dict.fromkeys((action.__name__ for action in ACTIONS), 0)
     with tempfile.TemporaryDirectory() as folder:
         program = Program(folder)
-        for i in range(200_000):  # Python's table of interned strings is made anew, twice as large, when enough of them have come and gone
+        for i in range(
+            200_000
+        ):  # Python's table of interned strings is made anew, twice as large, when enough of them have come and gone
             sys.intern(f"{i} comes and goes")
         for action in ACTIONS:  # what is made once and kept has been made
             program.compile()
@@ -291,14 +353,22 @@ def soak(seconds, seed, most_actions):
             if now >= after or end:
                 program.forget()
                 resident, held, descriptors, threads = look()
-                print(f"{now:7.1f} s {actions:7} actions: resident {resident / 1e6:.3f} MB that are no file's, malloc {held} bytes, "
-                      f"{descriptors} descriptors, {threads} threads", flush=True)  # fmt: skip
+                print(
+                    f"{now:7.1f} s {actions:7} actions: resident {resident / 1e6:.3f} MB that are no file's, "
+                    f"malloc {held} bytes, "
+                    f"{descriptors} descriptors, {threads} threads",
+                    flush=True,
+                )
                 assert (descriptors, threads) == first[2:], f"descriptors and threads were {first[2:]}"
                 if now <= seconds / 5 or warm is None:
                     warm = max(resident, warm[0] if warm else 0), max(held, warm[1] if warm else 0), actions
                 grown = CACHES + OBJECT * (actions - warm[2])
-                assert held <= warm[1] + grown, f"malloc holds {held - warm[1]} bytes more than in the warm-up, {actions - warm[2]} actions ago"
-                assert resident <= warm[0] + grown + LATE, f"resident memory has grown by {resident - warm[0]} bytes since the warm-up"
+                assert held <= warm[1] + grown, (
+                    f"malloc holds {held - warm[1]} bytes more than in the warm-up, {actions - warm[2]} actions ago"
+                )
+                assert resident <= warm[0] + grown + LATE, (
+                    f"resident memory has grown by {resident - warm[0]} bytes since the warm-up"
+                )
                 after = now + often
             if end:
                 break

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents on samba.session and samba.utils state, with the test of it in Python and, where C has it, in C: statements/*.txt, one row each.
+"""What the documents on samba.session and samba.utils state, with the test of it in Python and, where C has it, in C:
+statements/*.txt, one row each.
 
-`gaps` finds what is missing: a name, an argument or a word of the documents without a row, a row whose test is not there, does not use the name, gives the
-argument nowhere, or has not the word. What a test does counts with the functions and tables of its file that it reaches. test_names.py runs it; names.py
-puts the rows into docs/names.md. Needs Python alone."""
+`gaps` finds what is missing: a name, an argument or a word of the documents without a row, a row whose test is not there, does
+not use the name, gives the argument nowhere, or has not the word. What a test does counts with the functions and tables of its
+file that it reaches. test_names.py runs it; names.py puts the rows into docs/names.md. Needs Python alone."""
+
 import ast
 import functools
 import pathlib
@@ -27,10 +29,10 @@ samba_profile(event='PyRT_SET_TENSORS_BROADCAST') samba_profile(event='PyRT_SET_
 start_runtime_profile(ENABLE_RUNTIME_PERF='SUMMARY') start_runtime_profile(ENABLE_RUNTIME_PERF='DETAILED')
 trace_graph(mapping='section') trace_graph(mapping='spatial') trace_graph(data_parallel_mode='normal') trace_graph(data_parallel_mode='inorder')
 trace_graph(data_parallel_mode='optimal') trace_graph(model='ModelProto')
-""".split()
+""".split()  # noqa: E501
 # arguments that the documents describe and their headings leave out, and properties
 MORE = """compile(init_output_grads) compile(graph_names) compile(graph_transform_hook) run(graph_name) trace_graph(distlearn_config) profiler
-tracing""".split()
+tracing""".split()  # noqa: E501
 
 
 class Statement(NamedTuple):
@@ -87,7 +89,12 @@ def reached(file, test):
         seen |= front
         words = {leaf.id for each in front for leaf in ast.walk(tops[each]) if isinstance(leaf, ast.Name)}
         words |= {leaf.arg for each in front for leaf in ast.walk(tops[each]) if isinstance(leaf, ast.arg)}
-        words |= {leaf.value for each in front for leaf in ast.walk(tops[each]) if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)}
+        words |= {
+            leaf.value
+            for each in front
+            for leaf in ast.walk(tops[each])
+            if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)
+        }
         front = (words & tops.keys()) - seen
     return [leaf for each in seen for leaf in ast.walk(tops[each])]
 
@@ -99,9 +106,15 @@ def gives(nodes, name, argument):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             given = len(node.args)
-            if called == name and argument in places and (places.index(argument) < given or (argument == "kwargs" and node.keywords)):
+            if (
+                called == name
+                and argument in places
+                and (places.index(argument) < given or (argument == "kwargs" and node.keywords))
+            ):
                 return True
-            if any(keyword.arg == argument for keyword in node.keywords) or (called == name and argument == "kwarg" and node.keywords):
+            if any(keyword.arg == argument for keyword in node.keywords) or (
+                called == name and argument == "kwarg" and node.keywords
+            ):
                 return True
         elif isinstance(node, ast.Constant) and node.value == argument:
             return True
@@ -114,7 +127,9 @@ def untested(row):
     if not (TESTS / file).is_file() or test not in python_file(file):
         return f"there is no test {row.test!r}"
     (name, argument, word), nodes = row.parts, reached(file, test)
-    used = {leaf.attr for leaf in nodes if isinstance(leaf, ast.Attribute)} | {leaf.id for leaf in nodes if isinstance(leaf, ast.Name)}
+    used = {leaf.attr for leaf in nodes if isinstance(leaf, ast.Attribute)} | {
+        leaf.id for leaf in nodes if isinstance(leaf, ast.Name)
+    }
     texts = [leaf.value for leaf in nodes if isinstance(leaf, ast.Constant) and isinstance(leaf.value, str)]
     if name not in used and not any(re.search(rf"\b{name}\b", text) for text in texts):
         return f"{row.test} does not use {name}"
@@ -151,7 +166,10 @@ def c_file(name):
 
 def functions(text):
     """{name: text} of C functions: from one that begins at the line's start to a brace there."""
-    return {match[1]: match[0] for match in re.finditer(r"^(?:static |inline )*[\w *]+?(\w+)\([^;{}]*\)\s*\{(?:[^\n]*\}$|.*?^\})", text, re.M | re.S)}
+    return {
+        match[1]: match[0]
+        for match in re.finditer(r"^(?:static |inline )*[\w *]+?(\w+)\([^;{}]*\)\s*\{(?:[^\n]*\}$|.*?^\})", text, re.M | re.S)
+    }
 
 
 @functools.lru_cache(None)
@@ -195,7 +213,13 @@ def page():
     """The rows as tables of docs/names.md."""
     lines = []
     for document in FILES:
-        lines += ["", f"## samba.{document}: what it states", "", "| of | statement | tested in Python | in C |", "| --- | --- | --- | --- |"]
+        lines += [
+            "",
+            f"## samba.{document}: what it states",
+            "",
+            "| of | statement | tested in Python | in C |",
+            "| --- | --- | --- | --- |",
+        ]
         for row in statements(document):
             lines.append(f"| `{row.what}` | {row.said} | `{row.test}` | {f'`{row.in_c}`' if '.c:' in row.in_c else row.in_c} |")
     return lines

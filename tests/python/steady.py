@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's own batch norm where its gradient is right.
 
-PyTorch's CPU kernel of batch norm's backward reads a gradient, or an input, whose strides are nearly those of channels_last as if it were contiguous (2.13; float32
-and float64): those of (1, 8, 4, 4) as (8, 1, 32, 8), where channels_last itself has (128, 1, 32, 8). At batch 1, or with other sizes of 1, a transposed view
-behind the norm or in front of it is enough to make such strides; instance norm is the batch norm of (1, N * C, ...), so it meets them at any batch. What is
-compared with PyTorch around such views has input and gradient contiguous."""
+PyTorch's CPU kernel of batch norm's backward reads a gradient, or an input, whose strides are nearly those of channels_last as if
+it were contiguous (2.13; float32 and float64): those of (1, 8, 4, 4) as (8, 1, 32, 8), where channels_last itself has (128, 1,
+32, 8). At batch 1, or with other sizes of 1, a transposed view behind the norm or in front of it is enough to make such strides;
+instance norm is the batch norm of (1, N * C, ...), so it meets them at any batch.
+What is compared with PyTorch around such views has input and gradient contiguous."""
+
 import torch
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What applications import beside the session: the command line, YAML, the driver, metadata of PEFs, data sets, logging, collections, ranks."""
+"""What applications import beside the session:
+the command line, YAML, the driver, metadata of PEFs, data sets, logging, collections, ranks."""
+
 import dataclasses
 import json
 import logging
@@ -26,13 +28,41 @@ from sambaflow.sambacollections import OrderedSet
 def test_defaults():
     args = parse_app_args(["run"])
     expected = {
-        "command": "run", "batch_size": 1, "microbatch_size": None, "grad_accumulation_steps": 1, "inference": False, "pef": "", "pef_name": None,
-        "output_folder": "out", "mapping": "section", "fast_memory": 0, "precision": "fp32", "memory_budget": 0, "data_parallel": False, "reduce_on_rdu": False,
-        "data_parallel_mode": "normal", "num_iterations": 100, "run_graph_only": False, "num_sections": None, "seed": 0,
-        "o0": False, "o1": False, "o3": False, "debug": False, "mac_v2": False, "tiling_accum": False, "num_tiles": None, "log_level": None,
-        "resources_scaling_factors": None, "arch": None, "compiler_mode": None, "optimization_rules": None, "compiler_configs_file": None, "world_size": 1,
+        "command": "run",
+        "batch_size": 1,
+        "microbatch_size": None,
+        "grad_accumulation_steps": 1,
+        "inference": False,
+        "pef": "",
+        "pef_name": None,
+        "output_folder": "out",
+        "mapping": "section",
+        "fast_memory": 0,
+        "precision": "fp32",
+        "memory_budget": 0,
+        "data_parallel": False,
+        "reduce_on_rdu": False,
+        "data_parallel_mode": "normal",
+        "num_iterations": 100,
+        "run_graph_only": False,
+        "num_sections": None,
+        "seed": 0,
+        "o0": False,
+        "o1": False,
+        "o3": False,
+        "debug": False,
+        "mac_v2": False,
+        "tiling_accum": False,
+        "num_tiles": None,
+        "log_level": None,
+        "resources_scaling_factors": None,
+        "arch": None,
+        "compiler_mode": None,
+        "optimization_rules": None,
+        "compiler_configs_file": None,
+        "world_size": 1,
         "distlearn_config": None,
-    }  # fmt: skip
+    }
     assert vars(args) == expected
 
 
@@ -48,12 +78,18 @@ def test_short_forms(monkeypatch):
 @pytest.mark.parametrize(
     "argv, said",
     [
-        (["compile", "-b=64", "-mb=5"], "5 does not divide the batch size 64"), ([], "command"), (["fly"], "fly"),
-        (["run", "--mapping", "random"], "random"), (["run", "--batchsize", "3"], "there is no option --batchsize: did you mean --batch-size?"),
-        (["compile", "--pef-nmae=x"], "there is no option --pef-nmae: did you mean --pef-name?"), (["test", "word"], "there is no option word"),
-        (["compile", "-p", "a.pef", "--output-folder", "b"], "leave out --pef-name and --output-folder, or --pef"), (["run", "--num-tiles"], "--num-tiles"), (["run", "-b", "many"], "many"),
+        (["compile", "-b=64", "-mb=5"], "5 does not divide the batch size 64"),
+        ([], "command"),
+        (["fly"], "fly"),
+        (["run", "--mapping", "random"], "random"),
+        (["run", "--batchsize", "3"], "there is no option --batchsize: did you mean --batch-size?"),
+        (["compile", "--pef-nmae=x"], "there is no option --pef-nmae: did you mean --pef-name?"),
+        (["test", "word"], "there is no option word"),
+        (["compile", "-p", "a.pef", "--output-folder", "b"], "leave out --pef-name and --output-folder, or --pef"),
+        (["run", "--num-tiles"], "--num-tiles"),
+        (["run", "-b", "many"], "many"),
     ],
-)  # fmt: skip
+)
 def test_refused_arguments(argv, said, capsys):
     with pytest.raises(SystemExit):
         parse_app_args(argv)
@@ -93,17 +129,30 @@ def test_own_options(capsys):
 def test_yaml(tmp_path, capsys):
     pytest.importorskip("yaml")
     file = tmp_path / "app.yaml"
-    file.write_text("command: compile\nbatch_size: 64\nmicrobatch-size: 4\ninference: true\ndata_parallel: false\npef: null\nsizes: [1, 2]\n")
+    file.write_text(
+        "command: compile\nbatch_size: 64\nmicrobatch-size: 4\ninference: true\ndata_parallel: false\npef: null\nsizes: [1, 2]\n"
+    )
 
     def sizes(parser):
         parser.add_argument("--sizes", type=int, nargs="*")
 
     args = parse_yaml_to_args(file, common_parser_fn=sizes)
-    assert (args.command, args.batch_size, args.microbatch_size, args.inference, args.data_parallel, args.pef) == ("compile", 64, 4, True, False, "")
+    assert (args.command, args.batch_size, args.microbatch_size, args.inference, args.data_parallel, args.pef) == (
+        "compile",
+        64,
+        4,
+        True,
+        False,
+        "",
+    )
     assert args.sizes == [1, 2]
     args = parse_yaml_to_args(str(file), ["run", "-b", "8"], common_parser_fn=sizes)
     assert (args.command, args.batch_size, args.microbatch_size) == ("run", 8, 4)
-    for text, said in (("[1, 2]", "name: value"), ("batch_size: 2", "command"), ("command: run\nmodel:\n  width: 3\n", "model is a mapping")):
+    for text, said in (
+        ("[1, 2]", "name: value"),
+        ("batch_size: 2", "command"),
+        ("command: run\nmodel:\n  width: 3\n", "model is a mapping"),
+    ):
         file.write_text(text)
         with pytest.raises(ValueError, match=said):
             parse_yaml_to_args(file)
@@ -137,7 +186,11 @@ def test_driver(app, tmp_path):
     assert app("test", "-p", "app.pef")[1].startswith("output_0: greatest difference")
     measures, said = app("measure-performance", "-p", "app.pef", "-b", "4", "--num-iterations", "3")
     assert measures["samples_per_second"] > 0 and "samples/s" in said
-    assert [row["type"] for row in app("measure-sections", "-p", "app.pef", "--num-iterations", "3")[0]] == ["FWD", "BCKWD", "OPT"]
+    assert [row["type"] for row in app("measure-sections", "-p", "app.pef", "--num-iterations", "3")[0]] == [
+        "FWD",
+        "BCKWD",
+        "OPT",
+    ]
     assert len(app("measure-sections", "-p", "app.pef", "--num-iterations", "3", "--num-sections", "1")[1].splitlines()) == 2
     assert app("compile", "--inference", "-p", "x/y.pef")[0] == "x/y.pef"
     app("test", "--inference", "-p", "x/y.pef")
@@ -169,7 +222,16 @@ def test_driver_compares_nested_outputs(tmp_path, monkeypatch, capsys):
 
 
 def test_driver_keywords(app):
-    app("compile", "-b", "4", app_dir="here", init_output_grads=False, pef_metadata={"task": "digits"}, squeeze_bs_dim=True, loss_indices=None)
+    app(
+        "compile",
+        "-b",
+        "4",
+        app_dir="here",
+        init_output_grads=False,
+        pef_metadata={"task": "digits"},
+        squeeze_bs_dim=True,
+        loss_indices=None,
+    )
     found = get_pefmeta("out/small/small.pef")
     assert found.app_dir == "here" and found.pef_metadata == {"task": "digits"} and found.config_dict["batch_size"] == 4
     for command in ("compile", "test", "measure-sections"):
@@ -191,7 +253,9 @@ def test_measuring(app):
     pef = app("compile")[0]
     app("test", "-p", pef)
     inputs = (samba.randn(4, 3, name="x"),)
-    by_position = utils.measure_performance(None, inputs, 4, False, True, 3)  # model, inputs, batch_size, inference, run_graph_only, n_iterations
+    by_position = utils.measure_performance(
+        None, inputs, 4, False, True, 3
+    )  # model, inputs, batch_size, inference, run_graph_only, n_iterations
     assert by_position["samples_per_second"] == pytest.approx(4000 / by_position["median_ms"], rel=1e-3)
     assert utils.measure_performance(None, inputs, batch_size=4, inference=True, n_iterations=3)["median_ms"] > 0
     rows = utils.measure_sections(None, inputs, num_sections=2, n_iterations=3)
@@ -204,14 +268,24 @@ def test_measuring(app):
 def test_pefmeta(app):
     pef = app("compile")[0]
     found = get_pefmeta(pef)
-    assert found.path == pef and list(found.section_types) == ["FWD", "BCKWD", "OPT"] and found.hyperparameters["lr"] == pytest.approx(0.1)
+    assert (
+        found.path == pef
+        and list(found.section_types) == ["FWD", "BCKWD", "OPT"]
+        and found.hyperparameters["lr"] == pytest.approx(0.1)
+    )
     assert found.tensors["weight"] == {"kind": "parameter", "dtype": "float32", "shape": [2, 3]}
     assert json.loads(json.dumps(get_pefmeta_dict(pef))) == get_pefmeta_dict(pef) and get_pefmeta_dict(pef)["path"] == pef
     args = types.SimpleNamespace(width=3)
-    assert get_pefmeta(args, nn.Linear(3, 2)) == {"model": "Linear", "parameters": {"weight": [2, 3], "bias": [2]}, "arguments": {"width": 3}}
+    assert get_pefmeta(args, nn.Linear(3, 2)) == {
+        "model": "Linear",
+        "parameters": {"weight": [2, 3], "bias": [2]},
+        "arguments": {"width": 3},
+    }
     # what compile is given comes back, and goes with the next PEF that has none
     model, inputs = nn.Linear(3, 2), (samba.randn(4, 3, name="x"),)
-    pef = samba.session.compile(model, inputs, app_dir=utils.get_file_dir(__file__), config_dict=vars(args), pef_metadata=get_pefmeta(args, model))
+    pef = samba.session.compile(
+        model, inputs, app_dir=utils.get_file_dir(__file__), config_dict=vars(args), pef_metadata=get_pefmeta(args, model)
+    )
     assert get_pefmeta(pef).app_dir.endswith("tests/python") and get_pefmeta(pef).config_dict == {"width": 3}
     assert get_pefmeta_dict(pef)["pef_metadata"]["parameters"]["bias"] == [2]
     samba.session.compile(model, inputs)
@@ -249,7 +323,9 @@ def test_ordered_set():
     words.update(["d", "b"], ["e"])
     assert list(words) == ["b", "c", "d", "e"] and words[0] == "b" and len(words) == 4 and "c" in words
     assert repr(words) == "OrderedSet(['b', 'c', 'd', 'e'])"
-    assert words | {"f"} == set("bcdef") and words & ["d", "b"] == OrderedSet(["b", "d"]) and list(words - {"c"}) == ["b", "d", "e"]
+    assert (
+        words | {"f"} == set("bcdef") and words & ["d", "b"] == OrderedSet(["b", "d"]) and list(words - {"c"}) == ["b", "d", "e"]
+    )
     assert words == {"e", "d", "c", "b"} and words != {"b"} and isinstance(words | words, OrderedSet)
     with pytest.raises(KeyError):
         words.remove("z")
@@ -277,9 +353,12 @@ def test_seeds():
 
 def test_creation():
     for made, expected in (
-        (samba.zeros(2, 3, name="x"), torch.zeros(2, 3)), (samba.ones((2,), dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16)),
-        (samba.full((2,), 3, name="x"), torch.full((2,), 3)), (samba.arange(1, 7, 2), torch.arange(1, 7, 2)), (samba.empty(0, 3), torch.empty(0, 3)),
-    ):  # fmt: skip
+        (samba.zeros(2, 3, name="x"), torch.zeros(2, 3)),
+        (samba.ones((2,), dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16)),
+        (samba.full((2,), 3, name="x"), torch.full((2,), 3)),
+        (samba.arange(1, 7, 2), torch.arange(1, 7, 2)),
+        (samba.empty(0, 3), torch.empty(0, 3)),
+    ):
         assert isinstance(made, samba.SambaTensor) and made.dtype is expected.dtype and torch.equal(made.data, expected)
     x = samba.randn(4, 3, name="x", batch_dim=0, region_name="r", requires_grad=True)
     assert x.sn_name == "x" and x.batch_dim == 0 and x.sn_region_name == "r" and x.requires_grad and x.is_leaf
@@ -293,12 +372,25 @@ def test_conversion():
     named = samba.from_named_dict({"a": a, "b": b})
     assert {name: x.sn_name for name, x in named.items()} == {"a": "a", "b": "b"} and named["a"].data_ptr() == a.data_ptr()
     nested = samba.from_torch({"x": [a, (b, 3)], "y": None})
-    assert isinstance(nested["x"][0], samba.SambaTensor) and nested["x"][1][1] == 3 and nested["y"] is None and isinstance(nested["x"][1], tuple)
+    assert (
+        isinstance(nested["x"][0], samba.SambaTensor)
+        and nested["x"][1][1] == 3
+        and nested["y"] is None
+        and isinstance(nested["x"][1], tuple)
+    )
     parameter = SambaParameter(torch.ones(2), name="w")
-    assert isinstance(parameter, nn.Parameter) and parameter.requires_grad and parameter.sn_name == "w" and samba.nn.SambaParameter is SambaParameter
+    assert (
+        isinstance(parameter, nn.Parameter)
+        and parameter.requires_grad
+        and parameter.sn_name == "w"
+        and samba.nn.SambaParameter is SambaParameter
+    )
     module = nn.Module()
     module.w = parameter
-    assert dict(module.named_parameters()) == {"w": parameter} and not SambaParameter(torch.ones(2), requires_grad=False).requires_grad
+    assert (
+        dict(module.named_parameters()) == {"w": parameter}
+        and not SambaParameter(torch.ones(2), requires_grad=False).requires_grad
+    )
 
 
 def test_profiler(tmp_path):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models take, give and keep: nested arguments of every kind, constants, parameters that are tied, modules used twice, buffers."""
+"""What models take, give and keep: nested arguments of every kind, constants, parameters that are tied,
+modules used twice, buffers."""
+
 import collections
 import dataclasses
 import typing
@@ -39,26 +41,39 @@ def compare(tmp_path, model, inputs, **keywords):
 x, y = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
 
 
-@pytest.mark.parametrize("inputs, function", [
-    (((x, [y, None]), {"a": x, "b": {"c": y}}), lambda self, p, d: p[0] * 2 + p[1][0] - d["b"]["c"] * d["a"]),
-    ((Pair(x, y), 3, "word", None), lambda self, p, n, word, none: p.first * n + p.second * len(word)),
-    ((Batch(x, 0.5),), lambda self, b: b.image * b.scale if b.mask is None else None),
-    (([Batch(x, 0.5, y > 0), (Batch(y, 2.0),)],), lambda self, b: torch.where(b[0].mask, b[0].image * b[1][0].scale, 0)),
-    ({"first": x, "second": {"deep": [y]}, "flag": True}, lambda self, first, second, flag=False: first + second["deep"][0] if flag else None),
-    ((x, x), lambda self, a, b: a + b),
-    ((transformers.modeling_outputs.BaseModelOutput(last_hidden_state=x, hidden_states=(y, x)),), lambda self, o: o.last_hidden_state + o.hidden_states[1] * o[1][0]),
-], ids=["nested", "namedtuple", "dataclass", "list of dataclasses", "keywords", "twice", "ModelOutput"])  # fmt: skip
+@pytest.mark.parametrize(
+    "inputs, function",
+    [
+        (((x, [y, None]), {"a": x, "b": {"c": y}}), lambda self, p, d: p[0] * 2 + p[1][0] - d["b"]["c"] * d["a"]),
+        ((Pair(x, y), 3, "word", None), lambda self, p, n, word, none: p.first * n + p.second * len(word)),
+        ((Batch(x, 0.5),), lambda self, b: b.image * b.scale if b.mask is None else None),
+        (([Batch(x, 0.5, y > 0), (Batch(y, 2.0),)],), lambda self, b: torch.where(b[0].mask, b[0].image * b[1][0].scale, 0)),
+        (
+            {"first": x, "second": {"deep": [y]}, "flag": True},
+            lambda self, first, second, flag=False: first + second["deep"][0] if flag else None,
+        ),
+        ((x, x), lambda self, a, b: a + b),
+        (
+            (transformers.modeling_outputs.BaseModelOutput(last_hidden_state=x, hidden_states=(y, x)),),
+            lambda self, o: o.last_hidden_state + o.hidden_states[1] * o[1][0],
+        ),
+    ],
+    ids=["nested", "namedtuple", "dataclass", "list of dataclasses", "keywords", "twice", "ModelOutput"],
+)
 def test_inputs(tmp_path, inputs, function):
     compare(tmp_path, Taker(function), inputs)
 
 
-@pytest.mark.parametrize("function", [
-    lambda self, x: {"a": x + 1, "b": [x * 2, None, (x - 1, "word")], "n": 3},
-    lambda self, x: Pair(x + 1, x * 2),
-    lambda self, x: Batch(x * 2, 0.5, x > 1),
-    lambda self, x: transformers.modeling_outputs.BaseModelOutput(last_hidden_state=x + 1, hidden_states=(x * 3, x * 4)),
-    lambda self, x: (x, x, x + 0, torch.ones(3)),  # inputs and constants too
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda self, x: {"a": x + 1, "b": [x * 2, None, (x - 1, "word")], "n": 3},
+        lambda self, x: Pair(x + 1, x * 2),
+        lambda self, x: Batch(x * 2, 0.5, x > 1),
+        lambda self, x: transformers.modeling_outputs.BaseModelOutput(last_hidden_state=x + 1, hidden_states=(x * 3, x * 4)),
+        lambda self, x: (x, x, x + 0, torch.ones(3)),  # inputs and constants too
+    ],
+)
 def test_outputs(tmp_path, function):
     compare(tmp_path, Taker(function), (x,))
 
@@ -116,7 +131,9 @@ def test_tied_parameters_stay_tied(tmp_path):
 
 def test_a_module_used_twice(tmp_path):
     """Batch norm's statistics move twice, in order."""
-    model = nn.Sequential(nn.Linear(3, 4), norm := nn.BatchNorm1d(4), nn.Tanh(), shared := nn.Linear(4, 4), norm, nn.Tanh(), shared)
+    model = nn.Sequential(
+        nn.Linear(3, 4), norm := nn.BatchNorm1d(4), nn.Tanh(), shared := nn.Linear(4, 4), norm, nn.Tanh(), shared
+    )
     beside_torch(tmp_path, Taker(lambda self, x: self.net(x).square().mean(), net=model), (torch.randn(6, 3),))
     assert norm.num_batches_tracked.item() == 6
 
@@ -134,7 +151,9 @@ def test_detach_and_no_grad(tmp_path):
         a = self.a(x)
         with torch.no_grad():
             target = self.b(a) + a
-        return (self.b(a.detach()) - target).square().mean() + (a * a.data).mean() + (x + (self.a(x).round() - x).detach()).sum() * 0
+        return (
+            (self.b(a.detach()) - target).square().mean() + (a * a.data).mean() + (x + (self.a(x).round() - x).detach()).sum() * 0
+        )
 
     beside_torch(tmp_path, Taker(forward, a=nn.Linear(3, 3), b=nn.Linear(3, 3)), (torch.randn(6, 3),))
 
@@ -142,7 +161,10 @@ def test_detach_and_no_grad(tmp_path):
 def test_checkpointing_is_the_function_itself(tmp_path):
     def forward(self, x):
         y = self.a(x)
-        return torch.utils.checkpoint.checkpoint(self.b, y, use_reentrant=True).mean() + torch.utils.checkpoint.checkpoint(self.c, y, use_reentrant=False).mean()
+        return (
+            torch.utils.checkpoint.checkpoint(self.b, y, use_reentrant=True).mean()
+            + torch.utils.checkpoint.checkpoint(self.c, y, use_reentrant=False).mean()
+        )
 
     parts = Taker(forward, a=nn.Linear(3, 3), b=nn.Sequential(nn.Linear(3, 3), nn.Tanh()), c=nn.Linear(3, 3))
     beside_torch(tmp_path, parts, (torch.randn(6, 3),))
@@ -157,7 +179,9 @@ def test_a_plain_parameter_is_refused(tmp_path):
 
 def test_random_numbers(tmp_path):
     """New ones each run, uniform or normal: mean, spread and range over 40,000, within five standard errors."""
-    model = Taker(lambda self, x: (torch.rand_like(x), torch.randn(200, 200), torch.bernoulli(torch.full_like(x, 0.3)), torch.rand_like(x)))
+    model = Taker(
+        lambda self, x: (torch.rand_like(x), torch.randn(200, 200), torch.bernoulli(torch.full_like(x, 0.3)), torch.rand_like(x))
+    )
     given = (samba.zeros(200, 200, name="x"),)
     pef = samba.session.compile(model, given, inference=True, name="random", output_folder=str(tmp_path))
     outputs = samba.utils.trace_graph(model, given, pef=pef)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused, as tables to read from top to bottom: call -> exception -> words of its message. A refused call changes nothing, and never ends
-the process; odd_values.py looks for calls that would."""
+"""What is refused, as tables to read from top to bottom: call -> exception -> words of its message. A refused call changes
+nothing, and never ends the process; odd_values.py looks for calls that would."""
+
 import copy
 import os
 import pathlib
@@ -36,14 +37,18 @@ def folder(tmp_path_factory):
     home = tmp_path_factory.mktemp("bad")
     model = samba.from_torch_model_(Model())
     inputs = (samba.randn(4, 6, name="x"), samba.randint(4, (4,), name="target"))
-    pef = pathlib.Path(samba.session.compile(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=home))
+    pef = pathlib.Path(
+        samba.session.compile(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=home)
+    )
     pef.rename(home / "good.pef")
     Session(home / "good.pef").save(home / "good.safetensors")
     for kind in ("pef", "safetensors"):
         good = (home / f"good.{kind}").read_bytes()
         (home / f"empty.{kind}").write_bytes(b"")
         (home / f"half.{kind}").write_bytes(good[: len(good) // 2])
-        (home / f"flipped.{kind}").write_bytes(good[:-9] + bytes([good[-9] ^ 255]) + good[-8:] if kind == "pef" else b"\xff" * 8 + good[8:])
+        (home / f"flipped.{kind}").write_bytes(
+            good[:-9] + bytes([good[-9] ^ 255]) + good[-8:] if kind == "pef" else b"\xff" * 8 + good[8:]
+        )
         (home / f"foreign.{kind}").write_bytes(pathlib.Path(__file__).read_bytes())
     return home
 
@@ -89,10 +94,22 @@ def held(tensor, change):
 
 # ---- samba.session.run ----
 RUN = [
-    (lambda p: p.run(named(torch.zeros(4, 7))), errors.ShapeError, 'input "x" has the shape (4, 6) in the PEF and (4, 7) was given'),
-    (lambda p: p.run(named(torch.zeros(4, 0))), errors.ShapeError, 'input "x" has the shape (4, 6) in the PEF and (4, 0) was given'),
+    (
+        lambda p: p.run(named(torch.zeros(4, 7))),
+        errors.ShapeError,
+        'input "x" has the shape (4, 6) in the PEF and (4, 7) was given',
+    ),
+    (
+        lambda p: p.run(named(torch.zeros(4, 0))),
+        errors.ShapeError,
+        'input "x" has the shape (4, 6) in the PEF and (4, 0) was given',
+    ),
     (lambda p: p.run(named(torch.zeros(()))), errors.ShapeError, 'input "x" has the shape (4, 6) in the PEF and () was given'),
-    (lambda p: p.run(named(torch.zeros(4, 6, dtype=torch.float64))), errors.DtypeError, 'input "x" is float32 in the PEF and float64 was given'),
+    (
+        lambda p: p.run(named(torch.zeros(4, 6, dtype=torch.float64))),
+        errors.DtypeError,
+        'input "x" is float32 in the PEF and float64 was given',
+    ),
     (lambda p: p.run(named(torch.zeros(4, 6, dtype=torch.uint16))), TypeError, "torch.uint16 is not a dtype of SambaFlow"),
     (lambda p: p.run(named(torch.zeros(4, 6), "y")), errors.NameError_, 'there is no input "y"'),
     (lambda p: p.run(named(torch.zeros(4, 6), "lin.weight")), errors.NameError_, '"lin.weight" is of kind parameter, not input'),
@@ -100,14 +117,26 @@ RUN = [
     (lambda p: p.run(samba.zeros(4, 6)), errors.NameError_, "an input tensor has no name"),
     (lambda p: p.run(torch.zeros(4, 6)), errors.NameError_, "an input tensor has no name"),
     (lambda p: p.run(named(torch.zeros(4, 6, device="meta"))), errors.UnsupportedError, "'x' is a torch.strided tensor on meta"),
-    (lambda p: p.run(samba.SambaTensor(shape=(4, 6), dtype=torch.float32, name="x")), RuntimeError, "tensor 'x' of shape (4, 6) has no values"),
-    (lambda p: p.run(over(torch.zeros(4, 6), lambda x: x.untyped_storage().resize_(0))), errors.ArgumentError, "the memory is NULL"),
+    (
+        lambda p: p.run(samba.SambaTensor(shape=(4, 6), dtype=torch.float32, name="x")),
+        RuntimeError,
+        "tensor 'x' of shape (4, 6) has no values",
+    ),
+    (
+        lambda p: p.run(over(torch.zeros(4, 6), lambda x: x.untyped_storage().resize_(0))),
+        errors.ArgumentError,
+        "the memory is NULL",
+    ),
     (lambda p: p.run(held(torch.zeros(4, 6), lambda x: x.resize_(2, 2))), errors.ShapeError, "(2, 2) was given"),
     (lambda p: p.run(held(torch.zeros(4, 6), lambda x: x.unsqueeze_(0))), errors.ShapeError, "(1, 4, 6) was given"),
     (lambda p: samba.session.run((p.x, p.x), p.outputs), errors.NameError_, 'input "x" was given twice'),
     (lambda p: samba.session.run(p.inputs, p.outputs * 2), errors.NameError_, 'output "output_0" was given twice'),
     (lambda p: samba.session.run(p.inputs, [named(torch.zeros(()), "loss")]), errors.NameError_, 'there is no output "loss"'),
-    (lambda p: samba.session.run((p.x, named(torch.tensor([0, 1, 2, 9]), "target"))), errors.ArgumentError, "input target[3] = 9 is outside [0, 4)"),
+    (
+        lambda p: samba.session.run((p.x, named(torch.tensor([0, 1, 2, 9]), "target"))),
+        errors.ArgumentError,
+        "input target[3] = 9 is outside [0, 4)",
+    ),
     (lambda p: p.run(section_types=["FORWARD"]), errors.NameError_, 'there is no section type "FORWARD"'),
     (lambda p: p.run(section_types=[1]), TypeError, "section_types has 1: expected words"),
     (lambda p: p.run(section_types=["FWD\0"]), ValueError, "a section type has a NUL in it"),
@@ -120,7 +149,7 @@ RUN = [
     (lambda p: p.run(hyperparam_dict={1: 1}), TypeError, "a hyperparameter's name is a str: given 1 of int"),
     (lambda p: p.run(hyperparam_dict=[("lr", 1)]), TypeError, "hyperparameters are a dict of numbers by name"),
     (lambda p: p.run(odd=1), TypeError, "odd"),
-]  # fmt: skip
+]
 
 # ---- tracing and compiling ----
 COMPILE = [
@@ -133,30 +162,70 @@ COMPILE = [
     (lambda p: p.compile(precision="fp8"), errors.ArgumentError, "precision 'fp8': expected one of fp32, bf16"),
     (lambda p: p.compile(grad_accumulation_steps=0), errors.ArgumentError, "accumulation"),
     (lambda p: p.compile(prefix=1), TypeError, "compile has no keyword 'prefix'"),
-    (lambda p: samba.session.compile(p.model, p.inputs, "SGD"), TypeError, "an optimizer is one of torch.optim or samba.optim: given str"),
-    (lambda p: samba.session.compile(p.model, p.inputs, torch.optim.Rprop(p.model.parameters())), errors.UnsupportedError, "optimizer Rprop"),
+    (
+        lambda p: samba.session.compile(p.model, p.inputs, "SGD"),
+        TypeError,
+        "an optimizer is one of torch.optim or samba.optim: given str",
+    ),
+    (
+        lambda p: samba.session.compile(p.model, p.inputs, torch.optim.Rprop(p.model.parameters())),
+        errors.UnsupportedError,
+        "optimizer Rprop",
+    ),
     (lambda p: samba.session.compile(p.model, p.inputs, output_folder="/dev/null"), errors.FileError, "/dev/null"),
-    (lambda p: samba.session.compile(p.model, p.inputs, output_folder=3), TypeError, "output_folder is a str, bytes or os.PathLike: given 3 of int"),
-    (lambda p: samba.session.compile(p.model, (samba.zeros(4, 7, name="x"), p.target)), errors.ShapeError, "given an input float32(4, 7) and a weight float32(4, 6) (in module lin"),
-    (lambda p: samba.session.compile(p.model, (samba.zeros(4, 6, name="x", dtype=torch.int64), p.target)), errors.DtypeError, "int64"),
-    (lambda p: samba.utils.trace_graph(p.model, p.inputs, pef=3), TypeError, "pef is a str, bytes or os.PathLike: given 3 of int"),
+    (
+        lambda p: samba.session.compile(p.model, p.inputs, output_folder=3),
+        TypeError,
+        "output_folder is a str, bytes or os.PathLike: given 3 of int",
+    ),
+    (
+        lambda p: samba.session.compile(p.model, (samba.zeros(4, 7, name="x"), p.target)),
+        errors.ShapeError,
+        "given an input float32(4, 7) and a weight float32(4, 6) (in module lin",
+    ),
+    (
+        lambda p: samba.session.compile(p.model, (samba.zeros(4, 6, name="x", dtype=torch.int64), p.target)),
+        errors.DtypeError,
+        "int64",
+    ),
+    (
+        lambda p: samba.utils.trace_graph(p.model, p.inputs, pef=3),
+        TypeError,
+        "pef is a str, bytes or os.PathLike: given 3 of int",
+    ),
     (lambda p: samba.utils.trace_graph(p.model, p.inputs, pef="nowhere.pef"), errors.FileError, "nowhere.pef"),
     (lambda p: samba.utils.trace_graph(p.model, p.inputs, pef=p.pef, mapping="other"), errors.ArgumentError, "mapping 'other'"),
-    (lambda p: samba.utils.trace_graph(samba.from_torch_model_(Wider()), p.inputs, pef=p.pef, loss_indices=[0]), errors.StateError, "the model differs from the one"),
-    (lambda p: samba.utils.trace_graph(Wider(), p.inputs, pef=p.pef, loss_indices=[0]), errors.StateError, "'lin.weight' is a torch tensor"),
+    (
+        lambda p: samba.utils.trace_graph(samba.from_torch_model_(Wider()), p.inputs, pef=p.pef, loss_indices=[0]),
+        errors.StateError,
+        "the model differs from the one",
+    ),
+    (
+        lambda p: samba.utils.trace_graph(Wider(), p.inputs, pef=p.pef, loss_indices=[0]),
+        errors.StateError,
+        "'lin.weight' is a torch tensor",
+    ),
     (lambda p: samba.session.to_cpu("model"), TypeError, "the model is a torch.nn.Module: given str"),
     (lambda p: samba.session.to_rdu(p.model, ["SGD"]), TypeError, "an optimizer is one of"),
     (lambda p: samba.session.get_tensors_by_name(["lin.wait"]), errors.NameError_, "the device has no tensor 'lin.wait'"),
-    (lambda p: samba.session.device_set("lin.weight", torch.zeros(3)), errors.ShapeError, 'parameter "lin.weight" has the shape (4, 6)'),
+    (
+        lambda p: samba.session.device_set("lin.weight", torch.zeros(3)),
+        errors.ShapeError,
+        'parameter "lin.weight" has the shape (4, 6)',
+    ),
     (lambda p: samba.session.device_set("lin.weight", 3), TypeError, "'lin.weight': expected a tensor, given int"),
     (lambda p: samba.session.update_tensor("nothing", None), errors.NameError_, "no traced tensor is named 'nothing'"),
     (lambda p: samba.SambaSession().run(), errors.StateError, "no PEF is loaded"),
-]  # fmt: skip
+]
 
 # ---- making tensors ----
 TENSORS = [
     (lambda p: samba.SambaTensor([1.0]), TypeError, "torch_tensor must be a torch.Tensor, given list"),
-    (lambda p: samba.SambaTensor(torch.zeros(2, dtype=torch.complex64)), NotImplementedError, "complex tensors are not supported"),
+    (
+        lambda p: samba.SambaTensor(torch.zeros(2, dtype=torch.complex64)),
+        NotImplementedError,
+        "complex tensors are not supported",
+    ),
     (lambda p: samba.SambaTensor(torch.zeros(2), name=3), TypeError, "a tensor's name is a str: given 3 of int"),
     (lambda p: samba.SambaParameter([1.0]), TypeError, "torch_tensor must be a torch.Tensor, given list"),
     (lambda p: setattr(p.x, "sn_name", b"x"), TypeError, "a tensor's name is a str: given b'x' of bytes"),
@@ -176,7 +245,7 @@ TENSORS = [
     (lambda p: Tensor("x", "float32", (1,), context="mine"), TypeError, "context is a sambaflow.runtime.Context: given str"),
     (lambda p: pickle.dumps(Tensor("x", "float32", (1,))), TypeError, "a sambaflow.runtime.Tensor cannot be pickled"),
     (lambda p: pickle.dumps(Context()), TypeError, "a context cannot be copied or pickled"),
-]  # fmt: skip
+]
 
 # ---- runtime.Session ----
 SESSIONS = [
@@ -195,7 +264,11 @@ SESSIONS = [
     (lambda p: p.session.run([Tensor("x", "float32", (4, 7))]), errors.ShapeError, "(4, 7) was given"),
     (lambda p: p.session.run([Tensor(None, "float32", (4, 6))]), errors.NameError_, 'there is no input ""'),
     (lambda p: p.session.run([Tensor.empty("x", "float32", (4, 6))]), errors.ArgumentError, 'input "x" is an empty tensor'),
-    (lambda p: p.session.run(outputs=[Tensor.from_dlpack("output_1", torch.zeros(1, 1).expand(4, 4))]), errors.ArgumentError, "share memory"),
+    (
+        lambda p: p.session.run(outputs=[Tensor.from_dlpack("output_1", torch.zeros(1, 1).expand(4, 4))]),
+        errors.ArgumentError,
+        "share memory",
+    ),
     (lambda p: p.session.run([Tensor("x", "float32", (4, 6))] * 300), errors.NameError_, 'input "x" was given twice'),
     (lambda p: p.session.run(section_types="FWD"), TypeError, "section_types is a list: given 'FWD'"),
     (lambda p: p.session.get(numpy.zeros(2)), TypeError, "get: the tensor is a sambaflow.runtime.Tensor: given ndarray"),
@@ -213,7 +286,7 @@ SESSIONS = [
     (lambda p: copy.deepcopy(samba.session), TypeError, "a session cannot be copied or pickled"),
     (lambda p: Session.__new__(Session).run(), AttributeError, "no attribute"),
     (lambda p: Tensor.__new__(Tensor).tolist(), AttributeError, "c"),
-]  # fmt: skip
+]
 
 # ---- files ----
 FILES = [
@@ -231,7 +304,7 @@ FILES = [
     (lambda p: p.session.load(p.folder / "foreign.safetensors"), errors.FormatError, "foreign.safetensors"),
     (lambda p: p.session.load(p.pef), errors.FormatError, "good.pef"),
     (lambda p: samba.session.load(p.folder / "half.safetensors"), errors.FormatError, "half.safetensors"),
-]  # fmt: skip
+]
 
 
 class Wider(Model):
@@ -320,7 +393,14 @@ def test_odd_values(tmp_path):
     """A part of odd_values.py, another one each time; `odd_values.py LOG` does all of it."""
     part, log = f"{int(os.times().elapsed * 100) % 40}/40", tmp_path / "calls"
     program = pathlib.Path(__file__).with_name("odd_values.py")
-    done = subprocess.run([sys.executable, program, log, part], capture_output=True, text=True, timeout=200,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, program, log, part],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     last = [line for line in log.read_text(encoding="utf-8").splitlines() if not line.startswith(" ")][-1:]
-    assert done.returncode == 0, f"part {part} ended with {done.returncode} in {last}: {done.stdout[-1000:]} {done.stderr[-2000:]}"
+    assert done.returncode == 0, (
+        f"part {part} ended with {done.returncode} in {last}: {done.stdout[-1000:]} {done.stderr[-2000:]}"
+    )

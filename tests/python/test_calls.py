@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of torch functions as programs write them, traced and outside tracing: arguments under all their names, NumPy's numbers among them, dtypes of
-results, indices of every kind. What comes is compared with torch's: values, shapes and dtypes."""
+"""Calls of torch functions as programs write them, traced and outside tracing: arguments under all their names, NumPy's numbers
+among them, dtypes of results, indices of every kind. What comes is compared with torch's: values, shapes and dtypes."""
+
 import re
 
-import numpy as np
 import pytest
 import torch
 import torch.nn as nn
@@ -29,7 +29,9 @@ def traced(calls, tensors, folder, inference=True):
     model = Calls(calls)
     inputs = tuple(samba.from_torch_tensor(x.clone(), name=f"x{i}") for i, x in enumerate(tensors))
     pef = samba.session.compile(model, inputs, inference=inference, name="calls", output_folder=str(folder))
-    return [samba.to_torch(y) for y in samba.session.run(inputs, utils.trace_graph(model, inputs, pef=pef), section_types=["FWD"])]
+    return [
+        samba.to_torch(y) for y in samba.session.run(inputs, utils.trace_graph(model, inputs, pef=pef), section_types=["FWD"])
+    ]
 
 
 def as_torch(lines, tensors, folder, eager=True):
@@ -39,7 +41,9 @@ def as_torch(lines, tensors, folder, eager=True):
     calls = [eval(f"lambda {', '.join(names)}: {line}", globals()) for line in lines]
     wanted = [call(*(x.clone() for x in tensors)) * 1 for call in calls]
     got = traced(calls, tensors, folder)
-    at_once = [samba.to_torch(call(*(samba.from_torch_tensor(x.clone()) for x in tensors)) * 1) for call in calls] if eager else got
+    at_once = (
+        [samba.to_torch(call(*(samba.from_torch_tensor(x.clone()) for x in tensors)) * 1) for call in calls] if eager else got
+    )
     for line, a, b, c in zip(lines, wanted, got, at_once):
         for y in (b, c):
             torch.testing.assert_close(y, a, equal_nan=True, msg=lambda said: f"{line}: {said}")
@@ -54,7 +58,9 @@ def refused(call, tensors, folder):
 
 def test_names_of_arguments(tmp_path):
     reductions = "sum mean prod var std argmax argmin amax amin logsumexp nansum".split()
-    lines = [f"x.{name}({words})" for name in reductions for words in ("axis=1", "axis=1, keepdims=True")] + [f"torch.{name}(x, axis=0)" for name in reductions]
+    lines = [f"x.{name}({words})" for name in reductions for words in ("axis=1", "axis=1, keepdims=True")] + [
+        f"torch.{name}(x, axis=0)" for name in reductions
+    ]
     as_torch("\n".join(lines), [X], tmp_path)
     as_torch(
         """torch.max(x, axis=1, keepdims=True)[0]
@@ -104,7 +110,9 @@ def test_names_of_arguments(tmp_path):
         x.clone().pow_(exponent=2)
         x.clone().cumsum_(axis=0)
         x.clone().index_fill_(axis=1, index=i[0], value=2)""",
-        [X, I], tmp_path)  # fmt: skip
+        [X, I],
+        tmp_path,
+    )
 
 
 def test_arguments_that_no_name_fits(tmp_path):
@@ -152,7 +160,9 @@ def test_distances(tmp_path):
     torch.cdist(x, x[1:] + 0.5, compute_mode="donot_use_mm_for_euclid_dist")
     torch.cdist(x / (x - 0.3), x + 9, compute_mode="use_mm_for_euclid_dist").isnan()"""
     as_torch(lines, [X], tmp_path)
-    assert "compute_mode must be one of use_mm_for_euclid_dist_if_necessary, " in refused(lambda x: torch.cdist(x, x, compute_mode="mm"), [X], tmp_path)
+    assert "compute_mode must be one of use_mm_for_euclid_dist_if_necessary, " in refused(
+        lambda x: torch.cdist(x, x, compute_mode="mm"), [X], tmp_path
+    )
 
 
 def test_numbers_of_numpy(tmp_path):
@@ -260,7 +270,9 @@ def test_options_of_zero(tmp_path):
 @pytest.mark.parametrize("size", [3, 300])
 def test_constants_that_differ(tmp_path, size):
     """What was compiled and what is traced have other values: the sentence has the place, and not the bytes."""
-    said = refused(lambda x: x.sum() + torch.rand(size, generator=torch.Generator().manual_seed(torch.seed() % 2**60)), [X], tmp_path)
+    said = refused(
+        lambda x: x.sum() + torch.rand(size, generator=torch.Generator().manual_seed(torch.seed() % 2**60)), [X], tmp_path
+    )
     assert "First difference" in said and "test_calls.py" in said and "seed what makes it" in said
     assert "data=" not in said and len(said) < 600, said
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hyperparameters that change while a model trains, against torch.optim whose param_groups change at the same steps: every number of every optimizer, drawn
-by a seed, from 0 and to 0, with several optimizers, gradient accumulation and clipping. Then what no run can set, and an input that nobody gave."""
+"""Hyperparameters that change while a model trains, against torch.optim whose param_groups change at the same steps: every number
+of every optimizer, drawn by a seed, from 0 and to 0, with several optimizers, gradient accumulation and clipping.
+Then what no run can set, and an input that nobody gave."""
+
 import copy
 import random
 import warnings
@@ -43,8 +45,13 @@ def _batch(generator, dtype):
 
 
 def _trace(tmp_path, ours, optimizers, dtype=torch.float32, **options):
-    inputs = (samba.from_torch_tensor(torch.zeros(4, 5, dtype=dtype), name="x"), samba.from_torch_tensor(torch.zeros(4, 3, dtype=dtype), name="y"))
-    pef = samba.session.compile(ours, inputs, optimizers, name="changing", loss_indices=[0], output_folder=str(tmp_path), **options)
+    inputs = (
+        samba.from_torch_tensor(torch.zeros(4, 5, dtype=dtype), name="x"),
+        samba.from_torch_tensor(torch.zeros(4, 3, dtype=dtype), name="y"),
+    )
+    pef = samba.session.compile(
+        ours, inputs, optimizers, name="changing", loss_indices=[0], output_folder=str(tmp_path), **options
+    )
     return pef, utils.trace_graph(ours, inputs, optimizers, pef=pef, loss_indices=[0])
 
 
@@ -53,7 +60,9 @@ def _inputs(x, y):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
-@pytest.mark.parametrize("kinds", [[SGD], [ADAMW], [ADAM], [SGD, ADAMW], [SGD, SGD]], ids=lambda kinds: "-".join(kind.__name__ for kind in kinds))
+@pytest.mark.parametrize(
+    "kinds", [[SGD], [ADAMW], [ADAM], [SGD, ADAMW], [SGD, SGD]], ids=lambda kinds: "-".join(kind.__name__ for kind in kinds)
+)
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_every_number_changes(tmp_path, kinds, dtype, seed):
     torch.manual_seed(seed)
@@ -63,7 +72,9 @@ def test_every_number_changes(tmp_path, kinds, dtype, seed):
     mine, _ = _optimizers(kinds, ours, seed)
     draw, generator, parts = random.Random(100 + seed), torch.Generator().manual_seed(seed), 1 + seed % 2
     _trace(tmp_path, ours, mine, dtype, grad_accumulation_steps=parts)
-    tolerance = dict(rtol=1e-9, atol=1e-10) if dtype is torch.float64 else dict(rtol=2e-4, atol=1e-4)  # Adam divides small numbers by small ones
+    tolerance = (
+        dict(rtol=1e-9, atol=1e-10) if dtype is torch.float64 else dict(rtol=2e-4, atol=1e-4)
+    )  # Adam divides small numbers by small ones
     for step in range(STEPS):
         given = {}
         if draw.random() < 0.5:
@@ -84,7 +95,9 @@ def test_every_number_changes(tmp_path, kinds, dtype, seed):
         if step % 5 == 4 or step < 3:
             samba.session.to_cpu(ours, mine)
             for (name, a), b in zip(ours.named_parameters(), model.parameters()):
-                torch.testing.assert_close(a.torch(), b, **tolerance, msg=lambda text: f"seed {seed}, step {step}, {name}: {text}")
+                torch.testing.assert_close(
+                    a.torch(), b, **tolerance, msg=lambda text: f"seed {seed}, step {step}, {name}: {text}"
+                )
             for a, b in zip(mine, theirs):  # the same state, or none
                 for p, q in zip(a.param_groups[0]["params"], b.param_groups[0]["params"]):
                     assert set(a.state[p]) == {key for key, x in b.state[q].items() if x is not None}, (seed, step)
@@ -93,7 +106,8 @@ def test_every_number_changes(tmp_path, kinds, dtype, seed):
 
 
 def test_momentum_from_none_is_saved(tmp_path):
-    """SGD without momentum that gets one has its state in checkpoints, goes on to the same bits from them, and says its memory in the log."""
+    """SGD without momentum that gets one has its state in checkpoints, goes on to the same bits from them,
+    and says its memory in the log."""
     ours = samba.from_torch_model(Model())
     optimizer = SGD(ours.parameters(), lr=0.1)
     pef, _ = _trace(tmp_path, ours, optimizer)
@@ -152,7 +166,10 @@ def test_an_optimizer_of_what_the_model_has_not(tmp_path):
     optimizer = SGD(ours.parameters(), lr=0.1)
     ours.second = samba.from_torch_model(nn.Linear(7, 3))
     inputs = _inputs(*_batch(torch.Generator(), torch.float32))
-    with pytest.raises(errors.NameError_, match=r"compile: parameter 2 of group 0 of optimizer SGD, .*of shape \(3, 7\), is no parameter of the model"):
+    with pytest.raises(
+        errors.NameError_,
+        match=r"compile: parameter 2 of group 0 of optimizer SGD, .*of shape \(3, 7\), is no parameter of the model",
+    ):
         samba.session.compile(ours, inputs, optimizer, output_folder=str(tmp_path))
     fitting = SGD(ours.parameters(), lr=0.1)
     pef = samba.session.compile(ours, inputs, fitting, output_folder=str(tmp_path))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of Python programs: a training that stops anywhere and is resumed by a new session, new modules and new loaders ends with the bits of
-one that never stopped; Hugging Face's library reads the weights; what is damaged or of something else is refused or passed over, and said."""
+"""Checkpoints of Python programs: a training that stops anywhere and is resumed by a new session, new modules and new loaders
+ends with the bits of one that never stopped; Hugging Face's library reads the weights;
+what is damaged or of something else is refused or passed over, and said."""
+
 import pathlib
 import random
 
@@ -29,7 +31,8 @@ class Model(torch.nn.Module):
 
 
 def loader(kind):
-    """Batches that are shuffled by torch's generator, by one of the loader's own, or by NumPy and Python in a generator function."""
+    """Batches that are shuffled by torch's generator, by one of the loader's own,
+    or by NumPy and Python in a generator function."""
     generator = torch.Generator().manual_seed(1)
     data = TensorDataset(torch.randn(4 * EPOCH, 5, generator=generator), torch.randint(3, (4 * EPOCH,), generator=generator))
 
@@ -40,8 +43,14 @@ def loader(kind):
             for i in range(0, len(order), 4):
                 yield data[order[i : i + 4]]
 
-    return SambaLoader({"torch": lambda: DataLoader(data, 4, shuffle=True), "own": lambda: DataLoader(data, 4, shuffle=True, generator=generator),
-                        "numpy": Shuffled}[kind](), ["x", "label"])  # fmt: skip
+    return SambaLoader(
+        {
+            "torch": lambda: DataLoader(data, 4, shuffle=True),
+            "own": lambda: DataLoader(data, 4, shuffle=True, generator=generator),
+            "numpy": Shuffled,
+        }[kind](),
+        ["x", "label"],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +58,9 @@ def pef(tmp_path_factory):
     torch.manual_seed(0)
     model = samba.from_torch_model_(Model())
     optim = samba.optim.AdamW(model.parameters(), lr=0.01)
-    return samba.session.compile(model, inputs(), optim, name="resumed", loss_indices=[0], output_folder=str(tmp_path_factory.mktemp("pef")))
+    return samba.session.compile(
+        model, inputs(), optim, name="resumed", loss_indices=[0], output_folder=str(tmp_path_factory.mktemp("pef"))
+    )
 
 
 def inputs():
@@ -66,14 +77,17 @@ def load(pef, seed, model=None):
 
 
 def train(model, batches, folder, until, every=3):
-    """Losses by step, and the random numbers that the program draws beside them; saves every `every` steps, goes on from what there is."""
+    """Losses by step, and the random numbers that the program draws beside them;
+    saves every `every` steps, goes on from what there is."""
     found = samba.session.load_checkpoint(folder, batches)
     step, first_epoch = (found.step, found.state["epoch"]) if found else (0, 0)
     losses = {}
     for epoch in range(first_epoch, STEPS // EPOCH):
         for x, label in batches:
             noise = torch.rand(()).item() + random.random() + numpy.random.rand()
-            (loss,) = samba.session.run((x, label), model.output_tensors, hyperparam_dict={"lr": 0.01 / (1 + step)} if step % 2 == 0 else None)
+            (loss,) = samba.session.run(
+                (x, label), model.output_tensors, hyperparam_dict={"lr": 0.01 / (1 + step)} if step % 2 == 0 else None
+            )
             step += 1
             losses[step] = (loss.item(), noise)
             if step == until:
@@ -132,7 +146,11 @@ def test_end_of_an_epoch(pef, tmp_path):
 
 def test_state(pef, tmp_path):
     load(pef, 0)
-    state = {"a": [1, 2.5, None, True, "é"], "b": {"c": torch.arange(6).reshape(2, 3), "d": (torch.tensor(1.5, dtype=torch.bfloat16), {})}, "e": float("inf")}
+    state = {
+        "a": [1, 2.5, None, True, "é"],
+        "b": {"c": torch.arange(6).reshape(2, 3), "d": (torch.tensor(1.5, dtype=torch.bfloat16), {})},
+        "e": float("inf"),
+    }
     path = samba.session.save_checkpoint(tmp_path, 5, state=state)
     assert path == str(tmp_path / "checkpoint-5")
     found = samba.session.load_checkpoint(path)
@@ -144,7 +162,11 @@ def test_state(pef, tmp_path):
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1), 10)
     samba.session.save_checkpoint(tmp_path, 7, state=scheduler.state_dict())
     scheduler.load_state_dict(samba.session.load_checkpoint(tmp_path).state)
-    for state, message in (({1: 2}, "has a key 1"), ({"a": object()}, "state.a is a object|a is a object"), ({"a": {1, 2}}, "a is a set")):
+    for state, message in (
+        ({1: 2}, "has a key 1"),
+        ({"a": object()}, "state.a is a object|a is a object"),
+        ({"a": {1, 2}}, "a is a set"),
+    ):
         with pytest.raises(TypeError, match=message):
             samba.session.save_checkpoint(tmp_path, 8, state=state)
     with pytest.raises(TypeError, match="loaders: .* has no state_dict"):
@@ -191,7 +213,14 @@ def test_of_something_else(pef, tmp_path):
     with pytest.raises(errors.ShapeError, match=r"\(8, 5\) in the PEF and \(6, 5\) was given|has the shape"):
         samba.session.load_checkpoint(tmp_path)
     assert all(torch.equal(value, before[name]) for name, value in on_device().items())
-    sgd = samba.session.compile(model, inputs(), samba.optim.SGD(model.parameters(), lr=0.1), name="sgd", loss_indices=[0], output_folder=str(tmp_path / "out"))
+    sgd = samba.session.compile(
+        model,
+        inputs(),
+        samba.optim.SGD(model.parameters(), lr=0.1),
+        name="sgd",
+        loss_indices=[0],
+        output_folder=str(tmp_path / "out"),
+    )
     samba.session.reset()
     utils.trace_graph(model, inputs(), None, pef=sgd, loss_indices=[0])
     with pytest.raises((errors.NameError_, errors.ShapeError), match="which PEF of graph|has the shape"):
@@ -225,7 +254,11 @@ def test_transformers_reads_it(tmp_path):
 def test_folders_of_weights(tmp_path):
     """load takes what transformers' save_pretrained cuts into files, the folder of a checkpoint, and an index by its path."""
     torch.manual_seed(0)
-    theirs, model, tokens = hf.GPT2Model(CONFIG).eval(), samba.from_torch_model_(Hidden(CONFIG).eval()), (samba.randint(40, (2, 8), name="tokens"),)
+    theirs, model, tokens = (
+        hf.GPT2Model(CONFIG).eval(),
+        samba.from_torch_model_(Hidden(CONFIG).eval()),
+        (samba.randint(40, (2, 8), name="tokens"),),
+    )
     theirs.save_pretrained(tmp_path / "theirs", max_shard_size="4KB")
     assert len(list((tmp_path / "theirs").glob("model-*-of-*.safetensors"))) > 2
     outputs = utils.trace_graph(model, tokens, pef=samba.session.compile(model, tokens, inference=True, output_folder=tmp_path))
@@ -239,7 +272,10 @@ def test_folders_of_weights(tmp_path):
         assert torch.equal(samba.session.device_get("wte.weight"), other)
         samba.session.load(path)
         assert all(torch.equal(samba.session.device_get(name), value) for name, value in theirs.state_dict().items())
-    with pytest.raises(errors.FileError, match="has neither model.safetensors.index.json nor model.safetensors: give one that has, or a file of weights"):
+    with pytest.raises(
+        errors.FileError,
+        match="has neither model.safetensors.index.json nor model.safetensors: give one that has, or a file of weights",
+    ):
         samba.session.load(tmp_path)
     (ours / "model.safetensors.index.json").write_text('{"weight_map": {"wte.weight": "../theirs/x"}}')
     with pytest.raises(errors.FormatError, match="its files lie beside it, and it names ../theirs/x"):
@@ -253,7 +289,10 @@ def test_without_torch(pef, tmp_path):
     checkpoint.prepare(tmp_path / "deep" / "points")
     checkpoint.save(session, tmp_path / "deep" / "points", 12, text="here", tensors=[own])
     found = checkpoint.newest(tmp_path / "deep" / "points")
-    assert (found.step, found.text, found.seed, found.skipped) == (12, "here", 4, "") and found.tensors["place"].tolist() == [0, 0]
+    assert (found.step, found.text, found.seed, found.skipped) == (12, "here", 4, "") and found.tensors["place"].tolist() == [
+        0,
+        0,
+    ]
     checkpoint.load(other, found)
     values = []
     for x in (session, other):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of a model in a file: what nobody has written is zero, no byte is of the process that compiled, and what differs from another trace is said."""
+"""Constants of a model in a file: what nobody has written is zero, no byte is of the process that compiled,
+and what differs from another trace is said."""
+
 import hashlib
 import os
 import pathlib
@@ -48,7 +50,7 @@ UNWRITTEN = {
     "a part of more": lambda h: torch.empty(100)[3:11].view(2, 4),
     "of bytes": lambda h: torch.empty(32, dtype=torch.uint8).view(torch.float32).view(2, 4),
     "a copy": lambda h: torch.empty(2, 4).clone(),
-}  # fmt: skip
+}
 
 
 def compiled(model, folder):
@@ -67,15 +69,23 @@ def test_unwritten_is_zero(way, tmp_path):
     x = (samba.randn(2, 4, name="x"),)
     pef = samba.session.compile(model, x, inference=True, output_folder=str(tmp_path))
     (y,) = samba.session.run(x, samba.utils.trace_graph(model, x, pef=pef))
-    torch.testing.assert_close(y.torch().to(torch.float32), torch.nn.functional.linear(x[0].torch(), model.a.weight.torch(), model.a.bias.torch()).detach())
+    torch.testing.assert_close(
+        y.torch().to(torch.float32),
+        torch.nn.functional.linear(x[0].torch(), model.a.weight.torch(), model.a.bias.torch()).detach(),
+    )
 
 
 def test_what_is_written_altogether(tmp_path):
-    beside_torch(tmp_path, Taker(lambda m, x: filled(m.a(x)).square().mean() + filled(m.b(x)).sin().mean(), a=nn.Linear(4, 4), b=nn.Linear(4, 4)), (torch.randn(2, 4),))
+    beside_torch(
+        tmp_path,
+        Taker(lambda m, x: filled(m.a(x)).square().mean() + filled(m.b(x)).sin().mean(), a=nn.Linear(4, 4), b=nn.Linear(4, 4)),
+        (torch.randn(2, 4),),
+    )
 
 
 class Several(nn.Module):
-    """Constants of many kinds: views of larger memory, dtypes, masks, of no elements; buffers; random numbers; a recurrent layer."""
+    """Constants of many kinds: views of larger memory, dtypes, masks, of no elements; buffers; random numbers;
+    a recurrent layer."""
 
     def __init__(self):
         super().__init__()
@@ -88,12 +98,17 @@ class Several(nn.Module):
         h = self.norm(self.lin(x)) * self.scale + self.hidden + self.table
         h = h + self.cell(filled(h))[0] + torch.eye(4)[:2] * torch.tensor([1.5, 2, 3, 4], dtype=torch.float64).float()
         kept = torch.tensor([[True, False, True, True], [False, True, True, False]])
-        h = torch.where(kept, h, torch.tensor(-1e4)).half().float() + torch.cat([h, torch.zeros(0, 4)]) + torch.nn.functional.dropout(h, 0.5)
+        h = (
+            torch.where(kept, h, torch.tensor(-1e4)).half().float()
+            + torch.cat([h, torch.zeros(0, 4)])
+            + torch.nn.functional.dropout(h, 0.5)
+        )
         return sum(way(h).to(h.dtype).sum() for way in UNWRITTEN.values()) + (h[:, torch.tensor([2, 0, 1, 1])] ** 2).mean()
 
 
 def print_digests(junk):
-    """In a process of its own: the digest of a PEF for inference and one for training, after `junk` tensors were made and freed."""
+    """In a process of its own: the digest of a PEF for inference and one for training,
+    after `junk` tensors were made and freed."""
     import tempfile
 
     torch.manual_seed(0)
@@ -104,16 +119,30 @@ def print_digests(junk):
         model = samba.from_torch_model_(Several())
         x = (samba.from_torch_tensor(torch.ones(2, 4), name="x"),)
         optimizer = samba.optim.AdamW(model.parameters(), lr=0.1)
-        parts.append(pathlib.Path(samba.session.compile(model, x, optimizer, name="t", loss_indices=[0], output_folder=folder)).read_bytes())
+        parts.append(
+            pathlib.Path(
+                samba.session.compile(model, x, optimizer, name="t", loss_indices=[0], output_folder=folder)
+            ).read_bytes()
+        )
     print(*(hashlib.sha256(part).hexdigest() for part in parts))
 
 
 def test_no_byte_is_of_the_process():
     """Processes with other heaps, hashes and addresses write the same files."""
     said = set()
-    for environment, junk in ({}, 0), ({"MALLOC_PERTURB_": "171", "PYTHONHASHSEED": "1"}, 300), ({"MALLOC_PERTURB_": "85", "PYTHONHASHSEED": "77", "MALLOC_ARENA_MAX": "1"}, 1500):
-        ran = subprocess.run([sys.executable, "-W", "ignore", "-c", f"import test_constants; test_constants.print_digests({junk})"], capture_output=True, text=True, cwd=HERE,
-                             env={**os.environ, **environment}, check=True)  # fmt: skip
+    for environment, junk in (
+        ({}, 0),
+        ({"MALLOC_PERTURB_": "171", "PYTHONHASHSEED": "1"}, 300),
+        ({"MALLOC_PERTURB_": "85", "PYTHONHASHSEED": "77", "MALLOC_ARENA_MAX": "1"}, 1500),
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", f"import test_constants; test_constants.print_digests({junk})"],
+            capture_output=True,
+            text=True,
+            cwd=HERE,
+            env={**os.environ, **environment},
+            check=True,
+        )
         said.add(ran.stdout.strip().splitlines()[-1])
     assert len(said) == 1, said
 
@@ -138,8 +167,11 @@ def test_what_differs_in_a_constant(tmp_path):
     pef = samba.session.compile(model, x, inference=True, output_folder=str(tmp_path))
     samba.utils.trace_graph(model, x, pef=pef)
     values[1, 0], values[1, 2] = 30, 50
-    with pytest.raises(RuntimeError, match=r"the model differs .*literal dtype=float32 shape=\[2,3\].*test_constants.py:\d+.*: element \[1, 0\] of the constant was 3.0 and is 30.0, "
-                                           r"which is the first of 2 that differ among 6: seed what makes it, or make it a buffer or an input$"):  # fmt: skip
+    with pytest.raises(
+        RuntimeError,
+        match=r"the model differs .*literal dtype=float32 shape=\[2,3\].*test_constants.py:\d+.*: element \[1, 0\] of the constant was 3.0 and is 30.0, "  # noqa: E501
+        r"which is the first of 2 that differ among 6: seed what makes it, or make it a buffer or an input$",
+    ):
         samba.utils.trace_graph(model, x, pef=pef)
 
 
@@ -152,8 +184,11 @@ def test_what_differs_in_a_large_constant(tmp_path):
     assert pathlib.Path(pef).stat().st_size < 4 * 30000 + 8192
     samba.utils.trace_graph(model, x, pef=pef)
     values[97, 5] = 1
-    with pytest.raises(RuntimeError, match=r"the model differs .*literal dtype=float32 shape=\[100,300\].*test_constants.py:\d+.*: element \[97, 5\] of the constant was 29105.0 and is 1.0, "
-                                           r"which is the first of 1 that differ among 30000: seed what makes it, or make it a buffer or an input$"):  # fmt: skip
+    with pytest.raises(
+        RuntimeError,
+        match=r"the model differs .*literal dtype=float32 shape=\[100,300\].*test_constants.py:\d+.*: element \[97, 5\] of the constant was 29105.0 and is 1.0, "  # noqa: E501
+        r"which is the first of 1 that differ among 30000: seed what makes it, or make it a buffer or an input$",
+    ):
         samba.utils.trace_graph(model, x, pef=pef)
 
 
@@ -162,8 +197,14 @@ def test_constants_that_many_places_share_are_stored_once(tmp_path):
     mask = 100 * 100 * 4
 
     def size(layers):
-        model = Taker(lambda m, x: sum((m.a(x) * torch.arange(10000.0).reshape(100, 100).sin()[i // 100, :4]).sum() + (x.sum() * torch.arange(10000.0).sin().reshape(100, 100)).sum()
-                                       for i in range(layers)), a=nn.Linear(4, 4))  # fmt: skip
+        model = Taker(
+            lambda m, x: sum(
+                (m.a(x) * torch.arange(10000.0).reshape(100, 100).sin()[i // 100, :4]).sum()
+                + (x.sum() * torch.arange(10000.0).sin().reshape(100, 100)).sum()
+                for i in range(layers)
+            ),
+            a=nn.Linear(4, 4),
+        )
         return len(compiled(model, tmp_path))
 
     assert size(6) < size(1) + mask / 4

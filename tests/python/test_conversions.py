@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converted models in another dtype: Module.double() and the like keep parameters who they are, names, ties and what trains. Tensors as numbers, and
-beside what is none."""
+"""Converted models in another dtype: Module.double() and the like keep parameters who they are, names, ties and what trains.
+Tensors as numbers, and beside what is none."""
+
 import copy
 import operator
 import warnings
@@ -36,7 +37,10 @@ def model():
 
 
 def facts(model):
-    return {path: (type(x), x.sn_name, x.requires_grad) for path, x in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())}
+    return {
+        path: (type(x), x.sn_name, x.requires_grad)
+        for path, x in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())
+    }
 
 
 CHANGES = {
@@ -57,9 +61,15 @@ def test_dtypes(model, change):
     parameter, (convert, dtype) = model.encode.weight, CHANGES[change]
     changed = convert(model)
     assert facts(changed) == before
-    assert changed.decode.weight is changed.encode.weight and (change.startswith(("of", "copied")) or changed.encode.weight is parameter)
+    assert changed.decode.weight is changed.encode.weight and (
+        change.startswith(("of", "copied")) or changed.encode.weight is parameter
+    )
     for name, x in changed.state_dict().items():
-        expected = values[name].to(torch.float64 if change == "float" else dtype).to(dtype) if values[name].is_floating_point() else values[name]
+        expected = (
+            values[name].to(torch.float64 if change == "float" else dtype).to(dtype)
+            if values[name].is_floating_point()
+            else values[name]
+        )
         assert x.dtype == expected.dtype and torch.equal(samba.to_torch(x), expected)
         assert samba.to_torch(x).dtype == x.dtype
 
@@ -77,7 +87,9 @@ def test_gradients_and_optimizers(model):
         m(wrap(x.double())).sum().backward()
         optimizer.step()
     for name, value in theirs.state_dict().items():
-        torch.testing.assert_close(samba.to_torch(model.state_dict()[name]), value, rtol=1e-6, atol=1e-6)  # the first gradient is float32's
+        torch.testing.assert_close(
+            samba.to_torch(model.state_dict()[name]), value, rtol=1e-6, atol=1e-6
+        )  # the first gradient is float32's
 
 
 def test_cpu_is_where_it_is(model):
@@ -99,7 +111,9 @@ def test_compiles(model, convert, tmp_path):
     inputs = (samba.from_torch_tensor(x, name="x"),)
     pef = samba.session.compile(model, inputs, output_folder=str(tmp_path), name="double")
     outputs = utils.trace_graph(model, inputs, pef=pef)
-    (y,) = samba.session.run(inputs, outputs, grad_of_outputs=[torch.ones(3, 4, dtype=torch.float64)], section_types=["FWD", "BCKWD"])
+    (y,) = samba.session.run(
+        inputs, outputs, grad_of_outputs=[torch.ones(3, 4, dtype=torch.float64)], section_types=["FWD", "BCKWD"]
+    )
     assert y.dtype == torch.float64
     torch.testing.assert_close(y.torch(), expected.detach(), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(model.encode.weight.sn_grad, theirs.encode.weight.grad, rtol=1e-12, atol=1e-12)
@@ -127,11 +141,27 @@ def test_shared_memory():
 def test_tensors_as_numbers():
     """torch.tensor takes 0-d tensors in lists, as it takes its own; indices of floats still count as integers."""
     x = samba.from_torch_tensor(torch.arange(1.0, 10.0).reshape(3, 3))
-    for numbers in ([x.sum(), x.mean()], [x.int().sum(), 2], [(x > 5).any(), True], [x.sum().requires_grad_(), 1.5], [[x.sum()], [x.min()]]):
-        expected = torch.tensor(torch.utils._pytree.tree_map(lambda number: number.item() if isinstance(number, torch.Tensor) else number, numbers))
+    for numbers in (
+        [x.sum(), x.mean()],
+        [x.int().sum(), 2],
+        [(x > 5).any(), True],
+        [x.sum().requires_grad_(), 1.5],
+        [[x.sum()], [x.min()]],
+    ):
+        expected = torch.tensor(
+            torch.utils._pytree.tree_map(lambda number: number.item() if isinstance(number, torch.Tensor) else number, numbers)
+        )
         assert torch.equal(torch.tensor(numbers), expected)
-    assert torch.FloatTensor([x.sum(), 1]).tolist() == [45, 1] and [1, 2, 3][x.int().min()] == 2 and (float(x.sum()), int(x.sum())) == (45, 45)
-    assert [row.tolist() for row in x] == x.tolist() and len(x) == 3 and x[torch.Tensor([0, 2])].tolist() == x.torch()[[0, 2]].tolist()
+    assert (
+        torch.FloatTensor([x.sum(), 1]).tolist() == [45, 1]
+        and [1, 2, 3][x.int().min()] == 2
+        and (float(x.sum()), int(x.sum())) == (45, 45)
+    )
+    assert (
+        [row.tolist() for row in x] == x.tolist()
+        and len(x) == 3
+        and x[torch.Tensor([0, 2])].tolist() == x.torch()[[0, 2]].tolist()
+    )
     for ask in (len, iter):
         with pytest.raises(TypeError, match="0-d tensor"):
             ask(x.sum())
@@ -143,17 +173,25 @@ def test_tensors_as_numbers():
 
 OPERATORS = {
     "half @": (lambda x: x.half() @ x, "matmul: inputs 0 and 1 must have one dtype, given float16 and float32"),
-    "plain @ half": (lambda x: torch.ones(3, 3) @ x.half(), "matmul: inputs 0 and 1 must have one dtype, given float32 and float16"),
+    "plain @ half": (
+        lambda x: torch.ones(3, 3) @ x.half(),
+        "matmul: inputs 0 and 1 must have one dtype, given float32 and float16",
+    ),
     "1 - bool": (lambda x: 1 - (x > 0), "sub: bool values cannot be subtracted, given int64 and bool"),
     "bool - 1": (lambda x: (x > 0) - 1, "sub: bool values cannot be subtracted, given bool and int64"),
     "bool - bool": (lambda x: (x > 0) - (x > 1), "sub: bool values cannot be subtracted, given bool and bool"),
 }
 TRACED = {
-    ">>": (lambda x: x >> 1, "right_shift: input 0 must be of integers, given float32"), "1 &": (lambda x: 1 & x, "bitwise_and: input 0 must be of integers"),
-    "bool @": (lambda x: (x > 0) @ (x > 0), "matmul: expected floats or integers, given bool"), "-=": (lambda x: operator.isub(x > 0, x > 0), "sub: bool values"),
+    ">>": (lambda x: x >> 1, "right_shift: input 0 must be of integers, given float32"),
+    "1 &": (lambda x: 1 & x, "bitwise_and: input 0 must be of integers"),
+    "bool @": (lambda x: (x > 0) @ (x > 0), "matmul: expected floats or integers, given bool"),
+    "-=": (lambda x: operator.isub(x > 0, x > 0), "sub: bool values"),
     "&=": (lambda x: operator.iand(x.clone(), x), "bitwise_and: input 0 must be of integers"),
-    "int += float": (lambda x: operator.iadd(x.long(), 1.5), "a result of torch.float32 cannot be written in place into a tensor of torch.int64"),
-}  # fmt: skip
+    "int += float": (
+        lambda x: operator.iadd(x.long(), 1.5),
+        "a result of torch.float32 cannot be written in place into a tensor of torch.int64",
+    ),
+}
 
 
 class Of(torch.nn.Module):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation shows runs: the Python of README.md and docs/python.md, and the examples in docstrings."""
+
 import ast
 import doctest
 import importlib
@@ -33,15 +34,33 @@ def test_readme(tmp_path, monkeypatch):
 def test_readme_in_c(tmp_path):
     (code,) = blocks("README.md", "c")
     (tmp_path / "circle.c").write_text(code, encoding="utf-8")
-    subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", f"-I{BUILD / 'include'}", "circle.c", "-o", "circle", f"-L{BUILD}", "-lsambaflow",
-                    f"-Wl,-rpath,{BUILD}"], cwd=tmp_path, check=True)  # fmt: skip
+    subprocess.run(
+        [
+            "gcc",
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            f"-I{ROOT / 'include'}",
+            f"-I{BUILD / 'include'}",
+            "circle.c",
+            "-o",
+            "circle",
+            f"-L{BUILD}",
+            "-lsambaflow",
+            f"-Wl,-rpath,{BUILD}",
+        ],
+        cwd=tmp_path,
+        check=True,
+    )
     lines = subprocess.run(["./circle"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split("\n")
     losses = [float(line.split()[-1]) for line in lines if line.startswith("step")]
     assert len(losses) == 6 and losses[-1] < 0.2 < 0.6 < losses[0]  # ln 2 when it knows nothing
 
 
 def test_page(tmp_path, monkeypatch, capsys):
-    """Its blocks one after the other. What the C program of the page writes, it writes here too (test_train_in_c.py builds that)."""
+    """Its blocks one after the other. What the C program of the page writes,
+    it writes here too (test_train_in_c.py builds that)."""
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "page"}
     for code in blocks("docs/python.md", "python"):
@@ -51,7 +70,8 @@ def test_page(tmp_path, monkeypatch, capsys):
     assert float(capsys.readouterr().out.split()[-1]) > 0
 
 
-# Public, but in no example of their module: the house's own, what examples of others show (Session in docs/python.md), exceptions.
+# Public, but in no example of their module:
+# the house's own, what examples of others show (Session in docs/python.md), exceptions.
 PLAIN = set("""main Session raise_status thread_context Context Operator operators PefMeta write_notes html DTYPES""".split())
 
 
@@ -62,14 +82,27 @@ def test_docstrings(path):
     module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
     found = doctest.testmod(module)
     assert found.failed == 0
-    own = {name: x for name, x in vars(module).items() if getattr(x, "__module__", None) == module.__name__ and not name.startswith("_")}
-    public = {node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))} & set(own)
+    own = {
+        name: x
+        for name, x in vars(module).items()
+        if getattr(x, "__module__", None) == module.__name__ and not name.startswith("_")
+    }
+    public = {
+        node.name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    } & set(own)
     shown = "\n".join(example.source for test in doctest.DocTestFinder().find(module) for example in test.examples)
     for name in public:
         assert vars(own[name]).get("__doc__") or own[name].__doc__, f"{module.__name__}.{name} has no docstring"
         members = vars(own[name]).items() if isinstance(own[name], type) else ()
-        silent = [key for key, x in members if not key.startswith("_") and (inspect.isfunction(x) or isinstance(x, (property, classmethod, staticmethod)))
-                  and not inspect.getdoc(x)]  # fmt: skip
+        silent = [
+            key
+            for key, x in members
+            if not key.startswith("_")
+            and (inspect.isfunction(x) or isinstance(x, (property, classmethod, staticmethod)))
+            and not inspect.getdoc(x)
+        ]
         assert not silent, f"{module.__name__}.{name} has members without docstrings: {', '.join(silent)}"
         if name not in PLAIN and not (isinstance(own[name], type) and issubclass(own[name], Exception)):
             assert re.search(rf"\b{name}\b", shown), f"{module.__name__}.{name} is in no example of its module"

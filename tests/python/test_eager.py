@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on SambaTensors outside tracing: every function that has a rule gives torch's values and gradients, through the library's kernels."""
+"""Operations on SambaTensors outside tracing:
+every function that has a rule gives torch's values and gradients, through the library's kernels."""
+
 import copy
 import gc
 import itertools
@@ -85,15 +87,23 @@ CASES = {
     "embedding": [((_i(7, 3, 2), _n(7, 4)), {})],
     "softmax": [((X, 1), {})],
     "log_softmax": [((X, 0), {})],
-    "multi_head_attention_forward": [((_n(3, 2, 4), _n(5, 2, 4), _n(5, 2, 4), 4, 2, _n(12, 4), _n(12), None, None, False, 0.0, _n(4, 4), _n(4)), {}),
-                                     ((_n(3, 4), _n(5, 4), _n(5, 4), 4, 2, _n(12, 4), None, _n(1, 1, 4), _n(1, 1, 4), True, 0.0, _n(4, 4), None), {"need_weights": False})],  # fmt: skip
+    "multi_head_attention_forward": [
+        ((_n(3, 2, 4), _n(5, 2, 4), _n(5, 2, 4), 4, 2, _n(12, 4), _n(12), None, None, False, 0.0, _n(4, 4), _n(4)), {}),
+        (
+            (_n(3, 4), _n(5, 4), _n(5, 4), 4, 2, _n(12, 4), None, _n(1, 1, 4), _n(1, 1, 4), True, 0.0, _n(4, 4), None),
+            {"need_weights": False},
+        ),
+    ],
     "scaled_dot_product_attention": [((_n(2, 2, 4, 8), _n(2, 2, 4, 8), _n(2, 2, 4, 8)), {"is_causal": True})],
     **{
         f"{name}{d}d{also}": [((_n(2, 3, *[6, 7, 5][:d]), 2), {}), ((_n(3, *[6, 7, 5][:d]), 3, 2, 1), {"ceil_mode": True})]
         for name, d, also in itertools.product(("max_pool", "avg_pool"), (1, 2, 3), ("", "_with_indices"))
     },
     **{f"lp_pool{d}d": [((_p(2, 3, *[6, 7, 5][:d]), 2.0, 2), {})] for d in (1, 2, 3)},
-    "batch_norm": [((_n(5, 3, 2), None, None, _n(3), _n(3)), {"training": True}), ((_n(5, 3), *STATISTICS[:2], _n(3), _n(3)), {})],
+    "batch_norm": [
+        ((_n(5, 3, 2), None, None, _n(3), _n(3)), {"training": True}),
+        ((_n(5, 3), *STATISTICS[:2], _n(3), _n(3)), {}),
+    ],
     "cross_entropy": [((_n(5, 4), _i(4, 5)), {}), ((_n(5, 4), _i(4, 5)), {"label_smoothing": 0.1, "reduction": "sum"})],
     "mse_loss": [((X, Y), {})],
     "l1_loss": [((X, Y), {"reduction": "none"})],
@@ -114,7 +124,10 @@ CASES = {
     **{name: [((torch.rand(3, 4) * 1.8 - 0.9,), {})] for name in ("asin", "arcsin", "acos", "arccos", "atanh", "arctanh")},
     **{name: [((_p(3, 4) + 1,), {})] for name in ("acosh", "arccosh")},
     **{name: [((X, _p(4)), {})] for name in ("xlogy", "fmod", "remainder", "__mod__", "__rmod__")},
-    **{name: [((_i(9, 3, 4), _i(4, 3, 4)), {})] for name in ("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__", "__rlshift__", "__rrshift__")},
+    **{
+        name: [((_i(9, 3, 4), _i(4, 3, 4)), {})]
+        for name in ("bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__", "__rlshift__", "__rrshift__")
+    },
     "logit": [((torch.rand(3, 4) * 0.9 + 0.05,), {}), ((torch.rand(3, 4),), {"eps": 0.2})],
     "addcmul": [((X, Y, _n(4)), {"value": 0.5})],
     "addcdiv": [((X, Y, _p(4)), {"value": 0.5})],
@@ -131,7 +144,10 @@ CASES = {
     "conv_transpose1d": [((_n(2, 4, 5), _n(4, 3, 3), _n(6)), {"stride": 2, "output_padding": 1, "groups": 2})],
     "conv_transpose2d": [((_n(2, 4, 5, 4), _n(4, 3, 3, 3), _n(6)), {"stride": 2, "padding": 1, "groups": 2})],
     "soft_margin_loss": [((X, SIGN), {})],
-    "kl_div": [((X, F.softmax(Y, 1).detach()), {"reduction": "batchmean"}), ((X, F.log_softmax(Y, 1).detach()), {"log_target": True})],
+    "kl_div": [
+        ((X, F.softmax(Y, 1).detach()), {"reduction": "batchmean"}),
+        ((X, F.log_softmax(Y, 1).detach()), {"log_target": True}),
+    ],
     "binary_cross_entropy": [((torch.rand(3, 4) * 0.9 + 0.05, torch.rand(3, 4)), {})],
     "binary_cross_entropy_with_logits": [((X, torch.rand(3, 4)), {"pos_weight": SCALE})],
     "nll_loss": [((_n(5, 4), _i(4, 5)), {}), ((_n(5, 4), _i(4, 5), SCALE), {"ignore_index": 1})],
@@ -159,14 +175,21 @@ CASES = {
     "fold": [((_n(2, 12, 9), (4, 5), (2, 3)), {"stride": (1, 2), "padding": (0, 1)})],
     "unfold": [((_n(2, 3, 6, 5), (2, 3)), {"stride": 2, "padding": 1})],
     "conv_transpose3d": [((_n(2, 4, 3, 4, 2), _n(4, 3, 3, 2, 3), _n(6)), {"stride": 2, "output_padding": 1, "groups": 2})],
-    "grid_sample": [((_n(2, 3, 5, 5), _n(2, 4, 4, 2)), {"align_corners": False}), ((_n(2, 3, 5, 5), _n(2, 4, 4, 2)), {"padding_mode": "reflection", "align_corners": True})],
+    "grid_sample": [
+        ((_n(2, 3, 5, 5), _n(2, 4, 4, 2)), {"align_corners": False}),
+        ((_n(2, 3, 5, 5), _n(2, 4, 4, 2)), {"padding_mode": "reflection", "align_corners": True}),
+    ],
     "affine_grid": [((_n(2, 2, 3), (2, 1, 4, 5)), {"align_corners": False})],
     "max_unpool1d": [((_n(2, 3, 4), 2 * torch.arange(4).expand(2, 3, 4).contiguous(), 2), {})],
     "max_unpool2d": [((_n(2, 3, 2, 2), 5 * torch.arange(4).reshape(2, 2).expand(2, 3, 2, 2).contiguous(), 2), {})],
     "max_unpool3d": [((_n(2, 3, 2, 2, 2), 7 * torch.arange(8).reshape(2, 2, 2).expand(2, 3, 2, 2, 2).contiguous(), 2), {})],
     "searchsorted": [((torch.arange(6.0), _n(3, 4)), {})],
     "bucketize": [((_n(3, 4), torch.arange(6.0)), {})],
-    "interpolate": [((_n(2, 3, 4, 5),), {"scale_factor": 2.0, "mode": "bilinear"}), ((_n(2, 3, 4, 5),), {"size": (8, 10)}), ((_n(2, 3, 4, 5),), {"size": (3, 7)})],
+    "interpolate": [
+        ((_n(2, 3, 4, 5),), {"scale_factor": 2.0, "mode": "bilinear"}),
+        ((_n(2, 3, 4, 5),), {"size": (8, 10)}),
+        ((_n(2, 3, 4, 5),), {"size": (3, 7)}),
+    ],
     "pixel_shuffle": [((_n(2, 12, 3, 2), 2), {})],
     "pixel_unshuffle": [((_n(2, 3, 4, 6), 2), {})],
     "channel_shuffle": [((_n(2, 6, 3, 2), 3), {})],
@@ -181,7 +204,16 @@ METHODS = {  # whose arguments stand otherwise than those of the function of tha
 }
 GUESSES = [((X, Y), {}), ((X,), {}), ((X > 0, Y > 0), {}), ((X, 1), {}), ((X, _n(4, 2)), {}), ((_p(3, 4),), {})]
 FUNCTIONS = [f for f in eager._library]
-ALIKE = {"concat": "cat", "vdot": "dot", "concatenate": "cat", "subtract": "sub", "divide": "div", "true_divide": "div", "multiply": "mul", "__div__": "div"}
+ALIKE = {
+    "concat": "cat",
+    "vdot": "dot",
+    "concatenate": "cat",
+    "subtract": "sub",
+    "divide": "div",
+    "true_divide": "div",
+    "multiply": "mul",
+    "__div__": "div",
+}
 
 
 def _id(function):
@@ -241,18 +273,46 @@ def test_every_rule(function):
         expected, expected_gradients = _results(function, args, kwargs, lambda x: x)
         torch.testing.assert_close(values, expected, rtol=2e-6, atol=1e-5)
         for found, wanted in zip(gradients, expected_gradients):
-            torch.testing.assert_close(torch.zeros_like(wanted) if found is None and wanted is not None else found, wanted, rtol=1e-5, atol=2e-5)
+            torch.testing.assert_close(
+                torch.zeros_like(wanted) if found is None and wanted is not None else found, wanted, rtol=1e-5, atol=2e-5
+            )
 
 
-DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]
+DTYPES = [
+    torch.float32,
+    torch.bfloat16,
+    torch.float16,
+    torch.float64,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_dtypes(dtype):
     a, b = (torch.randn(5, 3) * 4).to(dtype), (torch.randn(3) * 4).to(dtype)
-    for f in (torch.add, torch.mul, torch.maximum, torch.eq, torch.lt, torch.matmul, torch.div, lambda x, y: x.sum(), lambda x, y: x.float() + y,
-              lambda x, y: x * 2, lambda x, y: 3 + x, lambda x, y: x * 0.5, lambda x, y: torch.where(y > 0, x, y), lambda x, y: torch.relu(x),
-              lambda x, y: torch.exp(x), lambda x, y: torch.cat([x, y[None]])):  # fmt: skip
+    for f in (
+        torch.add,
+        torch.mul,
+        torch.maximum,
+        torch.eq,
+        torch.lt,
+        torch.matmul,
+        torch.div,
+        lambda x, y: x.sum(),
+        lambda x, y: x.float() + y,
+        lambda x, y: x * 2,
+        lambda x, y: 3 + x,
+        lambda x, y: x * 0.5,
+        lambda x, y: torch.where(y > 0, x, y),
+        lambda x, y: torch.relu(x),
+        lambda x, y: torch.exp(x),
+        lambda x, y: torch.cat([x, y[None]]),
+    ):
         try:
             expected = f(a, b)
         except RuntimeError:
@@ -264,7 +324,14 @@ def test_dtypes(dtype):
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (1,), (), (1, 1)], ids=str)
 def test_no_elements_and_one(shape):
     a = torch.randn(shape)
-    for f in (torch.exp, lambda x: x + x, lambda x: x.sum(), lambda x: x * 2, lambda x: torch.softmax(x, 0), lambda x: torch.cat([x.reshape(-1)] * 2)):
+    for f in (
+        torch.exp,
+        lambda x: x + x,
+        lambda x: x.sum(),
+        lambda x: x * 2,
+        lambda x: torch.softmax(x, 0),
+        lambda x: torch.cat([x.reshape(-1)] * 2),
+    ):
         values, gradients = _results(f, (a,), {}, samba.SambaTensor)
         expected, expected_gradients = _results(f, (a,), {}, lambda x: x)
         torch.testing.assert_close(values, expected)
@@ -274,8 +341,15 @@ def test_no_elements_and_one(shape):
 def test_views_and_broadcasting():
     a, b = torch.randn(4, 6), torch.randn(6, 1)
     x, y = samba.SambaTensor(a), samba.SambaTensor(b)
-    for f in (lambda x, y: x.t() * y, lambda x, y: x[::2, 1:] + y[1:, 0], lambda x, y: y.expand(6, 4).t() @ x.t(), lambda x, y: x[1] * 2,
-              lambda x, y: x.permute(1, 0).contiguous() - y, lambda x, y: torch.relu(x[:, [0, 2]]), lambda x, y: x[None, ..., None] / 3):  # fmt: skip
+    for f in (
+        lambda x, y: x.t() * y,
+        lambda x, y: x[::2, 1:] + y[1:, 0],
+        lambda x, y: y.expand(6, 4).t() @ x.t(),
+        lambda x, y: x[1] * 2,
+        lambda x, y: x.permute(1, 0).contiguous() - y,
+        lambda x, y: torch.relu(x[:, [0, 2]]),
+        lambda x, y: x[None, ..., None] / 3,
+    ):
         torch.testing.assert_close(f(x, y).torch(), f(a, b))
     view = x.reshape(2, 12)
     view[0, 0] = 7  # what is a view in torch shares memory
@@ -286,7 +360,13 @@ def test_views_and_broadcasting():
 def test_in_place():
     a = torch.randn(3, 4)
     x = samba.SambaTensor(a.clone())
-    for f in (lambda x: x.add_(2), lambda x: x.mul_(x), lambda x: x.t().sub_(1.5), lambda x: x[1].add_(x[0], alpha=0.5), lambda x: x.relu_()):
+    for f in (
+        lambda x: x.add_(2),
+        lambda x: x.mul_(x),
+        lambda x: x.t().sub_(1.5),
+        lambda x: x[1].add_(x[0], alpha=0.5),
+        lambda x: x.relu_(),
+    ):
         before = eager.runs
         kept, held = x, x.torch().data_ptr()
         f(x), f(a)
@@ -332,8 +412,16 @@ def test_shapes_in_place():
     assert torch.equal(weight.grad.torch(), 2 * torch.arange(6.0).reshape(2, 3))
 
 
-@pytest.mark.parametrize("call", [lambda x, y, out: F.normalize(x, dim=0, out=out), lambda x, y, out: F.normalize(x, 2.0, 0, 1e-12, out), lambda x, y, out: torch.norm(x, 2, 0, False, out),
-                                  lambda x, y, out: torch.tensordot(x, y.t(), 1, out=out), lambda x, y, out: torch.add(x, y, out=out)])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, y, out: F.normalize(x, dim=0, out=out),
+        lambda x, y, out: F.normalize(x, 2.0, 0, 1e-12, out),
+        lambda x, y, out: torch.norm(x, 2, 0, False, out),
+        lambda x, y, out: torch.tensordot(x, y.t(), 1, out=out),
+        lambda x, y, out: torch.add(x, y, out=out),
+    ],
+)
 def test_out(call):
     expected = call(X, Y, torch.empty(0))
     out = samba.from_torch_tensor(torch.full(expected.shape, 7.0))
@@ -387,9 +475,17 @@ def test_second_derivatives():
 
 def test_modules_train():
     """A module of plain torch layers, its parameters SambaTensors, trained by torch.optim: as torch does."""
+
     def build():
         torch.manual_seed(3)
-        return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Dropout(0.25), torch.nn.Linear(8, 3))
+        return torch.nn.Sequential(
+            torch.nn.Linear(6, 8),
+            torch.nn.BatchNorm1d(8),
+            torch.nn.GELU(),
+            torch.nn.LayerNorm(8),
+            torch.nn.Dropout(0.25),
+            torch.nn.Linear(8, 3),
+        )
 
     ours, theirs = samba.from_torch_model_(build()), build()
     x, label = torch.randn(10, 6), torch.randint(3, (10,))
@@ -471,7 +567,15 @@ def test_what_the_library_lacks():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.lgamma(x)  # said once
-        x.clone(), x[1:], x.t().contiguous(), x.new_zeros(3), torch.empty_like(x), x.expand(2, 3, 4), x.detach()  # nothing is computed
+        (
+            x.clone(),
+            x[1:],
+            x.t().contiguous(),
+            x.new_zeros(3),
+            torch.empty_like(x),
+            x.expand(2, 3, 4),
+            x.detach(),
+        )  # nothing is computed
 
 
 def test_programs_are_bounded(monkeypatch):
@@ -519,7 +623,12 @@ def test_memory_stays():
 def test_large_tensors():
     """Used where they lie: whole, as views, over themselves."""
     a, b = torch.randn(300, 301), torch.randn(301, 300)
-    for f in (lambda x, y: torch.tanh(x @ y), lambda x, y: x[1:] @ y[:, 1:], lambda x, y: x.t() * y, lambda x, y: torch.softmax(x + 1, 1) @ y):
+    for f in (
+        lambda x, y: torch.tanh(x @ y),
+        lambda x, y: x[1:] @ y[:, 1:],
+        lambda x, y: x.t() * y,
+        lambda x, y: torch.softmax(x + 1, 1) @ y,
+    ):
         values, gradients = _results(f, (a, b), {}, samba.SambaTensor)
         expected, expected_gradients = _results(f, (a, b), {}, lambda x: x)
         torch.testing.assert_close(values, expected, rtol=1e-5, atol=1e-4)

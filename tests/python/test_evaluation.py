@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation does not train: normalizations by a batch's statistics, in models that stand in train() while they are traced, evaluated between steps of
-training in every way that there is, beside PyTorch with eval() in between. Outputs, gradients and running statistics are PyTorch's."""
+"""Evaluation does not train: normalizations by a batch's statistics, in models that stand in train() while they are traced,
+evaluated between steps of training in every way that there is, beside PyTorch with eval() in between.
+Outputs, gradients and running statistics are PyTorch's."""
+
 import copy
 
 import pytest
@@ -16,12 +18,18 @@ from sambaflow.samba.utils.argparser import parse_app_args
 from sambaflow.samba.utils.common import common_app_driver
 
 NORMS = {
-    "1d": lambda: nn.BatchNorm1d(4), "2d": lambda: nn.BatchNorm2d(4), "3d": lambda: nn.BatchNorm3d(4),
-    "synchronized": lambda: nn.SyncBatchNorm(4), "cumulative": lambda: nn.BatchNorm2d(4, momentum=None), "without statistics": lambda: nn.BatchNorm2d(4, track_running_stats=False),
-    "plain": lambda: nn.BatchNorm2d(4, affine=False, momentum=0.3, eps=1e-3), "instance 1d": lambda: nn.InstanceNorm1d(4, affine=True, track_running_stats=True),
-    "instance 2d": lambda: nn.InstanceNorm2d(4, track_running_stats=True), "instance without": lambda: nn.InstanceNorm2d(4),
+    "1d": lambda: nn.BatchNorm1d(4),
+    "2d": lambda: nn.BatchNorm2d(4),
+    "3d": lambda: nn.BatchNorm3d(4),
+    "synchronized": lambda: nn.SyncBatchNorm(4),
+    "cumulative": lambda: nn.BatchNorm2d(4, momentum=None),
+    "without statistics": lambda: nn.BatchNorm2d(4, track_running_stats=False),
+    "plain": lambda: nn.BatchNorm2d(4, affine=False, momentum=0.3, eps=1e-3),
+    "instance 1d": lambda: nn.InstanceNorm1d(4, affine=True, track_running_stats=True),
+    "instance 2d": lambda: nn.InstanceNorm2d(4, track_running_stats=True),
+    "instance without": lambda: nn.InstanceNorm2d(4),
     "instance cumulative": lambda: nn.InstanceNorm2d(4, momentum=0.4, track_running_stats=True),
-}  # fmt: skip
+}
 
 
 class Normed(nn.Module):
@@ -143,7 +151,11 @@ def test_forward_graph_beside_training(tmp_path, name):
             given = samba.session.run((samba.from_torch_tensor(x, name="question"),), answers, graph_name="answer", train=train)
             _close(given, both.evaluated(x), f"answered after step {step}")
         x = both.batch()
-        _close(samba.session.run(_input(x), losses, graph_name="train", section_types=["FWD"], train=False), both.evaluated(x), f"evaluated after step {step}")
+        _close(
+            samba.session.run(_input(x), losses, graph_name="train", section_types=["FWD"], train=False),
+            both.evaluated(x),
+            f"evaluated after step {step}",
+        )
         both.compare_state(f"step {step}")
 
 
@@ -173,7 +185,9 @@ def test_epochs_of_a_loader(tmp_path):
         for given, x in zip(SambaLoader([(x,) for x in train], ["x"]), train):
             _close(samba.session.run(given, outputs), both.step(x), f"epoch {epoch}")
         for given, x in zip(SambaLoader([(x,) for x in validation], ["x"]), validation):
-            _close(samba.session.run(given, outputs, section_types=["FWD"], train=False), both.evaluated(x), f"validation {epoch}")
+            _close(
+                samba.session.run(given, outputs, section_types=["FWD"], train=False), both.evaluated(x), f"validation {epoch}"
+            )
         both.compare_state(f"epoch {epoch}")
 
 
@@ -184,7 +198,10 @@ def test_driver(tmp_path):
     inputs, path = (samba.randn(*_shape("2d"), name="x"),), str(tmp_path / "normed.pef")
     before = {name: samba.to_torch(value).clone() for name, value in model.state_dict().items()}
     common_app_driver(parse_app_args(["compile", "--inference", "-p", path]), model, inputs)
-    for argv in (["test", "--inference", "-p", path], ["measure-performance", "--inference", "-p", path, "--num-iterations", "3"]):
+    for argv in (
+        ["test", "--inference", "-p", path],
+        ["measure-performance", "--inference", "-p", path, "--num-iterations", "3"],
+    ):
         common_app_driver(parse_app_args(argv), model, inputs)
     samba.session.to_cpu(model)
     for name, value in model.state_dict().items():

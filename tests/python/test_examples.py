@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of examples/python do what they say at their beginning."""
+
 import importlib
 import os
 import re
@@ -36,8 +37,14 @@ def test_resffn_by_commands(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
     def start(*argv):
-        return subprocess.Popen([sys.executable, FOLDER / "resffn.py", *argv], cwd=tmp_path, env=environment, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)  # fmt: skip
+        return subprocess.Popen(
+            [sys.executable, FOLDER / "resffn.py", *argv],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def said(process):
         out, error = process.communicate(timeout=600)  # of a hang, not of a busy machine
@@ -47,10 +54,14 @@ def test_resffn_by_commands(tmp_path):
     pef = "out/ResFFNLogReg/ResFFNLogReg.pef"
     assert said(start("compile", "-b", "40", "--hidden-size", "32")).strip() == pef
     commands = {
-        "run": ["--num-epochs", "2", "--checkpoint", "x.safetensors"], "test": [], 
-        "measure-performance": ["--num-iterations", "5", "--run-graph-only"], "measure-sections": ["--num-iterations", "5"],
-    }  # fmt: skip
-    running = {command: start(command, "-b", "40", "--hidden-size", "32", "-p", pef, *options) for command, options in commands.items()}
+        "run": ["--num-epochs", "2", "--checkpoint", "x.safetensors"],
+        "test": [],
+        "measure-performance": ["--num-iterations", "5", "--run-graph-only"],
+        "measure-sections": ["--num-iterations", "5"],
+    }
+    running = {
+        command: start(command, "-b", "40", "--hidden-size", "32", "-p", pef, *options) for command, options in commands.items()
+    }
     text = {command: said(process) for command, process in running.items()}
     losses = [float(word) for word in re.findall(r"  loss ([\d.]+)", text["run"])]
     assert len(losses) == 2 and losses[1] < losses[0] < 2.4 and accuracy(text["run"]) > 75
@@ -62,7 +73,9 @@ def test_resffn_by_commands(tmp_path):
 
 def test_resffn_for_inference(example):
     example("resffn", "compile")
-    trained = example("resffn", "run", "-p", "out/ResFFNLogReg/ResFFNLogReg.pef", "--num-epochs", "1", "--checkpoint", "x.safetensors")
+    trained = example(
+        "resffn", "run", "-p", "out/ResFFNLogReg/ResFFNLogReg.pef", "--num-epochs", "1", "--checkpoint", "x.safetensors"
+    )
     options = ["-b=50", "-mb=5", "--inference", "-p", "out/inference/inference.pef"]
     assert example("resffn", "compile", *options).strip() == "out/inference/inference.pef"
     assert accuracy(example("resffn", "run", *options, "--checkpoint", "x.safetensors")) == accuracy(trained) > 60

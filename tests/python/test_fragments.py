@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No code of the documents is left out: each line of each fragment stands, in its place, in a test or an example that runs."""
+
 import pytest
 from fragments import DOCUMENTS, FINDERS, fragments, holds, programs
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.autograd.Function in a model: the device's gradient is what its backward gives, as PyTorch's is, whatever its forward does; what cannot be traced is refused
-for what it did."""
+"""torch.autograd.Function in a model: the device's gradient is what its backward gives, as PyTorch's is, whatever its forward
+does; what cannot be traced is refused for what it did."""
+
 import math
 
 import pytest
@@ -92,7 +93,8 @@ class Product(Function):
 
 
 class Parts(Function):
-    """Three outputs, one an index and one of another dtype, whose gradients meet in a product; a list's tensors are no arguments."""
+    """Three outputs, one an index and one of another dtype, whose gradients meet in a product;
+    a list's tensors are no arguments."""
 
     @staticmethod
     def forward(ctx, x, others):
@@ -217,14 +219,20 @@ CASES = {
     "clipped": lambda m, x: Clipped.apply(m.b(Clipped.apply(m.a(x), 0.01)), 1000.0).square().mean(),
     "product": lambda m, x: Product.apply(m.a(x), m.b.weight, m.b.bias).square().mean(),
     "product of an input": lambda m, x: Product.apply(x, m.b.weight).square().mean() + m.a(x).mean(),
-    "product with a frozen one": lambda m, x: Product.apply(m.a(x), m.b.weight.detach(), m.b.bias).square().mean() + m.b(x).mean(),
+    "product with a frozen one": lambda m, x: (
+        Product.apply(m.a(x), m.b.weight.detach(), m.b.bias).square().mean() + m.b(x).mean()
+    ),
     "one tensor twice": lambda m, x: Product.apply(m.a.weight, m.a.weight).square().mean() + m.a(x).mean(),
-    "several outputs": lambda m, x: (lambda v, i, s: (v * i).mean() + m.b(s.to(x.dtype)).square().mean() + v.square().mean())(*Parts.apply(m.a(x), [m.b(x)])),
+    "several outputs": lambda m, x: (lambda v, i, s: (v * i).mean() + m.b(s.to(x.dtype)).square().mean() + v.square().mean())(
+        *Parts.apply(m.a(x), [m.b(x)])
+    ),
     "one of several outputs": lambda m, x: Parts.apply(m.a(x), [x])[0].square().mean() + m.b(x).mean(),
     "nested": lambda m, x: m.b(Outer.apply(m.a(x))).square().mean(),
     "one behind the other": lambda m, x: Outer.apply(Gelu.apply(Straight.apply(m.a(x)))).mean(),
     "the same twice": lambda m, x: (Gelu.apply(m.a(x)) * Gelu.apply(m.a(x))).mean(),
-    "two of one value": lambda m, x: (lambda h: (Straight.apply(h * 4) * 3 + function(lambda ctx, x: torch.round(x), lambda ctx, g: -g * g).apply(h * 4)).mean())(m.a(x)),
+    "two of one value": lambda m, x: (
+        lambda h: (Straight.apply(h * 4) * 3 + function(lambda ctx, x: torch.round(x), lambda ctx, g: -g * g).apply(h * 4)).mean()
+    )(m.a(x)),
     "written into": lambda m, x: (lambda h: (Doubled.apply(h) + h).square().mean())(m.a(x) * 1),
     "setup_context": lambda m, x: (lambda p, q: (p * q).mean())(*Newer.apply(m.a(x))),
     "setup_context by name": lambda m, x: Newer.apply(m.a(x), power=2)[0].mean(),
@@ -233,12 +241,26 @@ CASES = {
     "unasked": lambda m, x: Unasked.apply(m.a(x))[1].square().mean(),
     "under no_grad": lambda m, x: under_no_grad(m, x),
     "of no gradients": lambda m, x: Gelu.apply(x).mean() + m.a(x).mean(),
-    "no gradient for it": lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: None).apply(m.a(x)).mean() + m.a(x).square().mean(),
+    "no gradient for it": lambda m, x: (
+        function(lambda ctx, x: x * 2, lambda ctx, g: None).apply(m.a(x)).mean() + m.a(x).square().mean()
+    ),
     "recomputes": lambda m, x: Recomputed.apply(m.a(x)).square().mean(),
-    "an output that is the argument": lambda m, x: (lambda h: (function(lambda ctx, x: x, lambda ctx, g: g * 11).apply(h) * h).mean())(m.a(x)),
-    "sizes": lambda m, x: function(lambda ctx, x: setattr(ctx, "sizes", x.shape) or x.sum(0), lambda ctx, g: g.expand(ctx.sizes) * 2).apply(m.a(x)).square().mean(),
-    "saved for later": lambda m, x: function(lambda ctx, x: setattr(ctx, "held", x.detach() + 1) or x.tanh(), lambda ctx, g: g * ctx.held).apply(m.a(x)).square().mean(),
-}  # fmt: skip
+    "an output that is the argument": lambda m, x: (
+        lambda h: (function(lambda ctx, x: x, lambda ctx, g: g * 11).apply(h) * h).mean()
+    )(m.a(x)),
+    "sizes": lambda m, x: (
+        function(lambda ctx, x: setattr(ctx, "sizes", x.shape) or x.sum(0), lambda ctx, g: g.expand(ctx.sizes) * 2)
+        .apply(m.a(x))
+        .square()
+        .mean()
+    ),
+    "saved for later": lambda m, x: (
+        function(lambda ctx, x: setattr(ctx, "held", x.detach() + 1) or x.tanh(), lambda ctx, g: g * ctx.held)
+        .apply(m.a(x))
+        .square()
+        .mean()
+    ),
+}
 
 
 class Recomputed(Function):
@@ -270,7 +292,11 @@ def test_gradient_is_its_backwards(case, tmp_path):
 def test_of_many_inputs(tmp_path):
     """As a Function of a list of tensors takes them."""
     summed = function(lambda ctx, *several: torch.stack(several).sum(0), lambda ctx, g: tuple(g * i for i in range(40)))
-    beside_torch(tmp_path, Taker(lambda m, x: summed.apply(*[m.a(x) * i for i in range(40)]).square().mean() / 1000, a=lin()), (torch.randn(6, 3),))
+    beside_torch(
+        tmp_path,
+        Taker(lambda m, x: summed.apply(*[m.a(x) * i for i in range(40)]).square().mean() / 1000, a=lin()),
+        (torch.randn(6, 3),),
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -289,7 +315,9 @@ def test_mixed_precision(tmp_path):
     wanted = model.a.weight.grad.clone()
     samba.from_torch_model_(model)
     given = (samba.from_torch_tensor(x, name="x"),)
-    pef = samba.session.compile(model, given, samba.optim.SGD(model.parameters(), lr=0.0), loss_indices=[0], precision="bf16", output_folder=str(tmp_path))
+    pef = samba.session.compile(
+        model, given, samba.optim.SGD(model.parameters(), lr=0.0), loss_indices=[0], precision="bf16", output_folder=str(tmp_path)
+    )
     outputs = samba.utils.trace_graph(model, given, pef=pef, loss_indices=[0])
     samba.session.run(given, outputs)
     got = samba.session.device_get("a.weight.grad")
@@ -304,7 +332,14 @@ def test_accumulated(tmp_path):
     wanted = model.a.weight.grad.clone()
     samba.from_torch_model_(model)
     given = (samba.from_torch_tensor(x, name="x"),)
-    pef = samba.session.compile(model, given, samba.optim.SGD(model.parameters(), lr=0.0), loss_indices=[0], grad_accumulation_steps=2, output_folder=str(tmp_path))
+    pef = samba.session.compile(
+        model,
+        given,
+        samba.optim.SGD(model.parameters(), lr=0.0),
+        loss_indices=[0],
+        grad_accumulation_steps=2,
+        output_folder=str(tmp_path),
+    )
     outputs = samba.utils.trace_graph(model, given, pef=pef, loss_indices=[0])
     for _ in range(2):
         samba.session.run(given, outputs, section_types=["FWD", "BCKWD"])
@@ -339,19 +374,49 @@ class Leaky(Function):
 
 
 REFUSED = {
-    "decides by a value": (lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g if g.sum() > 0 else -g).apply(m.a(x)).mean(), "backward of Made.* bool.*test_functions.py"),
-    "asks for a number": (lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g * g.norm().item()).apply(m.a(x)).mean(), "backward of Made.*item"),
-    "calls NumPy": (lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: torch.from_numpy(g.numpy() * 3)).apply(m.a(x)).mean(), "backward of Made.*numpy"),
-    "forward calls NumPy": (lambda m, x: function(lambda ctx, x: torch.from_numpy(x.numpy() * 2), lambda ctx, g: g).apply(m.a(x)).mean(), r"numpy\(\) asks"),
-    "too few": (lambda m, x: function(lambda ctx, x, y: x * y, lambda ctx, g: g).apply(m.a(x), x).mean(), "returned 1 gradients for 2 arguments"),
-    "too many": (lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: (g, g)).apply(m.a(x)).mean(), "returned 2 gradients for 1 arguments"),
-    "another shape": (lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g[:2]).apply(m.a(x)).mean(), r"gradient of \(2, 3\) for argument 0 of \(6, 3\)"),
-    "no tensor": (lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: 3.0).apply(m.a(x)).mean(), "returned a float for argument 0"),
-    "integers": (lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g.long()).apply(m.a(x)).mean(), "expected a floating-point gradient"),
-    "no backward": (lambda m, x: type("Bare", (Function,), {"forward": staticmethod(lambda ctx, x: x * 2)}).apply(m.a(x)).mean(), "Bare is a torch.autograd.Function without a backward"),
+    "decides by a value": (
+        lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g if g.sum() > 0 else -g).apply(m.a(x)).mean(),
+        "backward of Made.* bool.*test_functions.py",
+    ),
+    "asks for a number": (
+        lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g * g.norm().item()).apply(m.a(x)).mean(),
+        "backward of Made.*item",
+    ),
+    "calls NumPy": (
+        lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: torch.from_numpy(g.numpy() * 3)).apply(m.a(x)).mean(),
+        "backward of Made.*numpy",
+    ),
+    "forward calls NumPy": (
+        lambda m, x: function(lambda ctx, x: torch.from_numpy(x.numpy() * 2), lambda ctx, g: g).apply(m.a(x)).mean(),
+        r"numpy\(\) asks",
+    ),
+    "too few": (
+        lambda m, x: function(lambda ctx, x, y: x * y, lambda ctx, g: g).apply(m.a(x), x).mean(),
+        "returned 1 gradients for 2 arguments",
+    ),
+    "too many": (
+        lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: (g, g)).apply(m.a(x)).mean(),
+        "returned 2 gradients for 1 arguments",
+    ),
+    "another shape": (
+        lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g[:2]).apply(m.a(x)).mean(),
+        r"gradient of \(2, 3\) for argument 0 of \(6, 3\)",
+    ),
+    "no tensor": (
+        lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: 3.0).apply(m.a(x)).mean(),
+        "returned a float for argument 0",
+    ),
+    "integers": (
+        lambda m, x: function(lambda ctx, x: x * 2, lambda ctx, g: g.long()).apply(m.a(x)).mean(),
+        "expected a floating-point gradient",
+    ),
+    "no backward": (
+        lambda m, x: type("Bare", (Function,), {"forward": staticmethod(lambda ctx, x: x * 2)}).apply(m.a(x)).mean(),
+        "Bare is a torch.autograd.Function without a backward",
+    ),
     "by name": (lambda m, x: Reverse.apply(m.a(x), scale=1.0).mean(), "takes no arguments by name, given scale"),
     "a gradient as an output": (lambda m, x: (Leaky.apply(m.a(x)).mean(), Leaky.kept.pop()), "output depends on a grad_output"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -359,7 +424,13 @@ def test_refusals(case, tmp_path):
     forward, words = REFUSED[case]
     model = samba.from_torch_model(Taker(forward, a=lin()))
     with pytest.raises(Exception, match=words):
-        samba.session.compile(model, (samba.randn(6, 3, name="x"),), samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=str(tmp_path))
+        samba.session.compile(
+            model,
+            (samba.randn(6, 3, name="x"),),
+            samba.optim.SGD(model.parameters(), lr=0.1),
+            loss_indices=[0],
+            output_folder=str(tmp_path),
+        )
 
 
 def test_outside_tracing_it_is_torchs():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of gradients, and what a model asks of gradients while it is traced: torch's outside tracing, refused where the device computes them."""
+"""Hooks of gradients, and what a model asks of gradients while it is traced:
+torch's outside tracing, refused where the device computes them."""
+
 import pytest
 import torch
 from torch import nn
@@ -39,7 +41,9 @@ def test_training_refuses_them(tmp_path, whose, before):
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
     handle = handle or HOOKS[whose](model)
     try:
-        with pytest.raises(UnsupportedError, match=f"compile: {whose}.* has a hook on gradients, which the device cannot call: remove it"):
+        with pytest.raises(
+            UnsupportedError, match=f"compile: {whose}.* has a hook on gradients, which the device cannot call: remove it"
+        ):
             samba.session.compile(model, (x,), optim, output_folder=tmp_path)
         samba.session.compile(model, (x,), inference=True, output_folder=tmp_path)
         samba.session.add_graph(SambaGraph(model, (x,), optim, name="train"))
@@ -120,11 +124,27 @@ def without(m, x):
 
 
 ASKED = [
-    lambda m, x: x, lambda m, x: x * 2, lambda m, x: m.a(x), lambda m, x: m.b(x), lambda m, x: m.a(x).detach() * 2, lambda m, x: m.a(x).data * 2, without, written,
-    through_a_view, lambda m, x: m.a.weight, lambda m, x: m.b.weight, lambda m, x: m.a.weight[0], lambda m, x: m.a(x).argmax(-1), lambda m, x: (m.a(x) > 0).float(),
-    lambda m, x: m.a(x).floor(), lambda m, x: torch.where(x > 0, x, m.a(x)), lambda m, x: torch.zeros_like(m.a(x)), lambda m, x: m.b(x.detach().requires_grad_()),
-    lambda m, x: torch.utils.checkpoint.checkpoint(m.a, x, use_reentrant=False), lambda m, x: m.a(x).max(-1)[1],
-]  # fmt: skip
+    lambda m, x: x,
+    lambda m, x: x * 2,
+    lambda m, x: m.a(x),
+    lambda m, x: m.b(x),
+    lambda m, x: m.a(x).detach() * 2,
+    lambda m, x: m.a(x).data * 2,
+    without,
+    written,
+    through_a_view,
+    lambda m, x: m.a.weight,
+    lambda m, x: m.b.weight,
+    lambda m, x: m.a.weight[0],
+    lambda m, x: m.a(x).argmax(-1),
+    lambda m, x: (m.a(x) > 0).float(),
+    lambda m, x: m.a(x).floor(),
+    lambda m, x: torch.where(x > 0, x, m.a(x)),
+    lambda m, x: torch.zeros_like(m.a(x)),
+    lambda m, x: m.b(x.detach().requires_grad_()),
+    lambda m, x: torch.utils.checkpoint.checkpoint(m.a, x, use_reentrant=False),
+    lambda m, x: m.a(x).max(-1)[1],
+]
 
 
 @pytest.mark.parametrize("of_input", [False, True])
@@ -152,7 +172,10 @@ def test_the_branch_that_torch_takes(tmp_path):
     model.load_state_dict(theirs.state_dict())
     inputs, optim = (samba.from_torch_tensor(x, name="x"),), samba.optim.SGD(samba.from_torch_model_(model).parameters(), lr=0.1)
     pef = samba.session.compile(model, inputs, optim, loss_indices=[0], output_folder=tmp_path)
-    outputs, reference = utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0]), torch.optim.SGD(theirs.parameters(), lr=0.1)
+    outputs, reference = (
+        utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0]),
+        torch.optim.SGD(theirs.parameters(), lr=0.1),
+    )
     for _ in range(3):
         loss = theirs(x)
         torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), loss.detach())
@@ -161,13 +184,19 @@ def test_the_branch_that_torch_takes(tmp_path):
         reference.step()
 
 
-@pytest.mark.parametrize("function, said", [
-    (lambda m, x: m.a(x).register_hook(print), "register_hook while the model is traced: .* scaled by c"),
-    (lambda m, x: m.a.weight.register_hook(print), "register_hook while the model is traced"),
-    (lambda m, x: m.a(x).retain_grad(), "retain_grad while the model is traced: the device keeps the gradients of parameters and outputs"),
-    (lambda m, x: m.a.weight.requires_grad_(False), "cannot be frozen, or trained, from inside forward"),
-    (lambda m, x: m.a(x).requires_grad_(False), r"take x.detach\(\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function, said",
+    [
+        (lambda m, x: m.a(x).register_hook(print), "register_hook while the model is traced: .* scaled by c"),
+        (lambda m, x: m.a.weight.register_hook(print), "register_hook while the model is traced"),
+        (
+            lambda m, x: m.a(x).retain_grad(),
+            "retain_grad while the model is traced: the device keeps the gradients of parameters and outputs",
+        ),
+        (lambda m, x: m.a.weight.requires_grad_(False), "cannot be frozen, or trained, from inside forward"),
+        (lambda m, x: m.a(x).requires_grad_(False), r"take x.detach\(\)"),
+    ],
+)
 def test_refused_while_traced(tmp_path, function, said):
     with pytest.raises(UnsupportedError, match=f"{said}.*test_hooks.py"):
         compiled(function, tmp_path)
@@ -193,19 +222,27 @@ def test_scaled_gradients(tmp_path):
         inputs, optim = (samba.from_torch_tensor(x, name="x"),), samba.optim.SGD(model.parameters(), lr=0.1)
         model.a.bias.torch().detach().zero_()
         pef = samba.session.compile(model, inputs, optim, loss_indices=[0], output_folder=tmp_path)
-        samba.session.run(inputs, utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0]), section_types=["FWD", "BCKWD"])
+        samba.session.run(
+            inputs, utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0]), section_types=["FWD", "BCKWD"]
+        )
         gradients.append(model.a.weight.sn_grad)
     torch.testing.assert_close(gradients[0] * 0.25, gradients[1])
     assert torch.count_nonzero(gradients[0])
 
 
-@pytest.mark.parametrize("function", [
-    lambda m, x: ((torch.autograd.grad(m.a(x).sum(), x)[0].norm(dim=1) - 1) ** 2).mean(),
-    lambda m, x: m.a(x).sum().backward(),
-    lambda m, x: torch.autograd.functional.jacobian(lambda z: z * z, x),
-], ids=["gradient penalty", "backward", "jacobian"])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x: ((torch.autograd.grad(m.a(x).sum(), x)[0].norm(dim=1) - 1) ** 2).mean(),
+        lambda m, x: m.a(x).sum().backward(),
+        lambda m, x: torch.autograd.functional.jacobian(lambda z: z * z, x),
+    ],
+    ids=["gradient penalty", "backward", "jacobian"],
+)
 def test_gradients_in_forward(tmp_path, function):
-    with pytest.raises(UnsupportedError, match=r"second derivatives are not there yet: return the loss alone, .* \(in .*test_hooks.py"):
+    with pytest.raises(
+        UnsupportedError, match=r"second derivatives are not there yet: return the loss alone, .* \(in .*test_hooks.py"
+    ):
         compiled(function, tmp_path)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SAMBAFLOW_ISA names the instruction set of sessions and of eager operators, as it does for the programs; isa= of a session goes before it."""
+"""SAMBAFLOW_ISA names the instruction set of sessions and of eager operators, as it does for the programs;
+isa= of a session goes before it."""
+
 import pytest
 import torch
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers whose module does something of its own in Python, trained beside torch: padding modes, a cumulative batch norm, images that are read at places of
-a grid, unpooling, and distances that the user gives."""
+"""Layers whose module does something of its own in Python, trained beside torch: padding modes, a cumulative batch norm, images
+that are read at places of a grid, unpooling, and distances that the user gives."""
+
 import pytest
 import torch
 import torch.nn as nn
@@ -29,7 +30,9 @@ class Triplet(nn.Module):
 
     def forward(self, x):
         a, b, c = self.lin(x).unbind()
-        far = F.triplet_margin_with_distance_loss(a, b, c, distance_function=lambda p, q: (p - q).abs().sum(-1), margin=3.0, swap=True)
+        far = F.triplet_margin_with_distance_loss(
+            a, b, c, distance_function=lambda p, q: (p - q).abs().sum(-1), margin=3.0, swap=True
+        )
         return far + F.triplet_margin_with_distance_loss(a, c, b, margin=4.0)
 
 

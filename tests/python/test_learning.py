@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents' programs, as they train: (loss, logits) is returned, no loss is named, and after 200 steps and more the model has learned.
+"""The documents' programs, as they train: (loss, logits) is returned, no loss is named, and after 200 steps and more the model
+has learned.
 
-Each step's loss is compared with the same PyTorch program's. The exact curve is torch's in float64. What rounding may do to a curve is seen in torch itself: in
-float32, and in float32 from weights that are one unit in the last place away; ours may be a few times as far from the exact one."""
+Each step's loss is compared with the same PyTorch program's. The exact curve is torch's in float64. What rounding may do to a
+curve is seen in torch itself: in float32, and in float32 from weights that are one unit in the last place away;
+ours may be a few times as far from the exact one."""
+
 import copy
 import pathlib
 import re
@@ -20,7 +23,7 @@ import sambaflow.samba.utils as utils
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "python"))
-from digits import FOLDER, read_idx  # noqa: E402
+from digits import FOLDER, read_idx
 
 pytestmark = pytest.mark.filterwarnings("ignore:backward starts from")
 STEPS, BATCH = 200, 50
@@ -56,7 +59,11 @@ def gpt2():
 
         def __init__(self):
             super().__init__()
-            self.lm = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=32, n_embd=64, n_layer=2, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+            self.lm = GPT2LMHeadModel(
+                GPT2Config(
+                    vocab_size=64, n_positions=32, n_embd=64, n_layer=2, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+                )
+            )
 
         def forward(self, tokens, targets):
             found = self.lm(tokens, labels=targets, use_cache=False)
@@ -117,7 +124,9 @@ def compare(losses, model, optimizer, batches, **options):
     for step, (ours, right, *near) in enumerate(zip(losses, exact, *theirs)):
         furthest = max(furthest, *(abs(x - right) for x in near))
         allowed = FACTOR * furthest + ULPS * torch.finfo(torch.float32).eps * (1 + abs(right))
-        assert abs(ours - right) <= allowed, f"step {step}: loss {ours:.9g}, exactly {right:.9g}, allowed to differ by {allowed:.3g}"
+        assert abs(ours - right) <= allowed, (
+            f"step {step}: loss {ours:.9g}, exactly {right:.9g}, allowed to differ by {allowed:.3g}"
+        )
 
 
 def accuracy(traced_outputs):
@@ -133,7 +142,14 @@ def accuracy(traced_outputs):
 
 PROGRAMS = {  # model, optimizer, options, names of inputs, batches, what it reaches
     "LogReg": (LogReg, "SGD", {"lr": 0.01, "momentum": 0.9}, ("image", "label"), digit_batches, 0.85),
-    "ResFFNLogReg": (lambda: ResFFNLogReg(784, 128, 10), "SGD", {"lr": 0.05, "momentum": 0.9, "weight_decay": 1e-4}, ("image", "label"), digit_batches, 0.90),
+    "ResFFNLogReg": (
+        lambda: ResFFNLogReg(784, 128, 10),
+        "SGD",
+        {"lr": 0.05, "momentum": 0.9, "weight_decay": 1e-4},
+        ("image", "label"),
+        digit_batches,
+        0.90,
+    ),
     "LeNet": (LeNet, "SGD", {"lr": 0.05, "momentum": 0.9}, ("image", "label"), digit_batches, 0.93),
     "GPT-2": (gpt2, "AdamW", {"lr": 1e-2, "eps": 1e-4}, ("tokens", "targets"), letter_batches, None),
 }
@@ -151,9 +167,11 @@ def test_it_learns(tmp_path, name):
     traced_outputs = utils.trace_graph(model, inputs, optim, pef=pef)
     losses = []
     for batch in batches:
-        outputs = samba.session.run(input_tensors=tuple(samba.from_torch_tensor(x, name=n) for x, n in zip(batch, names)),
-                                    output_tensors=traced_outputs,
-                                    section_types=['fwd', 'bckwd', 'opt'])
+        outputs = samba.session.run(
+            input_tensors=tuple(samba.from_torch_tensor(x, name=n) for x, n in zip(batch, names)),
+            output_tensors=traced_outputs,
+            section_types=["fwd", "bckwd", "opt"],
+        )
         losses.append(outputs[0].item())
     compare(losses, reference, getattr(torch.optim, optimizer), batches, **options)
     if reached:
@@ -174,9 +192,7 @@ def test_external_loss(tmp_path):
     criterion, losses = nn.CrossEntropyLoss(), []
     for image, targets in batches:
         inputs = (samba.from_torch_tensor(image.reshape(-1, 1, 28, 28), name="image"),)
-        partial_output = samba.session.run(input_tensors=inputs,
-                                           output_tensors=traced_outputs,
-                                           section_types=['fwd'])[0]
+        partial_output = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd"])[0]
 
         # Make PyTorch return the grads
         partial_output = samba.to_torch(partial_output)
@@ -185,10 +201,12 @@ def test_external_loss(tmp_path):
         loss = criterion(partial_output, targets)
         loss.backward()
 
-        samba.session.run(input_tensors=inputs,
-                          output_tensors=traced_outputs,
-                          grad_of_outputs=(samba.from_torch_tensor(partial_output.grad),),
-                          section_types=['bckwd', 'opt'])
+        samba.session.run(
+            input_tensors=inputs,
+            output_tensors=traced_outputs,
+            grad_of_outputs=(samba.from_torch_tensor(partial_output.grad),),
+            section_types=["bckwd", "opt"],
+        )
         losses.append(loss.item())
     whole = LeNet()
     whole.net.load_state_dict(reference.state_dict())

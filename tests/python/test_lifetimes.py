@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads, collectors and memory: nothing crashes, nothing leaks."""
+
 import copy
 import gc
 import io
@@ -16,7 +17,6 @@ import numpy
 import pytest
 import torch
 from torch import nn
-
 from zeros import zeros_of
 
 import sambaflow.samba as samba
@@ -57,7 +57,9 @@ def test_memory_stays_flat(small):
     pef, model, inputs = small
 
     def step():
-        samba.session.run((samba.from_torch_tensor(torch.randn(4, 64), "x"), inputs[1]), model.output_tensors, hyperparam_dict={"lr": 0.01})
+        samba.session.run(
+            (samba.from_torch_tensor(torch.randn(4, 64), "x"), inputs[1]), model.output_tensors, hyperparam_dict={"lr": 0.01}
+        )
 
     before = resident_after(step, 2000)
     assert resident_after(step, 10000) - before < 1 << 20
@@ -127,7 +129,10 @@ def test_interrupts(small):
     """An interrupt takes effect when the run ends, which is then as whole as any; the session goes on."""
     pef, _, _ = small
     session, reference = Session(pef), Session(pef)
-    x, target = Tensor.wrap("x", numpy.random.default_rng(0).normal(size=(4, 64)).astype("float32")), Tensor("target", "int64", (4,))
+    x, target = (
+        Tensor.wrap("x", numpy.random.default_rng(0).normal(size=(4, 64)).astype("float32")),
+        Tensor("target", "int64", (4,)),
+    )
     runs = 0
 
     def interrupt(*_):
@@ -208,7 +213,9 @@ parent.run()
 def test_forks(small):
     """A child of fork has none of OpenMP's threads: sessions get theirs anew, its parent's too, and the parent goes on."""
     pef, _, _ = small
-    subprocess.run([sys.executable, "-c", FORKED, pef], check=True, timeout=60, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    subprocess.run(
+        [sys.executable, "-c", FORKED, pef], check=True, timeout=60, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
 
 
 def model_again(way, model):
@@ -224,7 +231,12 @@ def test_copies_of_models(way):
     again = model_again(way, model)
     assert again[0].weight is again[2].weight and isinstance(again[0].weight, nn.Parameter)
     for (name, mine), (its_name, its) in zip(model.state_dict(keep_vars=True).items(), again.state_dict(keep_vars=True).items()):
-        assert name == its_name and type(its) is type(mine) and its.sn_name == mine.sn_name and its.requires_grad == mine.requires_grad
+        assert (
+            name == its_name
+            and type(its) is type(mine)
+            and its.sn_name == mine.sn_name
+            and its.requires_grad == mine.requires_grad
+        )
         assert torch.equal(its.torch(), mine.torch()) and its.data_ptr() != mine.data_ptr()
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
@@ -236,7 +248,9 @@ def test_copies_of_tensors():
     tensor = samba.randn(2, 3, name="x", batch_dim=0, requires_grad=True)
     (tensor * 2).sum().backward()
     again = copy.deepcopy(tensor)
-    assert (again.sn_name, again.batch_dim, again.requires_grad) == ("x", 0, True) and torch.equal(again.grad.torch(), tensor.grad.torch())
+    assert (again.sn_name, again.batch_dim, again.requires_grad) == ("x", 0, True) and torch.equal(
+        again.grad.torch(), tensor.grad.torch()
+    )
     empty = pickle.loads(pickle.dumps(samba.SambaTensor(shape=(2,), dtype=torch.int64, name="e")))
     assert (empty.sn_name, empty.has_data, tuple(empty.shape), empty.dtype) == ("e", False, (2,), torch.int64)
     assert copy.copy(tensor).data_ptr() == tensor.data_ptr() and weakref.ref(tensor)() is tensor
@@ -309,7 +323,13 @@ def test_two_threads_one_session(small):
     x = Tensor("x", "float32", (4, 64))
 
     def work():
-        for call in (session.run, lambda: session.get(x), lambda: session.set(x), lambda: session.save("nowhere"), lambda: session.load("nowhere")):
+        for call in (
+            session.run,
+            lambda: session.get(x),
+            lambda: session.set(x),
+            lambda: session.save("nowhere"),
+            lambda: session.load("nowhere"),
+        ):
             with pytest.raises(StateError, match="is used by another thread"):
                 call()
             told.append(call)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mappings and budgets of fast memory from Python: the same bits, sections named by modules, refusals with the sizes, what runs may ask for."""
+"""Mappings and budgets of fast memory from Python:
+the same bits, sections named by modules, refusals with the sizes, what runs may ask for."""
+
 import itertools
 
 import pytest
@@ -23,7 +25,11 @@ class Block(torch.nn.Module):
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.blocks, self.drop, self.head = torch.nn.Sequential(*(Block() for _ in range(4))), torch.nn.Dropout(0.1), torch.nn.Linear(16, 3)
+        self.blocks, self.drop, self.head = (
+            torch.nn.Sequential(*(Block() for _ in range(4))),
+            torch.nn.Dropout(0.1),
+            torch.nn.Linear(16, 3),
+        )
         op_fusion(self.blocks[1], "kept")
 
     def forward(self, x, label):
@@ -42,7 +48,9 @@ def loaded(tmp_path, **keywords):
     model = samba.from_torch_model_(Model())
     optim = samba.optim.AdamW(model.parameters(), lr=0.01, max_grad_norm=1.0)
     inputs = samba.from_torch_tensor(torch.randn(6, 16), name="x"), samba.from_torch_tensor(torch.arange(6) % 3, name="label")
-    pef = samba.session.compile(model, inputs, optim, loss_indices=[(0,)], output_folder=str(tmp_path), pef_name=f"m{next(names)}", **keywords)
+    pef = samba.session.compile(
+        model, inputs, optim, loss_indices=[(0,)], output_folder=str(tmp_path), pef_name=f"m{next(names)}", **keywords
+    )
     outputs = utils.trace_graph(model, inputs, optim, loss_indices=[(0,)], pef=pef, mapping=keywords.get("mapping", "section"))
     return model, inputs, outputs, pef
 
@@ -79,7 +87,10 @@ def test_same_bits(tmp_path):
 
 def test_runs_of_spatial(tmp_path):
     model, inputs, outputs, pef = loaded(tmp_path, mapping="spatial")
-    assert samba.session.get_section_types() == {"FWD", "BCKWD", "GRADNORM", "OPT"} and samba.session.loaded().sections[0] == "FWD+BCKWD"
+    assert (
+        samba.session.get_section_types() == {"FWD", "BCKWD", "GRADNORM", "OPT"}
+        and samba.session.loaded().sections[0] == "FWD+BCKWD"
+    )
     assert samba.session.loaded().mapping == "spatial"
     loss, y = samba.session.run(inputs, outputs, section_types=["fwd"], train=False)
     torch.testing.assert_close(torch.nn.functional.cross_entropy(y.torch(), inputs[1].torch()), loss.torch())
@@ -94,9 +105,13 @@ def test_setup(tmp_path):
     samba.session.reset()
     model = samba.from_torch_model_(torch.nn.Linear(3, 2))
     x = samba.ones(4, 3, name="x")
-    plain = samba.session.compile(model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path), pef_name="plain")
+    plain = samba.session.compile(
+        model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path), pef_name="plain"
+    )
     samba.session.setup({"mapping": "spatial"})
-    pef = samba.session.compile(model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path), pef_name="joint")
+    pef = samba.session.compile(
+        model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path), pef_name="joint"
+    )
     assert get_pefmeta(pef).sections[0]["type"] == "FWD+BCKWD"
     samba.session.trace_graph(model, (x,), pef=pef)
     with pytest.raises(RuntimeError, match="plain.pef was compiled with mapping 'section'"):

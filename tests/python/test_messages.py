@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators say to misuse is what tests/operators/messages/<family>.txt says, word for word."""
+
 import pathlib
 import sys
 
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "operators"))
-import misuse  # noqa: E402
+import misuse
 
 
 @pytest.mark.parametrize("family", misuse.families())
@@ -22,7 +23,10 @@ def test_every_operator_has_misuses(tmp_path, monkeypatch):
 
 
 def test_a_change_is_noticed(tmp_path, monkeypatch):
-    (tmp_path / "some.txt").write_text("softmax\n    F.softmax(int64(3), dim=0)\n        DtypeError: softmax: another sentence\n    F.softmax(float32(3), dim=0)\n")
+    (tmp_path / "some.txt").write_text(
+        "softmax\n    F.softmax(int64(3), dim=0)\n        DtypeError: softmax: another sentence\n    "
+        "F.softmax(float32(3), dim=0)\n"
+    )
     monkeypatch.setattr(misuse, "FOLDER", tmp_path)
     fewer, other, harmless = misuse.wrong("some")
     assert "2 misuses" in fewer and "another sentence" in other and "nothing is wrong" in harmless

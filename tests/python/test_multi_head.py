@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.nn.MultiheadAttention: its values are PyTorch's, whatever is asked of it, and its dropout draws in each run, not once while tracing."""
+"""torch.nn.MultiheadAttention: its values are PyTorch's, whatever is asked of it, and its dropout draws in each run,
+not once while tracing."""
+
 import pytest
 import torch
 
@@ -18,10 +20,17 @@ def compiled(model, inputs, tmp_path, inference=True):
 
 @pytest.mark.parametrize(
     "options",
-    [{"need_weights": False}, {}, {"average_attn_weights": False}, {"attn_mask": MASK}, {"attn_mask": MASK, "is_causal": True, "need_weights": False},
-     {"key_padding_mask": PADDED}, {"key_padding_mask": PADDED, "need_weights": False}],
+    [
+        {"need_weights": False},
+        {},
+        {"average_attn_weights": False},
+        {"attn_mask": MASK},
+        {"attn_mask": MASK, "is_causal": True, "need_weights": False},
+        {"key_padding_mask": PADDED},
+        {"key_padding_mask": PADDED, "need_weights": False},
+    ],
     ids=lambda options: " ".join(options) or "as it is",
-)  # fmt: skip
+)
 def test_values(options, tmp_path):
     class Model(torch.nn.Module):
         def __init__(self):
@@ -56,9 +65,11 @@ def test_dropout_draws_in_each_run(need_weights, tmp_path):
     assert not [o for o in FwdGraph(model, (x,)) if o.op == "literal"]  # no mask drawn while tracing
     outputs = compiled(model, (x,), tmp_path, inference=False)
     (seed,) = samba.session.get_dropout_seed_argin_names()
-    first, second = (samba.session.run((x,), outputs, {seed: number}, section_types=["FWD"])[0].torch().clone() for number in (1, 2))
+    first, second = (
+        samba.session.run((x,), outputs, {seed: number}, section_types=["FWD"])[0].torch().clone() for number in (1, 2)
+    )
     assert not torch.equal(first, second)
     still = samba.session.run((x,), outputs, section_types=["FWD"], train=False)[0].torch()
     reference = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    reference.load_state_dict({name[len("attention."):]: p.detach().torch_tensor() for name, p in model.named_parameters()})  # fmt: skip
+    reference.load_state_dict({name[len("attention.") :]: p.detach().torch_tensor() for name, p in model.named_parameters()})
     torch.testing.assert_close(still, reference(x.torch(), x.torch(), x.torch())[0].detach(), rtol=1e-5, atol=1e-6)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several graphs in one PEF: what they share, the order of adding and tracing, GPT-2 with a cache of keys and values, and what is refused."""
+"""Several graphs in one PEF: what they share, the order of adding and tracing, GPT-2 with a cache of keys and values,
+and what is refused."""
+
 import copy
 
 import pytest
@@ -48,7 +50,9 @@ class Both(Answer):
 def inputs():
     torch.manual_seed(5)
     x, label = torch.randn(8, 6), torch.randint(3, (8,))
-    return (samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(label, name="label")), (samba.from_torch_tensor(torch.randn(2, 6), name="question"),)
+    return (samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(label, name="label")), (
+        samba.from_torch_tensor(torch.randn(2, 6), name="question"),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +81,10 @@ def test_weights_are_shared(tmp_path, late):
     session, pef = compiled(tmp_path, *graphs)
     if late:
         session.init_multigraph_runtime(pef)
-    losses, answers = session.trace_multigraph(graphs[0], batch, optim), session.trace_multigraph(answer, question)  # by its graph, and as a module
+    losses, answers = (
+        session.trace_multigraph(graphs[0], batch, optim),
+        session.trace_multigraph(answer, question),
+    )  # by its graph, and as a module
     if not late:
         session.init_multigraph_runtime(pef)
     assert [x.sn_name for x in (*losses, *answers)] == ["train.output_0", "answer.output_0"]
@@ -120,7 +127,10 @@ def test_losses_of_modules(tmp_path, traced_first, by_module):
     net.load_state_dict(theirs.state_dict())
     given, question = inputs()
     optim = samba.optim.SGD(net.parameters(), lr=0.1)
-    graphs = [SambaGraph(Loss(net), given, optim, name="train", loss_indices=[0]), SambaGraph(Both(net), question, optim, name='the "other"', loss_indices=[1])]
+    graphs = [
+        SambaGraph(Loss(net), given, optim, name="train", loss_indices=[0]),
+        SambaGraph(Both(net), question, optim, name='the "other"', loss_indices=[1]),
+    ]
     session, pef = compiled(tmp_path, *graphs)
     if not traced_first:
         session.init_multigraph_runtime(pef)
@@ -159,8 +169,11 @@ def test_regions(tmp_path, traced_first):
     for place in (1, 3):
         values = torch.full((1, 3), 1.0 + place)
         expected[place] = values
-        (total,) = session.run((samba.from_torch_tensor(values, name="row"), samba.from_torch_tensor(torch.tensor([place]), name="position")), sums,
-                               graph_name="push")  # fmt: skip
+        (total,) = session.run(
+            (samba.from_torch_tensor(values, name="row"), samba.from_torch_tensor(torch.tensor([place]), name="position")),
+            sums,
+            graph_name="push",
+        )
         assert total.item() == expected.sum()
         (shown,) = session.run((), doubled, graph_name="look")
         assert torch.equal(shown.torch(), 2 * expected)
@@ -177,7 +190,9 @@ def test_graphs_have_an_order(tmp_path):
     a, b, c = (FwdGraph(net, question, name) for name in "abc")
     for graph in (a, b, c):
         session.add_graph(graph)
-    with pytest.raises(LookupError, match="add_graph: there is a graph 'a' already: give this one another name, or overwrite=True"):
+    with pytest.raises(
+        LookupError, match="add_graph: there is a graph 'a' already: give this one another name, or overwrite=True"
+    ):
         session.add_graph(a)
     assert list(session.graphs) == ["a", "b", "c"]
     session.add_graph(a, overwrite=True)
@@ -186,7 +201,9 @@ def test_graphs_have_an_order(tmp_path):
     pef = session.compile_multigraph(output_folder=str(tmp_path), pef_name="abc")
     assert pef == str(tmp_path / "abc" / "abc.pef")
     session.trace_multigraph(c, question)
-    with pytest.raises(errors.StateError, match=r"graph 'c' was traced where .*abc.pef has 'b': trace graphs in the order .* added, b, c, a"):
+    with pytest.raises(
+        errors.StateError, match=r"graph 'c' was traced where .*abc.pef has 'b': trace graphs in the order .* added, b, c, a"
+    ):
         session.init_multigraph_runtime(pef)
     assert not session.is_loaded
 
@@ -210,7 +227,10 @@ def test_refused(tmp_path):
     answers = session.trace_multigraph(answer, question)
     with pytest.raises(errors.StateError, match="has 2 graphs, and each is traced once: train, answer"):
         session.trace_multigraph(answer, question)
-    with pytest.raises(errors.ArgumentError, match='this PEF has 2 graphs, and the run does not say which: give it a graph_name of: "train", "answer"'):
+    with pytest.raises(
+        errors.ArgumentError,
+        match='this PEF has 2 graphs, and the run does not say which: give it a graph_name of: "train", "answer"',
+    ):
         session.run(question, answers)
     with pytest.raises(LookupError, match='there is no graph "prefill"; this PEF has: "train", "answer"'):
         session.run(question, answers, graph_name="prefill")
@@ -231,7 +251,10 @@ def test_refused(tmp_path):
     other = samba.SambaSession()
     other.add_graph(FwdGraph(answer, (region((2, 6)),), "one"))
     other.add_graph(FwdGraph(answer, (region((3, 6)),), "two"))
-    with pytest.raises(LookupError, match=r'"r" is an input float32\(2, 6\) in graph "one" and an input float32\(3, 6\) in graph "two": what graphs share'):
+    with pytest.raises(
+        LookupError,
+        match=r'"r" is an input float32\(2, 6\) in graph "one" and an input float32\(3, 6\) in graph "two": what graphs share',
+    ):
         other.compile_multigraph(output_folder=str(tmp_path))
     with pytest.raises(errors.StateError, match="the model differs"):
         other = samba.SambaSession()
@@ -277,7 +300,10 @@ class Cached(torch.nn.Module):
         x = body.wte(tokens) + body.wpe(positions)
         seen = torch.arange(places).unsqueeze(0) <= positions.unsqueeze(1)
         for i, block in enumerate(body.h):
-            q, k, v = (part.unflatten(-1, (block.attn.num_heads, -1)).transpose(0, 1) for part in block.attn.c_attn(block.ln_1(x)).chunk(3, -1))
+            q, k, v = (
+                part.unflatten(-1, (block.attn.num_heads, -1)).transpose(0, 1)
+                for part in block.attn.c_attn(block.ln_1(x)).chunk(3, -1)
+            )
             self.cache[i].index_copy_(2, positions, torch.stack((k, v)))
             y = F.scaled_dot_product_attention(q, self.cache[i, 0], self.cache[i, 1], attn_mask=seen)
             x = x + block.attn.c_proj(y.transpose(0, 1).flatten(1))
@@ -292,7 +318,9 @@ def test_gpt2_generates_what_pytorch_does(tmp_path):
     theirs = transformers.GPT2LMHeadModel(config).eval()
     prompt, count = torch.randint(90, (1, 9)), 24
     with torch.no_grad():
-        expected = theirs.generate(prompt, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0, eos_token_id=None)[0, 9:]
+        expected = theirs.generate(
+            prompt, max_new_tokens=count, min_new_tokens=count, do_sample=False, pad_token_id=0, eos_token_id=None
+        )[0, 9:]
     model = Cached(copy.deepcopy(theirs), 40).eval()
     samba.from_torch_model_(model)
 
@@ -307,7 +335,11 @@ def test_gpt2_generates_what_pytorch_does(tmp_path):
     session.init_multigraph_runtime(pef)
     given = [session.run(prefill, first, graph_name="prefill")[0].torch()]
     for step in range(count - 1):
-        given.append(session.run((place("token", given[-1]), place("place", torch.tensor([9 + step]))), following, graph_name="decode")[0].torch())
+        given.append(
+            session.run((place("token", given[-1]), place("place", torch.tensor([9 + step]))), following, graph_name="decode")[
+                0
+            ].torch()
+        )
     assert torch.cat(given).tolist() == expected.tolist() and len(set(expected.tolist())) > 3
 
 
@@ -340,7 +372,11 @@ def test_measuring(tmp_path, capsys):
     session.init_multigraph_runtime(pef)
     assert utils.measure_performance(answer, question, n_iterations=3, graph_name="answer")["batch_size"] == 2
     assert utils.measure_performance(train, batch, n_iterations=3, graph_name="train")["batch_size"] == 8
-    assert [row["type"] for row in utils.measure_sections(train, batch, n_iterations=3, graph_name="train")] == ["FWD", "BCKWD", "OPT"]
+    assert [row["type"] for row in utils.measure_sections(train, batch, n_iterations=3, graph_name="train")] == [
+        "FWD",
+        "BCKWD",
+        "OPT",
+    ]
     (row,) = utils.measure_sections(answer, question, n_iterations=3, graph_name="answer")
     assert (row["id"], row["type"], row["share"]) == (3, "FWD", 1.0)
     capsys.readouterr()
@@ -352,7 +388,8 @@ def test_measuring(tmp_path, capsys):
 
 
 def test_mapping(tmp_path):
-    """fast_memory cuts each graph into sections and mapping='spatial' joins them: the same bits; a graph is traced with the mapping it was compiled with."""
+    """fast_memory cuts each graph into sections and mapping='spatial' joins them: the same bits;
+    a graph is traced with the mapping it was compiled with."""
     batch, question = inputs()
     torch.manual_seed(6)
     start, found = Net().state_dict(), {}
@@ -369,7 +406,12 @@ def test_mapping(tmp_path):
         answers = session.trace_multigraph(answer, question)
         session.init_multigraph_runtime(pef)
         values = [session.run(batch, (loss,), graph_name="train")[0].item() for _ in range(3)]
-        found[name] = values, session.run(question, answers, graph_name="answer")[0].torch(), net.out.weight.sn_data, session.loaded().sections
+        found[name] = (
+            values,
+            session.run(question, answers, graph_name="answer")[0].torch(),
+            net.out.weight.sn_data,
+            session.loaded().sections,
+        )
     whole, cut, joint = found["whole"], found["cut"], found["joint"]
     for other in (cut, joint):
         assert other[0] == whole[0] and torch.equal(other[1], whole[1]) and torch.equal(other[2], whole[2])

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What names.py reads from the sources is what importing gives: every name is there, also those that are refused; and its list of
 names is that of the documents."""
+
 import importlib
 import re
 
 import pytest
 import statements
-import torch
 from fragments import DOCUMENTS as FOLDER
 from names import DOCUMENTS, PAGE, REFUSED, missing, page, rows
-
-import sambaflow.samba as samba
-import sambaflow.samba.utils as utils
-from sambaflow import errors
-from sambaflow.samba.graph import FwdGraph
 
 
 def resolve(home, name):
@@ -69,7 +64,11 @@ def test_nothing_is_refused():
 @pytest.mark.parametrize(
     "file, heading, documents",
     [
-        ("samba-tensor.txt", r"^(?:static |property )?(\w+)(?:\(.*\).*|: .*)?#$", ["samba.sambatensor: SambaTensor", "samba.sambatensor: functions"]),
+        (
+            "samba-tensor.txt",
+            r"^(?:static |property )?(\w+)(?:\(.*\).*|: .*)?#$",
+            ["samba.sambatensor: SambaTensor", "samba.sambatensor: functions"],
+        ),
         ("samba-session.txt", r"^- (?:static |classmethod |property )?(\w+)(?:\(.*|: \w+)?.*¶$", ["samba.session: SambaSession"]),
         ("samba-utils.txt", r"^(\w+)\(.*#$", ["samba.utils"]),
     ],

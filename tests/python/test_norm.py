@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Norms of vectors as torch has them, in eager operations and in graphs: any order, where all is 0, in narrow dtypes."""
+
 import math
 import warnings
 
@@ -30,24 +31,38 @@ def differentiated(function, x):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_values_and_gradients(order):
-    for function in (lambda x: torch.norm(x, order), lambda x: x.norm(order, 1), lambda x: torch.linalg.vector_norm(x, order, (0, 1), True),
-                     lambda x: torch.linalg.norm(x, order, 0), lambda x: torch.linalg.vector_norm(x, order, dtype=torch.float64)):  # fmt: skip
+    for function in (
+        lambda x: torch.norm(x, order),
+        lambda x: x.norm(order, 1),
+        lambda x: torch.linalg.vector_norm(x, order, (0, 1), True),
+        lambda x: torch.linalg.norm(x, order, 0),
+        lambda x: torch.linalg.vector_norm(x, order, dtype=torch.float64),
+    ):
         for rows in (ROWS, ROWS[:1], ROWS[1:2]):
             found, expected = differentiated(function, samba.SambaTensor(rows.clone())), differentiated(function, rows.clone())
             torch.testing.assert_close(found, expected)
 
 
 def test_frobenius():
-    for function in (torch.norm, torch.Tensor.norm, torch.linalg.norm, torch.linalg.matrix_norm, lambda x: x.norm("fro", (0, 1), True)):
+    for function in (
+        torch.norm,
+        torch.Tensor.norm,
+        torch.linalg.norm,
+        torch.linalg.matrix_norm,
+        lambda x: x.norm("fro", (0, 1), True),
+    ):
         torch.testing.assert_close(function(samba.SambaTensor(ROWS)).torch(), function(ROWS))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=str)
 def test_dtypes(dtype):
-    """Narrow ones are summed in float32, so that the result is the nearest of its dtype, or its neighbour where the float32 sum is half way."""
+    """Narrow ones are summed in float32, so that the result is the nearest of its dtype,
+    or its neighbour where the float32 sum is half way."""
     x = torch.rand(5000, generator=torch.Generator().manual_seed(1)).to(dtype)
     for order in (1, 2, 3):
-        torch.testing.assert_close(samba.SambaTensor(x).norm(order).torch(), x.double().norm(order).to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-9)
+        torch.testing.assert_close(
+            samba.SambaTensor(x).norm(order).torch(), x.double().norm(order).to(dtype), rtol=torch.finfo(dtype).eps, atol=1e-9
+        )
 
 
 def test_what_torch_refuses():

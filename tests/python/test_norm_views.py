@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of batch and instance norms behind views, at batch 1 and 2: ours, eager and compiled, are what central differences in float64 say, and what
-PyTorch says where its kernel is given a contiguous gradient (steady.py says why)."""
+"""Gradients of batch and instance norms behind views, at batch 1 and 2: ours, eager and compiled, are what central differences in
+float64 say, and what PyTorch says where its kernel is given a contiguous gradient (steady.py says why)."""
+
 import copy
 import random
 
 import pytest
 import torch
 import torch.nn.functional as F
+from steady import steady, steady_norms
 
 import sambaflow.samba as samba
 from sambaflow.samba.sambatensor import SambaTensor, to_torch
-
-from steady import steady, steady_norms
 
 STEP = 1e-5
 
@@ -22,10 +22,14 @@ class Model(torch.nn.Module):
     def __init__(self, space, norm, views, channels, front=()):
         super().__init__()
         conv = {1: torch.nn.Conv1d, 2: torch.nn.Conv2d, 3: torch.nn.Conv3d}[space]
-        kinds = {"batch": (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d),
-                 "instance": (torch.nn.InstanceNorm1d, torch.nn.InstanceNorm2d, torch.nn.InstanceNorm3d)}  # fmt: skip
+        kinds = {
+            "batch": (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d),
+            "instance": (torch.nn.InstanceNorm1d, torch.nn.InstanceNorm2d, torch.nn.InstanceNorm3d),
+        }
         self.conv = conv(3, channels, 1)
-        self.norm = kinds[norm][space - 1](channels, eps=0.1, affine=True)  # differences of few elements a channel want a blunt root
+        self.norm = kinds[norm][space - 1](
+            channels, eps=0.1, affine=True
+        )  # differences of few elements a channel want a blunt root
         self.views, self.front = views, front
 
     def forward(self, x, target):
@@ -60,7 +64,11 @@ def draw(seed):
     shape = (batch, 3, *sizes)
     order = draws.sample(range(len(shape)), len(shape)) if draws.random() < 0.5 else list(range(len(shape)))
     front = [("permute", [order.index(d) for d in range(len(shape))])]
-    return Model(space, norm, views, channels, front).double(), torch.randn([shape[d] for d in order]).double(), torch.randn(y.shape).double()
+    return (
+        Model(space, norm, views, channels, front).double(),
+        torch.randn([shape[d] for d in order]).double(),
+        torch.randn(y.shape).double(),
+    )
 
 
 def found_case():
@@ -119,7 +127,10 @@ def assert_right(case, folder, what):
     for way, gradients in (("torch", by_torch(*case)), ("eager", by_eager(*case)), ("compiled", by_compiled(*case, folder))):
         for (name, _), given, wanted in zip(model.named_parameters(), gradients, exact):
             difference = (given - wanted).abs().max().item()
-            assert difference <= 1e-7 * max(scale, 1), f"{what}, {model}, {model.front}, {model.views}, input {tuple(x.shape)}: {way} gradient of {name} is {difference:.3g} off"
+            assert difference <= 1e-7 * max(scale, 1), (
+                f"{what}, {model}, {model.front}, {model.views}, input {tuple(x.shape)}: {way} gradient of {name} is "
+                f"{difference:.3g} off"
+            )
 
 
 def test_batch_norm_flatten_transpose(tmp_path):
@@ -150,7 +161,9 @@ def test_steady():
     assert steady(lambda x: x)(ours) is ours
 
 
-@pytest.mark.xfail(strict=False, reason="PyTorch's batch norm reads a gradient with strides near those of channels_last as if it were contiguous")
+@pytest.mark.xfail(
+    strict=False, reason="PyTorch's batch norm reads a gradient with strides near those of channels_last as if it were contiguous"
+)
 def test_torch_itself():
     """Passes when PyTorch's own gradient is right: then steady.py, and what docs/python.md says of it, may go."""
     model, x, target = found_case()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers against torch.optim over 20 steps, each option in float32 and float64; groups, frozen parameters, state_dict both ways; schedules against
-torch.optim.lr_scheduler, in C and driving a session."""
+"""Optimizers against torch.optim over 20 steps, each option in float32 and float64; groups, frozen parameters, state_dict both
+ways; schedules against torch.optim.lr_scheduler, in C and driving a session."""
+
 import contextlib
 import copy
 import math
@@ -22,12 +23,22 @@ from sambaflow.samba.optimizer_facts import FACTS
 STEPS = 20
 SGD, ADAMW, ADAM = samba.optim.SGD, samba.optim.AdamW, samba.optim.Adam
 OPTIONS = [
-    (SGD, dict(lr=0.1)), (SGD, dict(lr=0.1, weight_decay=0.05)), (SGD, dict(lr=0.1, momentum=0.9)), (SGD, dict(lr=0.1, momentum=0.9, dampening=0.3)),
-    (SGD, dict(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.02)), (SGD, dict(lr=0.02, maximize=True, momentum=0.8, weight_decay=0.1)),
-    (SGD, dict(lr=0.3, momentum=0.5, max_grad_norm=0.2)), (SGD, dict(lr=0.02, maximize=True, max_grad_norm=0.2)),
-    (ADAMW, dict(lr=0.01)), (ADAMW, dict(lr=0.01, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1)), (ADAMW, dict(lr=0.01, amsgrad=True)),
-    (ADAMW, dict(lr=0.01, maximize=True, weight_decay=0.2)), (ADAMW, dict(lr=0.01, max_grad_norm=0.1, amsgrad=True, maximize=True)),
-    (ADAM, dict(lr=0.01)), (ADAM, dict(lr=0.01, weight_decay=0.3, amsgrad=True)), (ADAM, dict(lr=0.01, weight_decay=0.3, maximize=True)),
+    (SGD, dict(lr=0.1)),
+    (SGD, dict(lr=0.1, weight_decay=0.05)),
+    (SGD, dict(lr=0.1, momentum=0.9)),
+    (SGD, dict(lr=0.1, momentum=0.9, dampening=0.3)),
+    (SGD, dict(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.02)),
+    (SGD, dict(lr=0.02, maximize=True, momentum=0.8, weight_decay=0.1)),
+    (SGD, dict(lr=0.3, momentum=0.5, max_grad_norm=0.2)),
+    (SGD, dict(lr=0.02, maximize=True, max_grad_norm=0.2)),
+    (ADAMW, dict(lr=0.01)),
+    (ADAMW, dict(lr=0.01, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1)),
+    (ADAMW, dict(lr=0.01, amsgrad=True)),
+    (ADAMW, dict(lr=0.01, maximize=True, weight_decay=0.2)),
+    (ADAMW, dict(lr=0.01, max_grad_norm=0.1, amsgrad=True, maximize=True)),
+    (ADAM, dict(lr=0.01)),
+    (ADAM, dict(lr=0.01, weight_decay=0.3, amsgrad=True)),
+    (ADAM, dict(lr=0.01, weight_decay=0.3, maximize=True)),
     (samba.optim.Lion, dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.9))),
     (samba.optim.Adagrad, dict(lr=0.1, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2)),
     (samba.optim.RMSprop, dict(lr=0.01, alpha=0.9, momentum=0.8, centered=True, weight_decay=0.1)),
@@ -35,7 +46,7 @@ OPTIONS = [
     (samba.optim.NAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True, momentum_decay=0.02)),
     (samba.optim.RAdam, dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.99))),
     (samba.optim.Adamax, dict(lr=0.01, weight_decay=0.1)),
-]  # fmt: skip
+]
 
 
 def _pair(make, dtype=torch.float32, freeze=(), model=Model):
@@ -50,17 +61,26 @@ def _pair(make, dtype=torch.float32, freeze=(), model=Model):
 
 def _batches(dtype):
     generator = torch.Generator().manual_seed(7)
-    return [(torch.randn(4, 5, generator=generator).to(dtype), torch.randn(4, 3, generator=generator).to(dtype)) for _ in range(STEPS)]
+    return [
+        (torch.randn(4, 5, generator=generator).to(dtype), torch.randn(4, 3, generator=generator).to(dtype)) for _ in range(STEPS)
+    ]
 
 
 def _trace(tmp_path, ours, optimizers, dtype, pef=None):
-    inputs = (samba.from_torch_tensor(torch.zeros(4, 5, dtype=dtype), name="x"), samba.from_torch_tensor(torch.zeros(4, 3, dtype=dtype), name="y"))
+    inputs = (
+        samba.from_torch_tensor(torch.zeros(4, 5, dtype=dtype), name="x"),
+        samba.from_torch_tensor(torch.zeros(4, 3, dtype=dtype), name="y"),
+    )
     pef = pef or samba.session.compile(ours, inputs, optimizers, name="optimizers", loss_indices=[0], output_folder=str(tmp_path))
     return utils.trace_graph(ours, inputs, optimizers, pef=pef, loss_indices=[0])
 
 
 def _run(x, y, outputs=None, **hyperparameters):
-    return samba.session.run((samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(y, name="y")), outputs, hyperparam_dict=hyperparameters or None)
+    return samba.session.run(
+        (samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(y, name="y")),
+        outputs,
+        hyperparam_dict=hyperparameters or None,
+    )
 
 
 @contextlib.contextmanager
@@ -125,7 +145,11 @@ def test_options(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("kind, options", [row for row in OPTIONS if "max_grad_norm" in row[1]], ids=lambda x: x.__name__ if isinstance(x, type) else ",".join(x))
+@pytest.mark.parametrize(
+    "kind, options",
+    [row for row in OPTIONS if "max_grad_norm" in row[1]],
+    ids=lambda x: x.__name__ if isinstance(x, type) else ",".join(x),
+)
 def test_clipping(tmp_path, kind, options, dtype):
     model, theirs, ours, mine = _pair(lambda model: kind(model.parameters(), **options), dtype)
     batches = _batches(dtype)
@@ -139,7 +163,14 @@ def test_clipping(tmp_path, kind, options, dtype):
 
 # ---- arguments that a seed draws, of every optimizer of the table ----
 
-RANGES = {"lr": (0.002, 0.02), "beta1": (0.5, 0.95), "beta2": (0.6, 0.999), "eps": (1e-6, 1e-3), "dampening": (-0.5, 0.9), "momentum": (0.1, 0.95)}  # else 0 to 0.3
+RANGES = {
+    "lr": (0.002, 0.02),
+    "beta1": (0.5, 0.95),
+    "beta2": (0.6, 0.999),
+    "eps": (1e-6, 1e-3),
+    "dampening": (-0.5, 0.9),
+    "momentum": (0.1, 0.95),
+}  # else 0 to 0.3
 OFTEN_ZERO = ("weight_decay", "momentum", "dampening", "lr_decay", "initial_accumulator_value")
 
 
@@ -161,7 +192,11 @@ def _drawn(draw, facts, only_runs=False):
 
 
 def _as_device(arguments):
-    return {key: x for name, value in arguments.items() for key, x in (zip(("beta1", "beta2"), value) if name == "betas" else [(name, value)])}
+    return {
+        key: x
+        for name, value in arguments.items()
+        for key, x in (zip(("beta1", "beta2"), value) if name == "betas" else [(name, value)])
+    }
 
 
 SEED = int(os.environ.get("SAMBAFLOW_SEED") or random.SystemRandom().randrange(1 << 30))
@@ -170,7 +205,8 @@ SEED = int(os.environ.get("SAMBAFLOW_SEED") or random.SystemRandom().randrange(1
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("title", FACTS)
 def test_drawn(tmp_path, title, dtype):
-    """Losses of 20 steps, parameters and state are torch's; halfway all numbers become others, by torch's groups and by hyperparameters of a run."""
+    """Losses of 20 steps, parameters and state are torch's;
+    halfway all numbers become others, by torch's groups and by hyperparameters of a run."""
     print(f"seed {SEED}")
     draw = random.Random(f"{SEED} {title} {dtype}")
     for _ in range(3):
@@ -178,7 +214,7 @@ def test_drawn(tmp_path, title, dtype):
         print(title, options)
         later = _drawn(draw, FACTS[title], only_runs=True) if not options.get("nesterov") else {}
         with _scalars(dtype):
-            model, theirs, ours, mine = _pair(lambda model: getattr(samba.optim, title)(model.parameters(), **options), dtype)  # noqa: B023
+            model, theirs, ours, mine = _pair(lambda model: getattr(samba.optim, title)(model.parameters(), **options), dtype)
         if "momentum" in later:  # torch makes a buffer in the first step of all or never
             later["momentum"] = later["momentum"] if options["momentum"] else 0.0
         batches = _batches(dtype)
@@ -199,7 +235,11 @@ def test_drawn(tmp_path, title, dtype):
             for key, value in theirs.state[parameter].items():
                 if value is not None:
                     held = mine.state[its][key]
-                    torch.testing.assert_close((held.torch() if hasattr(held, "torch") else held).to(value.dtype), value, **{name: max(x, 1e-6) for name, x in tight.items()})
+                    torch.testing.assert_close(
+                        (held.torch() if hasattr(held, "torch") else held).to(value.dtype),
+                        value,
+                        **{name: max(x, 1e-6) for name, x in tight.items()},
+                    )
 
 
 @pytest.mark.parametrize("title", FACTS)
@@ -229,7 +269,10 @@ def test_groups_and_frozen_parameters(tmp_path):
     """Two optimizers, one of two groups, and a parameter that nobody trains."""
 
     def make(model):
-        groups = [{"params": [model.first.weight], "lr": 0.05}, {"params": [model.first.bias, model.second.bias], "weight_decay": 0.1, "momentum": 0.0}]
+        groups = [
+            {"params": [model.first.weight], "lr": 0.05},
+            {"params": [model.first.bias, model.second.bias], "weight_decay": 0.1, "momentum": 0.0},
+        ]
         return [SGD(groups, lr=0.1, momentum=0.9), ADAMW([model.second.weight], lr=0.01, maximize=False)]
 
     model, theirs, ours, mine = _pair(make, freeze=("second.bias",))
@@ -263,7 +306,9 @@ def test_state_dict_there_and_back(tmp_path, kind, options):
         for p, its in zip(model.parameters(), ours.parameters()):
             p.copy_(its.torch())
     state = mine.state_dict()
-    state["state"] = {k: {name: x.torch() if hasattr(x, "torch") else x for name, x in s.items()} for k, s in state["state"].items()}
+    state["state"] = {
+        k: {name: x.torch() if hasattr(x, "torch") else x for name, x in s.items()} for k, s in state["state"].items()
+    }
     theirs.load_state_dict(state)
     _train(model, [theirs], batches[13:])
     for p, expected in zip(model.parameters(), alone.parameters()):
@@ -279,20 +324,39 @@ SCHEDULES = {
     "linear": (lambda o: S.LinearLR(o, 0.1, 0.7, 8), lambda step: lib.samba_linear_lr(RATE, step, 0.1, 0.7, 8)),
     "polynomial": (lambda o: S.PolynomialLR(o, 15, 1.7), lambda step: lib.samba_polynomial_lr(RATE, step, 15, 1.7)),
     "step": (lambda o: S.StepLR(o, 4, 0.3), lambda step: lib.samba_step_lr(RATE, step, 4, 0.3)),
-    "multi step": (lambda o: S.MultiStepLR(o, [3, 7, 7, 12], 0.5), lambda step: lib.samba_multi_step_lr(RATE, step, 4, [3, 7, 7, 12], 0.5)),
+    "multi step": (
+        lambda o: S.MultiStepLR(o, [3, 7, 7, 12], 0.5),
+        lambda step: lib.samba_multi_step_lr(RATE, step, 4, [3, 7, 7, 12], 0.5),
+    ),
     "exponential": (lambda o: S.ExponentialLR(o, 0.9), lambda step: lib.samba_exponential_lr(RATE, step, 0.9)),
     "cosine": (lambda o: S.CosineAnnealingLR(o, 9, 0.05), lambda step: lib.samba_cosine_annealing_lr(RATE, step, 9, 0.05)),
-    "restarts": (lambda o: S.CosineAnnealingWarmRestarts(o, 4, 1, 0.02), lambda step: lib.samba_cosine_annealing_warm_restarts(RATE, step, 4, 1, 0.02)),
-    "longer restarts": (lambda o: S.CosineAnnealingWarmRestarts(o, 3, 2), lambda step: lib.samba_cosine_annealing_warm_restarts(RATE, step, 3, 2, 0)),
+    "restarts": (
+        lambda o: S.CosineAnnealingWarmRestarts(o, 4, 1, 0.02),
+        lambda step: lib.samba_cosine_annealing_warm_restarts(RATE, step, 4, 1, 0.02),
+    ),
+    "longer restarts": (
+        lambda o: S.CosineAnnealingWarmRestarts(o, 3, 2),
+        lambda step: lib.samba_cosine_annealing_warm_restarts(RATE, step, 3, 2, 0),
+    ),
     "one cycle": (lambda o: S.OneCycleLR(o, RATE, 30), lambda step: lib.samba_one_cycle_lr(RATE, step, 30, ffi.NULL)),
-    "one cycle, straight": (lambda o: S.OneCycleLR(o, RATE, 30, pct_start=0.4, anneal_strategy="linear", div_factor=5, final_div_factor=50),
-                            lambda step: lib.samba_one_cycle_lr(RATE, step, 30, ffi.new("samba_one_cycle_options *", {
-                                "pct_start": 0.4, "linear": True, "div_factor": 5, "final_div_factor": 50}))),  # fmt: skip
-    "one cycle, three phases": (lambda o: S.OneCycleLR(o, RATE, 30, three_phase=True),
-                                lambda step: lib.samba_one_cycle_lr(RATE, step, 30, ffi.new("samba_one_cycle_options *", {"three_phase": True}))),
-    "chained": (lambda o: S.ChainedScheduler([S.StepLR(o, 5, 0.5), S.LinearLR(o, 0.25, 1.0, 6)], o),
-                lambda step: lib.samba_linear_lr(lib.samba_step_lr(RATE, step, 5, 0.5), step, 0.25, 1.0, 6)),
-}  # fmt: skip
+    "one cycle, straight": (
+        lambda o: S.OneCycleLR(o, RATE, 30, pct_start=0.4, anneal_strategy="linear", div_factor=5, final_div_factor=50),
+        lambda step: lib.samba_one_cycle_lr(
+            RATE,
+            step,
+            30,
+            ffi.new("samba_one_cycle_options *", {"pct_start": 0.4, "linear": True, "div_factor": 5, "final_div_factor": 50}),
+        ),
+    ),
+    "one cycle, three phases": (
+        lambda o: S.OneCycleLR(o, RATE, 30, three_phase=True),
+        lambda step: lib.samba_one_cycle_lr(RATE, step, 30, ffi.new("samba_one_cycle_options *", {"three_phase": True})),
+    ),
+    "chained": (
+        lambda o: S.ChainedScheduler([S.StepLR(o, 5, 0.5), S.LinearLR(o, 0.25, 1.0, 6)], o),
+        lambda step: lib.samba_linear_lr(lib.samba_step_lr(RATE, step, 5, 0.5), step, 0.25, 1.0, 6),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -308,9 +372,19 @@ def test_schedule(name):
 
 
 def test_schedules_refuse():
-    wrong = [lib.samba_constant_lr(1, -1, 0.5, 3), lib.samba_constant_lr(1, 0, 1.5, 3), lib.samba_linear_lr(1, 0, 0, 1, 3), lib.samba_linear_lr(1, 0, 1, 2, 3),
-             lib.samba_polynomial_lr(1, 0, 0, 1), lib.samba_step_lr(1, 0, 0, 1), lib.samba_multi_step_lr(1, 0, 2, ffi.NULL, 1), lib.samba_exponential_lr(1, -1, 1),
-             lib.samba_cosine_annealing_lr(1, 0, 0, 0), lib.samba_cosine_annealing_warm_restarts(1, 0, 4, 0, 0), lib.samba_one_cycle_lr(1, 30, 30, ffi.NULL)]  # fmt: skip
+    wrong = [
+        lib.samba_constant_lr(1, -1, 0.5, 3),
+        lib.samba_constant_lr(1, 0, 1.5, 3),
+        lib.samba_linear_lr(1, 0, 0, 1, 3),
+        lib.samba_linear_lr(1, 0, 1, 2, 3),
+        lib.samba_polynomial_lr(1, 0, 0, 1),
+        lib.samba_step_lr(1, 0, 0, 1),
+        lib.samba_multi_step_lr(1, 0, 2, ffi.NULL, 1),
+        lib.samba_exponential_lr(1, -1, 1),
+        lib.samba_cosine_annealing_lr(1, 0, 0, 0),
+        lib.samba_cosine_annealing_warm_restarts(1, 0, 4, 0, 0),
+        lib.samba_one_cycle_lr(1, 30, 30, ffi.NULL),
+    ]
     assert all(math.isnan(x) for x in wrong)
     assert lib.samba_cosine_annealing_warm_restarts(1, 2**62, 1, 2, 0) <= 1  # lengths that double stay within 64 bits
 
@@ -358,10 +432,13 @@ def test_steps_of_the_program(tmp_path):
 
 
 DIFFER = [
-    (ADAMW, {}, ADAMW, dict(amsgrad=True), "with a state max_exp_avg_sq of 'weight'"), (ADAMW, dict(amsgrad=True), ADAMW, {}, "without a state max_exp_avg_sq"),
-    (ADAMW, {}, SGD, dict(lr=0.1), "is SGD without a state exp_avg of 'weight'"), (SGD, {}, ADAMW, dict(lr=0.1), "is AdamW with beta1 0.9, for which"),
-    (SGD, {}, SGD, dict(max_grad_norm=1.0), "with max_grad_norm 1, and .* does not clip"), (SGD, dict(max_grad_norm=1.0), SGD, {}, "without max_grad_norm, and .* clips"),
-]  # fmt: skip
+    (ADAMW, {}, ADAMW, dict(amsgrad=True), "with a state max_exp_avg_sq of 'weight'"),
+    (ADAMW, dict(amsgrad=True), ADAMW, {}, "without a state max_exp_avg_sq"),
+    (ADAMW, {}, SGD, dict(lr=0.1), "is SGD without a state exp_avg of 'weight'"),
+    (SGD, {}, ADAMW, dict(lr=0.1), "is AdamW with beta1 0.9, for which"),
+    (SGD, {}, SGD, dict(max_grad_norm=1.0), "with max_grad_norm 1, and .* does not clip"),
+    (SGD, dict(max_grad_norm=1.0), SGD, {}, "without max_grad_norm, and .* clips"),
+]
 
 
 @pytest.mark.parametrize("compiled, options, kind, given, says", DIFFER, ids=lambda x: x if isinstance(x, str) else "")
@@ -384,7 +461,9 @@ def test_an_optimizer_of_fewer_parameters(tmp_path):
 
 def test_what_is_a_hyperparameter_comes_from_the_optimizer(tmp_path):
     model, x = samba.from_torch_model_(nn.Linear(3, 2)), samba.ones(4, 3, name="x")
-    pef = samba.session.compile(model, (x,), SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.5, max_grad_norm=1.0), output_folder=tmp_path)
+    pef = samba.session.compile(
+        model, (x,), SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.5, max_grad_norm=1.0), output_folder=tmp_path
+    )
     utils.trace_graph(model, (x,), SGD(model.parameters(), lr=0.2, momentum=0.8, dampening=0.1, max_grad_norm=2.0), pef=pef)
     known = samba.session.loaded().hyperparameters
     assert [known[name] for name in ("lr", "momentum", "dampening", "max_grad_norm")] == [0.2, 0.8, 0.1, 2.0]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python costs around the C calls: a run, an import. Counted, not timed, so that any machine at any load says the same; bench/overhead.py has the times."""
+"""What Python costs around the C calls: a run, an import. Counted, not timed, so that any machine at any load says the same;
+bench/overhead.py has the times."""
+
 import os
 import subprocess
 import sys
 
 import pytest
-import torch
 from torch import nn
 
 import sambaflow.samba as samba
@@ -76,7 +77,9 @@ def test_run(tmp_path, name):
         found += [counted(call), counted(call)]
     opcodes, calls = found[0]
     assert found == [found[0]] * 4, "a run costs as much as the one before it, and no more for a model of more parameters"
-    assert 0 < opcodes <= MOST[name][0] and 0 < calls <= MOST[name][1], f"{opcodes} opcodes and {calls} calls, at most {MOST[name]} wanted"
+    assert 0 < opcodes <= MOST[name][0] and 0 < calls <= MOST[name][1], (
+        f"{opcodes} opcodes and {calls} calls, at most {MOST[name]} wanted"
+    )
 
 
 IMPORT = """
@@ -89,12 +92,18 @@ sys.setprofile(profile)
 import sambaflow
 sys.setprofile(None)
 print(calls, *sorted({name.partition(".")[0] for name in sys.modules.keys() - before} - sys.stdlib_module_names))
-"""
+"""  # noqa: E501
 
 
 def test_import_is_light():
     """Neither torch nor NumPy comes with it, and it does little: 21 calls beside what finds modules."""
-    done = subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     calls, *modules = done.stdout.split()
     assert modules == ["_cffi_backend", "sambaflow"]
     assert 0 < int(calls) <= 30, f"importing sambaflow calls {calls} functions, at most 30 wanted"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of a model's tensors is which of the device's: models that became part of others, buffers made anew, graphs that share a model under several
-paths, and what cannot be told."""
+"""Which of a model's tensors is which of the device's: models that became part of others, buffers made anew, graphs that share a
+model under several paths, and what cannot be told."""
+
 import copy
 
 import pytest
@@ -143,7 +144,10 @@ def test_what_is_no_samba_tensor(tmp_path):
     """Left out silently, the device would go on with other values, at first zeros."""
     model, plain, inputs = samba.from_torch_model_(Net()), Net(), named(batches(1)[0])
     pef = samba.session.compile(model, inputs, sgd(model), loss_indices=[0], output_folder=tmp_path)
-    with pytest.raises(errors.StateError, match="trace_graph: parameter 'lin.weight' is a torch tensor and no SambaTensor: samba.from_torch_model_"):
+    with pytest.raises(
+        errors.StateError,
+        match="trace_graph: parameter 'lin.weight' is a torch tensor and no SambaTensor: samba.from_torch_model_",
+    ):
         utils.trace_graph(plain, inputs, loss_indices=[0], pef=pef)
     utils.trace_graph(model, inputs, loss_indices=[0], pef=pef)
     with pytest.raises(errors.StateError, match="to_cpu: parameter 'lin.weight' is a torch tensor"):
@@ -175,7 +179,10 @@ def test_graphs_that_have_a_model_under_two_paths(tmp_path):
     for graph in graphs:
         session.add_graph(graph)
     pef = session.compile_multigraph("several", output_folder=tmp_path)
-    losses, answers = session.trace_multigraph(graphs[0], named(its[0]), optim), session.trace_multigraph(graphs[1], named(its[0], "2"))
+    losses, answers = (
+        session.trace_multigraph(graphs[0], named(its[0]), optim),
+        session.trace_multigraph(graphs[1], named(its[0], "2")),
+    )
     session.init_multigraph_runtime(pef)
     assert session.get_weight_names() == [name for name, _ in model.named_parameters()]
     for batch in its:
@@ -183,7 +190,9 @@ def test_graphs_that_have_a_model_under_two_paths(tmp_path):
     session.to_cpu(whole)
     plain = Net().eval()  # a FwdGraph answers by running statistics
     plain.load_state_dict({name: samba.to_torch(x) for name, x in model.state_dict().items()})
-    torch.testing.assert_close(session.run(named(its[0], "2"), answers, graph_name="answer")[1].torch(), plain(*its[0])[1], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        session.run(named(its[0], "2"), answers, graph_name="answer")[1].torch(), plain(*its[0])[1], rtol=1e-4, atol=1e-6
+    )
 
 
 def test_two_tensors_of_one_name_in_a_graph(tmp_path):
@@ -192,5 +201,7 @@ def test_two_tensors_of_one_name_in_a_graph(tmp_path):
     whole.out = torch.nn.Linear(8, 4)  # at the path that the other has in the first graph
     session.add_graph(SambaGraph(model, named(batches(1)[0]), sgd(model), "train", loss_indices=[0]))
     session.add_graph(FwdGraph(samba.from_torch_model_(whole), named(batches(1)[0]), "answer"))
-    with pytest.raises(errors.NameError_, match="would be 'out.weight' on the device: the one at 'out.weight' and one that a graph before"):
+    with pytest.raises(
+        errors.NameError_, match="would be 'out.weight' on the device: the one at 'out.weight' and one that a graph before"
+    ):
         session.compile_multigraph("several", output_folder=tmp_path)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in the style of the documents, as processes: with every flag, by the session, with a config_dict and by the driver, they write where they
-were told, and run, for training and for inference. And what a session takes from a command line, and what wins over it."""
+"""Programs in the style of the documents, as processes: with every flag, by the session, with a config_dict and by the driver,
+they write where they were told, and run, for training and for inference.
+And what a session takes from a command line, and what wins over it."""
+
 import pathlib
 import re
 import subprocess
@@ -21,7 +23,7 @@ from sambaflow.samba.utils.pef_utils import get_pefmeta
 
 PROGRAM = pathlib.Path(__file__).with_name("programs") / "slides.py"
 NAMED = """--o0 --o1 --o3 --debug --mac-v2 --tiling-accum --num-tiles=4 --log-level=info --resources-scaling-factors=0.7 --arch=sn10 --compiler-mode=full
---optimization-rules=rules.yaml --compiler-configs-file=settings.json --world-size=2 --distlearn-config=replicas.yaml""".split()
+--optimization-rules=rules.yaml --compiler-configs-file=settings.json --world-size=2 --distlearn-config=replicas.yaml""".split()  # noqa: E501
 ELSEWHERE = [*NAMED, "--resources-scaling-factors", "0.7", "0.8", "0.8", "--optimization-rules", "a.yaml", "b.yaml"]
 
 
@@ -64,17 +66,40 @@ def test_every_flag(tmp_path, way, inference):
     commands = ("measure-performance", "measure-sections", "test")
     told, own, ran, *measured = program(
         tmp_path,
-        ["compile", *shared, "--output-folder", "pefs", "--pef-name", "digits", "--precision=bf16" if inference else "--precision=fp32", "--memory-budget=100000000",
-         "--fast-memory=100000000", "--mapping=section", "--seed=3"],
+        [
+            "compile",
+            *shared,
+            "--output-folder",
+            "pefs",
+            "--pef-name",
+            "digits",
+            "--precision=bf16" if inference else "--precision=fp32",
+            "--memory-budget=100000000",
+            "--fast-memory=100000000",
+            "--mapping=section",
+            "--seed=3",
+        ],
         ["compile", "-b", "32", *mode, "-p", "own/own.pef", "--way", way],
         ["run", *shared, "-p", "own/own.pef"],
-        *([command, *shared, "-p", "own/own.pef", "--num-iterations=2", *["--run-graph-only"][: command == "measure-performance"]] for command in commands),
-    )  # fmt: skip
+        *(
+            [
+                command,
+                *shared,
+                "-p",
+                "own/own.pef",
+                "--num-iterations=2",
+                *["--run-graph-only"][: command == "measure-performance"],
+            ]
+            for command in commands
+        ),
+    )
     for _, said in (told, ran, *measured):
         is_named(said, NAMED)
     assert "NoEffectWarning" not in own[1]
     said = [out.splitlines()[-1] for out, _ in (told, own)]
-    assert said == ["pefs/digits/digits.pef", "own/own.pef"] and files(tmp_path) == written("own/own.pef") + written("pefs/digits/digits.pef")
+    assert said == ["pefs/digits/digits.pef", "own/own.pef"] and files(tmp_path) == written("own/own.pef") + written(
+        "pefs/digits/digits.pef"
+    )
     for path in said:
         assert get_pefmeta(tmp_path / path).section_types == (["FWD"] if inference else ["FWD", "BCKWD", "OPT"])
         assert (get_pefmeta(tmp_path / path).config_dict is None) == (way == "session")
@@ -89,8 +114,12 @@ def test_every_flag(tmp_path, way, inference):
 
 
 def test_mistakes(tmp_path):
-    assert "there is no option --output-foldr: did you mean --output-folder?" in refused(tmp_path, 2, "compile", "--output-foldr=x")
-    assert "reduce_on_rdu=True says where data_parallel=True reduces gradients" in refused(tmp_path, 1, "compile", "--reduce-on-rdu")
+    assert "there is no option --output-foldr: did you mean --output-folder?" in refused(
+        tmp_path, 2, "compile", "--output-foldr=x"
+    )
+    assert "reduce_on_rdu=True says where data_parallel=True reduces gradients" in refused(
+        tmp_path, 1, "compile", "--reduce-on-rdu"
+    )
     assert files(tmp_path) == []
 
 
@@ -112,10 +141,17 @@ def test_what_wins(line):
     assert samba.session.compile(model, inputs, optim, config_dict=vars(args)) == "a/b/b.pef"
     assert get_pefmeta("a/b/b.pef").section_types == ["FWD"] and get_pefmeta("a/b/b.pef").config_dict["pef_name"] == "b"
     assert samba.session.compile(model, inputs, optim, config_dict={"pef_name": "c"}) == "a/c/c.pef"
-    assert samba.session.compile(model, inputs, optim, config_dict={"pef_name": "c"}, pef_name="d", inference=False) == "a/d/d.pef"
+    assert (
+        samba.session.compile(model, inputs, optim, config_dict={"pef_name": "c"}, pef_name="d", inference=False) == "a/d/d.pef"
+    )
     assert [section["type"] for section in get_pefmeta("a/d/d.pef").sections] == ["FWD+BCKWD", "OPT"]
     samba.session.setup({"output_folder": "e", "inference": False, "mapping": "section", "grad_accumulation_steps": 2})
-    assert samba.session.compile(model, inputs, optim) == "e/b/b.pef" and get_pefmeta("e/b/b.pef").section_types == ["ZEROGRAD", "FWD", "BCKWD", "OPT"]
+    assert samba.session.compile(model, inputs, optim) == "e/b/b.pef" and get_pefmeta("e/b/b.pef").section_types == [
+        "ZEROGRAD",
+        "FWD",
+        "BCKWD",
+        "OPT",
+    ]
     args.pef_name = "f"  # programs change them
     assert samba.session.compile(model, inputs, optim) == "e/f/f.pef"
     samba.session.reset()
@@ -126,7 +162,11 @@ def test_what_wins(line):
 def test_the_file_to_write(line):
     model, inputs, optim = line
     args = parse_app_args(["compile", "-p", "own.pef"])
-    assert samba.session.compile(model, inputs, optim) == "own.pef" == samba.session.compile(model, inputs, optim, output_folder=args.output_folder)
+    assert (
+        samba.session.compile(model, inputs, optim)
+        == "own.pef"
+        == samba.session.compile(model, inputs, optim, output_folder=args.output_folder)
+    )
     with pytest.warns(samba.NoEffectWarning, match="compile: --pef own.pef has no effect: the program gives pef_name"):
         assert samba.session.compile(model, inputs, optim, pef_name="mine") == "out/mine/mine.pef"
     args = parse_app_args(["run", "-p", "own.pef"])  # to read: compile does not write over it
@@ -145,7 +185,10 @@ def test_several_graphs(line):
     samba.session.add_graph(FwdGraph(model, inputs, name="answer"))
     assert samba.session.compile_multigraph("x") == "both.pef"
     samba.session.add_graph(SambaGraph(model, inputs, optim, name="train"))
-    with pytest.warns(samba.NoEffectWarning, match="--inference has no effect on the graph 'train': a graph that is only run forward is a FwdGraph"):
+    with pytest.warns(
+        samba.NoEffectWarning,
+        match="--inference has no effect on the graph 'train': a graph that is only run forward is a FwdGraph",
+    ):
         samba.session.compile_multigraph("x")
 
 
@@ -165,7 +208,8 @@ def test_batch_size_of_nothing(line):
 
 
 def test_own_options_of_those_names(line):
-    """An option of the application's own counts where its values are of the built-in one's kind, and flags of its own are its own."""
+    """An option of the application's own counts where its values are of the built-in one's kind,
+    and flags of its own are its own."""
     model, inputs, optim = line
 
     def own(parser):
@@ -227,5 +271,9 @@ def test_flags_have_values():
         args = parse_app_args(["compile", *ELSEWHERE])
     assert len(told) == 1
     assert (args.o0, args.mac_v2, args.num_tiles, args.log_level, args.world_size) == (True, True, 4, "info", 2)
-    assert args.resources_scaling_factors == [0.7, 0.8, 0.8] and args.optimization_rules == ["a.yaml", "b.yaml"] and args.arch == "sn10"
+    assert (
+        args.resources_scaling_factors == [0.7, 0.8, 0.8]
+        and args.optimization_rules == ["a.yaml", "b.yaml"]
+        and args.arch == "sn10"
+    )
     assert torch.equal(torch.tensor(args.resources_scaling_factors), torch.tensor([0.7, 0.8, 0.8]))

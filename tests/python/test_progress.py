@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress is a bar on a terminal and few lines elsewhere, on stderr; results on stdout are what they are without."""
+
 import errno
 import fcntl
 import importlib
@@ -31,7 +32,8 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Puts a terminal at stderr and returns it; pytest gives each phase of a test an stderr of its own, so the test itself has to ask."""
+    """Puts a terminal at stderr and returns it;
+    pytest gives each phase of a test an stderr of its own, so the test itself has to ask."""
 
     def opened():
         monkeypatch.setattr(sys, "stderr", file := Terminal())
@@ -90,7 +92,9 @@ def test_lines(monkeypatch, capsys):
         now[0] += 0.25  # 150 s
     out, err = capsys.readouterr()
     assert out == "" and err.splitlines() == [
-        f"epoch 1/2: {4 * s}/600 samples in {s // 60}:{s % 60:02d}, 4 samples/s, {(150 - s) // 60}:{(150 - s) % 60:02d} left" for s in (10, 20, 40, 80)]  # fmt: skip
+        f"epoch 1/2: {4 * s}/600 samples in {s // 60}:{s % 60:02d}, 4 samples/s, {(150 - s) // 60}:{(150 - s) % 60:02d} left"
+        for s in (10, 20, 40, 80)
+    ]
     for _ in progress(iter(range(30)), "reading", unit="file"):
         now[0] += 0.5
     assert capsys.readouterr().err == "reading: 20 files in 0:10, 2 files/s\n"
@@ -122,7 +126,9 @@ def test_measuring(tmp_path, opened, capsys):
     """The count is the library's own; what is printed and returned does not know of it."""
     model, inputs = traced(tmp_path)
     count, shown = int(800 / utils.measure_performance(model, inputs)["median_ms"]), []  # 0.8 s
-    while len(shown) < 2:  # on a busy machine the first measurement may have been slow, and so many take too short a time to be seen
+    while (
+        len(shown) < 2
+    ):  # on a busy machine the first measurement may have been slow, and so many take too short a time to be seen
         assert count < 1e9, "nothing is shown"
         capsys.readouterr()
         terminal = opened()
@@ -168,15 +174,28 @@ def test_example_on_a_terminal(tmp_path, monkeypatch, opened, capsys):
     capsys.readouterr()
     terminal = opened()
     resffn.main(["test", *small, *pef])
-    assert capsys.readouterr().out.count("greatest difference") == 2 and "testing:   0%|" in terminal.getvalue() and "/4 [" in terminal.getvalue()
-    status, out, shown = on_a_terminal([sys.executable, str(folder / "resffn.py"), "run", *small, *pef, "--num-epochs", "1"], tmp_path)
+    assert (
+        capsys.readouterr().out.count("greatest difference") == 2
+        and "testing:   0%|" in terminal.getvalue()
+        and "/4 [" in terminal.getvalue()
+    )
+    status, out, shown = on_a_terminal(
+        [sys.executable, str(folder / "resffn.py"), "run", *small, *pef, "--num-epochs", "1"], tmp_path
+    )
     assert status == 0 and re.fullmatch(r"epoch 1/1  loss [\d.]+\ntest loss [\d.]+  accuracy [\d.]+%\n", out), (out, shown)
     assert re.search(r"\repoch 1/1: +\d+%\|.*\| \d+/100 \[", shown) and "testing:" in shown
 
 
 def test_imported_when_a_bar_is_shown(monkeypatch):
     """Neither the part without torch nor a program whose stderr is no terminal needs tqdm."""
-    code = "import sys; sys.modules['tqdm'] = None; import sambaflow, sambaflow.runtime, sambaflow.logging, sambaflow.sambacollections"
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)})
+    code = (
+        "import sys; sys.modules['tqdm'] = None; import sambaflow, sambaflow.runtime, sambaflow.logging, "
+        "sambaflow.sambacollections"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )
     monkeypatch.setitem(sys.modules, "tqdm", None)
     assert not sys.stderr.isatty() and list(progress(range(3), "x")) == [0, 1, 2]

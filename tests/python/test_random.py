@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of random numbers in a graph: what is drawn has torch's distribution, and no other shape than torch's; a run that does not train, and
-a graph for inference, drop nothing."""
+"""Functions of random numbers in a graph: what is drawn has torch's distribution, and no other shape than torch's; a run that
+does not train, and a graph for inference, drop nothing."""
+
 import math
 
 import pytest
@@ -27,7 +28,9 @@ def traced(function, x, tmp_path, inference=False):
     inputs = (samba.from_torch_tensor(x.requires_grad_(not inference), name="x"),)
     pef = samba.session.compile(model, inputs, inference=inference, output_folder=str(tmp_path), name="random")
     outputs = utils.trace_graph(model, inputs, pef=pef)
-    return lambda **options: samba.to_torch(samba.session.run(inputs, outputs, section_types=["FWD"], **options)[0]).detach().clone()
+    return lambda **options: (
+        samba.to_torch(samba.session.run(inputs, outputs, section_types=["FWD"], **options)[0]).detach().clone()
+    )
 
 
 CHANNELS = {
@@ -114,7 +117,13 @@ def test_gradients_of_normal(tmp_path):
             self.mean, self.std = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.ones(4))
 
         def forward(self, x):
-            return (torch.normal(self.mean, self.std) + torch.normal(self.mean, 1.0) + torch.normal(0.0, self.std) + x * self.mean + x * self.std).sum()
+            return (
+                torch.normal(self.mean, self.std)
+                + torch.normal(self.mean, 1.0)
+                + torch.normal(0.0, self.std)
+                + x * self.mean
+                + x * self.std
+            ).sum()
 
     model = samba.from_torch_model(Drawn())
     inputs = (samba.ones(4, name="x"),)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors of one region name share device memory."""
+
 import pytest
 import torch
 from torch import nn

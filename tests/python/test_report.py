@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a session: one HTML file without a network, whose numbers are those of the plan, of what was measured and of arithmetic; names are text
-whatever they hold; a chromium that is installed draws it."""
+"""The page of a session: one HTML file without a network, whose numbers are those of the plan, of what was measured and of
+arithmetic; names are text whatever they hold; a chromium that is installed draws it."""
+
 import html.parser
 import json
 import re
@@ -54,7 +55,9 @@ def traced(tmp_path):
     model = samba.from_torch_model_(Model())
     optim = samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     inputs = samba.randn(8, 40, name="x"), samba.from_torch_tensor(torch.randint(10, (8,)), name="label")
-    pef = samba.session.compile(model, inputs, optim, HOSTILE.replace("/", "|"), loss_indices=[(0,)], output_folder=str(tmp_path), pef_name="small")
+    pef = samba.session.compile(
+        model, inputs, optim, HOSTILE.replace("/", "|"), loss_indices=[(0,)], output_folder=str(tmp_path), pef_name="small"
+    )
     outputs = utils.trace_graph(model, inputs, optim, loss_indices=[(0,)], pef=pef)
     yield inputs, outputs, pef
     samba.session.reset()
@@ -68,7 +71,9 @@ def test_plan_alone(traced):
         assert tag not in ("link", "iframe", "img", "object") and not {"src", "href"} & set(attributes)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", made.html)
     numbers = page.numbers
-    assert numbers["name"] == numbers["graphs"][0]["name"] == HOSTILE.replace("/", "|") and numbers["pef"] == pef  # as text, whatever it says
+    assert (
+        numbers["name"] == numbers["graphs"][0]["name"] == HOSTILE.replace("/", "|") and numbers["pef"] == pef
+    )  # as text, whatever it says
     assert [tag for tag, _ in page.elements].count("script") == 2 and "<img" not in made.html.replace("\\u003c", "")
     assert [s["type"] for s in numbers["sections"]] == ["FWD", "BCKWD", "OPT"]
     assert [(g["first"], g["count"], g["inference"], g["mapping"]) for g in numbers["graphs"]] == [(0, 3, False, "section")]
@@ -116,7 +121,12 @@ def test_measured(traced, tmp_path, monkeypatch):
     assert re.search(r"^0 FWD .* \d+ % (compute|memory|cache)$", log, re.M) and "cumulative" in log
     program = shutil.which("sambaflow")
     if program:  # the same times by the command
-        made = subprocess.run([program, "report", pef, "-o", tmp_path / "c.html", "--profile", tmp_path / "p.json"], check=True, capture_output=True, text=True)
+        made = subprocess.run(
+            [program, "report", pef, "-o", tmp_path / "c.html", "--profile", tmp_path / "p.json"],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         assert made.stdout.strip() == str(tmp_path / "c.html")
         again = Page((tmp_path / "c.html").read_text()).numbers
         for one, other in zip(numbers["sections"] + numbers["stages"], again["sections"] + again["stages"]):
@@ -138,11 +148,19 @@ def browse(page, folder, size=(1280, 800)):
         pytest.skip("no chromium here")
     file = folder / "shown.html"
     file.write_text(page, encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", f"--user-data-dir={folder / 'browser'}", f"--window-size={size[0]},{size[1]}"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=2000",
+        f"--user-data-dir={folder / 'browser'}",
+        f"--window-size={size[0]},{size[1]}",
+    ]
     return subprocess.run([browser, *flags, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120).stdout
 
 
-# Pairs of labels of a chart of which one covers the other, labels that leave their chart, and parts that are wider than the window.
+# Pairs of labels of a chart of which one covers the other, labels that leave their chart,
+# and parts that are wider than the window.
 LOOK = """<script>
 const found = [];
 for (const svg of document.querySelectorAll("svg")) {
@@ -159,7 +177,7 @@ const told = document.createElement("pre");
 told.id = "found";
 told.textContent = [innerWidth, document.querySelectorAll("svg text").length, ...found].join("\\n");
 document.body.prepend(told);
-</script></body>"""
+</script></body>"""  # noqa: E501
 
 
 CACHES = 1.1, 1.5, 3, 5, 7, 12, 40  # times as fast as memory
@@ -170,9 +188,15 @@ def test_labels_do_not_overlap(traced, tmp_path, monkeypatch, large, width, heig
     inputs, outputs, _ = traced
     if large:
         samba.session.reset()
-        model = samba.from_torch_model_(torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), 8, enable_nested_tensor=False))
+        model = samba.from_torch_model_(
+            torch.nn.TransformerEncoder(
+                torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), 8, enable_nested_tensor=False
+            )
+        )
         inputs, optim = (samba.randn(2, 16, 64, name="x"),), samba.optim.AdamW(model.parameters(), lr=0.01)
-        outputs = utils.trace_graph(model, inputs, optim, pef=samba.session.compile(model, inputs, optim, output_folder=str(tmp_path), pef_name="large"))
+        outputs = utils.trace_graph(
+            model, inputs, optim, pef=samba.session.compile(model, inputs, optim, output_folder=str(tmp_path), pef_name="large")
+        )
     monkeypatch.setenv("ENABLE_RUNTIME_PERF", "DETAILED")
     samba.session.start_runtime_profile(timer_enabled=False)
     samba.session.run(inputs, outputs)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people see when they print: torch's values with name, shape, dtype and device; sessions and optimizers with what they hold."""
+"""What people see when they print: torch's values with name, shape, dtype and device;
+sessions and optimizers with what they hold."""
+
 import re
 
 import pytest
@@ -10,10 +12,21 @@ import sambaflow.samba.utils as utils
 from sambaflow.runtime import Session, Tensor
 
 
-@pytest.mark.parametrize("held", [
-    torch.tensor([[1.0, 2.5], [3.0, -4.0]]), torch.tensor([1, 2]), torch.tensor(3.5), torch.tensor([True]), torch.zeros(0, 3),
-    torch.ones(2, dtype=torch.bfloat16), torch.tensor([float("nan"), float("inf")]), torch.zeros(2000), torch.arange(24.0).reshape(2, 3, 4),
-], ids=lambda x: f"{x.dtype}{list(x.shape)}")  # fmt: skip
+@pytest.mark.parametrize(
+    "held",
+    [
+        torch.tensor([[1.0, 2.5], [3.0, -4.0]]),
+        torch.tensor([1, 2]),
+        torch.tensor(3.5),
+        torch.tensor([True]),
+        torch.zeros(0, 3),
+        torch.ones(2, dtype=torch.bfloat16),
+        torch.tensor([float("nan"), float("inf")]),
+        torch.zeros(2000),
+        torch.arange(24.0).reshape(2, 3, 4),
+    ],
+    ids=lambda x: f"{x.dtype}{list(x.shape)}",
+)
 def test_values_as_torch(held):
     text = repr(samba.from_torch_tensor(held, name="x"))
     tail = f", name='x', shape={tuple(held.shape)}, dtype={held.dtype}, device=cpu)"
@@ -30,11 +43,17 @@ def test_kinds():
     x.requires_grad_()
     assert repr(x).endswith("device=cpu, requires_grad=True)")
     assert re.search(r"grad_fn=<\w+>\)$", repr(x + 1))
-    assert repr(samba.SambaTensor(shape=(2, 3), dtype=torch.bfloat16)) == "SambaTensor(shape=(2, 3), dtype=torch.bfloat16, device=cpu, no data)"
+    assert (
+        repr(samba.SambaTensor(shape=(2, 3), dtype=torch.bfloat16))
+        == "SambaTensor(shape=(2, 3), dtype=torch.bfloat16, device=cpu, no data)"
+    )
     model = samba.from_torch_model_(torch.nn.Linear(1, 1, bias=False))
     with torch.no_grad():
         model.weight.fill_(2.0)
-    assert repr(model.weight) == "SambaParameter([[2.]], name='weight', shape=(1, 1), dtype=torch.float32, device=cpu, requires_grad=True)"
+    assert (
+        repr(model.weight)
+        == "SambaParameter([[2.]], name='weight', shape=(1, 1), dtype=torch.float32, device=cpu, requires_grad=True)"
+    )
     assert "Linear(in_features=1" in repr(model)
 
 
@@ -67,21 +86,34 @@ def test_sessions_and_optimizers(tmp_path):
     pef = samba.session.compile(model, inputs, optim, output_folder=str(tmp_path))
     utils.trace_graph(model, inputs, optim, pef=pef)
     device = Session(pef, threads=1, isa="generic")
-    words = f"Session({pef!r}, sections={' '.join(device.sections)}, inputs=x, outputs=output_0, 2 parameters, threads=1, isa=generic)"
+    words = (
+        f"Session({pef!r}, sections={' '.join(device.sections)}, inputs=x, outputs=output_0, 2 parameters, "
+        "threads=1, isa=generic)"
+    )
     assert repr(device) == words
     assert repr(samba.session) == f"SambaSession({samba.session.loaded()!r})"
 
 
 def test_format(tmp_path):
     """format() and f-strings show the number of a 0-d tensor, as those of torch's do."""
-    loss, count, flag = samba.from_torch_tensor(torch.tensor(0.5)), samba.from_torch_tensor(torch.tensor(42)), samba.from_torch_tensor(torch.tensor(True))
+    loss, count, flag = (
+        samba.from_torch_tensor(torch.tensor(0.5)),
+        samba.from_torch_tensor(torch.tensor(42)),
+        samba.from_torch_tensor(torch.tensor(True)),
+    )
     for x, spec in ((loss, ".4f"), (loss, ""), (loss, ">10.2e"), (count, "05d"), (count, ""), (flag, "")):
         assert format(x, spec) == format(x.torch(), spec)
     model = samba.from_torch_model_(torch.nn.Linear(3, 2))
     inputs = (samba.randn(4, 3, name="x"),)
-    outputs = utils.trace_graph(model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=str(tmp_path)))
+    outputs = utils.trace_graph(
+        model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=str(tmp_path))
+    )
     (y,) = samba.session.run(inputs, outputs)
-    assert f"{y.sum():.4f}" == f"{y.torch().sum():.4f}" and f"{y}" == repr(y) and f"{samba.SambaTensor(shape=())}".endswith("no data)")
+    assert (
+        f"{y.sum():.4f}" == f"{y.torch().sum():.4f}"
+        and f"{y}" == repr(y)
+        and f"{samba.SambaTensor(shape=())}".endswith("no data)")
+    )
     with pytest.raises(TypeError, match="unsupported format string"):
         f"{y:.4f}"
 

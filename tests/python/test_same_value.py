@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, gradients and values of tensors that are one: host casts and views keep the name, torch() leads gradients back, update_tensor changes the
-model's own parameter; materializers of every form; dummy inputs that mean nothing; names that programs use."""
+"""Names, gradients and values of tensors that are one: host casts and views keep the name, torch() leads gradients back,
+update_tensor changes the model's own parameter; materializers of every form; dummy inputs that mean nothing;
+names that programs use."""
+
 import random
 import subprocess
 import sys
@@ -15,9 +17,32 @@ import sambaflow.samba.utils as utils
 from sambaflow.samba.nn.parameter import SambaParameter
 from sambaflow.samba.utils.pef_utils import get_pefmeta_dict
 
-CASTS = [("bfloat16",), ("half",), ("double",), ("float",), ("long",), ("int",), ("short",), ("bool",), ("to", torch.float64), ("to", torch.float32), ("type", torch.half),
-         ("type_as", torch.ones(1, dtype=torch.float64)), ("detach",), ("contiguous",)]  # fmt: skip
-VIEWS = [("view", -1), ("reshape", 2, 6), ("reshape", -1), ("flatten",), ("unsqueeze", 0), ("squeeze",), ("view_as", torch.ones(6, 2)), ("reshape_as", torch.ones(12))]
+CASTS = [
+    ("bfloat16",),
+    ("half",),
+    ("double",),
+    ("float",),
+    ("long",),
+    ("int",),
+    ("short",),
+    ("bool",),
+    ("to", torch.float64),
+    ("to", torch.float32),
+    ("type", torch.half),
+    ("type_as", torch.ones(1, dtype=torch.float64)),
+    ("detach",),
+    ("contiguous",),
+]
+VIEWS = [
+    ("view", -1),
+    ("reshape", 2, 6),
+    ("reshape", -1),
+    ("flatten",),
+    ("unsqueeze", 0),
+    ("squeeze",),
+    ("view_as", torch.ones(6, 2)),
+    ("reshape_as", torch.ones(12)),
+]
 
 
 def test_casts_and_views_keep_the_name():
@@ -33,11 +58,28 @@ def test_casts_and_views_keep_the_name():
             y, plain = getattr(y, name)(*args), getattr(plain, name)(*args)
         assert (y.sn_name, y.sn_region_name) == ("image", "r"), path
         assert torch.equal(y.torch(), plain) and y.shape == plain.shape and y.dtype is plain.dtype, path
-        assert y.batch_dim in (0, None) and (y.batch_dim == 0 or y.shape[:1] != (3,) or any(name in dict.fromkeys(v[0] for v in VIEWS) for name, *_ in path))
+        assert y.batch_dim in (0, None) and (
+            y.batch_dim == 0 or y.shape[:1] != (3,) or any(name in dict.fromkeys(v[0] for v in VIEWS) for name, *_ in path)
+        )
     x = samba.randn(3, 4, name="image")
-    others = (x.clone(), x.t(), x[0], x[:, None], x.expand(2, 3, 4), x.view(torch.int32), x + 0, x.permute(1, 0), x.repeat(1, 1), torch.stack([x]))
+    others = (
+        x.clone(),
+        x.t(),
+        x[0],
+        x[:, None],
+        x.expand(2, 3, 4),
+        x.view(torch.int32),
+        x + 0,
+        x.permute(1, 0),
+        x.repeat(1, 1),
+        torch.stack([x]),
+    )
     assert [y.sn_name for y in others] == [""] * len(others)
-    assert torch.reshape(x, (4, 3)).sn_name == "image" and torch.flatten(x).sn_name == "image" and torch.Tensor.float(x.half()).sn_name == "image"
+    assert (
+        torch.reshape(x, (4, 3)).sn_name == "image"
+        and torch.flatten(x).sn_name == "image"
+        and torch.Tensor.float(x.half()).sn_name == "image"
+    )
     assert samba.ones(2).half().sn_name == ""
 
 
@@ -61,7 +103,9 @@ def test_the_documents_inputs(tmp_path):
     torch.testing.assert_close(out.torch(), F.linear(batch, model.lin.weight.torch().detach(), model.lin.bias.torch().detach()))
     kept = out.double().view(-1)
     samba.session.run((samba.zeros(4, 3, name="image"),), outputs)
-    assert kept.sn_name == "output_0" and kept.cpu() is kept and torch.equal(kept.torch(), out.torch().double().view(-1))  # computed on the host: it is there
+    assert (
+        kept.sn_name == "output_0" and kept.cpu() is kept and torch.equal(kept.torch(), out.torch().double().view(-1))
+    )  # computed on the host: it is there
     weight = model.lin.weight.bfloat16()
     assert weight.cpu() is weight and weight.dtype is torch.bfloat16
     with pytest.raises(TypeError, match="is float32 in the PEF and bfloat16 was given"):
@@ -80,14 +124,21 @@ def test_given_names_are_stronger(tmp_path, order):
     torch.testing.assert_close(out.torch(), model(*inputs).torch().detach())
     with pytest.raises(LookupError, match='input "x" was given twice'):
         samba.session.run((x, x.detach()), outputs)
-    pef = samba.session.compile(model, {"a": model.lin.weight.float().view(2, 3).detach(), "b": x}, inference=True, output_folder=tmp_path)
+    pef = samba.session.compile(
+        model, {"a": model.lin.weight.float().view(2, 3).detach(), "b": x}, inference=True, output_folder=tmp_path
+    )
     assert {"a", "x", "lin.weight"} <= set(get_pefmeta_dict(pef)["tensors"])  # a parameter's name is its own
 
 
 def test_torch_keeps_requires_grad():
     plain = torch.randn(3, requires_grad=True)
     x = samba.from_torch_tensor(plain)
-    assert x.torch().requires_grad and samba.to_torch(x).requires_grad and x.torch_tensor().is_leaf and x.torch().data_ptr() == plain.data_ptr()
+    assert (
+        x.torch().requires_grad
+        and samba.to_torch(x).requires_grad
+        and x.torch_tensor().is_leaf
+        and x.torch().data_ptr() == plain.data_ptr()
+    )
     assert not samba.ones(2).torch().requires_grad and not x.detach().torch().requires_grad
     (x.torch() ** 2).sum().backward()
     (3 * x).sum().backward()
@@ -154,12 +205,22 @@ class Method:
 
 
 FORMS = {
-    "shape": by_shape, "other names": lambda a, b, c: by_shape(a, b, c), "keywords": only_keywords, "shape alone": lambda shape: torch.full(shape, 3.0),
-    "two of them": lambda dtype, shape: torch.full(shape, 3.0, dtype=dtype), "rest": lambda *given: by_shape(*given), "any keywords": lambda **given: by_shape(**given),
-    "tensor": lambda tensor: torch.full(tensor.shape, 3.0, dtype=tensor.dtype), "samba": lambda t: samba.full(t.shape, 3.0, dtype=t.dtype), "method": Method().make,
-    "in place": lambda t: t.fill_(3.0), "in place, returns nothing": lambda t: [t.data.fill_(3.0), None][1], "init": lambda t: nn.init.constant_(t, 3.0),
-    "rng": lambda tensor, rng: torch.full(tensor.shape, 3.0, dtype=tensor.dtype), "rng in place": lambda t, r: r.uniform_(t, 3.0, 3.0),
-}  # fmt: skip
+    "shape": by_shape,
+    "other names": lambda a, b, c: by_shape(a, b, c),
+    "keywords": only_keywords,
+    "shape alone": lambda shape: torch.full(shape, 3.0),
+    "two of them": lambda dtype, shape: torch.full(shape, 3.0, dtype=dtype),
+    "rest": lambda *given: by_shape(*given),
+    "any keywords": lambda **given: by_shape(**given),
+    "tensor": lambda tensor: torch.full(tensor.shape, 3.0, dtype=tensor.dtype),
+    "samba": lambda t: samba.full(t.shape, 3.0, dtype=t.dtype),
+    "method": Method().make,
+    "in place": lambda t: t.fill_(3.0),
+    "in place, returns nothing": lambda t: [t.data.fill_(3.0), None][1],
+    "init": lambda t: nn.init.constant_(t, 3.0),
+    "rng": lambda tensor, rng: torch.full(tensor.shape, 3.0, dtype=tensor.dtype),
+    "rng in place": lambda t, r: r.uniform_(t, 3.0, 3.0),
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -167,7 +228,9 @@ def test_materializers(form, tmp_path):
     """Each is asked once, when the tensor goes to the device."""
     model, calls = samba.from_torch_model_(Line()), []
     signature = FORMS[form]
-    model.lin.weight = SambaParameter(shape=(2, 3), dtype=torch.float32, materializer=signature, requires_grad=True, name="lin.weight")
+    model.lin.weight = SambaParameter(
+        shape=(2, 3), dtype=torch.float32, materializer=signature, requires_grad=True, name="lin.weight"
+    )
     assert not model.lin.weight.has_data and model.lin.weight.requires_grad and isinstance(model.lin.weight, nn.Parameter)
     x = samba.SambaTensor(shape=(4, 3), dtype=torch.float32, name="x", materializer=signature)
     pef = samba.session.compile(model, (x,), inference=True, output_folder=tmp_path)
@@ -182,19 +245,30 @@ def test_materializers_draw_by_the_library():
     def draw(name, seed):
         samba.session.enable_lazy_param(seed=seed)
         samba.session.disable_lazy_param()
-        return samba.SambaTensor(shape=(1000,), dtype=torch.float32, materializer=lambda tensor, rng: getattr(rng, name)(tensor)).torch_tensor()
+        return samba.SambaTensor(
+            shape=(1000,), dtype=torch.float32, materializer=lambda tensor, rng: getattr(rng, name)(tensor)
+        ).torch_tensor()
 
     assert torch.equal(draw("normal_", 1), draw("normal_", 1)) and not torch.equal(draw("normal_", 1), draw("normal_", 2))
     assert abs(draw("normal_", 1).std() - 1) < 0.1 and 0 <= draw("uniform_", 1).min() and draw("uniform_", 1).max() < 1
     assert draw("trunc_normal_", 1).abs().max() <= 2
-    twice = samba.SambaTensor(shape=(2, 4), dtype=torch.float32, materializer=lambda tensor, rng: torch.stack([rng.normal(size=(4,)), rng.uniform(size=4)]))
+    twice = samba.SambaTensor(
+        shape=(2, 4),
+        dtype=torch.float32,
+        materializer=lambda tensor, rng: torch.stack([rng.normal(size=(4,)), rng.uniform(size=4)]),
+    )
     assert twice.torch_tensor().shape == (2, 4) and not torch.equal(*twice.torch())
 
 
-@pytest.mark.parametrize("wrong, said", [
-    (3, "a materializer is a function"), (lambda: torch.ones(2), "a materializer is a function"), (lambda a, b, c, d: 0, r"\(tensor\), \(tensor, rng\) or \(shape, dtype, requires_grad\)"),
-    (lambda tensor, *, scale: 0, "given <lambda>"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        (3, "a materializer is a function"),
+        (lambda: torch.ones(2), "a materializer is a function"),
+        (lambda a, b, c, d: 0, r"\(tensor\), \(tensor, rng\) or \(shape, dtype, requires_grad\)"),
+        (lambda tensor, *, scale: 0, "given <lambda>"),
+    ],
+)
 def test_no_materializers(wrong, said):
     for make in (samba.SambaTensor, SambaParameter):
         with pytest.raises(TypeError, match=said):
@@ -202,9 +276,15 @@ def test_no_materializers(wrong, said):
 
 
 def test_what_materializers_must_make():
-    for made, kind, said in ((3, TypeError, "returned 3 of int: expected a tensor"), (torch.ones(3), ValueError, r"made \(3,\)"), (torch.ones(2).half(), ValueError, "float16")):
+    for made, kind, said in (
+        (3, TypeError, "returned 3 of int: expected a tensor"),
+        (torch.ones(3), ValueError, r"made \(3,\)"),
+        (torch.ones(2).half(), ValueError, "float16"),
+    ):
         with pytest.raises(kind, match=said):
-            samba.SambaTensor(shape=(2,), dtype=torch.float32, name="x", materializer=lambda tensor, made=made: made).torch_tensor()
+            samba.SambaTensor(
+                shape=(2,), dtype=torch.float32, name="x", materializer=lambda tensor, made=made: made
+            ).torch_tensor()
     for given in ({}, {"torch_tensor": torch.ones(2), "shape": (2,)}, {"torch_tensor": torch.ones(2), "dtype": torch.half}):
         with pytest.raises(ValueError, match="SambaParameter: give either torch_tensor or shape and dtype"):
             SambaParameter(**given)
@@ -248,7 +328,9 @@ def test_dummies_mean_nothing(tmp_path, dtype, lazy):
         with pytest.raises(ValueError, match=rf"input {name}\[0.*it was set before, and this run was given no other"):
             samba.session.run(others, outputs)
     assert torch.equal(model.out.weight.sn_data, before)
-    loss, logits = samba.session.run([samba.from_torch_tensor(x, name=name) for name, x in good.items()], outputs, section_types=["fwd"])
+    loss, logits = samba.session.run(
+        [samba.from_torch_tensor(x, name=name) for name, x in good.items()], outputs, section_types=["fwd"]
+    )
     torch.testing.assert_close(loss.torch(), model(*(samba.from_torch_tensor(x) for x in good.values()))[0].torch().detach())
     samba.session.run(output_tensors=outputs)  # by those
 
@@ -258,7 +340,9 @@ def test_section_types_that_are_not_needed(tmp_path):
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
     pef = samba.session.compile(model, (x,), optim, output_folder=tmp_path)
     utils.trace_graph(model, (x,), optim, pef=pef)
-    with pytest.warns(RuntimeWarning, match="has no section of type GRADNORM, REDUCE, which its model does not need: runs leave it out") as told:
+    with pytest.warns(
+        RuntimeWarning, match="has no section of type GRADNORM, REDUCE, which its model does not need: runs leave it out"
+    ) as told:
         for _ in range(3):
             samba.session.run((x,), section_types=["fwd", "bckwd", "gradnorm", "Reduce", "opt"])
     assert len(told) == 1
@@ -280,15 +364,28 @@ def test_section_types_that_are_not_needed(tmp_path):
 
 def test_other_names():
     x = torch.ones(2, 3)
-    assert samba.from_torch_tensor_(x, "x", 0).sn_name == "x" and samba.from_torch_tensor_(x, name="x", batch_dim=0).batch_dim == 0
+    assert (
+        samba.from_torch_tensor_(x, "x", 0).sn_name == "x" and samba.from_torch_tensor_(x, name="x", batch_dim=0).batch_dim == 0
+    )
     assert samba.from_torch_tensor(x, name="x", sized_dims=("a", None), named_dims=("a", None)).sn_name == "x"
     made = samba.from_torch(x, name="x", batch_dim=0)
     assert made.sn_name == "x" and made.batch_dim == 0 and made.data_ptr() == x.data_ptr()
-    assert [y.sn_name for y in samba.from_torch((x, [x]), name="in")[1]] == ["in.1.0"] and samba.from_torch({"a": x}, name="in")["a"].sn_name == "in.a"
+    assert [y.sn_name for y in samba.from_torch((x, [x]), name="in")[1]] == ["in.1.0"] and samba.from_torch({"a": x}, name="in")[
+        "a"
+    ].sn_name == "in.a"
     batch = {"a": x, "b": [x, 3]}
-    assert samba.from_torch_(batch) is batch and isinstance(batch["a"], samba.SambaTensor) and isinstance(batch["b"][0], samba.SambaTensor) and batch["b"][1] == 3
+    assert (
+        samba.from_torch_(batch) is batch
+        and isinstance(batch["a"], samba.SambaTensor)
+        and isinstance(batch["b"][0], samba.SambaTensor)
+        and batch["b"][1] == 3
+    )
     model = nn.Linear(3, 2)
-    assert samba.from_torch_(model) is model and isinstance(model.weight, samba.SambaTensor) and samba.from_torch_(x, name="x").sn_name == "x"
+    assert (
+        samba.from_torch_(model) is model
+        and isinstance(model.weight, samba.SambaTensor)
+        and samba.from_torch_(x, name="x").sn_name == "x"
+    )
     with pytest.raises(TypeError, match="name='m' is a tensor's: a Linear is a module"):
         samba.from_torch(nn.Linear(2, 2), name="m")
     parameters = {"weight": [2, 3], "bias": [2]}
@@ -296,7 +393,10 @@ def test_other_names():
 
 
 def test_modules_are_there():
-    code = "import sambaflow.samba as s; s.utils.common.common_app_driver, s.utils.argparser.parse_app_args, s.utils.pef_utils.get_pefmeta, s.utils.utils.trace_graph"
+    code = (
+        "import sambaflow.samba as s; s.utils.common.common_app_driver, s.utils.argparser.parse_app_args, "
+        "s.utils.pef_utils.get_pefmeta, s.utils.utils.trace_graph"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300).returncode == 0
 
 
@@ -306,7 +406,11 @@ def test_lazy_param():
         with samba.lazy_param(seed=3, init_threads=1):
             inner = nn.Linear(4, 4)
         assert samba.session.use_lazy_param() and not nn.Linear(2, 2).weight.has_data
-    assert not samba.session.use_lazy_param() and isinstance(nn.Linear(2, 2).weight, nn.Parameter) and not isinstance(nn.Linear(2, 2).weight, samba.SambaTensor)
+    assert (
+        not samba.session.use_lazy_param()
+        and isinstance(nn.Linear(2, 2).weight, nn.Parameter)
+        and not isinstance(nn.Linear(2, 2).weight, samba.SambaTensor)
+    )
     assert not first.weight.has_data and torch.equal(first.weight.torch_tensor(), inner.weight.torch_tensor())
     with pytest.raises(KeyError), samba.lazy_param():
         raise KeyError
@@ -321,7 +425,10 @@ def test_addmm(tmp_path, traced):
         def forward(self, c, a, b):
             return samba.addmm(c, a, b, beta=0.5, alpha=2, is_transposed=True), samba.addmm(c, a, b.t())
 
-    expected = torch.addmm(c.torch(), a.torch(), b.torch().t(), beta=0.5, alpha=2), torch.addmm(c.torch(), a.torch(), b.torch().t())
+    expected = (
+        torch.addmm(c.torch(), a.torch(), b.torch().t(), beta=0.5, alpha=2),
+        torch.addmm(c.torch(), a.torch(), b.torch().t()),
+    )
     model = Model()
     results = model(c, a, b)
     if traced:

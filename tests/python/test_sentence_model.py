@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sentence model with its real weights, as its package loads it: a SentenceTransformer (BERT of 6 layers, mean over the tokens that the mask
-leaves, normalised), traced unchanged, dict of features in and dict of features out."""
+"""A sentence model with its real weights, as its package loads it: a SentenceTransformer (BERT of 6 layers, mean over the tokens
+that the mask leaves, normalised), traced unchanged, dict of features in and dict of features out."""
+
 import copy
 
 import pytest
@@ -34,7 +35,9 @@ def embed(model, features, folder):
     return samba.session.run([x for x in given.values() if isinstance(x, torch.Tensor)], wanted)[0].torch()
 
 
-@pytest.mark.parametrize("sentences", [SENTENCES[:1], SENTENCES, [" ".join(SENTENCES) * 5, "", SENTENCES[1]]], ids=["one", "padded", "truncated"])
+@pytest.mark.parametrize(
+    "sentences", [SENTENCES[:1], SENTENCES, [" ".join(SENTENCES) * 5, "", SENTENCES[1]]], ids=["one", "padded", "truncated"]
+)
 def test_embeddings(model, sentences, tmp_path):
     features = model.preprocess(sentences)
     ours = embed(model, features, str(tmp_path))

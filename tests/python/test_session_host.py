@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a session does around runs: pinned memory and loaders, profiles, how a program ends, settings, names of operators."""
+
 import atexit
 import json
 import os
@@ -56,8 +57,10 @@ def loader_threads():
 def test_loader(traced, pinned):
     """Trains as the same batches given by hand do; with pinned memory on the device's own memory."""
     model, inputs, outputs, pef = traced
-    expected = [samba.session.run((samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(y, name="label")), outputs)[0].item()
-                for x, y in batches(6)]  # fmt: skip
+    expected = [
+        samba.session.run((samba.from_torch_tensor(x, name="x"), samba.from_torch_tensor(y, name="label")), outputs)[0].item()
+        for x, y in batches(6)
+    ]
     utils.trace_graph(model, inputs, None, pef=pef, loss_indices=[0])  # from the start again
     assert not samba.session.use_pinned_memory()
     if pinned:
@@ -78,7 +81,7 @@ def test_loader(traced, pinned):
         assert torch.equal(x.sn_data, torch.full((8, 12), 7.0))
         samba.session.disable_pinned_memory()
         assert not samba.session.use_pinned_memory()
-        (x, _), = SambaLoader(batches(1), ["x", "label"])
+        ((x, _),) = SambaLoader(batches(1), ["x", "label"])
         assert x.data_ptr() not in places
 
 
@@ -94,13 +97,19 @@ def test_pinned_batches_are_checked(traced):
     """What the device cannot take is refused where the batch comes, and the thread ends."""
     samba.session.enable_pinned_memory()
     for item, kind, message in (
-        ((torch.zeros(7, 12), torch.zeros(8, dtype=torch.int64)), ValueError, r'"x" has the shape \(8, 12\) in the PEF and \(7, 12\) was given'),
+        (
+            (torch.zeros(7, 12), torch.zeros(8, dtype=torch.int64)),
+            ValueError,
+            r'"x" has the shape \(8, 12\) in the PEF and \(7, 12\) was given',
+        ),
         ((torch.zeros(8, 12), torch.zeros(8)), TypeError, '"label" is int64'),
     ):
         with pytest.raises(kind, match=message):
             list(SambaLoader([item], ["x", "label"]))
         assert not loader_threads()
-    for batch in SambaLoader([(torch.zeros(8, 12), torch.full((8,), 5))], ["x", "label"]):  # indices are looked up by the run that reads them
+    for batch in SambaLoader(
+        [(torch.zeros(8, 12), torch.full((8,), 5))], ["x", "label"]
+    ):  # indices are looked up by the run that reads them
         with pytest.raises(ValueError, match="label.* = 5 is outside"):
             samba.session.run(batch)
         with pytest.raises(ValueError, match="label.* = 5 is outside.*it was set before"):
@@ -118,7 +127,9 @@ def test_pinned_event(traced, tmp_path):
             samba.session.run((x, label), traced[2])
     assert profiler.events["PyRT_SET_PINNED_INPUT_TENSORS"][0] == 3
     events = json.loads((tmp_path / "events.json").read_text())["traceEvents"]
-    assert [e["name"] for e in events if e["ph"] == "X"].count("PyRT_RUN") == 3 and all(e["dur"] >= 0 for e in events if e["ph"] == "X")
+    assert [e["name"] for e in events if e["ph"] == "X"].count("PyRT_RUN") == 3 and all(
+        e["dur"] >= 0 for e in events if e["ph"] == "X"
+    )
 
 
 @pytest.mark.parametrize("pinned", (False, True))
@@ -157,7 +168,9 @@ def test_loader_exceptions_and_stop(traced, pinned):
 
 
 def test_inputs_are_fast_access(traced):
-    assert samba.SambaTensor.is_fast_access("x") and traced[1][1].fast_access and not samba.SambaTensor.is_fast_access("lin.weight")
+    assert (
+        samba.SambaTensor.is_fast_access("x") and traced[1][1].fast_access and not samba.SambaTensor.is_fast_access("lin.weight")
+    )
 
 
 # ---- profiles ----
@@ -190,7 +203,9 @@ def test_runtime_profile(traced, tmp_path, monkeypatch, capsys):
         operators = [e for e in events if e["cat"] == "operator"]
         assert (len(operators) > 13) == (level == "DETAILED")
         for e in operators:  # inside their sections
-            assert any(s["ts"] - 1 <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] + 1 for s in events if s["cat"] == "section")
+            assert any(
+                s["ts"] - 1 <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] + 1 for s in events if s["cat"] == "section"
+            )
     with pytest.raises(RuntimeError, match="call start_runtime_profile first"):
         samba.session.end_runtime_profile(log)
     monkeypatch.setenv("ENABLE_RUNTIME_PERF", "ALL")
@@ -217,8 +232,14 @@ print("main")
 
 
 def test_usual_end():
-    done = subprocess.run([sys.executable, "-c", HANDLERS], check=True, capture_output=True, text=True, timeout=100,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", HANDLERS],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert done.stdout.split() == ["main", "second", "first", "normal"]
 
 
@@ -276,7 +297,11 @@ def test_setup(traced):
     model, inputs, _, pef = traced
     session = samba.session
     args = parse_app_args(["run", "-p", pef, "--seed", "5", "--data-parallel-mode", "inorder"])
-    for given in (args, vars(args), types.SimpleNamespace(run=types.SimpleNamespace(pef=pef, threads=1), seed=5, epochs=3, nothing=None)):
+    for given in (
+        args,
+        vars(args),
+        types.SimpleNamespace(run=types.SimpleNamespace(pef=pef, threads=1), seed=5, epochs=3, nothing=None),
+    ):
         session.reset()
         session.setup(given)
         assert session.seed == 5
@@ -306,7 +331,9 @@ def test_legacy_names(tmp_path):
     try:
         for legacy in (False, True):
             samba.session.use_legacy_names(legacy)
-            pef = samba.session.compile(model, inputs, samba.optim.SGD(model.parameters()), name=f"m{legacy}", output_folder=str(tmp_path))
+            pef = samba.session.compile(
+                model, inputs, samba.optim.SGD(model.parameters()), name=f"m{legacy}", output_folder=str(tmp_path)
+            )
             utils.trace_graph(model, inputs, None, pef=pef)
             names[legacy] = samba.session.get_dropout_rate_argin_names()
         assert names == {False: ["1.p", "2.0.p"], True: ["dropout0.p", "dropout1.p"]}
@@ -320,7 +347,9 @@ def test_loader_of_dicts():
     """As the loaders of Hugging Face's data sets give them: names say which is which."""
     items = [{"target": torch.tensor([i]), "x": torch.full((1, 2), float(i)), "text": "left alone"} for i in range(3)]
     given = list(SambaLoader(items, ["x", "target"]))
-    assert [(x.sn_name, x.tolist(), target.sn_name, target.tolist()) for x, target in given] == [("x", [[i, i]], "target", [i]) for i in range(3)]
+    assert [(x.sn_name, x.tolist(), target.sn_name, target.tolist()) for x, target in given] == [
+        ("x", [[i, i]], "target", [i]) for i in range(3)
+    ]
     with pytest.raises(KeyError, match="an item has no 'mask'; it has target, x, text"):
         list(SambaLoader(items, ["x", "mask"]))
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lazy parameters: placeholders without memory, the same values whatever the threads and the moment, and a large model compiled without one."""
+"""Lazy parameters: placeholders without memory, the same values whatever the threads and the moment,
+and a large model compiled without one."""
+
 import copy
 import math
 import statistics
@@ -45,7 +47,11 @@ INITS = {
     "zeros_": (lambda w: nn.init.zeros_(w), 0.0, 0.0),
     "ones_": (lambda w: nn.init.ones_(w), 1.0, 0.0),
     "constant_": (lambda w: nn.init.constant_(w, -7.0), -7.0, 0.0),
-    "trunc_normal_": (lambda w: nn.init.trunc_normal_(w, 0.0, 1.0, -2.0, 2.0), 0.0, 0.8796),  # sqrt(1 - 4 phi(2) / (1 - 2 Phi(-2)))
+    "trunc_normal_": (
+        lambda w: nn.init.trunc_normal_(w, 0.0, 1.0, -2.0, 2.0),
+        0.0,
+        0.8796,
+    ),  # sqrt(1 - 4 phi(2) / (1 - 2 Phi(-2)))
     "data": (lambda w: w.data.normal_(mean=2.0, std=3.0).mul_(2), 4.0, 6.0),
     "mul": (lambda w: nn.init.normal_(w).detach().mul_(3).add_(1), 1.0, 3.0),
 }
@@ -81,7 +87,9 @@ class Net(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(50, 16, padding_idx=3)
         self.cell = nn.LSTM(16, 16, batch_first=True)
-        self.block = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 2, enable_nested_tensor=False)
+        self.block = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 2, enable_nested_tensor=False
+        )
         self.norm = nn.BatchNorm1d(4)
         self.head = nn.Linear(16, 50, bias=False)
         self.head.weight = self.embed.weight
@@ -104,7 +112,9 @@ def test_values_do_not_depend_on_threads_or_moment():
     drawn = values(lazily(Net, seed=None))
     torch.manual_seed(5)
     assert all(torch.equal(x, drawn[name]) for name, x in values(lazily(Net, seed=None)).items())
-    assert torch.count_nonzero(whole["embed.weight"][3]) == 0 and torch.count_nonzero(whole["embed.weight"][4]) == 16  # a part was changed
+    assert (
+        torch.count_nonzero(whole["embed.weight"][3]) == 0 and torch.count_nonzero(whole["embed.weight"][4]) == 16
+    )  # a part was changed
     assert torch.equal(whole["scale"], torch.full((16,), 2.5))  # given values stay
     layers = [x for name, x in whole.items() if name.endswith("linear1.weight")]
     assert torch.equal(*layers)  # copies of one layer, as torch makes them
@@ -116,7 +126,9 @@ def test_reset_random_generator():
     a, b = nn.Linear(8, 8), nn.Linear(8, 8)
     samba.session.reset_random_generator()
     c = nn.Linear(8, 8)
-    assert torch.equal(a.weight.torch_tensor(), c.weight.torch_tensor()) and not torch.equal(a.weight.torch_tensor(), b.weight.torch_tensor())
+    assert torch.equal(a.weight.torch_tensor(), c.weight.torch_tensor()) and not torch.equal(
+        a.weight.torch_tensor(), b.weight.torch_tensor()
+    )
 
 
 def test_rounding():
@@ -157,7 +169,9 @@ def test_inverse_transform():
     steps = p * 2**32 - 0.5
     assert (steps - steps.round()).abs().max() < 1e-4
     inverse = statistics.NormalDist().inv_cdf
-    expected = torch.tensor([inverse((k + 0.5) / 2**32) for k in steps.round().flatten().tolist()], dtype=torch.float64).view(40, 40)
+    expected = torch.tensor([inverse((k + 0.5) / 2**32) for k in steps.round().flatten().tolist()], dtype=torch.float64).view(
+        40, 40
+    )
     torch.testing.assert_close(normal, expected, rtol=1e-12, atol=1e-13)
 
 
@@ -210,7 +224,9 @@ def test_on_the_host():
         model.weight.clamp_(max=0.3)
     expected = before["weight"].clone()
     expected[1] = 1
-    assert torch.equal(model.weight.torch_tensor(), expected.clamp(max=0.3)) and torch.equal(model.bias.torch_tensor(), torch.arange(3.0))
+    assert torch.equal(model.weight.torch_tensor(), expected.clamp(max=0.3)) and torch.equal(
+        model.bias.torch_tensor(), torch.arange(3.0)
+    )
     twin = lazily(lambda: nn.Linear(4, 3))
     copied = copy.deepcopy(twin)
     with torch.no_grad():
@@ -254,16 +270,23 @@ parameters = sum(p.numel() for p in model.parameters())
 assert not any(p.has_data for p in model.parameters())
 peak = int(re.search("VmHWM: *([0-9]+) kB", open("/proc/self/status").read().expandtabs())[1]) / 1024  # ru_maxrss begins with the parent's
 print(parameters, built - start, end - built, resident() - before, peak - before)
-"""
+"""  # noqa: E501
 
 
 def test_large_model(tmp_path):
     """GPT-2 of 1.5 billion parameters, 6 GB: compiled with none of them made."""
     import os
 
-    done = subprocess.run([sys.executable, "-c", LARGE, str(tmp_path)], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert done.returncode == 0, done.stderr
     parameters, build, compile_, left, peak = map(float, done.stdout.split()[-5:])
-    print(f"{parameters / 1e9:.2f} G parameters: built in {build:.2f} s, compiled in {compile_:.2f} s, {left:.0f} MiB more resident, at most {peak:.0f}")
+    print(
+        f"{parameters / 1e9:.2f} G parameters: built in {build:.2f} s, compiled in {compile_:.2f} s, {left:.0f} MiB more "
+        f"resident, at most {peak:.0f}"
+    )
     assert parameters > 1.5e9 and peak < 300

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a session says to misuse is what messages/*.txt say, word for word; tests/unit/test_messages.c has the same of C."""
+
 import pathlib
 
 import misuse_session
@@ -10,7 +11,7 @@ RULES = """the model is a module|optimizers: none, one or several|loss_indices a
 a PEF is loaded|the first difference, with operators, shapes and names|how it was mapped|gradients of outputs|a PEF was traced before|an input of a wrong name, shape or dtype
 values out of range|an output that is not there|section types that are not in the PEF list those that are|section ids|sections that cannot run now|call ids|grad_of_outputs
 an unknown hyperparameter lists the known|data parallel|names of graphs|what graphs share|an unknown graph_name lists the graphs|what a graph has not|tensors by name
-weights as a file|checkpoints|lazy parameters|pinned memory|profiles|how a program ends|settings""".replace("\n", "|").split("|")
+weights as a file|checkpoints|lazy parameters|pinned memory|profiles|how a program ends|settings""".replace("\n", "|").split("|")  # noqa: E501
 
 
 @pytest.mark.parametrize("part", misuse_session.parts())
@@ -29,7 +30,9 @@ def test_every_rule_has_misuses():
 def test_a_change_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(misuse_session, "FOLDER", tmp_path)
     path = pathlib.Path(tmp_path / "some.txt")
-    path.write_text("ids\n    run(section_ids=[3])\n        ArgumentError: another sentence\n    run(section_types=[\"FWD\"])\n    run()\n")
+    path.write_text(
+        'ids\n    run(section_ids=[3])\n        ArgumentError: another sentence\n    run(section_types=["FWD"])\n    run()\n'
+    )
     other, harmless, trained = misuse_session.wrong("some")
     assert "another sentence" in other and "nothing is wrong" in harmless and "the weights changed" in trained
     path.write_text("ids\n  run(section_ids=[3])\n")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of samba.session.run: schedules whole and in pieces give the same bits, wrong ones change nothing and say what is right."""
+"""The arguments of samba.session.run: schedules whole and in pieces give the same bits,
+wrong ones change nothing and say what is right."""
+
 import random
 
 import pytest
@@ -28,8 +30,9 @@ def pefs(tmp_path_factory):
     folder, made = tmp_path_factory.mktemp("pefs"), {}
     for steps in (1, 3):
         model, inputs, optim = parts()
-        made[steps] = samba.session.compile(model, inputs, optim, name=f"m{steps}", loss_indices=[0], output_folder=str(folder),
-                                            grad_accumulation_steps=steps)  # fmt: skip
+        made[steps] = samba.session.compile(
+            model, inputs, optim, name=f"m{steps}", loss_indices=[0], output_folder=str(folder), grad_accumulation_steps=steps
+        )
     return made
 
 
@@ -64,8 +67,13 @@ TYPES = ["ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "OPT"]
 def pieces(way, step, steps):
     """Keyword arguments of runs that together are one run of the schedule."""
     device = samba.session.loaded()
-    there = [t for t in TYPES if t in device.section_types and (t != "ZEROGRAD" or step % steps == 0)
-             and (t not in ("GRADNORM", "OPT") or step % steps == steps - 1)]  # fmt: skip
+    there = [
+        t
+        for t in TYPES
+        if t in device.section_types
+        and (t != "ZEROGRAD" or step % steps == 0)
+        and (t not in ("GRADNORM", "OPT") or step % steps == steps - 1)
+    ]
     if way == "schedule":
         return [{}]
     if way == "types":
@@ -89,7 +97,10 @@ def test_same_bits(pefs, steps):
         _, inputs, outputs = opened(pefs[steps])
         results = []
         for step in range(2 * steps):
-            batch = samba.from_torch_tensor(torch.randn(8, 12, generator=torch.Generator().manual_seed(step)), name="x"), inputs[1]
+            batch = (
+                samba.from_torch_tensor(torch.randn(8, 12, generator=torch.Generator().manual_seed(step)), name="x"),
+                inputs[1],
+            )
             runs = pieces(way, step, steps)
             for i, run in enumerate(runs):
                 last = samba.session.run(batch if i == 0 else None, outputs if i == len(runs) - 1 else [], **run)
@@ -136,11 +147,15 @@ def test_wrong_arguments(pefs):
         (TypeError, "expected an integer", {"run_from_call_id": 1.0}),
         (TypeError, "expected integers, or lists of them", {"section_ids": [0, ["1"]]}),
         (TypeError, "expected words such as", {"section_types": [0]}),
-        (LookupError, "there is no section type \"FORWARD\"; this PEF has", {"section_types": ["FORWARD"]}),
+        (LookupError, 'there is no section type "FORWARD"; this PEF has', {"section_types": ["FORWARD"]}),
         (ValueError, "there is no section 99", {"section_ids": [[99]]}),
-        (ValueError, "3 gradients, and there are 2 outputs: output_0, output_1", {"grad_of_outputs": [None, None, torch.ones(8, 5)]}),
+        (
+            ValueError,
+            "3 gradients, and there are 2 outputs: output_0, output_1",
+            {"grad_of_outputs": [None, None, torch.ones(8, 5)]},
+        ),
         (LookupError, "gradients start from: .*output_0.grad", {"grad_of_outputs": {"logits": torch.ones(8, 5)}}),
-        (LookupError, "no gradient \"head.weight.grad\" of an output", {"grad_of_outputs": {"head.weight": torch.ones(5, 16)}}),
+        (LookupError, 'no gradient "head.weight.grad" of an output', {"grad_of_outputs": {"head.weight": torch.ones(5, 16)}}),
         (ValueError, "output_0.grad", {"grad_of_outputs": [torch.ones(2)]}),
         (NotImplementedError, "one process for each replica", {"data_parallel": True}),
         (ValueError, "reduce_on_rdu=True says", {"reduce_on_rdu": True}),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every function takes what the documents say: the same names in the same order with the same defaults. More may follow. Where the documents have
-an empty list or dict as a default, None or an empty tuple does as well. Functions that are written in C, and so have no signature, are called."""
+"""Every function takes what the documents say: the same names in the same order with the same defaults. More may follow. Where
+the documents have an empty list or dict as a default, None or an empty tuple does as well.
+Functions that are written in C, and so have no signature, are called."""
+
 import inspect
 
 import pytest
@@ -11,10 +13,17 @@ from signatures import DOCUMENTED, headings, listed
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 
-OWNERS = {"samba-tensor.txt": (samba.SambaTensor, samba), "samba-session.txt": (samba.SambaSession, samba), "samba-utils.txt": (utils,)}
+OWNERS = {
+    "samba-tensor.txt": (samba.SambaTensor, samba),
+    "samba-session.txt": (samba.SambaSession, samba),
+    "samba-utils.txt": (utils,),
+}
 NOTHING = ("[]", "{}", "()", "None")
-BY_CALL = "__getitem__ __setitem__ backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement new_empty new_ones new_zeros numel permute " \
-    "requires_grad_ reshape short size stride to view_as"  # fmt: skip
+BY_CALL = (
+    "__getitem__ __setitem__ backward bfloat16 bool dim element_size float int is_floating_point long ndimension nelement "
+    "new_empty new_ones new_zeros numel permute "
+    "requires_grad_ reshape short size stride to view_as"
+)
 
 
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the documents are not at {FOLDER}")
@@ -44,9 +53,13 @@ def test_parameters(document):
         fixed = [row for row in expected if not row[0].startswith("*")]
         for (mine, default), (its, documented) in zip(given, fixed):
             assert mine == its, f"{name} has {mine} where the document has {its}"
-            assert default == documented or (default in NOTHING and documented in NOTHING), f"{name}({mine}={default}), the document has {documented}"
+            assert default == documented or (default in NOTHING and documented in NOTHING), (
+                f"{name}({mine}={default}), the document has {documented}"
+            )
         assert len(given) >= len(fixed), f"{name} lacks {fixed[len(given) :]}"
-        assert all(default is not None or mine.startswith("*") for mine, default in given[len(fixed) :]), f"{name} wants more than the document"
+        assert all(default is not None or mine.startswith("*") for mine, default in given[len(fixed) :]), (
+            f"{name} wants more than the document"
+        )
         for star in {row[0][: row[0].rfind("*") + 1] for row in expected if row[0].startswith("*")}:
             assert any(row[0].startswith(star) for row in given), f"{name} takes no {star}"
 
@@ -55,8 +68,17 @@ def test_by_call():
     x = samba.from_torch_tensor(torch.arange(6.0).reshape(2, 3), name="x")
     for new in (x.new_empty, x.new_ones, x.new_zeros):
         for made in (new((2, 3), torch.bfloat16, True), new(size=[2, 3], dtype=torch.bfloat16, requires_grad=True)):
-            assert isinstance(made, samba.SambaTensor) and made.shape == (2, 3) and made.dtype is torch.bfloat16 and made.requires_grad
-        assert new(4).shape == (4,) and new(2, 3, 4, dtype=torch.int64).shape == (2, 3, 4) and new(torch.Size([5])).dtype is torch.float32
+            assert (
+                isinstance(made, samba.SambaTensor)
+                and made.shape == (2, 3)
+                and made.dtype is torch.bfloat16
+                and made.requires_grad
+            )
+        assert (
+            new(4).shape == (4,)
+            and new(2, 3, 4, dtype=torch.int64).shape == (2, 3, 4)
+            and new(torch.Size([5])).dtype is torch.float32
+        )
         assert new((2,), None, False).dtype is torch.float32 and new((2,), device="cpu").shape == (2,)
         with pytest.raises(TypeError, match="by position"):
             new((2,), torch.int64, False, 3)
@@ -65,7 +87,12 @@ def test_by_call():
     assert x.new_full((2,), 3, torch.int64, torch.device("cpu"), False).tolist() == [3, 3]
     assert x.size() == (2, 3) and x.size(None) == (2, 3) and x.size(1) == x.size(dim=1) == 3
     assert x.stride() == x.stride(None) == (3, 1) and x.stride(0) == x.stride(dim=0) == 3
-    assert x.to(torch.float64).dtype is x.to(samba.ones(1, dtype=torch.float64)).dtype is x.to(dtype=torch.float64).dtype is torch.float64
+    assert (
+        x.to(torch.float64).dtype
+        is x.to(samba.ones(1, dtype=torch.float64)).dtype
+        is x.to(dtype=torch.float64).dtype
+        is torch.float64
+    )
     assert x.view_as(other=samba.zeros(6)).shape == x.reshape(-1).shape == x.reshape((6,)).shape == (6,)
     assert x.permute(1, 0).shape == x.permute((1, 0)).shape == (3, 2)
     assert x.type_as(tensor=samba.zeros(1, dtype=torch.int64)).dtype is torch.int64
@@ -84,12 +111,38 @@ def test_what_is_returned():
     x = samba.from_torch_tensor(torch.ones(2, 3), name="x")
     for expected, values in (
         (int, (x.dim(), x.ndim, x.ndimension(), x.numel(), x.nelement(), x.element_size(), x.data_ptr(), x.size(0), x.stride(0))),
-        (torch.Size, (x.size(), x.shape)), (tuple, (x.stride(),)), (float, (x.sum().item(),)),
-        (bool, (x.is_floating_point(), x.requires_grad, x.fast_access, x.materializer_provided, x.reusable(), samba.SambaTensor.is_fast_access("x"))),
-        (str, (x.type(), x.sn_name, x.sn_grad_name, x.sn_region_name)), (torch.dtype, (x.dtype,)), (torch.device, (x.device,)),
-        (torch.Tensor, (x.data, x.torch(), x.torch_tensor(), samba.to_torch(x))), (type(None), (x.grad, x.materialize_(), x.clear_data(), x.torch())),
-    ):  # fmt: skip
+        (torch.Size, (x.size(), x.shape)),
+        (tuple, (x.stride(),)),
+        (float, (x.sum().item(),)),
+        (
+            bool,
+            (
+                x.is_floating_point(),
+                x.requires_grad,
+                x.fast_access,
+                x.materializer_provided,
+                x.reusable(),
+                samba.SambaTensor.is_fast_access("x"),
+            ),
+        ),
+        (str, (x.type(), x.sn_name, x.sn_grad_name, x.sn_region_name)),
+        (torch.dtype, (x.dtype,)),
+        (torch.device, (x.device,)),
+        (torch.Tensor, (x.data, x.torch(), x.torch_tensor(), samba.to_torch(x))),
+        (type(None), (x.grad, x.materialize_(), x.clear_data(), x.torch())),
+    ):
         assert [type(value) for value in values] == [expected] * len(values)
     x = samba.from_torch_tensor(torch.ones(2, 3), name="x")
-    for value in (x.T, x[0], x.bool(), x.to(torch.int8), x.new_ones(2), x.reshape(6), x.permute(1, 0), x.view_as(x), x.type_as(x), x.requires_grad_()):
+    for value in (
+        x.T,
+        x[0],
+        x.bool(),
+        x.to(torch.int8),
+        x.new_ones(2),
+        x.reshape(6),
+        x.permute(1, 0),
+        x.view_as(x),
+        x.type_as(x),
+        x.requires_grad_(),
+    ):
         assert isinstance(value, samba.SambaTensor)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Some seconds of soak.py; `make soak` takes its time."""
+
 import os
 import pathlib
 import subprocess

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where backward begins: outputs, losses, loss_indices and gradients of outputs, each against torch's backward with the same starts."""
+"""Where backward begins: outputs, losses, loss_indices and gradients of outputs,
+each against torch's backward with the same starts."""
+
 import itertools
 import subprocess
 import sys
@@ -27,8 +29,14 @@ PARTS = {
     "detached": lambda m, logits, label: (2 * logits).detach().sum(),
     "right": lambda m, logits, label: (logits.argmax(1) == label).float().mean(),
 }
-# Which of the parts another one is computed from, by a road that gradients take. 'scaled' computes a loss of its own: hash-consing makes it the same one.
-BEFORE = {"loss": {"logits", "hidden"}, "scaled": {"logits", "hidden", "loss"}, "view": {"logits", "hidden"}, "logits": {"hidden"}}
+# Which of the parts another one is computed from, by a road that gradients take. 'scaled' computes a loss of its own:
+# hash-consing makes it the same one.
+BEFORE = {
+    "loss": {"logits", "hidden"},
+    "scaled": {"logits", "hidden", "loss"},
+    "view": {"logits", "hidden"},
+    "logits": {"hidden"},
+}
 NO_GRADIENT = {"class", "detached", "right"}
 
 
@@ -50,7 +58,12 @@ def made(parts):
     model, image, label = Model(parts), torch.randn(7, 6), torch.randint(4, (7,))
     theirs = Model(parts)
     theirs.load_state_dict(model.state_dict())
-    return samba.from_torch_model_(model), theirs, (samba.from_torch_tensor(image, name="image"), samba.from_torch_tensor(label, name="label")), (image, label)
+    return (
+        samba.from_torch_model_(model),
+        theirs,
+        (samba.from_torch_tensor(image, name="image"), samba.from_torch_tensor(label, name="label")),
+        (image, label),
+    )
 
 
 def expected(theirs, inputs, starts):
@@ -70,7 +83,11 @@ def compare(model, wanted):
 
 
 def default_starts(parts):
-    return {i: torch.tensor(0.0 if any(part in BEFORE.get(other, ()) for other in parts) else 1.0) for i, part in enumerate(parts) if part not in NO_GRADIENT}
+    return {
+        i: torch.tensor(0.0 if any(part in BEFORE.get(other, ()) for other in parts) else 1.0)
+        for i, part in enumerate(parts)
+        if part not in NO_GRADIENT
+    }
 
 
 def traced(model, inputs, folder, compiled=None, losses=None):
@@ -98,7 +115,11 @@ def test_without_loss_indices(tmp_path, chunk):
                 assert samba.session.start_of(f"output_{i}") == starts[i], (parts, i)
 
 
-@pytest.mark.parametrize("parts", [("loss", "logits"), ("logits", "loss"), ("loss", "scaled"), ("loss", "penalty", "logits"), ("hidden", "logits", "loss")], ids="-".join)
+@pytest.mark.parametrize(
+    "parts",
+    [("loss", "logits"), ("logits", "loss"), ("loss", "scaled"), ("loss", "penalty", "logits"), ("hidden", "logits", "loss")],
+    ids="-".join,
+)
 def test_loss_indices(tmp_path, parts):
     for losses in [c for size in range(1, len(parts) + 1) for c in itertools.combinations(range(len(parts)), size)]:
         model, theirs, inputs, plain = made(parts)
@@ -145,7 +166,15 @@ def test_only_logits_get_a_gradient(tmp_path):
 
 
 def test_compiled_and_traced_mean_the_same(tmp_path):
-    for compiled, losses, fits in ((None, [0], True), ([0], None, True), ([0], [0], True), (None, None, True), (None, [1], False), ([1], None, False), ([0, 1], [0], False)):
+    for compiled, losses, fits in (
+        (None, [0], True),
+        ([0], None, True),
+        ([0], [0], True),
+        (None, None, True),
+        (None, [1], False),
+        ([1], None, False),
+        ([0, 1], [0], False),
+    ):
         model, theirs, inputs, plain = made(("loss", "logits"))
         if not fits:
             with pytest.raises(errors.StateError, match="the model differs from the one that was compiled"):
@@ -193,6 +222,11 @@ print(open(pef + ".log").read())
 def test_nothing_is_said_of_one_loss(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for parts, losses in ((("loss", "logits"), [0]), (("loss",), None), (("loss", "penalty"), None), (("loss", "class", "right"), None)):
+        for parts, losses in (
+            (("loss", "logits"), [0]),
+            (("loss",), None),
+            (("loss", "penalty"), None),
+            (("loss", "class", "right"), None),
+        ):
             model, _, inputs, _ = made(parts)
             traced(model, inputs, tmp_path, losses, losses)

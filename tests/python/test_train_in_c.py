@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PEF compiled from Python trains in C without Python: the program of docs/python.md, built against the library, gets Python's losses bit for
-bit from Python's checkpoint, and its checkpoint goes back."""
+"""A PEF compiled from Python trains in C without Python: the program of docs/python.md, built against the library, gets Python's
+losses bit for bit from Python's checkpoint, and its checkpoint goes back."""
+
 import os
 import pathlib
 import subprocess
@@ -23,16 +24,37 @@ def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("c")
     (block,) = blocks("docs/python.md", "c")
     (folder / "digits.c").write_text(block, encoding="utf-8")
-    subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", f"-I{BUILD / 'include'}", "digits.c", "-o", "digits", f"-L{BUILD}", "-lsambaflow",
-                    f"-Wl,-rpath,{BUILD}"], cwd=folder, check=True)  # fmt: skip
+    subprocess.run(
+        [
+            "gcc",
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            f"-I{ROOT / 'include'}",
+            f"-I{BUILD / 'include'}",
+            "digits.c",
+            "-o",
+            "digits",
+            f"-L{BUILD}",
+            "-lsambaflow",
+            f"-Wl,-rpath,{BUILD}",
+        ],
+        cwd=folder,
+        check=True,
+    )
     assert b"libpython" not in subprocess.run(["ldd", folder / "digits"], check=True, capture_output=True).stdout
     return folder / "digits"
 
 
-@pytest.mark.parametrize("make", [
-    lambda p: samba.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-4, max_grad_norm=1.0),
-    lambda p: samba.optim.AdamW(p, lr=0.01, amsgrad=True),
-], ids=["SGD", "AdamW"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: samba.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=1e-4, max_grad_norm=1.0),
+        lambda p: samba.optim.AdamW(p, lr=0.01, amsgrad=True),
+    ],
+    ids=["SGD", "AdamW"],
+)
 def test_train_in_c(program, make, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = ResFFNLogReg(20, 32, 10)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch makes of functions, conversions of modules inside forward, and nn.init there: traced as torch means them, or refused in the library's words with
-the module and the line."""
+"""What torch makes of functions, conversions of modules inside forward, and nn.init there: traced as torch means them, or refused
+in the library's words with the module and the line."""
+
 import pytest
 import torch
 from models import Taker, beside_torch
@@ -29,7 +30,10 @@ def flexible(m, x):
 
 
 REFUSED = {
-    "jvp": (lambda m, x: torch.func.jvp(lambda a: m.a(a).sin(), (x,), (torch.ones_like(x),))[1], "torch.func.jvp, jacfwd, linearize and forward-mode"),
+    "jvp": (
+        lambda m, x: torch.func.jvp(lambda a: m.a(a).sin(), (x,), (torch.ones_like(x),))[1],
+        "torch.func.jvp, jacfwd, linearize and forward-mode",
+    ),
     "jacfwd": (lambda m, x: torch.func.jacfwd(lambda a: m.a(a).sin())(x), "torch.func.jvp, jacfwd"),
     "linearize": (lambda m, x: torch.func.linearize(lambda a: m.a(a).sin(), x)[1](x), "torch.func.jvp, jacfwd"),
     "hessian": (lambda m, x: torch.func.hessian(lambda a: m.a(a).sin().sum())(x), "torch.func.jvp, jacfwd"),
@@ -37,15 +41,21 @@ REFUSED = {
     "grad": (lambda m, x: torch.func.grad(lambda a: m.a(a).sin().sum())(x), "torch.func.grad, vjp, jacrev"),
     "vjp": (lambda m, x: torch.func.vjp(lambda a: m.a(a).sin(), x)[1](torch.ones(2, 4))[0], "torch.func.grad, vjp, jacrev"),
     "jacrev": (lambda m, x: torch.func.jacrev(lambda a: m.a(a).sin())(x), "torch.func.grad, vjp, jacrev"),
-    "functionalize": (lambda m, x: torch.func.functionalize(lambda a: m.a(a).sin())(x), "functionalize, while the model is traced: call the function itself"),
+    "functionalize": (
+        lambda m, x: torch.func.functionalize(lambda a: m.a(a).sin())(x),
+        "functionalize, while the model is traced: call the function itself",
+    ),
     "vmap": (lambda m, x: torch.vmap(m.a)(x), "torch.vmap"),
-    "cond": (lambda m, x: torch.cond(x.sum() > 0, lambda a: m.a(a).sin(), lambda a: m.a(a).cos(), (x,)), r"operator cond takes functions.*torch.where"),
+    "cond": (
+        lambda m, x: torch.cond(x.sum() > 0, lambda a: m.a(a).sin(), lambda a: m.a(a).cos(), (x,)),
+        r"operator cond takes functions.*torch.where",
+    ),
     "while_loop": (looped, "operator while_loop takes functions"),
     "map": (lambda m, x: torch._higher_order_ops.map(lambda a: m.a(a).sin(), x), "operator map takes functions"),
     "associative_scan": (lambda m, x: associative_scan(lambda a, b: a * b, m.a(x), 0, combine_mode="generic"), "torch.vmap"),
     "flex_attention": (flexible, "operator flex_attention takes functions.*scaled_dot_product_attention"),
     "another shape": (lambda m, x: m.a._apply(lambda t: t[:2])(x), r"a conversion of Linear in forward .* makes \(2, 4\)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -54,7 +64,10 @@ def test_refusals(name, tmp_path):
     model = samba.from_torch_model(Taker(function, a=nn.Linear(4, 4)))
     with pytest.raises(NotImplementedError, match=rf"{words}.* \(in .*test_transforms.py:\d+"):
         samba.session.compile(model, (samba.randn(2, 4, name="x"),), inference=True, output_folder=str(tmp_path))
-    assert torch.func.jvp(torch.sin, (torch.zeros(2),), (torch.ones(2),))[1].tolist() == [1, 1]  # outside tracing all of it is torch's
+    assert torch.func.jvp(torch.sin, (torch.zeros(2),), (torch.ones(2),))[1].tolist() == [
+        1,
+        1,
+    ]  # outside tracing all of it is torch's
 
 
 def converted(m, x):
@@ -72,13 +85,19 @@ def test_a_conversion_that_changes_nothing(tmp_path):
 
 def test_a_conversion_to_another_dtype(tmp_path):
     """The rest of forward has the cast; the device, and the module when the trace is over, have what they had."""
-    model = Taker(lambda m, x: m.a.bfloat16()(x.bfloat16()).float().square().mean() + m.norm.double()(x.double()).float().mean(), a=nn.Linear(4, 4), norm=nn.BatchNorm1d(4).eval())
+    model = Taker(
+        lambda m, x: m.a.bfloat16()(x.bfloat16()).float().square().mean() + m.norm.double()(x.double()).float().mean(),
+        a=nn.Linear(4, 4),
+        norm=nn.BatchNorm1d(4).eval(),
+    )
     x = torch.randn(6, 4)
     weight = model.a.weight.detach().clone().requires_grad_()
     nn.functional.linear(x.bfloat16(), weight.bfloat16(), model.a.bias.detach().bfloat16()).float().square().mean().backward()
     samba.from_torch_model_(model)
     given = (samba.from_torch_tensor(x, name="x"),)
-    pef = samba.session.compile(model, given, samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=str(tmp_path))
+    pef = samba.session.compile(
+        model, given, samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=str(tmp_path)
+    )
     outputs = samba.utils.trace_graph(model, given, pef=pef, loss_indices=[0])
     assert model.a.weight.dtype is torch.float32 and model.norm.running_mean.dtype is torch.float32
     samba.session.run(given, outputs)
@@ -88,9 +107,11 @@ def test_a_conversion_to_another_dtype(tmp_path):
 CHOSEN = {
     "a known condition": lambda m, x: torch.cond(torch.tensor(True), lambda a: m.a(a).sin(), lambda a: m.a(a).cos(), (x,)).mean(),
     "init of a traced tensor": lambda m, x: (lambda h: (nn.init.constant_(h, 3.0) + m.a(x)).square().mean())(m.a(x) * 1),
-    "init of memory made here": lambda m, x: (nn.init.eye_(torch.empty(6, 4)) + nn.init.constant_(torch.empty(6, 4), 2.0) + m.a(x)).square().mean(),
+    "init of memory made here": lambda m, x: (
+        (nn.init.eye_(torch.empty(6, 4)) + nn.init.constant_(torch.empty(6, 4), 2.0) + m.a(x)).square().mean()
+    ),
     "functional_call": lambda m, x: torch.func.functional_call(m.a, dict(m.a.named_parameters()), (x,)).square().mean(),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -99,9 +120,11 @@ def test_traced(name, tmp_path):
 
 
 DRAWS = {
-    "normal_": (lambda: nn.init.normal_(torch.empty(200, 200), 1.0, 2.0), 1, 2), "uniform_": (lambda: nn.init.uniform_(torch.empty(200, 200), 0.0, 2.0), 1, 3**-0.5),
-    "xavier_normal_": (lambda: nn.init.xavier_normal_(torch.empty(200, 200)), 0, 200**-0.5), "kaiming_uniform_": (lambda: nn.init.kaiming_uniform_(torch.empty(200, 200)), 0, 0.1),
-}  # fmt: skip
+    "normal_": (lambda: nn.init.normal_(torch.empty(200, 200), 1.0, 2.0), 1, 2),
+    "uniform_": (lambda: nn.init.uniform_(torch.empty(200, 200), 0.0, 2.0), 1, 3**-0.5),
+    "xavier_normal_": (lambda: nn.init.xavier_normal_(torch.empty(200, 200)), 0, 200**-0.5),
+    "kaiming_uniform_": (lambda: nn.init.kaiming_uniform_(torch.empty(200, 200)), 0, 0.1),
+}
 
 
 @pytest.mark.parametrize("name", DRAWS)
@@ -132,6 +155,8 @@ def test_a_hidden_draw_keeps_the_gradient(tmp_path):
     wanted = model.a.weight.grad.clone()
     samba.from_torch_model_(model)
     given = (samba.from_torch_tensor(x, name="x"),)
-    pef = samba.session.compile(model, given, samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=str(tmp_path))
+    pef = samba.session.compile(
+        model, given, samba.optim.SGD(model.parameters(), lr=0.1), loss_indices=[0], output_folder=str(tmp_path)
+    )
     samba.session.run(given, samba.utils.trace_graph(model, given, pef=pef, loss_indices=[0]))
     torch.testing.assert_close(samba.session.device_get("a.weight.grad"), wanted, rtol=1e-5, atol=1e-6)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type stubs: strict in themselves, the same as the package at run time, useful to a program that is right and to one that is wrong."""
+"""The type stubs: strict in themselves, the same as the package at run time,
+useful to a program that is right and to one that is wrong."""
+
 import ast
 import importlib
 import inspect
@@ -21,8 +23,18 @@ HOUSE = set("from_output plain_tensor from_value make_wrapper run_on_held host_t
 
 def mypy(*files):
     """What mypy says of a program that sees the package as users do. Its cache stays with the environment: torch is read once."""
-    command = [sys.executable, "-m", "mypy", "--strict", "--python-version", "3.10", "--no-error-summary", "--cache-dir",
-               pathlib.Path(sys.prefix) / "mypy-cache", *files]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--python-version",
+        "3.10",
+        "--no-error-summary",
+        "--cache-dir",
+        pathlib.Path(sys.prefix) / "mypy-cache",
+        *files,
+    ]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
     assert not done.stderr, done.stderr
     return done.stdout.splitlines()
@@ -44,7 +56,11 @@ def test_right():
 def test_wrong():
     lines = (HERE / "wrong.py").read_text(encoding="utf-8").splitlines()
     expected = {(i, line.rsplit("# error: ", 1)[1]) for i, line in enumerate(lines, 1) if "  # error: " in line}
-    found = {(int(m[1]), m[2]) for m in (re.search(r"wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", line) for line in mypy("wrong.py")) if m}
+    found = {
+        (int(m[1]), m[2])
+        for m in (re.search(r"wrong\.py:(\d+): error: .*\[([a-z-]+)\]$", line) for line in mypy("wrong.py"))
+        if m
+    }
     assert found == expected
 
 
@@ -67,23 +83,35 @@ def parameters(node):
     placed = a.posonlyargs + a.args
     defaults = [None] * (len(placed) - len(a.defaults)) + a.defaults
     result = [(x.arg, "placed", d) for x, d in zip(placed, defaults)] + ([(a.vararg.arg, "*", None)] if a.vararg else [])
-    result += [(x.arg, "named", d) for x, d in zip(a.kwonlyargs, a.kw_defaults)] + ([(a.kwarg.arg, "**", None)] if a.kwarg else [])
+    result += [(x.arg, "named", d) for x, d in zip(a.kwonlyargs, a.kw_defaults)] + (
+        [(a.kwarg.arg, "**", None)] if a.kwarg else []
+    )
     return [(name, kind, None if d is None else ast.literal_eval(d)) for name, kind, d in result]
 
 
-KINDS = {inspect.Parameter.POSITIONAL_OR_KEYWORD: "placed", inspect.Parameter.POSITIONAL_ONLY: "placed", inspect.Parameter.VAR_POSITIONAL: "*",
-         inspect.Parameter.KEYWORD_ONLY: "named", inspect.Parameter.VAR_KEYWORD: "**"}  # fmt: skip
+KINDS = {
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "placed",
+    inspect.Parameter.POSITIONAL_ONLY: "placed",
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.KEYWORD_ONLY: "named",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 
 
 def compare_function(where, nodes, function):
-    real = [(p.name, KINDS[p.kind], None if p.default is p.empty else p.default) for p in inspect.signature(function).parameters.values()]
+    real = [
+        (p.name, KINDS[p.kind], None if p.default is p.empty else p.default)
+        for p in inspect.signature(function).parameters.values()
+    ]
     if {"*", "**"} <= {kind for _, kind, _ in real}:  # takes anything: the stub is what says more
         return
     for node in nodes:
         ours = [p for p in parameters(node) if node.args.args[:1] or p]
         if ours and ours[0][0] in ("self", "cls") and not (real and real[0][0] == ours[0][0]):
             ours = ours[1:]
-        real_shown = [p for p in real if p[1] != "**" or any(q[1] == "**" for q in ours)]  # **unknown, which is refused with a hint, stays out
+        real_shown = [
+            p for p in real if p[1] != "**" or any(q[1] == "**" for q in ours)
+        ]  # **unknown, which is refused with a hint, stays out
         if len(nodes) == 1:
             assert ours == real_shown, f"{where}: the stub has {ours}, the package {real_shown}"
         else:  # one of several cases
@@ -110,6 +138,11 @@ def compare(where, stub, real, own):
 def test_stub_is_the_package(stub):
     module, tree = importlib.import_module(name_of(stub)), ast.parse(stub.read_text(encoding="utf-8"))
     homes = "sambaflow." if hasattr(module, "__path__") else module.__name__  # a package offers what its modules have
-    own = [name for name, x in vars(module).items() if (inspect.isclass(x) or inspect.isfunction(x)) and x.__module__.startswith(homes)
-           and x.__module__ != "sambaflow.samba.functional"]  # fmt: skip  these it offers by *
+    own = [
+        name
+        for name, x in vars(module).items()
+        if (inspect.isclass(x) or inspect.isfunction(x))
+        and x.__module__.startswith(homes)
+        and x.__module__ != "sambaflow.samba.functional"
+    ]  # these it offers by *
     compare(module.__name__, members(tree.body), module, own)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other versions of the packages around do: transformers before 5 makes its masks with torch.vmap, NumPy before 2.1 has no versions of DLPack."""
+"""What other versions of the packages around do:
+transformers before 5 makes its masks with torch.vmap, NumPy before 2.1 has no versions of DLPack."""
+
 import numpy
 import pytest
 import torch

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's model an operator comes from: in graphs, in errors, when a PEF's graph is compared; what asks for values; graphs as
-objects; the hint op_fusion; a PEF in a notebook."""
+"""Where in the user's model an operator comes from: in graphs, in errors, when a PEF's graph is compared; what asks for values;
+graphs as objects; the hint op_fusion; a PEF in a notebook."""
+
 import html.parser
 import inspect
 import json
@@ -134,7 +135,7 @@ def trace_deep(forward):
         (lambda x: x[7], IndexError, "index 7"),
         (lambda x: torch.fft.fft(x), NotImplementedError, "fft"),  # no rule
     ],
-)  # fmt: skip
+)
 def test_errors_name_module_and_line(forward, kind, words):
     with pytest.raises(kind) as caught:
         trace_deep(forward)
@@ -175,7 +176,7 @@ MASKS = "torch.where(mask, x, 0)"
         (lambda x: torch.unique_consecutive(x), "unique_consecutive", "torch.arange(n)"),
         (lambda x: torch.bincount(x.long()[0]), "bincount", "torch.arange(n)"),
     ],
-)  # fmt: skip
+)
 def test_asking_for_values(forward, what, instead):
     with pytest.raises(NotImplementedError) as caught:
         trace_deep(forward)
@@ -195,7 +196,10 @@ def test_a_loss_is_wrong_where_it_was_computed(tmp_path):
 def test_missing_operators_have_the_names_that_were_called():
     """Not those of what torch takes them apart into."""
     for forward, said in (
-        (lambda x: torch.special.log_ndtr(x), r"the operator torch\.special\.log_ndtr, of which prims\.erfcx\.default is a part, has no counterpart"),
+        (
+            lambda x: torch.special.log_ndtr(x),
+            r"the operator torch\.special\.log_ndtr, of which prims\.erfcx\.default is a part, has no counterpart",
+        ),
         (lambda x: torch.diagonal_scatter(x[:4, :4], x[0, :4]), r"the operator torch\.diagonal_scatter, of which prims\.copy_to"),
         (lambda x: x.lgamma_(), r"the operator torch\.Tensor\.lgamma_, of which"),
         (lambda x: torch.linalg.qr(x)[0], r"the operator torch\.linalg\.qr has no counterpart"),
@@ -207,7 +211,10 @@ def test_missing_operators_have_the_names_that_were_called():
 def test_results_without_tensors(tmp_path):
     """They are refused by the model's name, unless what it writes stays on the device."""
     for result, said in ((None, "None"), (3, "3 of int"), ([], r"\[\] of list"), ({"loss": 0.5}, "{'loss': 0.5} of dict")):
-        with pytest.raises(ValueError, match=f"the forward pass of Deep returned {said}, in which there is no tensor: return what a run is to give"):
+        with pytest.raises(
+            ValueError,
+            match=f"the forward pass of Deep returned {said}, in which there is no tensor: return what a run is to give",
+        ):
             trace_deep(lambda x: result)
 
     class Push(torch.nn.Module):
@@ -221,7 +228,8 @@ def test_results_without_tensors(tmp_path):
 
 
 def test_transforms_of_functions(tmp_path):
-    """torch.vmap is refused where it would hide tensors of the model; of constants it is torch's, as is the derivative of a function of its arguments alone."""
+    """torch.vmap is refused where it would hide tensors of the model;
+    of constants it is torch's, as is the derivative of a function of its arguments alone."""
 
     class Model(torch.nn.Module):
         def __init__(self, function):
@@ -233,11 +241,18 @@ def test_transforms_of_functions(tmp_path):
 
     x = torch.randn(3, 3)
     inputs = (samba.from_torch_tensor(x, name="x"),)
-    for function in (lambda m, x: torch.vmap(m.lin)(x), lambda m, x: torch.vmap(torch.nn.Linear(3, 2))(x), lambda m, x: torch.vmap(lambda row: (row * 2).sum())(x),
-                     lambda m, x: torch.vmap(m.lin)(torch.ones(2, 3))):
+    for function in (
+        lambda m, x: torch.vmap(m.lin)(x),
+        lambda m, x: torch.vmap(torch.nn.Linear(3, 2))(x),
+        lambda m, x: torch.vmap(lambda row: (row * 2).sum())(x),
+        lambda m, x: torch.vmap(m.lin)(torch.ones(2, 3)),
+    ):
         with pytest.raises(NotImplementedError, match=rf"torch.vmap, and what else .*torch.einsum \(in .*{HERE}"):
             SambaGraph(samba.from_torch_model_(Model(function)), inputs).output_tensors
-    for function in (lambda m, x: x + torch.vmap(lambda row: row * 2)(torch.ones(3, 3)), lambda m, x: torch.func.grad(lambda z: (z**3).sum())(x)):
+    for function in (
+        lambda m, x: x + torch.vmap(lambda row: row * 2)(torch.ones(3, 3)),
+        lambda m, x: torch.func.grad(lambda z: (z**3).sum())(x),
+    ):
         pef = samba.session.compile(Model(function), inputs, inference=True, output_folder=tmp_path)
         outputs = utils.trace_graph(Model(function), inputs, pef=pef)
         torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), function(None, x))
@@ -348,7 +363,9 @@ def test_a_line_that_moved_is_the_same_model(tmp_path):
     with pytest.raises(RuntimeError) as caught:
         utils.trace_graph(other, (x,), samba.optim.SGD(other.parameters(), lr=0.1), pef=pef)
     message = str(caught.value)
-    assert pef in message and re.search(r"compiled was +%\d+ = tanh .* \(in first.py:10\) +and the model has +%\d+ = sigmoid .* \(in third.py:13\)", message)
+    assert pef in message and re.search(
+        r"compiled was +%\d+ = tanh .* \(in first.py:10\) +and the model has +%\d+ = sigmoid .* \(in third.py:13\)", message
+    )
 
 
 # ---- graphs as objects ----
@@ -358,7 +375,13 @@ def test_samba_graph():
     model = samba.from_torch_model(Block())
     x, optim = samba.randn(2, 4, name="x"), samba.optim.SGD(model.parameters(), lr=0.1)
     graph = SambaGraph(model, (x,), optim, name="net")
-    assert graph.model is model and graph.inputs == (x,) and graph.optimizers == [optim] and graph.name == "net" and not graph.inference
+    assert (
+        graph.model is model
+        and graph.inputs == (x,)
+        and graph.optimizers == [optim]
+        and graph.name == "net"
+        and not graph.inference
+    )
     ops = list(graph)
     assert len(graph) == len(ops) and all(isinstance(o, Operator) for o in ops) and list(graph) == ops
     lines = str(graph).splitlines()
@@ -391,7 +414,10 @@ def sections_of(pef):
     """Type and operators of each section, as the command line says."""
     program = pathlib.Path(sys.executable).parent / "sambaflow"  # comes with the package
     text = subprocess.run([program, "inspect", "--operators", "--json", pef], check=True, capture_output=True, text=True).stdout
-    return [(section["type"], [o for stage in section["stages"] for o in stage["operators"]]) for section in json.loads(text)["sections"]]
+    return [
+        (section["type"], [o for stage in section["stages"] for o in stage["operators"]])
+        for section in json.loads(text)["sections"]
+    ]
 
 
 def test_op_fusion(tmp_path):
@@ -402,7 +428,9 @@ def test_op_fusion(tmp_path):
     graph = SambaGraph(model, (x,))
     assert {o.fusion for o in graph if o.module.startswith("blocks.1")} == {"second block"}
     assert {o.fusion for o in graph if not o.module.startswith("blocks.1")} == {""}
-    pef = samba.session.compile(model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path), name="fused")
+    pef = samba.session.compile(
+        model, (x,), samba.optim.SGD(model.parameters(), lr=0.1), output_folder=str(tmp_path), name="fused"
+    )
     sections = sections_of(pef)
     for kind in ("FWD", "BCKWD"):
         having = [ops for its, ops in sections if its == kind and any(o["fusion"] == "second block" for o in ops)]
@@ -453,7 +481,9 @@ def test_a_pef_in_a_notebook(tmp_path):
     model = torch.nn.Sequential(torch.nn.Linear(4, 3))
     samba.from_torch_model_(model)
     x = samba.randn(2, 4, name="<script>alert('x')</script> & x")
-    pef = samba.session.compile(model, (x,), samba.optim.SGD(model.parameters(), lr=0.25), output_folder=str(tmp_path), name="note")
+    pef = samba.session.compile(
+        model, (x,), samba.optim.SGD(model.parameters(), lr=0.25), output_folder=str(tmp_path), name="note"
+    )
     meta = get_pefmeta(pef)
     assert dict(meta) == get_pefmeta_dict(pef) and meta["tensors"] is meta.tensors and len(meta) == len(list(meta))
     json.dumps(get_pefmeta_dict(pef))
@@ -467,5 +497,9 @@ def test_a_pef_in_a_notebook(tmp_path):
     rows = {row[0]: row[1:] for row in cells.rows}
     assert rows[x.sn_name] == ["input", "float32", "2×4"]  # escaped, and read back
     assert rows["0.weight"] == ["parameter", "float32", "3×4"]
-    assert rows["parameters"] == [f"{meta.memory['parameters']} B"] and rows[str(forward["id"])][0] == "FWD" and rows["lr"] == ["0.25"]
+    assert (
+        rows["parameters"] == [f"{meta.memory['parameters']} B"]
+        and rows[str(forward["id"])][0] == "FWD"
+        and rows["lr"] == ["0.25"]
+    )
     assert "note.pef" in repr(meta)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing in place while a model is traced: into tensors, their parts, views of them, buffers; what torch would say afterwards, ours says too."""
+"""Writing in place while a model is traced: into tensors, their parts, views of them, buffers;
+what torch would say afterwards, ours says too."""
+
 import copy
 
 import pytest
@@ -121,8 +123,13 @@ def accumulated(self, y, x):
 
 
 def functions_in_place(self, y, x):
-    names = "tanh_ sigmoid_ exp_ neg_ abs_ square_ sin_ cos_ expm1_ erf_ floor_ ceil_ round_ trunc_ reciprocal_ relu_ sign_ tril_ triu_ nan_to_num_"
-    made = [getattr(y.clone(), name)() for name in names.split()] + [getattr(x.exp(), name)() for name in ("sqrt_", "rsqrt_", "log_", "log1p_")]
+    names = (
+        "tanh_ sigmoid_ exp_ neg_ abs_ square_ sin_ cos_ expm1_ erf_ floor_ ceil_ round_ trunc_ reciprocal_ relu_ sign_ tril_ "
+        "triu_ nan_to_num_"
+    )
+    made = [getattr(y.clone(), name)() for name in names.split()] + [
+        getattr(x.exp(), name)() for name in ("sqrt_", "rsqrt_", "log_", "log1p_")
+    ]
     y.add_(1).mul_(2).div_(3).sub_(x.mean()).addcmul_(x[:, :1], x[:, 1:2], value=0.5).lerp_(torch.ones_like(y), 0.25)
     y += 1
     y *= 2
@@ -185,7 +192,14 @@ def beside_autograd(self, y, x):
 
 
 def made_of_numbers(self, y, x):
-    made = [torch.arange(6.0, dtype=y.dtype), torch.eye(6, dtype=y.dtype).clone(), torch.tensor([1.0] * 6, dtype=y.dtype), torch.linspace(0, 1, 6, dtype=y.dtype), torch.arange(6).to(y), torch.as_tensor([2.0] * 6, dtype=y.dtype)]
+    made = [
+        torch.arange(6.0, dtype=y.dtype),
+        torch.eye(6, dtype=y.dtype).clone(),
+        torch.tensor([1.0] * 6, dtype=y.dtype),
+        torch.linspace(0, 1, 6, dtype=y.dtype),
+        torch.arange(6).to(y),
+        torch.as_tensor([2.0] * 6, dtype=y.dtype),
+    ]
     for tensor in made:
         tensor[0] = y[0, 0]
     made[0].add_(y[1])
@@ -267,8 +281,11 @@ def a_buffer_without_gradients(self, y, x):
     return result
 
 
-@pytest.mark.parametrize("function", [value for value in list(globals().values()) if getattr(value, "__module__", "") == __name__ and value is not Writes],
-                         ids=lambda f: f.__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [value for value in list(globals().values()) if getattr(value, "__module__", "") == __name__ and value is not Writes],
+    ids=lambda f: f.__name__,
+)
 def test_writes(tmp_path, function):
     beside_torch(tmp_path, Writes(function), (torch.randn(5, 4),), steps=2)
 
@@ -294,7 +311,9 @@ class Stateful(nn.Module):
 def test_what_a_forward_pass_leaves(tmp_path):
     model, inputs = samba.from_torch_model_(nn.Sequential(Stateful())), (samba.randn(3, 1, 4, name="x"),)
     pef = samba.session.compile(model, inputs, inference=True, output_folder=str(tmp_path))
-    with pytest.raises(NotImplementedError, match="'state' of module '0' has a tensor that an earlier trace of forward left there"):
+    with pytest.raises(
+        NotImplementedError, match="'state' of module '0' has a tensor that an earlier trace of forward left there"
+    ):
         utils.trace_graph(model, inputs, pef=pef)
 
 
@@ -313,9 +332,11 @@ def test_buffers_are_the_modules_own_after_a_trace(tmp_path):
     model = Writes(several_names)
     model.lin.register_buffer("seen", model.seen)
     lost = Writes(lambda self, y, x: setattr(self, "scratch", y))
-    for model, message in ((Writes(of_another_shape), r"sets 'seen' of the model, a buffer that was \(3, 6\).* to a tensor of \(5, 6\)"),
-                           (model, "'seen' of module 'lin' is a buffer that another name has too"),
-                           (lost, "'scratch' of the model, a buffer that was .* state_dict does not have")):  # fmt: skip
+    for model, message in (
+        (Writes(of_another_shape), r"sets 'seen' of the model, a buffer that was \(3, 6\).* to a tensor of \(5, 6\)"),
+        (model, "'seen' of module 'lin' is a buffer that another name has too"),
+        (lost, "'scratch' of the model, a buffer that was .* state_dict does not have"),
+    ):
         samba.from_torch_model_(model)
         buffers = dict(model.named_buffers())
         with pytest.raises(NotImplementedError, match=message):
@@ -411,8 +432,12 @@ def test_what_is_refused():
     with pytest.raises(NotImplementedError, match="several elements are one"):
         refused(lambda self, y, x: y[:1].expand(5, 6).add_(1))
     outside = torch.ones(3, 6)
-    for written in (lambda self, y, x: outside.__setitem__(0, y[0]), lambda self, y, x: outside[:1].copy_(y[:1]), lambda self, y, x: self.scratch.add_(y[:3]),
-                    lambda self, y, x: torch.as_tensor(outside.numpy())[0].mul_(y[0])):  # fmt: skip
+    for written in (
+        lambda self, y, x: outside.__setitem__(0, y[0]),
+        lambda self, y, x: outside[:1].copy_(y[:1]),
+        lambda self, y, x: self.scratch.add_(y[:3]),
+        lambda self, y, x: torch.as_tensor(outside.numpy())[0].mul_(y[0]),
+    ):
         with pytest.raises(NotImplementedError, match=r"constants that was not made in forward.*test_writes.py:\d+"):
             refused(written)
     assert bool((outside == 1).all())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One memory, seen from sambaflow, torch and NumPy: a write on one side is there on the other, and memory lives until the last one lets go."""
+"""One memory, seen from sambaflow, torch and NumPy:
+a write on one side is there on the other, and memory lives until the last one lets go."""
+
 import array
 import gc
 import threading
@@ -117,7 +119,10 @@ def test_strides():
 def test_a_tensor_tells_of_itself():
     ours = Tensor.wrap("x", numpy.arange(6, dtype="float32").reshape(2, 3))
     assert (ours.name, ours.dtype, ours.shape, ours.strides) == ("x", "float32", (2, 3), (3, 1))
-    assert ours.tolist() == [[0, 1, 2], [3, 4, 5]] and repr(ours) == "Tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], name='x', dtype=float32, shape=(2, 3))"
+    assert (
+        ours.tolist() == [[0, 1, 2], [3, 4, 5]]
+        and repr(ours) == "Tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], name='x', dtype=float32, shape=(2, 3))"
+    )
 
 
 def test_no_elements_and_one():

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training beside PyTorch: the same model, inputs and optimizer three times, by us in its dtype, by torch in its dtype and by torch in float64.
+"""Training beside PyTorch: the same model, inputs and optimizer three times, by us in its dtype, by torch in its dtype and by
+torch in float64.
 
-What the float64 run gives is taken for exact. Rounding makes torch miss it by some distance, and ours may be a few times as far away, no
-more; a mistake in a formula would be thousands of times further. Compared at every step: the loss, the gradient of every parameter, every
-buffer; at the end every parameter.
+What the float64 run gives is taken for exact. Rounding makes torch miss it by some distance, and ours may be a few times as far
+away, no more; a mistake in a formula would be thousands of times further. Compared at every step: the loss, the gradient of every
+parameter, every buffer; at the end every parameter.
 
-At a kink (relu, max pooling) an activation within rounding of it may go either way, in ours or in torch's run, and which it does depends on the
-processor. So where ours is too far away, torch trains again, up to RUNS times, with weights that are moved before every step, element by element, by a
-unit in the last place up or down, as a rounding may: how far the farthest of these runs is away says what right results may differ by. A model
-in float64 has no more exact run to be compared with; it is given a millionth of what float32 is."""
+At a kink (relu, max pooling) an activation within rounding of it may go either way, in ours or in torch's run, and which it does
+depends on the processor. So where ours is too far away, torch trains again, up to RUNS times, with weights that are moved before
+every step, element by element, by a unit in the last place up or down, as a rounding may: how far the farthest of these runs is
+away says what right results may differ by. A model in float64 has no more exact run to be compared with;
+it is given a millionth of what float32 is."""
+
 import copy
 
 import torch
+from steady import steady_norms
 
 import sambaflow.samba as samba
-
-from steady import steady_norms
 
 FACTOR = 4  # times torch's own distance
 ULPS = 16  # or so many units in the last place of the largest value of its kind, where torch happens to be exact
@@ -59,8 +61,16 @@ class Peer:
         loss = first(self.model(*self.inputs))
         loss.backward()
         found = {f"loss of step {number}": loss.detach()}
-        found.update({f"gradient of {name} at step {number}": p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None})
-        found.update({f"buffer {name} at step {number}": b.clone() for name, b in self.model.named_buffers() if b.dtype.is_floating_point})
+        found.update(
+            {
+                f"gradient of {name} at step {number}": p.grad.clone()
+                for name, p in self.model.named_parameters()
+                if p.grad is not None
+            }
+        )
+        found.update(
+            {f"buffer {name} at step {number}": b.clone() for name, b in self.model.named_buffers() if b.dtype.is_floating_point}
+        )
         self.optimizer.step()
         return found
 
@@ -89,8 +99,11 @@ class Comparison:
 
     def check(self):
         wrong = self.wrong()
-        assert not wrong, (f"{wrong[0]}: root mean square error {self.mine[wrong[0]]:.3g}, torch's {self.its[wrong[0]]:.3g} at most of {1 + self.runs} runs, allowed "
-                           f"{FACTOR * self.its[wrong[0]] + self.free[wrong[0]]:.3g} ({len(wrong)} of {len(self.mine)} values)")  # fmt: skip
+        assert not wrong, (
+            f"{wrong[0]}: root mean square error {self.mine[wrong[0]]:.3g}, torch's {self.its[wrong[0]]:.3g} at most of "
+            f"{1 + self.runs} runs, allowed "
+            f"{FACTOR * self.its[wrong[0]] + self.free[wrong[0]]:.3g} ({len(wrong)} of {len(self.mine)} values)"
+        )
 
 
 def _move_until_right(comparison, make_peer, steps):
@@ -105,7 +118,9 @@ def _move_until_right(comparison, make_peer, steps):
 
 def train(tmp_path, model, inputs, steps=20, lr=0.01, optimizer="SGD", hyperparameters=None):
     """Trains three ways and compares; gives back the losses."""
-    options = {"SGD": {"momentum": 0.9}, "AdamW": {"eps": 1e-4}}[optimizer]  # a larger eps: near 0 AdamW divides rounding by rounding
+    options = {"SGD": {"momentum": 0.9}, "AdamW": {"eps": 1e-4}}[
+        optimizer
+    ]  # a larger eps: near 0 AdamW divides rounding by rounding
     dtype, original = next(p.dtype for p in model.parameters()), copy.deepcopy(model)
 
     def peer(**which):
@@ -130,7 +145,9 @@ def train(tmp_path, model, inputs, steps=20, lr=0.01, optimizer="SGD", hyperpara
             if what in its:
                 comparison.add(what, samba.session.device_get(f"{names[name]}.grad"), its[what], right[what], scale)
             elif p.requires_grad:
-                assert not samba.session.has(f"{names[name]}.grad") or not samba.session.device_get(f"{names[name]}.grad").any(), name
+                assert (
+                    not samba.session.has(f"{names[name]}.grad") or not samba.session.device_get(f"{names[name]}.grad").any()
+                ), name
         state = model.state_dict(keep_vars=True)
         for name, b in theirs.model.named_buffers():
             what = f"buffer {name} at step {step}"

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The losses of training steps in PyTorch, for bf16 under torch.autocast, from the weights steps.c saved and on the same samples, one a line.
+"""The losses of training steps in PyTorch, for bf16 under torch.autocast, from the weights steps.c saved and on the same samples,
+one a line.
 
-Then every parameter's running mean of gradients (exp_avg, momentum_buffer) and every buffer is compared with what steps.c has at the end; not in bf16,
-where a rounding may let another element of a pooling window be the greatest. That happens in float32 too: a relu opens, or another pixel of a window
-is the greatest, in one of two programs and not in the other, and a gradient differs from there on by what goes through it, though nobody is wrong.
-Which roundings meet such a kink depends on the processor. So PyTorch itself says how far apart two right results may be: it trains in float64, which
-is as good as exact, and several times in float32, each time with weights that are moved before every step, element by element, by one unit in the last place
-up or down, as a rounding may; the first time they are left as they are. Of each tensor ours may be MARGIN times as far from the float64 result as the
-farthest of these is. Where float64 itself is compared, the moved ones are in float64 too, and the one that is not moved is the exact one.
+Then every parameter's running mean of gradients (exp_avg, momentum_buffer) and every buffer is compared with what steps.c has at
+the end; not in bf16, where a rounding may let another element of a pooling window be the greatest. That happens in float32 too: a
+relu opens, or another pixel of a window is the greatest, in one of two programs and not in the other, and a gradient differs from
+there on by what goes through it, though nobody is wrong. Which roundings meet such a kink depends on the processor. So PyTorch
+itself says how far apart two right results may be: it trains in float64, which is as good as exact, and several times in float32,
+each time with weights that are moved before every step, element by element, by one unit in the last place up or down, as a
+rounding may; the first time they are left as they are. Of each tensor ours may be MARGIN times as far from the float64 result as
+the farthest of these is. Where float64 itself is compared, the moved ones are in float64 too, and the one that is not moved is
+the exact one.
 
-A tensor that is farther away than the first few runs allow has more of them made, up to MOST_RUNS: a kink may be met by one run in ten.
+A tensor that is farther away than the first few runs allow has more of them made, up to MOST_RUNS: a kink may be met by one run
+in ten.
 
-GRADIENTS receives the greatest distance as a share of what is allowed, that relative to the tensor's greatest value, how many runs said so, and the tensor. Exit status 3, with a line: this PyTorch lacks an implementation.
+GRADIENTS receives the greatest distance as a share of what is allowed, that relative to the tensor's greatest value, how many
+runs said so, and the tensor. Exit status 3, with a line: this PyTorch lacks an implementation.
 
 Usage: losses.py MODEL OPTIMIZER fp32|fp64|bf16 INITIAL.safetensors DATA_FOLDER STEPS FINAL.safetensors GRADIENTS"""
+
 import gzip
 import os
 import sys
@@ -22,9 +28,10 @@ import numpy as np
 import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bench"))
-from models import Trainer, read_safetensors  # noqa: E402
+from models import Trainer, read_safetensors
 
-# The same settings stand in losses.sh. Hotter ones make LeNet chaotic: a rounding in one step grows a hundred-thousandfold within fifty.
+# The same settings stand in losses.sh. Hotter ones make LeNet chaotic:
+# a rounding in one step grows a hundred-thousandfold within fifty.
 SETTINGS = {
     "sgd": dict(optimizer="sgd", lr=0.003, momentum=0.9, weight_decay=0.001),
     "adamw": dict(optimizer="adamw", lr=0.0005, weight_decay=0.01, max_grad_norm=1.0),
@@ -42,7 +49,10 @@ MODELS = {
 BATCH = {"resnet": 16, "unet": 8}  # else 32
 MEANS = ("exp_avg", "momentum_buffer")
 MARGIN, LEAST_RUNS, MOST_RUNS = 4, 3, 24
-LACKING = ("could not create a primitive", "not implemented for")  # what PyTorch says of an operator that it has not for a dtype on this processor
+LACKING = (
+    "could not create a primitive",
+    "not implemented for",
+)  # what PyTorch says of an operator that it has not for a dtype on this processor
 
 
 def digits(folder, batch, model):
@@ -59,6 +69,7 @@ def digits(folder, batch, model):
         image, label = torch.from_numpy(image).reshape(shape), torch.from_numpy(labels[rows])
         # The class of every pixel: 1 + the digit on its line, 0 beside it.
         return image, torch.where(image[:, 0] > 1, 1 + label[:, None, None], 0) if model == "unet" else label
+
     return sample
 
 
@@ -72,6 +83,7 @@ def text(folder, batch, block):
         rows = (np.arange(batch) + step * batch) % count
         places = rows[:, None] * block + np.arange(block)
         return torch.from_numpy(tokens[places]), torch.from_numpy(tokens[places + 1])
+
     return sample
 
 
@@ -127,8 +139,12 @@ def compare(job, first):
     worst = max(ours, key=lambda name: shares.get(name, float("inf")))
     share = shares.get(worst, float("inf"))
     if not share <= 1:
-        raise SystemExit(f"losses: {worst} is {ours[worst]:.1e} away from PyTorch's in float64, whose greatest value is {exact[worst].abs().max():.1e}; "
-                         f"the farthest of {MOST_RUNS} runs of PyTorch, with weights moved by a unit in the last place, is {own[worst]:.1e} away")  # fmt: skip
+        raise SystemExit(
+            f"losses: {worst} is {ours[worst]:.1e} away from PyTorch's in float64, whose greatest value is "
+            f"{exact[worst].abs().max():.1e}; "
+            f"the farthest of {MOST_RUNS} runs of PyTorch, with weights moved by a unit in the last place, is "
+            f"{own[worst]:.1e} away"
+        )
     return share, worst, MARGIN * own[worst] / exact[worst].abs().max().item(), run + 1
 
 

@@ -7,6 +7,7 @@ A case is an operator, its attributes in C, its inputs, and the PyTorch function
 seed by a formula that C repeats exactly, or are listed; so the header holds little but results: the output, and the gradient
 of each floating input of sum(output * weights), weights made by the formula too.
 """
+
 import sys
 import textwrap
 
@@ -54,9 +55,19 @@ def case(group, op, name, attrs, inputs, function, smooth=True):
 
 def conv(name, x, w, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     attrs = "{.conv = {.stride = %s, .padding = %s, .dilation = %s, .groups = %d}}" % (
-        dims(stride), dims(padding), dims(dilation), groups)
-    case("conv", "conv2d", name, attrs, [Input(x, 1), Input(w, 2)],
-         lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, groups))
+        dims(stride),
+        dims(padding),
+        dims(dilation),
+        groups,
+    )
+    case(
+        "conv",
+        "conv2d",
+        name,
+        attrs,
+        [Input(x, 1), Input(w, 2)],
+        lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, groups),
+    )
 
 
 conv("plain", (2, 2, 5, 4), (3, 2, 3, 3))
@@ -71,7 +82,11 @@ conv("more padding than kernel", (1, 1, 2, 3), (1, 1, 2, 2), (1, 1), (3, 3))
 
 def pool(op, name, x, kernel, stride, padding=(0, 0), dilation=(1, 1), ceil=False, include=True, values=None):
     attrs = "{.pool2d = {.kernel = %s, .stride = %s, .padding = %s,\n      .dilation = %s, " % (
-        dims(kernel), dims(stride), dims(padding), dims(dilation))
+        dims(kernel),
+        dims(stride),
+        dims(padding),
+        dims(dilation),
+    )
     attrs += ".ceil_mode = %d, .count_include_pad = %d}}" % (ceil, include)
     if op == "max_pool2d":
         function = lambda x: F.max_pool2d(x, kernel, stride, padding, dilation, ceil)
@@ -97,41 +112,99 @@ pool("avg_pool2d", "ceil_mode drops a window in the padding", (1, 1, 5, 5), (2, 
 pool("avg_pool2d", "no batch", (2, 4, 4), (3, 2), (1, 2))
 
 NONE = "{.none = {0}}"
-for name, a, b in [("matrices", (2, 3), (3, 4)), ("batch by weight", (2, 3, 4), (4, 5)), ("weight by batch", (3, 4), (2, 4, 2)),
-                   ("batches broadcast", (2, 1, 3, 4), (5, 4, 2)), ("one batch for all", (2, 3, 2), (1, 2, 3))]:
+for name, a, b in [
+    ("matrices", (2, 3), (3, 4)),
+    ("batch by weight", (2, 3, 4), (4, 5)),
+    ("weight by batch", (3, 4), (2, 4, 2)),
+    ("batches broadcast", (2, 1, 3, 4), (5, 4, 2)),
+    ("one batch for all", (2, 3, 2), (1, 2, 3)),
+]:
     case("nn", "matmul", name, NONE, [Input(a, 4), Input(b, 5)], torch.matmul)
 case("nn", "gelu", "erf", NONE, [Input((3, 4), 6)], F.gelu)
 case("nn", "gelu_tanh", "tanh", NONE, [Input((3, 4), 6)], lambda x: F.gelu(x, approximate="tanh"))
-for op, function in [("log1p", torch.log1p), ("expm1", torch.expm1), ("sin", torch.sin), ("cos", torch.cos), ("softplus", F.softplus)]:
+for op, function in [
+    ("log1p", torch.log1p),
+    ("expm1", torch.expm1),
+    ("sin", torch.sin),
+    ("cos", torch.cos),
+    ("softplus", F.softplus),
+]:
     case("nn", op, "plain", NONE, [Input((3, 4), 4)], function)
 for op, function in [("softmax", torch.softmax), ("log_softmax", torch.log_softmax)]:
     for dim in range(3):
         case("nn", op, "dim %d" % dim, "{.axis = {.dim = %d}}" % dim, [Input((2, 3, 4), 7)], lambda x, f=function, d=dim: f(x, d))
-    case("nn", op, "large and infinite", "{.axis = {.dim = 1}}", [Input((2, 3), values=[1000, -1000, 999, 0, -INF, 1])],
-         lambda x, f=function: f(x, 1), smooth=False)
-for name, count, shape, eps in [("last dim", 1, (2, 3, 4), 1e-5), ("two dims", 2, (2, 3, 4), 1e-5),
-                                ("all dims, large eps", 2, (3, 4), 0.5)]:
-    last = shape[len(shape) - count:]
-    case("nn", "layer_norm", name, "{.norm = {.dims = %d, .eps = %r}}" % (count, eps),
-         [Input(shape, 8), Input(last, 9), Input(last, 10)], lambda x, w, b, s=last, e=eps: F.layer_norm(x, s, w, b, e))
-case("nn", "embedding", "repeated indices", NONE, [Input((5, 3), 11), Input((2, 3), values=[4, 0, 2, 4, 4, 1], dtype="INT64")],
-     lambda w, i: F.embedding(i, w))
-case("nn", "gather", "repeated indices", "{.gather = {.dim = 0}}", [Input((5, 3), 11), Input((2, 3), values=[4, 0, 2, 4, 4, 1], dtype="INT64")],
-     lambda x, i: x.gather(0, i))
+    case(
+        "nn",
+        op,
+        "large and infinite",
+        "{.axis = {.dim = 1}}",
+        [Input((2, 3), values=[1000, -1000, 999, 0, -INF, 1])],
+        lambda x, f=function: f(x, 1),
+        smooth=False,
+    )
+for name, count, shape, eps in [
+    ("last dim", 1, (2, 3, 4), 1e-5),
+    ("two dims", 2, (2, 3, 4), 1e-5),
+    ("all dims, large eps", 2, (3, 4), 0.5),
+]:
+    last = shape[len(shape) - count :]
+    case(
+        "nn",
+        "layer_norm",
+        name,
+        "{.norm = {.dims = %d, .eps = %r}}" % (count, eps),
+        [Input(shape, 8), Input(last, 9), Input(last, 10)],
+        lambda x, w, b, s=last, e=eps: F.layer_norm(x, s, w, b, e),
+    )
+case(
+    "nn",
+    "embedding",
+    "repeated indices",
+    NONE,
+    [Input((5, 3), 11), Input((2, 3), values=[4, 0, 2, 4, 4, 1], dtype="INT64")],
+    lambda w, i: F.embedding(i, w),
+)
+case(
+    "nn",
+    "gather",
+    "repeated indices",
+    "{.gather = {.dim = 0}}",
+    [Input((5, 3), 11), Input((2, 3), values=[4, 0, 2, 4, 4, 1], dtype="INT64")],
+    lambda x, i: x.gather(0, i),
+)
 for reduce, way in enumerate(("", "sum", "prod", "amax", "amin")):
-    case("nn", "scatter", way or "distinct indices", "{.scatter = {.dim = 0, .reduce = %d}}" % reduce,
-         [Input((5, 3), 13), Input((2, 3), values=[4, 0, 2, 4, 4, 1] if way else [4, 0, 2, 3, 4, 1], dtype="INT64"), Input((2, 3), 14)],
-         lambda x, i, s, way=way: x.scatter_reduce(0, i, s, way) if way else x.scatter(0, i, s))
+    case(
+        "nn",
+        "scatter",
+        way or "distinct indices",
+        "{.scatter = {.dim = 0, .reduce = %d}}" % reduce,
+        [
+            Input((5, 3), 13),
+            Input((2, 3), values=[4, 0, 2, 4, 4, 1] if way else [4, 0, 2, 3, 4, 1], dtype="INT64"),
+            Input((2, 3), 14),
+        ],
+        lambda x, i, s, way=way: x.scatter_reduce(0, i, s, way) if way else x.scatter(0, i, s),
+    )
 
 
-def cross_entropy(name, labels, ignore_index=-100, label_smoothing=0.0, reduction="mean", dtype="INT64", logits=None,
-                  smooth=True):
+def cross_entropy(
+    name, labels, ignore_index=-100, label_smoothing=0.0, reduction="mean", dtype="INT64", logits=None, smooth=True
+):
     attrs = "{.cross_entropy = {.ignore_index = %d, .label_smoothing = %r, .reduction = %d}}" % (
-        ignore_index, label_smoothing, ["mean", "sum", "none"].index(reduction))
+        ignore_index,
+        label_smoothing,
+        ["mean", "sum", "none"].index(reduction),
+    )
     rows = len(labels)
-    case("nn", "cross_entropy", name, attrs, [Input((rows, 4), 12, logits), Input((rows,), values=labels, dtype=dtype)],
-         lambda x, l: F.cross_entropy(x, l, None, None, ignore_index, None, reduction, label_smoothing),
-         smooth)
+    case(
+        "nn",
+        "cross_entropy",
+        name,
+        attrs,
+        [Input((rows, 4), 12, logits), Input((rows,), values=labels, dtype=dtype)],
+        lambda x, l: F.cross_entropy(x, l, None, None, ignore_index, None, reduction, label_smoothing),
+        smooth,
+    )
 
 
 cross_entropy("mean", [3, 0, 1])
@@ -155,8 +228,16 @@ def attention(name, q, k, v, causal=False, scale=None, mask=None):
     inputs = [Input(q, 14), Input(k, 15), Input(v, 16)]
     if mask is not None:
         inputs.append(Input(mask[0], values=mask[1], dtype="BOOL"))
-    case("attention", "attention", name, attrs, inputs,
-         lambda q, k, v, m=None: F.scaled_dot_product_attention(q, k, v, m, 0.0, causal, scale=scale, enable_gqa=True).transpose(1, 2))
+    case(
+        "attention",
+        "attention",
+        name,
+        attrs,
+        inputs,
+        lambda q, k, v, m=None: F.scaled_dot_product_attention(q, k, v, m, 0.0, causal, scale=scale, enable_gqa=True).transpose(
+            1, 2
+        ),
+    )
 
 
 attention("plain", (2, 2, 3, 4), (2, 2, 3, 4), (2, 2, 3, 4))
@@ -188,11 +269,14 @@ def write(group, cases, file):
         for tensor in listed + [output] + [t.grad for t in tensors if t.grad is not None]:
             numbers += tensor.detach().flatten().tolist()
         operands = ["{SAMBA_%s, %s, %d}" % (i.dtype, dims(i.shape), i.seed if i.values is None else -1) for i in inputs]
-        rows.append('    {"%s", SAMBA_OP_%s, %s, %d, %d,\n     %s,\n     {%s}, %s},' % (
-            name, op, "true" if smooth else "false", first, len(inputs), attrs, ", ".join(operands), dims(output.shape)))
+        rows.append(
+            '    {"%s", SAMBA_OP_%s, %s, %d, %d,\n     %s,\n     {%s}, %s},'
+            % (name, op, "true" if smooth else "false", first, len(inputs), attrs, ", ".join(operands), dims(output.shape))
+        )
     indent = "    "
-    text = textwrap.fill(", ".join(map(number, numbers)), 126, initial_indent=indent, subsequent_indent=indent,
-                         break_on_hyphens=False)
+    text = textwrap.fill(
+        ", ".join(map(number, numbers)), 126, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
     print(HEAD, file=file)
     print("static const double torch_%s_numbers[] = {\n%s};" % (group, text), file=file)
     print("static const torch_case torch_%s_cases[] = {\n%s\n};" % (group, "\n".join(rows)), file=file)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the generated headers of two folders: the same text but for numbers, numbers equal to 1e-12 relative (they differ by CPU in the last
-digits)."""
+"""Compares the generated headers of two folders: the same text but for numbers, numbers equal to 1e-12 relative (they differ by
+CPU in the last digits)."""
+
 import pathlib
 import re
 import sys
@@ -22,7 +23,11 @@ def compare(made, stored):
 
 def main():
     made, stored = (pathlib.Path(folder) for folder in sys.argv[1:3])
-    names, kept, total = sorted(p.name for p in made.glob("torch_values_*.h")), sorted(p.name for p in stored.glob("torch_values_*.h")), 0
+    names, kept, total = (
+        sorted(p.name for p in made.glob("torch_values_*.h")),
+        sorted(p.name for p in stored.glob("torch_values_*.h")),
+        0,
+    )
     if not names or names != kept:
         raise SystemExit(f"operators: PyTorch gives {names}, {stored} has {kept}")
     for name in names:

@@ -1,21 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes null_calls.h for test_null.c from the public headers: every function, with each of its pointers NULL in turn and the others as the test
-has them, and with all of them NULL. Usage: make_null_calls.py OUTPUT HEADER..."""
+"""Writes null_calls.h for test_null.c from the public headers: every function, with each of its pointers NULL in turn and the
+others as the test has them, and with all of them NULL. Usage: make_null_calls.py OUTPUT HEADER..."""
+
 import re
 import sys
 
 # What stands for an argument that is not the one that is NULL: by its type, else by its kind below.
 GIVEN = {
-    "samba_value": "value", "samba_context *": "context", "const samba_context *": "context", "samba_session *": "session",
-    "const samba_session *": "session", "samba_graph *": "graph", "const samba_graph *": "graph", "samba_tensor *": "tensor_",
-    "const samba_tensor *": "tensor_", "samba_function *": "function", "const samba_function *": "function", "const char *": "\"x\"",
-    "samba_multigraph *": "multigraph", "const samba_multigraph *": "multigraph", "samba_checkpoint *": "checkpoint",
-    "const samba_checkpoint *": "checkpoint", "samba_tensor_list *": "tensors", "const samba_tensor_list *": "tensors",
-    "samba_reading *": "reading", "samba_tensor *const *": "&tensor_", "const samba_value *": "values", "samba_value *": "values",
-    "const int64_t *": "sizes", "int64_t *": "sizes", "const int *": "numbers", "int *": "numbers", "const double *": "reals",
-    "double *": "reals", "const char *const *": "names", "void *const *": "places", "bool": "false", "double": "0.5", "int": "1", "size_t": "64",
-    "int64_t": "1", "uint64_t": "1",
-}  # fmt: skip
+    "samba_value": "value",
+    "samba_context *": "context",
+    "const samba_context *": "context",
+    "samba_session *": "session",
+    "const samba_session *": "session",
+    "samba_graph *": "graph",
+    "const samba_graph *": "graph",
+    "samba_tensor *": "tensor_",
+    "const samba_tensor *": "tensor_",
+    "samba_function *": "function",
+    "const samba_function *": "function",
+    "const char *": '"x"',
+    "samba_multigraph *": "multigraph",
+    "const samba_multigraph *": "multigraph",
+    "samba_checkpoint *": "checkpoint",
+    "const samba_checkpoint *": "checkpoint",
+    "samba_tensor_list *": "tensors",
+    "const samba_tensor_list *": "tensors",
+    "samba_reading *": "reading",
+    "samba_tensor *const *": "&tensor_",
+    "const samba_value *": "values",
+    "samba_value *": "values",
+    "const int64_t *": "sizes",
+    "int64_t *": "sizes",
+    "const int *": "numbers",
+    "int *": "numbers",
+    "const double *": "reals",
+    "double *": "reals",
+    "const char *const *": "names",
+    "void *const *": "places",
+    "bool": "false",
+    "double": "0.5",
+    "int": "1",
+    "size_t": "64",
+    "int64_t": "1",
+    "uint64_t": "1",
+}
 
 
 def functions(headers):
@@ -74,7 +102,9 @@ def main():
         for way in ways:
             arguments = ["NULL" if i in way else given(kind) for i, kind in enumerate(kinds)]
             if len(way) != 1:
-                arguments = ["(samba_value){0}" if kind == "samba_value" else argument for kind, argument in zip(kinds, arguments)]
+                arguments = [
+                    "(samba_value){0}" if kind == "samba_value" else argument for kind, argument in zip(kinds, arguments)
+                ]
             call = f"{name}({', '.join(arguments)})"
             label = f"call_{len(calls)}"
             refused = len(way) == 1 and must_refuse(result, kinds[way[0]], name)
@@ -83,7 +113,9 @@ def main():
             table.append(f'    {{"{name}", {way[0] if len(way) == 1 else -1}, {"true" if refused else "false"}, {label}}},\n')
     with open(output, "w", encoding="utf-8") as file:
         file.writelines(calls)
-        file.write("static const struct {\n    const char *name;\n    int argument; /* that is NULL; -1: all */\n    bool refused;\n    int (*call)(void);\n} calls[] = {\n")
+        file.write(
+            "static const struct {\n    const char *name;\n    int argument; /* that is NULL; -1: all */\n    bool refused;\n    int (*call)(void);\n} calls[] = {\n"  # noqa: E501
+        )
         file.writelines(table)
         file.write("};\n")
 

@@ -6,22 +6,29 @@
 >>> ones(2, name="x", batch_dim=0).sn_name
 'x'
 """
+
 import torch as _torch
 
 from sambaflow.errors import HostFallbackWarning, NoEffectWarning
-from sambaflow.samba import _state, eager, optim, rules, same_value  # noqa: F401  rules register themselves
-from sambaflow.samba.convert import from_named_dict, from_torch, from_torch_, from_torch_model, from_torch_model_, from_torch_tensor_
+from sambaflow.samba import _state, eager, optim, rules, same_value
+from sambaflow.samba.convert import (
+    from_named_dict,
+    from_torch,
+    from_torch_,
+    from_torch_model,
+    from_torch_model_,
+    from_torch_tensor_,
+)
+from sambaflow.samba.functional import *
 from sambaflow.samba.lazy import lazy_param
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch
 
-from sambaflow.samba.functional import *  # noqa: F403
-
 session = SambaSession()
 _state.session = session
 
-from sambaflow.samba import nn, utils  # noqa: E402, F401  they need the session
-from sambaflow.samba.utils import set_seed  # noqa: E402, F401
+from sambaflow.samba import nn, utils
+from sambaflow.samba.utils import set_seed
 
 
 def _create(make):

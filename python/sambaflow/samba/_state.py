@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tensors must find without importing what imports them: the tracer at work, eager execution and the global session."""
+
 tracer = None
 session = None
 legacy_names = False  # SambaSession.use_legacy_names
@@ -17,8 +18,10 @@ keeps_name = frozenset()  # functions whose results same_value.py names
 def carry_name(result, args, kwargs):
     """Until same_value.py is there."""
 
-# Turns of threads that prefetch. A thread that computes in Python holds the interpreter's lock; were it woken when a batch is taken, the program would
-# lose the lock at its next call of torch and wait, with the device idle, until the next batch is made. So such threads work while the device does.
+
+# Turns of threads that prefetch. A thread that computes in Python holds the interpreter's lock; were it woken when a batch is
+# taken, the program would lose the lock at its next call of torch and wait, with the device idle, until the next batch is made.
+# So such threads work while the device does.
 turns = []  # a lock each, held; releasing it lets the thread go on
 running = 0  # runs of the device right now
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arguments of the session's methods may be, as far as they are Python's: names, shapes and dtypes are checked by the C library."""
+"""What the arguments of the session's methods may be, as far as they are Python's:
+names, shapes and dtypes are checked by the C library."""
+
 import torch
 from torch.nn.modules import module as _of_modules
 
@@ -19,22 +21,36 @@ def one_of(name, value, known):
 def module(call, model):
     """The model, which is a module."""
     if type(model).__name__ == "ModelProto":
-        raise errors.UnsupportedError(f"{call}: the model is an ONNX ModelProto, which a later version reads: give the torch.nn.Module that it was made of")
+        raise errors.UnsupportedError(
+            f"{call}: the model is an ONNX ModelProto, which a later version reads: give the torch.nn.Module that it was made of"
+        )
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"{call}: the model is a torch.nn.Module: given {type(model).__name__}")
     return model
 
 
 def check_hooks(call, model):
-    """Refuses hooks of gradients where the device computes the gradients: it cannot call Python, and without them it would train otherwise."""
-    whose = [f"parameter {name!r}" for name, x in model.named_parameters() if x.requires_grad and (x._backward_hooks or getattr(x, "_post_accumulate_grad_hooks", None))]
-    whose += [f"module {path!r} ({type(part).__name__})" for path, part in model.named_modules() if part._backward_hooks or part._backward_pre_hooks]
+    """Refuses hooks of gradients where the device computes the gradients:
+    it cannot call Python, and without them it would train otherwise."""
+    whose = [
+        f"parameter {name!r}"
+        for name, x in model.named_parameters()
+        if x.requires_grad and (x._backward_hooks or getattr(x, "_post_accumulate_grad_hooks", None))
+    ]
+    whose += [
+        f"module {path!r} ({type(part).__name__})"
+        for path, part in model.named_modules()
+        if part._backward_hooks or part._backward_pre_hooks
+    ]
     whose += ["every module"] * bool(_of_modules._global_backward_hooks or _of_modules._global_backward_pre_hooks)
     if whose:
         rest = f" and {len(whose) - 3} more" if len(whose) > 3 else ""
         raise errors.UnsupportedError(
-            f"{call}: {', '.join(whose[:3])}{rest} has a hook on gradients, which the device cannot call: remove it by its handle and clip with max_grad_norm, "
-            "scale gradients in forward by x * c + (x * (1 - c)).detach(), or change sn_grad between a run of FWD and BCKWD and one of OPT; inference=True goes without them")
+            f"{call}: {', '.join(whose[:3])}{rest} has a hook on gradients, which the device cannot call: remove it by its "
+            "handle and clip with max_grad_norm, "
+            "scale gradients in forward by x * c + (x * (1 - c)).detach(), or change sn_grad between a run of FWD and BCKWD and "
+            "one of OPT; inference=True goes without them"
+        )
 
 
 def optimizers(call, given):
@@ -51,17 +67,23 @@ def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
     one_of("data_parallel_mode", mode, DATA_PARALLEL_MODES)
     if data_parallel:
         raise errors.UnsupportedError(
-            f"{call}: data_parallel=True needs one process for each replica and this is a single one, of a version that cannot join others: "
+            f"{call}: data_parallel=True needs one process for each replica and this is a single one, of a version that "
+            "cannot join others: "
             "leave it out to train on one"
         )
     if reduce_on_rdu:
-        raise errors.ArgumentError(f"{call}: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it")
+        raise errors.ArgumentError(
+            f"{call}: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it"
+        )
 
 
 def check_distlearn(call, config):
     """The same for what trace_graph is told of replicas."""
     if config is not None:
-        raise errors.UnsupportedError(f"{call}: distlearn_config describes replicas of data parallel training, which a later version has: leave it out to train on one")
+        raise errors.UnsupportedError(
+            f"{call}: distlearn_config describes replicas of data parallel training, which a later version has: leave it "
+            "out to train on one"
+        )
 
 
 def check_deprecated(call, **given):
@@ -71,8 +93,10 @@ def check_deprecated(call, **given):
             raise errors.UnsupportedError(f"{call}: {name} is deprecated and does nothing: leave it out{_INSTEAD[name]}")
 
 
-_INSTEAD = {"graph_names": "; a graph is called by name, several graphs by add_graph(SambaGraph(...))",
-            "graph_transform_hook": "; what it would change belongs into the model, which is traced as it runs"}  # fmt: skip
+_INSTEAD = {
+    "graph_names": "; a graph is called by name, several graphs by add_graph(SambaGraph(...))",
+    "graph_transform_hook": "; what it would change belongs into the model, which is traced as it runs",
+}
 
 
 def check_flag(call, name, value):
@@ -89,7 +113,9 @@ def check_mapping(call, mapping):
 def check_mapped(pef, mapped, mapping):
     """A program that asks for 'spatial' has a PEF that was compiled so; 'section' is a default and asks for nothing."""
     if mapping == "spatial" and mapped != mapping:
-        raise errors.StateError(f"trace_graph: {pef} was compiled with mapping {mapped!r}: compile it with mapping='spatial', or trace it without")
+        raise errors.StateError(
+            f"trace_graph: {pef} was compiled with mapping {mapped!r}: compile it with mapping='spatial', or trace it without"
+        )
 
 
 def listed(x):
@@ -135,10 +161,13 @@ def call_id(name, given):
 
 
 def output_gradients(given, outputs):
-    """{name of an output: gradient} of a dict, or of a list in the order of the traced outputs, where None leaves one as it is."""
+    """{name of an output: gradient} of a dict, or of a list in the order of the traced outputs,
+    where None leaves one as it is."""
     if isinstance(given, dict):
         return {name: grad for name, grad in given.items() if grad is not None}
     given = listed(given)
     if len(given) > len(outputs):
-        raise errors.ArgumentError(f"run: grad_of_outputs has {len(given)} gradients, and there are {len(outputs)} outputs: {', '.join(outputs)}")
+        raise errors.ArgumentError(
+            f"run: grad_of_outputs has {len(given)} gradients, and there are {len(outputs)} outputs: {', '.join(outputs)}"
+        )
     return {name: grad for name, grad in zip(outputs, given) if grad is not None}

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call of a torch function as its rule takes it: arguments under torch's other names, and NumPy's numbers as Python's.
 
-A rule has one signature for a function, its method and its ATen operator, which call some arguments differently; torch's functions in C also take
-NumPy's names (`axis`, `keepdims`), those that are written in Python do not. What no name fits is a TypeError in Python's words, without the rule's."""
+A rule has one signature for a function, its method and its ATen operator, which call some arguments differently; torch's
+functions in C also take NumPy's names (`axis`, `keepdims`), those that are written in Python do not.
+What no name fits is a TypeError in Python's words, without the rule's."""
+
 import functools
 import inspect
 import sys
@@ -10,11 +12,28 @@ import types
 
 # torch's name -> what rules call it that do not have it
 _OTHERS = {
-    "axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other", "self": "input",
-    "axis0": "dim0", "axis1": "dim1", "exponent": "other", "mat2": "other", "vec": "other", "vec2": "other", "tensor": "other",
-    "values": "other", "src": "source", "size": "shape", "dtype": "shape", "train": "training", "split_size": "split_size_or_sections",
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+    "self": "input",
+    "axis0": "dim0",
+    "axis1": "dim1",
+    "exponent": "other",
+    "mat2": "other",
+    "vec": "other",
+    "vec2": "other",
+    "tensor": "other",
+    "values": "other",
+    "src": "source",
+    "size": "shape",
+    "dtype": "shape",
+    "train": "training",
+    "split_size": "split_size_or_sections",
     "tensor_indices_or_sections": "indices_or_sections",
-}  # fmt: skip
+}
 _NUMPYS = ("axis", "keepdims", "x", "a", "x1", "x2")
 _WITHOUT_EFFECT = ("memory_format", "cudnn_enable", "cudnn_enabled")
 

@@ -10,12 +10,14 @@
 'x'
 >>> from_torch([torch.ones(2), {"mask": torch.zeros(1)}])[1]["mask"].tolist()
 [0.0]
->>> [from_torch(torch.ones(2), name="x").sn_name, from_torch({"mask": torch.ones(2)}, name="x")["mask"].sn_name, from_torch_tensor_(torch.ones(2), "y").sn_name]
+>>> [from_torch(torch.ones(2), name="x").sn_name, from_torch({"mask": torch.ones(2)}, name="x")["mask"].sn_name,
+from_torch_tensor_(torch.ones(2), "y").sn_name]
 ['x', 'x.mask', 'y']
 >>> batch = [torch.ones(2)]
 >>> from_torch_(batch, name="x")[0] is batch[0], batch[0].sn_name
 (True, 'x.0')
 """
+
 import torch
 
 from sambaflow.samba import trees
@@ -26,7 +28,8 @@ _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # of register_hook 
 
 
 def from_torch_model_(model):
-    """Makes every parameter and buffer of the module a SambaTensor over the same memory, named by its path, with the hooks it has. Returns the module."""
+    """Makes every parameter and buffer of the module a SambaTensor over the same memory, named by its path,
+    with the hooks it has. Returns the module."""
     made = {}
     for path, part in module("from_torch_model_", model).named_modules():
         for kind in (part._parameters, part._buffers):
@@ -37,7 +40,11 @@ def from_torch_model_(model):
                 if tensor is None or isinstance(tensor, SambaTensor):
                     continue
                 if id(tensor) not in made:
-                    fresh = SambaParameter(tensor, tensor.requires_grad, name) if kind is part._parameters else from_torch_tensor(tensor, name)
+                    fresh = (
+                        SambaParameter(tensor, tensor.requires_grad, name)
+                        if kind is part._parameters
+                        else from_torch_tensor(tensor, name)
+                    )
                     made[id(tensor)] = (fresh, tensor)
                     fresh._keeps_name = kind is part._buffers
                     for hooks in _HOOKS:  # the same dicts, so that handles still remove them
@@ -60,21 +67,27 @@ def from_named_dict(tensors):
 
 
 def from_torch(obj, name=None, batch_dim=None, region_name=None):
-    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules in place, as by from_torch_model_. `name`, `batch_dim` and
-    `region_name` are those of a single tensor; several get their places behind the name: x.0, x.mask."""
+    """Every torch tensor in nested lists, tuples and dicts as a SambaTensor; modules in place, as by from_torch_model_. `name`,
+    `batch_dim` and `region_name` are those of a single tensor; several get their places behind the name: x.0, x.mask."""
     if isinstance(obj, torch.nn.Module):
         if name is not None:
-            raise TypeError(f"from_torch: name={name!r:.100} is a tensor's: a {type(obj).__name__} is a module, whose parameters are named by their paths")
+            raise TypeError(
+                f"from_torch: name={name!r:.100} is a tensor's: a {type(obj).__name__} is a module, whose parameters are "
+                "named by their paths"
+            )
         return from_torch_model_(obj)
     if isinstance(obj, torch.Tensor):
         return from_torch_tensor(obj, name, batch_dim, region_name=region_name)
     if name is None:
-        return torch.utils._pytree.tree_map(lambda x: from_torch_tensor(x, None, batch_dim, region_name=region_name) if isinstance(x, torch.Tensor) else x, obj)
+        return torch.utils._pytree.tree_map(
+            lambda x: from_torch_tensor(x, None, batch_dim, region_name=region_name) if isinstance(x, torch.Tensor) else x, obj
+        )
     return trees.mapped(lambda x, place: from_torch_tensor(x, place, batch_dim, region_name=region_name), obj, name)
 
 
 def from_torch_(obj, name=None, batch_dim=None, region_name=None):
-    """from_torch in place, where there is a place: in modules, lists and dicts. Returns what from_torch does, since a tensor and a tuple stay what they are."""
+    """from_torch in place, where there is a place: in modules, lists and dicts.
+    Returns what from_torch does, since a tensor and a tuple stay what they are."""
     made = from_torch(obj, name, batch_dim, region_name)
     if isinstance(obj, dict):
         obj.update(made)
@@ -84,5 +97,6 @@ def from_torch_(obj, name=None, batch_dim=None, region_name=None):
 
 
 def from_torch_tensor_(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):
-    """Another name of from_torch_tensor, which some documents have. The result counts: a torch tensor cannot become a SambaTensor itself."""
+    """Another name of from_torch_tensor, which some documents have. The result counts:
+    a torch tensor cannot become a SambaTensor itself."""
     return from_torch_tensor(tensor, name, batch_dim, named_dims, region_name, sized_dims)

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies and pickles of SambaTensors. torch's own would copy the wrapper's storage, which there is none; what counts is the tensor it holds."""
+"""Copies and pickles of SambaTensors. torch's own would copy the wrapper's storage, which there is none;
+what counts is the tensor it holds."""
+
 import copy
 
 import torch
 
 from sambaflow.samba import _state as tracing
 
-_NOT_CARRIED = ("_held", "_value", "_trace", "_view", "_session", "grad")  # nodes of a graph are nobody else's, and no session has traced a copy
+_NOT_CARRIED = (
+    "_held",
+    "_value",
+    "_trace",
+    "_view",
+    "_session",
+    "grad",
+)  # nodes of a graph are nobody else's, and no session has traced a copy
 
 
 def _state(tensor):
@@ -26,7 +35,14 @@ def reduced(tensor):
     """What pickle and copy.copy make it again of."""
     if tensor._value is not None and tracing.tracer is not None:
         raise TypeError("a tensor that is being traced cannot be pickled: it has no values")
-    parts = (type(tensor), tensor._held, tuple(tensor.shape), tensor.dtype, tensor.requires_grad and tensor.is_leaf, _state(tensor))
+    parts = (
+        type(tensor),
+        tensor._held,
+        tuple(tensor.shape),
+        tensor.dtype,
+        tensor.requires_grad and tensor.is_leaf,
+        _state(tensor),
+    )
     return rebuild, parts
 
 
@@ -37,7 +53,9 @@ def deep(tensor, memo):
     if tensor._value is not None and tracing.tracer is not None:
         return tensor.clone()
     if not tensor.is_leaf:
-        raise RuntimeError("a tensor that an operation made cannot be deep-copied while gradients are recorded: detach() it first")
+        raise RuntimeError(
+            "a tensor that an operation made cannot be deep-copied while gradients are recorded: detach() it first"
+        )
     held = copy.deepcopy(tensor._held, memo)
     made = rebuild(type(tensor), held, tuple(tensor.shape), tensor.dtype, tensor.requires_grad, {})
     memo[id(tensor)] = made

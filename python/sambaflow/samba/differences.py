@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between two constants of one dtype and shape, which a graph's text has as hexadecimal digits that nobody reads: the first element, its values, and how
-many there are.
+"""What differs between two constants of one dtype and shape, which a graph's text has as hexadecimal digits that nobody reads:
+the first element, its values, and how many there are.
 
 >>> text = '%{} = literal dtype=float32 shape=[1,2] data="{}" : float32[1,2]'
 >>> of_constants(text.format(3, "0000803f00000040"), text.format(3, "0000803f00004040"))
@@ -8,6 +8,7 @@ many there are.
 >>> of_constants(text.format(3, "0000803f00000040"), "%3 = iota")
 ''
 """
+
 import re
 
 import torch
@@ -27,7 +28,10 @@ def of_constants(compiled, model):
     places = (a != b).any(-1).nonzero().flatten()
     at = int(places[0])
     index = [int(i) for i in torch.unravel_index(places[0], shape)] if shape else []
-    return f": element {index} of the constant was {x[at].item()} and is {y[at].item()}, which is the first of {len(places)} that differ among {len(a)}"
+    return (
+        f": element {index} of the constant was {x[at].item()} and is {y[at].item()}, which is the first of {len(places)} that "
+        f"differ among {len(a)}"
+    )
 
 
 def _values(digits, dtype):
@@ -37,14 +41,18 @@ def _values(digits, dtype):
 
 
 def explained(said, compiled, model):
-    """The sentence about the first difference of two graphs, without digits of constants and with what they say; `compiled` and `model` give their texts."""
+    """The sentence about the first difference of two graphs, without digits of constants and with what they say;
+    `compiled` and `model` give their texts."""
     numbers = _BOTH.search(said)
     shown, constants = _BYTES.subn("", said)
     if not constants:
         return said
     lines = [_line(text(), number) for text, number in zip((compiled, model), numbers.groups())] if numbers else ("", "")
     known = of_constants(*lines)
-    return f"{shown}{f'{known}:' if known else ': if it is a constant whose values differ,'} seed what makes it, or make it a buffer or an input"
+    return (
+        f"{shown}{f'{known}:' if known else ': if it is a constant whose values differ,'} seed what makes it, or make it a "
+        "buffer or an input"
+    )
 
 
 def _line(text, number):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hints to the compiler about modules of a model."""
+
 import weakref
 
 import torch
@@ -8,8 +9,9 @@ FUSIONS = weakref.WeakKeyDictionary()  # module -> the name its operators are ke
 
 
 def op_fusion(module, name):
-    """Keeps the operators of `module`, and of what it calls, in one section of each type: forward in one, their gradients in one. Modules of
-    one name stay together; a hint inside another is part of it. Returns the module. `sambaflow inspect --operators` shows the name.
+    """Keeps the operators of `module`, and of what it calls, in one section of each type: forward in one, their gradients in one.
+    Modules of one name stay together; a hint inside another is part of it. Returns the module. `sambaflow inspect --operators`
+    shows the name.
 
     >>> import torch
     >>> import sambaflow.samba as samba

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations on SambaTensors outside tracing: the library's own kernels, on the host.
 
-A torch function that has a rule (`rules/`) is traced by it once for each signature - its options, the dtypes and shapes of its tensors -
-compiled in memory (samba_function) and kept; the next call of that signature finds it. Numbers beside tensors are inputs, so that `x * lr`
-compiles once. torch's autograd keeps the books: a call is one torch.autograd.Function, whose backward is the function of the library's own
-gradient graph (samba_graph_gradient), and so on for further derivatives.
+A torch function that has a rule (`rules/`) is traced by it once for each signature - its options, the dtypes and shapes of its
+tensors - compiled in memory (samba_function) and kept; the next call of that signature finds it. Numbers beside tensors are
+inputs, so that `x * lr` compiles once. torch's autograd keeps the books: a call is one torch.autograd.Function, whose backward is
+the function of the library's own gradient graph (samba_graph_gradient), and so on for further derivatives.
 
-What moves data and computes nothing stays torch's, on the memory the tensors hold: views, copies, indexing, factories, random numbers. torch
-takes apart what has no rule as a whole, and its parts come here as ATen operators (`aten`); in-place operators are their rules written back. An
-operator that still has no rule is computed by torch, and a HostFallbackWarning says so once.
+What moves data and computes nothing stays torch's, on the memory the tensors hold: views, copies, indexing, factories, random
+numbers. torch takes apart what has no rule as a whole, and its parts come here as ATen operators (`aten`); in-place operators are
+their rules written back. An operator that still has no rule is computed by torch, and a HostFallbackWarning says so once.
 
-`with eager.reference():` has the library's plain reference kernels compute what is called inside, and its gradients: what everything else is
-tested against; slow."""
+`with eager.reference():` has the library's plain reference kernels compute what is called inside, and its gradients: what
+everything else is tested against; slow."""
+
 import contextlib
 import inspect
 import threading
@@ -26,7 +27,7 @@ from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
 from sambaflow.samba import _state, rules  # noqa: F401  rules register themselves
 from sambaflow.samba.calls import as_rule, mismatch, plain
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_output, from_value, run_on_held
-from sambaflow.samba.trace import RULES, Tracer, _TORCH_DTYPES, dtype_number
+from sambaflow.samba.trace import _TORCH_DTYPES, RULES, Tracer, dtype_number
 from sambaflow.words import isa_of
 
 MOST_PROGRAMS = 512
@@ -43,34 +44,52 @@ _default_dtype = torch.get_default_dtype
 
 # Views and copies of memory; what gives the tensor itself where nothing changes; draws from torch's generator.
 _TORCHS = frozenset(
-    """reshape view _unsafe_view view_as reshape_as flatten permute transpose swapaxes t __get__ expand expand_as unsqueeze squeeze select narrow
-    __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int long short bool contiguous clone detach
-    alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout
-    feature_alpha_dropout gumbel_softmax ctc_loss masked_scatter complex polar view_as_complex view_as_real rand rand_like randn randn_like randint_like bernoulli normal multinomial randperm poisson binomial
-    _standard_gamma _sample_dirichlet unflatten movedim moveaxis broadcast_to unfold
-    as_strided requires_grad_ gather take_along_dim scatter scatter_add scatter_reduce index_add index_put index_copy index_fill index_reduce index take put flip fliplr flipud
-    rot90 roll tril triu diag diag_embed diagonal hstack vstack row_stack dstack block_diag meshgrid repeat tile pad reflection_pad1d reflection_pad2d reflection_pad3d
+    """reshape view _unsafe_view view_as reshape_as flatten permute transpose swapaxes t __get__ expand expand_as unsqueeze
+    squeeze select narrow __getitem__ __setitem__ split chunk unbind index_select to type type_as float double half bfloat16 int
+    long short bool contiguous clone detach alias lift_fresh cpu zeros_like ones_like full_like empty_like new_zeros new_ones
+    new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout gumbel_softmax ctc_loss
+    masked_scatter complex polar view_as_complex view_as_real rand rand_like randn randn_like randint_like bernoulli normal
+    multinomial randperm poisson binomial _standard_gamma _sample_dirichlet unflatten movedim moveaxis broadcast_to unfold
+    as_strided requires_grad_ gather take_along_dim scatter scatter_add scatter_reduce index_add index_put index_copy index_fill
+    index_reduce index take put flip fliplr flipud rot90 roll tril triu diag diag_embed diagonal hstack vstack
+    row_stack dstack block_diag meshgrid repeat tile pad reflection_pad1d reflection_pad2d reflection_pad3d
     replication_pad1d replication_pad2d replication_pad3d pad_sequence one_hot""".split()
 )
 # Functions whose numbers stand beside tensors and may change from call to call.
 _OF_NUMBERS = frozenset(
-    """add sub subtract rsub mul multiply div divide true_divide maximum minimum eq ne lt le gt ge clamp where masked_fill __add__ __radd__
-    __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __div__ __rdiv__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__""".split()
+    """add sub subtract rsub mul multiply div divide true_divide maximum minimum eq ne lt le gt ge clamp where masked_fill __add__
+    __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __div__ __rdiv__ __eq__ __ne__ __lt__ __le__
+    __gt__ __ge__""".split()
 )
 # ATen operators that compute nothing, beside views and those that write.
 _MOVES = frozenset(
-    """clone detach alias lift_fresh _to_copy _reshape_copy _unsafe_view empty_like new_empty new_empty_strided new_zeros new_ones new_full zeros_like ones_like full_like
-    rand_like randn_like randint_like bernoulli normal multinomial index index_select gather take take_along_dim scatter index_put
-    masked_select masked_scatter nonzero slice_backward select_backward diagonal_backward unfold_backward slice_scatter select_scatter as_strided_scatter
-    _unsafe_index _unsafe_index_put flip roll rot90 tril triu diag diag_embed repeat cat stack hstack vstack dstack scatter_add scatter_reduce index_add index_copy
-    index_fill index_reduce put reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d _local_scalar_dense equal is_same_size one_hot
-    _assert_async _is_all_true _is_any_true _pin_memory resize block_diag""".split()
+    """clone detach alias lift_fresh _to_copy _reshape_copy _unsafe_view empty_like new_empty new_empty_strided new_zeros new_ones
+    new_full zeros_like ones_like full_like rand_like randn_like randint_like bernoulli normal multinomial index index_select
+    gather take take_along_dim scatter index_put masked_select masked_scatter nonzero slice_backward select_backward
+    diagonal_backward unfold_backward slice_scatter select_scatter as_strided_scatter _unsafe_index _unsafe_index_put flip roll
+    rot90 tril triu diag diag_embed repeat cat stack hstack vstack dstack scatter_add scatter_reduce index_add index_copy
+    index_fill index_reduce put reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d
+    replication_pad3d _local_scalar_dense equal is_same_size one_hot _assert_async _is_all_true _is_any_true
+    _pin_memory resize block_diag""".split()
 )
 
 
 def _in_place(name):
-    return (name.endswith("_") and not name.endswith("__")) or name in ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ifloordiv__", "__imod__", "__ipow__",
-                                                                           "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__")
+    return (name.endswith("_") and not name.endswith("__")) or name in (
+        "__iadd__",
+        "__isub__",
+        "__imul__",
+        "__itruediv__",
+        "__idiv__",
+        "__ifloordiv__",
+        "__imod__",
+        "__ipow__",
+        "__iand__",
+        "__ior__",
+        "__ixor__",
+        "__ilshift__",
+        "__irshift__",
+    )
 
 
 _library = {}  # torch function or ATen operator -> (its rule, whether its numbers are inputs)
@@ -144,7 +163,9 @@ class _Recorder(Tracer):
         if number.name not in self._numbers:
             self.numbers.append(number.name)
             self._numbers[number.name] = self.declare(number.name, torch.float64 if number.kind is float else torch.int64, ())
-        return lib.samba_as_number(self._numbers[number.name], dtype_number(_default_dtype() if number.kind is float else torch.int64))
+        return lib.samba_as_number(
+            self._numbers[number.name], dtype_number(_default_dtype() if number.kind is float else torch.int64)
+        )
 
     def is_buffer(self, x):
         raise _Refused  # an operation in place: aten has it
@@ -294,8 +315,8 @@ _local = threading.local()
 
 @contextlib.contextmanager
 def reference():
-    """Calls inside, by all threads, are evaluated by the reference kernels, operator by operator, instead of compiled; so are the gradients of
-    their results, wherever `backward` is called. For tests: it is slow.
+    """Calls inside, by all threads, are evaluated by the reference kernels, operator by operator, instead of compiled; so are the
+    gradients of their results, wherever `backward` is called. For tests: it is slow.
 
     >>> import torch
     >>> import sambaflow.samba as samba
@@ -322,7 +343,9 @@ class _Unknown(Exception):
     """An argument that no rule can take."""
 
 
-_ATOMS = frozenset((int, float, bool, str, type(None), torch.dtype, type(Ellipsis), torch.device, torch.memory_format, torch.layout))
+_ATOMS = frozenset(
+    (int, float, bool, str, type(None), torch.dtype, type(Ellipsis), torch.device, torch.memory_format, torch.layout)
+)
 _SAMBAS = frozenset((SambaTensor, SambaParameter))
 _PLAINS = frozenset((torch.Tensor, torch.nn.Parameter))
 
@@ -546,7 +569,11 @@ class _Apply(torch.autograd.Function):
                 raise UnsupportedError(*gradient.args)
             given = list(ctx.saved_tensors)
             for j in gradient.grads:  # what is written to inputs has no gradient
-                given.append(grads[j] if j < len(grads) else torch.zeros(gradient.program.shapes[len(given)][0], dtype=gradient.program.shapes[len(given)][1]))
+                given.append(
+                    grads[j]
+                    if j < len(grads)
+                    else torch.zeros(gradient.program.shapes[len(given)][0], dtype=gradient.program.shapes[len(given)][1])
+                )
             made = _invoke(gradient.program, given)
             result = [None] * (1 + len(ctx.plain))
             for k, x in zip(gradient.wanted, made if isinstance(made, tuple) else (made,)):
@@ -558,7 +585,8 @@ class _Apply(torch.autograd.Function):
 
 
 def aten(func, args, kwargs):
-    """An ATen operator of SambaTensors, below autograd: by the library where it has a rule, by torch on the held tensors otherwise."""
+    """An ATen operator of SambaTensors, below autograd:
+    by the library where it has a rule, by torch on the held tensors otherwise."""
     if getattr(_local, "recorder", None) is not None:
         return _local.recorder.aten(func, args, kwargs)
     packet = func.overloadpacket
@@ -616,7 +644,8 @@ _told = set()
 def _tell(name):
     _told.add(name)
     warnings.warn(
-        f"SambaFlow has no kernel for torch's operator {name}: torch computed it on the host. Apply it to tensor.torch() to say that this is meant",
+        f"SambaFlow has no kernel for torch's operator {name}: torch computed it on the host. Apply it to tensor.torch() to say "
+        "that this is meant",
         HostFallbackWarning,
         stacklevel=outside(),
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a program ends: handlers that `atexit_register` was given run whether the interpreter ends as usual or `use_abexit` ends it."""
+"""How a program ends: handlers that `atexit_register` was given run whether the interpreter ends as usual or
+`use_abexit` ends it."""
+
 import atexit
 import os
 import sys
@@ -42,8 +44,8 @@ def _exit_code(error):
 
 
 def run(func, args, kwargs):
-    """Calls func, then the handlers, and ends the process there and then: no handler of atexit, no other thread and no replica that waits for
-    this one can hold it up. Does not return."""
+    """Calls func, then the handlers, and ends the process there and then: no handler of atexit, no other thread and no replica
+    that waits for this one can hold it up. Does not return."""
     _check("use_abexit", func)
     code = 0
     try:

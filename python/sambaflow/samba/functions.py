@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.autograd.Function while a model is traced: its forward is traced as autograd runs it, without gradients, then its backward, of a value that stands for the
-gradient that will come in. The graph has both (samba_custom_gradient): the device's gradient is what backward says, whatever forward does.
+"""torch.autograd.Function while a model is traced: its forward is traced as autograd runs it, without gradients, then its
+backward, of a value that stands for the gradient that will come in. The graph has both (samba_custom_gradient): the device's
+gradient is what backward says, whatever forward does.
 
-Several outputs are one value for the graph, side by side in one line, because backward is one function of all their gradients. Where backward cannot be traced, and
-differentiating forward gives what it gives, forward is traced like any function. Checkpointing is what it wraps: what is kept is the compiler's choice."""
+Several outputs are one value for the graph, side by side in one line, because backward is one function of all their gradients.
+Where backward cannot be traced, and differentiating forward gives what it gives, forward is traced like any function.
+Checkpointing is what it wraps: what is kept is the compiler's choice."""
+
 import contextlib
 import inspect
 import types
@@ -13,7 +16,6 @@ import torch
 from sambaflow._core import lib
 from sambaflow.errors import SambaError, UnsupportedError
 from sambaflow.samba import _state
-from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.views import write
 
 _function = torch.autograd.Function
@@ -114,7 +116,9 @@ def _both(t, cls, args):
     if not any(needs):
         return result
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
-    smooth = [isinstance(y, torch.Tensor) and y.dtype.is_floating_point and not _is(y, context.non_differentiable) for y in outputs]
+    smooth = [
+        isinstance(y, torch.Tensor) and y.dtype.is_floating_point and not _is(y, context.non_differentiable) for y in outputs
+    ]
     if not any(smooth):
         return result
     ways = [y for y, is_smooth in zip(outputs, smooth) if is_smooth]
@@ -129,7 +133,13 @@ def _both(t, cls, args):
     t.check()
     made = iter(_parted(t, whole, ways))
     outputs = [_result(t, y, next(made) if is_smooth else y, args, context) for y, is_smooth in zip(outputs, smooth)]
-    return type(result)(outputs) if type(result) in (tuple, list) else tuple(outputs) if isinstance(result, (tuple, list)) else outputs[0]
+    return (
+        type(result)(outputs)
+        if type(result) in (tuple, list)
+        else tuple(outputs)
+        if isinstance(result, (tuple, list))
+        else outputs[0]
+    )
 
 
 def _result(t, y, made, args, context):
@@ -165,45 +175,76 @@ def _backward(t, cls, context, args, outputs, incoming, smooth):
     given = []
     for y, is_smooth in zip(outputs, smooth):
         nothing = not isinstance(y, torch.Tensor) or not context.materialize_grads
-        given.append(next(incoming) if is_smooth else None if nothing else torch.zeros(tuple(y.shape), dtype=y.dtype if y.dtype.is_floating_point else torch.float32))
+        given.append(
+            next(incoming)
+            if is_smooth
+            else None
+            if nothing
+            else torch.zeros(tuple(y.shape), dtype=y.dtype if y.dtype.is_floating_point else torch.float32)
+        )
     backward = cls.backward if cls.backward is not _function.backward else cls.vjp
     if backward in (_function.backward, _function.vjp):
-        raise UnsupportedError(f"{cls.__qualname__} is a torch.autograd.Function without a backward: give it one, or call what it does on x.detach(){t.where()}")
+        raise UnsupportedError(
+            f"{cls.__qualname__} is a torch.autograd.Function without a backward: give it one, or call what it does on "
+            f"x.detach(){t.where()}"
+        )
     try:
         with torch.no_grad():
             gradients = backward(context, *given)
     except UnsupportedError as error:
-        refused = UnsupportedError(f"the backward of {cls.__qualname__}, a torch.autograd.Function, cannot be traced: {error}{t.where()}")
+        refused = UnsupportedError(
+            f"the backward of {cls.__qualname__}, a torch.autograd.Function, cannot be traced: {error}{t.where()}"
+        )
         refused._of_backward = True
         raise refused from error
     gradients = list(gradients) if isinstance(gradients, (tuple, list)) else [gradients]
-    if len(gradients) < len(args) or any(g is not None for g in gradients[len(args):]):
-        raise TypeError(f"the backward of {cls.__qualname__} returned {len(gradients)} gradients for {len(args)} arguments of forward: one each, None where there is none{t.where()}")
-    return [_fitting(t, cls, i, x, g) if need and g is not None else None for i, (x, g, need) in enumerate(zip(args, gradients, context.needs_input_grad))]
+    if len(gradients) < len(args) or any(g is not None for g in gradients[len(args) :]):
+        raise TypeError(
+            f"the backward of {cls.__qualname__} returned {len(gradients)} gradients for {len(args)} arguments of forward: one "
+            f"each, None where there is none{t.where()}"
+        )
+    return [
+        _fitting(t, cls, i, x, g) if need and g is not None else None
+        for i, (x, g, need) in enumerate(zip(args, gradients, context.needs_input_grad))
+    ]
 
 
 def _fitting(t, cls, i, x, g):
     """A gradient of its argument's shape, as autograd sums it where backward left a broadcast."""
     if not isinstance(g, torch.Tensor):
-        raise TypeError(f"the backward of {cls.__qualname__} returned a {type(g).__name__} for argument {i}: expected a tensor or None{t.where()}")
+        raise TypeError(
+            f"the backward of {cls.__qualname__} returned a {type(g).__name__} for argument {i}: expected a tensor "
+            f"or None{t.where()}"
+        )
     if not g.dtype.is_floating_point:
-        raise TypeError(f"the backward of {cls.__qualname__} returned {g.dtype} for argument {i}: expected a floating-point gradient{t.where()}")
+        raise TypeError(
+            f"the backward of {cls.__qualname__} returned {g.dtype} for argument {i}: expected a floating-point "
+            f"gradient{t.where()}"
+        )
     if g.shape == x.shape:
         return g
     try:
         with torch.no_grad():
             return torch.Tensor.sum_to_size(g, tuple(x.shape))
     except Exception:
-        raise UnsupportedError(f"the backward of {cls.__qualname__} returned a gradient of {tuple(g.shape)} for argument {i} of {tuple(x.shape)}{t.where()}") from None
+        raise UnsupportedError(
+            f"the backward of {cls.__qualname__} returned a gradient of {tuple(g.shape)} for argument {i} of "
+            f"{tuple(x.shape)}{t.where()}"
+        ) from None
 
 
 def _differentiates_itself(cls, args):
-    """Whether a Function's backward, which cannot be traced, is what differentiating its forward gives: asked at random values, in float64."""
+    """Whether a Function's backward, which cannot be traced, is what differentiating its forward gives:
+    asked at random values, in float64."""
 
     def drawn(x):
         if not isinstance(x, torch.Tensor):
             return x
-        return torch.randn(x.shape, dtype=torch.float64, generator=generator).requires_grad_() if x.is_floating_point() else torch.zeros(x.shape, dtype=x.dtype)
+        return (
+            torch.randn(x.shape, dtype=torch.float64, generator=generator).requires_grad_()
+            if x.is_floating_point()
+            else torch.zeros(x.shape, dtype=x.dtype)
+        )
 
     tracer, _state.tracer = _state.tracer, None
     generator, gradients = torch.Generator().manual_seed(0), []

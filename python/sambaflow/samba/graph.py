@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs as objects: a model with the inputs and optimizers it is compiled for, and the operators that tracing makes of it."""
+
 from typing import NamedTuple
 
 from sambaflow._core import ffi, lib
@@ -31,15 +32,25 @@ def operators(graph):
         names.append(text(info.name) or f"%{i}")
         inputs = tuple(names[k] for k in info.inputs[0 : info.input_count])
         place = (text(info.module), text(info.source), text(info.fusion))
-        found.append(Operator(names[i], text(info.op), tuple(info.shape[0 : info.rank]), DTYPE_NAMES[info.dtype], inputs, text(info.phase), *place))
+        found.append(
+            Operator(
+                names[i],
+                text(info.op),
+                tuple(info.shape[0 : info.rank]),
+                DTYPE_NAMES[info.dtype],
+                inputs,
+                text(info.phase),
+                *place,
+            )
+        )
     return found
 
 
 class SambaGraph:
     """A model, the inputs it is traced with and the optimizers that train it: what a session compiles under one name.
 
-    ``str(graph)`` is the graph's text, iterating gives its Operators and `output_tensors` the traced outputs; each traces the model once,
-    when first asked for. `inputs` is a tuple, a list or, for keyword arguments, a dict.
+    ``str(graph)`` is the graph's text, iterating gives its Operators and `output_tensors` the traced outputs; each traces the
+    model once, when first asked for. `inputs` is a tuple, a list or, for keyword arguments, a dict.
 
     >>> import torch
     >>> import sambaflow.samba as samba

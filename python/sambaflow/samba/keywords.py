@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keywords that a function does not have are refused by name, with the nearest one that it has."""
+
 import difflib
 import inspect
 
@@ -8,7 +9,11 @@ def refuse_unknown(words, function, *others):
     """Raises a TypeError where `words` has one that neither the function nor the others take."""
     known = []
     for each in (function, *others):
-        known += [name for name, its in inspect.signature(each).parameters.items() if its.kind is not its.VAR_KEYWORD and name not in known]
+        known += [
+            name
+            for name, its in inspect.signature(each).parameters.items()
+            if its.kind is not its.VAR_KEYWORD and name not in known
+        ]
     for word in words:
         if word not in known:
             near = difflib.get_close_matches(word, known, 1)

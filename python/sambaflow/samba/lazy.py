@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lazy parameters: while the mode is on, parameters that modules register are placeholders of a shape and a dtype, and what initializes
-them (torch.nn.init, `weight.data.normal_()` and the like) is written down instead of done. Values are made when they are needed: for a
-transfer to the device one parameter at a time, and for good by `torch_tensor()`.
+"""Lazy parameters: while the mode is on, parameters that modules register are placeholders of a shape and a dtype, and what
+initializes them (torch.nn.init, `weight.data.normal_()` and the like) is written down instead of done. Values are made when they
+are needed: for a transfer to the device one parameter at a time, and for good by `torch_tensor()`.
 
-What is written down are torch's in-place operators, so kaiming_uniform_, trunc_normal_ and a model's own initialization need no rule each.
-uniform_, normal_ and trunc_normal_ draw from the C library's counter-based generator: the k-th of them since the mode was turned on has a seed of its own,
-made of the mode's seed and k. So values depend on the seed and on the order of initialization, not on threads nor on when or whether other
-parameters are made. They are other numbers than torch's own for that seed.
+What is written down are torch's in-place operators, so kaiming_uniform_, trunc_normal_ and a model's own initialization need no
+rule each. uniform_, normal_ and trunc_normal_ draw from the C library's counter-based generator: the k-th of them since the mode
+was turned on has a seed of its own, made of the mode's seed and k. So values depend on the seed and on the order of
+initialization, not on threads nor on when or whether other parameters are made. They are other numbers than torch's own for that
+seed.
 """
+
 import contextlib
 import hashlib
 import os
@@ -79,7 +81,8 @@ def enabled():
 
 @contextlib.contextmanager
 def lazy_param(seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
-    """session.enable_lazy_param for what is made inside: `with samba.lazy_param(seed=1): model = Model()`. Afterwards the mode is what it was.
+    """session.enable_lazy_param for what is made inside: `with samba.lazy_param(seed=1): model = Model()`. Afterwards the mode is
+    what it was.
 
     >>> import sambaflow.samba as samba
     >>> with lazy_param(seed=1):
@@ -115,9 +118,14 @@ def restart():
 
 
 def _registered(module, name, parameter):
-    """What a module is given as a parameter becomes a placeholder. Its memory, which torch.empty has not touched, is kept until an
-    initialization says that nothing of it counts."""
-    if parameter is None or isinstance(parameter, SambaTensor) or not parameter.is_floating_point() or parameter.device.type != "cpu":
+    """What a module is given as a parameter becomes a placeholder. Its memory, which torch.empty has not touched, is kept until
+    an initialization says that nothing of it counts."""
+    if (
+        parameter is None
+        or isinstance(parameter, SambaTensor)
+        or not parameter.is_floating_point()
+        or parameter.device.type != "cpu"
+    ):
         return None
     return LazyParameter(Recipe(parameter.shape, parameter.dtype, _mode, parameter.detach()), parameter.requires_grad)
 
@@ -141,11 +149,13 @@ class Draw:
 
 
 class Recipe:
-    """How to make the values of a parameter: what it held, and the in-place operators since. It is the parameter's materializer."""
+    """How to make the values of a parameter: what it held, and the in-place operators since.
+    It is the parameter's materializer."""
 
     def __init__(self, shape, dtype, mode, initial):
         self.shape, self.dtype, self.mode, self.initial = shape, dtype, mode, initial
-        self.steps = []  # (views that lead to what is changed, operator, arguments, keyword arguments), or with a Draw for an operator
+        # (views that lead to what is changed, operator, arguments, keyword arguments), or with a Draw for an operator
+        self.steps = []
 
     def __call__(self, *_):
         """The values, in memory of their own where anything was done to them."""

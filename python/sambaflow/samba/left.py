@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a forward pass leaves in its modules while it is traced. `self.buffer = value` is the write into the buffer that it is in torch, and the module
-has its own buffer again when the trace is over. What other attributes keep is nothing but a node of that trace's graph: a later forward pass that
-reads it is told so."""
+"""What a forward pass leaves in its modules while it is traced. `self.buffer = value` is the write into the buffer that it is in
+torch, and the module has its own buffer again when the trace is over. What other attributes keep is nothing but a node of that
+trace's graph: a later forward pass that reads it is told so."""
+
 import torch
 
 from sambaflow._core import lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.samba.sambatensor import SambaTensor, make_wrapper, take_form
 
-_INSTEAD = "what one run leaves to the next is a buffer of that shape and dtype, which state_dict has, or an output that the program gives back as an input"
+_INSTEAD = (
+    "what one run leaves to the next is a buffer of that shape and dtype, which state_dict has, or an output that the program "
+    "gives back as an input"
+)
 
 
 class Left:
@@ -33,18 +37,30 @@ class Left:
             if _keeps(t, tensor, new):
                 becomes[id(tensor)] = (tensor, new, t.value(new))
             elif t.is_symbolic((new,), {}) and not _is_cast(t, tensor, new):
-                was = "None" if tensor is None else f"{tuple(tensor.shape)} {tensor.dtype}" + ("" if t.is_buffer(tensor) else " and that state_dict does not have")
-                raise UnsupportedError(f"forward sets {_named(path, key)}, a buffer that was {was}, to a tensor of {tuple(new.shape)} {new.dtype}: {_INSTEAD}")
+                was = (
+                    "None"
+                    if tensor is None
+                    else f"{tuple(tensor.shape)} {tensor.dtype}"
+                    + ("" if t.is_buffer(tensor) else " and that state_dict does not have")
+                )
+                raise UnsupportedError(
+                    f"forward sets {_named(path, key)}, a buffer that was {was}, to a tensor of {tuple(new.shape)} "
+                    f"{new.dtype}: {_INSTEAD}"
+                )
         for path, module, buffers in self.before:
             for key, tensor in buffers.items():
                 if id(tensor) in becomes and module._buffers.get(key) is not becomes[id(tensor)][1]:
-                    raise UnsupportedError(f"{_named(path, key)} is a buffer that another name has too, and forward sets only one of them: write into it with copy_")
+                    raise UnsupportedError(
+                        f"{_named(path, key)} is a buffer that another name has too, and forward sets only one of them: write "
+                        "into it with copy_"
+                    )
         for tensor, _, value in becomes.values():
             t.assign(tensor, value)
 
     def converting(self, t):
-        """torch.nn.Module._apply while the model is traced: what module.to(dtype), float() and their like do. A tensor that they leave as it is, is not written;
-        one that they cast is the cast for the rest of the forward pass, and the device keeps the dtype that it had before."""
+        """torch.nn.Module._apply while the model is traced: what module.to(dtype), float() and their like do. A tensor that they
+        leave as it is, is not written; one that they cast is the cast for the rest of the forward pass,
+        and the device keeps the dtype that it had before."""
 
         def convert(module, fn, recurse=True):
             for child in module.children() if recurse else ():
@@ -63,16 +79,26 @@ class Left:
 
     def _cast(self, t, kind, key, x, new):
         if id(x) not in t.names or not isinstance(x, SambaTensor) or not t.is_symbolic((new,), {}) or not _is_cast(t, x, new):
-            raise UnsupportedError(f"a conversion of {kind} in forward that makes {tuple(new.shape)} {new.dtype} of its {key!r}, {tuple(x.shape)} {x.dtype}: while a model is traced "
-                                   f"only a cast, as by to(dtype) or float(), of what the model has can be made; convert the module before compile{t.where(code=True)}")  # fmt: skip
+            raise UnsupportedError(
+                f"a conversion of {kind} in forward that makes {tuple(new.shape)} {new.dtype} of its {key!r}, {tuple(x.shape)} "
+                f"{x.dtype}: while a model is traced "
+                "only a cast, as by to(dtype) or float(), of what the model has can be made; convert the module before "
+                f"compile{t.where(code=True)}"
+            )
         self.cast.append((x, x.dtype))
         t.values[id(x)] = t.value(new)
         take_form(x, new)
 
     def restore(self, t):
-        """Buffers that the device keeps, and those that were set to what has no values, are the modules' own again, as are dtypes of parameters."""
+        """Buffers that the device keeps, and those that were set to what has no values, are the modules' own again,
+        as are dtypes of parameters."""
         for x, dtype in reversed(self.cast):
-            take_form(x, make_wrapper(SambaTensor, x._held, None, None) if x._held is not None else make_wrapper(SambaTensor, None, x.shape, dtype))
+            take_form(
+                x,
+                make_wrapper(SambaTensor, x._held, None, None)
+                if x._held is not None
+                else make_wrapper(SambaTensor, None, x.shape, dtype),
+            )
         for _, module, key, tensor, new in self._set():
             if _keeps(t, tensor, new) or getattr(new, "_value", None) is not None:
                 module._buffers[key] = tensor
@@ -82,8 +108,14 @@ class Left:
         for path, module in self.modules:
             for key, kept in {**vars(module), **module._buffers}.items():
                 if key != "_buffers" and any(x is y for y in torch.utils._pytree.tree_leaves(kept)):
-                    raise UnsupportedError(f"{_named(path, key)} has a tensor that an earlier trace of forward left there, without values: {_INSTEAD}{t.where()}")
-        raise UnsupportedError(f"a tensor of {tuple(x.shape)} {x.dtype} was left by an earlier trace of forward, without values: {_INSTEAD}{t.where()}")
+                    raise UnsupportedError(
+                        f"{_named(path, key)} has a tensor that an earlier trace of forward left there, without values: "
+                        f"{_INSTEAD}{t.where()}"
+                    )
+        raise UnsupportedError(
+            f"a tensor of {tuple(x.shape)} {x.dtype} was left by an earlier trace of forward, without values: "
+            f"{_INSTEAD}{t.where()}"
+        )
 
 
 def _keeps(t, tensor, new):
@@ -92,7 +124,12 @@ def _keeps(t, tensor, new):
 
 def _is_cast(t, tensor, new):
     """Whether `new` is the tensor of the model in another dtype and nothing else."""
-    return tensor is not None and id(tensor) in t.names and new.shape == tensor.shape and lib.samba_cast(t.value(tensor), lib.samba_value_dtype(t.value(new))).index == t.value(new).index
+    return (
+        tensor is not None
+        and id(tensor) in t.names
+        and new.shape == tensor.shape
+        and lib.samba_cast(t.value(tensor), lib.samba_value_dtype(t.value(new))).index == t.value(new).index
+    )
 
 
 def _named(path, key):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's model the call being traced stands: the line of the innermost frame that is neither torch's nor ours nor Python's own,
-and the path of the module being called. A traced operator costs a walk over some ten frames, a few microseconds."""
+"""Where in the user's model the call being traced stands: the line of the innermost frame that is neither torch's nor ours nor
+Python's own, and the path of the module being called. A traced operator costs a walk over some ten frames, a few microseconds."""
+
 import linecache
 import os
 import sys
@@ -24,7 +25,8 @@ def _show(filename):
 
 
 def users_frame(frame):
-    """(the frame, its file's name as bytes) of the user's innermost line, from `frame` outwards; (None, None) where there is none."""
+    """(the frame, its file's name as bytes) of the user's innermost line, from `frame` outwards;
+    (None, None) where there is none."""
     while frame is not None:
         filename = frame.f_code.co_filename
         try:

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of materializers, which make the values of an empty tensor when they are needed. Programs write them in three forms, told apart by their
-parameters: (shape, dtype, requires_grad), by position or by these names, as many of them as they have; (tensor); and (tensor, rng). The tensor has
-the empty one's shape, dtype and name, and zeros, so that it can be read, filled in place, or given to torch.nn.init; what fills it in place need not
-return it.
+"""Calls of materializers, which make the values of an empty tensor when they are needed. Programs write them in three forms, told
+apart by their parameters: (shape, dtype, requires_grad), by position or by these names, as many of them as they have; (tensor);
+and (tensor, rng). The tensor has the empty one's shape, dtype and name, and zeros, so that it can be read, filled in place, or
+given to torch.nn.init; what fills it in place need not return it.
 
 >>> import sambaflow.samba as samba
 >>> import torch
 >>> def normal(tensor, rng):
 ...     return rng.normal_(torch.empty(tensor.shape, dtype=tensor.dtype), std=0.1)
->>> forms = (torch.ones, lambda shape: torch.ones(shape), torch.nn.init.ones_, normal, lambda *, dtype, shape, **more: torch.ones(shape, dtype=dtype))
+>>> forms = (torch.ones, lambda shape: torch.ones(shape), torch.nn.init.ones_, normal, lambda *, dtype, shape, **more:
+torch.ones(shape, dtype=dtype))
 >>> [samba.SambaTensor(shape=(2, 3), dtype=torch.float32, materializer=form).torch_tensor().shape == (2, 3) for form in forms]
 [True, True, True, True, True]
 """
+
 import inspect
 
 import torch
@@ -24,8 +26,9 @@ _NAMES = ("shape", "dtype", "requires_grad")
 
 
 class MultithreadedRNG:
-    """Random numbers by the library's threads: fills torch tensors and SambaTensors. Each call is the next draw of the latest enable_lazy_param's seed,
-    or of the session's where that was never called; values depend on the seed and the number of the draw alone."""
+    """Random numbers by the library's threads: fills torch tensors and SambaTensors. Each call is the next draw of the latest
+    enable_lazy_param's seed, or of the session's where that was never called;
+    values depend on the seed and the number of the draw alone."""
 
     def __init__(self, mode):
         self._mode = mode
@@ -85,7 +88,10 @@ def form_of(materializer):
     if not strange and more and not needed:
         return "shape", _NAMES
     if strange or len(needed) not in (1, 2, 3):
-        raise TypeError(f"a materializer is a function {FORMS}: given {getattr(materializer, '__name__', type(materializer).__name__)}({', '.join(parameters)})")
+        raise TypeError(
+            f"a materializer is a function {FORMS}: given "
+            f"{getattr(materializer, '__name__', type(materializer).__name__)}({', '.join(parameters)})"
+        )
     return ("tensor", "rng", "shape")[len(needed) - 1], ()
 
 
@@ -102,10 +108,18 @@ def make(tensor):
     if form == "shape":
         values = dict(zip(_NAMES, (tuple(tensor.shape), tensor.dtype, tensor.requires_grad)))
         if names:
-            return tensor.materializer(**{name: values[name] for name in names}) if _parameters(tensor.materializer) is not None else tensor.materializer(
-                values["shape"], dtype=values["dtype"], requires_grad=values["requires_grad"])  # fmt: skip
+            return (
+                tensor.materializer(**{name: values[name] for name in names})
+                if _parameters(tensor.materializer) is not None
+                else tensor.materializer(values["shape"], dtype=values["dtype"], requires_grad=values["requires_grad"])
+            )
         return tensor.materializer(*values.values())
-    given = SambaTensor(torch.zeros(tensor.shape, dtype=tensor.dtype), name=tensor.sn_name, batch_dim=tensor.batch_dim, region_name=tensor._sn_region_name)
+    given = SambaTensor(
+        torch.zeros(tensor.shape, dtype=tensor.dtype),
+        name=tensor.sn_name,
+        batch_dim=tensor.batch_dim,
+        region_name=tensor._sn_region_name,
+    )
     with torch.no_grad():
         made = tensor.materializer(given, rng()) if form == "rng" else tensor.materializer(given)
     return given if made is None else made

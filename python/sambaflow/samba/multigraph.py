@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several graphs in one PEF: what they share, and how a session compiles and loads them.
 
-A name means one thing in all graphs: parameters and buffers of one path are one tensor on the device, and so are inputs of one region name. One that a
-graph before had, at whatever path, keeps its name there. Outputs,
+A name means one thing in all graphs: parameters and buffers of one path are one tensor on the device, and so are inputs of one
+region name. One that a graph before had, at whatever path, keeps its name there. Outputs,
 and inputs without a name, are named by their graph: ``decode.output_0``.
 
 >>> import tempfile
@@ -29,6 +29,7 @@ torch.Size([4, 2])
 >>> bool((before[0].torch() > after[0].torch()).all())
 True
 """
+
 import re
 from typing import Any, NamedTuple
 
@@ -60,9 +61,14 @@ class Traced(NamedTuple):
 def add(graphs, graph, overwrite):
     """Puts a SambaGraph behind the others in {name: graph}."""
     if not isinstance(graph, SambaGraph):
-        raise TypeError(f"add_graph: expected a SambaGraph or FwdGraph, given {type(graph).__name__}: SambaGraph(model, inputs, optimizers, name)")
+        raise TypeError(
+            f"add_graph: expected a SambaGraph or FwdGraph, given {type(graph).__name__}: SambaGraph(model, inputs, "
+            "optimizers, name)"
+        )
     if graph.name in graphs and not overwrite:
-        raise errors.NameError_(f"add_graph: there is a graph {graph.name!r} already: give this one another name, or overwrite=True")
+        raise errors.NameError_(
+            f"add_graph: there is a graph {graph.name!r} already: give this one another name, or overwrite=True"
+        )
     graphs.pop(graph.name, None)
     graphs[graph.name] = graph
 
@@ -70,7 +76,9 @@ def add(graphs, graph, overwrite):
 def compile_all(session, graphs, name, output_folder, pef_name, precision, accumulation, budget, mapping, fast_memory, write):
     """Traces the graphs, compiles them and, if `write`, writes the PEF, whose path it returns."""
     if not graphs:
-        raise errors.StateError("compile_multigraph: there is no graph: add_graph(SambaGraph(model, inputs, optimizers, name)) first")
+        raise errors.StateError(
+            "compile_multigraph: there is no graph: add_graph(SambaGraph(model, inputs, optimizers, name)) first"
+        )
     context, made = Context(), ffi.new("samba_multigraph **")
     context.check(lib.samba_multigraph_new(context.c, made))
     several, known, shared, kept_alive = context.owned(made[0], lib.samba_multigraph_free), {}, {}, []
@@ -78,8 +86,16 @@ def compile_all(session, graphs, name, output_folder, pef_name, precision, accum
     for graph in graphs.values():
         if not graph.inference:
             check_hooks(f"compile_multigraph: graph {graph.name!r}", graph.model)
-        tracer, _ = session._trace(graph.model, graph.inputs, graph.loss_indices, graph.name, graph.name, context=context, known=shared,
-                                   may_train=not graph.inference)  # fmt: skip
+        tracer, _ = session._trace(
+            graph.model,
+            graph.inputs,
+            graph.loss_indices,
+            graph.name,
+            graph.name,
+            context=context,
+            known=shared,
+            may_train=not graph.inference,
+        )
         shared.update((identity, path) for identity, (path, _, _) in tracer.names.items())
         kept_alive.append(tracer)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
@@ -88,14 +104,26 @@ def compile_all(session, graphs, name, output_folder, pef_name, precision, accum
         options.inference, options.mapping, options.fast_memory = graph.inference, mapping, fast_memory
         if not graph.inference:
             options.grad_accumulation_steps, options.memory_budget = accumulation, budget
-            check_owned(f"compile_multigraph: graph {graph.name!r}", tracer, optimizer_list("compile_multigraph", graph.optimizers), everyone)
-            groups, _alive = structs(tracer, optimizer_list("compile_multigraph", graph.optimizers), numbers(tracer, graph.optimizers, known))
+            check_owned(
+                f"compile_multigraph: graph {graph.name!r}",
+                tracer,
+                optimizer_list("compile_multigraph", graph.optimizers),
+                everyone,
+            )
+            groups, _alive = structs(
+                tracer, optimizer_list("compile_multigraph", graph.optimizers), numbers(tracer, graph.optimizers, known)
+            )
             options.optimizers, options.optimizer_count = groups, len(groups)
         context.check(lib.samba_multigraph_add(several, options, False))
     if not write:
         return None
-    path, words = ffi.new("char[]", 4096), [ffi.new("char[]", encoded(pef_name or name or next(iter(graphs)), "compile_multigraph: pef_name")),
-                                            ffi.new("char[]", path_of(output_folder, "compile_multigraph: output_folder"))]  # fmt: skip
+    path, words = (
+        ffi.new("char[]", 4096),
+        [
+            ffi.new("char[]", encoded(pef_name or name or next(iter(graphs)), "compile_multigraph: pef_name")),
+            ffi.new("char[]", path_of(output_folder, "compile_multigraph: output_folder")),
+        ],
+    )
     context.check(lib.samba_multigraph_compile(several, *words, path, len(path)))
     return text(path)
 
@@ -131,16 +159,21 @@ def _losses(graph_text, count):
 
 
 def end_trace(session, device, traced, index, known):
-    """Compares a traced graph with the PEF's; {other name of a device tensor: its name} and {name: tensor} of what it has. `known` numbers
-    optimizers."""
+    """Compares a traced graph with the PEF's; {other name of a device tensor: its name} and {name: tensor} of what it has.
+    `known` numbers optimizers."""
     info = ffi.new("samba_graph_info *")
     if index >= lib.samba_session_graph_count(device.c):
-        raise errors.StateError(f"trace_multigraph: {device.pef} has {index} graphs, and each is traced once: {', '.join(device.graph_names)}")
+        raise errors.StateError(
+            f"trace_multigraph: {device.pef} has {index} graphs, and each is traced once: {', '.join(device.graph_names)}"
+        )
     device.context.check(lib.samba_session_graph_info(device.c, index, info))
     name = text(info.name)
     if traced.name not in ("", name):
-        raise errors.StateError(f"trace_multigraph: graph {traced.name!r} was traced where {device.pef} has {name!r}: trace graphs in the order in which they "
-                                f"were added, {', '.join(device.graph_names)}")  # fmt: skip
+        raise errors.StateError(
+            f"trace_multigraph: graph {traced.name!r} was traced where {device.pef} has {name!r}: trace graphs in the "
+            "order in which they "
+            f"were added, {', '.join(device.graph_names)}"
+        )
     check_mapped(device.pef, text(lib.samba_session_mapping(device.c, index)), traced.mapping)
     if not info.inference:
         check_hooks(f"trace_multigraph: graph {name!r}", traced.model)

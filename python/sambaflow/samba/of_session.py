@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods of SambaSession that the documents have as methods of the class."""
+
 import functools
 
 from sambaflow.samba import _state

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of torch with what the device adds: a class for each row of the library's table, src/optimizers.def. Their state lives on the device;
-`step` of torch still works on the host.
+"""Optimizers of torch with what the device adds: a class for each row of the library's table, src/optimizers.def. Their state
+lives on the device; `step` of torch still works on the host.
 
 >>> model = torch.nn.Linear(3, 2)
 >>> optimizers = [SGD([model.weight], lr=0.1, momentum=0.9, max_grad_norm=1.0), AdamW([model.bias], lr=1e-3)]
@@ -9,6 +9,7 @@
 >>> Adam(model.parameters(), lr=1e-3, maximize=True).defaults["maximize"]
 True
 """
+
 import torch
 
 from sambaflow.samba.optimizer_facts import FACTS as _FACTS

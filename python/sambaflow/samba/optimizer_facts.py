@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's table of optimizers (src/optimizers.def) as the library tells it: what each takes and keeps, by its class's name."""
+"""The library's table of optimizers (src/optimizers.def) as the library tells it:
+what each takes and keeps, by its class's name."""
+
 import dataclasses
 
 from sambaflow._core import ffi, lib
@@ -38,9 +40,13 @@ def _facts():
         its = lib.samba_optimizer_facts_at(index)
         numbers = (its.hyperparameters[i] for i in range(its.hyperparameter_count))
         states = (its.states[i] for i in range(its.state_count))
-        yield Facts(its.kind, _word(its.title), tuple(Hyperparameter(_word(x.name), x.value, x.run) for x in numbers),
-                    tuple(_word(its.flags[i]) for i in range(its.flag_count)),
-                    tuple(State(_word(x.name), x.of_parameter, _word(x.flag), _word(x.idle)) for x in states))  # fmt: skip
+        yield Facts(
+            its.kind,
+            _word(its.title),
+            tuple(Hyperparameter(_word(x.name), x.value, x.run) for x in numbers),
+            tuple(_word(its.flags[i]) for i in range(its.flag_count)),
+            tuple(State(_word(x.name), x.of_parameter, _word(x.flag), _word(x.idle)) for x in states),
+        )
 
 
 FACTS = {facts.title: facts for facts in _facts()}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of torch as the library has them: one a parameter group that trains something. Compiling fixes their kind, Nesterov's momentum, amsgrad,
-maximize and whether gradients are clipped; all numbers are hyperparameters of the PEF, which take their values from the optimizers that trace_graph is
-given, and from runs."""
+"""Optimizers of torch as the library has them: one a parameter group that trains something. Compiling fixes their kind,
+Nesterov's momentum, amsgrad, maximize and whether gradients are clipped; all numbers are hyperparameters of the PEF, which take
+their values from the optimizers that trace_graph is given, and from runs."""
+
 import difflib
 
 import torch
@@ -12,8 +13,12 @@ from sambaflow.samba import optim
 from sambaflow.samba.optimizer_facts import FACTS
 from sambaflow.words import array_of
 
-SHAPED = tuple(dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if state.of_parameter))  # state of a parameter's shape
-TOTALS = tuple(dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if not state.of_parameter))  # one number of an optimizer
+SHAPED = tuple(
+    dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if state.of_parameter)
+)  # state of a parameter's shape
+TOTALS = tuple(
+    dict.fromkeys(state.name for facts in FACTS.values() for state in facts.states if not state.of_parameter)
+)  # one number of an optimizer
 IDLE = {state.name for facts in FACTS.values() for state in facts.states if state.idle}  # steps may leave it alone
 
 
@@ -35,12 +40,20 @@ def _check(optimizer):
     """Refuses what the library does not do: another kind, a step or hooks of the program's own."""
     kind = type(optimizer)
     if _facts(optimizer) is None:
-        raise errors.UnsupportedError(f"optimizer {kind.__name__}: expected one of samba.optim, or of torch where samba.optim has its name")
+        raise errors.UnsupportedError(
+            f"optimizer {kind.__name__}: expected one of samba.optim, or of torch where samba.optim has its name"
+        )
     if not (getattr(kind.step, "__module__", None) or "").startswith(("torch.optim.", "sambaflow.samba.optim")):
-        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give one of samba.optim, or of torch where samba.optim has its name")
+        raise errors.UnsupportedError(
+            f"optimizer {kind.__name__} has a step of its own, which the device cannot call: give one of samba.optim, or of "
+            "torch where samba.optim has its name"
+        )
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
-        raise errors.UnsupportedError(f"optimizer {kind.__name__} has a hook of register_step_pre_hook or register_step_post_hook, which the device cannot call: remove "
-                                      "it by its handle; parameters can be changed by sn_data between runs")  # fmt: skip
+        raise errors.UnsupportedError(
+            f"optimizer {kind.__name__} has a hook of register_step_pre_hook or register_step_post_hook, which the device "
+            "cannot call: remove "
+            "it by its handle; parameters can be changed by sn_data between runs"
+        )
 
 
 def check_owned(call, tracer, optimizers, others=()):
@@ -56,19 +69,27 @@ def check_owned(call, tracer, optimizers, others=()):
                     continue
                 name = getattr(p, "sn_name", None)
                 near = difflib.get_close_matches(name, known, 1) if name and name not in known else ()
-                raise errors.NameError_(f"{call}: parameter {i} of group {number} of optimizer {type(optimizer).__name__}, {name and repr(name) + ' ' or ''}of shape {tuple(p.shape)}, is no "
-                                        f"parameter of the model{f' (did you mean {near[0]!r}?)' if near else ''}: give the optimizer those of the model that is compiled, after "
-                                        "samba.from_torch_model_(model), which makes them anew")  # fmt: skip
+                raise errors.NameError_(
+                    f"{call}: parameter {i} of group {number} of optimizer {type(optimizer).__name__}, "
+                    f"{name and repr(name) + ' ' or ''}of shape {tuple(p.shape)}, is no "
+                    f"parameter of the model{f' (did you mean {near[0]!r}?)' if near else ''}: give the optimizer those of the "
+                    "model that is compiled, after "
+                    "samba.from_torch_model_(model), which makes them anew"
+                )
 
 
 def groups(tracer, optimizers):
-    """(optimizer, group, names of what it trains) of every group that trains something. What forward does not use is not trained."""
+    """(optimizer, group, names of what it trains) of every group that trains something.
+    What forward does not use is not trained."""
     names = {identity: name for identity, (name, _, _) in tracer.names.items()}
     for optimizer in optimizers:
         _check(optimizer)
         if not any(id(p) in names for group in optimizer.param_groups for p in group["params"]):
-            raise errors.ArgumentError(f"none of the parameters of optimizer {type(optimizer).__name__} is the model's: make it from model.parameters(), after "
-                                       "samba.from_torch_model_(model), which makes them anew")  # fmt: skip
+            raise errors.ArgumentError(
+                f"none of the parameters of optimizer {type(optimizer).__name__} is the model's: make it from "
+                "model.parameters(), after "
+                "samba.from_torch_model_(model), which makes them anew"
+            )
         for group in optimizer.param_groups:
             trained = [names[id(p)] for p in group["params"] if id(p) in names and id(p) in tracer.values and p.requires_grad]
             if trained:
@@ -76,15 +97,15 @@ def groups(tracer, optimizers):
 
 
 def numbers(tracer, optimizers, known):
-    """Of each group that trains something its number among those of all graphs of a PEF, where a group that several graphs have is one.
-    `known`: {(id of an optimizer, number of its group): number}, which grows."""
+    """Of each group that trains something its number among those of all graphs of a PEF, where a group that several graphs have
+    is one. `known`: {(id of an optimizer, number of its group): number}, which grows."""
     its = {id(group): (id(optimizer), i) for optimizer in optimizers for i, group in enumerate(optimizer.param_groups)}
     return [known.setdefault(its[id(group)], len(known)) for _, group, _ in groups(tracer, optimizers)]
 
 
 def structs(tracer, optimizers, its_numbers=None):
-    """samba_optimizer structs, and what they point into. A group that trains nothing is left out: no names would mean every parameter.
-    `its_numbers`: of `numbers`, for names."""
+    """samba_optimizer structs, and what they point into. A group that trains nothing is left out: no names would mean every
+    parameter. `its_numbers`: of `numbers`, for names."""
     made, kept = [], []
     for i, (optimizer, group, trained) in enumerate(groups(tracer, optimizers)):
         facts = _facts(optimizer)
@@ -106,7 +127,9 @@ def structs(tracer, optimizers, its_numbers=None):
 
 
 def _differs(optimizer, trained, what):
-    return errors.StateError(f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} {what}: compile it with these optimizers")
+    return errors.StateError(
+        f"trace_graph: the optimizer of {trained[0]!r} is {type(optimizer).__name__} {what}: compile it with these optimizers"
+    )
 
 
 def _check_state(device, optimizer, group, trained):
@@ -127,8 +150,8 @@ def _check_state(device, optimizer, group, trained):
 
 
 def hyperparameters(tracer, optimizers, device, its_numbers=None):
-    """{name: value} of the optimizers for a PEF that has an optimizer; what it was compiled without must not be asked of it. `its_numbers`: of
-    `numbers`, where the PEF has several graphs."""
+    """{name: value} of the optimizers for a PEF that has an optimizer; what it was compiled without must not be asked of it.
+    `its_numbers`: of `numbers`, where the PEF has several graphs."""
     if "OPT" not in device.section_types:
         return {}
     known, found, norm = device.hyperparameters, {}, None
@@ -136,18 +159,31 @@ def hyperparameters(tracer, optimizers, device, its_numbers=None):
     for i, (optimizer, group, trained) in enumerate(all_groups):
         values = {number.name: _value(group, number.name) for number in _facts(optimizer).hyperparameters if number.run}
         for name, value in values.items():
-            full = f"optim{its_numbers[i]}.{name}" if its_numbers is not None else name if len(all_groups) == 1 else f"optim{i}.{name}"
+            full = (
+                f"optim{its_numbers[i]}.{name}"
+                if its_numbers is not None
+                else name
+                if len(all_groups) == 1
+                else f"optim{i}.{name}"
+            )
             if full in known:
                 found[full] = float(value)
             elif value != 0 and (name != "dampening" or group["momentum"] != 0) or name not in ("momentum", "dampening"):
-                raise _differs(optimizer, trained, f"with {name} {value:g}, for which {device.pef} has no hyperparameter; it has {', '.join(known)}")
+                raise _differs(
+                    optimizer,
+                    trained,
+                    f"with {name} {value:g}, for which {device.pef} has no hyperparameter; it has {', '.join(known)}",
+                )
         _check_state(device, optimizer, group, trained)
         its_norm = getattr(optimizer, "max_grad_norm", None) or 0.0
         if its_norm:
             if "max_grad_norm" not in known:
                 raise _differs(optimizer, trained, f"with max_grad_norm {its_norm:g}, and {device.pef} does not clip gradients")
             if norm not in (None, its_norm):
-                raise errors.ArgumentError(f"trace_graph: max_grad_norm is {norm:g} and {its_norm:g}: the norm is one over all optimizers, so those that give one must give the same")
+                raise errors.ArgumentError(
+                    f"trace_graph: max_grad_norm is {norm:g} and {its_norm:g}: the norm is one over all optimizers, so those "
+                    "that give one must give the same"
+                )
             norm = found["max_grad_norm"] = float(its_norm)
     if its_numbers is None and all_groups:
         optimizer, _, trained = all_groups[0]

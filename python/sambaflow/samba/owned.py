@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of a model's parameters and buffers are which of the device's tensors.
 
-The device calls them by their paths in the module that was traced, and from then on so do they themselves. A model that was converted and then became
-a part of another one, or a buffer that a forward pass on the host has made anew, is found all the same: by what was traced where. What cannot be found that
-way and has the path of a device tensor has been replaced, or was never converted, and is refused: left out silently, old values would go on.
+The device calls them by their paths in the module that was traced, and from then on so do they themselves. A model that was
+converted and then became a part of another one, or a buffer that a forward pass on the host has made anew, is found all the same:
+by what was traced where. What cannot be found that way and has the path of a device tensor has been replaced, or was never
+converted, and is refused: left out silently, old values would go on.
 
 >>> import tempfile
 >>> import torch
@@ -15,6 +16,7 @@ way and has the path of a device tensor has been replaced, or was never converte
 >>> part.weight.sn_name, [name for name, _ in session._owned.of_model("to_cpu", session, part, ("_parameters",))]
 ('0.weight', ['0.weight', '0.bias'])
 """
+
 import weakref
 
 from sambaflow import errors
@@ -24,8 +26,12 @@ KINDS = ("_parameters", "_buffers")
 
 
 def _plain(call, kind, path):
-    return errors.StateError(f"{call}: {'parameter' if kind == KINDS[0] else 'buffer'} {path!r} is a torch tensor and no SambaTensor: samba.from_torch_model_(model) "
-                             "makes it one, before the optimizer is made; load_state_dict(assign=True) and `module.weight = ...` put torch tensors there again")  # fmt: skip
+    return errors.StateError(
+        f"{call}: {'parameter' if kind == KINDS[0] else 'buffer'} {path!r} is a torch tensor and no SambaTensor: "
+        "samba.from_torch_model_(model) "
+        "makes it one, before the optimizer is made; load_state_dict(assign=True) and `module.weight = ...` put torch "
+        "tensors there again"
+    )
 
 
 class Owned:
@@ -54,7 +60,13 @@ class Owned:
                 found[name], self._tensors[id(tensor)] = tensor, (name, tensor)
         for part in model.modules():
             self._modules.setdefault(part, {}).update(
-                {(kind, key): self._tensors[id(x)][0] for kind in KINDS for key, x in getattr(part, kind).items() if id(x) in self._tensors})
+                {
+                    (kind, key): self._tensors[id(x)][0]
+                    for kind in KINDS
+                    for key, x in getattr(part, kind).items()
+                    if id(x) in self._tensors
+                }
+            )
         return found
 
     def name_of(self, tensor):
@@ -78,5 +90,9 @@ class Owned:
                     if not isinstance(x, SambaTensor):
                         raise _plain(call, kind, place)
                     if not x.sn_name:  # made anew
-                        x.sn_name, x._session, x._keeps_name = name, None if session._is_global else weakref.ref(session), kind == KINDS[1]
+                        x.sn_name, x._session, x._keeps_name = (
+                            name,
+                            None if session._is_global else weakref.ref(session),
+                            kind == KINDS[1],
+                        )
                     yield name, x

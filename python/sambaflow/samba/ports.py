@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of a run's tensors from torch to the device and back, made once for each input and output of a PEF: a run then only points at where
-the values lie. A tensor that is not as the device has it (strides, dtype, shape, name) goes the long way, where the library copies or
-refuses it."""
+"""The way of a run's tensors from torch to the device and back, made once for each input and output of a PEF: a run then only
+points at where the values lie. A tensor that is not as the device has it (strides, dtype, shape, name) goes the long way, where
+the library copies or refuses it."""
+
 import torch
 
 from sambaflow import errors
@@ -17,7 +18,9 @@ def host_tensor(tensor, name):
     if not isinstance(held, torch.Tensor):
         raise TypeError(f"{name!r}: expected a tensor, given {type(held).__name__}")
     if held.layout is not torch.strided or held.device.type != "cpu":
-        raise errors.UnsupportedError(f"{name!r} is a {held.layout} tensor on {held.device}: copy it into a dense tensor on the CPU")
+        raise errors.UnsupportedError(
+            f"{name!r} is a {held.layout} tensor on {held.device}: copy it into a dense tensor on the CPU"
+        )
     if held.is_neg() or held.is_conj():
         held = held.resolve_neg().resolve_conj()
     return Tensor._over(name, dtype_name(held.dtype), held.shape, held.stride(), held.data_ptr(), held)
@@ -33,7 +36,14 @@ def name_of(x, what):
 
 def address_of(held, port):
     """Where the values lie, as the device has them; 0 if otherwise."""
-    alike = held is not None and held.is_cpu and held.dtype is port.dtype and held.shape == port.shape and held.is_contiguous() and not held.is_neg()
+    alike = (
+        held is not None
+        and held.is_cpu
+        and held.dtype is port.dtype
+        and held.shape == port.shape
+        and held.is_contiguous()
+        and not held.is_neg()
+    )
     return held.data_ptr() if alike else 0
 
 
@@ -41,7 +51,8 @@ _empty_like = torch.empty_like
 
 
 class _Port:
-    """A samba_tensor of the device's dtype and shape that can be pointed anywhere; for outputs also what new ones are made like."""
+    """A samba_tensor of the device's dtype and shape that can be pointed anywhere;
+    for outputs also what new ones are made like."""
 
     __slots__ = ("tensor", "c", "name", "dtype", "shape", "like")
 
@@ -67,7 +78,9 @@ class Ports:
         """A torch tensor over the device's memory of an input."""
         if port.name not in self._own:
             empty = port.like.numel() == 0
-            self._own[port.name] = port.like if empty else torch.frombuffer(self._device.input_memory(port.name), dtype=port.dtype).view(port.shape)
+            self._own[port.name] = (
+                port.like if empty else torch.frombuffer(self._device.input_memory(port.name), dtype=port.dtype).view(port.shape)
+            )
         return self._own[port.name]
 
     def pin(self, tensors):
@@ -83,7 +96,12 @@ class Ports:
                 self._device.set(host_tensor(x, port.name))
         if given:
             self._device._set_from(*zip(*given))
-        return tuple([x if port is None else plain_tensor(self._own_memory(port), x._sn_name, x.batch_dim) for x, port in zip(tensors, ports)])
+        return tuple(
+            [
+                x if port is None else plain_tensor(self._own_memory(port), x._sn_name, x.batch_dim)
+                for x, port in zip(tensors, ports)
+            ]
+        )
 
     def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients, graph_name=None):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""

@@ -9,6 +9,7 @@
 >>> print(profiler.summary().splitlines()[0].split())
 ['event', 'count', 'total', 'ms', 'mean', 'ms', 'least', 'ms', 'greatest', 'ms']
 """
+
 import contextlib
 import html
 import json
@@ -23,7 +24,9 @@ def columns(rows):
     a     10
     """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join([row[0].ljust(widths[0]), *(x.rjust(w) for x, w in zip(row[1:], widths[1:]))]) for row in rows) + "\n"
+    return (
+        "\n".join("  ".join([row[0].ljust(widths[0]), *(x.rjust(w) for x, w in zip(row[1:], widths[1:]))]) for row in rows) + "\n"
+    )
 
 
 def trace_events(rows, process, left_out=0):
@@ -33,7 +36,10 @@ def trace_events(rows, process, left_out=0):
     500000.0
     """
     events = [{"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": process}}]
-    events += [{"name": name, "cat": kind, "ph": "X", "ts": 1e6 * begin, "dur": 1e6 * seconds, "pid": 1, "tid": 1} for name, kind, begin, seconds in rows]
+    events += [
+        {"name": name, "cat": kind, "ph": "X", "ts": 1e6 * begin, "dur": 1e6 * seconds, "pid": 1, "tid": 1}
+        for name, kind, begin, seconds in rows
+    ]
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events_left_out": left_out}}
 
 
@@ -89,7 +95,9 @@ class Profiler:
     def timeline(self):
         """Trace Event JSON of the single times."""
         start = min((begin for _, begin, _ in self.times), default=0.0)
-        return trace_events(((name, "host", begin - start, seconds) for name, begin, seconds in self.times), "host", self.left_out)
+        return trace_events(
+            ((name, "host", begin - start, seconds) for name, begin, seconds in self.times), "host", self.left_out
+        )
 
     def dump(self, filename):
         """Writes the summary to a file; the timeline where its name ends in .json."""

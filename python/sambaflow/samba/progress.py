@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of long work, on stderr: a bar of tqdm with rate and time left on a terminal; elsewhere a line after 10 seconds, after 20, 40 and so on,
-so that a log stays short. Nothing of it is left on a terminal afterwards.
+"""Progress of long work, on stderr: a bar of tqdm with rate and time left on a terminal; elsewhere a line after 10 seconds, after
+20, 40 and so on, so that a log stays short. Nothing of it is left on a terminal afterwards.
 
 >>> sum(progress(range(4), "adding"))
 6
@@ -10,6 +10,7 @@ so that a log stays short. Nothing of it is left on a terminal afterwards.
 >>> shown.done
 2
 """
+
 import contextlib
 import sys
 import threading
@@ -43,7 +44,9 @@ class Progress:
         if self._file is not None and self._file.isatty():
             import tqdm  # here: most programs never show a bar
 
-            self._bar = tqdm.tqdm(desc=self.what, total=self.total, unit=self.unit, file=self._file, leave=False, dynamic_ncols=True)
+            self._bar = tqdm.tqdm(
+                desc=self.what, total=self.total, unit=self.unit, file=self._file, leave=False, dynamic_ncols=True
+            )
         return self
 
     def step(self, count=1):
@@ -67,7 +70,8 @@ class Progress:
 
 
 def progress(iterable, what, total=None, unit="step"):
-    """The items of an iterable, a SambaLoader for one, with their progress; `total` where it has no length. A loop that ends early ends the bar."""
+    """The items of an iterable, a SambaLoader for one, with their progress; `total` where it has no length.
+    A loop that ends early ends the bar."""
     with Progress(what, _length(iterable) if total is None else total, unit) as shown:
         for item in iterable:
             yield item

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of one region name share device memory: the first that is traced has it, under its name, and the others are other names of it."""
+"""Inputs of one region name share device memory:
+the first that is traced has it, under its name, and the others are other names of it."""
+
 from sambaflow.errors import NameError_, UnsupportedError
 
 
@@ -18,8 +20,10 @@ class Regions:
             return None
         if (traced.shape, traced.dtype) != (tensor.shape, tensor.dtype):
             raise UnsupportedError(
-                f"inputs {name!r}, {tuple(traced.shape)} {traced.dtype}, and {tensor.sn_name!r}, {tuple(tensor.shape)} {tensor.dtype}, have the region "
-                f"name {tensor.sn_region_name!r}: tensors that share memory must be alike")
+                f"inputs {name!r}, {tuple(traced.shape)} {traced.dtype}, and {tensor.sn_name!r}, {tuple(tensor.shape)} "
+                f"{tensor.dtype}, have the region "
+                f"name {tensor.sn_region_name!r}: tensors that share memory must be alike"
+            )
         self._alias(tensor.sn_name, self.device_name(tensor) if self.named else name)
         return traced
 
@@ -42,7 +46,10 @@ class Regions:
         for name, tensor, *_ in names.values():
             region = getattr(tensor, "_sn_region_name", None)
             if region is not None and region not in (name, tensor.sn_name):
-                raise NameError_(f"{name!r} has the region name {region!r}: only inputs share regions; a parameter is shared by being the same object")
+                raise NameError_(
+                    f"{name!r} has the region name {region!r}: only inputs share regions; a parameter is shared by "
+                    "being the same object"
+                )
 
 
 def last_of_each(tensors, aliases):

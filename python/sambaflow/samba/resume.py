@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint of a Python program holds beside the device's: where its loaders stand, the states of its random generators, and its own state.
-Values that JSON has are the checkpoint's text, tensors are its tensors.
+"""What a checkpoint of a Python program holds beside the device's: where its loaders stand, the states of its random generators,
+and its own state. Values that JSON has are the checkpoint's text, tensors are its tensors.
 
 >>> text, tensors = packed({"epoch": 3, "best": torch.tensor([1.5])})
 >>> unpacked(text, {name: torch.from_dlpack(tensor) for name, tensor in tensors.items()})
@@ -12,6 +12,7 @@ True
 >>> Resumed(step=3, state=None, path="points/checkpoint-3").step
 3
 """
+
 import json
 import os
 import random
@@ -46,7 +47,8 @@ class _Found(typing.NamedTuple):
 
 
 def packed(value):
-    """(JSON text, {name: Tensor}) of tensors, numbers, strings, None, and lists, tuples and dicts of them. A tuple comes back as a list."""
+    """(JSON text, {name: Tensor}) of tensors, numbers, strings, None, and lists, tuples and dicts of them.
+    A tuple comes back as a list."""
     tensors = {}
 
     def pack(x, path):
@@ -63,7 +65,10 @@ def packed(value):
             return [pack(part, f"{path}.{i}" if path else str(i)) for i, part in enumerate(x)]
         if x is None or isinstance(x, (bool, int, float, str)):
             return x
-        raise TypeError(f"save_checkpoint: {path or 'state'} is a {type(x).__name__}: give tensors, numbers, strings, and lists and dicts of them")
+        raise TypeError(
+            f"save_checkpoint: {path or 'state'} is a {type(x).__name__}: give tensors, numbers, strings, and lists "
+            "and dicts of them"
+        )
 
     return json.dumps(pack(value, "")), tensors
 
@@ -115,7 +120,9 @@ def _loaders(loaders):
 
 def save(device, folder, step, loaders, state, keep, shard_size):
     """samba.session.save_checkpoint of a runtime.Session."""
-    text, tensors = packed({"state": state, "random": random_states(), "loaders": [loader.state_dict() for loader in _loaders(loaders)]})
+    text, tensors = packed(
+        {"state": state, "random": random_states(), "loaders": [loader.state_dict() for loader in _loaders(loaders)]}
+    )
     checkpoint.save(device, folder, step, keep, shard_size, text, tensors.values())
     return os.path.join(os.fsdecode(folder), f"checkpoint-{step}")
 
@@ -135,9 +142,13 @@ def load(device, folder, loaders):
         kept = unpacked(found.text, {name: torch.from_dlpack(tensor).clone() for name, tensor in found.tensors.items()})
         state, states, places = kept["state"], kept["random"], kept["loaders"]
     except (TypeError, KeyError, ValueError):
-        raise errors.FormatError(f"{found.path} was not saved by save_checkpoint of a Python program; sambaflow.checkpoint.load takes it") from None
+        raise errors.FormatError(
+            f"{found.path} was not saved by save_checkpoint of a Python program; sambaflow.checkpoint.load takes it"
+        ) from None
     if len(places) != len(loaders):
-        raise errors.ArgumentError(f"load_checkpoint: {found.path} was saved with {len(places)} loaders and {len(loaders)} are given")
+        raise errors.ArgumentError(
+            f"load_checkpoint: {found.path} was saved with {len(places)} loaders and {len(loaders)} are given"
+        )
     checkpoint.load(device, found)
     for loader, place in zip(loaders, places):
         loader.load_state_dict(place)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime profiler: what sections, and with DETAILED their operators, take on the device, beside Python's cProfile of the program.
+"""The runtime profiler: what sections, and with DETAILED their operators, take on the device, beside Python's cProfile of the
+program.
 
 The environment says whether: ENABLE_RUNTIME_PERF=SUMMARY or DETAILED. Without it starting and ending do nothing.
 
-Each section and stage is also held against the machine's roofs (sambaflow.report.machine), measured once a process when the first profile ends: the share of what
-compute, memory or a cache allows, whichever limits it. Tables and timeline are the library's (samba_session_tables, samba_session_trace)."""
+Each section and stage is also held against the machine's roofs (sambaflow.report.machine), measured once a process when the first
+profile ends: the share of what compute, memory or a cache allows, whichever limits it.
+Tables and timeline are the library's (samba_session_tables, samba_session_trace)."""
+
 import cProfile
 import io
 import os
@@ -43,8 +46,8 @@ class RuntimeProfile:
             raise errors.StateError(f"start_runtime_profile: another profiler of Python is active: {error}") from error
 
     def end(self, log_file):
-        """Writes tables to `log_file` and the timeline beside it, as Trace Event JSON. A `log_file` that ends in .html becomes the page of the session
-        (sambaflow.report), with the tables in a .log beside it."""
+        """Writes tables to `log_file` and the timeline beside it, as Trace Event JSON. A `log_file` that ends in .html becomes
+        the page of the session (sambaflow.report), with the tables in a .log beside it."""
         self.python.disable()
         seconds = time.perf_counter() - self.begin
         device = self.device

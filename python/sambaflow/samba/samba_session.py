@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The session of a program: compiles models, loads a PEF beside the model it was made of, runs its sections.
 
-`samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its calls.
+`samba.session` is the one that programs use. The device is behind `runtime.Session`; here names of the documents become its
+calls.
 
 >>> import tempfile
 >>> import sambaflow.samba as samba
@@ -17,6 +18,7 @@ True
 >>> session.get_section_types() == {"FWD", "BCKWD", "OPT"}
 True
 """
+
 import contextlib
 import difflib
 import warnings
@@ -27,29 +29,39 @@ import torch
 from sambaflow import errors
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
-from sambaflow.samba import _state, exits, lazy, resume, trees
-from sambaflow.samba.arguments import MAPPINGS, NO_CALLS, call_id, check_data_parallel, check_deprecated, check_flag, check_hooks, check_mapped
-from sambaflow.samba.arguments import check_mapping
-from sambaflow.samba.arguments import listed, module
-from sambaflow.samba.arguments import one_of, output_gradients
+from sambaflow.samba import _state, exits, lazy, multigraph, resume, trees
+from sambaflow.samba.arguments import (
+    MAPPINGS,
+    NO_CALLS,
+    call_id,
+    check_data_parallel,
+    check_deprecated,
+    check_flag,
+    check_hooks,
+    check_mapped,
+    check_mapping,
+    listed,
+    module,
+    one_of,
+    output_gradients,
+)
 from sambaflow.samba.arguments import optimizers as optimizer_list
 from sambaflow.samba.arguments import section_ids as flat_ids
 from sambaflow.samba.arguments import section_types as words
 from sambaflow.samba.keywords import refuse_unknown
-from sambaflow.samba import multigraph
 from sambaflow.samba.of_session import of_session
 from sambaflow.samba.optimizers import IDLE, SHAPED, TOTALS, check_owned, hyperparameters, structs
 from sambaflow.samba.owned import KINDS, Owned
 from sambaflow.samba.ports import Ports, host_tensor, name_of
-from sambaflow.samba.regions import last_of_each
-from sambaflow.sambacollections import OrderedSet
 from sambaflow.samba.profiler import Profiler
+from sambaflow.samba.regions import last_of_each
 from sambaflow.samba.runtime_profile import RuntimeProfile, level
+from sambaflow.samba.sambatensor import SambaTensor, values_of
 from sambaflow.samba.settings import PRECISIONS, Settings, written_to
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, values_of
 from sambaflow.samba.starts import tell_starts
 from sambaflow.samba.trace import Tracer, at_work
 from sambaflow.samba.utils.pef_utils import write_notes
+from sambaflow.sambacollections import OrderedSet
 from sambaflow.words import encoded, path_of, text
 
 _PRECISIONS = dict(zip(PRECISIONS, (lib.SAMBA_FP32, lib.SAMBA_BF16)))
@@ -75,18 +87,19 @@ class SambaSession:
         self._settings = Settings()
 
     def setup(self, args):
-        """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything with
-        attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device where it is not
-        told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and `data_parallel_mode` are defaults of run;
-        `mapping` is what compile and trace_graph go by; `inference`, `output_folder`, `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget` and
-        `fast_memory` are defaults of compile. Other attributes are left alone. What was set up before is replaced. A command line needs no setup:
+        """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything
+        with attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device
+        where it is not told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and
+        `data_parallel_mode` are defaults of run; `mapping` is what compile and trace_graph go by; `inference`, `output_folder`,
+        `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget` and `fast_memory` are defaults of compile. Other
+        attributes are left alone. What was set up before is replaced. A command line needs no setup:
         parse_app_args tells the session, and what is set up wins over that."""
         self._settings.set_up(args)
         self.seed = self._settings.of_setup.get("seed", self.seed)
 
     def take_arguments(self, args, own=(), given=()):
-        """What parse_app_args calls, so that compile and trace_graph obey the command line: its namespace, the names of options that the
-        application has replaced, and of those that were given. reset forgets them."""
+        """What parse_app_args calls, so that compile and trace_graph obey the command line: its namespace, the names of options
+        that the application has replaced, and of those that were given. reset forgets them."""
         self._settings.take(args, own, given)
         self.seed = self.seed if self._settings.seed is None else self._settings.seed
 
@@ -102,7 +115,9 @@ class SambaSession:
         return f"SambaSession({'no PEF' if self._device is None else self._device})"
 
     def __reduce_ex__(self, protocol):
-        raise TypeError("a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one")
+        raise TypeError(
+            "a session cannot be copied or pickled: it is a device's memory; save() its weights and load them into a new one"
+        )
 
     @of_session
     def reset(self, pef_path=""):
@@ -116,22 +131,24 @@ class SambaSession:
         self.loaded().save(path, with_state)
 
     def load(self, path):
-        """The other way: parameters by name; state where the file has it. `path` may be a folder, too: with model.safetensors, or with
-        model.safetensors.index.json and the files that it names, as save_checkpoint and Hugging Face's libraries write them."""
+        """The other way: parameters by name; state where the file has it. `path` may be a folder, too: with model.safetensors, or
+        with model.safetensors.index.json and the files that it names,
+        as save_checkpoint and Hugging Face's libraries write them."""
         self.loaded().load(path)
 
     def save_checkpoint(self, folder, step, loaders=(), state=None, keep=2, shard_size=0):
-        """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits. That is the device's
-        weights, optimizer state, counters and hyperparameters, where each SambaLoader of `loaders` stands, the states of the random generators of
-        torch, Python and NumPy, and `state`: tensors, numbers, strings, lists and dicts of them. It appears as a whole or not at all, then older
-        ones but for the `keep` newest are deleted (0: none). Weights are safetensors, in files of at most `shard_size` bytes (0: 5 GB), as
-        Hugging Face's libraries read them."""
+        """Saves `<folder>/checkpoint-<step>`, whose path it returns: all that load_checkpoint needs to go on to the same bits.
+        That is the device's weights, optimizer state, counters and hyperparameters, where each SambaLoader of `loaders` stands,
+        the states of the random generators of torch, Python and NumPy, and `state`: tensors, numbers, strings, lists and dicts of
+        them. It appears as a whole or not at all, then older ones but for the `keep` newest are deleted (0: none). Weights are
+        safetensors, in files of at most `shard_size` bytes (0: 5 GB), as Hugging Face's libraries read them."""
         return resume.save(self.loaded(), folder, step, loaders, state, keep, shard_size)
 
     def load_checkpoint(self, folder, loaders=()):
-        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF that was traced; a warning
-        tells what was passed over since it is damaged. Loaders go on behind the last batch they gave. Returns (step, state, path), or None where there
-        is no checkpoint. Values on the host stay as they are: to_cpu fetches them."""
+        """Loads the newest checkpoint of the folder that is whole, or `folder` itself where it is a checkpoint, into the PEF that
+        was traced; a warning tells what was passed over since it is damaged. Loaders go on behind the last batch they gave.
+        Returns (step, state, path), or None where there is no checkpoint. Values on the host stay as they are:
+        to_cpu fetches them."""
         found = resume.load(self.loaded(), folder, loaders)
         if found is not None:
             self.seed = found.seed
@@ -164,9 +181,9 @@ class SambaSession:
             self.end_samba_profile(filename)
 
     def start_runtime_profile(self, timer_enabled=True):
-        """Begins to time sections on the device (samba.runtime_profile) and, by cProfile, the program, if the environment variable
-        ENABLE_RUNTIME_PERF is SUMMARY, or DETAILED for operators too; else does nothing. `timer_enabled`: end_runtime_profile prints the
-        time between the two."""
+        """Begins to time sections on the device (samba.runtime_profile) and, by cProfile, the program, if the environment
+        variable ENABLE_RUNTIME_PERF is SUMMARY, or DETAILED for operators too; else does nothing. `timer_enabled`:
+        end_runtime_profile prints the time between the two."""
         word = level()
         if word is None:
             return
@@ -175,8 +192,8 @@ class SambaSession:
         self._runtime_profile = RuntimeProfile(self.loaded(), word, timer_enabled)
 
     def end_runtime_profile(self, log_file="cprofile_tmp.log"):
-        """Ends it and writes tables of both to `log_file`, and a timeline beside it, as Trace Event JSON with the ending .json. A `log_file` that ends
-        in .html becomes a page for browsers (see report), with the tables in a .log beside it."""
+        """Ends it and writes tables of both to `log_file`, and a timeline beside it, as Trace Event JSON with the ending .json. A
+        `log_file` that ends in .html becomes a page for browsers (see report), with the tables in a .log beside it."""
         profile, self._runtime_profile = self._runtime_profile, None
         if profile is not None:
             profile.end(log_file)
@@ -184,15 +201,15 @@ class SambaSession:
             raise errors.StateError("end_runtime_profile: call start_runtime_profile first")
 
     def report(self):
-        """A sambaflow.report.Report of the loaded PEF: a page with sections, timeline, roofline, memory over time and stages, to `save(path)` or, in a
-        notebook, to see. It has the times of the last runtime profile."""
+        """A sambaflow.report.Report of the loaded PEF: a page with sections, timeline, roofline, memory over time and stages, to
+        `save(path)` or, in a notebook, to see. It has the times of the last runtime profile."""
         return self.loaded().report()
 
     # ---- pinned memory ----
 
     def enable_pinned_memory(self):
-        """From here on a SambaLoader puts its batches into the device's own memory of the inputs, so that run copies nothing. A batch is
-        then valid until the next one is taken."""
+        """From here on a SambaLoader puts its batches into the device's own memory of the inputs, so that run copies nothing. A
+        batch is then valid until the next one is taken."""
         self._pinned = True
 
     def disable_pinned_memory(self):
@@ -221,12 +238,18 @@ class SambaSession:
         return _state.tracer is not None
 
     def use_static_functional(self):
-        """Whether operators are noted instead of computed, and tensors are symbols without values: while a model is traced all of them, for its graph; in
-        lazy parameter mode those that initialize parameters, for when their values are needed."""
+        """Whether operators are noted instead of computed, and tensors are symbols without values: while a model is traced all of
+        them, for its graph; in lazy parameter mode those that initialize parameters, for when their values are needed."""
         return self.tracing or lazy.enabled()
 
     def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False):
-        tracer = Tracer(name or type(module("tracing", model)).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context)
+        tracer = Tracer(
+            name or type(module("tracing", model)).__name__,
+            [(path, part) for path, part in model.named_modules()],
+            scope,
+            prefix,
+            context,
+        )
         tracer.known, tracer.may_train = known or {}, may_train
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)
         saved = {id(x) for x in model.state_dict(keep_vars=True).values()}  # other buffers are constants
@@ -240,11 +263,16 @@ class SambaSession:
             else:
                 results = model(*[trees.mapped(tracer.input, x, f"input_{i}") for i, x in enumerate(listed(inputs))])
             outputs = trees.tensors(results)
-            values = [tracer.value(x) for x in outputs]  # before buffers become what forward has set them to: what they were may be returned
+            values = [
+                tracer.value(x) for x in outputs
+            ]  # before buffers become what forward has set them to: what they were may be returned
         if not outputs and not tracer.assigned:
             what = "None" if results is None else f"{results!r:.60} of {type(results).__name__}"
-            raise errors.ArgumentError(f"the forward pass of {type(model).__name__} returned {what}, in which there is no tensor: return what a run is to give, as a "
-                                       "tensor or tensors in tuples, lists, dicts and dataclasses")  # fmt: skip
+            raise errors.ArgumentError(
+                f"the forward pass of {type(model).__name__} returned {what}, in which there is no tensor: return what a run "
+                "is to give, as a "
+                "tensor or tensors in tuples, lists, dicts and dataclasses"
+            )
         losses = set(flat_ids(loss_indices, "loss_indices"))
         for i in losses:
             if i not in range(len(outputs)):
@@ -258,43 +286,102 @@ class SambaSession:
 
     # ---- compiling ----
 
-    def compile(self, model, inputs, optimizers=None, name="", loss_indices=None, io_host_memory=None, *, inference=None,
-                output_folder=None, pef_name=None, precision=None, grad_accumulation_steps=None, memory_budget=None, init_output_grads=None,
-                app_dir=None, config_dict=None, pef_metadata=None, squeeze_bs_dim=False, mapping=None, fast_memory=None, graph_names=None,
-                graph_transform_hook=None, **unknown):  # fmt: skip
-        """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `name` is the graph's, and the PEF's where
-        `pef_name` says nothing else. Of `inference`, `output_folder`, `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget`, `mapping` and `fast_memory` what is
-        not given here is what `config_dict`, setup or the command line that parse_app_args read says (-p of its `compile` is the file to write), in this
-        order; else training, "out", the name, "fp32", 1, and no limits. `app_dir`, `config_dict` and
-        `pef_metadata` are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph), `squeeze_bs_dim` (a dim of 1
-        costs nothing here) and `io_host_memory` (the host's memory is the device's) change nothing. `graph_names` and `graph_transform_hook` are refused.
+    def compile(
+        self,
+        model,
+        inputs,
+        optimizers=None,
+        name="",
+        loss_indices=None,
+        io_host_memory=None,
+        *,
+        inference=None,
+        output_folder=None,
+        pef_name=None,
+        precision=None,
+        grad_accumulation_steps=None,
+        memory_budget=None,
+        init_output_grads=None,
+        app_dir=None,
+        config_dict=None,
+        pef_metadata=None,
+        squeeze_bs_dim=False,
+        mapping=None,
+        fast_memory=None,
+        graph_names=None,
+        graph_transform_hook=None,
+        **unknown,
+    ):
+        """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `name` is the graph's,
+        and the PEF's where `pef_name` says nothing else. Of `inference`, `output_folder`, `pef_name`, `precision`,
+        `grad_accumulation_steps`, `memory_budget`, `mapping` and `fast_memory` what is not given here is what `config_dict`,
+        setup or the command line that parse_app_args read says (-p of its `compile` is the file to write), in this order; else
+        training, "out", the name, "fp32", 1, and no limits. `app_dir`, `config_dict` and `pef_metadata` are kept beside it for
+        pef_utils.get_pefmeta; `init_output_grads` (see trace_graph), `squeeze_bs_dim` (a dim of 1 costs nothing here) and
+        `io_host_memory` (the host's memory is the device's) change nothing. `graph_names` and `graph_transform_hook` are refused.
 
         `mapping` 'section' cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
-        there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one section, and refuses
-        where it does not fit. Results are the same, bit by bit."""
+        there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one
+        section, and refuses where it does not fit. Results are the same, bit by bit."""
         refuse_unknown(unknown, self.compile)
         check_deprecated("compile", graph_names=graph_names, graph_transform_hook=graph_transform_hook)
         check_flag("compile", "io_host_memory", io_host_memory)
-        chosen = self._settings.chosen("compile", config_dict, inference=inference, output_folder=output_folder, pef_name=pef_name, precision=precision, mapping=mapping,
-                                       grad_accumulation_steps=grad_accumulation_steps, memory_budget=memory_budget, fast_memory=fast_memory)  # fmt: skip
+        chosen = self._settings.chosen(
+            "compile",
+            config_dict,
+            inference=inference,
+            output_folder=output_folder,
+            pef_name=pef_name,
+            precision=precision,
+            mapping=mapping,
+            grad_accumulation_steps=grad_accumulation_steps,
+            memory_budget=memory_budget,
+            fast_memory=fast_memory,
+        )
         file = self._settings.file_to_write("compile", config_dict, output_folder=output_folder, pef_name=pef_name)
         self._settings.check_batch("compile", inputs)
 
         def write(folder, pef_name):
-            return self._compile(model, inputs, optimizers, name, loss_indices, (app_dir, config_dict, pef_metadata), **{**chosen, "output_folder": folder, "pef_name": pef_name})
+            return self._compile(
+                model,
+                inputs,
+                optimizers,
+                name,
+                loss_indices,
+                (app_dir, config_dict, pef_metadata),
+                **{**chosen, "output_folder": folder, "pef_name": pef_name},
+            )
 
         return written_to(file, write) if file else write(chosen["output_folder"], chosen["pef_name"])
 
-    def _compile(self, model, inputs, optimizers, name, loss_indices, notes, inference, output_folder, pef_name, precision, grad_accumulation_steps, memory_budget,
-                 mapping, fast_memory):  # fmt: skip
+    def _compile(
+        self,
+        model,
+        inputs,
+        optimizers,
+        name,
+        loss_indices,
+        notes,
+        inference,
+        output_folder,
+        pef_name,
+        precision,
+        grad_accumulation_steps,
+        memory_budget,
+        mapping,
+        fast_memory,
+    ):
         check_mapping("compile", mapping)
         tracer, outputs = self._trace(model, inputs, loss_indices, name, may_train=not inference)
         if not inference:
             check_hooks("compile", model)
             tell_starts(tracer, outputs, loss_indices)
         options = ffi.new("samba_compile_options *", lib.samba_compile_defaults())
-        kept = [encoded(name or type(model).__name__, "compile: name"), path_of(output_folder, "compile: output_folder"),
-                encoded(pef_name or name or type(model).__name__, "compile: pef_name")]  # fmt: skip
+        kept = [
+            encoded(name or type(model).__name__, "compile: name"),
+            path_of(output_folder, "compile: output_folder"),
+            encoded(pef_name or name or type(model).__name__, "compile: pef_name"),
+        ]
         kept = [ffi.new("char[]", word) for word in kept]
         options.name, options.output_folder, options.pef_name = kept
         options.graph = tracer.graph
@@ -311,9 +398,19 @@ class SambaSession:
         write_notes(text(path), *notes)
         return text(path)
 
-    def trace_graph(self, model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", transfer_device=True, mapping="section"):
-        """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the hyperparameters become
-        those of the optimizers."""
+    def trace_graph(
+        self,
+        model,
+        inputs,
+        optim=None,
+        init_output_grads=True,
+        loss_indices=None,
+        pef="",
+        transfer_device=True,
+        mapping="section",
+    ):
+        """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the
+        hyperparameters become those of the optimizers."""
         optimizers = optimizer_list("trace_graph", optim)
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
         check_owned("trace_graph", tracer, optimizers)
@@ -367,33 +464,73 @@ class SambaSession:
     # ---- several graphs ----
 
     def add_graph(self, graph, overwrite=False):
-        """Adds a SambaGraph or FwdGraph to those that compile_multigraph compiles, behind the others; `session.graphs` has them by name. Names
-        differ; with `overwrite` one of the same name is taken out."""
+        """Adds a SambaGraph or FwdGraph to those that compile_multigraph compiles, behind the others; `session.graphs` has them
+        by name. Names differ; with `overwrite` one of the same name is taken out."""
         multigraph.add(self.graphs, graph, overwrite)
 
     def compile_multigraph(self, name="", samba_only=False, **kwarg):
-        """Compiles the graphs of add_graph, in their order, into one PEF, whose path it returns. Keywords are those of compile that are not a
-        graph's own: output_folder, pef_name, precision, grad_accumulation_steps, memory_budget, mapping, fast_memory, app_dir, config_dict, pef_metadata. With `samba_only`
-        the graphs are traced and planned, nothing is written, and the result is None."""
+        """Compiles the graphs of add_graph, in their order, into one PEF, whose path it returns. Keywords are those of compile
+        that are not a graph's own: output_folder, pef_name, precision, grad_accumulation_steps, memory_budget, mapping,
+        fast_memory, app_dir, config_dict, pef_metadata.
+        With `samba_only` the graphs are traced and planned, nothing is written, and the result is None."""
         return self._compile_multigraph(name, samba_only, **kwarg)
 
-    def _compile_multigraph(self, name, samba_only, output_folder=None, pef_name=None, precision=None, grad_accumulation_steps=None, memory_budget=None,
-                            mapping=None, fast_memory=None, app_dir=None, config_dict=None, pef_metadata=None, **unknown):  # fmt: skip
+    def _compile_multigraph(
+        self,
+        name,
+        samba_only,
+        output_folder=None,
+        pef_name=None,
+        precision=None,
+        grad_accumulation_steps=None,
+        memory_budget=None,
+        mapping=None,
+        fast_memory=None,
+        app_dir=None,
+        config_dict=None,
+        pef_metadata=None,
+        **unknown,
+    ):
         refuse_unknown(unknown, self._compile_multigraph)
         call = "compile_multigraph"
-        chosen = self._settings.chosen(call, config_dict, output_folder=output_folder, pef_name=pef_name, precision=precision, mapping=mapping, inference=None,
-                                       grad_accumulation_steps=grad_accumulation_steps, memory_budget=memory_budget, fast_memory=fast_memory)  # fmt: skip
+        chosen = self._settings.chosen(
+            call,
+            config_dict,
+            output_folder=output_folder,
+            pef_name=pef_name,
+            precision=precision,
+            mapping=mapping,
+            inference=None,
+            grad_accumulation_steps=grad_accumulation_steps,
+            memory_budget=memory_budget,
+            fast_memory=fast_memory,
+        )
         file = self._settings.file_to_write(call, config_dict, output_folder=output_folder, pef_name=pef_name)
         self._settings.check_batch(call, [graph.inputs for graph in self.graphs.values()])
         one_of("precision", chosen["precision"], _PRECISIONS)
         check_mapping(call, chosen["mapping"])
         trained = [graph.name for graph in self.graphs.values() if not graph.inference]
         if chosen["inference"] and trained:
-            warnings.warn(f"{call}: --inference has no effect on the graph {trained[0]!r}: a graph that is only run forward is a FwdGraph", errors.NoEffectWarning, stacklevel=3)
+            warnings.warn(
+                f"{call}: --inference has no effect on the graph {trained[0]!r}: a graph that is only run forward is a FwdGraph",
+                errors.NoEffectWarning,
+                stacklevel=3,
+            )
 
         def write(folder, pef_name):
-            path = multigraph.compile_all(self, self.graphs, name, folder, pef_name, _PRECISIONS[chosen["precision"]], chosen["grad_accumulation_steps"],
-                                          chosen["memory_budget"], MAPPINGS.index(chosen["mapping"]), chosen["fast_memory"], not samba_only)  # fmt: skip
+            path = multigraph.compile_all(
+                self,
+                self.graphs,
+                name,
+                folder,
+                pef_name,
+                _PRECISIONS[chosen["precision"]],
+                chosen["grad_accumulation_steps"],
+                chosen["memory_budget"],
+                MAPPINGS.index(chosen["mapping"]),
+                chosen["fast_memory"],
+                not samba_only,
+            )
             if path is not None:
                 write_notes(path, app_dir, config_dict, pef_metadata)
             return path
@@ -409,8 +546,9 @@ class SambaSession:
         return traced.outputs
 
     def init_multigraph_runtime(self, pef, transfer_device=True):
-        """Loads a PEF of several graphs, compares it with what trace_multigraph was given, in the order in which graphs were added, and sends
-        weights, inputs and optimizer state to the device, unless `transfer_device` is false. Graphs may be traced afterwards, too."""
+        """Loads a PEF of several graphs, compares it with what trace_multigraph was given, in the order in which graphs were
+        added, and sends weights, inputs and optimizer state to the device, unless `transfer_device` is false.
+        Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
             device = Session(pef, seed=self.seed, threads=self._settings.of_setup.get("threads", 0))
         before = self._device, self._aliases, self._traced, self._optimizers, self._owned
@@ -453,8 +591,8 @@ class SambaSession:
         return self._device
 
     def run(self, *args, **kwargs):
-        """Runs sections of the PEF; returns the outputs that were asked for. See `_run` for the arguments; a module may come first, as
-        programs of the documents have it."""
+        """Runs sections of the PEF; returns the outputs that were asked for. See `_run` for the arguments; a module may come
+        first, as programs of the documents have it."""
         if args and isinstance(args[0], torch.nn.Module):
             args = args[1:]
         if not self._profiler.enabled:
@@ -463,16 +601,29 @@ class SambaSession:
         with self._profiler.event("SAMBA_SESSION_RUN" + types):
             return self._run(*args, **kwargs)
 
-    def _run(self, input_tensors=None, output_tensors=(), hyperparam_dict=None, data_parallel=False, reduce_on_rdu=False, section_ids=(),
-            section_types=(), run_until_call_id=None, run_from_call_id=None, data_parallel_mode="normal", train=True,
-            grad_of_outputs=None, graph_name=None):  # fmt: skip
+    def _run(
+        self,
+        input_tensors=None,
+        output_tensors=(),
+        hyperparam_dict=None,
+        data_parallel=False,
+        reduce_on_rdu=False,
+        section_ids=(),
+        section_types=(),
+        run_until_call_id=None,
+        run_from_call_id=None,
+        data_parallel_mode="normal",
+        train=True,
+        grad_of_outputs=None,
+        graph_name=None,
+    ):
         """Runs sections of the PEF; returns the outputs that were asked for.
 
-        `section_types`, any case, or `section_ids`, nested as you like, say which sections run, in the order given; without them the
-        schedule does, from the call `run_from_call_id` up to `run_until_call_id`, which is not run: [0, k) and [k, end) one after the
-        other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the order of the
-        outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run, and batch norm
-        normalizes by its running statistics, which stay. Wrong arguments change nothing."""
+        `section_types`, any case, or `section_ids`, nested as you like, say which sections run, in the order given; without them
+        the schedule does, from the call `run_from_call_id` up to `run_until_call_id`, which is not run: [0, k) and [k, end) one
+        after the other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the
+        order of the outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run, and batch
+        norm normalizes by its running statistics, which stay. Wrong arguments change nothing."""
         device, calls, gradients = self._device or self.loaded(), NO_CALLS, ()
         if self._settings.of_replicas:
             data_parallel = data_parallel or self._settings.of_replicas.get("data_parallel", False)
@@ -500,7 +651,9 @@ class SambaSession:
         outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
-                return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name)
+                return self._ports.run(
+                    inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name
+                )
         return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name)
 
     # ---- host and device ----
@@ -519,7 +672,10 @@ class SambaSession:
         if name not in device.tensors:
             near = difflib.get_close_matches(name, device.tensors, 1)
             if name.endswith(".grad") and device.tensors.get(name[: -len(".grad")], ("",))[0] == "input":
-                raise errors.NameError_(f"the device has no tensor {name!r}, the gradient of an input: those of parameters are computed; make it one, whose sn_data each step sets")
+                raise errors.NameError_(
+                    f"the device has no tensor {name!r}, the gradient of an input: those of parameters are computed; make it "
+                    "one, whose sn_data each step sets"
+                )
             hint = f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(device.tensors):.1000}"
             raise errors.NameError_(f"the device has no tensor {name!r}{hint}")
         _, dtype, shape = device.tensors[name]
@@ -541,12 +697,17 @@ class SambaSession:
 
     def _send(self, tensors):
         for name, tensor in tensors.items():
-            if (tensor.has_data or tensor.materializer_provided) and self.has(name) and self._device.tensors[self._aliases.get(name, name)][0] != "output":
+            if (
+                (tensor.has_data or tensor.materializer_provided)
+                and self.has(name)
+                and self._device.tensors[self._aliases.get(name, name)][0] != "output"
+            ):
                 self.device_set(name, tensor)
 
     @of_session
     def to_cpu(self, model, optims=None, inplace=False):
-        """Copies parameters, buffers and the optimizers' state from the device to the host; `inplace` into the memory that is there."""
+        """Copies parameters, buffers and the optimizers' state from the device to the host;
+        `inplace` into the memory that is there."""
         for name, tensor in self._of_model("to_cpu", model):
             tensor._fetched(self, inplace, name)
         for state, key, name in self._optimizer_state(optims):
@@ -576,10 +737,16 @@ class SambaSession:
         self._send_optimizer_state(optims)
 
     def _of_model(self, call, model, kinds=KINDS):
-        """(name, tensor) of the parameters and buffers that the device has. One of which it has nothing is another model, or was traced elsewhere."""
-        found = list(self._owned.of_model(call, self, module(f"moving its {'tensors' if kinds == KINDS else 'buffers'}", model), kinds))
+        """(name, tensor) of the parameters and buffers that the device has.
+        One of which it has nothing is another model, or was traced elsewhere."""
+        found = list(
+            self._owned.of_model(call, self, module(f"moving its {'tensors' if kinds == KINDS else 'buffers'}", model), kinds)
+        )
         if not found and self.is_loaded and kinds == KINDS and next(model.parameters(), None) is not None:
-            raise errors.StateError(f"{call}: the device has no parameter and no buffer of this {type(model).__name__}: trace it first, or move the model that was traced")
+            raise errors.StateError(
+                f"{call}: the device has no parameter and no buffer of this {type(model).__name__}: trace it first, or move the "
+                "model that was traced"
+            )
         return found
 
     def _on_device(self, tensors):
@@ -587,11 +754,14 @@ class SambaSession:
         return {self._owned.name_of(x): x for x in tensors if isinstance(x, SambaTensor) and self.has(self._owned.name_of(x))}
 
     def _optimizer_state(self, optims):
-        """(state of a parameter, its key, the device's name) of every state tensor that the device has. Steps are counted once a group there."""
+        """(state of a parameter, its key, the device's name) of every state tensor that the device has.
+        Steps are counted once a group there."""
         index = 0  # among groups that train something
         for optimizer in optimizer_list("moving the optimizers' state", optims):
             for number, group in enumerate(optimizer.param_groups):
-                trained = {name: parameter for name, parameter in self._on_device(group["params"]).items() if parameter.requires_grad}
+                trained = {
+                    name: parameter for name, parameter in self._on_device(group["params"]).items() if parameter.requires_grad
+                }
                 for path, parameter in trained.items():
                     names = {key: f"{path}.{key}" for key in SHAPED}
                     its = index if self._optimizers is None else self._optimizers.get((id(optimizer), number), -1)
@@ -606,7 +776,11 @@ class SambaSession:
             if key in TOTALS and (key in state or (key == "step" and state.get("momentum_buffer") is not None)):
                 total = float(state.get(key, 1))
                 if totals.setdefault(name, total) != total:
-                    what = f"taken {totals[name]:g} and {total:g} steps" if key == "step" else f"a {key} of {totals[name]:g} and {total:g}"
+                    what = (
+                        f"taken {totals[name]:g} and {total:g} steps"
+                        if key == "step"
+                        else f"a {key} of {totals[name]:g} and {total:g}"
+                    )
                     raise errors.StateError(f"parameters of one group have {what}: the device counts once a group")
             elif key in state and key not in TOTALS and state[key] is not None:
                 self.device_set(name, state[key])
@@ -649,37 +823,42 @@ class SambaSession:
 
     @staticmethod
     def use_legacy_names(use):
-        """Whether models traced from here on name operators by counting them instead of by their module: the hyperparameters of dropouts are
-        dropout0.p, dropout0.seed, dropout1.p and so on. Models with batch normalization are refused while it is on."""
+        """Whether models traced from here on name operators by counting them instead of by their module: the hyperparameters of
+        dropouts are dropout0.p, dropout0.seed, dropout1.p and so on.
+        Models with batch normalization are refused while it is on."""
         check_flag("use_legacy_names", "use", use)
         _state.legacy_names = bool(use)
 
     @staticmethod
     def use_abexit(func, *args, **kwargs):
-        """Runs func(*args, **kwargs), usually main, as the whole rest of the program, and ends the process when it ends: handlers given to
-        atexit_register run, those of Python's atexit do not. The exit status is 0, what sys.exit was given, or 1 after an exception,
-        which is printed. Does not return."""
+        """Runs func(*args, **kwargs), usually main, as the whole rest of the program, and ends the process when it ends: handlers
+        given to atexit_register run, those of Python's atexit do not. The exit status is 0, what sys.exit was given, or 1 after
+        an exception, which is printed. Does not return."""
         exits.run(func, args, kwargs)
 
     @staticmethod
     def atexit_register(func, *args, **kwargs):
-        """Has func(*args, **kwargs) called when the program ends, as usual or by use_abexit; what was registered last runs first."""
+        """Has func(*args, **kwargs) called when the program ends, as usual or by use_abexit;
+        what was registered last runs first."""
         exits.register(func, *args, **kwargs)
 
     def reset_random_generator(self):
-        """Random numbers start over, from the seed of utils.set_seed: masks of dropout, also of dropouts that were given a seed, as right after
-        trace_graph."""
+        """Random numbers start over, from the seed of utils.set_seed: masks of dropout, also of dropouts that were given a seed,
+        as right after trace_graph."""
         if self._device is not None:
             self._device.reset_random(self.seed)
         lazy.restart()
 
     # ---- lazy parameters ----
 
-    def enable_lazy_param(self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"):
-        """Parameters that modules register from here on are placeholders without memory; what initializes them is done when their values are
-        needed, by `init_threads` threads (at most four for each processor). The values depend on `seed` (None: one that torch draws) and the
-        order of initialization alone. `inverse_transform_sampling`: normal numbers by the inverse of their distribution function instead of
-        Box and Muller's transform. `fp32_to_bf16_rounding`: 'nearest_even' or 'truncation', of parameters made as bfloat16."""
+    def enable_lazy_param(
+        self, seed=None, init_threads=8, inverse_transform_sampling=False, fp32_to_bf16_rounding="nearest_even"
+    ):
+        """Parameters that modules register from here on are placeholders without memory; what initializes them is done when their
+        values are needed, by `init_threads` threads (at most four for each processor). The values depend on `seed` (None: one
+        that torch draws) and the order of initialization alone. `inverse_transform_sampling`: normal numbers by the inverse of
+        their distribution function instead of Box and Muller's transform. `fp32_to_bf16_rounding`:
+        'nearest_even' or 'truncation', of parameters made as bfloat16."""
         lazy.enable(seed, init_threads, inverse_transform_sampling, fp32_to_bf16_rounding)
 
     @staticmethod

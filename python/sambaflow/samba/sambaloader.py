@@ -8,6 +8,7 @@
 >>> len(loader)
 2
 """
+
 import collections
 import itertools
 import threading
@@ -26,8 +27,8 @@ _PATIENCE = 0.005  # seconds; a program that does not run the device has its bat
 class _Ahead:
     """Items of an iterator, made by a thread up to `room` ahead of the one that takes them.
 
-    Taking one wakes nobody: the thread goes on when the device does (_state.turns), when there is nothing left to take, or after a while. Locks
-    are cheap where nobody waits for them, which is what a step's time asks for."""
+    Taking one wakes nobody: the thread goes on when the device does (_state.turns), when there is nothing left to take, or after
+    a while. Locks are cheap where nobody waits for them, which is what a step's time asks for."""
 
     def __init__(self, iterator, make, room):
         self.items, self.room, self.stopped = collections.deque(), max(room, 1), False
@@ -45,7 +46,8 @@ class _Ahead:
             _let_go(self.ready)
 
     def _wait(self):
-        """Until there is room and the device is at work; a program that has nothing to go on with, or that does not run the device, is served too."""
+        """Until there is room and the device is at work;
+        a program that has nothing to go on with, or that does not run the device, is served too."""
         while not self.stopped and self.items and (len(self.items) >= self.room or not _state.running):
             if not self.turn.acquire(timeout=_PATIENCE) and len(self.items) < self.room:
                 return
@@ -89,19 +91,22 @@ def _let_go(lock):
 
 
 class SambaLoader:
-    """Iterates over `torch_loader`, whose items are one tensor, as many as `names` or a dict that has them, `prefetch` items ahead: a thread calls it and makes
-    contiguous tensors of what it gives. Shuffling and workers are its own. An exception of the iterable is raised where its item would have
-    come; leaving the loop early, or dropping the iterator, waits for the item being made and ends the thread.
+    """Iterates over `torch_loader`, whose items are one tensor, as many as `names` or a dict that has them, `prefetch` items
+    ahead: a thread calls it and makes contiguous tensors of what it gives. Shuffling and workers are its own. An exception of the
+    iterable is raised where its item would have come; leaving the loop early, or dropping the iterator, waits for the item being
+    made and ends the thread.
 
-    With samba.session.enable_pinned_memory() the tensors are the device's own memory of the inputs of those names, and valid until the next
-    batch is taken."""
+    With samba.session.enable_pinned_memory() the tensors are the device's own memory of the inputs of those names, and valid
+    until the next batch is taken."""
 
     def __init__(self, torch_loader, names, prefetch=2):
         self.torch_loader, self.names, self.prefetch = torch_loader, list(names), prefetch
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"SambaLoader: names must be one or more different names, given {self.names}")
         if not hasattr(torch_loader, "__iter__") and not hasattr(torch_loader, "__getitem__"):
-            raise TypeError(f"SambaLoader: torch_loader is {torch_loader!r:.100}: expected an iterable of batches, such as a DataLoader")
+            raise TypeError(
+                f"SambaLoader: torch_loader is {torch_loader!r:.100}: expected an iterable of batches, such as a DataLoader"
+            )
         self._position, self._start, self._resumed, self._loop = 0, None, None, None
 
     def __len__(self):
@@ -119,20 +124,24 @@ class SambaLoader:
 
     def state_dict(self):
         """How many items the loop has got, and the states of random generators when it began; 0 items between loops."""
-        return {"position": self._position, "start": self._start if self._position else None, "generators": [g.get_state() for g in self._generators()]}
+        return {
+            "position": self._position,
+            "start": self._start if self._position else None,
+            "generators": [g.get_state() for g in self._generators()],
+        }
 
     def load_state_dict(self, state):
-        """The next loop goes on behind the item that was the last when `state` was taken: the iterable is started from the same states of random
-        generators, so a DataLoader shuffles alike, and items up to there are fetched and dropped. What draws random numbers while it makes an item
-        should have a generator of its own."""
+        """The next loop goes on behind the item that was the last when `state` was taken: the iterable is started from the same
+        states of random generators, so a DataLoader shuffles alike, and items up to there are fetched and dropped. What draws
+        random numbers while it makes an item should have a generator of its own."""
         for generator, its in zip(self._generators(), state["generators"]):
             generator.set_state(its)
         self._resumed = state if state["position"] else None
         self._position, self._start = state["position"], state["start"]
 
     def _began(self):
-        """An iterator whose next item is the one to give next, which is fetched here, as are those to drop: what an iterable draws from random
-        generators to begin with is drawn by the program's thread, in its order. (iterator, [item] or [])"""
+        """An iterator whose next item is the one to give next, which is fetched here, as are those to drop: what an iterable
+        draws from random generators to begin with is drawn by the program's thread, in its order. (iterator, [item] or [])"""
         generators = self._generators()
         if self._resumed is None:
             self._position, self._start = 0, {**resume.random_states(), "generators": [g.get_state() for g in generators]}
@@ -146,7 +155,10 @@ class SambaLoader:
         dropped = sum(1 for _ in itertools.islice(iterator, count))
         resume.set_random_states(now)
         if dropped < count:
-            raise errors.StateError(f"SambaLoader: {count} items were given before the checkpoint and the iterable has {dropped} now: resume with the same data")
+            raise errors.StateError(
+                f"SambaLoader: {count} items were given before the checkpoint and the iterable has {dropped} now: resume "
+                "with the same data"
+            )
         return iterator, []
 
     def _tensors(self, item):
@@ -159,7 +171,9 @@ class SambaLoader:
         if len(item) != len(self.names):
             raise ValueError(f"SambaLoader: an item has {len(item)} tensors, expected {len(self.names)}: {', '.join(self.names)}")
         item = [x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for x in item]
-        return tuple([plain_tensor(x if isinstance(x, SambaTensor) else x.contiguous(), name) for x, name in zip(item, self.names)])
+        return tuple(
+            [plain_tensor(x if isinstance(x, SambaTensor) else x.contiguous(), name) for x, name in zip(item, self.names)]
+        )
 
     def __iter__(self):
         iterator, first = self._began()

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SambaTensor: a torch.Tensor that may have no values yet, has a name on the device, and becomes a node of a graph while a session traces.
+"""SambaTensor: a torch.Tensor that may have no values yet, has a name on the device, and becomes a node of a graph while a
+session traces.
 
-It is a wrapper subclass: torch sees shape, dtype, strides and autograd; the values are another torch tensor, `_held`, or nothing. Outside
-tracing operations run by the library's kernels on what is held (eager.py), in torch's autograd, so that `backward` works as ever. While tracing they
-become nodes. `__torch_function__` offers each torch function whole, and `__torch_dispatch__` what torch breaks into ATen operators.
+It is a wrapper subclass: torch sees shape, dtype, strides and autograd; the values are another torch tensor, `_held`, or nothing.
+Outside tracing operations run by the library's kernels on what is held (eager.py), in torch's autograd, so that `backward` works
+as ever. While tracing they become nodes. `__torch_function__` offers each torch function whole, and `__torch_dispatch__` what
+torch breaks into ATen operators.
 
 >>> import numpy
 >>> x = from_torch_tensor(torch.ones(2), name="x")
@@ -16,6 +18,7 @@ SambaTensor([0., 0.], name='y', shape=(2,), dtype=torch.float32, device=cpu)
 >>> SambaParameter(torch.ones(1), name="w").requires_grad
 True
 """
+
 import torch
 
 from sambaflow import dlpack
@@ -30,7 +33,9 @@ _make = torch.Tensor._make_wrapper_subclass
 _default_dtype = torch.get_default_dtype
 _of_torch = torch.Tensor.grad
 _FAST_ACCESS = set()  # names
-_INDEXING = frozenset((torch.Tensor.__getitem__, torch.Tensor.__setitem__))  # not methods here: those would make a 0-d tensor a sequence to C
+_INDEXING = frozenset(
+    (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+)  # not methods here: those would make a 0-d tensor a sequence to C
 MEM_TYPES = ("DDR", "HBM", "HOST")
 
 
@@ -46,15 +51,28 @@ class SambaTensor(TorchMethods, torch.Tensor):
     """
 
     @staticmethod
-    def __new__(cls, torch_tensor=None, shape=None, dtype=None, name=None, batch_dim=None, named_dims=None, sized_dims=None,
-                materializer=None, is_complex=None, region_name=None):  # fmt: skip
+    def __new__(
+        cls,
+        torch_tensor=None,
+        shape=None,
+        dtype=None,
+        name=None,
+        batch_dim=None,
+        named_dims=None,
+        sized_dims=None,
+        materializer=None,
+        is_complex=None,
+        region_name=None,
+    ):
         if torch_tensor is not None:
             if shape is not None or dtype is not None:
                 raise ValueError("SambaTensor: give either torch_tensor or shape and dtype, not both")
             if not isinstance(torch_tensor, torch.Tensor):
                 raise TypeError(f"SambaTensor: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
             if torch_tensor.is_complex() or is_complex:
-                raise NotImplementedError("SambaTensor: complex tensors are not supported; keep real and imaginary parts as two tensors")
+                raise NotImplementedError(
+                    "SambaTensor: complex tensors are not supported; keep real and imaginary parts as two tensors"
+                )
             held = torch_tensor._held if isinstance(torch_tensor, SambaTensor) else torch_tensor
         elif shape is None:
             raise ValueError("SambaTensor: give torch_tensor, or shape and dtype")
@@ -139,8 +157,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
     # ---- values ----
 
     def torch(self):
-        """The torch tensor with the values; changes are seen both ways. None while the tensor is empty. It requires a gradient where this does, and
-        `backward` of what is computed from it adds to this tensor's gradient too."""
+        """The torch tensor with the values; changes are seen both ways. None while the tensor is empty. It requires a gradient
+        where this does, and `backward` of what is computed from it adds to this tensor's gradient too."""
         if self._held is None or not self.requires_grad or _state.tracer is not None:
             return self._held
         if not self.is_leaf:
@@ -163,14 +181,21 @@ class SambaTensor(TorchMethods, torch.Tensor):
         """Gives an empty tensor values by its materializer; does nothing to one that has some."""
         if self._held is None:
             if self.materializer is None:
-                raise RuntimeError(f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some")
+                raise RuntimeError(
+                    f"tensor {self._sn_name!r} of shape {tuple(self.shape)} has no values and no materializer to make some"
+                )
             from sambaflow.samba import materializers  # which draws by the library
 
             made = values_of(materializers.make(self))
             if not isinstance(made, torch.Tensor):
-                raise TypeError(f"the materializer of {self._sn_name!r} returned {made!r:.100} of {type(made).__name__}: expected a tensor")
+                raise TypeError(
+                    f"the materializer of {self._sn_name!r} returned {made!r:.100} of {type(made).__name__}: expected a tensor"
+                )
             if made.shape != self.shape or made.dtype != self.dtype:
-                raise ValueError(f"the materializer of {self._sn_name!r} made {tuple(made.shape)} {made.dtype}, expected {tuple(self.shape)} {self.dtype}")
+                raise ValueError(
+                    f"the materializer of {self._sn_name!r} made {tuple(made.shape)} {made.dtype}, expected "
+                    f"{tuple(self.shape)} {self.dtype}"
+                )
             self._held = made.detach()
 
     @property
@@ -185,7 +210,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @grad.setter
     def grad(self, grad):
-        _of_torch.__set__(self, SambaTensor(grad, name=self.sn_grad_name) if type(grad) is torch.Tensor and _state.tracer is None else grad)
+        _of_torch.__set__(
+            self, SambaTensor(grad, name=self.sn_grad_name) if type(grad) is torch.Tensor and _state.tracer is None else grad
+        )
 
     @grad.deleter
     def grad(self):
@@ -214,8 +241,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @property
     def mem_type(self):
-        """Where the device should keep the tensor: 'DDR', 'HBM', 'HOST', or None for what the compiler chooses. A hint: a device with one kind
-        of memory, as the CPU, keeps it there."""
+        """Where the device should keep the tensor: 'DDR', 'HBM', 'HOST', or None for what the compiler chooses. A hint: a device
+        with one kind of memory, as the CPU, keeps it there."""
         return self._mem_type
 
     @mem_type.setter
@@ -228,7 +255,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
     # ---- where torch's own methods differ ----
 
     def type(self, dtype=None, non_blocking=False, **kwargs):
-        """The type's name, or the tensor as another dtype. A cast blocks: `non_blocking` and `async`, its older name, are errors."""
+        """The type's name, or the tensor as another dtype. A cast blocks:
+        `non_blocking` and `async`, its older name, are errors."""
         if non_blocking or kwargs:
             raise TypeError(f"SambaTensor.type does not take {next(iter(kwargs), 'non_blocking')!r}: only a dtype")
         return super().type(dtype) if dtype is not None else _type_name(self)
@@ -239,7 +267,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     @property
     def data(self):
-        """The torch tensor with the values; while a model is traced, of a tensor that the graph has, and of one that forward has made, what detach() gives."""
+        """The torch tensor with the values; while a model is traced, of a tensor that the graph has,
+        and of one that forward has made, what detach() gives."""
         if _state.tracer is not None and (self._trace == _state.tracer.id or _state.tracer.is_symbolic((self,), {})):
             return self.detach()
         return None if self._held is None else self._held.detach()
@@ -253,14 +282,18 @@ class SambaTensor(TorchMethods, torch.Tensor):
         if _state.tracer is not None and _state.tracer.is_symbolic((self, tensor), {}):
             self.detach().copy_(tensor)
             return
-        if tensor.dtype != self.dtype:  # as Module.double() and the like do: the tensor stays who it is, so that ties and optimizers hold
+        if (
+            tensor.dtype != self.dtype
+        ):  # as Module.double() and the like do: the tensor stays who it is, so that ties and optimizers hold
             take_form(self, make_wrapper(SambaTensor, tensor, None, None))
         self._held = tensor
 
     def take_values(self, values):
-        """Copies a torch tensor of this shape and dtype into the memory that is there, which the model and others see; where there is none, or one place is
-        several elements', into new memory."""
-        shared = self._held is not None and any(stride == 0 and size > 1 for size, stride in zip(self._held.shape, self._held.stride()))
+        """Copies a torch tensor of this shape and dtype into the memory that is there, which the model and others see; where
+        there is none, or one place is several elements', into new memory."""
+        shared = self._held is not None and any(
+            stride == 0 and size > 1 for size, stride in zip(self._held.shape, self._held.stride())
+        )
         values = values.detach()
         if self._held is None or shared:
             self._held = values.clone()
@@ -286,7 +319,8 @@ class SambaTensor(TorchMethods, torch.Tensor):
         return self._host_values().detach().numpy()
 
     def __array__(self, dtype=None, copy=None):
-        """NumPy's view of the values: what np.asarray(tensor) gives, over the same memory unless another dtype or a copy is asked for."""
+        """NumPy's view of the values: what np.asarray(tensor) gives,
+        over the same memory unless another dtype or a copy is asked for."""
         array = self.numpy()
         if dtype is not None and dtype != array.dtype:
             if copy is False:
@@ -309,7 +343,11 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
     def untyped_storage(self):
         """The memory of the values, which torch's own has no address of: what saves models tells by it what is tied."""
-        return super().untyped_storage() if self._held is None and not self.materializer_provided else self._host_values().untyped_storage()
+        return (
+            super().untyped_storage()
+            if self._held is None and not self.materializer_provided
+            else self._host_values().untyped_storage()
+        )
 
     def reusable(self):
         """Whether the memory can be read as it is for transfers: there are values, and they are contiguous."""
@@ -358,7 +396,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
     def _on_device(self):
         """Its session; an error where the tensor has no name there."""
         if not self._sn_name:
-            raise NameError_("the tensor has no name on the device: set sn_name, or make it with samba.from_torch_tensor(tensor, name=...)")
+            raise NameError_(
+                "the tensor has no name on the device: set sn_name, or make it with samba.from_torch_tensor(tensor, name=...)"
+            )
         return self._owner()
 
     def _owner(self):
@@ -392,9 +432,9 @@ class SambaTensor(TorchMethods, torch.Tensor):
             session.device_set(self.sn_grad_name, self.grad)
 
     def cpu(self, inplace=False):
-        """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no PEF is loaded, and
-        for what has values that the device does not have - a result of a run, what was computed on the host, a model's buffer that is a constant of
-        the PEF - all is on the host already. Returns the tensor."""
+        """Copies values, and the gradient if the device has one, to the host; `inplace` into the memory that is there. Where no
+        PEF is loaded, and for what has values that the device does not have - a result of a run, what was computed on the host, a
+        model's buffer that is a constant of the PEF - all is on the host already. Returns the tensor."""
         if _state.tracer is not None or (self._held is not None and (self._is_result or self._kept_name or not self._sn_name)):
             return self
         return self._fetched(self._owner(), inplace)
@@ -420,18 +460,31 @@ class SambaTensor(TorchMethods, torch.Tensor):
 
 
 class SambaParameter(SambaTensor):
-    """A SambaTensor that modules take for a torch.nn.Parameter: over `torch_tensor`, or an empty one of `shape` and `dtype` whose values `materializer` makes."""
+    """A SambaTensor that modules take for a torch.nn.Parameter:
+    over `torch_tensor`, or an empty one of `shape` and `dtype` whose values `materializer` makes."""
 
     _is_param = True
 
     @staticmethod
-    def __new__(cls, torch_tensor=None, requires_grad=True, name=None, shape=None, dtype=None, batch_dim=None, materializer=None, region_name=None):
+    def __new__(
+        cls,
+        torch_tensor=None,
+        requires_grad=True,
+        name=None,
+        shape=None,
+        dtype=None,
+        batch_dim=None,
+        materializer=None,
+        region_name=None,
+    ):
         if (torch_tensor is None) == (shape is None) or (torch_tensor is not None and dtype is not None):
             raise ValueError("SambaParameter: give either torch_tensor or shape and dtype, not both")
         if torch_tensor is not None and not isinstance(torch_tensor, torch.Tensor):
             raise TypeError(f"SambaParameter: torch_tensor must be a torch.Tensor, given {type(torch_tensor).__name__}")
         held = None if torch_tensor is None else values_of(torch_tensor).detach()
-        self = make_wrapper(cls, held, shape, dtype or torch.float32, name, batch_dim, _checked(materializer), region_name).requires_grad_(requires_grad)
+        self = make_wrapper(
+            cls, held, shape, dtype or torch.float32, name, batch_dim, _checked(materializer), region_name
+        ).requires_grad_(requires_grad)
         if requires_grad and torch_tensor is not None:
             _take_grad(self, torch_tensor)
         return self
@@ -494,8 +547,9 @@ def make_wrapper(cls, held, shape, dtype, name=None, batch_dim=None, materialize
         with torch.inference_mode(False):
             return make_wrapper(cls, held, shape, dtype, name, batch_dim, materializer, region_name, value)
     if held is not None:
-        self = torch.Tensor._make_wrapper_subclass(cls, held.shape, strides=held.stride(), dtype=held.dtype, device=held.device,
-                                                   requires_grad=held.requires_grad)  # fmt: skip
+        self = torch.Tensor._make_wrapper_subclass(
+            cls, held.shape, strides=held.stride(), dtype=held.dtype, device=held.device, requires_grad=held.requires_grad
+        )
         held = held.detach()
     else:
         self = torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=dtype, device="cpu", requires_grad=False)
@@ -519,7 +573,8 @@ def take_form(tensor, other):
 
 
 def from_output(held, shape, dtype, name):
-    """A tensor over new, contiguous memory of that shape and dtype: what a run gives. Asking torch for either costs as much as knowing."""
+    """A tensor over new, contiguous memory of that shape and dtype: what a run gives.
+    Asking torch for either costs as much as knowing."""
     self = _make(SambaTensor, shape) if dtype is _default_dtype() else _make(SambaTensor, shape, dtype=dtype)
     self._held = held
     self._sn_name = name
@@ -527,9 +582,19 @@ def from_output(held, shape, dtype, name):
 
 
 def plain_tensor(held, name, batch_dim=None):
-    """SambaTensor(held, name=name), in a third of the time for what most batches are: contiguous, real, on the CPU, without a gradient."""
-    if held.__class__ is not torch.Tensor or name.__class__ is not str or held.requires_grad or not held.is_cpu or held.layout is not torch.strided or held.is_complex() \
-            or not held.is_contiguous() or held.is_inference() or torch.is_inference_mode_enabled():  # fmt: skip
+    """SambaTensor(held, name=name), in a third of the time for what most batches are:
+    contiguous, real, on the CPU, without a gradient."""
+    if (
+        held.__class__ is not torch.Tensor
+        or name.__class__ is not str
+        or held.requires_grad
+        or not held.is_cpu
+        or held.layout is not torch.strided
+        or held.is_complex()
+        or not held.is_contiguous()
+        or held.is_inference()
+        or torch.is_inference_mode_enabled()
+    ):
         return SambaTensor(held, name=name, batch_dim=batch_dim)
     self = from_output(held, held.shape, held.dtype, name)
     if batch_dim is not None:
@@ -551,10 +616,15 @@ def _refuse_traced(tensor, what):
 
 
 def _as_index(index):
-    """Index tensors of floats, as torch.Tensor([0, 2]) makes them, count as integers; those that only a run knows are a mistake."""
+    """Index tensors of floats, as torch.Tensor([0, 2]) makes them, count as integers;
+    those that only a run knows are a mistake."""
 
     def known(x):
-        return isinstance(x, torch.Tensor) and x.dtype.is_floating_point and not (_state.tracer is not None and _state.tracer.is_symbolic((x,), {}))
+        return (
+            isinstance(x, torch.Tensor)
+            and x.dtype.is_floating_point
+            and not (_state.tracer is not None and _state.tracer.is_symbolic((x,), {}))
+        )
 
     words = index if isinstance(index, tuple) else (index,)
     words = tuple(x.long() if known(x) else x for x in words)
@@ -598,15 +668,16 @@ def run_on_held(func, args, kwargs):
 
 
 def from_torch_tensor(tensor, name=None, batch_dim=None, named_dims=None, region_name=None, sized_dims=None):
-    """A SambaTensor over the memory of `tensor`; a SambaTensor and None as they are. `named_dims` and `sized_dims` change nothing: the documents call
-    them deprecated and unfinished."""
+    """A SambaTensor over the memory of `tensor`; a SambaTensor and None as they are. `named_dims` and `sized_dims` change
+    nothing: the documents call them deprecated and unfinished."""
     if tensor is None or isinstance(tensor, SambaTensor):
         return tensor
     return SambaTensor(tensor, name=name, batch_dim=batch_dim, region_name=region_name)
 
 
 def from_numpy(array, name=None, batch_dim=None, region_name=None):
-    """A SambaTensor over the memory of a NumPy array, as torch.from_numpy. Read-only arrays are refused: a tensor may be written to.
+    """A SambaTensor over the memory of a NumPy array, as torch.from_numpy. Read-only arrays are refused: a tensor may be written
+    to.
 
     >>> import numpy
     >>> array = numpy.zeros(2, "float32")
@@ -622,8 +693,8 @@ def from_numpy(array, name=None, batch_dim=None, region_name=None):
 
 
 def from_dlpack(array, name=None, batch_dim=None, region_name=None):
-    """A SambaTensor over the memory of anything with __dlpack__ (arrays of NumPy, JAX, runtime.Tensor ...), as torch.from_dlpack. Read-only memory is
-    refused."""
+    """A SambaTensor over the memory of anything with __dlpack__ (arrays of NumPy, JAX, runtime.Tensor ...), as torch.from_dlpack.
+    Read-only memory is refused."""
     if isinstance(array, SambaTensor):
         return array
     if not isinstance(array, torch.Tensor):

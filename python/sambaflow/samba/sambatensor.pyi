@@ -2,7 +2,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from torch import Tensor, UntypedStorage, dtype as _dtype
+from torch import Tensor, UntypedStorage
+from torch import dtype as _dtype
 from typing_extensions import Self
 
 _Materializer = Callable[..., Tensor | None]  # (shape, dtype, requires_grad), (tensor) or (tensor, rng)
@@ -79,8 +80,12 @@ def from_torch_tensor(
     region_name: str | None = None,
     sized_dims: Any = None,
 ) -> None: ...
-def from_numpy(array: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> SambaTensor: ...
-def from_dlpack(array: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None) -> SambaTensor: ...
+def from_numpy(
+    array: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None
+) -> SambaTensor: ...
+def from_dlpack(
+    array: Any, name: str | None = None, batch_dim: int | None = None, region_name: str | None = None
+) -> SambaTensor: ...
 def values_of(obj: Any) -> Any: ...
 @overload
 def to_torch(obj: Tensor) -> Tensor: ...

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program's arguments say of its session. A program tells it once: `parse_app_args` hands over the command line, `session.setup` any other
-object, and compile may be given `config_dict`; what a call is told itself wins over all of them, then config_dict, then setup, then the command line.
+"""What a program's arguments say of its session. A program tells it once: `parse_app_args` hands over the command line,
+`session.setup` any other object, and compile may be given `config_dict`; what a call is told itself wins over all of them, then
+config_dict, then setup, then the command line.
 
-The arguments of a command line are read when they are needed, since programs change them after parsing. An option of the application's own that
-took the name of a built-in one counts where its value is of the built-in one's kind; else it means something else.
+The arguments of a command line are read when they are needed, since programs change them after parsing. An option of the
+application's own that took the name of a built-in one counts where its value is of the built-in one's kind; else it means
+something else.
 
 >>> from types import SimpleNamespace
 >>> found = Settings()
@@ -12,6 +14,7 @@ took the name of a built-in one counts where its value is of the built-in one's 
 >>> found.chosen("compile", {"pef_name": "words"}, mapping=None, pef_name=None, precision=None)
 {'mapping': 'spatial', 'pef_name': 'words', 'precision': 'fp32'}
 """
+
 import os
 import tempfile
 import warnings
@@ -21,17 +24,37 @@ from sambaflow.samba import trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_data_parallel, one_of
 
 PRECISIONS = ("fp32", "bf16")
-OF_COMPILE = {"inference": False, "output_folder": "out", "pef_name": None, "precision": "fp32", "grad_accumulation_steps": 1, "memory_budget": 0,
-              "mapping": "section", "fast_memory": 0}  # fmt: skip
-KINDS = {"pef": str, "seed": int, "threads": int, "data_parallel": bool, "reduce_on_rdu": bool, "data_parallel_mode": str, "command": str, "batch_size": int,
-         "microbatch_size": int, "pef_name": str, **{name: type(value) for name, value in OF_COMPILE.items() if value is not None}}  # fmt: skip
+OF_COMPILE = {
+    "inference": False,
+    "output_folder": "out",
+    "pef_name": None,
+    "precision": "fp32",
+    "grad_accumulation_steps": 1,
+    "memory_budget": 0,
+    "mapping": "section",
+    "fast_memory": 0,
+}
+KINDS = {
+    "pef": str,
+    "seed": int,
+    "threads": int,
+    "data_parallel": bool,
+    "reduce_on_rdu": bool,
+    "data_parallel_mode": str,
+    "command": str,
+    "batch_size": int,
+    "microbatch_size": int,
+    "pef_name": str,
+    **{name: type(value) for name, value in OF_COMPILE.items() if value is not None},
+}
 _OF_SETUP = ("pef", "seed", "threads", "data_parallel", "reduce_on_rdu", "data_parallel_mode", *OF_COMPILE)
 _WORDS = {"mapping": MAPPINGS, "precision": PRECISIONS, "data_parallel_mode": DATA_PARALLEL_MODES}
 
 
 def read(args, what, names, own=()):
-    """{name: value} of those names that `args` has: attributes of anything (argparse's namespace, a pydantic model), keys of a dict, also one
-    level down, where a part such as `args.run` has them. None counts as not there; a wrong kind is refused but in `own`."""
+    """{name: value} of those names that `args` has: attributes of anything (argparse's namespace, a pydantic model), keys of a
+    dict, also one level down, where a part such as `args.run` has them. None counts as not there;
+    a wrong kind is refused but in `own`."""
     whole = args if isinstance(args, dict) else getattr(args, "__dict__", None)
     if whole is None:
         raise TypeError(f"{what}: expected an object with attributes or a dict, given {type(args).__name__}")
@@ -91,13 +114,18 @@ class Settings:
         return self.of_setup.get("seed", self._line("seed").get("seed") if "seed" in self._given else None)
 
     def pef_to_run(self, loaded):
-        """What trace_graph loads where it is not told; of the command line only where nothing is loaded, and not the file that compile writes."""
+        """What trace_graph loads where it is not told;
+        of the command line only where nothing is loaded, and not the file that compile writes."""
         line = {} if loaded else self._line("pef", "command")
         return self.of_setup.get("pef") or ("" if line.get("command") == "compile" else line.get("pef", ""))
 
     def mapping(self, asked):
         """That of a call which was told `asked`: 'section' asks for nothing."""
-        return asked if asked not in ("", None, "section") else self.of_setup.get("mapping") or self._line("mapping").get("mapping") or "section"
+        return (
+            asked
+            if asked not in ("", None, "section")
+            else self.of_setup.get("mapping") or self._line("mapping").get("mapping") or "section"
+        )
 
     def distlearn_config(self):
         """What the command line was told of replicas, in effect without effect, which parse_app_args has said."""
@@ -109,18 +137,41 @@ class Settings:
         """{name: value} of `told`, where None leaves it to config_dict and the arguments."""
         config = {} if config_dict is None else read(config_dict, f"{call}: config_dict", told, self._own)
         found = {**self._line(*told), **self.of_setup, **config}
-        replicas = {**self.of_replicas, **({} if config_dict is None else read(config_dict, f"{call}: config_dict", ("data_parallel", "reduce_on_rdu"), self._own))}
+        replicas = {
+            **self.of_replicas,
+            **(
+                {}
+                if config_dict is None
+                else read(config_dict, f"{call}: config_dict", ("data_parallel", "reduce_on_rdu"), self._own)
+            ),
+        }
         check_data_parallel(call, replicas.get("data_parallel", False), replicas.get("reduce_on_rdu", False), "normal")
         return {name: found.get(name, OF_COMPILE[name]) if value is None else value for name, value in told.items()}
 
     def file_to_write(self, call, config_dict, **told):
         """The file that `compile -p FILE` names; '' where the call itself says another place, with a warning."""
-        source = self._args if config_dict is None or not read(config_dict, f"{call}: config_dict", ("pef", "command"), self._own) else config_dict
-        found = {} if source is None else read(source, "the application's arguments", ("pef", "command", "output_folder", "pef_name"), self._own)
+        source = (
+            self._args
+            if config_dict is None or not read(config_dict, f"{call}: config_dict", ("pef", "command"), self._own)
+            else config_dict
+        )
+        found = (
+            {}
+            if source is None
+            else read(source, "the application's arguments", ("pef", "command", "output_folder", "pef_name"), self._own)
+        )
         path = found.get("pef", "") if found.get("command") == "compile" else ""
-        others = [name for name, value in told.items() if path and value is not None and os.fspath(value) != found.get(name, OF_COMPILE[name])]
+        others = [
+            name
+            for name, value in told.items()
+            if path and value is not None and os.fspath(value) != found.get(name, OF_COMPILE[name])
+        ]
         if others:
-            warnings.warn(f"{call}: --pef {path} has no effect: the program gives {' and '.join(others)}", errors.NoEffectWarning, stacklevel=4)
+            warnings.warn(
+                f"{call}: --pef {path} has no effect: the program gives {' and '.join(others)}",
+                errors.NoEffectWarning,
+                stacklevel=4,
+            )
         return "" if others else path
 
     def check_batch(self, call, inputs):
@@ -128,9 +179,15 @@ class Settings:
         line, sizes = self._line("batch_size", "microbatch_size"), {n for x in trees.tensors(inputs) for n in x.shape}
         batch, micro = line.get("batch_size"), line.get("microbatch_size")
         if "batch_size" in self._given and not {batch, micro} & sizes:
-            text = f"{call}: --batch-size {batch} has no effect: no input has a dim of {batch}; the program makes its inputs of another size"
+            text = (
+                f"{call}: --batch-size {batch} has no effect: no input has a dim of {batch}; the program makes its "
+                "inputs of another size"
+            )
         elif "microbatch_size" in self._given and micro is not None and micro not in sizes:
-            text = f"{call}: --microbatch-size {micro} has no effect: the device takes all samples of its inputs at a time, and no input has a dim of {micro}"
+            text = (
+                f"{call}: --microbatch-size {micro} has no effect: the device takes all samples of its inputs at a time, and no "
+                f"input has a dim of {micro}"
+            )
         else:
             return
         warnings.warn(text, errors.NoEffectWarning, stacklevel=4)

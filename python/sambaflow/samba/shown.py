@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tensors print: torch's values, then what a SambaTensor has besides."""
+
 import re
 import textwrap
 
 
 def shown(tensor):
-    """'SambaTensor([[1., 2.]], name='x', shape=(1, 2), dtype=torch.float32, device=cpu)'; what a gradient needs as torch shows it."""
+    """'SambaTensor([[1., 2.]], name='x', shape=(1, 2), dtype=torch.float32, device=cpu)';
+    what a gradient needs as torch shows it."""
     kind, parts = type(tensor).__name__, []
     if tensor._held is not None:
         values = repr(tensor._held.detach())[len("tensor(") : -1]

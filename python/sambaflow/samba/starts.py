@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where backward begins, told once. Without loss_indices gradients start from every output, but with zeros from one that another output is
-computed from: a model that returns a loss and logits learns by the loss. That is a choice made for the user, so it is said."""
+"""Where backward begins, told once. Without loss_indices gradients start from every output, but with zeros from one that another
+output is computed from: a model that returns a loss and logits learns by the loss.
+That is a choice made for the user, so it is said."""
+
 import warnings
 
 from sambaflow._core import ffi, lib
@@ -21,8 +23,12 @@ def tell_starts(tracer, outputs, loss_indices):
         return  # nothing to differentiate: compiling says so
     zeros = [x.sn_name for x, start in zip(outputs, starts) if start == 0]
     ones = [i for i, start in enumerate(starts) if start == 1]
-    said = (f"backward starts from {', '.join(outputs[i].sn_name for i in ones)}, with ones; gradients of {', '.join(zeros)}, from which another output is "
-            f"computed, start with zeros. loss_indices={ones} says the same; sn_grad, grad_of_outputs and init_output_grads set others")  # fmt: skip
+    said = (
+        f"backward starts from {', '.join(outputs[i].sn_name for i in ones)}, with ones; gradients of {', '.join(zeros)}, from "
+        "which another output is "
+        f"computed, start with zeros. loss_indices={ones} says the same; sn_grad, grad_of_outputs and "
+        "init_output_grads set others"
+    )
     if zeros and said not in _told:
         _told.add(said)
         warnings.warn(said, UserWarning, stacklevel=outside())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of torch.Tensor that take more as SambaTensor's: by position or by a name what torch has by keyword or by another name. `device` is
-taken and has no effect. And Python's operators: torch's take a TypeError, as a DtypeError is one, for an operand they do not know, and Python then speaks of
-operand types; here the function of that operator is asked again and says what is wrong."""
+"""Methods of torch.Tensor that take more as SambaTensor's: by position or by a name what torch has by keyword or by another name.
+`device` is taken and has no effect. And Python's operators: torch's take a TypeError, as a DtypeError is one, for an operand they
+do not know, and Python then speaks of operand types; here the function of that operator is asked again and says what is wrong."""
+
 import torch
 
 
@@ -49,10 +50,20 @@ class TorchMethods:
 
 
 _BINARY = {
-    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "truediv": torch.true_divide, "floordiv": torch.floor_divide, "mod": torch.remainder, "pow": torch.pow,
-    "matmul": torch.matmul, "and": torch.bitwise_and, "or": torch.bitwise_or, "xor": torch.bitwise_xor, "lshift": torch.bitwise_left_shift,
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "truediv": torch.true_divide,
+    "floordiv": torch.floor_divide,
+    "mod": torch.remainder,
+    "pow": torch.pow,
+    "matmul": torch.matmul,
+    "and": torch.bitwise_and,
+    "or": torch.bitwise_or,
+    "xor": torch.bitwise_xor,
+    "lshift": torch.bitwise_left_shift,
     "rshift": torch.bitwise_right_shift,
-}  # fmt: skip
+}
 _OPERANDS = (torch.Tensor, int, float)
 
 

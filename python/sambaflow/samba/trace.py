@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracing: a model's forward pass, run once on tensors without values, becomes a graph of the C library.
 
-While a tracer is at work, torch hands every function of a SambaTensor to `function`, whole (torch.nn.functional.layer_norm), and what no
-rule takes whole comes back in ATen's parts to `aten`. Rules stand in `rules/`; they call the C library, which alone knows shapes,
-dtypes, promotion and gradients. What no rule takes is an error that names the operator, the module and the user's line."""
+While a tracer is at work, torch hands every function of a SambaTensor to `function`, whole (torch.nn.functional.layer_norm), and
+what no rule takes whole comes back in ATen's parts to `aten`. Rules stand in `rules/`; they call the C library, which alone knows
+shapes, dtypes, promotion and gradients.
+What no rule takes is an error that names the operator, the module and the user's line."""
+
 import collections
 import contextlib
 import itertools
@@ -14,7 +16,16 @@ import torch
 import torch._decomp
 
 from sambaflow._core import ffi, lib
-from sambaflow.errors import ArgumentError, ArgumentIndexError, ArgumentTypeError, NameError_, SambaError, StateError, UnsupportedError, raise_status
+from sambaflow.errors import (
+    ArgumentError,
+    ArgumentIndexError,
+    ArgumentTypeError,
+    NameError_,
+    SambaError,
+    StateError,
+    UnsupportedError,
+    raise_status,
+)
 from sambaflow.runtime import DTYPE_NAMES, DTYPES, Context, Tensor
 from sambaflow.samba import _state, functions, locations, transforms
 from sambaflow.samba.calls import as_rule, mismatch
@@ -51,8 +62,8 @@ class Tracer:
     chooses = True  # a run of the graph says whether it trains
 
     def __init__(self, name, modules=None, scope="", prefix="", context=None):
-        """`scope`: of one graph of several, its name, which stands before those that are made up. `prefix` stands before modules' paths. `context`:
-        where graphs that are compiled together are made."""
+        """`scope`: of one graph of several, its name, which stands before those that are made up. `prefix` stands before modules'
+        paths. `context`: where graphs that are compiled together are made."""
         self.id = next(self._ids)  # which tensors are its own: graphs of others may be gone
         self.context = context or Context()
         self.scope, self.prefix = scope and f"{scope}.", prefix and f"{prefix}."
@@ -64,16 +75,20 @@ class Tracer:
         self.values = {}  # id -> samba_value
         self.versions = {}  # id of a constant -> of the values that the graph has
         self.writes = collections.Counter()  # address of memory of SambaTensors -> times that values were written into it
-        self.memories = {}  # address of memory that the model has made and that a traced tensor was written into -> the traced tensor it has become
+        # address of memory that the model has made and that a traced tensor was written into -> the traced tensor it has become
+        self.memories = {}
         self.without_gradient = set()  # indices of values that are known to have none
         self.assigned = {}  # id of a buffer -> (samba_value of the buffer, of what it becomes)
-        self.kept_regions = {}  # id of what stands for an input with a region name -> its samba_value: what is written into it stays on the device
+        # id of what stands for an input with a region name -> its samba_value: what is written into it stays on the device
+        self.kept_regions = {}
         self.arguments = {}  # id of an argument -> what stands for it
         self.taken = set()  # names that are some tensor's own
         self.kept = []  # what has an id here stays alive
         self.regions = Regions(named=bool(scope))
         self.paths = {id(module): path for path, module in modules} if modules else {}
-        self.counters = {id(x.num_batches_tracked) for _, x in modules if isinstance(x, _Norm) and x.training} if modules else set()  # of batches that train
+        self.counters = (
+            {id(x.num_batches_tracked) for _, x in modules if isinstance(x, _Norm) and x.training} if modules else set()
+        )  # of batches that train
         self.may_train = False  # whether it is known that the graph is to be trained
         self.left = Left(modules or [])
         self.stack = []  # paths of the modules being called
@@ -90,8 +105,11 @@ class Tracer:
         for path, tensor in tensors:
             name = self.known.get(id(tensor), path)
             if self.known and id(tensor) not in self.names and any(name == other for other, _, _ in self.names.values()):
-                raise NameError_(f"two parameters or buffers of a graph would be {name!r} on the device: the one at {path!r} and one that a graph before "
-                                        "has under that name; give one of them another path")  # fmt: skip
+                raise NameError_(
+                    f"two parameters or buffers of a graph would be {name!r} on the device: the one at {path!r} and one "
+                    "that a graph before "
+                    "has under that name; give one of them another path"
+                )
             self.names.setdefault(id(tensor), (name, tensor, trainable))
 
     def add_input(self, tensor):
@@ -114,7 +132,8 @@ class Tracer:
         return traced
 
     def input(self, tensor, name):
-        """The same for a tensor among the model's arguments, named `name` where it has no name; one that is given twice is one input."""
+        """The same for a tensor among the model's arguments, named `name` where it has no name;
+        one that is given twice is one input."""
         if id(tensor) not in self.arguments:
             named = from_torch_tensor(tensor)
             kept = named.sn_name if not named._kept_name or named.sn_name not in self.taken else ""
@@ -160,11 +179,19 @@ class Tracer:
             make = lib.samba_parameter if trainable and tensor.requires_grad else lib.samba_register_buffer
             return make(self.graph, name.encode(), dtype_number(x.dtype), len(shape), shape, ffi.new("samba_initializer *")[0])
         if x.requires_grad and not isinstance(x, SambaTensor):
-            raise UnsupportedError("a parameter of the model is no SambaTensor, or something was computed from it before it met one: convert the model "
-                                   f"with samba.from_torch_model_(model){self.where()}")  # fmt: skip
+            raise UnsupportedError(
+                "a parameter of the model is no SambaTensor, or something was computed from it before it met one: "
+                "convert the model "
+                f"with samba.from_torch_model_(model){self.where()}"
+            )
         values = values_of(x)
         first = values.flatten()[0].item() if values.numel() > 0 else None
-        if first is not None and float(first) == first and bool((values == first).all()) and not (first == 0 and bool(values.signbit().any())):
+        if (
+            first is not None
+            and float(first) == first
+            and bool((values == first).all())
+            and not (first == 0 and bool(values.signbit().any()))
+        ):
             # a constant is a double, which not every int64 is, and one number, which 0 and -0 are not
             return lib.samba_constant(self.graph, float(first), dtype_number(x.dtype), len(shape), shape)
         kept = values.detach().contiguous()
@@ -176,7 +203,9 @@ class Tracer:
         if isinstance(number, int) and not isinstance(number, bool):
             return lib.samba_integer(self.graph, number)
         dtype = torch.bool if isinstance(number, bool) else torch.get_default_dtype()
-        held = lib.samba_constant(self.graph, float(number), dtype_number(torch.bool if isinstance(number, bool) else torch.float64), 0, ffi.NULL)
+        held = lib.samba_constant(
+            self.graph, float(number), dtype_number(torch.bool if isinstance(number, bool) else torch.float64), 0, ffi.NULL
+        )
         return lib.samba_as_number(held, dtype_number(dtype))
 
     def operand(self, x):
@@ -222,7 +251,8 @@ class Tracer:
             lib.samba_text_free(self.context.c, printed[0])
 
     def compare(self, compiled, literals):
-        """A StateError where the graph of that text, with the literals beside it, computes something else: the first difference, and where it stands in both."""
+        """A StateError where the graph of that text, with the literals beside it, computes something else:
+        the first difference, and where it stands in both."""
         parsed, live = ffi.new("samba_graph **"), ffi.new("samba_graph **")
         try:
             self.context.check(lib.samba_graph_parse_beside(self.context.c, compiled, len(literals), literals, parsed))
@@ -263,7 +293,8 @@ class Tracer:
     # ---- where in the user's model ----
 
     def enter(self, module):
-        """A module is called: what is traced from here on is of its path. One that the model does not have counts to its caller."""
+        """A module is called: what is traced from here on is of its path.
+        One that the model does not have counts to its caller."""
         path = self.paths.get(id(module))
         if path is None:
             path = self.stack[-1] if self.stack else ""
@@ -296,8 +327,8 @@ class Tracer:
         return (self.prefix + path).rstrip(".")
 
     def dropout_name(self):
-        """What the hyperparameters of the dropout being traced begin with: its module's path; its number where it has none, or names are
-        the legacy ones."""
+        """What the hyperparameters of the dropout being traced begin with: its module's path; its number where it has none, or
+        names are the legacy ones."""
         self.dropouts += 1
         path = "" if _state.legacy_names or not self.stack else self.stack[-1]
         return path or f"dropout{self.dropouts - 1}"
@@ -306,19 +337,23 @@ class Tracer:
         """Tracing knows shapes, not values; rules/values.py says what to do instead."""
         instead = INSTEAD.get(what, INSTEAD["item()"])
         raise UnsupportedError(
-            f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: {instead}{self.where(code=True)}"
+            f"{what} asks for the value of a tensor while the model is traced, when there are only shapes: "
+            f"{instead}{self.where(code=True)}"
         )
 
     def _refuse_autocast(self):
         """torch casts what ATen operators are given, of which most are never called."""
-        raise UnsupportedError("torch.autocast is on while the model is traced: leave it out and compile with precision='bf16', which casts as it does, or call "
-                               f"to(torch.bfloat16) where that is meant{self.where()}")  # fmt: skip
+        raise UnsupportedError(
+            "torch.autocast is on while the model is traced: leave it out and compile with precision='bf16', which casts as "
+            "it does, or call "
+            f"to(torch.bfloat16) where that is meant{self.where()}"
+        )
 
     # ---- what torch calls ----
 
     def function(self, func, args, kwargs):
-        """A torch function: whole by a rule, else in ATen's parts. Below it autograd has nothing to do; whether the model's code stands in
-        torch.no_grad() is looked at here."""
+        """A torch function: whole by a rule, else in ATen's parts. Below it autograd has nothing to do; whether the model's code
+        stands in torch.no_grad() is looked at here."""
         if transforms.is_operator(func) and self.is_symbolic(args, kwargs):
             return transforms.operator(self, func, args, kwargs)
         outermost = self.grad is None
@@ -385,19 +420,31 @@ class Tracer:
             called, part = func, ""
             if self.called is not None and not isinstance(self.called, torch._ops.OpOverloadPacket):
                 called, short = torch.overrides.resolve_name(self.called) or self.called.__name__, self.called.__name__
-                part = f", of which {func} is a part," if called != str(func) and not str(func).startswith(f"aten.{short}.") else ""
-            raise UnsupportedError(f"the operator {called}{part} has no counterpart in a graph: compute it before, on the host, and pass the result as an input{self.where()}")
+                part = (
+                    f", of which {func} is a part," if called != str(func) and not str(func).startswith(f"aten.{short}.") else ""
+                )
+            raise UnsupportedError(
+                f"the operator {called}{part} has no counterpart in a graph: compute it before, on the host, and pass the result "
+                f"as an input{self.where()}"
+            )
         return result
 
     def _made_by(self, func, result, args, kwargs):
-        """Marks what an operator has made of tensors with values, unless it lies in the memory of one that the model has not made."""
+        """Marks what an operator has made of tensors with values,
+        unless it lies in the memory of one that the model has not made."""
         if func._schema.is_mutable:
-            self.writes.update({_storage(x) for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, SambaTensor)})
+            self.writes.update(
+                {_storage(x) for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, SambaTensor)}
+            )
         outside = None
         for x in torch.utils._pytree.tree_leaves(result):
             if isinstance(x, SambaTensor) and x._trace is None:
                 if outside is None:
-                    given = [y for y in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(y, torch.Tensor) and getattr(y, "_trace", None) != self.id]
+                    given = [
+                        y
+                        for y in torch.utils._pytree.tree_leaves((args, kwargs))
+                        if isinstance(y, torch.Tensor) and getattr(y, "_trace", None) != self.id
+                    ]
                     outside = {_storage(y) for y in given}
                 if _storage(x) not in outside:
                     self.made(x)
@@ -420,12 +467,20 @@ class Tracer:
         except SambaError:
             raise
         except (TypeError, IndexError, ValueError) as error:
-            refused = ArgumentIndexError if isinstance(error, IndexError) else ArgumentTypeError if isinstance(error, TypeError) else ArgumentError
+            refused = (
+                ArgumentIndexError
+                if isinstance(error, IndexError)
+                else ArgumentTypeError
+                if isinstance(error, TypeError)
+                else ArgumentError
+            )
             name = getattr(func, "__name__", str(func)).partition(".")[0]
             if name == "__get__":  # of a property
                 name = func.__self__.__name__
             name = name if name.startswith("__") else name.removeprefix("_")
-            raise refused(f"{name}: {isinstance(error, TypeError) and mismatch(rule, args, kwargs) or error}{self.where()}") from error
+            raise refused(
+                f"{name}: {isinstance(error, TypeError) and mismatch(rule, args, kwargs) or error}{self.where()}"
+            ) from error
 
 
 def _storage(x):
@@ -456,8 +511,11 @@ _CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function
 
 
 def _is_written_in_python(func):
-    """Whether it begins by asking for __torch_function__, as those of torch.nn.functional do: then its body can be traced like a model's."""
-    return isinstance(func, types.FunctionType) and any(name in _CHECKS and name in func.__globals__ for name in func.__code__.co_names)
+    """Whether it begins by asking for __torch_function__, as those of torch.nn.functional do:
+    then its body can be traced like a model's."""
+    return isinstance(func, types.FunctionType) and any(
+        name in _CHECKS and name in func.__globals__ for name in func.__code__.co_names
+    )
 
 
 @contextlib.contextmanager
@@ -484,10 +542,24 @@ def _inside(func):
 
 
 class _Factories(torch.overrides.TorchFunctionMode):
-    """Tensors that a model makes become SambaTensors with values, so that it may write traced ones into them: of numbers alone, or copies."""
+    """Tensors that a model makes become SambaTensors with values, so that it may write traced ones into them:
+    of numbers alone, or copies."""
 
-    COPIES = {torch.zeros_like, torch.ones_like, torch.full_like, torch.empty_like, torch.Tensor.new_zeros, torch.Tensor.new_ones, torch.Tensor.new_full,
-              torch.Tensor.new_empty, torch.Tensor.new_tensor, torch.Tensor.new, torch.clone, torch.Tensor.clone, torch.tensor}  # fmt: skip
+    COPIES = {
+        torch.zeros_like,
+        torch.ones_like,
+        torch.full_like,
+        torch.empty_like,
+        torch.Tensor.new_zeros,
+        torch.Tensor.new_ones,
+        torch.Tensor.new_full,
+        torch.Tensor.new_empty,
+        torch.Tensor.new_tensor,
+        torch.Tensor.new,
+        torch.clone,
+        torch.Tensor.clone,
+        torch.tensor,
+    }
     OVER = {torch.as_tensor, torch.asarray, torch.frombuffer, torch.from_file}  # memory that others may have
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -496,7 +568,11 @@ class _Factories(torch.overrides.TorchFunctionMode):
             if drawn is not NotImplemented:
                 return drawn
         result = func(*args, **(kwargs or {}))
-        if type(result) is not torch.Tensor or not self._makes(func, args, kwargs) or torch._C._functorch.peek_interpreter_stack() is not None:
+        if (
+            type(result) is not torch.Tensor
+            or not self._makes(func, args, kwargs)
+            or torch._C._functorch.peek_interpreter_stack() is not None
+        ):
             return result  # inside torch.vmap everything is torch's: transformers' masks before version 5
         if result.is_complex() or not result.is_cpu or result.layout is not torch.strided:
             return result
@@ -506,16 +582,20 @@ class _Factories(torch.overrides.TorchFunctionMode):
     def _makes(self, func, args, kwargs):
         if func in self.OVER:
             return isinstance(args[0] if args else next(iter(kwargs.values())), (bool, int, float, list, tuple))
-        return func in self.COPIES or not any(isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves((args, kwargs or {})))
+        return func in self.COPIES or not any(
+            isinstance(x, torch.Tensor) for x in torch.utils._pytree.tree_leaves((args, kwargs or {}))
+        )
 
 
 def _float(x):
-    """float() as torch's batch norm calls it for momentum=None, on the number of batches: while a model is traced that is a value."""
+    """float() as torch's batch norm calls it for momentum=None, on the number of batches:
+    while a model is traced that is a value."""
     return x.double() if _state.tracer is not None and _state.tracer.is_symbolic((x,), {}) else float(x)
 
 
 def _uncompiled():
-    """What torch.compile has made of functions and modules runs as it was written, while a model is traced: dynamo would trace the tracer."""
+    """What torch.compile has made of functions and modules runs as it was written, while a model is traced:
+    dynamo would trace the tracer."""
     stance = getattr(torch.compiler, "set_stance", None)
     return stance("force_eager") if stance is not None and "torch._dynamo" in sys.modules else contextlib.nullcontext()
 
@@ -535,11 +615,20 @@ def at_work(tracer):
     before = torch.nn.modules.module.register_module_forward_pre_hook(entered)
     after = torch.nn.modules.module.register_module_forward_hook(left, always_call=True)
     _state.tracer = tracer
-    compiling, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True  # models then leave out shortcuts that ask for values
+    compiling, torch.compiler._is_compiling_flag = (
+        torch.compiler._is_compiling_flag,
+        True,
+    )  # models then leave out shortcuts that ask for values
     torch.nn.modules.batchnorm.float = _float
-    validate, torch.distributions.Distribution._validate_args = torch.distributions.Distribution._validate_args, False  # it looks at values
+    validate, torch.distributions.Distribution._validate_args = (
+        torch.distributions.Distribution._validate_args,
+        False,
+    )  # it looks at values
     convert, torch.nn.Module._apply = torch.nn.Module._apply, tracer.left.converting(tracer)
-    hook, torch.utils.hooks.BackwardHook._apply_on_tensors = torch.utils.hooks.BackwardHook._apply_on_tensors, lambda _, __, tensors: (tensors, None)  # see check_hooks
+    hook, torch.utils.hooks.BackwardHook._apply_on_tensors = (
+        torch.utils.hooks.BackwardHook._apply_on_tensors,
+        lambda _, __, tensors: (tensors, None),
+    )  # see check_hooks
     try:
         with torch.enable_grad(), _uncompiled(), transforms.refused(tracer), functions.traced(), _Factories(), Zeroed():
             yield tracer

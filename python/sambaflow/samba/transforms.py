@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch makes of functions, and a graph cannot have: the transforms of torch.func, forward-mode derivatives, and operators that take functions, such as
-torch.cond. Each is refused where it meets a tensor that only a run knows, by the name that the user wrote. With values known while tracing, masks that
-torch.vmap makes and the like, they are torch's."""
+"""What torch makes of functions, and a graph cannot have: the transforms of torch.func, forward-mode derivatives, and operators
+that take functions, such as torch.cond. Each is refused where it meets a tensor that only a run knows, by the name that the user
+wrote. With values known while tracing, masks that torch.vmap makes and the like, they are torch's."""
+
 import contextlib
 import sys
 
@@ -12,21 +13,37 @@ import torch.autograd.forward_ad
 from sambaflow.errors import UnsupportedError
 
 _TRANSFORMS = {
-    "Vmap": "torch.vmap, and what else torch.func makes of functions, cannot be traced where tensors of the model come in: write the batch dim out, by broadcasting, "
-            "torch.bmm or torch.einsum",
-    "Grad": "torch.func.grad, vjp, jacrev and their like cannot be traced where the function has tensors of the model beside its arguments: the gradients are computed when the "
-            "forward pass is known, so it cannot contain one; write the derivative out as a formula",
-    "Jvp": "torch.func.jvp, jacfwd, linearize and forward-mode derivatives (torch.autograd.forward_ad), while the model is traced: a graph differentiates backwards, when the "
-           "forward pass is known; write the derivative out as a formula",
-    "Functionalize": "torch.func.functionalize, while the model is traced: call the function itself, tracing takes its writes as they are",
-}  # fmt: skip
+    "Vmap": (
+        "torch.vmap, and what else torch.func makes of functions, cannot be traced where tensors of the model come in: write the "
+        "batch dim out, by broadcasting, "
+        "torch.bmm or torch.einsum"
+    ),
+    "Grad": (
+        "torch.func.grad, vjp, jacrev and their like cannot be traced where the function has tensors of the model beside its "
+        "arguments: the gradients are computed when the "
+        "forward pass is known, so it cannot contain one; write the derivative out as a formula"
+    ),
+    "Jvp": (
+        "torch.func.jvp, jacfwd, linearize and forward-mode derivatives (torch.autograd.forward_ad), while the model is traced: "
+        "a graph differentiates backwards, when the "
+        "forward pass is known; write the derivative out as a formula"
+    ),
+    "Functionalize": (
+        "torch.func.functionalize, while the model is traced: call the function itself, tracing takes its writes as they are"
+    ),
+}
 _OPERATORS = {
-    "cond": "both branches would have to be in the graph: torch.where(condition, a, b) chooses between results, and a condition that is known before needs no operator",
+    "cond": (
+        "both branches would have to be in the graph: torch.where(condition, a, b) chooses between results, and a condition that "
+        "is known before needs no operator"
+    ),
     "while_loop": "how often it goes round depends on values: write a loop of a fixed count, and torch.where for what has ended",
     "map_impl": "write the loop out, or the batch dim, by broadcasting, torch.bmm or torch.einsum",
     "scan": "write the loop out over the dim, which tracing unrolls, or use cumsum, cumprod and their like",
     "associative_scan": "write the loop out over the dim, which tracing unrolls, or use cumsum, cumprod and their like",
-    "flex_attention": "torch.nn.functional.scaled_dot_product_attention takes the mask, or what is added to the scores, as attn_mask",
+    "flex_attention": (
+        "torch.nn.functional.scaled_dot_product_attention takes the mask, or what is added to the scores, as attn_mask"
+    ),
 }
 
 
@@ -71,7 +88,10 @@ def refused(t):
 
     def flexible(*tensors):
         if t.is_symbolic(tensors, {}):
-            raise UnsupportedError(f"torch's operator flex_attention takes functions, which a graph cannot call: {_OPERATORS['flex_attention']}{t.where(code=True)}")
+            raise UnsupportedError(
+                "torch's operator flex_attention takes functions, which a graph cannot call: "
+                f"{_OPERATORS['flex_attention']}{t.where(code=True)}"
+            )
         return validate(*tensors)
 
     torch._functorch.vmap._add_batch_dim, torch.autograd.forward_ad.make_dual = batched, made_dual

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors inside of what models take and give: tuples, lists, dicts, dataclasses, Hugging Face's ModelOutputs, whatever torch's pytree knows,
-nested in each other. What is no tensor stays as it is."""
+"""Tensors inside of what models take and give: tuples, lists, dicts, dataclasses, Hugging Face's ModelOutputs, whatever torch's
+pytree knows, nested in each other. What is no tensor stays as it is."""
+
 import copy
 import dataclasses
 
@@ -35,7 +36,9 @@ def mapped(function, x, name=""):
             object.__setattr__(made, field.name, mapped(function, getattr(x, field.name), _named(name, field.name)))
         return made
     count = iter(range(1 << 30))
-    return torch.utils._pytree.tree_map(lambda leaf: mapped(function, leaf, _named(name, next(count))) if isinstance(leaf, torch.Tensor) else leaf, x)
+    return torch.utils._pytree.tree_map(
+        lambda leaf: mapped(function, leaf, _named(name, next(count))) if isinstance(leaf, torch.Tensor) else leaf, x
+    )
 
 
 def _filled(x, items):

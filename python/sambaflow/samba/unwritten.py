@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that nobody has written yet. What torch.empty and its like give is whatever the process had there, and a constant of a graph goes into a file: while a model
-is traced it is zero. A model that writes all of it before it reads is traced as ever; one that reads what it has not written gets zeros, each time the same.
+"""Memory that nobody has written yet. What torch.empty and its like give is whatever the process had there, and a constant of a
+graph goes into a file: while a model is traced it is zero. A model that writes all of it before it reads is traced as ever; one
+that reads what it has not written gets zeros, each time the same.
 
-All of torch's ways lead to a few ATen operators, also those below functions and constructors (torch.Tensor(2, 3), x.new(3), out=, resize_), so the mode
-stands there. What NumPy, a torch.UntypedStorage or a library makes in forward is not torch's to zero."""
+All of torch's ways lead to a few ATen operators, also those below functions and constructors (torch.Tensor(2, 3), x.new(3), out=,
+resize_), so the mode stands there. What NumPy, a torch.UntypedStorage or a library makes in forward is not torch's to zero."""
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views and writing into tensors. A graph has no memory to write into: a write makes the tensor stand for a new value from then on.
+"""Views and writing into tensors. A graph has no memory to write into: a write makes the tensor stand for a new value from then
+on.
 
-A view remembers its parent, how it is read from the parent's value, and how the parent's value follows from its own. Writing into a view
-writes into its parent with what follows, up to the root; other views of that root notice when they are read next, and are read anew.
-What the model makes of numbers (torch.arange, torch.eye, what it computes of them) is memory with values until something traced is written into it;
-from then on all tensors over that memory are views of one that is traced.
-`reshape` gives a view where torch can, else a copy; which one it was is asked of torch, on a meta tensor, when somebody writes."""
+A view remembers its parent, how it is read from the parent's value, and how the parent's value follows from its own. Writing into
+a view writes into its parent with what follows, up to the root; other views of that root notice when they are read next, and are
+read anew. What the model makes of numbers (torch.arange, torch.eye, what it computes of them) is memory with values until
+something traced is written into it; from then on all tensors over that memory are views of one that is traced.
+`reshape` gives a view where torch can, else a copy;
+which one it was is asked of torch, on a meta tensor, when somebody writes."""
+
 import torch
 
 from sambaflow._core import lib
@@ -31,8 +34,8 @@ def root(x):
 
 
 def view(t, input, get, put, meta):
-    """A view of `input`. get(parent's value) is its value; put(parent's value, its value) the parent's after a write; meta(tensor) does the
-    same to a torch tensor, or raises RuntimeError where torch would copy."""
+    """A view of `input`. get(parent's value) is its value; put(parent's value, its value) the parent's after a write;
+    meta(tensor) does the same to a torch tensor, or raises RuntimeError where torch would copy."""
     result = t.wrap(get(t.value(input)))
     detached = t.grad is False and result.dtype.is_floating_point
     result._view = View(input, (lambda value: lib.samba_detach(get(value))) if detached else get, put, meta)
@@ -40,7 +43,8 @@ def view(t, input, get, put, meta):
 
 
 def unseen(t, base, value):
-    """What `base` becomes by a write that autograd does not see, behind detach() or in no_grad(): the new values, and the gradient that it had."""
+    """What `base` becomes by a write that autograd does not see, behind detach() or in no_grad():
+    the new values, and the gradient that it had."""
     if base.index in t.without_gradient:
         t.without_gradient.add(value.index)
         return value
@@ -56,7 +60,10 @@ def strides(t, x):
     if x._view is None:
         return torch.empty(x.shape, device="meta")
     if getattr(x._view.parent, "_form", 0) != x._view.form:
-        raise UnsupportedError(f"a view of a tensor whose shape was changed in place since: make the view anew, or use the function that returns a new tensor{t.where()}")
+        raise UnsupportedError(
+            "a view of a tensor whose shape was changed in place since: make the view anew, or use the function that returns a "
+            f"new tensor{t.where()}"
+        )
     parent = strides(t, x._view.parent)
     try:
         with torch._C.DisableTorchFunctionSubclass():
@@ -92,7 +99,9 @@ def settle(t, x):
     if memory is None or x is memory:
         return
     if x.dtype != memory.dtype:
-        raise UnsupportedError(f"a view of {x.dtype} of memory of {memory.dtype}, into which a traced tensor was written: use to(dtype){t.where()}")
+        raise UnsupportedError(
+            f"a view of {x.dtype} of memory of {memory.dtype}, into which a traced tensor was written: use to(dtype){t.where()}"
+        )
     shape, step, begin = list(x._held.shape), list(x._held.stride()), x._held.storage_offset()
 
     def get(value):
@@ -154,7 +163,8 @@ def write(t, x, value):
 
 def _refuse(t):
     raise UnsupportedError(
-        "writing in place into a parameter, or into a tensor of constants that was not made in forward: use the operation that returns a new tensor, "
+        "writing in place into a parameter, or into a tensor of constants that was not made in forward: use the operation that "
+        "returns a new tensor, "
         f"or write into a clone(); what a run leaves to the next is a buffer that state_dict has{t.where()}"
     )
 
@@ -162,7 +172,10 @@ def _refuse(t):
 def reshape_itself(t, x, change):
     """x.unsqueeze_() and the like: from here on x is a view, by `change`, of a tensor that is what x has been."""
     if id(x) in t.names or id(x) in t.kept_regions:
-        raise UnsupportedError(f"a change of shape in place of a parameter, a buffer or memory that several inputs share: use the function that returns a new tensor{t.where()}")
+        raise UnsupportedError(
+            "a change of shape in place of a parameter, a buffer or memory that several inputs share: use the function that "
+            f"returns a new tensor{t.where()}"
+        )
     _trace_values(t, x)
     before = from_value(t.value(x), x.shape, x.dtype, t.id)
     before._view, before._written = x._view, x._written
@@ -174,8 +187,8 @@ def reshape_itself(t, x, change):
 
 
 def in_place(t, input, result, inplace, takes_shape=False):
-    """`inplace=True` of functions, and methods that end in '_': the tensor stands for the new value from now on. As `out` it takes the shape where it
-    has no elements."""
+    """`inplace=True` of functions, and methods that end in '_': the tensor stands for the new value from now on. As `out` it
+    takes the shape where it has no elements."""
     if not inplace:
         return result
     other = input.shape != result.shape
@@ -183,7 +196,9 @@ def in_place(t, input, result, inplace, takes_shape=False):
         raise UnsupportedError(f"an operation in place that makes {tuple(result.shape)} of {tuple(input.shape)}{t.where()}")
     value = t.value(result)
     if not torch.can_cast(result.dtype, input.dtype):
-        raise TypeError(f"a result of {result.dtype} cannot be written in place into a tensor of {input.dtype}: cast the tensor first")
+        raise TypeError(
+            f"a result of {result.dtype} cannot be written in place into a tensor of {input.dtype}: cast the tensor first"
+        )
     if result.dtype != input.dtype:
         value = lib.samba_cast(value, lib.samba_value_dtype(t.value(input)))
     write(t, input, value)

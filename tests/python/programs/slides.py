@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program in the style of the slides: its model, its command line, and a line of what it did. It compiles by session.compile, with `--way config` by a
-config_dict too, with `--way driver` by common_app_driver, and lets sambaflow read everything else from the command line. test_programs.py runs it: to load torch
-once, several command lines stand behind each other, divided by +, each in a session of its own."""
+"""A program in the style of the slides: its model, its command line, and a line of what it did. It compiles by session.compile,
+with `--way config` by a config_dict too, with `--way driver` by common_app_driver, and lets sambaflow read everything else from
+the command line. test_programs.py runs it:
+to load torch once, several command lines stand behind each other, divided by +, each in a session of its own."""
+
 import sys
 
 import torch
@@ -43,8 +45,14 @@ def train(args, model, inputs, outputs):
     label = (data[:, 0] > 0).long() + 2 * (data[:, 1] > 0)
     for step in range(args.steps):
         batch = samba.from_torch_tensor(data, name="image"), samba.from_torch_tensor(label, name="label")
-        loss, _ = samba.session.run(input_tensors=batch, output_tensors=outputs, hyperparam_dict={"lr": 0.2}, data_parallel=args.data_parallel,
-                                    reduce_on_rdu=args.reduce_on_rdu, section_types=["ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"])  # fmt: skip
+        loss, _ = samba.session.run(
+            input_tensors=batch,
+            output_tensors=outputs,
+            hyperparam_dict={"lr": 0.2},
+            data_parallel=args.data_parallel,
+            reduce_on_rdu=args.reduce_on_rdu,
+            section_types=["ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"],
+        )
         if step in (0, args.steps - 1):
             print(f"loss {loss.item():.6f}")
     samba.session.to_cpu(model)
@@ -70,19 +78,38 @@ def main(argv):
     samba.from_torch_model_(model)
     optim = None if args.inference else sambaflow.samba.optim.SGD(model.parameters(), lr=0.0, momentum=0.9)
     if args.command == "run":
-        outputs = utils.trace_graph(model, inputs, optim, pef=args.pef, mapping=args.mapping, distlearn_config=args.distlearn_config)
+        outputs = utils.trace_graph(
+            model, inputs, optim, pef=args.pef, mapping=args.mapping, distlearn_config=args.distlearn_config
+        )
         if args.inference:
             infer(args, model, outputs)
         else:
             train(args, model, inputs, outputs)
     elif args.command == "compile" and args.way != "driver":
         said = {"config": {"config_dict": vars(args), "pef_metadata": get_pefmeta(args, model)}}.get(args.way, {})
-        print(samba.session.compile(model, inputs, optim, name="slides", init_output_grads=not args.inference, app_dir=utils.get_file_dir(__file__), **said))
+        print(
+            samba.session.compile(
+                model,
+                inputs,
+                optim,
+                name="slides",
+                init_output_grads=not args.inference,
+                app_dir=utils.get_file_dir(__file__),
+                **said,
+            )
+        )
     else:
         if args.command != "compile":  # whose runs read them
             inputs = (image, samba.randint(args.num_classes, (args.batch_size,), name="label", batch_dim=0))
-        common_app_driver(args=args, model=model, inputs=inputs, optim=optim, name="slides", init_output_grads=not args.inference,
-                          app_dir=utils.get_file_dir(__file__))  # fmt: skip
+        common_app_driver(
+            args=args,
+            model=model,
+            inputs=inputs,
+            optim=optim,
+            name="slides",
+            init_output_grads=not args.inference,
+            app_dir=utils.get_file_dir(__file__),
+        )
 
 
 if __name__ == "__main__":

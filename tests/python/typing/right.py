@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user's program as `mypy --strict` reads it: each line is right. Only types are looked at; test_typing.py does."""
+
 from __future__ import annotations
 
 import torch

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's program with a mistake on each line that says `# error: ` and how mypy calls it; test_typing.py demands these and no others."""
+"""A user's program with a mistake on each line that says `# error: ` and how mypy calls it;
+test_typing.py demands these and no others."""
+
 import torch
 
 import sambaflow.samba as samba

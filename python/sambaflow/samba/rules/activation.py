@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activation functions."""
+
 import torch
 import torch.nn.functional as F
 
@@ -13,7 +14,8 @@ T = torch.Tensor
 
 
 def _activation(call, *functions, **options):
-    """The library's function of a tensor and numbers, as torch's `functions` have them, with their defaults; torch may do it in place."""
+    """The library's function of a tensor and numbers, as torch's `functions` have them, with their defaults;
+    torch may do it in place."""
     names = tuple(options)
 
     @rule(*functions)
@@ -49,8 +51,14 @@ _activation(lib.samba_tanhshrink, F.tanhshrink)
 @rule(F.rrelu, torch.rrelu, aten.rrelu)
 def rrelu(t, input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
     if training:
-        unsupported(t, "rrelu while it trains draws a slope for each element, which a graph does not yet: use leaky_relu, or rrelu with training=False")
-    return in_place(t, input, t.wrap(lib.samba_leaky_relu(t.value(input), (number("lower", lower) + number("upper", upper)) / 2)), inplace)
+        unsupported(
+            t,
+            "rrelu while it trains draws a slope for each element, which a graph does not yet: use leaky_relu, or rrelu "
+            "with training=False",
+        )
+    return in_place(
+        t, input, t.wrap(lib.samba_leaky_relu(t.value(input), (number("lower", lower) + number("upper", upper)) / 2)), inplace
+    )
 
 
 @rule(torch.rrelu_)
@@ -60,7 +68,9 @@ def rrelu_(t, input, lower=1 / 8, upper=1 / 3, training=False):
 
 @rule(F.threshold, torch.threshold, aten.threshold)
 def threshold(t, input, threshold, value, inplace=False):
-    return in_place(t, input, t.wrap(lib.samba_threshold(t.value(input), number("threshold", threshold), number("value", value))), inplace)
+    return in_place(
+        t, input, t.wrap(lib.samba_threshold(t.value(input), number("threshold", threshold), number("value", value))), inplace
+    )
 
 
 @rule(F.gelu, aten.gelu)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What rules share: arguments as torch takes them, casts, results in place."""
+
 import torch
 
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
-from sambaflow.samba.views import in_place  # noqa: F401  rules take it from here
 from sambaflow.samba.trace import dtype_number, rule
+from sambaflow.samba.views import in_place
 
 NONE = ffi.new("samba_value *")[0]  # "left out"
 
@@ -80,7 +81,9 @@ def filled(t, shape, value, like):
 
 def named(name):
     """torch's function, the tensor's method and the ATen operator of a name, as many as there are."""
-    places = (torch.Tensor,) if name.startswith("__") else (torch, torch.Tensor, torch.nn.functional, torch.special, torch.ops.aten)
+    places = (
+        (torch.Tensor,) if name.startswith("__") else (torch, torch.Tensor, torch.nn.functional, torch.special, torch.ops.aten)
+    )
     return [getattr(place, name) for place in places if hasattr(place, name)]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions, plain and transposed, over one, two and three dims of space, and the windows they see."""
+
 import torch
 import torch.nn.functional as F
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elementwise functions, casts, booleans."""
+
 import torch
-import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import NONE, binary, cast, floating, in_place, method_in_place, named, unary, unsupported
+from sambaflow.samba.rules.common import NONE, binary, cast, floating, method_in_place, named, unary, unsupported
 from sambaflow.samba.trace import RULES, rule
 from sambaflow.samba.views import root, unseen, view
 
@@ -13,7 +13,8 @@ T = torch.Tensor
 
 
 def _also_named(words):
-    """"name=other": the library's function samba_<name> serves torch's functions of other names too. Its own are known without (operators.py)."""
+    """ "name=other": the library's function samba_<name> serves torch's functions of other names too.
+    Its own are known without (operators.py)."""
     for word in words.split():
         name, *others = word.split("=")
         call = getattr(lib, f"samba_{name}")
@@ -31,7 +32,7 @@ _also_named(
     asinh=arcsinh acosh=arccosh atanh=arctanh bitwise_not=__invert__ mul=multiply=__mul__=__rmul__ floor_divide=__floordiv__ remainder=__mod__
     pow=__pow__ atan2=arctan2 eq=__eq__ ne=not_equal=__ne__ lt=less=__lt__ le=less_equal=__le__ gt=greater=__gt__ ge=greater_equal=__ge__
     bitwise_and=__and__=__rand__ bitwise_or=__or__=__ror__ bitwise_xor=__xor__=__rxor__ left_shift=bitwise_left_shift=__lshift__
-    right_shift=bitwise_right_shift=__rshift__"""
+    right_shift=bitwise_right_shift=__rshift__"""  # noqa: E501
 )
 _reflected(lib.samba_pow, T.__rpow__)
 _reflected(lib.samba_div, T.__rtruediv__, T.__rdiv__)
@@ -175,8 +176,18 @@ def _cast_to(dtype, function):
         return cast(t, input, dtype)
 
 
-for _name, _dtype in {"float": torch.float32, "double": torch.float64, "half": torch.float16, "bfloat16": torch.bfloat16, "int": torch.int32,
-                      "long": torch.int64, "short": torch.int16, "char": torch.int8, "byte": torch.uint8, "bool": torch.bool}.items():  # fmt: skip
+for _name, _dtype in {
+    "float": torch.float32,
+    "double": torch.float64,
+    "half": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int": torch.int32,
+    "long": torch.int64,
+    "short": torch.int16,
+    "char": torch.int8,
+    "byte": torch.uint8,
+    "bool": torch.bool,
+}.items():
     _cast_to(_dtype, getattr(T, _name))
 
 
@@ -219,10 +230,11 @@ def detach(t, input):
 
 # ---- in place ----
 
-_IN_PLACE = """abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and
-    bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign cos cosh div divide eq erf erfc
-    exp exp2 expm1 fix floor floor_divide fmod frac ge greater greater_equal gt heaviside hypot le lerp less less_equal log log10 log1p log2 logical_and
-    logical_not logical_or logical_xor logit lt masked_fill mul multiply nan_to_num ne neg negative not_equal pow reciprocal relu remainder round rsqrt
+_IN_PLACE = """abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
+    atan2 atanh bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max
+    clamp_min clip copysign cos cosh div divide eq erf erfc exp exp2 expm1 fix floor floor_divide fmod frac ge greater
+    greater_equal gt heaviside hypot le lerp less less_equal log log10 log1p log2 logical_and logical_not logical_or logical_xor
+    logit lt masked_fill mul multiply nan_to_num ne neg negative not_equal pow reciprocal relu remainder round rsqrt
     sgn sigmoid sign sin sinh sqrt square sub subtract tan tanh true_divide trunc xlogy"""
 _OPERATORS = "add sub mul truediv pow floordiv mod and or xor lshift rshift"
 
@@ -233,7 +245,7 @@ def write_back():
         method_in_place(getattr(T, name + "_"), RULES[getattr(T, name)])
     for name in _OPERATORS.split():
         method_in_place(getattr(T, f"__i{name}__"), RULES[getattr(T, f"__{name}__")])
-    for name in "exp_ relu_ sigmoid_ tanh_ clamp_ clamp_min_ clamp_max_ sqrt_ rsqrt_ neg_ abs_ sin_ cos_ round_ floor_ ceil_ trunc_ square_ log_ erf_".split():
+    for name in "exp_ relu_ sigmoid_ tanh_ clamp_ clamp_min_ clamp_max_ sqrt_ rsqrt_ neg_ abs_ sin_ cos_ round_ floor_ ceil_ trunc_ square_ log_ erf_".split():  # noqa: E501
         method_in_place(getattr(torch, name), RULES[getattr(T, name[:-1])])
     method_in_place(aten.add_, add)
     method_in_place(aten.relu_, RULES[aten.relu])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model asks of gradients while it is traced. Whether a tensor requires one is known from the graph: a trained parameter leads to it. The
-gradients themselves, and hooks that would see them, are not there: the device computes them when the whole graph is known. Outside tracing all of
-this is torch's."""
+"""What a model asks of gradients while it is traced. Whether a tensor requires one is known from the graph: a trained parameter
+leads to it. The gradients themselves, and hooks that would see them, are not there: the device computes them when the whole graph
+is known. Outside tracing all of this is torch's."""
+
 import torch
 
 from sambaflow._core import ffi, lib
@@ -27,8 +28,8 @@ def _is_traced(x):
 
 
 def _leads(t, value):
-    """Whether a gradient that reaches the value goes on to a parameter, or to what the model or its inputs asked to have one. What is once known of a node
-    stays known."""
+    """Whether a gradient that reaches the value goes on to a parameter, or to what the model or its inputs asked to have one.
+    What is once known of a node stays known."""
     info, stack = ffi.new("samba_node_info *"), [value.index]
     while stack:
         node = stack[-1]
@@ -62,7 +63,11 @@ def _require(t, input, wanted):
     if wanted == requires_grad(t, input):
         return
     if not wanted or not _is_traced(input):
-        what = "frozen, or trained, from inside forward: set requires_grad before compile" if not _is_traced(input) else "cut off in place: take x.detach()"
+        what = (
+            "frozen, or trained, from inside forward: set requires_grad before compile"
+            if not _is_traced(input)
+            else "cut off in place: take x.detach()"
+        )
         raise UnsupportedError(f"requires_grad_({wanted}): while a model is traced a tensor cannot be {what}{t.where()}")
     t.requiring[t.value(input).index] = True
 
@@ -98,18 +103,28 @@ def _refuse(*functions):
 
 @_refuse(T.register_hook, T.register_post_accumulate_grad_hook)
 def hook(*_):
-    return ("register_hook while the model is traced: the device computes the gradients and cannot call Python: x * c + (x * (1 - c)).detach() is x with a gradient "
-            "scaled by c, and outside tracing hooks work")  # fmt: skip
+    return (
+        "register_hook while the model is traced: the device computes the gradients and cannot call Python: x * c + (x * (1 - "
+        "c)).detach() is x with a gradient "
+        "scaled by c, and outside tracing hooks work"
+    )
 
 
 @_refuse(T.retain_grad)
 def retain_grad(input):
     if _is_traced(input):
-        return "retain_grad while the model is traced: the device keeps the gradients of parameters and outputs, as their sn_grad; of other tensors there are some outside tracing"
+        return (
+            "retain_grad while the model is traced: the device keeps the gradients of parameters and outputs, as their sn_grad; "
+            "of other tensors there are some outside tracing"
+        )
     return None  # a parameter keeps its own
 
 
 @_refuse(T.backward, torch.autograd.backward, torch.autograd.grad)
 def gradient(*_):
-    return ("backward and torch.autograd.grad while the model is traced: the gradients are computed when the forward pass is known, so a loss cannot contain one, "
-            "and second derivatives are not there yet: return the loss alone, and train by gradient penalties outside tracing, where torch.autograd.grad works")  # fmt: skip
+    return (
+        "backward and torch.autograd.grad while the model is traced: the gradients are computed when the forward pass is known, "
+        "so a loss cannot contain one, "
+        "and second derivatives are not there yet: return the loss alone, and train by gradient penalties outside tracing, where "
+        "torch.autograd.grad works"
+    )

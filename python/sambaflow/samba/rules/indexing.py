@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Elements by their index: look-ups, scattering.
 
-The C library knows what indices mean. What is Python's own: which words of a[i, :, None, ..., mask] are slices and which indices, masks whose
-values are known, and writing, which is a view that becomes another value."""
+The C library knows what indices mean. What is Python's own: which words of a[i, :, None, ..., mask] are slices and which indices,
+masks whose values are known, and writing, which is a view that becomes another value."""
+
 import collections.abc
 
 import torch
@@ -29,7 +30,9 @@ def _is_sequence(x):
 def _listed(index):
     """An index as a list of words; as torch, a sequence with more than numbers in it is several, too."""
     several = isinstance(index, tuple) or (
-        _is_sequence(index) and len(index) < 32 and any(x is None or x is Ellipsis or isinstance(x, (torch.Tensor, slice)) or hasattr(x, "__len__") for x in index)
+        _is_sequence(index)
+        and len(index) < 32
+        and any(x is None or x is Ellipsis or isinstance(x, (torch.Tensor, slice)) or hasattr(x, "__len__") for x in index)
     )
     return list(index) if several else [index]
 
@@ -76,7 +79,9 @@ def _view(t, input, words):
             result = result if word == slice(None) else slice_(t, result, dim, word.start, word.stop, word.step)
             indices.append(None)
         else:
-            unsupported(t, f"an index of type {type(word).__name__}: expected integers, slices, None, ..., index tensors or lists")
+            unsupported(
+                t, f"an index of type {type(word).__name__}: expected integers, slices, None, ..., index tensors or lists"
+            )
     return result, indices
 
 
@@ -86,7 +91,9 @@ def _values(t, indices):
 
 
 def _taken(t, input, indices):
-    for dim in reversed([d for d, x in enumerate(indices) if x is not None and x.dim() == 0]):  # as torch: numbers first, each for itself
+    for dim in reversed(
+        [d for d, x in enumerate(indices) if x is not None and x.dim() == 0]
+    ):  # as torch: numbers first, each for itself
         input = t.wrap(lib.samba_index(t.value(input), dim + 1, _values(t, [None] * dim + [indices[dim]])))
         indices = indices[:dim] + indices[dim + 1 :]
     if all(x is None for x in indices):
@@ -151,8 +158,12 @@ def index_put_(t, input, indices, values, accumulate=False):
 
 @rule(torch.masked_scatter, T.masked_scatter, T.masked_scatter_, aten.masked_scatter)
 def masked_scatter(t, input, mask, source):
-    unsupported(t, "masked_scatter: which element of the source goes where depends on how many before it the mask lets through; use torch.where with a source of the "
-                   "input's shape")  # fmt: skip
+    unsupported(
+        t,
+        "masked_scatter: which element of the source goes where depends on how many before it the mask lets through; use "
+        "torch.where with a source of the "
+        "input's shape",
+    )
 
 
 @rule(torch.take, T.take, aten.take)
@@ -202,7 +213,9 @@ def _scatter(t, input, dim, index, source, accumulate):
 def scatter(t, input, dim, index, src=None, value=None, *, reduce=None):
     src = value if src is None else src
     if reduce == "multiply":
-        return t.wrap(lib.samba_scatter_reduce(t.value(input), dim, t.value(index), _source(t, src, input), _REDUCTIONS["prod"], False))
+        return t.wrap(
+            lib.samba_scatter_reduce(t.value(input), dim, t.value(index), _source(t, src, input), _REDUCTIONS["prod"], False)
+        )
     if reduce not in (None, "add"):
         raise ValueError(f"reduce={reduce!r}: expected 'add' or 'multiply'; scatter_reduce has others")
     return _scatter(t, input, dim, index, src, reduce == "add")
@@ -215,7 +228,9 @@ def scatter_add(t, input, dim, index, src):
 
 @rule(torch.scatter_reduce, T.scatter_reduce, aten.scatter_reduce)
 def scatter_reduce(t, input, dim, index, src, reduce, *, include_self=True):
-    return t.wrap(lib.samba_scatter_reduce(t.value(input), dim, t.value(index), t.value(src), _reduction(reduce), not include_self))
+    return t.wrap(
+        lib.samba_scatter_reduce(t.value(input), dim, t.value(index), t.value(src), _reduction(reduce), not include_self)
+    )
 
 
 @rule(torch.index_select, T.index_select, aten.index_select)
@@ -246,7 +261,9 @@ def index_fill(t, input, dim, index, value):
 
 @rule(torch.index_reduce, T.index_reduce, aten.index_reduce)
 def index_reduce(t, input, dim, index, source, reduce, *, include_self=True):
-    return t.wrap(lib.samba_index_reduce(t.value(input), dim, t.value(index), t.value(source), _reduction(reduce), not include_self))
+    return t.wrap(
+        lib.samba_index_reduce(t.value(input), dim, t.value(index), t.value(source), _reduction(reduce), not include_self)
+    )
 
 
 def _writes(method, function):
@@ -276,13 +293,29 @@ def embedding(t, input, weight, padding_idx=None, max_norm=None, norm_type=2.0, 
         unsupported(t, "embedding with max_norm, which changes the weight as it is read: normalise it between runs")
     options = ffi.new("samba_embedding_options *")
     options.struct_size = ffi.sizeof("samba_embedding_options")
-    options.has_padding_idx, options.padding_idx, options.scale_grad_by_freq = padding_idx is not None, padding_idx or 0, scale_grad_by_freq
+    options.has_padding_idx, options.padding_idx, options.scale_grad_by_freq = (
+        padding_idx is not None,
+        padding_idx or 0,
+        scale_grad_by_freq,
+    )
     return t.wrap(lib.samba_functional_embedding(t.value(input), t.value(weight), options))
 
 
 @rule(F.embedding_bag)
-def embedding_bag(t, input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
-                  per_sample_weights=None, include_last_offset=False, padding_idx=None):  # fmt: skip
+def embedding_bag(
+    t,
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
     if max_norm is not None:
         unsupported(t, "embedding_bag with max_norm, which changes the weight as it is read: normalise it between runs")
     if mode not in ("mean", "sum", "max"):
@@ -290,12 +323,20 @@ def embedding_bag(t, input, weight, offsets=None, max_norm=None, norm_type=2, sc
     options = ffi.new("samba_embedding_bag_options *")
     options.struct_size = ffi.sizeof("samba_embedding_bag_options")
     options.mode = ("mean", "sum", "max").index(mode)
-    options.has_padding_idx, options.padding_idx, options.scale_grad_by_freq = padding_idx is not None, padding_idx or 0, scale_grad_by_freq
+    options.has_padding_idx, options.padding_idx, options.scale_grad_by_freq = (
+        padding_idx is not None,
+        padding_idx or 0,
+        scale_grad_by_freq,
+    )
     if per_sample_weights is not None:
         options.per_sample_weights = t.value(per_sample_weights)
     if offsets is not None:
         if t.is_symbolic((offsets,), {}):
-            unsupported(t, "embedding_bag with offsets that depend on values: give bags of one length as a matrix, with padding_idx, or offsets known before")
+            unsupported(
+                t,
+                "embedding_bag with offsets that depend on values: give bags of one length as a matrix, with padding_idx, or "
+                "offsets known before",
+            )
         begins = ffi.new("int64_t []", offsets.tolist() or [0])
         options.offsets, options.offset_count, options.include_last_offset = begins, offsets.numel(), include_last_offset
     return t.wrap(lib.samba_functional_embedding_bag(t.value(input), t.value(weight), options))

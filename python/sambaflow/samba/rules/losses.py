@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loss functions of torch.nn.functional."""
+
 import torch
 import torch.nn.functional as F
 
@@ -27,12 +28,16 @@ def _chosen(size_average=None, reduce=None, reduction="mean", batch=False):
 
 @rule(F.mse_loss)
 def mse_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    return t.wrap(lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_mse_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
+    )
 
 
 @rule(F.l1_loss)
 def l1_loss(t, input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    return t.wrap(lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_l1_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction))
+    )
 
 
 @rule(F.smooth_l1_loss)
@@ -50,18 +55,30 @@ def huber_loss(t, input, target, reduction="mean", delta=1.0, weight=None):
 
 @rule(F.kl_div)
 def kl_div(t, input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    return t.wrap(lib.samba_kl_div(t.value(input), t.value(target), log_target, _chosen(size_average, reduce, reduction, batch=True)))
+    return t.wrap(
+        lib.samba_kl_div(t.value(input), t.value(target), log_target, _chosen(size_average, reduce, reduction, batch=True))
+    )
 
 
 @rule(F.binary_cross_entropy)
 def binary_cross_entropy(t, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_binary_cross_entropy(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_binary_cross_entropy(
+            t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)
+        )
+    )
 
 
 @rule(F.binary_cross_entropy_with_logits)
-def binary_cross_entropy_with_logits(t, input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(
+    t, input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
+):
     weights = optional(t, weight), optional(t, pos_weight)
-    return t.wrap(lib.samba_binary_cross_entropy_with_logits(t.value(input), t.value(target), *weights, _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_binary_cross_entropy_with_logits(
+            t.value(input), t.value(target), *weights, _chosen(size_average, reduce, reduction)
+        )
+    )
 
 
 @rule(F.poisson_nll_loss)
@@ -72,7 +89,11 @@ def poisson_nll_loss(t, input, target, log_input=True, full=False, size_average=
 
 @rule(F.gaussian_nll_loss)
 def gaussian_nll_loss(t, input, target, var, full=False, eps=1e-6, reduction="mean"):
-    var = t.value(var) if isinstance(var, torch.Tensor) else lib.samba_constant(t.graph, var, lib.samba_value_dtype(t.value(input)), 0, ffi.NULL)
+    var = (
+        t.value(var)
+        if isinstance(var, torch.Tensor)
+        else lib.samba_constant(t.graph, var, lib.samba_value_dtype(t.value(input)), 0, ffi.NULL)
+    )
     options = ffi.new("samba_gaussian_nll_options *", [full, eps, _chosen(reduction=reduction)])
     return t.wrap(lib.samba_gaussian_nll_loss(t.value(input), t.value(target), var, options))
 
@@ -85,7 +106,9 @@ def _class_options(t, weight, ignore_index, reduction, label_smoothing=0.0):
 
 
 @rule(F.cross_entropy)
-def cross_entropy(t, input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+def cross_entropy(
+    t, input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
     options = _class_options(t, weight, ignore_index, _chosen(size_average, reduce, reduction), label_smoothing)
     return t.wrap(lib.samba_cross_entropy_with(t.value(input), t.value(target), options))
 
@@ -109,13 +132,21 @@ def multilabel_margin_loss(t, input, target, size_average=None, reduce=None, red
 
 @rule(F.multilabel_soft_margin_loss)
 def multilabel_soft_margin_loss(t, input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_multilabel_soft_margin_loss(t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_multilabel_soft_margin_loss(
+            t.value(input), t.value(target), optional(t, weight), _chosen(size_average, reduce, reduction)
+        )
+    )
 
 
 @rule(F.ctc_loss)
 def ctc_loss(t, *_, **__):
-    unsupported(t, "ctc_loss cannot be traced: it walks over time step by step, by lengths that only a run knows; compute it on the host from the "
-                   "log-probabilities, and give their gradient to samba.session.run")  # fmt: skip
+    unsupported(
+        t,
+        "ctc_loss cannot be traced: it walks over time step by step, by lengths that only a run knows; compute it on "
+        "the host from the "
+        "log-probabilities, and give their gradient to samba.session.run",
+    )
 
 
 # ---- margins ----
@@ -128,20 +159,32 @@ def soft_margin_loss(t, input, target, size_average=None, reduce=None, reduction
 
 @rule(F.hinge_embedding_loss)
 def hinge_embedding_loss(t, input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_hinge_embedding_loss(t.value(input), t.value(target), margin, _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_hinge_embedding_loss(t.value(input), t.value(target), margin, _chosen(size_average, reduce, reduction))
+    )
 
 
 @rule(F.margin_ranking_loss)
 def margin_ranking_loss(t, input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_margin_ranking_loss(t.value(input1), t.value(input2), t.value(target), margin, _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_margin_ranking_loss(
+            t.value(input1), t.value(input2), t.value(target), margin, _chosen(size_average, reduce, reduction)
+        )
+    )
 
 
 @rule(F.cosine_embedding_loss)
 def cosine_embedding_loss(t, input1, input2, target, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-    return t.wrap(lib.samba_cosine_embedding_loss(t.value(input1), t.value(input2), t.value(target), margin, _chosen(size_average, reduce, reduction)))
+    return t.wrap(
+        lib.samba_cosine_embedding_loss(
+            t.value(input1), t.value(input2), t.value(target), margin, _chosen(size_average, reduce, reduction)
+        )
+    )
 
 
 @rule(F.triplet_margin_loss)
-def triplet_margin_loss(t, anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+def triplet_margin_loss(
+    t, anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"
+):
     options = ffi.new("samba_triplet_margin_options *", [margin, p, eps, swap, _chosen(size_average, reduce, reduction)])
     return t.wrap(lib.samba_triplet_margin_loss(t.value(anchor), t.value(positive), t.value(negative), options))

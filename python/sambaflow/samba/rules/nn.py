@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers, attention."""
+
 import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import binary, cast, in_place, optional, unsupported
+from sambaflow.samba.rules.common import cast, in_place, unsupported
 from sambaflow.samba.rules.indexing import embedding
 from sambaflow.samba.trace import rule
 
@@ -54,7 +55,9 @@ def softmax_dim(t, dim):
 @rule(F.scaled_dot_product_attention)
 def attention(t, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     heads = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2]) if not enable_gqa else None
-    if heads is not None and any(x.shape[:-2] != heads for x in (query, key, value)):  # torch broadcasts what stands before the positions
+    if heads is not None and any(
+        x.shape[:-2] != heads for x in (query, key, value)
+    ):  # torch broadcasts what stands before the positions
         query, key, value = (x.expand(*heads, *x.shape[-2:]) for x in (query, key, value))
     if scale == 0:  # which C takes for the default
         query, scale = query * 0, None
@@ -69,14 +72,40 @@ def attention(t, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=Fal
     return t.wrap(lib.samba_scaled_dot_product_attention(t.value(query), t.value(key), t.value(value), options))
 
 
-_WEIGHTS = "in_proj_weight q_proj_weight k_proj_weight v_proj_weight in_proj_bias bias_k bias_v out_proj_weight out_proj_bias".split()
+_WEIGHTS = (
+    "in_proj_weight q_proj_weight k_proj_weight v_proj_weight in_proj_bias bias_k bias_v out_proj_weight out_proj_bias".split()
+)
 
 
 @rule(F.multi_head_attention_forward)
-def multi_head_attention(t, query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
-                         out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-                         use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
-                         average_attn_weights=True, is_causal=False):  # fmt: skip
+def multi_head_attention(
+    t,
+    query,
+    key,
+    value,
+    embed_dim_to_check,
+    num_heads,
+    in_proj_weight,
+    in_proj_bias,
+    bias_k,
+    bias_v,
+    add_zero_attn,
+    dropout_p,
+    out_proj_weight,
+    out_proj_bias,
+    training=True,
+    key_padding_mask=None,
+    need_weights=True,
+    attn_mask=None,
+    use_separate_proj_weight=False,
+    q_proj_weight=None,
+    k_proj_weight=None,
+    v_proj_weight=None,
+    static_k=None,
+    static_v=None,
+    average_attn_weights=True,
+    is_causal=False,
+):
     if static_k is not None or static_v is not None or query.shape[-1] != embed_dim_to_check or (is_causal and attn_mask is None):
         return NotImplemented  # rare, or refused by torch: its own Python code
     if use_separate_proj_weight:
@@ -85,7 +114,9 @@ def multi_head_attention(t, query, key, value, embed_dim_to_check, num_heads, in
         q_proj_weight = k_proj_weight = v_proj_weight = None
     here = locals()
     weights = ffi.new("samba_multi_head_weights *", {name: t.value(here[name]) for name in _WEIGHTS if here[name] is not None})
-    options = ffi.new("samba_multi_head_options *", {"add_zero_attn": add_zero_attn, "weights_of_heads": not average_attn_weights})
+    options = ffi.new(
+        "samba_multi_head_options *", {"add_zero_attn": add_zero_attn, "weights_of_heads": not average_attn_weights}
+    )
     options.is_causal = is_causal and key_padding_mask is None and not need_weights  # a hint that attn_mask is the causal one
     if attn_mask is not None and not options.is_causal:
         options.attn_mask = t.value(attn_mask)
@@ -97,5 +128,7 @@ def multi_head_attention(t, query, key, value, embed_dim_to_check, num_heads, in
     told = ffi.new("samba_value *")
     if need_weights:
         options.weights = told
-    result = t.wrap(lib.samba_functional_multi_head_attention(t.value(query), t.value(key), t.value(value), num_heads, weights, options))
+    result = t.wrap(
+        lib.samba_functional_multi_head_attention(t.value(query), t.value(key), t.value(value), num_heads, weights, options)
+    )
     return result, t.wrap(told[0]) if need_weights else None

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normalizations."""
+
 import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
 from sambaflow.samba import _state
-from sambaflow.samba.rules.common import cast, dims_of, floating, optional, rank, unsupported
+from sambaflow.samba.rules.common import cast, dims_of, floating, optional, unsupported
 from sambaflow.samba.trace import rule
 
 T = torch.Tensor
@@ -20,7 +21,9 @@ def layer_norm(t, input, normalized_shape, weight=None, bias=None, eps=1e-5):
 @rule(F.rms_norm, torch.rms_norm)
 def rms_norm(t, input, normalized_shape, weight=None, eps=None):
     shape = list(normalized_shape)
-    return t.wrap(lib.samba_functional_rms_norm(t.value(input), len(shape), shape, optional(t, weight), -1.0 if eps is None else eps))
+    return t.wrap(
+        lib.samba_functional_rms_norm(t.value(input), len(shape), shape, optional(t, weight), -1.0 if eps is None else eps)
+    )
 
 
 @rule(F.group_norm, torch.group_norm)
@@ -29,8 +32,9 @@ def group_norm(t, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_ena
 
 
 def _by_channels(t, call, several, input, running_mean, running_var, weight, bias, training, momentum, eps):
-    """A module that trains while it is traced has a graph that each run tells whether it trains: its running statistics then become what torch writes, or
-    normalize and stay. `several`: values behind each of the statistics, without which nothing can be trained."""
+    """A module that trains while it is traced has a graph that each run tells whether it trains: its running statistics then
+    become what torch writes, or normalize and stay. `several`:
+    values behind each of the statistics, without which nothing can be trained."""
     options = ffi.new("samba_batch_norm_options *")
     options.training, options.eps = training, eps
     if training and t.chooses and running_mean is not None and running_var is not None and (several or not t.may_train):
@@ -54,13 +58,29 @@ def batch_norm(t, input, running_mean, running_var, weight=None, bias=None, trai
     if _state.legacy_names:
         unsupported(t, "batch_norm cannot be traced under legacy names: call samba.session.use_legacy_names(False)")
     several = input.dim() < 2 or input.numel() != input.shape[1]
-    return _by_channels(t, lib.samba_functional_batch_norm, several, input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return _by_channels(
+        t, lib.samba_functional_batch_norm, several, input, running_mean, running_var, weight, bias, training, momentum, eps
+    )
 
 
 @rule(F.instance_norm)
-def instance_norm(t, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+def instance_norm(
+    t, input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
     several = input.dim() < 3 or input.shape[2:].numel() != 1
-    return _by_channels(t, lib.samba_functional_instance_norm, several, input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+    return _by_channels(
+        t,
+        lib.samba_functional_instance_norm,
+        several,
+        input,
+        running_mean,
+        running_var,
+        weight,
+        bias,
+        use_input_stats,
+        momentum,
+        eps,
+    )
 
 
 @rule(F.local_response_norm)
@@ -74,7 +94,9 @@ def local_response_norm(t, input, size, alpha=1e-4, beta=0.75, k=1.0):
 @rule(torch.linalg.vector_norm, torch.ops.aten.linalg_vector_norm)
 def vector_norm(t, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if dtype not in (None, x.dtype) and not (floating(x) and torch.promote_types(x.dtype, dtype) is dtype):
-        raise TypeError(f"the norm of a tensor of {x.dtype} as {dtype}: expected a floating point tensor, and a dtype that holds its values")
+        raise TypeError(
+            f"the norm of a tensor of {x.dtype} as {dtype}: expected a floating point tensor, and a dtype that holds its values"
+        )
     return t.wrap(lib.samba_vector_norm(t.value(cast(t, x, dtype)), float(ord), *dims_of(dim), keepdim))
 
 

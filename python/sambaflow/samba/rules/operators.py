@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that need no rule of their own: the library's function samba_<name> takes one value or two and nothing else, and torch has a function
-of that name. So have the operators whose row of src/ops.def says how they are called."""
+"""Functions that need no rule of their own: the library's function samba_<name> takes one value or two and nothing else, and
+torch has a function of that name. So have the operators whose row of src/ops.def says how they are called."""
+
 import torch
 
 from sambaflow._core import ffi, lib
@@ -16,7 +17,8 @@ def _operands(call):
 
 
 def register():
-    """Rules for those of torch's functions that no family has, and for the methods that write in place. Called when the families have theirs."""
+    """Rules for those of torch's functions that no family has, and for the methods that write in place.
+    Called when the families have theirs."""
     for name in dir(lib):
         call, name = getattr(lib, name), name.removeprefix("samba_")
         count, left = _operands(call), [f for f in named(name) if f not in RULES]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling; borders."""
+
 import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import rank
 from sambaflow.samba.rules.convolution import numbers
 from sambaflow.samba.trace import rule
 

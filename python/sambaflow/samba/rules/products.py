@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of matrices, and their diagonals."""
+
 import torch
 import torch.nn.functional as F
 
@@ -31,7 +32,9 @@ def _named(call, names, *functions):
     def traced(t, input, *factors, beta=1, alpha=1, **named):
         a, b = (*factors, *(named.pop(name) for name in names[len(factors) :]))
         if named:
-            raise TypeError(f"{functions[0].__name__}() got unexpected keywords {sorted(named)}: expected {names[0]}, {names[1]}, beta, alpha")
+            raise TypeError(
+                f"{functions[0].__name__}() got unexpected keywords {sorted(named)}: expected {names[0]}, {names[1]}, beta, alpha"
+            )
         return t.wrap(call(t.value(input), t.value(a), t.value(b), float(beta), float(alpha)))
 
 

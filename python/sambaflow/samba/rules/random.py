@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers: new ones each run, by a seed of the module's name. A single number (shape ()) is drawn once, while the model is traced: models
-decide by it which layers to run."""
+"""Random numbers: new ones each run, by a seed of the module's name. A single number (shape ()) is drawn once, while the model is
+traced: models decide by it which layers to run."""
 
 import math
 
@@ -64,7 +64,11 @@ RANDOM[torch.randn] = _made(normal)
 
 def _refuse_generator(t, name, generator):
     if generator is not None:
-        unsupported(t, f"{name}: numbers of a generator of its own would be the same in each run: leave generator out, and new ones are drawn")
+        unsupported(
+            t,
+            f"{name}: numbers of a generator of its own would be the same in each run: leave generator out, and "
+            "new ones are drawn",
+        )
 
 
 @_random(torch.bernoulli, T.bernoulli)
@@ -76,7 +80,9 @@ def bernoulli(t, input, p=None, *, generator=None):
 @_random(torch.normal)
 def normal_of(t, mean, std=1.0, size=None, *, generator=None):
     _refuse_generator(t, "normal", generator)
-    mean, std = (t.wrap(lib.samba_detach(t.value(x))) if isinstance(x, torch.Tensor) else x for x in (mean, std))  # torch's gradients are 0
+    mean, std = (
+        t.wrap(lib.samba_detach(t.value(x))) if isinstance(x, torch.Tensor) else x for x in (mean, std)
+    )  # torch's gradients are 0
     like = mean if isinstance(mean, torch.Tensor) else std
     if size is not None or not isinstance(like, torch.Tensor):
         return normal(t, size, torch.get_default_dtype()) * std + mean
@@ -109,7 +115,9 @@ def _fills(method, draw, **options):
         unknown = set(given) - set(list(options)[len(args) :])
         if unknown or len(args) > len(options):
             raise TypeError(f"expected the arguments {', '.join(options)}, given {', '.join(sorted(unknown)) or len(args)}")
-        return in_place(t, input, cast(t, draw(t, input.shape, **{**options, **dict(zip(options, args)), **given}), input.dtype), True)
+        return in_place(
+            t, input, cast(t, draw(t, input.shape, **{**options, **dict(zip(options, args)), **given}), input.dtype), True
+        )
 
 
 def _uniform(t, shape):
@@ -119,8 +127,17 @@ def _uniform(t, shape):
 _fills(T.normal_, lambda t, shape, mean, std: normal(t, shape, torch.float32) * std + mean, mean=0.0, std=1.0)
 _fills(T.log_normal_, lambda t, shape, mean, std: (normal(t, shape, torch.float32) * std + mean).exp(), mean=1.0, std=2.0)
 _fills(T.exponential_, lambda t, shape, lambd: -torch.log1p(-_uniform(t, shape)) / lambd, lambd=1.0)
-_fills(T.cauchy_, lambda t, shape, median, sigma: torch.tan((_uniform(t, shape) - 0.5) * math.pi) * sigma + median, median=0.0, sigma=1.0)
-_fills(T.geometric_, lambda t, shape, p: (torch.log1p(-_uniform(t, shape)) / (math.log1p(-p) if p < 1 else -math.inf)).ceil().clamp(min=1), p=None)
+_fills(
+    T.cauchy_,
+    lambda t, shape, median, sigma: torch.tan((_uniform(t, shape) - 0.5) * math.pi) * sigma + median,
+    median=0.0,
+    sigma=1.0,
+)
+_fills(
+    T.geometric_,
+    lambda t, shape, p: (torch.log1p(-_uniform(t, shape)) / (math.log1p(-p) if p < 1 else -math.inf)).ceil().clamp(min=1),
+    p=None,
+)
 
 
 @_random(torch.randperm)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and plain recurrent nets, whole and one step of them."""
+
 import torch
 
 from sambaflow._core import ffi, lib
@@ -22,8 +23,16 @@ def _net(torch_function, call, states, relu=False):
         if isinstance(params, bool):
             unsupported(t, "a packed sequence, whose lengths are values: pad and mask instead")
         state = _values(t, hx if states == 2 else [hx])
-        options = ffi.new("samba_recurrent_options *", {"num_layers": num_layers, "no_bias": not has_biases, "batch_first": batch_first,
-                                                        "bidirectional": bidirectional, "relu": relu})  # fmt: skip
+        options = ffi.new(
+            "samba_recurrent_options *",
+            {
+                "num_layers": num_layers,
+                "no_bias": not has_biases,
+                "batch_first": batch_first,
+                "bidirectional": bidirectional,
+                "relu": relu,
+            },
+        )
         if states == 2 and hx[0].shape[-1] != hx[1].shape[-1]:
             options.proj_size = hx[0].shape[-1]
         if dropout and train and num_layers > 1:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions: torch's arguments for the library's functions."""
+
 import torch
 
 from sambaflow._core import ffi, lib
@@ -11,7 +12,8 @@ T = torch.Tensor
 
 
 def in_dtype(t, input, dtype, call, *arguments):
-    """A reduction in that dtype: the library's widens integers to int64, which ends in the same ones as torch's, which wraps around at each step."""
+    """A reduction in that dtype: the library's widens integers to int64, which ends in the same ones as torch's,
+    which wraps around at each step."""
     return cast(t, t.wrap(call(t.value(cast(t, input, dtype)), *arguments)), dtype)
 
 

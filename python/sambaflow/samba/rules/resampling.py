@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images of other sizes, or read at places that a grid says; channels as pixels and back."""
+
 import torch
 import torch.nn.functional as F
 
@@ -20,7 +21,9 @@ _MODES = {
 
 
 @rule(F.interpolate)
-def interpolate(t, input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
+def interpolate(
+    t, input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False
+):
     spatial = rank(input) - 2
     if mode not in _MODES or spatial not in _MODES[mode][1]:
         raise ValueError(f"expected a mode of {', '.join(_MODES)} that suits {spatial} dims of space, given {mode!r}")
@@ -38,7 +41,11 @@ def interpolate(t, input, size=None, scale_factor=None, mode="nearest", align_co
     return t.wrap(lib.samba_interpolate(t.value(input), options))
 
 
-_GRID_MODES = {"bilinear": lib.SAMBA_RESAMPLE_LINEAR, "nearest": lib.SAMBA_RESAMPLE_NEAREST, "bicubic": lib.SAMBA_RESAMPLE_BICUBIC}
+_GRID_MODES = {
+    "bilinear": lib.SAMBA_RESAMPLE_LINEAR,
+    "nearest": lib.SAMBA_RESAMPLE_NEAREST,
+    "bicubic": lib.SAMBA_RESAMPLE_BICUBIC,
+}
 _GRID_PADDINGS = {"zeros": lib.SAMBA_GRID_ZEROS, "border": lib.SAMBA_GRID_BORDER, "reflection": lib.SAMBA_GRID_REFLECTION}
 
 
@@ -47,7 +54,9 @@ def grid_sample(t, input, grid, mode="bilinear", padding_mode="zeros", align_cor
     for name, given, known in (("mode", mode, _GRID_MODES), ("padding_mode", padding_mode, _GRID_PADDINGS)):
         if given not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, given {given!r}")
-    return t.wrap(lib.samba_grid_sample(t.value(input), t.value(grid), _GRID_MODES[mode], _GRID_PADDINGS[padding_mode], bool(align_corners)))
+    return t.wrap(
+        lib.samba_grid_sample(t.value(input), t.value(grid), _GRID_MODES[mode], _GRID_PADDINGS[padding_mode], bool(align_corners))
+    )
 
 
 @rule(F.affine_grid)

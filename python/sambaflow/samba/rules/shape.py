@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same elements under other shapes and at other places; parts of them and several joined; copies written into."""
+
 import math
 
 import torch
 import torch.nn.functional as F
 
 from sambaflow._core import ffi, lib
-from sambaflow.samba.rules.common import cast, dims_of, filled, in_place, method_in_place, rank, sizes_of, unsupported, wrapped_dim
+from sambaflow.samba.rules.common import dims_of, filled, in_place, method_in_place, rank, sizes_of, unsupported, wrapped_dim
 from sambaflow.samba.sambatensor import SambaTensor
 from sambaflow.samba.trace import rule
 from sambaflow.samba.views import placed, reshape_itself, strides, view
@@ -19,8 +20,13 @@ T = torch.Tensor
 
 def _reshaped(t, input, sizes):
     before = list(input.shape)
-    return view(t, input, lambda value: lib.samba_reshape(value, len(sizes), sizes),
-                lambda _, value: lib.samba_reshape(value, len(before), before), lambda x: x.view(sizes))  # fmt: skip
+    return view(
+        t,
+        input,
+        lambda value: lib.samba_reshape(value, len(sizes), sizes),
+        lambda _, value: lib.samba_reshape(value, len(before), before),
+        lambda x: x.view(sizes),
+    )
 
 
 def _shape(t, value):
@@ -59,13 +65,24 @@ def permute(t, input, *dims):
     back = [0] * len(dims)
     for i, dim in enumerate(dims):
         back[dim % len(dims)] = i  # what is wrong with them C says
-    return view(t, input, lambda value: lib.samba_permute(value, dims), lambda _, value: lib.samba_permute(value, back), lambda x: x.permute(dims))
+    return view(
+        t,
+        input,
+        lambda value: lib.samba_permute(value, dims),
+        lambda _, value: lib.samba_permute(value, back),
+        lambda x: x.permute(dims),
+    )
 
 
 @rule(torch.transpose, T.transpose, torch.swapaxes, T.swapaxes, aten.transpose)
 def transpose(t, input, dim0, dim1):
-    return view(t, input, lambda value: lib.samba_transpose(value, dim0, dim1), lambda _, value: lib.samba_transpose(value, dim0, dim1),
-                lambda x: x.transpose(dim0, dim1))  # fmt: skip
+    return view(
+        t,
+        input,
+        lambda value: lib.samba_transpose(value, dim0, dim1),
+        lambda _, value: lib.samba_transpose(value, dim0, dim1),
+        lambda x: x.transpose(dim0, dim1),
+    )
 
 
 @rule(torch.movedim, T.movedim, torch.moveaxis, T.moveaxis)
@@ -73,14 +90,21 @@ def movedim(t, input, source, destination):
     (n, source), (m, destination) = dims_of(source), dims_of(destination)
     if n != m:
         raise ValueError(f"{n} dims of source and {m} of destination: expected as many")
-    return view(t, input, lambda value: lib.samba_movedim(value, n, source, destination), lambda _, value: lib.samba_movedim(value, n, destination, source),
-                lambda x: x.movedim(source, destination))  # fmt: skip
+    return view(
+        t,
+        input,
+        lambda value: lib.samba_movedim(value, n, source, destination),
+        lambda _, value: lib.samba_movedim(value, n, destination, source),
+        lambda x: x.movedim(source, destination),
+    )
 
 
 @rule(torch.t, T.t, aten.t)
 def t_(t, input):
     if rank(input) > 2:
-        raise ValueError(f"expected a tensor of 2 dims or fewer, given one of rank {rank(input)}: use mT for matrices, permute for others")
+        raise ValueError(
+            f"expected a tensor of 2 dims or fewer, given one of rank {rank(input)}: use mT for matrices, permute for others"
+        )
     return input if rank(input) < 2 else transpose(t, input, 0, 1)
 
 
@@ -142,15 +166,24 @@ _itself(t_, T.t_, aten.t_)
 
 @rule(T.as_strided_, T.resize_, T.resize_as_, aten.as_strided_, aten.resize_)
 def refused(t, input, *_, **__):
-    unsupported(t, "resize_ and as_strided_ change sizes and strides of memory, which a graph has not: use reshape, pad or as_strided, which return a new tensor")
+    unsupported(
+        t,
+        "resize_ and as_strided_ change sizes and strides of memory, which a graph has not: use reshape, pad or as_strided, "
+        "which return a new tensor",
+    )
 
 
 def slice_(t, input, dim=0, start=None, end=None, step=1):
     size = input.shape[dim]
     begin, stop, step = slice(start, end, step).indices(size)
     stop = max(begin, stop)
-    return view(t, input, lambda value: lib.samba_slice(value, dim, begin, stop, step), lambda base, value: _sliced_into(t, base, value, dim, begin, stop, step),
-                lambda x: x[(slice(None),) * dim + (slice(begin, stop, step),)])  # fmt: skip
+    return view(
+        t,
+        input,
+        lambda value: lib.samba_slice(value, dim, begin, stop, step),
+        lambda base, value: _sliced_into(t, base, value, dim, begin, stop, step),
+        lambda x: x[(slice(None),) * dim + (slice(begin, stop, step),)],
+    )
 
 
 def _sliced_into(t, base, value, dim, begin, stop, step):
@@ -158,8 +191,11 @@ def _sliced_into(t, base, value, dim, begin, stop, step):
     shape = [lib.samba_value_size(base, d) for d in range(lib.samba_value_rank(base))]
     size, dtype = shape[dim], lib.samba_value_dtype(base)
     if step == 1:
-        parts = [lib.samba_slice(base, dim, 0, begin, 1) if begin > 0 else None, value if stop > begin else None,
-                 lib.samba_slice(base, dim, stop, size, 1) if stop < size else None]  # fmt: skip
+        parts = [
+            lib.samba_slice(base, dim, 0, begin, 1) if begin > 0 else None,
+            value if stop > begin else None,
+            lib.samba_slice(base, dim, stop, size, 1) if stop < size else None,
+        ]
         parts = [part for part in parts if part is not None]
         return lib.samba_concat(len(parts), parts, dim) if len(parts) > 1 else parts[0] if parts else base
 
@@ -169,7 +205,11 @@ def _sliced_into(t, base, value, dim, begin, stop, step):
     before, after, count = shape[:dim], shape[dim + 1 :], len(range(begin, stop, step))
     if count == 0:
         return base
-    apart = lib.samba_concat(2, [lib.samba_reshape(value, len(shape) + 1, [*before, count, 1, *after]), zeros(*before, count, step - 1, *after)], dim + 1)
+    apart = lib.samba_concat(
+        2,
+        [lib.samba_reshape(value, len(shape) + 1, [*before, count, 1, *after]), zeros(*before, count, step - 1, *after)],
+        dim + 1,
+    )
     apart = lib.samba_reshape(apart, len(shape), [*before, count * step, *after])
     parts = [zeros(*before, begin, *after)] if begin else []
     parts.append(lib.samba_slice(apart, dim, 0, min(count * step, size - begin), 1))
@@ -225,7 +265,11 @@ def stack(t, tensors, dim=0):
 def pad_sequence(t, sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     longest = max(len(x) for x in sequences)
     padded = [[0, longest - len(x)] if padding_side == "right" else [longest - len(x), 0] for x in sequences]
-    return stack(t, [constant_pad_nd(t, x, [0, 0] * (rank(x) - 1) + pad, padding_value) for x, pad in zip(sequences, padded)], 0 if batch_first else 1)
+    return stack(
+        t,
+        [constant_pad_nd(t, x, [0, 0] * (rank(x) - 1) + pad, padding_value) for x, pad in zip(sequences, padded)],
+        0 if batch_first else 1,
+    )
 
 
 @rule(torch.block_diag)
@@ -254,7 +298,9 @@ def split(t, tensor, split_size_or_sections, dim=0):
             raise ValueError(f"split_size must be 1 or more, given {sections}")
         sections = [min(sections, size - at) for at in range(0, size, sections)] if size else [0]
     if sum(sections) != size or any(length < 0 for length in sections):
-        raise ValueError(f"sections {list(sections)} of dim {dim} with size {size}: expected sizes of 0 or more that sum up to it")
+        raise ValueError(
+            f"sections {list(sections)} of dim {dim} with size {size}: expected sizes of 0 or more that sum up to it"
+        )
     ends = [sum(sections[: i + 1]) for i in range(len(sections))]
     return tuple(slice_(t, tensor, dim, end - length, end) for end, length in zip(ends, sections))
 
@@ -337,13 +383,18 @@ def constant_pad_nd(t, input, pad, value=0):
 @rule(F.pad)
 def pad_(t, input, pad, mode="constant", value=None):
     if mode != "constant" and not 2 <= rank(input) - len(pad) // 2 + 1 <= 3:
-        raise ValueError(f"mode={mode!r} pads the last 1 to 3 dims of a tensor with one or two more, given {len(pad)} amounts for {rank(input)} dims")
+        raise ValueError(
+            f"mode={mode!r} pads the last 1 to 3 dims of a tensor with one or two more, given {len(pad)} amounts for "
+            f"{rank(input)} dims"
+        )
     return _padded(t, input, pad, mode, value)
 
 
 for _mode in ("reflection", "replication"):
     for _n in (1, 2, 3):
-        rule(getattr(aten, f"{_mode}_pad{_n}d"))(lambda t, input, padding, _mode="reflect" if _mode == "reflection" else "replicate": _padded(t, input, padding, _mode))
+        rule(getattr(aten, f"{_mode}_pad{_n}d"))(
+            lambda t, input, padding, _mode="reflect" if _mode == "reflection" else "replicate": _padded(t, input, padding, _mode)
+        )
 
 
 @rule(T.copy_, aten.copy_)
@@ -383,7 +434,10 @@ def repeat_interleave(t, input, repeats, dim=None, *, output_size=None):
     if not isinstance(repeats, torch.Tensor):
         return t.wrap(lib.samba_repeat_interleave(t.value(input), repeats, dim))
     if t.is_symbolic((repeats,), {}):
-        unsupported(t, "repeat_interleave by a tensor of repeats, on whose values the size depends: give a number, or repeats known before")
+        unsupported(
+            t,
+            "repeat_interleave by a tensor of repeats, on whose values the size depends: give a number, or repeats known before",
+        )
     if repeats.numel() == 1:
         return t.wrap(lib.samba_repeat_interleave(t.value(input), int(repeats), dim))
     if repeats.numel() != input.shape[dim]:
@@ -465,10 +519,16 @@ def diagonal(t, input, offset=0, dim1=0, dim2=1):
         shape = [lib.samba_value_size(moved, d) for d in range(n)]
         line = lib.samba_reshape(moved, n - 1, [*shape[:-2], rows * columns])
         begin, length = max(offset, 0) + max(-offset, 0) * columns, lib.samba_value_size(value, -1)
-        line = _sliced_into(t, line, value, n - 2, begin, begin + max(length - 1, 0) * (columns + 1) + 1, columns + 1) if length else line
+        line = (
+            _sliced_into(t, line, value, n - 2, begin, begin + max(length - 1, 0) * (columns + 1) + 1, columns + 1)
+            if length
+            else line
+        )
         return lib.samba_movedim(lib.samba_reshape(line, n, shape), 2, [n - 2, n - 1], [dim1, dim2])
 
-    return view(t, input, lambda value: lib.samba_diagonal(value, offset, dim1, dim2), put, lambda x: x.diagonal(offset, dim1, dim2))
+    return view(
+        t, input, lambda value: lib.samba_diagonal(value, offset, dim1, dim2), put, lambda x: x.diagonal(offset, dim1, dim2)
+    )
 
 
 @rule(aten.as_strided)
@@ -493,14 +553,20 @@ def as_strided_(t, input, size, stride, storage_offset=None):
     own = strides(t, input)
     begin = 0 if storage_offset is None else storage_offset - own.storage_offset()
     if not own.is_contiguous() or (begin < 0 < own.storage_offset()):
-        unsupported(t, f"as_strided of a view of {tuple(input.shape)} whose elements do not lie in order, or from a place before it: take it of contiguous()")
+        unsupported(
+            t,
+            f"as_strided of a view of {tuple(input.shape)} whose elements do not lie in order, or from a place before it: take "
+            "it of contiguous()",
+        )
     return as_strided(t, input, size, stride, begin)
 
 
 @rule(T.fill_diagonal_)
 def fill_diagonal_(t, input, fill_value, wrap=False):
     where = torch.zeros(input.shape, dtype=torch.bool).fill_diagonal_(True, wrap)
-    return in_place(t, input, t.wrap(lib.samba_where(t.value(where), t.value(filled(t, [], fill_value, input)), t.value(input))), True)
+    return in_place(
+        t, input, t.wrap(lib.samba_where(t.value(where), t.value(filled(t, [], fill_value, input)), t.value(input))), True
+    )
 
 
 @rule(T.unfold, aten.unfold)
@@ -510,7 +576,9 @@ def unfold(t, input, dimension, size, step):
     def put(base, value):
         return placed(t, base, torch.arange(input.numel()).view(input.shape).unfold(dimension, size, step), value)
 
-    return view(t, input, lambda value: lib.samba_windows(value, dimension, size, step), put, lambda x: x.unfold(dimension, size, step))
+    return view(
+        t, input, lambda value: lib.samba_windows(value, dimension, size, step), put, lambda x: x.unfold(dimension, size, step)
+    )
 
 
 method_in_place(T.tril_, tril)

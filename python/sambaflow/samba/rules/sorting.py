@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Along one dim: sorting, what is chosen by it, running sums. The library's order is always stable."""
+
 import torch
 
 from sambaflow._core import ffi, lib

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What asks for values, which a traced tensor has not: each function says what to do instead. Functions that other files trace are left to
-them, so this file comes last. Tensors whose values are known while tracing, constants of the model, are computed as ever."""
+"""What asks for values, which a traced tensor has not: each function says what to do instead. Functions that other files trace
+are left to them, so this file comes last.
+Tensors whose values are known while tracing, constants of the model, are computed as ever."""
+
 import torch
 
 from sambaflow.samba.trace import INSTEAD, RULES
@@ -9,11 +11,18 @@ T = torch.Tensor
 aten = torch.ops.aten
 
 _NUMBER = "keep the computation in tensors, or compute the number before and pass it as an input"
-_BRANCH = "use torch.where(condition, a, b) instead of if, or decide by what is known without values: shapes, or a flag of the module"
+_BRANCH = (
+    "use torch.where(condition, a, b) instead of if, or decide by what is known without values: shapes, or a flag of the module"
+)
 _INDEX = "take sizes and indices from shapes, pass them as Python numbers, or index with torch.gather or torch.index_select"
 _MASK = "how many elements a mask selects depends on values: torch.where(mask, x, 0) and products with the mask keep the shape"
-_PLACES = "how many there are depends on values: use the condition itself in torch.where(condition, a, b), or argmax for a fixed number"
-_DISTINCT = "how many distinct values there are depends on values: compare with all possible ones (x[:, None] == torch.arange(n)), or compute it before"
+_PLACES = (
+    "how many there are depends on values: use the condition itself in torch.where(condition, a, b), or argmax for a fixed number"
+)
+_DISTINCT = (
+    "how many distinct values there are depends on values: compare with all possible ones (x[:, None] == torch.arange(n)), or "
+    "compute it before"
+)
 _COUNTS = "the size of the result depends on values: sum comparisons with torch.arange(n) instead, or compute it before"
 _ARRAY = "keep the computation in torch; what a library needs as an array must be an output, or be computed before"
 

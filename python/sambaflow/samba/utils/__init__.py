@@ -1,11 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs use around a session."""
+
+# Programs name them so after `import sambaflow.samba`.
+from sambaflow.samba.utils import argparser, common, pef_utils, utils
 from sambaflow.samba.utils.utils import (
-    get_file_dir, get_rank, get_world_size, init_output_grads, is_main_process, measure_performance, measure_sections, set_seed, trace_graph,
+    get_file_dir,
+    get_rank,
+    get_world_size,
+    init_output_grads,
+    is_main_process,
+    measure_performance,
+    measure_sections,
+    set_seed,
+    trace_graph,
     trace_multigraph,
-)  # fmt: skip
+)
 
-from sambaflow.samba.utils import argparser, common, pef_utils, utils  # noqa: E402, F401  programs name them so after `import sambaflow.samba`
-
-__all__ = ["get_file_dir", "get_rank", "get_world_size", "init_output_grads", "is_main_process", "measure_performance", "measure_sections",
-           "set_seed", "trace_graph", "trace_multigraph"]  # fmt: skip
+__all__ = [
+    "get_file_dir",
+    "get_rank",
+    "get_world_size",
+    "init_output_grads",
+    "is_main_process",
+    "measure_performance",
+    "measure_sections",
+    "set_seed",
+    "trace_graph",
+    "trace_multigraph",
+]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of an application: commands and options that all share, and the application's own.
 
-A function `add(parser)` adds options for all commands (common_parser_fn), for compile, run and test alone. An own option that has the name of
-a built-in one replaces it. What is parsed the session obeys (`session.take_arguments`): compile writes where --output-folder and --pef-name say.
+A function `add(parser)` adds options for all commands (common_parser_fn), for compile, run and test alone. An own option that has
+the name of a built-in one replaces it. What is parsed the session obeys (`session.take_arguments`): compile writes where
+--output-folder and --pef-name say.
 
 >>> args = parse_app_args(["compile", "-b", "64", "--hidden=32"], common_parser_fn=lambda p: p.add_argument("--hidden", type=int))
 >>> (args.command, args.batch_size, args.hidden)
@@ -15,6 +16,7 @@ a built-in one replaces it. What is parsed the session obeys (`session.take_argu
 7
 >>> _state.session.reset()
 """
+
 import argparse
 import difflib
 import re
@@ -45,31 +47,60 @@ class _Parser(argparse.ArgumentParser):
 
 # options of the documents' system that say what its chip or its compiler should do
 _ELSEWHERE = {
-    "--o0": "one operator a section", "--o1": "operators fused by rules", "--o3": "the whole graph as one", "--debug": "keep what the compiler makes",
-    "--mac-v2": "the second estimator of resources", "--tiling-accum": "add up gradients of tiles", "--num-tiles": "tiles of the chip",
-    "--log-level": "what the compiler tells", "--resources-scaling-factors": "factors of the estimates of resources", "--arch": "the chip",
-    "--compiler-mode": "the kind of model", "--optimization-rules": "rules of fusion", "--compiler-configs-file": "settings of the compiler",
-    "--world-size": "replicas", "--distlearn-config": "settings of replicas",
-}  # fmt: skip
+    "--o0": "one operator a section",
+    "--o1": "operators fused by rules",
+    "--o3": "the whole graph as one",
+    "--debug": "keep what the compiler makes",
+    "--mac-v2": "the second estimator of resources",
+    "--tiling-accum": "add up gradients of tiles",
+    "--num-tiles": "tiles of the chip",
+    "--log-level": "what the compiler tells",
+    "--resources-scaling-factors": "factors of the estimates of resources",
+    "--arch": "the chip",
+    "--compiler-mode": "the kind of model",
+    "--optimization-rules": "rules of fusion",
+    "--compiler-configs-file": "settings of the compiler",
+    "--world-size": "replicas",
+    "--distlearn-config": "settings of replicas",
+}
 _WITH_VALUES = {
-    "--num-tiles": {"type": int}, "--log-level": {}, "--resources-scaling-factors": {"type": float, "nargs": "+"}, "--arch": {}, "--compiler-mode": {},
-    "--optimization-rules": {"nargs": "+"}, "--compiler-configs-file": {}, "--world-size": {"type": int, "default": 1}, "--distlearn-config": {},
-}  # fmt: skip
+    "--num-tiles": {"type": int},
+    "--log-level": {},
+    "--resources-scaling-factors": {"type": float, "nargs": "+"},
+    "--arch": {},
+    "--compiler-mode": {},
+    "--optimization-rules": {"nargs": "+"},
+    "--compiler-configs-file": {},
+    "--world-size": {"type": int, "default": 1},
+    "--distlearn-config": {},
+}
 
 
 def _built_in(parser, command):
     parser.add_argument("-b", "--batch-size", type=int, default=1, help="samples in a step")
-    parser.add_argument("-mb", "--microbatch-size", type=int, default=None,
-                        help="samples that the device takes at a time; must divide the batch size, changes no result")  # fmt: skip
+    parser.add_argument(
+        "-mb",
+        "--microbatch-size",
+        type=int,
+        default=None,
+        help="samples that the device takes at a time; must divide the batch size, changes no result",
+    )
     parser.add_argument("--grad-accumulation-steps", type=int, default=1, help="runs in a step, whose gradients add up")
     parser.add_argument("--inference", action="store_true", help="forward only")
     parser.add_argument("-p", "--pef", default="", help="the PEF to run; for compile: the file to write")
     parser.add_argument("--pef-name", default=None, help="name of the PEF that compile writes")
     parser.add_argument("--output-folder", default="out", help="where compile makes the folder of the PEF")
-    parser.add_argument("--mapping", default="section", choices=MAPPINGS, help="how the graph is placed: in sections, or forward and backward as one")
+    parser.add_argument(
+        "--mapping",
+        default="section",
+        choices=MAPPINGS,
+        help="how the graph is placed: in sections, or forward and backward as one",
+    )
     parser.add_argument("--fast-memory", type=int, default=0, help="bytes that a section may use; 0 is as much as there is")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of contractions")
-    parser.add_argument("--memory-budget", type=int, default=0, help="bytes the model may take; the backward computes again what does not fit")
+    parser.add_argument(
+        "--memory-budget", type=int, default=0, help="bytes the model may take; the backward computes again what does not fit"
+    )
     parser.add_argument("--data-parallel", action="store_true", help="train several replicas")
     parser.add_argument("--reduce-on-rdu", action="store_true", help="average gradients of replicas on the device")
     parser.add_argument("--data-parallel-mode", default="normal", choices=DATA_PARALLEL_MODES)
@@ -88,7 +119,9 @@ def _given(parser, words):
     for action in parser._actions:
         for name in action.option_strings:
             short = len(name) == 2  # which may have its value at it
-            if any(word == name or (short and word.startswith(name) and word not in parser._option_string_actions) for word in words):
+            if any(
+                word == name or (short and word.startswith(name) and word not in parser._option_string_actions) for word in words
+            ):
                 found.add(action.dest)
     return found
 
@@ -100,17 +133,42 @@ def _refuse(parser, rest):
     parser.error(f"there is no option {name}{f': did you mean {near[0]}?' if near else ''}")
 
 
-def parse_app_args(argv=None, dev_mode=False, common_parser_fn=None, compile_parser_fn=None, test_parser_fn=None, run_parser_fn=None,
-                   measure_performance_parser_fn=None, measure_sections_parser_fn=None, **unknown):  # fmt: skip
-    """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option; the session obeys it
-    until it is reset, see session.compile. What means nothing on this device is named in one NoEffectWarning."""
+def parse_app_args(
+    argv=None,
+    dev_mode=False,
+    common_parser_fn=None,
+    compile_parser_fn=None,
+    test_parser_fn=None,
+    run_parser_fn=None,
+    measure_performance_parser_fn=None,
+    measure_sections_parser_fn=None,
+    **unknown,
+):
+    """Parses `argv` (without the program's name; None: the process's). The result has `command` and an attribute for each option;
+    the session obeys it until it is reset, see session.compile.
+    What means nothing on this device is named in one NoEffectWarning."""
     refuse_unknown(unknown, parse_app_args)
-    return _parse(argv, dev_mode, common_parser_fn, compile_parser_fn, test_parser_fn, run_parser_fn, measure_performance_parser_fn, measure_sections_parser_fn)
+    return _parse(
+        argv,
+        dev_mode,
+        common_parser_fn,
+        compile_parser_fn,
+        test_parser_fn,
+        run_parser_fn,
+        measure_performance_parser_fn,
+        measure_sections_parser_fn,
+    )
 
 
 def _parse(argv, dev_mode, common, compiling, testing, running, performance, sections):
     measured = running if dev_mode else None
-    own = {"compile": compiling, "test": testing, "run": running, "measure-performance": performance or measured, "measure-sections": sections or measured}
+    own = {
+        "compile": compiling,
+        "test": testing,
+        "run": running,
+        "measure-performance": performance or measured,
+        "measure-sections": sections or measured,
+    }
     parser = _Parser()
     commands, built_in = parser.add_subparsers(dest="command", required=True, parser_class=_Parser), {}
     for command in COMMANDS:
@@ -145,8 +203,8 @@ def _check(parser, args, given, replaced):
 
 
 def parse_yaml_to_args(path, argv=None, **parser_fns):
-    """The same with a YAML file of `name: value` lines, `command` among them: true is an option alone, false and null are no option, a list is
-    several values. What `argv` has wins, a command at its beginning too."""
+    """The same with a YAML file of `name: value` lines, `command` among them: true is an option alone, false and null are no
+    option, a list is several values. What `argv` has wins, a command at its beginning too."""
     import yaml
 
     with open(path, encoding="utf-8") as file:

@@ -6,12 +6,14 @@
 >>> from sambaflow.samba.utils.argparser import parse_app_args
 >>> model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.randn(4, 3, name="x")
 >>> with tempfile.TemporaryDirectory() as folder:
-...     common_app_driver(parse_app_args(["compile", "--inference", f"--output-folder={folder}"]), model, (x,), name="line")[len(folder):]
+...     common_app_driver(parse_app_args(["compile", "--inference", f"--output-folder={folder}"]), model, (x,),
+name="line")[len(folder):]
 ... # doctest: +ELLIPSIS
 /.../line/line.pef
 '/line/line.pef'
 >>> samba.session.reset()
 """
+
 import torch
 
 from sambaflow import errors
@@ -23,10 +25,12 @@ from sambaflow.samba.sambatensor import SambaTensor, values_of
 from sambaflow.samba.utils import utils
 
 
-def common_app_driver(args, model, inputs, optim=None, name="", init_output_grads=True, app_dir=None, loss_indices=None, **keywords):
-    """Does args.command: compile, test, measure-performance or measure-sections; `run` is the application's own. `args` are those of
-    parse_app_args; `optim` may be a list or None; without a `name` the model's class gives it. Further keywords are those of session.compile, and
-    win over `args`. Returns the PEF's path, the measures, or None."""
+def common_app_driver(
+    args, model, inputs, optim=None, name="", init_output_grads=True, app_dir=None, loss_indices=None, **keywords
+):
+    """Does args.command: compile, test, measure-performance or measure-sections; `run` is the application's own. `args` are those
+    of parse_app_args; `optim` may be a list or None; without a `name` the model's class gives it. Further keywords are those of
+    session.compile, and win over `args`. Returns the PEF's path, the measures, or None."""
     refuse_unknown(keywords, common_app_driver, _state.session.compile)
     for flag in ("data_parallel", "reduce_on_rdu"):
         if getattr(args, flag, False):
@@ -41,10 +45,18 @@ def common_app_driver(args, model, inputs, optim=None, name="", init_output_grad
         raise errors.ArgumentError("common_app_driver: 'run' is the application's own: call trace_graph and session.run")
     utils.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef=args.pef, mapping=args.mapping)
     if args.command == "measure-performance":
-        return utils.measure_performance(model, inputs, batch_size=args.batch_size, inference=args.inference, run_graph_only=args.run_graph_only,
-                                         n_iterations=args.num_iterations)  # fmt: skip
+        return utils.measure_performance(
+            model,
+            inputs,
+            batch_size=args.batch_size,
+            inference=args.inference,
+            run_graph_only=args.run_graph_only,
+            n_iterations=args.num_iterations,
+        )
     if args.command == "measure-sections":
-        return utils.measure_sections(model, inputs, batch_size=args.batch_size, num_sections=args.num_sections, n_iterations=args.num_iterations)
+        return utils.measure_sections(
+            model, inputs, batch_size=args.batch_size, num_sections=args.num_sections, n_iterations=args.num_iterations
+        )
     return _test(model, inputs)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PEF as tables in a notebook: plain HTML without styles or scripts, every word escaped, nothing loaded from anywhere."""
+
 from html import escape
 
 
@@ -29,7 +30,18 @@ def bytes_text(number):
 
 def tables(meta):
     """The HTML of a PefMeta."""
-    sections = [(s["id"], s["type"], s["stage_count"], flops_text(s["flops"]), bytes_text(s["bytes"]), bytes_text(s["fast_memory"]), s["name"]) for s in meta.sections]
+    sections = [
+        (
+            s["id"],
+            s["type"],
+            s["stage_count"],
+            flops_text(s["flops"]),
+            bytes_text(s["bytes"]),
+            bytes_text(s["fast_memory"]),
+            s["name"],
+        )
+        for s in meta.sections
+    ]
     memory = [(part.replace("_", ", "), bytes_text(size)) for part, size in meta.memory.items()]
     shown = {name: t for name, t in meta.tensors.items() if t["kind"] in ("input", "parameter", "output")}
     tensors = [(name, t["kind"], t["dtype"], "×".join(map(str, t["shape"])) or "1") for name, t in shown.items()]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a PEF says of itself, and what the program that compiled it said: `<pef>.json` beside it keeps app_dir, config_dict and pef_metadata of
-session.compile. A PEF without it runs all the same.
+"""What a PEF says of itself, and what the program that compiled it said: `<pef>.json` beside it keeps app_dir, config_dict and
+pef_metadata of session.compile. A PEF without it runs all the same.
 
 >>> import tempfile
 >>> import torch
@@ -11,6 +11,7 @@ session.compile. A PEF without it runs all the same.
 ...     get_pefmeta(pef).tensors["x"]["shape"], sorted(get_pefmeta_dict(pef)["tensors"])
 ([4, 3], ['bias', 'output_0', 'weight', 'x'])
 """
+
 import json
 import os
 from collections.abc import Mapping
@@ -25,11 +26,11 @@ _MEMORY = ("parameters", "state", "gradients", "inputs_outputs", "activations", 
 
 
 class PefMeta(Mapping):
-    """Sections with their work, device memory, tensors and hyperparameters of a PEF, and its program's notes: as attributes, or as a mapping of
-    their names. A notebook shows it as tables.
+    """Sections with their work, device memory, tensors and hyperparameters of a PEF, and its program's notes: as attributes, or
+    as a mapping of their names. A notebook shows it as tables.
 
-    `sections`: a dict each with id, type, stage_count, flops, bytes, fast_memory (bytes its stages touch) and name (modules). `memory`: bytes by use, with this machine's scratch. `tensors`: kind,
-    dtype and shape by name."""
+    `sections`: a dict each with id, type, stage_count, flops, bytes, fast_memory (bytes its stages touch) and name (modules).
+    `memory`: bytes by use, with this machine's scratch. `tensors`: kind, dtype and shape by name."""
 
     def __init__(self, path):
         session = Session(path)
@@ -37,7 +38,9 @@ class PefMeta(Mapping):
         self.section_types = session.section_types
         self.sections = self._read_sections(session)
         self.memory = self._read_memory(session)
-        self.tensors = {name: {"kind": kind, "dtype": dtype, "shape": list(shape)} for name, (kind, dtype, shape) in session.tensors.items()}
+        self.tensors = {
+            name: {"kind": kind, "dtype": dtype, "shape": list(shape)} for name, (kind, dtype, shape) in session.tensors.items()
+        }
         self.hyperparameters = session.hyperparameters
         notes = {}
         if os.path.exists(self.path + ".json"):
@@ -50,8 +53,17 @@ class PefMeta(Mapping):
         info, found = ffi.new("samba_section_info *"), []
         for i in range(lib.samba_session_section_count(session.c)):
             session.context.check(lib.samba_session_section_info(session.c, i, info))
-            found.append({"id": info.id, "type": text(info.type), "stage_count": info.stage_count, "flops": info.flops, "bytes": info.bytes,
-                          "fast_memory": info.fast_memory, "name": text(info.name)})  # fmt: skip
+            found.append(
+                {
+                    "id": info.id,
+                    "type": text(info.type),
+                    "stage_count": info.stage_count,
+                    "flops": info.flops,
+                    "bytes": info.bytes,
+                    "fast_memory": info.fast_memory,
+                    "name": text(info.name),
+                }
+            )
         return found
 
     @staticmethod
@@ -80,7 +92,8 @@ class PefMeta(Mapping):
 
 
 def get_pefmeta(source, model=None):
-    """A PefMeta of a file; or of a program's arguments, parsed or as a dict, and its model what it may give compile as `pef_metadata`, a dict."""
+    """A PefMeta of a file; or of a program's arguments, parsed or as a dict,
+    and its model what it may give compile as `pef_metadata`, a dict."""
     if isinstance(source, (str, os.PathLike)):
         return PefMeta(source)
     parameters = {} if model is None else {name: list(x.shape) for name, x in model.named_parameters()}

@@ -30,6 +30,7 @@ section  type        median      best   share
 'line.output_0'
 >>> samba.session.reset()
 """
+
 import os
 import random
 
@@ -45,11 +46,22 @@ from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, values_o
 from sambaflow.words import encoded, text
 
 
-def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=None, pef="", mapping="section", data_parallel_mode="normal",
-                transfer_device=True, distlearn_config=None):  # fmt: skip
-    """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the device, and
-    sets the gradients of outputs to what they begin with (init_output_grads); hyperparameters (lr ...) become those of `optim`. With `mapping` 'spatial' the PEF must be
-    one that was compiled so. Returns the traced outputs, which are `model.output_tensors` too."""
+def trace_graph(
+    model,
+    inputs,
+    optim=None,
+    init_output_grads=True,
+    loss_indices=None,
+    pef="",
+    mapping="section",
+    data_parallel_mode="normal",
+    transfer_device=True,
+    distlearn_config=None,
+):
+    """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the
+    device, and sets the gradients of outputs to what they begin with (init_output_grads); hyperparameters (lr ...) become those
+    of `optim`. With `mapping` 'spatial' the PEF must be one that was compiled so.
+    Returns the traced outputs, which are `model.output_tensors` too."""
     check_mapping("trace_graph", mapping)
     one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
     if distlearn_config is None or not _state.session.named_distlearn(distlearn_config):
@@ -61,10 +73,11 @@ def trace_graph(model, inputs, optim=None, init_output_grads=True, loss_indices=
 
 
 def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, mapping="", trace_prefix=None):
-    """Traces a graph of a PEF that compile_multigraph made, once, in the order in which graphs were added: a SambaGraph, or the module that it was
-    made of. session.init_multigraph_runtime then compares it with the PEF and sends weights, inputs and optimizer state to the device; where that
-    was called before, this does. `init_output_grads` sets the gradients of outputs to what they begin with. `trace_prefix` stands before the
-    paths of modules in messages. Returns the traced outputs, which are `output_tensors` of the module, too."""
+    """Traces a graph of a PEF that compile_multigraph made, once, in the order in which graphs were added: a SambaGraph, or the
+    module that it was made of. session.init_multigraph_runtime then compares it with the PEF and sends weights, inputs and
+    optimizer state to the device; where that was called before, this does. `init_output_grads` sets the gradients of outputs to
+    what they begin with. `trace_prefix` stands before the paths of modules in messages.
+    Returns the traced outputs, which are `output_tensors` of the module, too."""
     if mapping:
         check_mapping("trace_multigraph", mapping)
     outputs = _state.session.trace_multigraph(graph, inputs, optimizers, trace_prefix, mapping)
@@ -74,10 +87,11 @@ def trace_multigraph(graph, inputs, optimizers=None, init_output_grads=None, map
 
 
 def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_tensors_dict=None, is_variable_batch_size=False):
-    """Sets the gradients that the backward starts from, on the device. Those of `output_tensors` (tensors or names; those that have a gradient
-    there) become what they begin with: zeros for an output from which another one is computed, else ones; losses begin with ones. Those of the names
-    in `unspecified_tensor_grad` become ones, and `customized_tensors_dict` gives some by name. With
-    `is_variable_batch_size` a given gradient may have fewer samples than the PEF: those that are missing count for nothing."""
+    """Sets the gradients that the backward starts from, on the device. Those of `output_tensors` (tensors or names; those that
+    have a gradient there) become what they begin with: zeros for an output from which another one is computed, else ones; losses
+    begin with ones. Those of the names in `unspecified_tensor_grad` become ones, and `customized_tensors_dict` gives some by
+    name. With `is_variable_batch_size` a given gradient may have fewer samples than the PEF:
+    those that are missing count for nothing."""
     session, given = _state.session, dict(customized_tensors_dict or {})
     tensors = session.loaded().tensors
     starts = {name: 1.0 for name in unspecified_tensor_grad or ()}
@@ -88,7 +102,9 @@ def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_ten
     for name in dict.fromkeys((*starts, *given)):
         if not session.has(f"{name}.grad"):
             known = [x for x in session.loaded().names("output") if f"{x}.grad" in tensors]
-            raise errors.NameError_(f"init_output_grads: {name!r} has no gradient on the device; outputs that have one: {', '.join(known) or 'none'}")
+            raise errors.NameError_(
+                f"init_output_grads: {name!r} has no gradient on the device; outputs that have one: {', '.join(known) or 'none'}"
+            )
         _, dtype, shape = tensors[f"{name}.grad"]
         gradient = given.get(name)
         if gradient is None:
@@ -96,7 +112,9 @@ def init_output_grads(output_tensors, unspecified_tensor_grad=(), customized_ten
         elif is_variable_batch_size:
             gradient = values_of(gradient)
             if gradient.dim() != len(shape) or not shape or gradient.shape[1:] != shape[1:] or len(gradient) > shape[0]:
-                raise errors.ShapeError(f"init_output_grads: the gradient of {name!r} has shape {tuple(gradient.shape)}, expected at most {shape}")
+                raise errors.ShapeError(
+                    f"init_output_grads: the gradient of {name!r} has shape {tuple(gradient.shape)}, expected at most {shape}"
+                )
             gradient = torch.cat([gradient, gradient.new_zeros(shape[0] - len(gradient), *shape[1:])])
         session.device_set(f"{name}.grad", gradient)
 
@@ -149,12 +167,19 @@ def _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_
     options.inference, options.run_graph_only = inference, run_graph_only
     options.done = done = ffi.new("int64_t *")
     options.graph_name = name = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
-    return device, options, watched("measuring", n_iterations if n_iterations > 0 else None, lambda: done[0]), (tensors, pointers, name)
+    return (
+        device,
+        options,
+        watched("measuring", n_iterations if n_iterations > 0 else None, lambda: done[0]),
+        (tensors, pointers, name),
+    )
 
 
-def measure_performance(model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, **unknown):
-    """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict. Training
-    goes on meanwhile. `graph_name`: which of several graphs, whose inputs these are."""
+def measure_performance(
+    model, inputs, batch_size=None, inference=False, run_graph_only=False, n_iterations=100, graph_name=None, **unknown
+):
+    """Runs the PEF `n_iterations` times and prints throughput and latency, its progress to stderr; returns them as a dict.
+    Training goes on meanwhile. `graph_name`: which of several graphs, whose inputs these are."""
     refuse_unknown(unknown, measure_performance)
     device, options, bar, _kept = _measure(inputs, batch_size, inference, run_graph_only, n_iterations, graph_name)
     found = ffi.new("samba_performance *")
@@ -166,7 +191,9 @@ def measure_performance(model, inputs, batch_size=None, inference=False, run_gra
     return result
 
 
-def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, graph_name=None, **unknown):
+def measure_sections(
+    model, inputs, batch_size=None, num_sections=None, n_iterations=100, inference=False, graph_name=None, **unknown
+):
     """Runs the sections one by one and prints the time of each, its progress to stderr; returns a list of dicts. `graph_name`: of
     which of several graphs."""
     refuse_unknown(unknown, measure_sections)
@@ -175,15 +202,30 @@ def measure_sections(model, inputs, batch_size=None, num_sections=None, n_iterat
     times = ffi.new("samba_section_time[]", count)
     with bar:
         device.context.check(lib.samba_measure_sections(device.context.c, device.c, options, times))
-    rows = [{"id": t.section.id, "type": text(t.section.type), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
-            for t in times if (graph_name is None or device.graph_names[t.section.graph] == graph_name)
-            and (not inference or text(t.section.type) == "FWD")]  # fmt: skip
+    rows = [
+        {"id": t.section.id, "type": text(t.section.type), "median_ms": t.median_ms, "best_ms": t.best_ms, "share": t.share}
+        for t in times
+        if (graph_name is None or device.graph_names[t.section.graph] == graph_name)
+        and (not inference or text(t.section.type) == "FWD")
+    ]
     print("section  type        median      best   share")
     for row in rows[:num_sections]:
         print(f"{row['id']:7d}  {row['type']:8s} {row['median_ms']:7.4g} ms {row['best_ms']:6.4g} ms {row['share']:6.1%}")
     return rows
 
 
-__all__ = ["DATA_PARALLEL_MODES", "MAPPINGS", "from_torch_tensor", "get_file_dir", "get_rank", "get_world_size", "init_output_grads",
-           "is_main_process", "measure_performance", "measure_sections", "set_seed", "trace_graph",
-           "trace_multigraph"]  # fmt: skip
+__all__ = [
+    "DATA_PARALLEL_MODES",
+    "MAPPINGS",
+    "from_torch_tensor",
+    "get_file_dir",
+    "get_rank",
+    "get_world_size",
+    "init_output_grads",
+    "is_main_process",
+    "measure_performance",
+    "measure_sections",
+    "set_seed",
+    "trace_graph",
+    "trace_multigraph",
+]

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from sambaflow.samba.graph import SambaGraph
-from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor as from_torch_tensor
+from sambaflow.samba.sambatensor import SambaTensor
+from sambaflow.samba.sambatensor import from_torch_tensor as from_torch_tensor
 
 MAPPINGS: tuple[str, ...]
 DATA_PARALLEL_MODES: tuple[str, ...]

@@ -4,6 +4,7 @@
 >>> dataset_transform()(torch.full((28, 28), 255, dtype=torch.uint8)).shape
 torch.Size([784])
 """
+
 import torch
 
 MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's training pixels, as torchvision's examples have them
