@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a step needs, says which, and does nothing when all are there.
-# Usage: tools/install-packages.sh build|python|bench|clang
+# Usage: tools/install-packages.sh build|python|bench|clang|coverage
 set -eu
 build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
 zlib1g-dev libcmocka-dev valgrind"
@@ -13,8 +13,9 @@ case "${1:-}" in
 build) wanted=$build ;;
 python) wanted=$python ;;
 clang) wanted=$clang ;;
+coverage) wanted="$build gcovr" ;;
 bench) wanted=$bench ;;
-*) echo "usage: $0 build|python|bench|clang" >&2; exit 2 ;;
+*) echo "usage: $0 build|python|bench|clang|coverage" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "sambaflow: this is not Debian; these packages (by their Debian names) are needed and not checked for: $(echo $wanted)" >&2

@@ -1,67 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of training share: one context and one scratch folder a program, models compiled into it, sessions, host tensors
- * filled from a seed and named device tensors read back as bytes or as doubles. Every helper fails the test with the library's
- * message when a call that must succeed does not. The caller frees what it gets. Include after cmocka.h. */
+ * What the tests of training share: models compiled into the harness's scratch folder, sessions, host tensors filled from a seed and
+ * named device tensors read back as bytes or as doubles. The caller frees what it gets. */
 #ifndef SAMBA_TEST_TRAINING_H
 #define SAMBA_TEST_TRAINING_H
 
+#include "harness.h"
 #include "tensor/tensor.h"
 #include <sambaflow/compile.h>
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#define SHAPE(...)                                                                                                               \
-    (const int64_t[]) { __VA_ARGS__ }
-
-static samba_context *context;
-static char folder[64];
-
-static inline int training_begin(void)
-{
-    snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
-    return mkdtemp(folder) && samba_context_new(NULL, &context) == SAMBA_OK;
-}
-
-static inline int training_end(int failed)
-{
-    char command[128];
-    samba_context_free(context);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command) != 0 || failed ? 1 : 0;
-}
-
-#define need(call) need_at((call), #call, __FILE__, __LINE__)
-static inline void need_at(samba_status status, const char *call, const char *file, int line)
-{
-    if (status == SAMBA_OK)
-        return;
-    print_error("%s: %s: %s\n", call, samba_status_name(status), samba_error_message(context));
-    _fail(file, line);
-}
-
-#define refuse(call, status, part) refuse_at((call), (status), (part), #call, __FILE__, __LINE__)
-static inline void refuse_at(samba_status given, samba_status expected, const char *part, const char *call, const char *file,
-                             int line)
-{
-    if (given == expected && strstr(samba_error_message(context), part))
-        return;
-    print_error("%s: %s: %s\nexpected %s: ...%s...\n", call, samba_status_name(given), samba_error_message(context),
-                samba_status_name(expected), part);
-    _fail(file, line);
-}
-
-static inline samba_tensor *tensor(const char *name, samba_dtype dtype, int rank, const int64_t *shape)
-{
-    samba_tensor *result;
-    need(samba_tensor_new(context, name, dtype, rank, shape, &result));
-    return result;
-}
+/* For a main of its own; TEST_MAIN has both. */
+static inline int training_begin(void) { return harness_begin(NULL) == 0; }
+static inline int training_end(int failed) { return harness_end(NULL) != 0 || failed ? 1 : 0; }
 
 static inline samba_tensor *normal(const char *name, samba_dtype dtype, int rank, const int64_t *shape, uint64_t seed)
 {
