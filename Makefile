@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# A short front for Meson. Two commands matter on a fresh machine: `make demo` and `make check`; both install missing Debian packages first.
+# A short front for Meson. Two commands matter on a fresh machine: `make demo` and `make check`; both install missing Debian
+# packages first.
 BUILD ?= build
 MESON_OPTIONS ?=
 
 SECONDS ?= 1800
 
-.PHONY: all packages demo check check-clang check-threads check-torch check-isa prove fuzz fuzz-files soak bench asan install wheel clean
+.PHONY: all packages demo check check-clang check-threads check-torch check-isa coverage prove fuzz fuzz-files soak bench asan \
+    format install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -26,7 +28,8 @@ check: all
 check-clang:
 	@tools/check-clang.sh $(BUILD)
 
-# Sessions, random graphs and plans, steps of models under clang's ThreadSanitizer, with two threads. THREADS="session run_state": those unit tests.
+# Sessions, random graphs and plans, steps of models under clang's ThreadSanitizer, with two threads. THREADS="session run_state":
+# those unit tests.
 check-threads: | packages
 	@tools/check-threads.sh $(BUILD) $(THREADS)
 
@@ -38,7 +41,8 @@ check-torch: all
 check-isa: all
 	@tools/every-isa.sh $(BUILD) $(ISA)
 
-# Every operator, dtype and sample against PyTorch; `make check-torch` takes a sample of them. PROVE="norm --dtype float32": a part.
+# Every operator, dtype and sample against PyTorch; `make check-torch` takes a sample of them. PROVE="norm --dtype
+# float32": a part.
 prove: all
 	@tests/operators/check.sh $(BUILD) $(PROVE)
 
@@ -46,7 +50,8 @@ prove: all
 fuzz: all
 	@$(BUILD)/tests/fuzz/fuzz --count 5000 $(FUZZ)
 
-# PEFs, graphs' texts, files of tensors and checkpoints, changed by clang's libFuzzer under sanitizers, each so many seconds. FILES="pef data": a part.
+# PEFs, graphs' texts, files of tensors and checkpoints, changed by clang's libFuzzer under sanitizers, each so many seconds.
+# FILES="pef data": a part.
 FUZZ_SECONDS ?= 1800
 fuzz-files: | packages
 	@tools/fuzz-files.sh $(BUILD) $(FUZZ_SECONDS) $(FILES)
@@ -59,9 +64,18 @@ bench: all
 	@bench/bench.sh $(BUILD) $(BENCH)
 
 asan: | packages
-	@test -f $(BUILD)-asan/build.ninja || meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false -Db_asneeded=false
+	@test -f $(BUILD)-asan/build.ninja || \
+	    meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Dbuildtype=debugoptimized -Db_lundef=false -Db_asneeded=false
 	@ninja -C $(BUILD)-asan --quiet
 	@tools/check.sh $(BUILD)-asan
+
+# Lines and branches that the tests reach, by gcov. TESTS="session --suite unit": a part of them.
+coverage: | packages
+	@tools/coverage.sh $(BUILD) $(TESTS)
+
+# C by clang-format, Python by ruff, in the versions that `make check` compares with.
+format: all
+	@tools/format.sh $(BUILD) --write
 
 install: all
 	@meson install -C $(BUILD)
@@ -70,4 +84,4 @@ wheel:
 	@tools/wheel.sh $(BUILD)
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang-14 $(BUILD)-clang-16 $(BUILD)-threads $(BUILD)-fuzz
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang-14 $(BUILD)-clang-16 $(BUILD)-threads $(BUILD)-fuzz $(BUILD)-coverage

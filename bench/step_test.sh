@@ -23,7 +23,9 @@ for file in parameters inputs; do [ -s "$folder/$file.safetensors" ] || fail "$f
 again=$(printf 'losses 3\n' | "$build/bench/step" "$folder/train/train.pef" "$folder" 1 train loss label=10 | tail -1)
 [ "${again%%]*}" = "${lines[1]%%]*}" ] || fail "the same steps twice gave $again and ${lines[1]}"
 
-like "$(printf 'output %s/logits.npy\ntime 1\n' "$folder" | "$build/bench/step" "$folder/infer/infer.pef" "$folder" 1 inference logits label=10 | sed -n 2p)" \
+answer=$(printf 'output %s/logits.npy\ntime 1\n' "$folder" |
+    "$build/bench/step" "$folder/infer/infer.pef" "$folder" 1 inference logits label=10 | sed -n 2p)
+like "$answer" \
     "^\{\"first_ms\": $number\}$"
 [ "$(wc -c <"$folder/logits.npy")" = $((128 + 4 * 10 * 4)) ] || fail "logits.npy is not a header and 4 x 10 floats"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds everything with two versions of Clang, warnings being errors, and runs the unit tests of each. Usage: tools/check-clang.sh BUILD_FOLDER
+# Builds everything with two versions of Clang, warnings being errors, and runs the unit tests of each. Usage:
+# tools/check-clang.sh BUILD_FOLDER
 set -eu
 build=$1
 for version in 14 16; do

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The rules of the house that a script can see: include directions, file heads, file sizes, order of evaluation, headers that compile alone.
+# The rules of the house that a script can see: include directions, file heads, file sizes, order of evaluation, headers
+# that compile alone.
 set -u
 cd "$(dirname "$0")/.."
 bad=0
@@ -16,6 +17,9 @@ declare -A allowed=(
     [cli]="base tensor graph plan device pef data runtime app report"
 )
 # Rooms in a room, ROOT/*/: what each may include of the others. FREE headers of the root stand above them all.
+includes() { # PREFIX FOLDER: FILE:HEADER of each header whose path begins so, without the prefix
+    grep -rHoE "^#include \"$1[^\"]+\"" "$2" --include='*.c' --include='*.h' | sed -E "s|:#include \"$1([^\"]+)\"|:\1|"
+}
 check_rooms() { # ROOT FREE..., with `rooms`
     local root=$1 room file included to
     shift
@@ -25,11 +29,14 @@ check_rooms() { # ROOT FREE..., with `rooms`
         while IFS=: read -r file included; do
             to=${included%%/*}
             [[ " $* " == *" $included "* || "$to" == "$room" || " ${rooms[$room]} " == *" $to "* ]] ||
-                complain "$file includes \"$root/$included\": $root/$room may only include ${*:-nothing} and from:${rooms[$room]:+ }${rooms[$room]:- nothing}"
-        done < <(grep -rHoE "^#include \"$root/[^\"]+\"" "src/$root/$room" --include='*.c' --include='*.h' | sed -E "s/:#include \"${root//\//\\/}\/([^\"]+)\"/:\1/")
+                complain "$file includes \"$root/$included\":" \
+                    "$root/$room may only include ${*:-nothing} and from: ${rooms[$room]:-nothing}"
+        done < <(includes "$root/" "src/$root/$room")
     done
 }
-declare -A rooms=([isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa" [gather]="isa" [attention]="isa product tile")
+declare -A rooms=(
+    [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa" [gather]="isa" [attention]="isa product tile"
+)
 check_rooms device/cpu kernel.h machine.h fetch.h
 rooms=([graph]="" [fuse]="" [lower]="" [memory]="") # passes meet in compiler.h alone: what one gives the next is there
 check_rooms compiler compiler.h
@@ -42,30 +49,37 @@ for folder in "${!allowed[@]}"; do
         *) continue ;;
         esac
         [ "$to" = "$folder" ] && continue
-        [[ " ${allowed[$folder]} " == *" $to "* ]] || complain "$file includes \"$included\": src/$folder may only include from:${allowed[$folder]:+ }${allowed[$folder]:- nothing}"
-    done < <(grep -rHoE '^#include "[^"]+"' "src/$folder" --include='*.c' --include='*.h' | sed -E 's/:#include "([^"]+)"/:\1/')
+        [[ " ${allowed[$folder]} " == *" $to "* ]] || 
+            complain "$file includes \"$included\": src/$folder may only include from: ${allowed[$folder]:-nothing}"
+    done < <(includes "" "src/$folder")
 done
 
-# What differs between machines and instruction sets stands in one place each: sizes of caches and costs in figures.def, the instruction set's
-# words in isa/. cpu.c and reuse.c bound what a file may ask for; random numbers and kernels of pooling have blocks of their own.
+# What differs between machines and instruction sets stands in one place each: sizes of caches and costs in figures.def, the
+# instruction set's words in isa/. cpu.c and reuse.c bound what a file may ask for; random numbers and kernels of
+# pooling have blocks of their own.
 while IFS= read -r line; do
     complain "$line: sizes and costs of machines are rows of src/device/cpu/figures.def"
-done < <(cd src/device/cpu && grep -rnE '\b[0-9]+ ?<< ?(1[0-9]|2[0-9])\b|#define +[A-Z_]*(COST|FLOPS|BYTES|RATE) +[0-9.]+' . --include='*.c' --include='*.h' |
+done < <(cd src/device/cpu && grep -rnE '\b[0-9]+ ?<< ?(1[0-9]|2[0-9])\b|#define +[A-Z_]*(COST|FLOPS|BYTES|RATE) +[0-9.]+' . \
+    --include='*.c' --include='*.h' |
     grep -vE '^\./(machine\.c|cpu\.c|reuse\.c|isa/|pool/pool_max\.h)')
 while IFS= read -r line; do
     complain "$line: what depends on the instruction set stands in src/device/cpu/isa"
-done < <(cd src/device/cpu && grep -rnE '__AVX|__FMA__|__SSE|__F16C__|SAMBA_ISA_(generic|avx)|_mm[0-9]*_|__x86_64__' . --include='*.c' --include='*.h' |
+done < <(cd src/device/cpu && grep -rnE '__AVX|__FMA__|__SSE|__F16C__|SAMBA_ISA_(generic|avx)|_mm[0-9]*_|__x86_64__' . \
+    --include='*.c' --include='*.h' |
     grep -vE '^\./(isa/|barrier\.h|product/(xsmm|micro_kernel|dense)\.)')
 
 while read -r file; do
-    head -1 "$file" | grep -q 'SPDX-License-Identifier' || head -2 "$file" | grep -q 'SPDX-License-Identifier' || complain "$file does not begin with its SPDX line"
+    head -1 "$file" | grep -q 'SPDX-License-Identifier' || head -2 "$file" | grep -q 'SPDX-License-Identifier' ||
+        complain "$file does not begin with its SPDX line"
     lines=$(wc -l <"$file")
     [ "$lines" -le 800 ] || complain "$file has $lines lines; 800 is the limit: split it along its ideas"
-done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.sh' | grep -vE '_(values|table).h$')
+done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.py' -o -name '*.sh' |
+    grep -vE '_(values|table).h$')
 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi
 
-python3 tools/check_order.py include src tests bench examples python >&2 || complain "what these lines do depends on the compiler: make two statements of each"
+python3 tools/check_order.py include src tests bench examples python >&2 ||
+    complain "what these lines do depends on the compiler: make two statements of each"
 
 made=$(mktemp -d) # the headers that the build makes
 trap 'rm -rf "$made"' EXIT
@@ -75,7 +89,8 @@ python3 tools/make_optimizers.py src/optimizers.def "$made/sambaflow/optimizers.
 for header in include/sambaflow/*.h "$made"/sambaflow/*.h; do
     for language in "c -std=c11" "c++ -std=c++17"; do
         set -- $language
-        echo "#include <sambaflow/$(basename "$header")>" | gcc -x "$1" "$2" -Wall -Wextra -Wpedantic -Werror -Iinclude "-I$made" -fsyntax-only - ||
+        echo "#include <sambaflow/$(basename "$header")>" |
+            gcc -x "$1" "$2" -Wall -Wextra -Wpedantic -Werror -Iinclude "-I$made" -fsyntax-only - ||
             complain "$header does not compile alone as $2"
     done
 done

@@ -4,8 +4,11 @@
 set -eu
 build=$1
 tools/check-house.sh
-echo "running alone: examples/train_alone has $(wc -l <examples/train_alone.c) lines and links to $(wc -c <"$build/examples/train_alone") bytes," \
+[ "${FORMAT:-yes}" = no ] || tools/format.sh "$build"
+echo "running alone: examples/train_alone has $(wc -l <examples/train_alone.c) lines and links to" \
+    "$(wc -c <"$build/examples/train_alone") bytes," \
     "$(size "$build/examples/train_alone" | awk 'NR == 2 { print $1 }') of them code"
 # Where sanitizers are built in, what they find fails the test.
-export ASAN_OPTIONS="${ASAN_OPTIONS:-halt_on_error=1:abort_on_error=1}" UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:abort_on_error=1:print_stacktrace=1}"
+export ASAN_OPTIONS="${ASAN_OPTIONS:-halt_on_error=1:abort_on_error=1}" \
+    UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:abort_on_error=1:print_stacktrace=1}"
 meson test -C "$build" --no-rebuild --print-errorlogs

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Lines and branches of src/ that tests reach, by gcov: a table of folders, and BUILD_FOLDER-coverage/lines.txt, every file with the lines that no
-# test reached. Kernels count once, whichever instruction set ran them. Branches that only a failed assertion takes are left out.
+# Lines and branches of src/ that tests reach, by gcov: a table of folders, and BUILD_FOLDER-coverage/lines.txt, every file with
+# the lines that no test reached. Kernels count once, whichever instruction set ran them. Branches that only a failed assertion
+# takes are left out.
 # Usage: tools/coverage.sh BUILD_FOLDER [TEST]...; without names, all of `make check`'s.
 set -eu
 build=$1-coverage
@@ -10,9 +11,11 @@ tools/install-packages.sh coverage
 [ -f "$build/build.ninja" ] || meson setup "$build" -Db_coverage=true -Dbuildtype=plain -Dc_args=-O1 >/dev/null
 ninja -C "$build" --quiet
 find "$build" -name '*.gcda' -delete
-SAMBAFLOW_SEED=${SAMBAFLOW_SEED:-1} meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 4 "$@" >"$build/tests.log" || { tail -30 "$build/tests.log" >&2; exit 1; }
-gcovr --root . --filter 'src/' --exclude-unreachable-branches --exclude-throw-branches --gcov-ignore-parse-errors -j "$(nproc)" --json "$build/coverage.json" \
-    --txt "$build/lines.txt" "$build" 2>"$build/gcovr.log" || { tail -5 "$build/gcovr.log" >&2; exit 1; }
+SAMBAFLOW_SEED=${SAMBAFLOW_SEED:-1} meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 4 "$@" \
+    >"$build/tests.log" || { tail -30 "$build/tests.log" >&2; exit 1; }
+gcovr --root . --filter 'src/' --exclude-unreachable-branches --exclude-throw-branches --gcov-ignore-parse-errors \
+    -j "$(nproc)" --json "$build/coverage.json" --txt "$build/lines.txt" "$build" 2>"$build/gcovr.log" ||
+    { tail -5 "$build/gcovr.log" >&2; exit 1; }
 python3 - "$build/coverage.json" <<'END'
 import collections, json, sys
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The tests and the comparisons with PyTorch as on other processors: with each instruction set that this one has, or those that are named, and with one
-# thread and two. Our programs and tests obey SAMBAFLOW_ISA, and the libraries beside them are kept to the same instructions by variables of their own,
-# as a processor without the others would keep them.
+# The tests and the comparisons with PyTorch as on other processors: with each instruction set that this one has, or those that
+# are named, and with one thread and two. Our programs and tests obey SAMBAFLOW_ISA, and the libraries beside them are kept to the
+# same instructions by variables of their own, as a processor without the others would keep them.
 # Usage: tools/every-isa.sh BUILD_FOLDER [check|torch|python ...] [generic|avx2|avx512 ...] [1|2 ...]
 #   check   every test of make check           torch    losses and gradients beside PyTorch (tests/torch)
 #   python  the Python tests, operators and random graphs of tests/python/check.sh, in the environment that make check-torch makes
@@ -16,7 +16,11 @@ for word in "$@"; do
     check | torch | python) parts+=("$word") ;;
     generic | avx2 | avx512) isas+=("$word") ;;
     [0-9]*) teams+=("$word") ;;
-    *) echo "every-isa: '$word' is no part (check, torch, python), no instruction set (generic, avx2, avx512) and no number of threads" >&2; exit 2 ;;
+    *)
+        echo "every-isa: '$word' is no part (check, torch, python), no instruction set (generic, avx2, avx512)" \
+            "and no number of threads" >&2
+        exit 2
+        ;;
     esac
 done
 [ ${#parts[@]} -gt 0 ] || parts=(check torch python)

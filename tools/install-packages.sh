@@ -3,8 +3,8 @@
 # Installs the Debian packages that a step needs, says which, and does nothing when all are there.
 # Usage: tools/install-packages.sh build|python|bench|clang|coverage
 set -eu
-build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev libxxhash-dev
-zlib1g-dev libcmocka-dev valgrind"
+build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler
+libjansson-dev libxxhash-dev zlib1g-dev libcmocka-dev valgrind"
 python="python3 python3-venv python3-pip python3-dev"
 clang="$build clang-14 clang-16 libclang-rt-16-dev"
 ls /usr/lib/llvm-*/lib/libomp.so >/dev/null 2>&1 || clang="$clang libomp-14-dev" # only one version can be there, and any will do
@@ -18,19 +18,22 @@ bench) wanted=$bench ;;
 *) echo "usage: $0 build|python|bench|clang|coverage" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query >/dev/null 2>&1; then
-    echo "sambaflow: this is not Debian; these packages (by their Debian names) are needed and not checked for: $(echo $wanted)" >&2
+    echo "sambaflow: this is not Debian; these packages (by their Debian names) are needed and not checked for: $(echo $wanted)" \
+        >&2
     exit 0
 fi
 missing= here=$(dpkg --print-architecture)
 for package in $wanted; do
     # A line for each architecture of it; that of another one is of no use here.
-    dpkg-query -W -f='${Architecture} ${db:Status-Status}\n' "$package" 2>/dev/null | grep -qxE "($here|all) installed" || missing="$missing $package"
+    dpkg-query -W -f='${Architecture} ${db:Status-Status}\n' "$package" 2>/dev/null | grep -qxE "($here|all) installed" ||
+        missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 echo "sambaflow: installing Debian packages:$missing"
 as_root=
 if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null 2>&1 || { echo "sambaflow: run as root, or install sudo, or install them yourself:$missing" >&2; exit 1; }
+    command -v sudo >/dev/null 2>&1 || \
+        { echo "sambaflow: run as root, or install sudo, or install them yourself:$missing" >&2; exit 1; }
     as_root=sudo
 fi
 log=$(mktemp)

@@ -43,14 +43,14 @@ typedef struct samba_compile_options {
     const char *dump_after;      /* name of a pass, "all", or NULL: calls dump with the graph's text after it */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    /* > 0: bytes that parameters, gradients, state, inputs, outputs and activations may take together; the backward computes again
-     * what does not fit, with the same results. ARGUMENT, naming the least, when nothing helps. Kernels' scratch, which depends on
-     * CPU and threads, comes on top (samba_session_memory). */
+    /* > 0: bytes that parameters, gradients, state, inputs, outputs and activations may take together; the backward computes
+     * again what does not fit, with the same results. ARGUMENT, naming the least, when nothing helps. Kernels' scratch, which
+     * depends on CPU and threads, comes on top (samba_session_memory). */
     int64_t memory_budget;
     samba_mapping mapping;
     /* > 0: bytes of fast memory that a section may use, all memory that its stages touch counted once; 0: as much as there is.
-     * Sections end between modules where they can, and never inside a samba_op_fusion_push. The results do not depend on it, bit by
-     * bit. ARGUMENT, with the sizes, where a stage, a fusion or, with SPATIAL, forward and backward do not fit. */
+     * Sections end between modules where they can, and never inside a samba_op_fusion_push. The results do not depend on it, bit
+     * by bit. ARGUMENT, with the sizes, where a stage, a fusion or, with SPATIAL, forward and backward do not fit. */
     int64_t fast_memory;
     bool verify; /* run the verifier after every pass (tests do) */
 } samba_compile_options;

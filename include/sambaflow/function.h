@@ -32,8 +32,8 @@ typedef struct samba_function_options {
     const char *isa; /* NULL: the best this CPU has; "avx512", "avx2", "generic" force one */
     bool train;      /* false: dropout does nothing, and there are no hyperparameters */
     uint64_t seed;   /* of dropout whose seed is not set: each run has another one */
-    /* true: no compiling; each run evaluates the graph operator by operator with the plain kernels that say what operators mean, in
-     * double. Everything else is tested against it; slow, one thread, and a run allocates. */
+    /* true: no compiling; each run evaluates the graph operator by operator with the plain kernels that say what operators mean,
+     * in double. Everything else is tested against it; slow, one thread, and a run allocates. */
     bool reference;
     /* true: each operator is a stage of its own, to find out whether a difference comes from fusing them; slower */
     bool unfused;

@@ -65,8 +65,8 @@ typedef struct samba_run_options {
                                          with a warning; any other type that it lacks is NAME */
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
-    /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD that goes on
-     * from it, whichever run that is of */
+    /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD that goes
+     * on from it, whichever run that is of */
     bool train;
     /* the schedule's calls from this one on; -1: from the first.
      * Calls are numbered from 0, each graph's, as the .pef.log shows */

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What people do wrong, and what they get for it: every case must end with its exit status and a message that says what is the matter, and must
-# leave files that were there as they were. Then the commands that must work, end to end on a small model.
+# What people do wrong, and what they get for it: every case must end with its exit status and a message that says what is the
+# matter, and must leave files that were there as they were. Then the commands that must work, end to end on a small model.
 #
 #   cli.sh BUILD_FOLDER SOURCE_FOLDER
 set -u
@@ -86,20 +86,24 @@ does "run a PEF" "loss" "$sambaflow" run "$pef" --num-iterations 3
 does "write an output" "logits" "$sambaflow" run "$pef" --output logits=logits.npy --section-types fwd --eval
 does "write an input-like file" "loss" "$sambaflow" run "$pef" --output loss=loss.npy --save weights.safetensors
 does "load weights" "loss" "$sambaflow" run "$pef" --load weights.safetensors
-{ printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (100, 784), }"; head -c 313600 /dev/zero | tr '\0' '\377'; } >nan.npy
-does "outputs of nothing but NaN" "logits  float32  (100, 10)  nan   nan  nan" "$sambaflow" run "$pef" --input image=nan.npy --section-types FWD
+npy() { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$1', 'fortran_order': False, 'shape': $2, }"; }
+{ npy '<f4' '(100, 784)'; head -c 313600 /dev/zero | tr '\0' '\377'; } >nan.npy
+does "outputs of nothing but NaN" "logits  float32  (100, 10)  nan   nan  nan" "$sambaflow" run "$pef" --input image=nan.npy \
+    --section-types FWD
 does "hyperparameters" "loss" "$sambaflow" run "$pef" --hyperparameter lr=0.5
 does "measure performance" "MFU" "$sambaflow" measure-performance "$pef" --num-iterations 5
 does "report" "page.html" "$sambaflow" report "$pef" -o page.html
 does "report beside the PEF" "$pef.html" "$sambaflow" report "$pef" --threads 1
 does "profile a run" "0 FWD       3 " "$sambaflow" run "$pef" --num-iterations 3 --profile summary
-does "profile a run in detail" "0.0 contract: lin_layer: matmul" "$sambaflow" run "$pef" --num-iterations 3 --profile detailed --trace times.json
+does "profile a run in detail" "0.0 contract: lin_layer: matmul" "$sambaflow" run "$pef" --num-iterations 3 --profile detailed \
+    --trace times.json
 does "the trace makes a page" "times.html" "$sambaflow" report "$pef" -o times.html --profile times.json
 does "write the page at once" "operators (section.stage)" "$sambaflow" run "$pef" --profile detailed --trace page.html
 does "profile to JSON" '"roofline"' "$sambaflow" run "$pef" --profile detailed --json
 refuses "profile: no such word" 64 "--profile much: expected summary or detailed" "$sambaflow" run "$pef" --profile much
 refuses "profile: nothing measured" 64 "--trace t.json: measured by what" "$sambaflow" run "$pef" --trace t.json
-refuses "profile: where it cannot be written" 1 "/nowhere/t.json" "$sambaflow" run "$pef" --profile summary --trace /nowhere/t.json
+refuses "profile: where it cannot be written" 1 "/nowhere/t.json" "$sambaflow" run "$pef" --profile summary \
+    --trace /nowhere/t.json
 refuses "report: two pages" 64 "'--output b' is one too many" "$sambaflow" report "$pef" -o a -o b
 refuses "report: no times" 1 "nothing.json" "$sambaflow" report "$pef" -o no.html --profile nothing.json
 refuses "report: a PEF is no profile" 1 "is no JSON" "$sambaflow" report "$pef" -o no.html --profile "$pef"
@@ -109,14 +113,18 @@ refuses "run: a pair" 64 "expected NAME=FILE" "$sambaflow" run "$pef" -o page.ht
 does "measure sections as JSON" '"share"' "$sambaflow" measure-sections "$pef" --num-iterations 5 --json
 does "train" "test accuracy" "$logreg" run -p "$pef" --data "$data" --num-iterations 5
 "$logreg" compile --momentum 0 --weight-decay 0 --pef scheduled.pef >/dev/null
-does "train by a schedule that ends at 0" "test accuracy" "$logreg" run -p scheduled.pef --data "$data" --lr-schedule cosine --warmup-steps 2 --total-steps 4 --num-iterations 4 --save four.safetensors
-does "train on at a rate of 0" "test accuracy" "$logreg" run -p scheduled.pef --data "$data" --lr-schedule cosine --warmup-steps 2 --total-steps 4 --num-iterations 7 --save seven.safetensors
+does "train by a schedule that ends at 0" "test accuracy" "$logreg" run -p scheduled.pef --data "$data" --lr-schedule cosine \
+    --warmup-steps 2 --total-steps 4 --num-iterations 4 --save four.safetensors
+does "train on at a rate of 0" "test accuracy" "$logreg" run -p scheduled.pef --data "$data" --lr-schedule cosine \
+    --warmup-steps 2 --total-steps 4 --num-iterations 7 --save seven.safetensors
 tail -c 31400 four.safetensors >four.weights # 785 x 10 floats; before them stands how many runs there were
 tail -c 31400 seven.safetensors >seven.weights
 same "a rate of 0" four.weights seven.weights
 does "train with microbatches" "test accuracy" "$logreg" run -b 64 -mb 16 -p app.pef --data "$data" --num-iterations 5
-does "train to JSON" '"test_accuracy_percent"' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --json --save trained.safetensors
-does "test the trained" "test accuracy" "$logreg" run --inference -p inf/logreg/logreg.pef --data "$data" --load trained.safetensors
+does "train to JSON" '"test_accuracy_percent"' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --json \
+    --save trained.safetensors
+does "test the trained" "test accuracy" "$logreg" run --inference -p inf/logreg/logreg.pef --data "$data" \
+    --load trained.safetensors
 does "compare with the reference" "lin_layer.bias.grad" "$logreg" test -b 8
 does "compare mixed precision with the reference" "lin_layer.bias.grad" "$logreg" test -b 8 --precision bf16
 does "compile in bf16" "b.pef" "$logreg" compile --precision bf16 -p b.pef
@@ -137,12 +145,16 @@ for model in resnet unet vit; do
     esac
     does "$model: compare with the reference" "agree with the reference" "$build/examples/$model" test "${little[@]}" -b 16
     does "$model: compile" "out/$model/$model.pef" "$build/examples/$model" compile "${little[@]}" -b 8
-    does "$model: train on the digits" "test " "$build/examples/$model" run -p "out/$model/$model.pef" --data "$data" --num-iterations 3
+    does "$model: train on the digits" "test " "$build/examples/$model" run -p "out/$model/$model.pef" --data "$data" \
+        --num-iterations 3
 done
-does "resnet: compare float64 with the reference" "agree with the reference" "$build/examples/resnet" test --width 4 -b 64 --float64
-does "resnet: compare inference with the reference" "all 2 tensors agree with the reference" "$build/examples/resnet" test --width 4 -b 4 --inference
+does "resnet: compare float64 with the reference" "agree with the reference" "$build/examples/resnet" test --width 4 -b 64 \
+    --float64
+does "resnet: compare inference with the reference" "all 2 tensors agree with the reference" "$build/examples/resnet" test \
+    --width 4 -b 4 --inference
 "$build/examples/unet" compile --num-classes 5 --output-folder five >/dev/null 2>&1
-refuses "unet: more labels than classes" 1 "is not among the model's" "$build/examples/unet" run -p five/unet/unet.pef --data "$data" --num-classes 5
+refuses "unet: more labels than classes" 1 "is not among the model's" "$build/examples/unet" run -p five/unet/unet.pef \
+    --data "$data" --num-classes 5
 refuses "unet: an image that cannot be halved" 64 "--image-size must be divisible" "$build/examples/unet" compile --image-size 30
 refuses "unet: groups" 64 "--groups must divide --width" "$build/examples/unet" compile --groups 3
 refuses "vit: patches beyond the image" 64 "--patch-size must divide --image-size" "$build/examples/vit" compile --patch-size 5
@@ -154,15 +166,19 @@ does "gpt2: compile" "out/gpt2/gpt2.pef" "$gpt2" compile "${small[@]}" -b 8
 words=out/gpt2/gpt2.pef
 does "gpt2: help names generate" "gpt2 generate --help" "$gpt2" --help
 does "gpt2: train on the text" "perplexity" "$gpt2" run -p "$words" --data "$data" --num-iterations 5
-does "gpt2: train on a file to JSON" '"test_perplexity"' "$gpt2" run -p "$words" --data "$data/text.txt" --num-iterations 5 --json --save gpt2.safetensors
-does "gpt2: hyperparameters of AdamW" "test loss" "$gpt2" run -p "$words" --data "$data" --num-iterations 2 --lr 0.01 --beta1 0.8 --beta2 0.9 --eps 1e-6 --max-grad-norm 2
+does "gpt2: train on a file to JSON" '"test_perplexity"' "$gpt2" run -p "$words" --data "$data/text.txt" --num-iterations 5 \
+    --json --save gpt2.safetensors
+does "gpt2: hyperparameters of AdamW" "test loss" "$gpt2" run -p "$words" --data "$data" --num-iterations 2 --lr 0.01 \
+    --beta1 0.8 --beta2 0.9 --eps 1e-6 --max-grad-norm 2
 does "gpt2: compile for inference" "gpt2.pef" "$gpt2" compile "${small[@]}" -b 4 --inference --output-folder inf
 does "gpt2: test the trained" "test loss" "$gpt2" run --inference -p inf/gpt2/gpt2.pef --data "$data" --load gpt2.safetensors
 does "gpt2: compare with the reference" "h.0.attn.c_attn.weight.grad" "$gpt2" test "${small[@]}" -b 2
-does "gpt2: compare SGD, dropout and logits with the reference" "logits" "$gpt2" test "${small[@]}" -b 2 --optimizer sgd --dropout 0.1 --logits
+does "gpt2: compare SGD, dropout and logits with the reference" "logits" "$gpt2" test "${small[@]}" -b 2 --optimizer sgd \
+    --dropout 0.1 --logits
 does "gpt2: compare AMSGrad with the reference" "wte.weight.max_exp_avg_sq" "$gpt2" test "${small[@]}" -b 2 --amsgrad
 deep=("${small[@]}" --n-layer 3 -b 8)
-does "gpt2: compare what is computed again with the reference" "h.2.mlp.c_fc.weight.grad" "$gpt2" test "${deep[@]}" --memory-budget 600000
+does "gpt2: compare what is computed again with the reference" "h.2.mlp.c_fc.weight.grad" "$gpt2" test "${deep[@]}" \
+    --memory-budget 600000
 does "gpt2: measure performance" "MFU" "$gpt2" measure-performance -p "$words" --num-iterations 5
 does "gpt2: measure sections" "GRADNORM" "$gpt2" measure-sections -p "$words" --num-iterations 5
 # generating: a cache goes on where a longer prompt would have begun, in bfloat16 too, and drawing repeats itself
@@ -173,7 +189,8 @@ for how in "" "--precision bf16" "--temperature 0.9 --top-k 8"; do
     "$gpt2" generate "${tiny[@]}" $how --prompt 7,1,4 --count 12 >out.txt 2>err.txt
     all=$(words_of out.txt)
     "$gpt2" generate "${tiny[@]}" $how --prompt 7,1,4 --count 12 --prompt-length 9 >again.txt 2>>err.txt
-    [ "$(tr , '\n' <<<"$all" | wc -l)" = 12 ] && [ "$(words_of again.txt)" = "$all" ] || fail "gpt2: generate $how: a prompt that is filled up"
+    [ "$(tr , '\n' <<<"$all" | wc -l)" = 12 ] && [ "$(words_of again.txt)" = "$all" ] ||
+        fail "gpt2: generate $how: a prompt that is filled up"
     cases=$((cases + 1))
     [ -n "$how" ] && continue
     "$gpt2" generate "${tiny[@]}" --prompt "7,1,4,$(cut -d, -f1-5 <<<"$all")" --count 7 >again.txt 2>>err.txt
@@ -183,26 +200,38 @@ does "gpt2: generate, held against the machine" "of_bandwidth" "$gpt2" generate 
 does "sambaflow: inspect two graphs" "2 graphs" "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef
 does "sambaflow: two graphs as JSON" '"name": "decode"' "$sambaflow" inspect out/gpt2-generate/gpt2-generate.pef --json
 does "sambaflow: run one of two graphs" "decode.next" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef --graph-name decode
-does "sambaflow: measure one of two graphs" "MFU" "$sambaflow" measure-performance out/gpt2-generate/gpt2-generate.pef --graph-name decode --num-iterations 3
-does "sambaflow: sections of one of two graphs" '"id": 1' "$sambaflow" measure-sections out/gpt2-generate/gpt2-generate.pef --graph-name decode --num-iterations 3 --json
+does "sambaflow: measure one of two graphs" "MFU" "$sambaflow" measure-performance out/gpt2-generate/gpt2-generate.pef \
+    --graph-name decode --num-iterations 3
+does "sambaflow: sections of one of two graphs" '"id": 1' "$sambaflow" measure-sections out/gpt2-generate/gpt2-generate.pef \
+    --graph-name decode --num-iterations 3 --json
 grep -q '"id": 0' out.txt && fail "sambaflow: sections of one of two graphs: another's"
-refuses "sambaflow: measure none of two graphs" 1 "give it a graph_name of: \"prefill\", \"decode\"" "$sambaflow" measure-performance out/gpt2-generate/gpt2-generate.pef
-refuses "sambaflow: measure a graph that is not there" 1 "there is no graph \"decod\"" "$sambaflow" measure-sections out/gpt2-generate/gpt2-generate.pef --graph-name decod
-refuses "sambaflow: two graphs, and none named" 1 "give it a graph_name of: \"prefill\", \"decode\"" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef
-refuses "sambaflow: a graph that is not there" 1 "there is no graph \"decod\"" "$sambaflow" run out/gpt2-generate/gpt2-generate.pef --graph-name decod
-refuses "gpt2: two graphs are no PEF of training" 1 "has 2 graphs and this program's PEFs have one" "$gpt2" run --inference -p out/gpt2-generate/gpt2-generate.pef --data "$data"
-refuses "gpt2: a prompt beyond the vocabulary" 2 "does not begin with a token from 0 to 49" "$gpt2" generate "${tiny[@]}" --prompt 7,50
+refuses "sambaflow: measure none of two graphs" 1 "give it a graph_name of: \"prefill\", \"decode\"" "$sambaflow" \
+    measure-performance out/gpt2-generate/gpt2-generate.pef
+refuses "sambaflow: measure a graph that is not there" 1 "there is no graph \"decod\"" "$sambaflow" measure-sections \
+    out/gpt2-generate/gpt2-generate.pef --graph-name decod
+refuses "sambaflow: two graphs, and none named" 1 "give it a graph_name of: \"prefill\", \"decode\"" "$sambaflow" run \
+    out/gpt2-generate/gpt2-generate.pef
+refuses "sambaflow: a graph that is not there" 1 "there is no graph \"decod\"" "$sambaflow" run \
+    out/gpt2-generate/gpt2-generate.pef --graph-name decod
+refuses "gpt2: two graphs are no PEF of training" 1 "has 2 graphs and this program's PEFs have one" "$gpt2" run --inference \
+    -p out/gpt2-generate/gpt2-generate.pef --data "$data"
+refuses "gpt2: a prompt beyond the vocabulary" 2 "does not begin with a token from 0 to 49" "$gpt2" generate "${tiny[@]}" \
+    --prompt 7,50
 refuses "gpt2: more tokens than the cache" 2 "do not fit the cache" "$gpt2" generate "${tiny[@]}" --prompt 7 --count 40
-refuses "gpt2: weights of another model" 1 "into wte.weight (50, 16): the shapes must be equal" "$gpt2" generate "${tiny[@]}" --n-embd 16 --block-size 16 --prompt 1 --count 4 --weights gpt2.safetensors
+refuses "gpt2: weights of another model" 1 "into wte.weight (50, 16): the shapes must be equal" "$gpt2" generate "${tiny[@]}" \
+    --n-embd 16 --block-size 16 --prompt 1 --count 4 --weights gpt2.safetensors
 # The address sanitizer takes terabytes of addresses for itself.
-if grep -q fsanitize "$build/compile_commands.json"; then little_memory() { "$@"; }; else little_memory() { (ulimit -d 300000; "$@"); }; fi
-does "gpt2: 1.5 billion parameters compiled in 300 MB" "26.2 GiB" little_memory "$gpt2" compile --n-layer 48 --n-head 25 --n-embd 1600 --block-size 1024 --vocab-size 50257 -b 1 --output-folder xl
+if grep -q fsanitize "$build/compile_commands.json"; then little_memory() { "$@"; }; else little_memory() \
+    { (ulimit -d 300000; "$@"); }; fi
+does "gpt2: 1.5 billion parameters compiled in 300 MB" "26.2 GiB" little_memory "$gpt2" compile --n-layer 48 --n-head 25 \
+    --n-embd 1600 --block-size 1024 --vocab-size 50257 -b 1 --output-folder xl
 printf 'caf\303\251%.0s' {1..300} >letters.txt
 head -c 30 letters.txt >short.txt
 head -c 100 letters.txt >few.txt
 does "gpt2: any text" "test loss" "$gpt2" run -p "$words" --data letters.txt --num-iterations 5
 "$gpt2" compile "${small[@]}" -b 8 --vocab-size 128 --output-folder ascii >/dev/null 2>&1
-refuses "gpt2: a byte beyond the vocabulary" 1 "byte 195 at 3 is not among the model's 128 tokens" "$gpt2" run -p ascii/gpt2/gpt2.pef --data letters.txt
+refuses "gpt2: a byte beyond the vocabulary" 1 "byte 195 at 3 is not among the model's 128 tokens" "$gpt2" run \
+    -p ascii/gpt2/gpt2.pef --data letters.txt
 refuses "gpt2: other sizes than compiled" 1 "(8, 16)" "$gpt2" run -p "$words" --block-size 32 --data "$data"
 refuses "gpt2: another width than compiled" 1 "another graph" "$gpt2" run -p "$words" "${small[@]}" --n-embd 32 --data "$data"
 refuses "gpt2: text too short" 1 "short.txt has 30 bytes" "$gpt2" run -p "$words" --data short.txt
@@ -215,7 +244,8 @@ tiny=(--n-layer 1 --n-head 1 --n-embd 1 --block-size 1 --vocab-size 2 -b 1)
 does "gpt2: least of everything" "agree with the reference" "$gpt2" test "${tiny[@]}"
 does "gpt2: least of everything in bf16" "agree with the reference" "$gpt2" test "${tiny[@]}" --precision bf16
 does "gpt2: a row a chunk" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --chunk-bytes 1
-does "gpt2: a row a chunk, bf16, a budget" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --chunk-bytes 1 --precision bf16 --memory-budget 600000
+does "gpt2: a row a chunk, bf16, a budget" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --chunk-bytes 1 \
+    --precision bf16 --memory-budget 600000
 refuses "gpt2: chunks of nothing" 64 "--chunk-bytes: expected a whole number from 1" "$gpt2" compile --chunk-bytes 0
 refuses "gpt2: more than machines have" 1 "device memory of" "$gpt2" compile --vocab-size 16777216 --n-embd 1048576
 printf 'a' >one.txt
@@ -228,12 +258,13 @@ refuses "gpt2: no layers" 64 "--n-layer: expected a whole number from 1" "$gpt2"
 refuses "gpt2: PEF of another model" 1 "input 'input'" "$gpt2" run -p "$pef" --data "$data"
 refuses "gpt2: beta of SGD" 64 "--beta2: SGD has none: give --optimizer adamw or adam" "$gpt2" compile --optimizer sgd --beta2 0.9
 refuses "gpt2: beta1 of 1" 64 "--beta1: expected a number in [0, 1)" "$gpt2" compile --beta1 1
-tokens() { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '<i8', 'fortran_order': False, 'shape': (8, 16), }"; head -c 1024 /dev/zero | tr '\0' "$1"; }
+tokens() { npy '<i8' '(8, 16)'; head -c 1024 /dev/zero | tr '\0' "$1"; }
 tokens '\0' >tokens.npy
 tokens '\1' >beyond.npy
 does "gpt2: tokens from a file" "loss" "$sambaflow" run "$words" --input input=tokens.npy
 refuses "gpt2: a token beyond the vocabulary" 1 "outside [0, 256) (embedding)" "$sambaflow" run "$words" --input input=beyond.npy
-refuses "gpt2: a label beyond the vocabulary" 1 "outside [0, 256) (cross_entropy)" "$sambaflow" run "$words" --input label=beyond.npy
+refuses "gpt2: a label beyond the vocabulary" 1 "outside [0, 256) (cross_entropy)" "$sambaflow" run "$words" \
+    --input label=beyond.npy
 
 # ---- usage ----
 refuses "no command" 64 "give a command" "$sambaflow"
@@ -245,10 +276,14 @@ refuses "option of another command" 64 "--eval is not an option of inspect" "$sa
 refuses "input without file" 64 "expected NAME=FILE" "$sambaflow" run "$pef" --input image
 refuses "hyperparameter without value" 64 "expected NAME=VALUE" "$sambaflow" run "$pef" --hyperparameter lr
 refuses "hyperparameter no number" 64 "expected a number" "$sambaflow" run "$pef" --hyperparameter lr=fast
-refuses "an input twice" 64 "--input: 'image' is given twice, as 'a.npy' and as 'b.npy'" "$sambaflow" run "$pef" -i image=a.npy -i image=b.npy
-refuses "two outputs to one file" 64 "--output: 'logits' and 'loss' would both be written to 'a.npy'" "$sambaflow" run "$pef" -o logits=a.npy -o loss=a.npy
-refuses "an output and weights to one file" 64 "--save and --output 'loss' would both be written to 'a.npy'" "$sambaflow" run "$pef" -o loss=a.npy --save a.npy
-refuses "a hyperparameter twice" 64 "--hyperparameter: 'lr' is given twice, as '1' and as '2'" "$sambaflow" run "$pef" --hyperparameter lr=1 --hyperparameter lr=2
+refuses "an input twice" 64 "--input: 'image' is given twice, as 'a.npy' and as 'b.npy'" "$sambaflow" run "$pef" -i image=a.npy \
+    -i image=b.npy
+refuses "two outputs to one file" 64 "--output: 'logits' and 'loss' would both be written to 'a.npy'" "$sambaflow" run "$pef" \
+    -o logits=a.npy -o loss=a.npy
+refuses "an output and weights to one file" 64 "--save and --output 'loss' would both be written to 'a.npy'" "$sambaflow" run \
+    "$pef" -o loss=a.npy --save a.npy
+refuses "a hyperparameter twice" 64 "--hyperparameter: 'lr' is given twice, as '1' and as '2'" "$sambaflow" run "$pef" \
+    --hyperparameter lr=1 --hyperparameter lr=2
 refuses "iterations no number" 64 "expected a whole number from 1" "$sambaflow" run "$pef" --num-iterations many
 refuses "iterations zero" 64 "expected a whole number from 1" "$sambaflow" run "$pef" --num-iterations 0
 refuses "types and ids" 64 "contradict" "$sambaflow" run "$pef" --section-types FWD --section-ids 0
@@ -266,12 +301,15 @@ refuses "app: negative lr" 64 "--lr: expected a number" "$logreg" compile --lr=-
 refuses "app: lr not finite" 64 "--lr: expected a number" "$logreg" compile --lr nan
 refuses "app: unknown optimizer" 64 "expected sgd or adamw or adam" "$logreg" compile --optimizer adamant
 refuses "app: unknown pass" 64 "--dump-after: expected one of all" "$logreg" compile --dump-after nothing
-refuses "app: momentum for AdamW" 64 "--momentum: AdamW has none: give --optimizer sgd" "$logreg" compile --optimizer adamw --momentum 0.9
-refuses "app: longer warm-up than schedule" 64 "--warmup-steps 9 are more than --total-steps 5" "$logreg" run -p "$pef" --warmup-steps 9 --total-steps 5
+refuses "app: momentum for AdamW" 64 "--momentum: AdamW has none: give --optimizer sgd" "$logreg" compile --optimizer adamw \
+    --momentum 0.9
+refuses "app: longer warm-up than schedule" 64 "--warmup-steps 9 are more than --total-steps 5" "$logreg" run -p "$pef" \
+    --warmup-steps 9 --total-steps 5
 refuses "app: end of no schedule" 64 "give --lr-schedule linear or cosine too" "$logreg" run -p "$pef" --min-lr 0.1
 refuses "app: length of no schedule" 64 "give --lr-schedule linear or cosine too" "$logreg" run -p "$pef" --total-steps 5
 for option in --lr=0.1 --num-epochs=2 --warmup-steps=3 --momentum=0.5; do
-    refuses "app: $option of inference" 64 "${option%=*} is training's: leave it or --inference out" "$logreg" run -p "$pef" --inference "$option"
+    refuses "app: $option of inference" 64 "${option%=*} is training's: leave it or --inference out" "$logreg" run -p "$pef" \
+        --inference "$option"
 done
 refuses "app: unknown schedule" 64 "expected constant or linear or cosine" "$logreg" run -p "$pef" --lr-schedule sawtooth
 refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" compile --inference --lr 0.1
@@ -279,30 +317,39 @@ refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" c
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1
 refuses "app: data parallel" 1 "run one replica" "$logreg" run -p "$pef" --data-parallel
 refuses "app: reduce on rdu alone" 1 "run one replica" "$logreg" run -p "$pef" --reduce-on-rdu
-refuses "app: unknown option" 64 "logreg: there is no option --batchsize: did you mean --batch-size?" "$logreg" compile --batchsize 3
-refuses "app: unknown option with a value" 64 "there is no option --pef-nmae: did you mean --pef-name?" "$logreg" compile -b 4 --pef-nmae=x
+refuses "app: unknown option" 64 "logreg: there is no option --batchsize: did you mean --batch-size?" "$logreg" compile \
+    --batchsize 3
+refuses "app: unknown option with a value" 64 "there is no option --pef-nmae: did you mean --pef-name?" "$logreg" compile -b 4 \
+    --pef-nmae=x
 refuses "app: an option without its value" 64 "option '--num-tiles' requires an argument" "$logreg" compile --num-tiles
-elsewhere=(--o0 --o1 --o3 --debug --mac-v2 --num-tiles 4 --log-level info --resources-scaling-factors 0.7 0.8 0.8 --arch sn10 --compiler-mode
-    full --optimization-rules rules.yaml --compiler-configs-file settings.json --tiling-accum --world-size 2 --distlearn-config replicas.yaml)
+elsewhere=(--o0 --o1 --o3 --debug --mac-v2 --num-tiles 4 --log-level info --resources-scaling-factors 0.7 0.8 0.8 --arch sn10
+    --compiler-mode full --optimization-rules rules.yaml --compiler-configs-file settings.json --tiling-accum --world-size 2
+    --distlearn-config replicas.yaml)
 does "app: options of another device" "PEF" "$logreg" "${elsewhere[@]}" compile -b 4 -p elsewhere.pef
 for option in $(printf '%s\n' "${elsewhere[@]}" | grep -e '^--'); do
-    grep -qE -- "^logreg: warning: .*$option[,:].* without effect on this device, a CPU$" err.txt || fail "app: options of another device: $option is not named"
+    grep -qE -- "^logreg: warning: .*$option[,:].* without effect on this device, a CPU$" err.txt ||
+        fail "app: options of another device: $option is not named"
 done
 [ "$(grep -c 'without effect' err.txt)" = 1 ] || fail "app: options of another device: named more than once"
-"$logreg" compile -b 4 -p usual.pef >out.txt 2>err.txt && cmp -s usual.pef elsewhere.pef || fail "app: options of another device: another PEF"
+"$logreg" compile -b 4 -p usual.pef >out.txt 2>err.txt && cmp -s usual.pef elsewhere.pef ||
+    fail "app: options of another device: another PEF"
 does "app: spatial" "FWD+BCKWD" "$logreg" compile --mapping spatial -p spatial.pef
 does "app: spatial: compare with the reference" "agree with the reference" "$logreg" test --mapping spatial -b 8
-does "app: spatial: forward alone" "samples" "$logreg" measure-performance --mapping spatial -p spatial.pef --inference --num-iterations 3
+does "app: spatial: forward alone" "samples" "$logreg" measure-performance --mapping spatial -p spatial.pef --inference \
+    --num-iterations 3
 for way in "$sambaflow measure-sections spatial.pef" "$sambaflow measure-sections $pef" "$logreg measure-sections -p $pef"; do
     does "FWD alone: ${way#"$build/"}" "FWD" $way --inference --num-iterations 3
     grep -qE 'BCKWD|OPT' out.txt && fail "FWD alone: ${way#"$build/"}: others too"
 done
-refuses "app: spatial of another PEF" 1 "was compiled with mapping 'section'" "$logreg" measure-sections --mapping spatial -p "$pef"
-refuses "app: spatial does not fit" 1 "mapping 'spatial' keeps FWD and BCKWD in fast memory at once" "$logreg" compile --mapping spatial --fast-memory 1000
+refuses "app: spatial of another PEF" 1 "was compiled with mapping 'section'" "$logreg" measure-sections --mapping spatial \
+    -p "$pef"
+refuses "app: spatial does not fit" 1 "mapping 'spatial' keeps FWD and BCKWD in fast memory at once" "$logreg" compile \
+    --mapping spatial --fast-memory 1000
 refuses "app: a stage does not fit" 1 "fast memory of 1000 bytes cannot hold stage 0" "$logreg" compile --fast-memory 1000
 refuses "app: no fast memory" 64 "--fast-memory" "$logreg" compile --fast-memory 0
 does "app: sections of modules" "h.0" "$gpt2" compile "${small[@]}" -b 8 --fast-memory 170000 -p cut.pef
-does "app: sections of modules: compare with the reference" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 --fast-memory 70000
+does "app: sections of modules: compare with the reference" "agree with the reference" "$gpt2" test "${small[@]}" -b 2 \
+    --fast-memory 70000
 
 # ---- PEFs that are none ----
 cp "$pef" good.pef
@@ -338,13 +385,17 @@ refuses "weights that are none" 1 "text.pef" "$sambaflow" run "$pef" --load text
 refuses "weights of another model" 1 "lin_layer.weight" "$sambaflow" run "$pef" --load lenet.safetensors
 refuses "app: PEF of another model" 1 "image" "$logreg" run -p out/lenet/lenet.pef --data "$data"
 refuses "app: another batch size" 1 "batch size 100" "$logreg" run -b 10 -p "$pef" --data "$data"
-refuses "app: another number of runs in a step" 1 "compiled for 1 runs in a step but --grad-accumulation-steps 2 was given" "$logreg" run --grad-accumulation-steps 2 -p "$pef" --data "$data"
-refuses "app: another number of runs, with a batch" 1 "batch size 64, microbatch size 16" "$logreg" run -b 64 --grad-accumulation-steps 2 -p app.pef --data "$data"
+refuses "app: another number of runs in a step" 1 "compiled for 1 runs in a step but --grad-accumulation-steps 2 was given" \
+    "$logreg" run --grad-accumulation-steps 2 -p "$pef" --data "$data"
+refuses "app: another number of runs, with a batch" 1 "batch size 64, microbatch size 16" "$logreg" run -b 64 \
+    --grad-accumulation-steps 2 -p app.pef --data "$data"
 "$logreg" compile -b 9 --grad-accumulation-steps 3 -p thrice.pef >/dev/null
-does "app: the PEF's number of runs in a step" "test accuracy" "$logreg" run --grad-accumulation-steps 3 -p thrice.pef --data "$data" --num-iterations 2
+does "app: the PEF's number of runs in a step" "test accuracy" "$logreg" run --grad-accumulation-steps 3 -p thrice.pef \
+    --data "$data" --num-iterations 2
 refuses "app: other classes" 1 "another graph" "$logreg" run --num-classes 12 -p "$pef" --data "$data"
 refuses "app: inference PEF cannot train" 1 "compiled with --inference" "$logreg" run -p inf/logreg/logreg.pef --data "$data"
-does "app: momentum and dampening, compiled without" "test accuracy 8" "$logreg" run --momentum 0.5 --dampening 0.1 -p "$pef" --data "$data"
+does "app: momentum and dampening, compiled without" "test accuracy 8" "$logreg" run --momentum 0.5 --dampening 0.1 -p "$pef" \
+    --data "$data"
 refuses "app: beta1 of sgd" 1 "beta1" "$logreg" run --beta1 0.5 -p "$pef" --data "$data"
 
 # ---- digits ----
@@ -370,88 +421,122 @@ refuses "fewer labels than images" 1 "2 labels" "$logreg" run -p "$pef" --data f
 
 # ---- checkpoints ----
 few=(run -p "$pef" --data "$data" --seed 3)
-does "checkpoints: save" "test accuracy" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir points --checkpoint-every 4 --save whole.safetensors
+does "checkpoints: save" "test accuracy" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir points --checkpoint-every 4 \
+    --save whole.safetensors
 cases=$((cases + 1))
 [ "$(echo points/*)" = "points/checkpoint-8 points/checkpoint-9" ] || { ls points >out.txt; fail "checkpoints: the two newest"; }
-refuses "checkpoints: of another run" 1 "has checkpoints already, the newest of step 9: give --resume" "$logreg" "${few[@]}" --checkpoint-dir points
+refuses "checkpoints: of another run" 1 "has checkpoints already, the newest of step 9: give --resume" "$logreg" "${few[@]}" \
+    --checkpoint-dir points
 does "checkpoints: stop early" "test accuracy" "$logreg" "${few[@]}" --num-iterations 5 --checkpoint-dir early --resume
-does "checkpoints: go on" "resumed from early/checkpoint-5, the newest checkpoint that is whole" "$logreg" run -p "$pef" --data "$data" --num-iterations 9 --checkpoint-dir early --resume --save gone.safetensors
+does "checkpoints: go on" "resumed from early/checkpoint-5, the newest checkpoint that is whole" "$logreg" run -p "$pef" \
+    --data "$data" --num-iterations 9 --checkpoint-dir early --resume --save gone.safetensors
 same "checkpoints: the same weights" whole.safetensors gone.safetensors
 does "checkpoints: nothing left to do" "test accuracy" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir early --resume
-does "checkpoints: none yet" "no checkpoint in fresh: the training starts" "$logreg" "${few[@]}" --num-iterations 1 --checkpoint-dir fresh --resume
-refuses "checkpoints: another seed" 1 "is of a training with --seed 3: leave --seed 4 out" "$logreg" run -p "$pef" --data "$data" --seed 4 --checkpoint-dir points --resume
+does "checkpoints: none yet" "no checkpoint in fresh: the training starts" "$logreg" "${few[@]}" --num-iterations 1 \
+    --checkpoint-dir fresh --resume
+refuses "checkpoints: another seed" 1 "is of a training with --seed 3: leave --seed 4 out" "$logreg" run -p "$pef" \
+    --data "$data" --seed 4 --checkpoint-dir points --resume
 cp -r early stray
 echo text >stray/checkpoint-300
-does "checkpoints: a file with the name of one" "resumed from stray/checkpoint-9" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir stray --resume --keep 1
+does "checkpoints: a file with the name of one" "resumed from stray/checkpoint-9" "$logreg" "${few[@]}" --num-iterations 9 \
+    --checkpoint-dir stray --resume --keep 1
 same "checkpoints: that file" stray/checkpoint-300 <(echo text)
 schedule=(--lr-schedule cosine --warmup-steps 6 --total-steps 20 --min-lr 0.001)
-does "checkpoints: a schedule" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 9 --save scheduled.safetensors
-does "checkpoints: a schedule, stopped" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 4 --checkpoint-dir scheduled
+does "checkpoints: a schedule" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 9 \
+    --save scheduled.safetensors
+does "checkpoints: a schedule, stopped" "test accuracy" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 4 \
+    --checkpoint-dir scheduled
 cp -r scheduled again
-does "checkpoints: the schedule goes on without its options" "resumed from scheduled/checkpoint-4" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir scheduled --resume --save gone.safetensors
+does "checkpoints: the schedule goes on without its options" "resumed from scheduled/checkpoint-4" "$logreg" "${few[@]}" \
+    --num-iterations 9 --checkpoint-dir scheduled --resume --save gone.safetensors
 same "checkpoints: the same weights by the schedule" scheduled.safetensors gone.safetensors
-does "checkpoints: the schedule goes on with its options" "resumed from again/checkpoint-4" "$logreg" "${few[@]}" "${schedule[@]}" --num-iterations 9 --checkpoint-dir again --resume --save gone.safetensors
+does "checkpoints: the schedule goes on with its options" "resumed from again/checkpoint-4" "$logreg" "${few[@]}" \
+    "${schedule[@]}" --num-iterations 9 --checkpoint-dir again --resume --save gone.safetensors
 same "checkpoints: the same weights by the schedule given again" scheduled.safetensors gone.safetensors
-refuses "checkpoints: another schedule" 1 "with --lr-schedule cosine: leave --lr-schedule linear out" "$logreg" "${few[@]}" --lr-schedule linear --checkpoint-dir again --resume
-refuses "checkpoints: another warm-up" 1 "with --warmup-steps 6: leave --warmup-steps 7 out" "$logreg" "${few[@]}" --warmup-steps 7 --checkpoint-dir again --resume
-refuses "checkpoints: another end of the schedule" 1 "with --min-lr 0.001: leave --min-lr 0.1 out" "$logreg" "${few[@]}" --lr-schedule cosine --min-lr 0.1 --checkpoint-dir again --resume
-refuses "checkpoints: a schedule where there was none" 1 "with --lr-schedule constant: leave --lr-schedule cosine out" "$logreg" "${few[@]}" --lr-schedule cosine --checkpoint-dir points --resume
+refuses "checkpoints: another schedule" 1 "with --lr-schedule cosine: leave --lr-schedule linear out" "$logreg" "${few[@]}" \
+    --lr-schedule linear --checkpoint-dir again --resume
+refuses "checkpoints: another warm-up" 1 "with --warmup-steps 6: leave --warmup-steps 7 out" "$logreg" "${few[@]}" \
+    --warmup-steps 7 --checkpoint-dir again --resume
+refuses "checkpoints: another end of the schedule" 1 "with --min-lr 0.001: leave --min-lr 0.1 out" "$logreg" "${few[@]}" \
+    --lr-schedule cosine --min-lr 0.1 --checkpoint-dir again --resume
+refuses "checkpoints: a schedule where there was none" 1 "with --lr-schedule constant: leave --lr-schedule cosine out" "$logreg" \
+    "${few[@]}" --lr-schedule cosine --checkpoint-dir points --resume
 "$logreg" compile -b 64 --output-folder b64 >/dev/null 2>&1
-refuses "checkpoints: another batch size" 1 "100 a step; this one has 4000 and 64" "$logreg" run -b 64 -p b64/logreg/logreg.pef --data "$data" --checkpoint-dir points --resume
+refuses "checkpoints: another batch size" 1 "100 a step; this one has 4000 and 64" "$logreg" run -b 64 -p b64/logreg/logreg.pef \
+    --data "$data" --checkpoint-dir points --resume
 "$lenet" compile -b 100 --output-folder b100 >/dev/null 2>&1
-refuses "checkpoints: another model" 1 'is of graph "logreg" and has a tensor "lin_layer.bias", which PEF of graph "lenet" does not have; nothing was loaded' \
+refuses "checkpoints: another model" 1 \
+    'is of graph "logreg" and has a tensor "lin_layer.bias", which PEF of graph "lenet" does not have; nothing was loaded' \
     "$lenet" run -p b100/lenet/lenet.pef --data "$data" -b 100 --checkpoint-dir points --resume
 printf 'Z' | dd of=points/checkpoint-9/model.safetensors bs=1 seek=300 conv=notrunc 2>/dev/null
-does "checkpoints: a damaged one" "resumed from points/checkpoint-8, the newest" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir points --resume --save gone.safetensors
+does "checkpoints: a damaged one" "resumed from points/checkpoint-8, the newest" "$logreg" "${few[@]}" --num-iterations 9 \
+    --checkpoint-dir points --resume --save gone.safetensors
 cases=$((cases + 1))
-grep -q 'passed over: "points/checkpoint-9" is damaged: points/checkpoint-9/model.safetensors has other bytes' err.txt || fail "checkpoints: the damaged one is named"
+grep -q 'passed over: "points/checkpoint-9" is damaged: points/checkpoint-9/model.safetensors has other bytes' err.txt ||
+    fail "checkpoints: the damaged one is named"
 same "checkpoints: the same weights after that" whole.safetensors gone.safetensors
 rm points/checkpoint-*/model.safetensors
-refuses "checkpoints: all damaged" 1 "has no checkpoint that is whole" "$logreg" "${few[@]}" --num-iterations 9 --checkpoint-dir points --resume
+refuses "checkpoints: all damaged" 1 "has no checkpoint that is whole" "$logreg" "${few[@]}" --num-iterations 9 \
+    --checkpoint-dir points --resume
 does "checkpoints: in pieces" "test accuracy" "$logreg" "${few[@]}" --num-iterations 3 --checkpoint-dir pieces --shard-size 1000
 rm pieces/checkpoint-3/model-00001-of-00002.safetensors
-refuses "checkpoints: a missing piece" 1 "its file model-00001-of-00002.safetensors is missing" "$logreg" "${few[@]}" --checkpoint-dir pieces --resume
+refuses "checkpoints: a missing piece" 1 "its file model-00001-of-00002.safetensors is missing" "$logreg" "${few[@]}" \
+    --checkpoint-dir pieces --resume
 refuses "checkpoints: no folder" 1 "good.pef/points\": Not a directory" "$logreg" "${few[@]}" --checkpoint-dir good.pef/points
-refuses "checkpoints: without one" 64 "--resume is of checkpoints: give --checkpoint-dir FOLDER too" "$logreg" "${few[@]}" --resume
+refuses "checkpoints: without one" 64 "--resume is of checkpoints: give --checkpoint-dir FOLDER too" "$logreg" "${few[@]}" \
+    --resume
 refuses "checkpoints: keep without one" 64 "--keep is of checkpoints" "$logreg" "${few[@]}" --keep 3
 refuses "checkpoints: of inference" 64 "--checkpoint-dir is training's" "$logreg" "${few[@]}" --inference --checkpoint-dir points
-refuses "checkpoints: and a file" 64 "give one of them" "$logreg" "${few[@]}" --resume --checkpoint-dir points --load weights.safetensors
-refuses "checkpoints: no number" 64 "--checkpoint-every: expected a whole number from 1" "$logreg" "${few[@]}" --checkpoint-dir points --checkpoint-every 0
+refuses "checkpoints: and a file" 64 "give one of them" "$logreg" "${few[@]}" --resume --checkpoint-dir points \
+    --load weights.safetensors
+refuses "checkpoints: no number" 64 "--checkpoint-every: expected a whole number from 1" "$logreg" "${few[@]}" \
+    --checkpoint-dir points --checkpoint-every 0
 
 # ---- no room ----
-refuses "standard output is full" 1 "standard output could not be written" bash -c '"$1" inspect "$2" >/dev/full' - "$sambaflow" "$pef"
+refuses "standard output is full" 1 "standard output could not be written" bash -c '"$1" inspect "$2" >/dev/full' \
+    - "$sambaflow" "$pef"
 refuses "app: folder to save in is missing" 1 "nowhere" "$logreg" run -p "$pef" --data "$data" --save nowhere/weights.safetensors
 refuses "folder of the output is missing" 1 "nowhere" "$sambaflow" run "$pef" --output logits=nowhere/logits.npy
 "$logreg" compile --output-folder both >/dev/null
 rm both/logreg/logreg.pef.log
 mkdir both/logreg/logreg.pef.log
 cp both/logreg/logreg.pef both.copy
-refuses "the log cannot be written" 1 'cannot write "both/logreg/logreg.pef.log": it is a directory' "$logreg" compile -b 7 --output-folder both
+refuses "the log cannot be written" 1 'cannot write "both/logreg/logreg.pef.log": it is a directory' "$logreg" compile -b 7 \
+    --output-folder both
 same "PEF when its log cannot be written" both/logreg/logreg.pef both.copy
 mkdir both.pef.log
 cp both.copy both.pef
 refuses "a file's log cannot be written" 1 'cannot write "both.pef.log": it is a directory' "$logreg" compile -b 7 -p both.pef
 same "file when its log cannot be written" both.pef both.copy
-rmdir both/logreg/logreg.pef.log && mkdir both/logreg/old && mv both/logreg/logreg.pef both/logreg/old/ && mkdir both/logreg/logreg.pef
+rmdir both/logreg/logreg.pef.log && mkdir both/logreg/old && mv both/logreg/logreg.pef both/logreg/old/ &&
+    mkdir both/logreg/logreg.pef
 echo old >both/logreg/logreg.pef.log && echo old >both.log
-refuses "the PEF cannot be written" 1 'cannot write "both/logreg/logreg.pef": it is a directory' "$logreg" compile -b 7 --output-folder both
+refuses "the PEF cannot be written" 1 'cannot write "both/logreg/logreg.pef": it is a directory' "$logreg" compile -b 7 \
+    --output-folder both
 same "log when its PEF cannot be written" both/logreg/logreg.pef.log both.log
 # Before anything runs: what is wrong with a path is no matter of the last second.
 slow() { refuses "$@"; [ -s out.txt ] && fail "$1: it ran first"; }
-slow "app: a folder to save in" 1 '--save: cannot write ".": it is a directory' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --save .
-slow "app: no name to save under" 1 '--save: cannot write "inf/": it is a directory' "$logreg" run -p "$pef" --data "$data" --num-epochs 1 --save inf/
-slow "output into no folder" 1 '--output: cannot write "/nonexist/x.npy"' timeout 5 "$sambaflow" run "$pef" --num-iterations 1000000 -o logits=/nonexist/x.npy
-slow "weights into no folder" 1 '--save: cannot write "/nonexist/x"' timeout 5 "$sambaflow" run "$pef" --num-iterations 1000000 --save /nonexist/x
-slow "times into no folder" 1 '--trace: cannot write "/nonexist/x.json"' timeout 5 "$sambaflow" run "$pef" --num-iterations 1000000 --profile summary --trace /nonexist/x.json
+slow "app: a folder to save in" 1 '--save: cannot write ".": it is a directory' "$logreg" run -p "$pef" --data "$data" \
+    --num-epochs 1 --save .
+slow "app: no name to save under" 1 '--save: cannot write "inf/": it is a directory' "$logreg" run -p "$pef" --data "$data" \
+    --num-epochs 1 --save inf/
+slow "output into no folder" 1 '--output: cannot write "/nonexist/x.npy"' timeout 5 "$sambaflow" run "$pef" --num-iterations \
+    1000000 -o logits=/nonexist/x.npy
+slow "weights into no folder" 1 '--save: cannot write "/nonexist/x"' timeout 5 "$sambaflow" run "$pef" --num-iterations 1000000 \
+    --save /nonexist/x
+slow "times into no folder" 1 '--trace: cannot write "/nonexist/x.json"' timeout 5 "$sambaflow" run "$pef" --num-iterations \
+    1000000 --profile summary --trace /nonexist/x.json
 # Nor is the PEF overwritten, however it is spelled.
 ln -s good.pef link.pef
 ln good.pef hard.pef
 cp good.pef good.copy
-slow "report: the PEF as its page" 1 "--output \"./good.pef\" is the PEF itself, 'good.pef', and would overwrite it" "$sambaflow" report good.pef -o ./good.pef
+slow "report: the PEF as its page" 1 "--output \"./good.pef\" is the PEF itself, 'good.pef', and would overwrite it" \
+    "$sambaflow" report good.pef -o ./good.pef
 slow "the PEF as an output" 1 "--output \"hard.pef\" is the PEF itself" "$sambaflow" run good.pef -o logits=hard.pef
 slow "the PEF as weights" 1 "--save \"link.pef\" is the PEF itself" "$sambaflow" run good.pef --save link.pef
 slow "the PEF as times" 1 "--trace \"good.pef\" is the PEF itself" "$sambaflow" run link.pef --profile summary --trace good.pef
-slow "app: the PEF as weights" 1 "--save \"$work/good.pef\" is the PEF itself" "$logreg" run -p good.pef --data "$data" --save "$work/good.pef"
+slow "app: the PEF as weights" 1 "--save \"$work/good.pef\" is the PEF itself" "$logreg" run -p good.pef --data "$data" --save \
+    "$work/good.pef"
 same "the PEF after that" good.pef good.copy
 # A limit on file sizes fails as a full disk does, without needing to be root.
 limited() { (trap '' XFSZ; ulimit -f 4; "$@"); }
@@ -471,7 +556,8 @@ if mkdir full && mount -t tmpfs -o size=16k tmpfs full 2>/dev/null; then
     refuses "disk is full" 1 "full/logits.npy" "$sambaflow" run "$pef" --output logits=full/logits.npy
     same "output after that" full/logits.npy full.copy
     rm full/rest
-    refuses "disk is full of checkpoints" 1 "No space left on device" "$logreg" "${few[@]}" --num-iterations 3 --checkpoint-dir full
+    refuses "disk is full of checkpoints" 1 "No space left on device" "$logreg" "${few[@]}" --num-iterations 3 \
+        --checkpoint-dir full
     umount full && mounted=
 else
     echo "skip: a full disk (mounting a small file system needs root)"

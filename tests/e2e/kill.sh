@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A training that saves a checkpoint every few steps is killed at random moments and resumed, until it was killed as often as asked for. After every kill
-# a copy of what is there is also resumed to the end, which must have the very bytes of the one that nobody killed: weights, optimizer state,
-# loss. No checkpoint may be found damaged, since none is named before it is whole; at most the two newest and what was being written may be there after a kill, and the two
-# alone after a start. Dropout, momentum, a schedule and micro-batches take part.
+# A training that saves a checkpoint every few steps is killed at random moments and resumed, until it was killed as often as
+# asked for. After every kill a copy of what is there is also resumed to the end, which must have the very bytes of the one that
+# nobody killed: weights, optimizer state, loss. No checkpoint may be found damaged, since none is named before it is whole; at
+# most the two newest and what was being written may be there after a kill, and the two alone after a start. Dropout, momentum, a
+# schedule and micro-batches take part.
 #
 #   kill.sh BUILD_FOLDER SOURCE_FOLDER [KILLS] [SEED]
 set -u
 build=$(cd "$1" && pwd) source=$(cd "$2" && pwd) kills=${3:-12} seed=${4:-$(date +%s)}
-# In memory where there is a file system for that: thousands of flushed files would wait for the disk. KILL_FOLDER names another place.
+# In memory where there is a file system for that: thousands of flushed files would wait for the disk. KILL_FOLDER
+# names another place.
 work=$(mktemp -d -p "${KILL_FOLDER:-$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)}")
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -25,7 +27,8 @@ fail() {
 gpt2=$build/examples/gpt2
 "$gpt2" compile --n-layer 1 --n-head 2 --n-embd 32 --block-size 16 --dropout 0.1 -b 8 -mb 4 >/dev/null || exit 1
 train() {
-    exec "$gpt2" run -p out/gpt2/gpt2.pef --data "$source/examples/data" --num-iterations "$steps" --seed 5 --threads 1 --lr-schedule cosine --warmup-steps 10 \
+    exec "$gpt2" run -p out/gpt2/gpt2.pef --data "$source/examples/data" --num-iterations "$steps" --seed 5 --threads 1 \
+        --lr-schedule cosine --warmup-steps 10 \
         --json "$@" >out.txt 2>err.txt
 }
 losses() { grep -E '"test_loss"' out.txt && grep -E '"loss"' out.txt; } # of the epoch: none where no step was left to do
@@ -38,7 +41,8 @@ losses >whole.txt
 
 # ends FOLDER: the training, resumed from there, ends as the one that nobody killed
 ends() {
-    (train --checkpoint-dir "$1" --checkpoint-every 2 --keep 2 --resume --save end.safetensors) || fail "a resumed run ended with an error"
+    (train --checkpoint-dir "$1" --checkpoint-every 2 --keep 2 --resume --save end.safetensors) ||
+        fail "a resumed run ended with an error"
     ! grep -q damaged out.txt err.txt || fail "a damaged checkpoint"
     cmp end.safetensors whole.safetensors || fail "the end differs from that of the run that was never killed"
     losses >end.txt
@@ -60,7 +64,8 @@ while [ "$killed" -lt "$kills" ]; do
     0) ends checkpoints ;; # it was faster; the next one begins anew
     137)
         killed=$((killed + 1))
-        saved=$(ls -d checkpoints/checkpoint-* 2>/dev/null | grep -cv '\.') unfinished=$(ls -d checkpoints/*.tmp checkpoints/*.old 2>/dev/null | wc -l)
+        saved=$(ls -d checkpoints/checkpoint-* 2>/dev/null | grep -cv '\.') \
+            unfinished=$(ls -d checkpoints/*.tmp checkpoints/*.old 2>/dev/null | wc -l)
         in_writing=$((in_writing + (unfinished > 0)))
         [ $((saved + unfinished)) -le 3 ] || fail "$saved checkpoints and $unfinished unfinished ones"
         mkdir -p checkpoints && cp -r checkpoints copy && ends copy
@@ -68,4 +73,5 @@ while [ "$killed" -lt "$kills" ]; do
     *) fail "a resumed run ended with an error" ;;
     esac
 done
-echo "kill: $killed kills, $in_writing of them while a checkpoint was written or removed, in $runs runs; after each of them the training ended with the same bytes"
+echo "kill: $killed kills, $in_writing of them while a checkpoint was written or removed, in $runs runs;" \
+    "after each of them the training ended with the same bytes"

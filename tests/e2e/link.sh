@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What the libraries show of themselves is samba_* alone, so a program's own BLAS stays its own: in every order on the linker's line, shared and
-# static, dgemm_ is that of the BLAS, and a PEF loads. The BLAS here is a small one of this test. Usage: link.sh BUILD SOURCE
+# What the libraries show of themselves is samba_* alone, so a program's own BLAS stays its own: in every order on the linker's
+# line, shared and static, dgemm_ is that of the BLAS, and a PEF loads. The BLAS here is a small one of this test. Usage:
+# link.sh BUILD SOURCE
 set -euo pipefail
 build=$1 source=$2
 if nm -D "$build/libsambaflow.so" | grep -q ' __asan_init'; then
@@ -32,8 +33,8 @@ shown -D "$build/libsambaflow.so" | sort -u | comm -23 "$work/promised" - >"$wor
 
 # ---- products ----
 cat >"$work/blas.c" <<'END'
-void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const double *alpha, const double *a, const int *lda,
-            const double *b, const int *ldb, const double *beta, double *c, const int *ldc)
+void dgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k, const double *alpha, const double *a,
+            const int *lda, const double *b, const int *ldb, const double *beta, double *c, const int *ldc)
 {
     (void)ta, (void)tb;
     for (int j = 0; j < *n; j++)
@@ -50,8 +51,8 @@ cat >"$work/program.c" <<'END'
 #include <sambaflow/session.h>
 #include <stdio.h>
 
-void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *, const int *, const double *, const int *,
-            const double *, double *, const int *);
+void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *, const int *,
+            const double *, const int *, const double *, double *, const int *);
 
 int main(int count, char **arguments)
 {
@@ -65,7 +66,8 @@ int main(int count, char **arguments)
         return fprintf(stderr, "%s\n", samba_error_message(context)), 3;
     samba_session_free(session);
     samba_context_free(context);
-    double a[] = {1, 3, 2, 4}, b[] = {5, 7, 6, 8}, c[] = {-1, -1, -1, -1}, one = 1, zero = 0; /* columns of 1 2, 3 4 and 5 6, 7 8 */
+    double a[] = {1, 3, 2, 4}, b[] = {5, 7, 6, 8}, c[] = {-1, -1, -1, -1}, one = 1, zero = 0; /* columns of 1 2, 3 4 and 5 6, 7 \
+        8 */
     int two = 2;
     dgemm_("N", "N", &two, &two, &two, &one, a, &two, b, &two, &zero, c, &two);
     printf("%g %g %g %g\n", c[0], c[2], c[1], c[3]);
@@ -81,7 +83,8 @@ paths="-L$build -Wl,-rpath,$build -L$work -Wl,-rpath,$work"
 rest="-fopenmp -lxxhash -lprotobuf-c -lz -ljansson -lm" # as README.md says
 tried=0
 for blas in "-L$work -lblas" "-L$work/static -l:libblas.a"; do
-    for ours in "-lsambaflow" "-l:libsambaflow.a $rest" "-lsambaflow-run $rest" "-Wl,--whole-archive -l:libsambaflow-run.a -Wl,--no-whole-archive $rest"; do
+    for ours in "-lsambaflow" "-l:libsambaflow.a $rest" "-lsambaflow-run $rest" \
+        "-Wl,--whole-archive -l:libsambaflow-run.a -Wl,--no-whole-archive $rest"; do
         for libraries in "$ours $blas" "$blas $ours"; do
             gcc -o program program.o $paths $libraries 2>errors || { cat errors >&2; fail "does not link with $libraries"; }
             given=$(./program logreg.pef 2>&1) || fail "with $libraries the program ends with status $?: $given"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Little memory is an error that is said, never a signal: compiling and running a small PEF with every amount of address space in small steps, from
-# what no program starts with up to what is enough. libxsmm, which takes a table when the process begins, used to read from address 0.
+# Little memory is an error that is said, never a signal: compiling and running a small PEF with every amount of address space in
+# small steps, from what no program starts with up to what is enough. libxsmm, which takes a table when the process begins, used
+# to read from address 0.
 # Usage: tests/e2e/no_memory.sh BUILD_FOLDER
 set -euo pipefail
 build=$1
@@ -36,7 +37,8 @@ sweep() {
             [ $status -eq 139 ] || { echo "$what with $kib KiB: status 139" >&2; cat "$folder/first" >&2; exit 1; }
             done=0 ;;
         134) # the C library, libgomp or the loader may end a process that has no memory for a thread or for itself
-            grep -q 'libgomp\|cannot allocate\|Cannot allocate' "$folder/said" || { echo "$what with $kib KiB: aborted" >&2; cat "$folder/said" >&2; exit 1; }
+            grep -q 'libgomp\|cannot allocate\|Cannot allocate' "$folder/said" ||
+                { echo "$what with $kib KiB: aborted" >&2; cat "$folder/said" >&2; exit 1; }
             done=0 ;;
         *) echo "$what with $kib KiB: status $status" >&2; cat "$folder/said" >&2; exit 1 ;;
         esac

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What tools/install-packages.sh takes for missing, with a dpkg and an apt-get of this test: a package that is there is not installed again because
-# another architecture has it too, and one that only another architecture has is missing. Usage: packages.sh SOURCE_FOLDER
+# What tools/install-packages.sh takes for missing, with a dpkg and an apt-get of this test: a package that is there is not
+# installed again because another architecture has it too, and one that only another architecture has is missing. Usage:
+# packages.sh SOURCE_FOLDER
 set -eu
 script=$1/tools/install-packages.sh
 folder=$(mktemp -d)
@@ -19,7 +20,8 @@ program sudo <<'END'
 #!/bin/sh
 exec "$@"
 END
-# dpkg-query -W -f=FORMAT PACKAGE, with the lines of "states" that begin with the package's name: PACKAGE ARCHITECTURE STATE; all others are there once.
+# dpkg-query -W -f=FORMAT PACKAGE, with the lines of "states" that begin with the package's name: PACKAGE ARCHITECTURE STATE; all
+# others are there once.
 program dpkg-query <<END
 #!/bin/sh
 grep -q "^\$3 " "$folder/states" || echo "\$3 amd64 installed" >>"$folder/states"
@@ -36,7 +38,8 @@ installs() { # WHAT PACKAGES: from the states on stdin
     PATH=$folder:$PATH "$script" build >"$folder/said"
     asked=$(sed -n 's/.*--no-install-recommends//p' "$folder/asked")
     [ "$asked" = "${2:+ $2}" ] || { echo "FAIL $1: installs '$asked', expected '${2:+ $2}'"; failed=1; }
-    [ "$(cat "$folder/said")" = "${2:+sambaflow: installing Debian packages: $2}" ] || { echo "FAIL $1: says '$(cat "$folder/said")'"; failed=1; }
+    [ "$(cat "$folder/said")" = "${2:+sambaflow: installing Debian packages: $2}" ] ||
+        { echo "FAIL $1: says '$(cat "$folder/said")'"; failed=1; }
 }
 installs "all are there" "" </dev/null
 installs "another architecture's too" "" <<'END'

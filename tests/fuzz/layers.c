@@ -114,54 +114,67 @@ static samba_value ranked(layer *l, int rank)
 static samba_value image(layer *l, int dims) { return borrow(l, fuzz_image(l->m, dims)); }
 
 /* ---- activations and other functions of one value ---- */
-#define MEETING(ROW)                                                                                                             \
-    ROW(relu6, samba_relu6(x))                                                                                                   \
-    ROW(leaky_relu, samba_leaky_relu(x, 0.25))                                                                                   \
-    ROW(elu, samba_elu(x, 0.5))                                                                                                  \
-    ROW(selu, samba_selu(x))                                                                                                     \
-    ROW(celu, samba_celu(x, 0.5)) ROW(softplus_beta, samba_softplus_beta(x, 2, 20)) ROW(log_sigmoid, samba_log_sigmoid(x)) ROW(  \
-        softsign, samba_softsign(x)) ROW(tanhshrink, samba_tanhshrink(x)) ROW(hardswish, samba_hardswish(x))                     \
-        ROW(hardsigmoid, samba_hardsigmoid(x)) ROW(hardtanh, samba_hardtanh(x, -1, 0.75)) ROW(                                   \
-            softshrink, samba_softshrink(x, 0.5)) ROW(softmin, samba_softmin(x, dim_of(l, x)))                                   \
-            ROW(glu, samba_glu(x, dim_of(l, x))) ROW(logsumexp, samba_logsumexp(x, 1, (int[]){dim_of(l, x)}, CHANCE(50))) ROW(   \
-                mean, samba_mean(x, 1, (int[]){dim_of(l, x)}, CHANCE(50))) ROW(mean_of_all, samba_mean(x, 0, NULL, false))       \
-                ROW(var, samba_var(x, 1, (int[]){dim_of(l, x)}, (double)BELOW(2), CHANCE(50))) ROW(                              \
-                    std, samba_std(x, 1, (int[]){dim_of(l, x)}, 0,                                                               \
-                                   CHANCE(50))) ROW(prod, samba_prod(x, 1, (int[]){dim_of(l, x)}, CHANCE(50)))                   \
-                    ROW(vector_norm, samba_vector_norm(x, (double)BELOW(4), 1, (int[]){dim_of(l, x)}, CHANCE(50))) ROW(          \
-                        normalize, samba_normalize(x, 2, dim_of(l, x), 0.125)) ROW(diagonal_sum, samba_trace(x))                 \
-                        ROW(tril, samba_tril(x, BELOW(3) - 1)) ROW(triu, samba_triu(x, BELOW(3) - 1)) ROW(                       \
-                            diag_embed,                                                                                          \
-                            samba_diag_embed(x, BELOW(2), 0, 1)) ROW(diagonal, samba_diagonal(x, BELOW(2), 0, 1))                \
-                            ROW(roll, samba_roll(x, 1, SHAPE(BELOW(4)), (int[]){dim_of(l, x)})) ROW(                             \
-                                rot90, samba_rot90(x, BELOW(4), 0, 1))                                                           \
-                                ROW(repeat_interleave, samba_repeat_interleave(x, 1 + BELOW(3), dim_of(l, x))) ROW(              \
-                                    windows, samba_windows(x, dim_of(l, x), 1 + BELOW(2),                                        \
-                                                           1 + BELOW(2))) ROW(select, samba_select(x, dim_of(l, x), 0))          \
-                                    ROW(movedim, samba_movedim(x, 1, (int[]){dim_of(l, x)}, (int[]){dim_of(l, x)})) ROW(         \
-                                        squeeze, samba_squeeze(x, 0, NULL)) ROW(unsqueeze, samba_unsqueeze(x, dim_of(l, x)))     \
-                                        ROW(flatten, samba_flatten(x, 0, -1)) ROW(flatten_space,                                 \
-                                                                                  samba_flatten(x, rank_of(x) > 2 ? 2 : 0, -1))  \
-                                            ROW(pad_reflect, samba_pad(x, 1, SHAPE(BELOW(2), BELOW(2)), SAMBA_PAD_REFLECT, 0))   \
-                                                ROW(pad_replicate,                                                               \
-                                                    samba_pad(x, 1, SHAPE(BELOW(2), BELOW(2)), SAMBA_PAD_REPLICATE, 0))          \
-                                                    ROW(pad_circular,                                                            \
-                                                        samba_pad(x, 1, SHAPE(BELOW(2), BELOW(2)), SAMBA_PAD_CIRCULAR, 0))       \
-                                                        ROW(rotary, samba_rotary_embedding(x, NULL))                             \
-                                                            ROW(cumsum_public, samba_cumsum(x, dim_of(l, x))) ROW(               \
-                                                                channel_shuffle, samba_channel_shuffle(x, 1 + BELOW(2)))         \
-                                                                ROW(pixel_shuffle, samba_pixel_shuffle(x, 1 + BELOW(2)))         \
-                                                                    ROW(pixel_unshuffle, samba_pixel_unshuffle(x, 1 + BELOW(2)))
+/* clang-format off */
+#define MEETING(ROW) \
+    ROW(relu6, samba_relu6(x)) \
+    ROW(leaky_relu, samba_leaky_relu(x, 0.25)) \
+    ROW(elu, samba_elu(x, 0.5)) \
+    ROW(selu, samba_selu(x)) \
+    ROW(celu, samba_celu(x, 0.5)) \
+    ROW(softplus_beta, samba_softplus_beta(x, 2, 20)) \
+    ROW(log_sigmoid, samba_log_sigmoid(x)) \
+    ROW(softsign, samba_softsign(x)) \
+    ROW(tanhshrink, samba_tanhshrink(x)) \
+    ROW(hardswish, samba_hardswish(x)) \
+    ROW(hardsigmoid, samba_hardsigmoid(x)) \
+    ROW(hardtanh, samba_hardtanh(x, -1, 0.75)) \
+    ROW(softshrink, samba_softshrink(x, 0.5)) \
+    ROW(softmin, samba_softmin(x, dim_of(l, x))) \
+    ROW(glu, samba_glu(x, dim_of(l, x))) \
+    ROW(logsumexp, samba_logsumexp(x, 1, (int[]){dim_of(l, x)}, CHANCE(50))) \
+    ROW(mean, samba_mean(x, 1, (int[]){dim_of(l, x)}, CHANCE(50))) \
+    ROW(mean_of_all, samba_mean(x, 0, NULL, false)) \
+    ROW(var, samba_var(x, 1, (int[]){dim_of(l, x)}, (double)BELOW(2), CHANCE(50))) \
+    ROW(std, samba_std(x, 1, (int[]){dim_of(l, x)}, 0, CHANCE(50))) \
+    ROW(prod, samba_prod(x, 1, (int[]){dim_of(l, x)}, CHANCE(50))) \
+    ROW(vector_norm, samba_vector_norm(x, (double)BELOW(4), 1, (int[]){dim_of(l, x)}, CHANCE(50))) \
+    ROW(normalize, samba_normalize(x, 2, dim_of(l, x), 0.125)) \
+    ROW(diagonal_sum, samba_trace(x)) \
+    ROW(tril, samba_tril(x, BELOW(3) - 1)) \
+    ROW(triu, samba_triu(x, BELOW(3) - 1)) \
+    ROW(diag_embed, samba_diag_embed(x, BELOW(2), 0, 1)) \
+    ROW(diagonal, samba_diagonal(x, BELOW(2), 0, 1)) \
+    ROW(roll, samba_roll(x, 1, SHAPE(BELOW(4)), (int[]){dim_of(l, x)})) \
+    ROW(rot90, samba_rot90(x, BELOW(4), 0, 1)) \
+    ROW(repeat_interleave, samba_repeat_interleave(x, 1 + BELOW(3), dim_of(l, x))) \
+    ROW(windows, samba_windows(x, dim_of(l, x), 1 + BELOW(2), 1 + BELOW(2))) \
+    ROW(select, samba_select(x, dim_of(l, x), 0)) \
+    ROW(movedim, samba_movedim(x, 1, (int[]){dim_of(l, x)}, (int[]){dim_of(l, x)})) \
+    ROW(squeeze, samba_squeeze(x, 0, NULL)) \
+    ROW(unsqueeze, samba_unsqueeze(x, dim_of(l, x))) \
+    ROW(flatten, samba_flatten(x, 0, -1)) \
+    ROW(flatten_space, samba_flatten(x, rank_of(x) > 2 ? 2 : 0, -1)) \
+    ROW(pad_reflect, samba_pad(x, 1, SHAPE(BELOW(2), BELOW(2)), SAMBA_PAD_REFLECT, 0)) \
+    ROW(pad_replicate, samba_pad(x, 1, SHAPE(BELOW(2), BELOW(2)), SAMBA_PAD_REPLICATE, 0)) \
+    ROW(pad_circular, samba_pad(x, 1, SHAPE(BELOW(2), BELOW(2)), SAMBA_PAD_CIRCULAR, 0)) \
+    ROW(rotary, samba_rotary_embedding(x, NULL)) \
+    ROW(cumsum_public, samba_cumsum(x, dim_of(l, x))) \
+    ROW(channel_shuffle, samba_channel_shuffle(x, 1 + BELOW(2))) \
+    ROW(pixel_shuffle, samba_pixel_shuffle(x, 1 + BELOW(2))) \
+    ROW(pixel_unshuffle, samba_pixel_unshuffle(x, 1 + BELOW(2)))
+/* clang-format on */
 /* What jumps, and so wants exact values. */
-#define JUMPING(ROW)                                                                                                             \
-    ROW(hardshrink, samba_hardshrink(x, 0.5))                                                                                    \
-    ROW(threshold, samba_threshold(x, 0.25, 1))                                                                                  \
-    ROW(median, samba_median(x, dim_of(l, x), CHANCE(50), &(samba_value){0}))                                                    \
-    ROW(max, samba_max(x, dim_of(l, x), CHANCE(50), &(samba_value){0}))                                                          \
-    ROW(min, samba_min(x, dim_of(l, x), CHANCE(50), &(samba_value){0}))                                                          \
-    ROW(topk, samba_topk(x, 1, dim_of(l, x), CHANCE(50), &(samba_value){0}))                                                     \
-    ROW(kthvalue, samba_kthvalue(x, 1, dim_of(l, x), CHANCE(50), &(samba_value){0}))                                             \
+/* clang-format off */
+#define JUMPING(ROW) \
+    ROW(hardshrink, samba_hardshrink(x, 0.5)) \
+    ROW(threshold, samba_threshold(x, 0.25, 1)) \
+    ROW(median, samba_median(x, dim_of(l, x), CHANCE(50), &(samba_value){0})) \
+    ROW(max, samba_max(x, dim_of(l, x), CHANCE(50), &(samba_value){0})) \
+    ROW(min, samba_min(x, dim_of(l, x), CHANCE(50), &(samba_value){0})) \
+    ROW(topk, samba_topk(x, 1, dim_of(l, x), CHANCE(50), &(samba_value){0})) \
+    ROW(kthvalue, samba_kthvalue(x, 1, dim_of(l, x), CHANCE(50), &(samba_value){0})) \
     ROW(nansum, samba_nansum(x, 1, (int[]){dim_of(l, x)}, CHANCE(50)))
+/* clang-format on */
 #define DEFINE(name, call)                                                                                                       \
     static samba_value unary_##name(layer *l)                                                                                    \
     {                                                                                                                            \
@@ -656,23 +669,22 @@ static const struct {
 #define MEETS(name, call) {#name, unary_##name, true},
 #define JUMPS(name, call) {#name, unary_##name, false},
 #define LAYER(name) {#name, name, true},
+    /* clang-format off */
     MEETING(MEETS) JUMPING(JUMPS) LAYER(linear) LAYER(bilinear) LAYER(outer) LAYER(kron) LAYER(baddbmm) LAYER(einsum)
-        LAYER(conv1d) LAYER(conv2d) LAYER(conv3d) LAYER(conv_transpose1d) LAYER(conv_transpose2d) LAYER(conv_transpose3d)
-            LAYER(max_pool1d) LAYER(max_pool3d) LAYER(avg_pool1d) LAYER(avg_pool3d) LAYER(adaptive_avg_pool1d)
-                LAYER(adaptive_avg_pool2d) LAYER(adaptive_avg_pool3d) LAYER(adaptive_max_pool1d) LAYER(adaptive_max_pool2d)
-                    LAYER(lp_pool2d) LAYER(unfold) LAYER(fold) LAYER(interpolate) LAYER(grid_sample) LAYER(affine_grid)
-                        LAYER(batch_norm) LAYER(batch_norm) LAYER(batch_norm) LAYER(instance_norm) LAYER(instance_norm)
-                            LAYER(instance_norm) LAYER(group_norm) LAYER(layer_norm) LAYER(rms_norm) LAYER(weight_norm)
-                                LAYER(cosine_similarity) LAYER(pairwise_distance) LAYER(cdist) LAYER(dropout) LAYER(dropout2d)
-                                    LAYER(alpha_dropout) LAYER(feature_alpha_dropout) LAYER(rand_) LAYER(embedding) LAYER(
-                                        embedding_bag) LAYER(index_select) LAYER(index_add) LAYER(scatter_add) LAYER(index_rows)
-                                        LAYER(index_put) LAYER(mse_loss) LAYER(l1_loss) LAYER(smooth_l1_loss) LAYER(huber_loss)
-                                            LAYER(kl_div) LAYER(bce) LAYER(bce_logits) LAYER(poisson_nll) LAYER(gaussian_nll)
-                                                LAYER(soft_margin) LAYER(margin_ranking) LAYER(multilabel_soft_margin)
-                                                    LAYER(triplet) LAYER(multi_margin) LAYER(nll_loss) LAYER(soft_cross_entropy)
-                                                        LAYER(attention) LAYER(multi_head_attention) LAYER(encoder_layer)
-                                                            LAYER(decoder_layer) LAYER(rnn) LAYER(gru) LAYER(lstm) LAYER(rnn_cell)
-                                                                LAYER(gru_cell) LAYER(lstm_cell) LAYER(prelu)};
+    LAYER(conv1d) LAYER(conv2d) LAYER(conv3d) LAYER(conv_transpose1d) LAYER(conv_transpose2d) LAYER(conv_transpose3d)
+    LAYER(max_pool1d) LAYER(max_pool3d) LAYER(avg_pool1d) LAYER(avg_pool3d) LAYER(adaptive_avg_pool1d) LAYER(adaptive_avg_pool2d)
+    LAYER(adaptive_avg_pool3d) LAYER(adaptive_max_pool1d) LAYER(adaptive_max_pool2d) LAYER(lp_pool2d) LAYER(unfold) LAYER(fold)
+    LAYER(interpolate) LAYER(grid_sample) LAYER(affine_grid) LAYER(batch_norm) LAYER(batch_norm) LAYER(batch_norm)
+    LAYER(instance_norm) LAYER(instance_norm) LAYER(instance_norm) LAYER(group_norm) LAYER(layer_norm) LAYER(rms_norm)
+    LAYER(weight_norm) LAYER(cosine_similarity) LAYER(pairwise_distance) LAYER(cdist) LAYER(dropout) LAYER(dropout2d)
+    LAYER(alpha_dropout) LAYER(feature_alpha_dropout) LAYER(rand_) LAYER(embedding) LAYER(embedding_bag) LAYER(index_select)
+    LAYER(index_add) LAYER(scatter_add) LAYER(index_rows) LAYER(index_put) LAYER(mse_loss) LAYER(l1_loss) LAYER(smooth_l1_loss)
+    LAYER(huber_loss) LAYER(kl_div) LAYER(bce) LAYER(bce_logits) LAYER(poisson_nll) LAYER(gaussian_nll) LAYER(soft_margin)
+    LAYER(margin_ranking) LAYER(multilabel_soft_margin) LAYER(triplet) LAYER(multi_margin) LAYER(nll_loss)
+    LAYER(soft_cross_entropy) LAYER(attention) LAYER(multi_head_attention) LAYER(encoder_layer) LAYER(decoder_layer) LAYER(rnn)
+    LAYER(gru) LAYER(lstm) LAYER(rnn_cell) LAYER(gru_cell) LAYER(lstm_cell) LAYER(prelu)
+    /* clang-format on */
+};
 
 const int fuzz_layer_count = SAMBA_COUNT(layers);
 const char *fuzz_layer_name(int index) { return layers[index].name; }

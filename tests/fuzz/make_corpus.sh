@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes the inputs that the harnesses over files begin with, tests/fuzz/corpus, anew: plans made by hand and each of their stages alone, small models'
-# PEFs, graphs that were wrong once, files of tensors, a checkpoint. What a harness has found, corpus/NAME/found-*, stays.
+# Makes the inputs that the harnesses over files begin with, tests/fuzz/corpus, anew: plans made by hand and each of their stages
+# alone, small models' PEFs, graphs that were wrong once, files of tensors, a checkpoint. What a harness has found,
+# corpus/NAME/found-*, stays.
 # Usage: tests/fuzz/make_corpus.sh BUILD_FOLDER
 set -eu
 build=$1 corpus=$(dirname "$0")/corpus

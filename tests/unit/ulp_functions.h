@@ -217,20 +217,18 @@ static double other_logit_inside(double x)
         _Pragma("omp simd") for (int i = 0; i < n; i++) exact[i] = value(x[i]);                                                  \
     }
 #define ALL(name) ALL_AS(name, name)
-ALL(same)
-ALL(negative)
-ALL(fabs)
-ALL(sign)
-ALL(expm1) ALL(sin) ALL(cos) ALL(floor) ALL(ceil) ALL(trunc) ALL(nearbyint) ALL(sqrt) ALL(rsqrt) ALL(reciprocal) ALL(tanh)
-    ALL(sigmoid) ALL(relu) ALL(is_zero) ALL(not_zero) ALL(to_bfloat16) ALL(to_float16) ALL(gelu) ALL(gelu_tanh)
-        ALL(gelu_tanh_slope) ALL(silu) ALL(silu_slope) ALL(mish) ALL(mish_slope) ALL(entr) ALL(elu) ALL(celu) ALL(selu)
-            ALL(leaky_relu) ALL(hardtanh) ALL(relu6) ALL(hardsigmoid) ALL(hardswish) ALL(threshold) ALL(softsign) ALL(tanhshrink)
-                ALL(hardshrink) ALL(softshrink) ALL(square) ALL(cube) ALL(frac) ALL(to_tenths) ALL(is_nan) ALL(is_finite)
-                    ALL_AS(gelu_slope, gelu_slope_far) ALL_AS(exp, power) ALL_AS(log, logarithm)
+/* clang-format off */
+ALL(same) ALL(negative) ALL(fabs) ALL(sign) ALL(expm1) ALL(sin) ALL(cos) ALL(floor) ALL(ceil) ALL(trunc) ALL(nearbyint)
+ALL(sqrt) ALL(rsqrt) ALL(reciprocal) ALL(tanh) ALL(sigmoid) ALL(relu) ALL(is_zero) ALL(not_zero) ALL(to_bfloat16) ALL(to_float16)
+ALL(gelu) ALL(gelu_tanh) ALL(gelu_tanh_slope) ALL(silu) ALL(silu_slope) ALL(mish) ALL(mish_slope) ALL(entr) ALL(elu) ALL(celu)
+ALL(selu) ALL(leaky_relu) ALL(hardtanh) ALL(relu6) ALL(hardsigmoid) ALL(hardswish) ALL(threshold) ALL(softsign) ALL(tanhshrink)
+ALL(hardshrink) ALL(softshrink) ALL(square) ALL(cube) ALL(frac) ALL(to_tenths) ALL(is_nan) ALL(is_finite)
+ALL_AS(gelu_slope, gelu_slope_far) ALL_AS(exp, power) ALL_AS(log, logarithm)
 #define OTHER(name) ALL_AS(name, other_##name)
-                        OTHER(log1p) OTHER(exp2) OTHER(log2) OTHER(log10) OTHER(tan) OTHER(asin) OTHER(acos) OTHER(atan)
-                            OTHER(sinh) OTHER(cosh) OTHER(asinh) OTHER(acosh) OTHER(atanh) OTHER(erf) OTHER(softplus)
-                                OTHER(softplus_2) OTHER(log_sigmoid) OTHER(logit) OTHER(logit_inside)
+OTHER(log1p) OTHER(exp2) OTHER(log2) OTHER(log10) OTHER(tan) OTHER(asin) OTHER(acos) OTHER(atan) OTHER(sinh) OTHER(cosh)
+OTHER(asinh) OTHER(acosh) OTHER(atanh) OTHER(erf) OTHER(softplus) OTHER(softplus_2) OTHER(log_sigmoid) OTHER(logit)
+OTHER(logit_inside)
+    /* clang-format on */
 
     /* ---- as traced ---- */
     static samba_value as_float(samba_value x)

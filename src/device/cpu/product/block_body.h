@@ -71,18 +71,19 @@ static void NAME(offsets_small)(int rows, int vectors, bool part, const REAL *co
 #define ROW(rows, vectors) CASE(rows, vectors, 0) CASE(rows, vectors, 1)
     switch ((rows * 8 + vectors) * 2 + part) {
 #endif
-        ROW(1, 1)
-        ROW(2, 1)
-        ROW(3, 1)
-        ROW(4, 1)
-        ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1) ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2)
+        /* clang-format off */
+        ROW(1, 1) ROW(2, 1) ROW(3, 1) ROW(4, 1) ROW(5, 1) ROW(6, 1) ROW(7, 1) ROW(8, 1)
+        ROW(1, 2) ROW(2, 2) ROW(3, 2) ROW(4, 2) ROW(5, 2)
 #if VECTOR_FUSED
-            ROW(6, 2)
+        ROW(6, 2)
 #endif
 #if VECTOR_REGISTERS >= 32
-                ROW(9, 1) ROW(7, 2) ROW(8, 2) ROW(9, 2) ROW(10, 2) ROW(11, 2) ROW(12, 2) ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3)
-                    ROW(5, 3) ROW(6, 3) ROW(7, 3) ROW(8, 3) ROW(1, 4) ROW(2, 4) ROW(3, 4) ROW(4, 4) ROW(5, 4) ROW(6, 4)
+        ROW(9, 1)
+        ROW(7, 2) ROW(8, 2) ROW(9, 2) ROW(10, 2) ROW(11, 2) ROW(12, 2)
+        ROW(1, 3) ROW(2, 3) ROW(3, 3) ROW(4, 3) ROW(5, 3) ROW(6, 3) ROW(7, 3) ROW(8, 3)
+        ROW(1, 4) ROW(2, 4) ROW(3, 4) ROW(4, 4) ROW(5, 4) ROW(6, 4)
 #endif
+        /* clang-format on */
     }
 #undef ROW
 #undef CASE
@@ -236,17 +237,17 @@ static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, cons
 #define CASE(rows, cols)                                                                                                         \
     case (rows)*16 + (cols): NAME(dot_of)(rows, cols, a, ao + i, ak, b, bo + j, bk, c, ldc, k, run, first); break;
             switch (height * 16 + width) {
-                CASE(1, 1)
-                CASE(2, 1)
-                CASE(3, 1)
-                CASE(4, 1)
+                /* clang-format off */
+                CASE(1, 1) CASE(2, 1) CASE(3, 1) CASE(4, 1)
                 CASE(1, 2) CASE(2, 2) CASE(3, 2) CASE(4, 2)
 #if VECTOR_REGISTERS >= 32
-                    CASE(5, 1) CASE(6, 1) CASE(5, 2) CASE(6, 2) CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3) CASE(5, 3) CASE(6, 3)
-                        CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4) CASE(1, 5) CASE(2, 5) CASE(3, 5)
-                            CASE(4, 5) CASE(5, 5) CASE(1, 6) CASE(2, 6) CASE(1, 7) CASE(2, 7) CASE(1, 8) CASE(2, 8) CASE(1, 9)
-                                CASE(2, 9) CASE(1, 10) CASE(2, 10)
+                CASE(5, 1) CASE(6, 1) CASE(5, 2) CASE(6, 2)
+                CASE(1, 3) CASE(2, 3) CASE(3, 3) CASE(4, 3) CASE(5, 3) CASE(6, 3)
+                CASE(1, 4) CASE(2, 4) CASE(3, 4) CASE(4, 4) CASE(5, 4) CASE(6, 4)
+                CASE(1, 5) CASE(2, 5) CASE(3, 5) CASE(4, 5) CASE(5, 5)
+                CASE(1, 6) CASE(2, 6) CASE(1, 7) CASE(2, 7) CASE(1, 8) CASE(2, 8) CASE(1, 9) CASE(2, 9) CASE(1, 10) CASE(2, 10)
 #endif
+                /* clang-format on */
             }
 #undef CASE
         }

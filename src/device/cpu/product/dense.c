@@ -115,7 +115,7 @@ static void dense_small(int64_t rows, int vectors, const samba_dense *d, int64_t
         CASE(4)
         CASE(5)
 #if ROWS == 6
-            CASE(6)
+        CASE(6)
 #endif
     }
 #undef CASE
