@@ -29,7 +29,7 @@ typedef struct samba_function samba_function;
 typedef struct samba_function_options {
     size_t struct_size;
     int threads;     /* 0: as many as OpenMP offers; what one does in some 20 microseconds, one does */
-    const char *isa; /* NULL: the best this CPU has; "avx512", "avx2", "generic" force one */
+    const char *isa; /* NULL: the best this CPU has; else one by its name (`sambaflow machine` lists them) */
     bool train;      /* false: dropout does nothing, and there are no hyperparameters */
     uint64_t seed;   /* of dropout whose seed is not set: each run has another one */
     /* true: no compiling; each run evaluates the graph operator by operator with the plain kernels that say what operators mean,

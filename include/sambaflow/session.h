@@ -32,7 +32,7 @@ typedef struct samba_session_options {
     size_t struct_size;
     uint64_t seed;      /* of initial weights and dropout; the weights do not depend on the thread count */
     int threads;        /* 0: as many as OpenMP offers */
-    const char *isa;    /* NULL: the best this CPU has; "avx512", "avx2", "generic" force one */
+    const char *isa;    /* NULL: the best this CPU has; else one by its name (`sambaflow machine` lists them) */
     const char *device; /* NULL or "cpu"; "null" plans and moves tensors but computes nothing (tests) */
 } samba_session_options;
 SAMBA_API samba_session_options samba_session_defaults(void);

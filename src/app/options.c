@@ -155,7 +155,7 @@ static const option_row rows[] = {
     {{"run-graph-only", KEY_GRAPH_ONLY, 0, 0, "Measure without moving tensors between host and device", 3}, P},
     {{"seed", KEY_SEED, "N", 0, "Of weights, dropout and the order of samples (0)", 3}, R | T | P | S},
     {{"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 3}, R | T | P | S},
-    {{"isa", KEY_ISA, "ISA", 0, "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA)", 3},
+    {{"isa", KEY_ISA, "ISA", 0, "Force an instruction set, one that `sambaflow machine` lists (the best there is, or SAMBAFLOW_ISA)", 3},
      R | T | P | S},
     {{"json", KEY_JSON, 0, 0, "Print one JSON object, and progress to stderr", 3}, ALL},
     {{0, 0, 0, 0, "Taken without effect, since they are about another device:", 4}, ALL},

@@ -32,7 +32,7 @@ static void show(void *to, const samba_device_fact *fact)
     if (!l->group || strcmp(l->group, fact->group) != 0)
         printf("%s%s\n", l->group ? "\n" : "", fact->group);
     l->group = fact->group;
-    printf("  %-22s %14s  %s\n", fact->name, value_of(cell, fact), fact->meaning);
+    printf("  %-22s %22s  %s\n", fact->name, value_of(cell, fact), fact->meaning);
 }
 
 static void add(void *to, const samba_device_fact *fact)

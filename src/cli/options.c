@@ -76,7 +76,7 @@ static const struct argp_option options[] = {
     {"seed", KEY_SEED, "N", 0, "Of weights, dropout and random inputs (0)", 5},
     {"threads", KEY_THREADS, "N", 0, "Threads (as many as the machine offers)", 5},
     {"isa", KEY_ISA, "ISA", 0,
-     "Force an instruction set: avx512, avx2, generic (the best there is, or SAMBAFLOW_ISA); machine: show it with this one", 5},
+     "Force an instruction set, one that `machine` lists (the best there is, or SAMBAFLOW_ISA); machine: show it with this one", 5},
     {0, 0, 0, 0, "all:", 6},
     {"json", KEY_JSON, 0, 0, "Print one JSON object (all but report)", 6},
     {"version", KEY_VERSION, 0, 0, "Print the version", -1},

@@ -45,22 +45,18 @@ typedef struct cpu_device {
 /* ---- opening ---- */
 static samba_status choose_isa(const samba_device_options *options, samba_isa *isa)
 {
-    char available[128] = "";
-    int used = 0;
+    char available[128];
     *isa = samba_isa_best();
     if (!options->isa)
         return SAMBA_OK;
-    for (int i = 0; i < SAMBA_ISA_COUNT; i++) {
-        if (!samba_kernels_for((samba_isa)i))
-            continue;
-        if (strcmp(samba_isa_names[i], options->isa) == 0) {
+    for (int i = 0; i < SAMBA_ISA_COUNT; i++)
+        if (samba_kernels_for((samba_isa)i) && strcmp(samba_isa_names[i], options->isa) == 0) {
             *isa = (samba_isa)i;
             return SAMBA_OK;
         }
-        used += snprintf(available + used, sizeof available - (size_t)used, "%s%s", used ? ", " : "", samba_isa_names[i]);
-    }
     return samba_fail(options->context, SAMBA_ERROR_UNSUPPORTED,
-                      "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa, available);
+                      "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa,
+                      samba_isa_list(available, sizeof available));
 }
 
 static samba_status cpu_describe(const samba_device_options *options, samba_device_tell *tell, void *to)

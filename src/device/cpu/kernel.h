@@ -13,15 +13,14 @@
 #define SAMBA_TILE_CAPACITY 512 /* elements of a register that is not wide; measured in docs/decisions/tile-programs.md */
 
 typedef enum samba_isa { /* isa/sets.def */
-#define ISA(name, libxsmm, pairs) SAMBA_ISA_##name,
-#define ISA_X86 ISA
+#define ISA(name, ...) SAMBA_ISA_##name,
 #include "device/cpu/isa/sets.def"
-#undef ISA_X86
 #undef ISA
                          SAMBA_ISA_COUNT
 } samba_isa;
-extern const char *const samba_isa_names[SAMBA_ISA_COUNT]; /* "generic" "avx2" "avx512" */
-samba_isa samba_isa_best(void);                            /* what this CPU and build have */
+extern const char *const samba_isa_names[SAMBA_ISA_COUNT];
+samba_isa samba_isa_best(void);                      /* of those that this CPU and build have */
+const char *samba_isa_list(char *text, size_t size); /* the names of all that they have; gives text */
 /* device/cpu/machine.h: what is known of the machine; the only one that asks */
 typedef struct samba_cpu_machine samba_cpu_machine;
 
@@ -89,14 +88,12 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
     void (*interleave2)(void *d, const void *a, const void *b, int64_t n); /* d[2i] = a[i], d[2i+1] = b[i], of 2 bytes each */
 } samba_kernels;
-#define ISA(name, libxsmm, pairs)                                                                                                \
+#define ISA(name, ...)                                                                                                           \
     extern const samba_kernels samba_kernels_##name;                                                                             \
     extern const samba_blocks samba_blocks_##name;                                                                               \
     extern const samba_rows samba_rows_##name;                                                                                   \
     extern const samba_attention_tiles samba_attention_tiles_##name;
-#define ISA_X86 ISA
 #include "device/cpu/isa/sets.def"
-#undef ISA_X86
 #undef ISA
 const samba_kernels *samba_kernels_for(samba_isa isa); /* NULL where this build or CPU lacks it */
 

@@ -100,11 +100,9 @@ static void find_name(char *name, size_t size)
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 {
     static const bool pairs[SAMBA_ISA_COUNT] = {
-#define ISA_X86 ISA
-#define ISA(name, libxsmm, pairs) pairs,
+#define ISA(name, family, flags, features, libxsmm, pairs) pairs,
 #include "device/cpu/isa/sets.def"
 #undef ISA
-#undef ISA_X86
     };
     const samba_kernels *kernels = samba_kernels_for(isa);
     *machine = (samba_cpu_machine){
@@ -174,10 +172,12 @@ void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell 
 {
     static const char *const caches[SAMBA_CPU_CACHES] = {"cache1", "cache2", "cache3"};
     teller t = {tell, to, "processor"};
+    char sets[128];
     tell_text(&t, "name", machine->processor, "what it calls itself");
     tell_number(&t, "processors", machine->processors, "", "that the system runs");
     tell_number(&t, "nodes", machine->nodes, "", "of memory");
     tell_text(&t, "isa", samba_isa_names[machine->isa], "instruction set in use");
+    tell_text(&t, "isas", samba_isa_list(sets, sizeof sets), "those that it and this library have");
     tell_number(&t, "vector_bytes", machine->vector_bytes, "B", "of a vector");
     tell_number(&t, "vector_registers", machine->vector_registers, "", "vectors that a core holds");
     tell_text(&t, "fused", machine->fused ? "yes" : "no", "a multiply-add is one instruction, rounded once");

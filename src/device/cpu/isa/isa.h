@@ -8,7 +8,7 @@
 #define SAMBA_CPU_ISA_H
 
 #ifndef SAMBA_ISA
-#error "compile with -DSAMBA_ISA=generic, -DSAMBA_ISA=avx2 or -DSAMBA_ISA=avx512"
+#error "compile with -DSAMBA_ISA=, the name of a row of sets.def"
 #endif
 
 #define SAMBA_ISA_JOIN_(name, isa) name##_##isa

@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Detection of what the processor can do. Everything that the library asks about the processor, and that decides how it computes,
- * is here. A table of kernels may use all that its flags in meson.build allow the compiler, so each of these features is asked
- * for. Test programs have tests/processor.c in the place of this file, which offers nothing beyond SAMBAFLOW_ISA. */
+ * is here. Test programs have tests/processor.c in the place of this file, which offers nothing beyond SAMBAFLOW_ISA. */
 #include "device/cpu/isa/processor.h"
 #include "device/cpu/machine.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+
+/* A feature that sets.def names. */
+#define FEATURE(name)                                                                                                            \
+    static bool has_##name(void) { return __builtin_cpu_supports(#name); }
+FEATURE(avx2)
+FEATURE(fma)
+FEATURE(avx512f)
+FEATURE(avx512vl)
+FEATURE(avx512bw)
+FEATURE(avx512dq)
 
 static bool has_f16c(void) /* GCC 10 does not know the name */
 {
@@ -15,14 +24,16 @@ static bool has_f16c(void) /* GCC 10 does not know the name */
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-samba_isa samba_processor_isa(void)
+bool samba_processor_has(samba_isa isa)
 {
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
-        return SAMBA_ISA_generic;
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512dq"))
-        return SAMBA_ISA_avx2;
-    return SAMBA_ISA_avx512;
+    switch (isa) {
+#define HAS(feature) &&has_##feature()
+#define ISA(name, family, flags, features, ...)                                                                                  \
+    case SAMBA_ISA_##name: return true features;
+#include "device/cpu/isa/sets.def"
+#undef ISA
+    default: return false;
+    }
 }
 
 bool samba_processor_has_pairs(void) { return __builtin_cpu_supports("avx512bf16"); }
@@ -48,7 +59,7 @@ void samba_processor_cache(int level, samba_cpu_cache *cache)
 }
 
 #else
-samba_isa samba_processor_isa(void) { return SAMBA_ISA_generic; }
+bool samba_processor_has(samba_isa isa) { return isa == SAMBA_ISA_generic; }
 bool samba_processor_has_pairs(void) { return false; }
 void samba_processor_cache(int level, samba_cpu_cache *cache)
 {

@@ -1,27 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instruction sets of this build: their names and their tables of kernels. */
+ * The instruction sets of this build: their names, their tables of kernels, which of them the processor runs. */
 #include "device/cpu/isa/processor.h"
+#include <stdio.h>
 
-#define ISA_X86 ISA
 const char *const samba_isa_names[SAMBA_ISA_COUNT] = {
-#define ISA(name, libxsmm, pairs) #name,
+#define ISA(name, ...) #name,
 #include "device/cpu/isa/sets.def"
 #undef ISA
 };
 
+/* IN_FAMILY(x, otherwise): x where the build is for that family. */
+#define IN_any(x, otherwise) x
+#if defined(__x86_64__)
+#define IN_x86_64(x, otherwise) x
+#else
+#define IN_x86_64(x, otherwise) otherwise
+#endif
+
 const samba_kernels *samba_kernels_for(samba_isa isa)
 {
     static const samba_kernels *const tables[SAMBA_ISA_COUNT] = {
-#if !defined(__x86_64__)
-#undef ISA_X86
-#define ISA_X86(name, libxsmm, pairs) NULL,
-#endif
-#define ISA(name, libxsmm, pairs) &samba_kernels_##name,
+#define ISA(name, family, ...) IN_##family(&samba_kernels_##name, NULL),
 #include "device/cpu/isa/sets.def"
 #undef ISA
     };
-    return isa <= samba_processor_isa() ? tables[isa] : NULL;
+    return isa < SAMBA_ISA_COUNT && tables[isa] && samba_processor_has(isa) ? tables[isa] : NULL;
 }
 
-samba_isa samba_isa_best(void) { return samba_processor_isa(); }
+samba_isa samba_isa_best(void)
+{
+    int isa = SAMBA_ISA_COUNT - 1;
+    while (isa > 0 && !samba_kernels_for((samba_isa)isa))
+        isa--;
+    return (samba_isa)isa;
+}
+
+const char *samba_isa_list(char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+        if (samba_kernels_for((samba_isa)isa) && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", samba_isa_names[isa]);
+    return text;
+}

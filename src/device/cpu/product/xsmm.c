@@ -22,11 +22,9 @@ bool samba_xsmm_is_ready(void)
 bool samba_xsmm_keeps_to(samba_isa isa)
 {
     static const int most[SAMBA_ISA_COUNT] = {
-#define ISA_X86 ISA
-#define ISA(name, libxsmm, pairs) libxsmm,
+#define ISA(name, family, flags, features, libxsmm, pairs) libxsmm,
 #include "device/cpu/isa/sets.def"
 #undef ISA
-#undef ISA_X86
     };
     return isa == samba_isa_best() || libxsmm_get_target_archid() <= most[isa];
 }
