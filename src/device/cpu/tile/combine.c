@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Fewer passes over a tile: where an f32 result has one reader in its step, its instruction moves into the reader, if there is a
- * kernel for the two (combined.c, labels.c):
- *   spread, then add, sub or mul     the reader takes one value a row (ROWS)
- *   add, sub, mul, minimum, maximum or relu, then another of these   one map of three sources
- *   mul, then sum                    a dot product (DOT)
- *   a comparison, then a choice      no mask is stored (SELECT)
- *   gelu_tanh and its gradient       of one argument: they share an exponential (BOTH)
- *   rounding, then storing it        the store, which rounds by itself; or, where others read it too, both in one pass (ROUND)
- *   a value a row, loaded, then one of these or a choice     read as such, not spread first (ROWS, CHOOSE)
- *   the columns' numbers = labels of rows, then choices      one element of a row is found, none compared (SET, PICK)
- *   what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM); a map whose
- *   row sums are wanted, though others read it too (SUMMED); a product that is collected
+ * kernel for the two (combined.c, labels.c). The table `rules` at the end has what is looked for, in the order of looking.
  * Nothing on the way may change what the moved instruction reads: its registers, or memory that one of them is. What results stay
  * is the same to the last bit. */
 #include "device/cpu/tile/tile.h"
@@ -25,6 +15,7 @@ typedef struct combining {
     samba_instruction *list; /* as program->codes, with registers of -1 where the form has none */
     uint8_t *state;          /* of each code: PLAIN, MERGED with another, GONE into another */
     int32_t *moved;          /* the code, of an earlier step, that stands before this one; -1 none */
+    int begin, end;          /* of the step that is looked at */
 } combining;
 enum { PLAIN, MERGED, GONE };
 
@@ -131,11 +122,11 @@ static void load_rows(combining *c, int i, bool once)
     c->state[i] = MERGED;
 }
 
-static void combine_spread(combining *c, int i, int end)
+static void combine_spread(combining *c, int i)
 {
     const samba_instruction *from = &c->list[i];
     bool loaded = loads_rows(c, i);
-    int j = only_reader(c, i, end);
+    int j = only_reader(c, i, c->end);
     if (j < 0 || !is_arithmetic(c, j) || !may_move(c, i, j))
         return;
     const samba_instruction *to = &c->list[j];
@@ -160,18 +151,18 @@ static int maker(const combining *c, int r, int begin, int end)
 
 /* where(a, b, c) whose a is a loaded value a row: rows are copied. What makes b then writes the result itself, if nothing else
  * stands between the two. */
-static void combine_choice(combining *c, int begin, int j)
+static void combine_choice(combining *c, int j)
 {
     samba_code *codes = c->program->codes;
     samba_instruction *x = &c->list[j];
-    int i = maker(c, x->a, begin, j);
+    int i = maker(c, x->a, c->begin, j);
     if (codes[j].action != SAMBA_DO_MAP || codes[j].extent != SAMBA_FULL || codes[j].class_ != SAMBA_F32 || i < 0 ||
         !loads_rows(c, i) || c->program->registers[x->a].size != sizeof(float) || only_reader(c, i, j + 1) != j)
         return;
     load_rows(c, i, false);
     codes[j].action = SAMBA_DO_CHOOSE;
     c->state[j] = MERGED;
-    int before = maker(c, x->b, begin, j);
+    int before = maker(c, x->b, c->begin, j);
     if (before < 0 || only_reader(c, before, j + 1) != j || x->c == x->d ||
         (codes[before].action != SAMBA_DO_MAP && codes[before].action != SAMBA_DO_ROWS))
         return;
@@ -280,10 +271,10 @@ static void use_label(combining *c, int e, int label)
 }
 
 /* columns' numbers == a label a row */
-static void combine_label(combining *c, int begin, int e)
+static void combine_label(combining *c, int e)
 {
     const samba_code *codes = c->program->codes;
-    int numbers = maker(c, c->list[e].a, begin, e), label = maker(c, c->list[e].b, begin, e);
+    int numbers = maker(c, c->list[e].a, c->begin, e), label = maker(c, c->list[e].b, c->begin, e);
     if (label >= 0 && codes[label].action == SAMBA_DO_IOTA) {
         int other = numbers;
         numbers = label;
@@ -323,11 +314,11 @@ static samba_map_fn *pair_of(const combining *c, int i, int j, int r)
     return from && second >= 3 ? NULL : pairs[from && op == SAMBA_TILE_sub ? 2 : then[second]];
 }
 
-static void combine_pair(combining *c, int i, int end)
+static void combine_pair(combining *c, int i)
 {
     const samba_combined *kernels = c->program->kernels->combined;
     const samba_instruction *from = &c->list[i];
-    int j = only_reader(c, i, end);
+    int j = only_reader(c, i, c->end);
     if (j < 0 || !may_move(c, i, j))
         return;
     const samba_instruction *to = &c->list[j];
@@ -350,10 +341,10 @@ static void combine_pair(combining *c, int i, int end)
     }
 }
 
-static void combine_comparison(combining *c, int i, int end)
+static void combine_comparison(combining *c, int i)
 {
     const samba_instruction *from = &c->list[i];
-    int j = only_reader(c, i, end);
+    int j = only_reader(c, i, c->end);
     if (j < 0 || c->state[j] != PLAIN || c->list[j].op != SAMBA_TILE_where || c->list[j].a != from->d || !may_move(c, i, j))
         return;
     samba_code *code = &c->program->codes[j];
@@ -372,7 +363,7 @@ static bool is_comparison(const combining *c, int i)
 }
 
 /* ---- gelu_tanh and its gradient, at the place of the first ---- */
-static bool is_map(const combining *c, int i, int op, int x)
+static bool is_map_of(const combining *c, int i, int op, int x)
 {
     return is_plain_map(c, i) && c->list[i].op == op && c->list[i].a == x;
 }
@@ -387,13 +378,13 @@ static bool may_join(const combining *c, int first, int later)
     return fits;
 }
 
-static void combine_gelu(combining *c, int begin, int end, int grad)
+static void combine_gelu(combining *c, int grad)
 {
-    if (!is_map(c, grad, SAMBA_TILE_gelu_tanh_grad, c->list[grad].a))
+    if (!is_map_of(c, grad, SAMBA_TILE_gelu_tanh_grad, c->list[grad].a))
         return;
-    for (int value = begin; value < end; value++) {
+    for (int value = c->begin; value < c->end; value++) {
         int first = value < grad ? value : grad, later = value < grad ? grad : value;
-        if (!is_map(c, value, SAMBA_TILE_gelu_tanh, c->list[grad].a) || !may_join(c, first, later))
+        if (!is_map_of(c, value, SAMBA_TILE_gelu_tanh, c->list[grad].a) || !may_join(c, first, later))
             continue;
         samba_code *code = &c->program->codes[first];
         code->action = SAMBA_DO_BOTH;
@@ -431,16 +422,16 @@ static void make_norm(combining *c, int i, int j, samba_norm kind, int a, int b,
 }
 
 /* (a - s) t, ((a - s) - b t) u: j multiplies by a value a row */
-static void combine_standardize(combining *c, int begin, int j)
+static void combine_standardize(combining *c, int j)
 {
     const samba_instruction *list = c->list;
-    int i = maker_for(c, list[j].a, begin, j), u = list[j].b;
+    int i = maker_for(c, list[j].a, c->begin, j), u = list[j].b;
     if (i < 0)
         return;
     if (is_rows(c, i, SAMBA_TILE_sub)) {
         make_norm(c, i, j, SAMBA_NORM_STANDARDIZE, list[i].a, -1, -1, list[i].b, u, 0);
     } else if (is_arithmetic(c, i) && list[i].op == SAMBA_TILE_sub && list[i].a != list[i].b) {
-        int x = maker_for(c, list[i].a, begin, i), y = maker_for(c, list[i].b, begin, i);
+        int x = maker_for(c, list[i].a, c->begin, i), y = maker_for(c, list[i].b, c->begin, i);
         if (x < 0 || y < 0 || !is_rows(c, x, SAMBA_TILE_sub) || !is_rows(c, y, SAMBA_TILE_mul) || !may_move(c, x, j) ||
             !may_move(c, y, j))
             return;
@@ -450,11 +441,11 @@ static void combine_standardize(combining *c, int begin, int j)
 }
 
 /* (a s) b + c: j multiplies and adds */
-static void combine_affine(combining *c, int begin, int j)
+static void combine_affine(combining *c, int j)
 {
     const samba_instruction x = c->list[j];
     for (int side = 0; side < 2; side++) {
-        int i = maker_for(c, side ? x.b : x.a, begin, j);
+        int i = maker_for(c, side ? x.b : x.a, c->begin, j);
         if (i < 0 || !is_rows(c, i, SAMBA_TILE_mul))
             continue;
         make_norm(c, i, j, SAMBA_NORM_AFFINE, c->list[i].a, side ? x.a : x.b, x.c, c->list[i].b, 0, 0);
@@ -465,11 +456,11 @@ static void combine_affine(combining *c, int begin, int j)
 static bool is_written(const combining *c, int r, int begin, int end) { return maker(c, r, begin, end) >= 0; }
 
 /* ((a - s) - b t) u + c: j adds */
-static void combine_slope_add(combining *c, int begin, int j)
+static void combine_slope_add(combining *c, int j)
 {
     const samba_instruction x = c->list[j];
     for (int side = 0; side < 2; side++) {
-        int i = maker_for(c, side ? x.b : x.a, begin, j);
+        int i = maker_for(c, side ? x.b : x.a, c->begin, j);
         const samba_code from = i < 0 ? (samba_code){0} : c->program->codes[i];
         if (i < 0 || from.action != SAMBA_DO_NORM || from.pattern != SAMBA_PATTERN_NORM + SAMBA_NORM_SLOPE ||
             is_written(c, from.s, i + 1, j) || is_written(c, from.t, i + 1, j) || is_written(c, from.u, i + 1, j))
@@ -510,11 +501,11 @@ static bool is_sum_of(const combining *c, int j, int r)
 
 /* The sums follow i in its step and are made with it. A dot product waits for its other operand: then i is made where the later
  * of the two sums is, if nobody else reads it before. */
-static void combine_sums(combining *c, int i, int end)
+static void combine_sums(combining *c, int i)
 {
     samba_instruction *list = c->list;
     int kind = summed_kind(c, i), d = list[i].d, sum = -1, dot = -1;
-    for (int k = i + 1; k < end && kind >= 0; k++) {
+    for (int k = i + 1; k < c->end && kind >= 0; k++) {
         if (c->state[k] == GONE)
             continue;
         if (sum < 0 && is_sum_of(c, k, d))
@@ -550,33 +541,15 @@ static void combine_sums(combining *c, int i, int end)
     list[last] = list[i];
 }
 
-static void combine_norms(combining *c)
-{
-    const samba_tile_program *program = c->program;
-    for (int s = 0; s < program->step_count; s++)
-        for (int j = program->steps[s].begin; j < program->steps[s].end; j++) {
-            const samba_code *code = &program->codes[j];
-            if (is_rows(c, j, SAMBA_TILE_mul))
-                combine_standardize(c, program->steps[s].begin, j);
-            else if (c->state[j] == MERGED && code->action == SAMBA_DO_MAP && code->pattern == SAMBA_PATTERN_MUL_ADD)
-                combine_affine(c, program->steps[s].begin, j);
-            else if (is_arithmetic(c, j) && c->list[j].op == SAMBA_TILE_add)
-                combine_slope_add(c, program->steps[s].begin, j);
-        }
-    for (int s = 0; s < program->step_count; s++)
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            combine_sums(c, i, program->steps[s].end);
-}
-
 /* Rounding to bfloat16, and the store into memory of that dtype. Other readers need the rounded value in its register. */
-static void combine_rounding(combining *c, int i, int end)
+static void combine_rounding(combining *c, int i)
 {
     const samba_tile_program *program = c->program;
     const samba_instruction *from = &c->list[i];
-    int j = only_reader(c, i, end);
+    int j = only_reader(c, i, c->end);
     bool alone = j >= 0 && may_move(c, i, j);
     j = alone ? j : i + 1;
-    if (j >= end || c->state[j] != PLAIN || c->list[j].op != SAMBA_TILE_store || c->list[j].a != from->d)
+    if (j >= c->end || c->state[j] != PLAIN || c->list[j].op != SAMBA_TILE_store || c->list[j].a != from->d)
         return;
     samba_code *code = &c->program->codes[j];
     if (code->extent != SAMBA_FULL || program->views[code->view].dtype != SAMBA_BFLOAT16 ||
@@ -589,6 +562,74 @@ static void combine_rounding(combining *c, int i, int end)
         code->d = from->d;
         c->list[j].d = from->d;
         take(c, i, j, from->a, -1, -1);
+    }
+}
+
+/* ---- the rules ---- */
+static bool is_eq(const combining *c, int i) { return c->list[i].op == SAMBA_TILE_eq; }
+static bool is_gelu_grad(const combining *c, int i) { return c->list[i].op == SAMBA_TILE_gelu_tanh_grad; }
+static bool is_choice(const combining *c, int i) { return c->state[i] == PLAIN && c->list[i].op == SAMBA_TILE_where; }
+static bool is_scaled_rows(const combining *c, int i) { return is_rows(c, i, SAMBA_TILE_mul); }
+static bool is_sum(const combining *c, int i) { return is_arithmetic(c, i) && c->list[i].op == SAMBA_TILE_add; }
+static bool is_there(const combining *c, int i) { return c->state[i] != GONE; }
+
+static bool is_rounding(const combining *c, int i) { return c->state[i] == PLAIN && c->list[i].op == SAMBA_TILE_round_bfloat16; }
+
+static bool is_value_a_row(const combining *c, int i)
+{
+    return (c->list[i].op == SAMBA_TILE_spread || loads_rows(c, i)) && c->program->codes[i].class_ == SAMBA_F32;
+}
+
+static bool is_mul_add(const combining *c, int i)
+{
+    const samba_code *code = &c->program->codes[i];
+    return c->state[i] == MERGED && code->action == SAMBA_DO_MAP && code->pattern == SAMBA_PATTERN_MUL_ADD;
+}
+
+/* A sweep goes over all instructions with one rule and those behind it that say or_else: of these the first that begins is tried. */
+typedef struct rule {
+    bool (*begins)(const combining *c, int i);
+    void (*combine)(combining *c, int i);
+    int64_t cols; /* the fewest that it is worth it for */
+    bool or_else; /* where the rule before does not begin */
+} rule;
+
+static const rule rules[] = {
+    /* the columns' numbers = labels of rows, then choices: one element of a row is found, none compared (SET, PICK) */
+    {is_eq, combine_label, 0, false},
+    /* a value a row, loaded or spread, then add, sub or mul: the reader takes it as such (ROWS) */
+    {is_value_a_row, combine_spread, LONG_ROW, false},
+    /* add, sub, mul, minimum, maximum or relu, then another: one map of three sources; mul, then sum: a dot product (DOT); a product
+     * that is collected */
+    {is_pairable, combine_pair, 0, false},
+    /* rounding, then storing it: the store, which rounds by itself; or, where others read it too, both in one pass (ROUND) */
+    {is_rounding, combine_rounding, 0, true},
+    /* a choice by a loaded value a row: rows are copied (CHOOSE) */
+    {is_choice, combine_choice, LONG_ROW, false},
+    /* a comparison, then a choice: no mask is stored (SELECT) */
+    {is_comparison, combine_comparison, 0, false},
+    /* what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM) */
+    {is_scaled_rows, combine_standardize, 0, false},
+    {is_mul_add, combine_affine, 0, true},
+    {is_sum, combine_slope_add, 0, true},
+    /* a map whose row sums are wanted, though others read it too (SUMMED) */
+    {is_there, combine_sums, 0, false},
+    /* gelu_tanh and its gradient, of one argument: they share an exponential (BOTH). Its second result stands where others have a
+     * source, so it is the last. */
+    {is_gelu_grad, combine_gelu, 0, false},
+};
+
+static void run_sweep(combining *c, const rule *first, const rule *end)
+{
+    for (int s = 0; s < c->program->step_count; s++) {
+        c->begin = c->program->steps[s].begin, c->end = c->program->steps[s].end;
+        for (int i = c->begin; i < c->end; i++) {
+            const rule *at = first;
+            while (at < end && !at->begins(c, i))
+                at++;
+            if (at < end)
+                at->combine(c, i);
+        }
     }
 }
 
@@ -632,33 +673,12 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
         memcpy(c.list, source->instructions, codes * sizeof *c.list);
     for (size_t i = 0; i < codes; i++)
         c.moved[i] = -1;
-    for (int s = 0; s < program->step_count; s++)
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (c.list[i].op == SAMBA_TILE_eq)
-                combine_label(&c, program->steps[s].begin, i);
-    for (int s = 0; s < program->step_count && program->cols >= LONG_ROW; s++)
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if ((c.list[i].op == SAMBA_TILE_spread || loads_rows(&c, i)) && program->codes[i].class_ == SAMBA_F32)
-                combine_spread(&c, i, program->steps[s].end);
-    for (int s = 0; s < program->step_count; s++)
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (is_pairable(&c, i))
-                combine_pair(&c, i, program->steps[s].end);
-            else if (c.state[i] == PLAIN && c.list[i].op == SAMBA_TILE_round_bfloat16)
-                combine_rounding(&c, i, program->steps[s].end);
-    for (int s = 0; s < program->step_count && program->cols >= LONG_ROW; s++)
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (c.list[i].op == SAMBA_TILE_where && c.state[i] == PLAIN)
-                combine_choice(&c, program->steps[s].begin, i);
-    for (int s = 0; s < program->step_count; s++)
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (is_comparison(&c, i))
-                combine_comparison(&c, i, program->steps[s].end);
-    combine_norms(&c);
-    for (int s = 0; s < program->step_count; s++) /* the last: its second result stands where others have a source */
-        for (int i = program->steps[s].begin; i < program->steps[s].end; i++)
-            if (c.list[i].op == SAMBA_TILE_gelu_tanh_grad)
-                combine_gelu(&c, program->steps[s].begin, program->steps[s].end, i);
+    for (const rule *sweep = rules, *next; sweep < rules + SAMBA_COUNT(rules); sweep = next) {
+        for (next = sweep + 1; next < rules + SAMBA_COUNT(rules) && next->or_else;)
+            next++;
+        if (program->cols >= sweep->cols)
+            run_sweep(&c, sweep, next);
+    }
     close_up(&c, steps, kept);
     return SAMBA_OK;
 }
