@@ -46,4 +46,8 @@ uint64_t samba_pef_tile_signature(uint32_t count);
 /* older.c: roles of the tensors of a file that does not say them. */
 void samba_pef_find_roles(samba_plan *plan);
 
+typedef struct samba_pef_ranks { /* how many numbers the lists of a message have whose length is another message's: fields.def */
+    int32_t batch, own, inner;
+} samba_pef_ranks;
+
 #endif

@@ -83,25 +83,25 @@ static samba_status bad_list(const reader *in, const char *what, size_t count, i
                       (long long)room);
 }
 
-/* Copies a list that must have exactly `count` numbers. */
-static samba_status copy_list(const reader *in, const char *what, const int64_t *from, size_t length, int64_t count, int64_t *to)
+/* Copies a list that must have exactly `count` numbers of `size` bytes. */
+static samba_status copy_list(const reader *in, const char *what, const void *from, size_t length, int64_t count, void *to,
+                              size_t size)
 {
     if (length != (size_t)count)
         return bad_list(in, what, length, count);
     if (length > 0)
-        memcpy(to, from, length * sizeof *to);
+        memcpy(to, from, length * size);
     return SAMBA_OK;
 }
 
-/* Copies a list of up to `room` numbers; its length is the rank. */
-static samba_status copy_shape(const reader *in, const char *what, const int64_t *from, size_t length, int64_t room,
-                               int32_t *rank, int64_t *to)
+/* The length of a list of up to `room` numbers is the rank. */
+static samba_status take_rank(const reader *in, const char *what, size_t length, int64_t room, int32_t *rank)
 {
     if (length > (size_t)room)
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "%s: rank %zu, but at most %lld is possible", what, length,
                           (long long)room);
     *rank = (int32_t)length;
-    return copy_list(in, what, from, length, *rank, to);
+    return SAMBA_OK;
 }
 
 /* A number that the plan holds in a narrower integer. */
@@ -113,18 +113,37 @@ static samba_status narrow(const reader *in, const char *what, int64_t value, in
     return SAMBA_OK;
 }
 
-static samba_status take_instruction(const reader *in, const Samba__Pef__Instruction *from, samba_instruction *to)
+static samba_status take_text(const reader *in, const char *from, char **to)
 {
-    SAMBA_TRY(narrow(in, "an instruction's tile operator", from->op, 0, SAMBA_TILE_COUNT - 1));
-    SAMBA_TRY(narrow(in, "an instruction's register d", from->d, -1, INT16_MAX));
-    SAMBA_TRY(narrow(in, "an instruction's register a", from->a, -1, INT16_MAX));
-    SAMBA_TRY(narrow(in, "an instruction's register b", from->b, -1, INT16_MAX));
-    SAMBA_TRY(narrow(in, "an instruction's register c", from->c, -1, INT16_MAX));
-    SAMBA_TRY(narrow(in, "an instruction's operand", from->operand, -1, INT16_MAX));
-    *to = (samba_instruction){(uint16_t)from->op, (int16_t)from->d,       (int16_t)from->a, (int16_t)from->b,
-                              (int16_t)from->c,   (int16_t)from->operand, from->immediate};
-    return SAMBA_OK;
+    *to = samba_arena_strdup(in->arena, from);
+    return *to ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
+
+/* get_MESSAGE(in, from, ranks, to): the fields of fields.def; all others of `to` become 0. */
+#define MESSAGE(Message, message, type)                                                                                          \
+    static samba_status get_##message(const reader *in, const Samba__Pef__##Message *from, const samba_pef_ranks *ranks,         \
+                                      type *to)                                                                                  \
+    {                                                                                                                            \
+        (void)in, (void)ranks;                                                                                                   \
+        *to = (type){0};
+#define END                                                                                                                      \
+    return SAMBA_OK;                                                                                                             \
+    }
+#define NUMBER(field) to->field = from->field;
+#define RANGE(field, what, low, high)                                                                                            \
+    SAMBA_TRY(narrow(in, what, from->field, low, high));                                                                         \
+    to->field = (__typeof__(to->field))from->field;
+#define FLAG(field) to->field = from->field ? 1 : 0;
+#define LATER(field) NUMBER(field)
+#define SPARSE(field) NUMBER(field)
+#define SPARSE_FLAG(field) FLAG(field)
+#define TEXT(field) SAMBA_TRY(take_text(in, from->field, &to->field));
+#define SHAPE(field, rank, what, room)                                                                                           \
+    SAMBA_TRY(take_rank(in, what, from->n_##field, room, &to->rank));                                                            \
+    LIST(field, to->rank, what)
+#define LIST(field, count, what)                                                                                                 \
+    SAMBA_TRY(copy_list(in, what, from->field, from->n_##field, count, to->field, sizeof *to->field));
+#include "pef/fields.def"
 
 static samba_status take_program(const reader *in, const Samba__Pef__Program *from, samba_program *to)
 {
@@ -137,84 +156,35 @@ static samba_status take_program(const reader *in, const Samba__Pef__Program *fr
     to->steps = samba_arena_alloc(in->arena, from->n_steps * sizeof *to->steps);
     if (!to->registers || !to->instructions || !to->steps)
         return SAMBA_ERROR_MEMORY;
-    for (size_t i = 0; i < from->n_registers; i++) {
-        const Samba__Pef__Register *r = from->registers[i];
-        SAMBA_TRY(narrow(in, "a register's class", r->class_, 0, SAMBA_I64));
-        SAMBA_TRY(narrow(in, "a register's extent", r->extent, 0, SAMBA_ROW));
-        SAMBA_TRY(narrow(in, "a register's direct operand", r->direct, -1, INT16_MAX));
-        to->registers[i] = (samba_register){(uint8_t)r->class_, (uint8_t)r->extent, r->wide ? 1 : 0, (int16_t)r->direct};
-    }
+    for (size_t i = 0; i < from->n_registers; i++)
+        SAMBA_TRY(get_register(in, from->registers[i], NULL, &to->registers[i]));
     for (size_t i = 0; i < from->n_instructions; i++)
-        SAMBA_TRY(take_instruction(in, from->instructions[i], &to->instructions[i]));
+        SAMBA_TRY(get_instruction(in, from->instructions[i], NULL, &to->instructions[i]));
     for (size_t i = 0; i < from->n_steps; i++)
-        to->steps[i] = (samba_step){from->steps[i]->begin, from->steps[i]->end, from->steps[i]->loop ? 1 : 0};
+        SAMBA_TRY(get_step(in, from->steps[i], NULL, &to->steps[i]));
     return SAMBA_OK;
 }
 
 static samba_status take_factor(const reader *in, const Samba__Pef__Factor *from, const samba_contract *contract,
                                 int32_t own_rank, samba_factor *to)
 {
-    to->buffer = from->buffer;
-    to->dtype = from->dtype;
-    to->offset = from->offset;
-    SAMBA_TRY(copy_list(in, "a factor's batch strides", from->batch, from->n_batch, contract->batch_rank, to->batch));
-    SAMBA_TRY(copy_list(in, "a factor's own strides", from->own, from->n_own, own_rank, to->own));
-    SAMBA_TRY(copy_list(in, "a factor's inner strides", from->inner, from->n_inner, contract->k_rank, to->inner));
+    const samba_pef_ranks ranks = {contract->batch_rank, own_rank, contract->k_rank};
+    SAMBA_TRY(get_factor(in, from, &ranks, to));
     if (from->n_windows > SAMBA_COUNT(to->windows))
         return bad_list(in, "a factor's windows", from->n_windows, SAMBA_COUNT(to->windows));
     to->window_count = (int32_t)from->n_windows;
     for (int32_t i = 0; i < to->window_count; i++) {
-        const Samba__Pef__Window *w = from->windows[i];
-        to->windows[i] = (samba_window){.base = w->base_, .limit = w->limit, .dilation = w->dilation, .stride = w->stride};
-        SAMBA_TRY(copy_list(in, "a window's own steps", w->own, w->n_own, own_rank, to->windows[i].own));
-        SAMBA_TRY(copy_list(in, "a window's inner steps", w->inner, w->n_inner, contract->k_rank, to->windows[i].inner));
+        SAMBA_TRY(get_window(in, from->windows[i], &ranks, &to->windows[i]));
+        to->windows[i].base = from->windows[i]->base_;
     }
     return SAMBA_OK;
 }
 
 static samba_status take_contract(const reader *in, const Samba__Pef__Contract *from, samba_contract *to)
 {
-    SAMBA_TRY(
-        copy_shape(in, "a contraction's batch", from->batch, from->n_batch, SAMBA_CONTRACT_RANK, &to->batch_rank, to->batch));
-    SAMBA_TRY(copy_shape(in, "a contraction's m", from->m, from->n_m, SAMBA_CONTRACT_RANK, &to->m_rank, to->m));
-    SAMBA_TRY(copy_shape(in, "a contraction's n", from->n, from->n_n, SAMBA_CONTRACT_RANK, &to->n_rank, to->n));
-    SAMBA_TRY(copy_shape(in, "a contraction's k", from->k, from->n_k, SAMBA_CONTRACT_RANK, &to->k_rank, to->k));
-    to->class_ = from->class_;
-    to->whole_rows = from->whole_rows ? 1 : 0;
+    SAMBA_TRY(get_contract(in, from, NULL, to));
     SAMBA_TRY(take_factor(in, from->a, to, to->m_rank, &to->a));
     return take_factor(in, from->b, to, to->n_rank, &to->b);
-}
-
-static samba_status take_pool(const reader *in, const Samba__Pef__Pool *from, samba_pool *to)
-{
-    *to = (samba_pool){.average = from->average ? 1 : 0,
-                       .gradient = from->gradient ? 1 : 0,
-                       .count_include_pad = from->count_include_pad ? 1 : 0,
-                       .planes = from->planes,
-                       .h = from->h,
-                       .w = from->w,
-                       .oh = from->oh,
-                       .ow = from->ow,
-                       .indices = from->indices ? 1 : 0,
-                       .adaptive = from->adaptive ? 1 : 0,
-                       .divisor = from->divisor,
-                       .resample = from->resample,
-                       .align_corners = from->align_corners ? 1 : 0,
-                       .antialias = from->antialias ? 1 : 0};
-    if (to->resample && from->n_scale != 2)
-        return bad_list(in, "a resampling's scale", from->n_scale, 2);
-    for (int i = 0; i < 2 && to->resample; i++)
-        to->scale[i] = from->scale[i];
-    SAMBA_TRY(copy_list(in, "a pool's kernel", from->kernel, from->n_kernel, 2, to->kernel));
-    SAMBA_TRY(copy_list(in, "a pool's stride", from->stride, from->n_stride, 2, to->stride));
-    SAMBA_TRY(copy_list(in, "a pool's padding", from->padding, from->n_padding, 2, to->padding));
-    return copy_list(in, "a pool's dilation", from->dilation, from->n_dilation, 2, to->dilation);
-}
-
-static samba_status take_text(const reader *in, const char *from, char **to)
-{
-    *to = samba_arena_strdup(in->arena, from);
-    return *to ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
 /* Groups of three numbers, which are structs of three; how many. */
@@ -235,17 +205,12 @@ static samba_status take_triples(const reader *in, const char *what, const int32
 static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, samba_stage *to)
 {
     bool program = from->kind == SAMBA_STAGE_TILE || from->kind == SAMBA_STAGE_CONTRACT;
-    SAMBA_TRY(narrow(in, "a stage's kind", from->kind, 0, SAMBA_STAGE_KIND_COUNT - 1));
+    SAMBA_TRY(get_stage(in, from, NULL, to));
     if (!from->program != !program || !from->contract != (from->kind != SAMBA_STAGE_CONTRACT) ||
         !from->pool != (from->kind != SAMBA_STAGE_POOL) || !from->gather != (from->kind != SAMBA_STAGE_GATHER) ||
         !from->attention != (from->kind != SAMBA_STAGE_ATTENTION) || !from->line != (from->kind != SAMBA_STAGE_LINE))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "stage \"%.64s\" lacks a part of its kind or has one of another kind",
                           from->name);
-    to->kind = from->kind;
-    SAMBA_TRY(take_text(in, from->name, &to->name));
-    to->flops = from->flops;
-    to->bytes = from->bytes;
-    SAMBA_TRY(copy_shape(in, "a stage's domain", from->domain, from->n_domain, SAMBA_MAX_RANK, &to->rank, to->domain));
     void *operators = NULL;
     SAMBA_TRY(take_triples(in, "a stage's operators", from->operators, from->n_operators, &operators, &to->operator_count));
     to->operators = operators;
@@ -253,40 +218,21 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     to->operands = samba_arena_alloc(in->arena, from->n_operands * sizeof *to->operands);
     if (!to->operands)
         return SAMBA_ERROR_MEMORY;
-    for (int32_t i = 0; i < to->operand_count; i++) {
-        const Samba__Pef__Operand *o = from->operands[i];
-        to->operands[i] = (samba_operand){.buffer = o->buffer, .dtype = o->dtype, .offset = o->offset};
-        SAMBA_TRY(copy_list(in, "an operand's strides", o->strides, o->n_strides, to->rank, to->operands[i].strides));
-    }
+    const samba_pef_ranks ranks = {.own = to->rank};
+    for (int32_t i = 0; i < to->operand_count; i++)
+        SAMBA_TRY(get_operand(in, from->operands[i], &ranks, &to->operands[i]));
     if (program)
         SAMBA_TRY(take_program(in, from->program, &to->program));
     if (from->contract)
         SAMBA_TRY(take_contract(in, from->contract, &to->contract));
     if (from->pool)
-        SAMBA_TRY(take_pool(in, from->pool, &to->pool));
+        SAMBA_TRY(get_pool(in, from->pool, NULL, &to->pool));
     if (from->gather)
-        to->gather = (samba_gather_stage){from->gather->mode,       from->gather->axis,        from->gather->negative ? 1 : 0, 0,
-                                          from->gather->table_rows, from->gather->table_stride};
+        SAMBA_TRY(get_gather(in, from->gather, NULL, &to->gather));
     if (from->attention)
-        to->attention = (samba_attention){.gradient = from->attention->gradient ? 1 : 0,
-                                          .causal = from->attention->causal ? 1 : 0,
-                                          .masked = from->attention->masked ? 1 : 0,
-                                          .dropout = from->attention->dropout ? 1 : 0,
-                                          .has_result = from->attention->has_result ? 1 : 0,
-                                          .has_lse = from->attention->has_lse ? 1 : 0,
-                                          .hkv = from->attention->hkv,
-                                          .d = from->attention->d,
-                                          .dv = from->attention->dv,
-                                          .scale = from->attention->scale};
+        SAMBA_TRY(get_attention(in, from->attention, NULL, &to->attention));
     if (from->line)
-        to->line = (samba_line){.function = from->line->function,
-                                .backwards = from->line->backwards ? 1 : 0,
-                                .has_values = from->line->has_values ? 1 : 0,
-                                .has_indices = from->line->has_indices ? 1 : 0,
-                                .outer = from->line->outer,
-                                .size = from->line->size,
-                                .inner = from->line->inner,
-                                .count = from->line->count};
+        SAMBA_TRY(get_line(in, from->line, NULL, &to->line));
     return SAMBA_OK;
 }
 
@@ -295,22 +241,7 @@ static samba_status take_tensor(const reader *in, const Samba__Pef__Tensor *from
     if ((in->version >= SAMBA_PEF_BLOBS) != (from->has_role != 0))
         return samba_fail(in->context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\" is not that of version %u", from->name,
                           in->version);
-    *to = (samba_plan_tensor){.kind = from->kind,
-                              .role = from->role,
-                              .dtype = from->dtype,
-                              .buffer = from->buffer,
-                              .init = from->init,
-                              .init_a = from->init_a,
-                              .init_b = from->init_b,
-                              .is_loss = from->is_loss ? 1 : 0,
-                              .has_range = from->has_range ? 1 : 0,
-                              .has_ignore = from->has_ignore ? 1 : 0,
-                              .low = from->low,
-                              .high = from->high,
-                              .ignore = from->ignore};
-    SAMBA_TRY(take_text(in, from->name, &to->name));
-    SAMBA_TRY(take_text(in, from->range_user, &to->range_user));
-    return copy_shape(in, "a tensor's shape", from->shape, from->n_shape, SAMBA_MAX_RANK, &to->rank, to->shape);
+    return get_tensor(in, from, NULL, to);
 }
 
 /* Blobs lie one behind the other without a gap beyond the alignment, so none of the file's bytes is left over.
@@ -399,32 +330,17 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
     if (!to->buffers || !to->stages || !to->sections || !to->tensors || !to->argins || !to->constants || !to->calls)
         return SAMBA_ERROR_MEMORY;
     for (int32_t i = 0; i < to->buffer_count; i++)
-        to->buffers[i] = (samba_buffer){from->buffers[i]->offset, from->buffers[i]->bytes};
+        SAMBA_TRY(get_buffer(in, from->buffers[i], NULL, &to->buffers[i]));
     for (int32_t i = 0; i < to->stage_count; i++)
         SAMBA_TRY(take_stage(in, from->stages[i], &to->stages[i]));
-    for (int32_t i = 0; i < to->section_count; i++) {
-        const Samba__Pef__Section *s = from->sections[i];
-        to->sections[i] = (samba_plan_section){.id = s->id,
-                                               .phase = s->phase,
-                                               .first_stage = s->first_stage,
-                                               .stage_count = s->stage_count,
-                                               .flops = s->flops,
-                                               .bytes = s->bytes,
-                                               .redone_by = s->redone_by,
-                                               .forward_stages = s->forward_stages,
-                                               .redone_stages = s->redone_stages,
-                                               .fast_memory = s->fast_memory};
-        SAMBA_TRY(take_text(in, s->name, &to->sections[i].name));
-    }
+    for (int32_t i = 0; i < to->section_count; i++)
+        SAMBA_TRY(get_section(in, from->sections[i], NULL, &to->sections[i]));
     for (int32_t i = 0; i < to->tensor_count; i++)
         SAMBA_TRY(take_tensor(in, from->tensors[i], &to->tensors[i]));
     if (in->version < SAMBA_PEF_BLOBS)
         samba_pef_find_roles(to);
-    for (int32_t i = 0; i < to->argin_count; i++) {
-        const Samba__Pef__Argin *a = from->argins[i];
-        to->argins[i] = (samba_plan_argin){.role = a->role, .dtype = a->dtype, .buffer = a->buffer, .value = a->value};
-        SAMBA_TRY(take_text(in, a->name, &to->argins[i].name));
-    }
+    for (int32_t i = 0; i < to->argin_count; i++)
+        SAMBA_TRY(get_argin(in, from->argins[i], NULL, &to->argins[i]));
     void *locations = NULL;
     SAMBA_TRY(take_triples(in, "locations", from->locations, from->n_locations, &locations, &to->location_count));
     to->locations = locations;
@@ -457,19 +373,8 @@ static samba_status take_only_graph(const reader *in, const Samba__Pef__Plan *fr
 
 static samba_status take_graph(const reader *in, const Samba__Pef__Graph *from, samba_plan_graph *to)
 {
-    *to = (samba_plan_graph){.hash = from->hash,
-                             .inference = from->inference ? 1 : 0,
-                             .grad_accumulation_steps = from->grad_accumulation_steps,
-                             .precision = from->precision,
-                             .mapping = from->mapping,
-                             .fast_memory = from->fast_memory,
-                             .first_section = from->first_section,
-                             .section_count = from->section_count,
-                             .first_call = from->first_call,
-                             .call_count = from->call_count,
-                             .tensor_count = (int32_t)from->n_tensors};
-    SAMBA_TRY(take_text(in, from->name, &to->name));
-    SAMBA_TRY(take_text(in, from->text, &to->text));
+    SAMBA_TRY(get_graph(in, from, NULL, to));
+    to->tensor_count = (int32_t)from->n_tensors;
     to->tensors = samba_arena_alloc(in->arena, from->n_tensors * sizeof *to->tensors);
     if (!to->tensors)
         return SAMBA_ERROR_MEMORY;
@@ -502,9 +407,7 @@ static samba_status take_plan(const reader *in, const Samba__Pef__Plan *from, sa
     SAMBA_TRY(take_text(in, from->name, &to->name));
     to->ops_signature = from->ops_signature;
     to->memory_bytes = from->memory_bytes;
-    const Samba__Pef__Memory *m = from->memory;
-    to->memory = (samba_memory_info){m->parameters,  m->state,     m->gradients, m->inputs_outputs,
-                                     m->activations, m->constants, m->scratch,   m->total};
+    SAMBA_TRY(get_memory(in, from->memory, NULL, &to->memory));
     SAMBA_TRY(take_lists(in, from, to));
     return take_graphs(in, from, to);
 }
