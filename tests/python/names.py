@@ -247,10 +247,9 @@ def page():
         "# Names of the documents",
         "",
         "Made by `tests/python/names.py --write`, which reads `python` and `tests`; `make check` fails when it is not",
-        "what that makes, or a name, an argument or a word has no test. Files are those of `python`, `tests/python` and "
-        "`tests/unit`. What is refused",
-        "raises an UnsupportedError that says what to do. The tables at the end say what the documents state, "
-        "argument by argument.",
+        "what that makes, or a name, an argument or a word has no test. Files are those of `python`, `tests/python` and",
+        "`tests/unit`. What is refused raises an UnsupportedError that says what to do. The tables at the end say what the",
+        "documents state, argument by argument.",
     ]
     for document in DOCUMENTS:
         lines += ["", f"## {document}", "", "| name | implemented | tested |", "| --- | --- | --- |"]
