@@ -116,25 +116,25 @@ INLINE void store_apart(float *d, int64_t step, int lanes, floats v)
         d[i * step] = part[i];
 }
 
-/* Some channels at once: they share the places. */
+/* Some channels at once: they share the offsets. */
 INLINE void fold_channels(const int channels, const samba_fold_block *block, const float *products, int64_t pitch, float *image,
                           int64_t image_pitch)
 {
     int64_t step = block->step;
     for (int64_t y = block->row_begin; y < block->row_end; y++) {
-        const int64_t *place = block->places + block->first[y - block->row_begin];
-        const int64_t *end = block->places + block->first[y - block->row_begin + 1];
-        for (int64_t i = 0; i < block->piece_count && place < end; i++) {
+        const int64_t *offset = block->offsets + block->first[y - block->row_begin];
+        const int64_t *end = block->offsets + block->first[y - block->row_begin + 1];
+        for (int64_t i = 0; i < block->piece_count && offset < end; i++) {
             const samba_fold_piece *piece = &block->pieces[i];
             const samba_fold_addend *last = block->addends + piece->end;
             float *d = image + y * block->width + piece->at;
             floats sums[FOLD_CHANNELS];
             UNROLL for (int c = 0; c < channels; c++)
                 sums[c] = (floats){0};
-            for (const int64_t *from = place; from < end; from++)
+            for (const int64_t *from = offset; from < end; from++)
                 for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++) {
                     UNROLL for (int c = 0; c < channels; c++)
-                        sums[c] += load_lanes(products + *from + a->place + c * pitch, a->lanes);
+                        sums[c] += load_lanes(products + *from + a->offset + c * pitch, a->lanes);
                 }
             UNROLL for (int c = 0; c < channels; c++, d += image_pitch)
                 if (step == 1)
@@ -167,7 +167,7 @@ static void fold(const samba_fold_block *block, const float *products, int64_t p
 INLINE void filter_rows(const int rows, const samba_fold_block *block, int64_t y, const float *image, const float *weights,
                         float *result)
 {
-    const int64_t *places = block->places + block->first[y], *row_weights = block->weights + block->first[y];
+    const int64_t *offsets = block->offsets + block->first[y], *row_weights = block->weights + block->first[y];
     int64_t count = block->first[y + 1] - block->first[y], step = block->step;
     for (int64_t i = 0; i < block->piece_count; i++) {
         const samba_fold_piece *piece = &block->pieces[i];
@@ -179,10 +179,10 @@ INLINE void filter_rows(const int rows, const samba_fold_block *block, int64_t y
         for (int64_t j = 0; j < count; j++) {
             const float *from[SAMBA_ALIKE], *w = weights + row_weights[j];
             UNROLL for (int r = 0; r < rows; r++)
-                from[r] = image + places[j + r * count];
+                from[r] = image + offsets[j + r * count];
             for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++) {
                 UNROLL for (int r = 0; r < rows; r++)
-                    sums[r] = add_product(sums[r], w[a->weight], load_lanes(from[r] + a->place, a->lanes), a->lanes);
+                    sums[r] = add_product(sums[r], w[a->weight], load_lanes(from[r] + a->offset, a->lanes), a->lanes);
             }
         }
         UNROLL for (int r = 0; r < rows; r++, d += block->width)

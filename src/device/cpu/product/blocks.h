@@ -3,11 +3,11 @@
  * Plain blocks of sums, for what libxsmm has no kernel for. Made once per ISA; contract.c takes the table that goes with the
  * kernels it was given. No function allocates; sums are kept in registers and written once.
  *
- * offsets: rows lie anywhere, columns contiguous by runs, at any place for each k, so a convolution reads its image without a
+ * offsets: rows lie anywhere, columns contiguous by runs, at any offset for each k, so a convolution reads its image without a
  * copy of its windows.
  * dot: both operands lie contiguous along k, at least by runs, so neither is packed: weight gradients, W of (out, in).
  * finish: the commonest end of a product, finish.h.
- * fold: rows of products, one for each place of a window, added up where the window put them (fold.c).
+ * fold: rows of products, one for each tap of a window, added up where the window put them (fold.c).
  * columns: a row of a convolution's columns, gathered from its image (columns.c).
  * dense: large products by panels, dense.h.
  * winograd: transforms around such products, winograd_tile.h. */
@@ -22,13 +22,13 @@ typedef struct samba_range {
     int64_t begin, end;
 } samba_range;
 
-/* What is added to each row of a result: places[first[y]] .. places[first[y + 1]] are where the rows begin that reach row y, one
+/* What is added to each row of a result: offsets[first[y]] .. offsets[first[y + 1]] are where the rows begin that reach row y, one
  * for each row of a window. A piece is up to a vector of elements of the row, `step` apart, with the addends of the window's
  * columns that reach them. */
 typedef struct samba_fold_addend {
-    int64_t place;  /* from a place of the row; what the first lane adds */
+    int64_t offset; /* from one of the row's; what the first lane adds */
     uint32_t lanes; /* bit i: lane i adds */
-    int32_t weight; /* filter: its place, from that of the row */
+    int32_t weight; /* filter: where it lies, from the row's */
 } samba_fold_addend;
 typedef struct samba_fold_piece {
     int64_t at;
@@ -36,9 +36,9 @@ typedef struct samba_fold_piece {
 } samba_fold_piece;
 typedef struct samba_fold_block {
     int64_t row_begin, row_end, width, step; /* rows of the result that are reached; elements of one */
-    const int64_t *first, *places;           /* first: from row_begin on */
-    const int64_t *weights;                  /* filter: where those of a place's row begin */
-    const int8_t *alike;                     /* filter: how many rows from this one on have as many places and the same weights */
+    const int64_t *first, *offsets;          /* first: from row_begin on */
+    const int64_t *weights;                  /* filter: where those of an offset's row begin */
+    const int8_t *alike; /* filter: how many rows from this one on have as many offsets and the same weights */
     const samba_fold_piece *pieces;
     const samba_fold_addend *addends;
     int64_t piece_count;

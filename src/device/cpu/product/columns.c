@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A convolution as a large product. The columns are pixels of the result; for each k, a channel and a place of the window, their
+ * A convolution as a large product. The columns are pixels of the result; for each k, a channel and a tap of the window, their
  * elements of the image are gathered into panels that the block kernel of large products reads:
  *
  *   gathered     [panel][k of the step][64 columns]    a thread's own, in its second cache
@@ -9,10 +9,10 @@
  *
  * A unit is a box of rows of one image, or several small images side by side, by a range of A's rows. No im2col is stored but for
  * one step of k of one unit. Which lanes of a gathered vector lie where in the image is the same for all channels: tables of
- * pieces, one for each place of the window, worked out at load, with nothing where the window meets padding. Boxes that meet none
+ * pieces, one for each tap of the window, worked out at load, with nothing where the window meets padding. Boxes that meet none
  * share them.
  *
- * contract.c reads images in place, which costs no gathering but unaligned, shorter vectors; fold.c gathers once for all places
+ * contract.c reads images in place, which costs no gathering but unaligned, shorter vectors; fold.c gathers once for all taps
  * of the window and adds up afterwards. This road wins where there are many rows to multiply a column with. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/image.h"
@@ -51,7 +51,7 @@ typedef struct columns_unit {
     int64_t cols, box, i0, i1;      /* columns of one image; blocks of A */
 } columns_unit;
 
-static columns_unit place_unit(const columns *p, int64_t unit)
+static columns_unit unit_at(const columns *p, int64_t unit)
 {
     int64_t range = unit % p->ranges, box = unit / p->ranges % p->boxes, group = unit / p->ranges / p->boxes;
     columns_unit at = {.image = group * p->images, .y = box * p->box, .box = box, .i0 = range * p->range_blocks};
@@ -111,7 +111,7 @@ static void finish_rows(const columns *p, const samba_workspace *room, const col
 
 static void run_unit(const columns *p, const samba_workspace *room, char *packed, int64_t unit)
 {
-    columns_unit at = place_unit(p, unit);
+    columns_unit at = unit_at(p, unit);
     int64_t cols = at.images * at.cols, steps = p->a.inner.blocks, first = samba_split_box(&p->a.own, at.i0).first;
     float *sums = (float *)(room->own + p->sums_at);
     char *gathered = room->own + p->gathered_at;

@@ -75,18 +75,18 @@ static void multiply(const contraction *c, const char *row, int64_t rows, const 
 
 /* ---- one unit ---- */
 
-typedef struct unit_place {
+typedef struct unit_position {
     int64_t batch, row0, row1, vector0, vector1; /* blocks */
     int64_t row_first, rows, vector_first, cols; /* elements of their sides */
-} unit_place;
+} unit_position;
 
-static unit_place place_unit(const contraction *c, int64_t unit)
+static unit_position unit_at(const contraction *c, int64_t unit)
 {
     const samba_contract_plan *plan = &c->plan;
     int64_t row = unit % plan->row_units, vector = unit / plan->row_units % plan->vector_units;
-    unit_place at = {.batch = unit / plan->row_units / plan->vector_units,
-                     .row0 = row * plan->row_group,
-                     .vector0 = vector * plan->vector_group};
+    unit_position at = {.batch = unit / plan->row_units / plan->vector_units,
+                        .row0 = row * plan->row_group,
+                        .vector0 = vector * plan->vector_group};
     at.row1 = at_most(at.row0 + plan->row_group, plan->row.own.blocks);
     at.vector1 = at_most(at.vector0 + plan->vector_group, plan->vector.own.blocks);
     samba_box first = samba_split_box(&plan->row.own, at.row0), last = samba_split_box(&plan->row.own, at.row1 - 1);
@@ -118,7 +118,7 @@ static bool is_packed(pack_origin *origin, const samba_source *source, const cha
     return false;
 }
 
-/* A kept pack's place: of a batch element, or of all where they share the operand. */
+/* Where a kept pack lies: that of a batch element, or of all where they share the operand. */
 static char *kept_row(const contraction *c, char *kept, int64_t batch, int64_t step, int64_t block)
 {
     const samba_source *row = &c->plan.row;
@@ -135,7 +135,7 @@ static char *kept_vector(const contraction *c, char *kept, int64_t batch, int64_
 
 /* Sums of the unit over k steps [step0, step1), added to those that are there unless `first`. Row blocks of a step are readied
  * with its first vector block and kept for the others. */
-static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, int64_t step1, bool first, char *sums,
+static void sum_unit(const contraction *c, const unit_position *at, int64_t step0, int64_t step1, bool first, char *sums,
                      const samba_workspace *room, pack_origins *packed)
 {
     char *scratch = room->own;
@@ -157,10 +157,10 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                 samba_skip_find(c->skip, &v, &k, needed);
             int64_t cols = plan->view ? vector->own_axis.offset[v.width - 1] + 1 : v.width;
             if (plan->vector_packed && !c->vector_kept) {
-                char *place = scratch + c->vector_pack_at;
+                char *pack = scratch + c->vector_pack_at;
                 if (!is_packed(&packed->vector, vector, b, v.width, k.width))
-                    samba_pack(vector, b, &vector->inner_axis, k.width, &vector->own_axis, v.width, place, plan->vector_pack_ld);
-                b = place;
+                    samba_pack(vector, b, &vector->inner_axis, k.width, &vector->own_axis, v.width, pack, plan->vector_pack_ld);
+                b = pack;
             }
             for (int64_t i = at->row0; i < at->row1; i++) {
                 samba_box r = samba_split_box(&row->own, i);
@@ -171,11 +171,11 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
                     ready[slot] = samba_source_at(row, row_offset, &r, &k,
                                                   scratch + c->row_plane_at + (plan->row_packed ? 0 : slot * row->plane_bytes));
                     if (plan->row_packed) {
-                        char *place = scratch + c->row_pack_at + slot * plan->row_pack_bytes;
+                        char *pack = scratch + c->row_pack_at + slot * plan->row_pack_bytes;
                         if (!is_packed(&packed->row[slot], row, ready[slot], r.width, k.width))
-                            samba_pack(row, ready[slot], &row->own_axis, r.width, &row->inner_axis, k.width, place,
+                            samba_pack(row, ready[slot], &row->own_axis, r.width, &row->inner_axis, k.width, pack,
                                        plan->row_pack_ld);
-                        ready[slot] = place;
+                        ready[slot] = pack;
                     }
                 }
                 multiply(c, ready[slot], r.width, b, cols, k.width,
@@ -187,7 +187,7 @@ static void sum_unit(const contraction *c, const unit_place *at, int64_t step0, 
 }
 
 /* Drops the columns that lie in the gaps of a view; rows move up to each other. */
-static void close_gaps(const contraction *c, const unit_place *at, char *sums)
+static void close_gaps(const contraction *c, const unit_position *at, char *sums)
 {
     const samba_axis *axis = &c->plan.vector.own_axis;
     for (int64_t i = 0; i < at->rows; i++)
@@ -198,7 +198,7 @@ static void close_gaps(const contraction *c, const unit_place *at, char *sums)
         }
 }
 
-static void finish_unit(const contraction *c, const unit_place *at, char *sums, const samba_workspace *room)
+static void finish_unit(const contraction *c, const unit_position *at, char *sums, const samba_workspace *room)
 {
     char *turned = room->own + c->turn_at;
     const samba_contract_plan *plan = &c->plan;
@@ -282,7 +282,7 @@ static void finish(const samba_frame *frame, const samba_workspace *room, int64_
         return;
     }
     for (int64_t unit = from; unit < end; unit++) {
-        unit_place at = place_unit(c, unit);
+        unit_position at = unit_at(c, unit);
         char *sums = room->shared + unit * c->plan.slices * c->plan.sums_bytes;
         combine_slices(c, sums);
         finish_unit(c, &at, sums, room);
@@ -290,7 +290,7 @@ static void finish(const samba_frame *frame, const samba_workspace *room, int64_
 }
 
 /* Where a job's sums are made. */
-static char *place_sums(const contraction *c, const unit_place *at, const samba_workspace *room, int64_t job)
+static char *place_sums(const contraction *c, const unit_position *at, const samba_workspace *room, int64_t job)
 {
     const samba_contract_plan *plan = &c->plan;
     if (c->in_place) {
@@ -314,11 +314,11 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t j
     int64_t steps = plan->row.inner.blocks, count;
     for (; job < end; job += count) {
         int64_t slice = job % plan->slices, from = slice * steps / plan->slices, to = (slice + 1) * steps / plan->slices;
-        unit_place at[SAMBA_CONTRACT_TOGETHER];
+        unit_position at[SAMBA_CONTRACT_TOGETHER];
         char *sums[SAMBA_CONTRACT_TOGETHER];
         count = at_most(plan->together, end - job);
         for (int64_t i = 0; i < count; i++) {
-            at[i] = place_unit(c, (job + i) / plan->slices);
+            at[i] = unit_at(c, (job + i) / plan->slices);
             sums[i] = place_sums(c, &at[i], room, job + i) + (c->in_place || later ? 0 : i * plan->sums_bytes);
         }
         if (count == 1)
@@ -364,23 +364,23 @@ static void make_kernels(const samba_cpu_machine *machine, contraction *c)
 
 static samba_status even_table(samba_arena *arena, int64_t count, int64_t step, const int64_t **table)
 {
-    int64_t *places = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
-    if (!places)
+    int64_t *offsets = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
+    if (!offsets)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++)
-        places[i] = i * step;
-    *table = places;
+        offsets[i] = i * step;
+    *table = offsets;
     return SAMBA_OK;
 }
 
 static samba_status reorder(samba_arena *arena, int64_t count, const int64_t *order, const int64_t **table)
 {
-    int64_t *places = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
-    if (!places)
+    int64_t *offsets = (int64_t *)samba_arena_alloc(arena, (size_t)count * sizeof(int64_t));
+    if (!offsets)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < count; i++)
-        places[i] = (*table)[order[i]];
-    *table = places;
+        offsets[i] = (*table)[order[i]];
+    *table = offsets;
     return SAMBA_OK;
 }
 
@@ -413,8 +413,8 @@ static samba_status make_tables(contraction *c, samba_arena *arena)
     return reorder(arena, plan->row.inner.width, c->skip->order, &c->vector_inner);
 }
 
-/* The result's rows as the place of the sums, where its layout suits the blocks. */
-static void choose_place(contraction *c)
+/* The result's rows as where the sums are made, where its layout suits the blocks. */
+static void choose_sums(contraction *c)
 {
     samba_contract_plan *plan = &c->plan;
     int64_t pitch = c->frame.finish.result_strides[c->frame.finish.rank - 2];
@@ -482,7 +482,7 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     c->size = frame->contract.class_ == SAMBA_F32 ? 4 : 8;
     c->m = problem->m;
     lay_out_kept(c, problem->batches);
-    choose_place(c);
+    choose_sums(c);
     SAMBA_TRY(make_tables(c, to->arena));
     if (c->plan.way == SAMBA_WAY_DENSE)
         make_kernels(frame->machine, c);

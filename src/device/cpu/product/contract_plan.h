@@ -41,7 +41,7 @@ typedef struct samba_contract_plan {
 } samba_contract_plan;
 
 /* The cheapest plan by a model of measured costs. The same problem gives the same plan. False where its windows reach over more
- * places than a machine's memory has. */
+ * elements than a machine's memory has. */
 bool samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *plan);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Depthwise convolutions, forward and to the input: a plane of the result is the sum of one plane, moved and weighted for each
- * place of the filter. A product of one row by a few k pays for no block, pack or plane of zeros; here vectors run along the
+ * tap of the filter. A product of one row by a few k pays for no block, pack or plane of zeros; here vectors run along the
  * result's rows, add what the tables (blocks.h) say reaches them, where it is in memory, and leave lanes that padding reaches
  * out.
  *
@@ -177,10 +177,10 @@ static samba_status fill_rows(depthwise *p, samba_arena *arena)
     const axis *y = &p->y;
     int64_t count = 0;
     int64_t *first = samba_arena_alloc(arena, (size_t)(y->size + 1) * sizeof *first);
-    int64_t *places = samba_arena_alloc(arena, (size_t)(y->size * y->taps) * sizeof *places);
+    int64_t *offsets = samba_arena_alloc(arena, (size_t)(y->size * y->taps) * sizeof *offsets);
     int64_t *weights = samba_arena_alloc(arena, (size_t)(y->size * y->taps) * sizeof *weights);
     int8_t *alike = samba_arena_alloc(arena, (size_t)y->size);
-    if (!first || !places || !weights || !alike)
+    if (!first || !offsets || !weights || !alike)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < y->size; i++) {
         first[i] = count;
@@ -188,7 +188,7 @@ static samba_status fill_rows(depthwise *p, samba_arena *arena)
             int64_t at = y->base + i * y->step + t * y->tap_step, row = at / y->dilation;
             if (y->windowed && (at < 0 || at % y->dilation || row >= y->limit))
                 continue;
-            places[count] = row * (y->windowed ? p->row_pitch : 1);
+            offsets[count] = row * (y->windowed ? p->row_pitch : 1);
             weights[count++] = t * y->tap_weight;
         }
     }
@@ -203,7 +203,7 @@ static samba_status fill_rows(depthwise *p, samba_arena *arena)
     p->table.alike = alike;
     p->table.row_end = y->size;
     p->table.first = first;
-    p->table.places = places;
+    p->table.offsets = offsets;
     p->table.weights = weights;
     return SAMBA_OK;
 }
@@ -232,7 +232,7 @@ static samba_status fill_columns(depthwise *p, int lanes, samba_arena *arena)
                 if (low >= high)
                     continue;
                 int64_t rest = (pixel % x->step + x->step) % x->step;
-                addend[addends++] = (samba_fold_addend){.place = (pixel - rest) / x->step + rest * p->per,
+                addend[addends++] = (samba_fold_addend){.offset = (pixel - rest) / x->step + rest * p->per,
                                                         .lanes = (1u << high) - (1u << low),
                                                         .weight = (int32_t)(t * x->tap_weight)};
             }

@@ -24,7 +24,7 @@ static bool is_bias(const samba_stage *stage, const samba_operand *operand)
     return operand->strides[last] == 0 || stage->domain[last] == 1 || (!rows && operand->strides[last] == 1);
 }
 
-static char *place_of(const samba_prepare *prepare, const samba_operand *operand)
+static char *address_of(const samba_prepare *prepare, const samba_operand *operand)
 {
     return prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * 4;
 }
@@ -56,10 +56,10 @@ void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const
         const samba_operand *operand = &stage->operands[bias];
         if (operand->dtype != SAMBA_FLOAT32 || !is_bias(stage, operand))
             return;
-        finish->bias = place_of(prepare, operand);
+        finish->bias = address_of(prepare, operand);
         memcpy(finish->bias_strides, operand->strides, sizeof finish->bias_strides);
     }
-    finish->result = place_of(prepare, result);
+    finish->result = address_of(prepare, result);
     memcpy(finish->result_strides, result->strides, sizeof finish->result_strides);
     finish->result_strides[last] = 1;
     memcpy(finish->sizes, stage->domain, sizeof finish->sizes);

@@ -3,14 +3,14 @@
  * The input gradient of a convolution, folded: every element of dy is multiplied with the whole window once, and the products are
  * added up where the window lay.
  *
- *   products[c, place of the window][pixel of dy] = sum over o of w[o, c, place] dy[o, pixel]      a dense product
- *   dx[c, pixel * stride - padding + place * dilation] += products[c, place][pixel]
+ *   products[c, tap][pixel of dy] = sum over o of w[o, c, tap] dy[o, pixel]      a dense product
+ *   dx[c, pixel * stride - padding + tap * dilation] += products[c, tap][pixel]
  *
  * Seen from dx, as contract.c sees it, most of what a window meets is nothing where its stride is more than 1 (the zeros between
  * dy's pixels) or where dx is much larger than dy (the padding around it). Here nothing but dy is multiplied, and the price is
  * the adding, one addition a product for every o that went into it.
  *
- *   shared scratch   the weights, [block of channels][o][channel, place], packed by all threads
+ *   shared scratch   the weights, [block of channels][o][channel, tap], packed by all threads
  *   own scratch      a panel [o][pixels] of dy; products of one block of channels; the unit's part of dx
  *
  * A unit is an image, or several small ones side by side in one panel, and a range of channels whose dx stays in the second
@@ -23,7 +23,7 @@
 typedef struct axis {                         /* one dim of the image */
     int64_t size, own_stride;                 /* of dx */
     int64_t limit, stride, memory;            /* of dy: pixels; how many of dx's to the next; elements to the next */
-    int64_t taps, tap_step, base, tap_memory; /* dx's x sees in tap t pixel (base + x + t*tap_step) / stride; places in w */
+    int64_t taps, tap_step, base, tap_memory; /* dx's x sees in tap t pixel (base + x + t*tap_step) / stride; taps of w */
 } axis;
 
 typedef struct fold {
@@ -120,7 +120,7 @@ static bool recognize(const samba_contract_problem *problem, axis *y, axis *x, i
 static int64_t channels_of(const fold *f, int64_t block) { return at_most(f->channels, f->m - block * f->channels); }
 static int64_t depth_of(const fold *f, int64_t step) { return at_most(f->step, f->k - step * f->step); }
 
-/* Of a group's packed weights those of a block of channels, [o][channel, place]. */
+/* Of a group's packed weights those of a block of channels, [o][channel, tap]. */
 static void pack_weights(const fold *f, char *shared, int64_t group, int64_t block)
 {
     int64_t channels = channels_of(f, block), rows = channels * f->taps, last = f->frame.contract.batch_rank - 1;
@@ -311,8 +311,8 @@ static samba_status fold_rows(const fold *f, const pixels *p, samba_arena *arena
     const axis *y = &f->y;
     int64_t count = 0, most = p->rows * y->taps;
     int64_t *first = samba_arena_alloc(arena, (size_t)(y->size + 1) * sizeof *first);
-    int64_t *places = samba_arena_alloc(arena, (size_t)most * sizeof *places);
-    if (!first || !places)
+    int64_t *offsets = samba_arena_alloc(arena, (size_t)most * sizeof *offsets);
+    if (!first || !offsets)
         return SAMBA_ERROR_MEMORY;
     block->row_begin = y->size;
     block->row_end = 0;
@@ -321,7 +321,7 @@ static samba_status fold_rows(const fold *f, const pixels *p, samba_arena *arena
         for (int64_t t = 0; t < y->taps; t++) {
             int64_t at = y->base + i + t * y->tap_step, row = at / y->stride - p->y;
             if (at >= 0 && at % y->stride == 0 && row >= 0 && row < p->rows)
-                places[count++] = t * f->x.taps * f->ld + row * p->width;
+                offsets[count++] = t * f->x.taps * f->ld + row * p->width;
         }
         if (count > first[i]) {
             block->row_begin = at_most(block->row_begin, i);
@@ -330,11 +330,11 @@ static samba_status fold_rows(const fold *f, const pixels *p, samba_arena *arena
     }
     first[y->size] = count;
     block->first = first + (block->row_begin < block->row_end ? block->row_begin : 0);
-    block->places = places;
+    block->offsets = offsets;
     return SAMBA_OK;
 }
 
-/* A row's pieces: elements whose places agree mod the stride, a vector of them at a time. */
+/* A row's pieces: elements whose columns agree mod the stride, a vector of them at a time. */
 static samba_status fold_columns(const fold *f, const pixels *p, int lanes, samba_arena *arena, samba_fold_block *block)
 {
     const axis *x = &f->x;
@@ -353,7 +353,7 @@ static samba_status fold_columns(const fold *f, const pixels *p, int lanes, samb
                 column = at / x->stride - p->x;
                 int64_t low = column < 0 ? -column : 0, high = at_most(count, p->width - column);
                 if (low < high)
-                    addend[addends++] = (samba_fold_addend){.place = t * f->ld + column, .lanes = (1u << high) - (1u << low)};
+                    addend[addends++] = (samba_fold_addend){.offset = t * f->ld + column, .lanes = (1u << high) - (1u << low)};
             }
             if (addends > begin)
                 piece[pieces++] = (samba_fold_piece){i, (int32_t)count, (int32_t)begin, (int32_t)addends};

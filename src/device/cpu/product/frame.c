@@ -178,7 +178,7 @@ static samba_status choose(const samba_prepare *prepare, const samba_stage *stag
     }
     if (!best)
         return samba_fail(prepare->context, SAMBA_ERROR_MEMORY,
-                          "stage %d \"%.128s\": its windows reach over more places than a machine's memory has",
+                          "stage %d \"%.128s\": its windows reach over more elements than a machine's memory has",
                           prepare->stage_index, stage->name);
     *chosen = samba_arena_alloc(prepare->arena, best->size);
     if (!*chosen)

@@ -64,7 +64,7 @@ typedef struct samba_road {
     void (*finish)(const samba_frame *frame, const samba_workspace *at, int64_t from, int64_t end); /* of `apart`; NULL: none */
 } samba_road;
 
-/* Room in a thread's own scratch: its place, a multiple of 64 bytes. */
+/* Room in a thread's own scratch: its offset, a multiple of 64 bytes. */
 int64_t samba_frame_room(samba_frame *frame, int64_t bytes);
 /* The epilogue over a region of sums. */
 static inline void samba_frame_finish(const samba_frame *frame, const samba_workspace *at, int64_t row0, int64_t rows,

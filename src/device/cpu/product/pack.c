@@ -45,22 +45,22 @@ void samba_split_init(samba_split *split, int rank, const int64_t *size, int64_t
 
 samba_box samba_split_box(const samba_split *split, int64_t block)
 {
-    samba_box place = {{0}, 0, 0, 0};
+    samba_box box = {{0}, 0, 0, 0};
     if (block == 0) { /* of small products the only one: divisions would cost more than they multiply */
-        place.count = split->size[split->cut] < split->step ? split->size[split->cut] : split->step;
-        place.width = place.count * split->inner;
-        return place;
+        box.count = split->size[split->cut] < split->step ? split->size[split->cut] : split->step;
+        box.width = box.count * split->inner;
+        return box;
     }
     int64_t outer = block / split->per, start = block % split->per * split->step, left = split->size[split->cut] - start;
-    place.count = left < split->step ? left : split->step;
-    place.index[split->cut] = start;
-    place.first = (outer * split->size[split->cut] + start) * split->inner;
-    place.width = place.count * split->inner;
+    box.count = left < split->step ? left : split->step;
+    box.index[split->cut] = start;
+    box.first = (outer * split->size[split->cut] + start) * split->inner;
+    box.width = box.count * split->inner;
     for (int i = split->cut - 1; i >= 0; i--) {
-        place.index[i] = outer % split->size[i];
+        box.index[i] = outer % split->size[i];
         outer /= split->size[i];
     }
-    return place;
+    return box;
 }
 
 /* ---- sources ---- */
@@ -167,7 +167,7 @@ static int64_t source_offset(const samba_source *source, bool inner, const int64
         int64_t origin = source->plane_windows[w].origin, x = origin;
         for (int i = split->cut; i < split->rank; i++)
             x += window_step(source, inner, w, i) * index[i];
-        /* Which side is in phase with the sorting does not matter: places are relative to that of the blocks' first elements,
+        /* Which side is in phase with the sorting does not matter: offsets are relative to that of the blocks' first elements,
          * and one of the two sides moves by whole phases. */
         offset += window_position(&source->plane_windows[w], x) - window_position(&source->plane_windows[w], origin);
     }
@@ -327,7 +327,7 @@ static void copy_image(const samba_window *window, const samba_plane_window *row
     memset(d - pitch + bytes, 0, (size_t)(after + (rows->length - bottom) * pitch));
 }
 
-/* The image's place for coordinate x, or -1 where there is none. */
+/* The image's pixel for coordinate x, or -1 where there is none. */
 static int64_t pixel_of(const samba_window *window, int64_t x)
 {
     int64_t y = window->dilation > 1 ? x / window->dilation : x;
@@ -341,9 +341,9 @@ static void fill_rows(const samba_source *source, int w, const plane_piece *piec
     const samba_window *window = &source->factor.windows[w];
     const samba_plane_window *rows = &source->plane_windows[w];
     for (int64_t i = 0; i < rows->length; i++) {
-        int64_t y = pixel_of(window, low[w] + i), place = rows->phases > 1 ? window_position(rows, i) : i * rows->pitch;
+        int64_t y = pixel_of(window, low[w] + i), at = rows->phases > 1 ? window_position(rows, i) : i * rows->pitch;
         if (y >= 0)
-            copy_piece(source, piece, memory + y * window->stride * source->memory_size, d + place * source->element_size);
+            copy_piece(source, piece, memory + y * window->stride * source->memory_size, d + at * source->element_size);
     }
 }
 
@@ -547,7 +547,7 @@ static void pack_gather(const samba_source *source, const char *at, const samba_
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
     static const samba_dtype plane_dtypes[3] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64};
     samba_dtype dtype = source->plane_bytes ? plane_dtypes[source->class_] : (samba_dtype)source->factor.dtype;
-    if (source->native && size == 4 && cols->run <= 16) { /* places of a flipped window: too short for a call */
+    if (source->native && size == 4 && cols->run <= 16) { /* taps of a flipped window: too short for a call */
         for (int64_t i = 0; i < row_count; i++)
             for (int64_t j = 0; j < col_count; j += cols->run) {
                 const float *from = (const float *)at + rows->offset[i] + cols->offset[j];

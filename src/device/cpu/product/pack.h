@@ -2,7 +2,7 @@
  *
  * How a contraction reaches its operands. A side of the product (rows, columns or the summed k) is cut along one of its dims into
  * blocks; a block is a box: some indices of the cut dim and all of the dims inside it. A source is an operand seen block by
- * block: samba_source_at gives the place of (own block, k block), and two axes tell where each index of either block lies from
+ * block: samba_source_at says where (own block, k block) begins, and two axes tell where each index of either block lies from
  * there.
  *
  * Windows disappear here: the part of the image that a pair of blocks sees is copied once into a plane with its padding and
@@ -75,7 +75,7 @@ typedef struct samba_source {
 
 /* Works out planes and axes (without tables) from factor, splits, class and kernels. sort_own: neighbours along own blocks
  * shall lie together, else those along k. With source->unrolled set, as many of them as possible, at the price of copies. False
- * where its windows reach over more places than a machine's memory has. */
+ * where its windows reach over more elements than a machine's memory has. */
 bool samba_source_describe(samba_source *source, bool sort_own);
 bool samba_source_is_far(const samba_source *source, bool inner); /* k's indices, or own ones, lead pages apart in memory */
 int64_t samba_source_step(const samba_source *source, int dim);   /* from one index of an own dim to the next, within a block */

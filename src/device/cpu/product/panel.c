@@ -77,11 +77,11 @@ static const char *operand_at(const samba_source *source, int64_t offset, int64_
 }
 
 /* Places within a packed step. */
-static int64_t panel_place(const panels *p, int64_t step, int64_t panel)
+static int64_t panel_position(const panels *p, int64_t step, int64_t panel)
 {
     return panel * WIDTH * packed_depth(p, depth_of(p, step)) * ELEMENT;
 }
-static int64_t block_place(const panels *p, int64_t block) { return block * p->a_block_bytes; }
+static int64_t block_position(const panels *p, int64_t block) { return block * p->a_block_bytes; }
 
 static const char *panel_at(const panels *p, int64_t batch, int64_t step, int64_t panel)
 {
@@ -140,7 +140,7 @@ typedef struct panels_unit {
     int64_t batch, i0, i1, j0, j1; /* blocks of rows, panels */
 } panels_unit;
 
-static panels_unit place_unit(const panels *p, int64_t unit)
+static panels_unit unit_at(const panels *p, int64_t unit)
 {
     int64_t columns = unit % p->column_units, rows = unit / p->column_units % p->row_units;
     return (panels_unit){.batch = unit / p->column_units / p->row_units,
@@ -175,7 +175,7 @@ static void fetch_next(const panels *p, int64_t unit, const panels_unit *at, int
     } else if (step + 1 < p->steps) {
         fetch_own(p, at, step + 1, fetch);
     } else if (unit + 1 < p->frame.units) {
-        panels_unit next = place_unit(p, unit + 1);
+        panels_unit next = unit_at(p, unit + 1);
         fetch_own(p, &next, 0, fetch);
     }
 }
@@ -235,7 +235,7 @@ static char *packed_side(const panels *p, bool kept, const samba_workspace *room
 
 static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
 {
-    panels_unit at = place_unit(p, unit);
+    panels_unit at = unit_at(p, unit);
     float *sums =
         p->apart ? (float *)(room->shared + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
                  : (float *)(room->own + p->sums_at);
@@ -249,13 +249,13 @@ static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
         bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
         bool far_sums = p->apart || (p->direct && last_step); /* else scratch that is near */
         const char *a = whole_a + step * p->a_step_bytes;
-        const char *b = own_b ? mine - panel_place(p, step, at.j0) : whole_b + step * p->b_step_bytes;
+        const char *b = own_b ? mine - panel_position(p, step, at.j0) : whole_b + step * p->b_step_bytes;
         for (int64_t j = at.j0; j < at.j1 && own_b; j++)
-            pack_panel(p, mine + panel_place(p, step, j - at.j0), at.batch, step, j);
+            pack_panel(p, mine + panel_position(p, step, j - at.j0), at.batch, step, j);
         for (int64_t i = at.i0; i < at.i1; i++) {
             int64_t row0 = at.batch * p->m + row_of(p, i);
             float *row_sums = sums + (keeps_sums(p) ? row_of(p, i) - row_of(p, at.i0) : 0) * p->sums_ld;
-            const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : own_a ? mine : a + block_place(p, i);
+            const char *block = p->a_in_place ? rows_at(p, at.batch, step, i) : own_a ? mine : a + block_position(p, i);
             samba_fetch fetch = {0};
             if (own_a)
                 pack_rows(p, mine, at.batch, step, i);
@@ -270,7 +270,7 @@ static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
                         fetch_sums(p, &at, i, l + 1, panel_sums + WIDTH, &fetch);
                     if (l == last)
                         fetch_next(p, unit, &at, step, i, block, &fetch);
-                    multiply(p, &at, block, i, b + panel_place(p, step, l), l, step, panel_sums, &fetch);
+                    multiply(p, &at, block, i, b + panel_position(p, step, l), l, step, panel_sums, &fetch);
                 }
                 if (ends)
                     samba_tile_region(p->frame.program, room->own, row0, rows_of(p, i), j * WIDTH, cols,
@@ -306,9 +306,9 @@ static void pack(const samba_frame *frame, const samba_workspace *room, bool kep
     int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
     char *to = packed_side(p, kept, room, batch);
     if (side_a)
-        pack_rows(p, to + step * p->a_step_bytes + block_place(p, piece), batch, step, piece);
+        pack_rows(p, to + step * p->a_step_bytes + block_position(p, piece), batch, step, piece);
     else
-        pack_panel(p, to + step * p->b_step_bytes + panel_place(p, step, piece), batch, step, piece);
+        pack_panel(p, to + step * p->b_step_bytes + panel_position(p, step, piece), batch, step, piece);
 }
 
 static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)

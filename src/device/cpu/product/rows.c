@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A vector and the rows of a matrix that comes from memory: see rows.h. Rows are taken from two places at once that lie far
+ * A vector and the rows of a matrix that comes from memory: see rows.h. Rows are taken from two ends at once that lie far
  * apart, and each part of x is read once for both: loads of x cost the core as much as those of the matrix, and rows that lie
  * next to each other confuse the CPU's prefetching. Where x is so long that streams push it out of the nearest cache, four rows
  * share it. On a 2-core AVX-512 machine, of the bytes a second that adding all of memory up took: float32 rows of 768 one by one
@@ -114,7 +114,7 @@ INLINE void some_dots_bf16(const int count, const uint16_t *x, const uint16_t *r
 ROW_DOTS(dots_f32, float)
 ROW_DOTS(dots_bf16, uint16_t)
 
-/* Rows of NARROW vectors, or half as many, are summed in registers, from ROWS places again; longer ones a group of neighbours at
+/* Rows of NARROW vectors, or half as many, are summed in registers, from ROWS ranges again; longer ones a group of neighbours at
  * a time, each part of a row into d, with what comes next asked for. */
 #define ROW_SUMS(name, memory, load, load_part)                                                                                  \
     INLINE void some_##name(const int count, const float *x, const memory *rows, int64_t ld, int64_t n, float *d)                \

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See skip.h. Rows of k are sorted by their place in the cycle of the window's dilation, then by how far they go: those that meet
+ * See skip.h. Rows of k are sorted by their position in the cycle of the window's dilation, then by how far they go: those that meet
  * a row of the image follow each other. */
 #include "device/cpu/product/skip.h"
 
 /* Where the outer window of each element of a block lies, from the first: all elements of one side. */
-static void fill_places(const samba_source *source, bool inner, int64_t count, int64_t *place)
+static void fill_offsets(const samba_source *source, bool inner, int64_t count, int64_t *offset)
 {
     const samba_split *split = inner ? &source->inner : &source->own;
     const int64_t *step = inner ? source->factor.windows[0].inner : source->factor.windows[0].own;
     int64_t index[SAMBA_CONTRACT_RANK] = {0};
     for (int64_t i = 0; i < count; i++) {
-        place[i] = 0;
+        offset[i] = 0;
         for (int dim = split->cut; dim < split->rank; dim++)
-            place[i] += step[dim] * index[dim];
+            offset[i] += step[dim] * index[dim];
         for (int dim = split->rank - 1; dim >= split->cut && ++index[dim] == split->size[dim] && dim > split->cut; dim--)
             index[dim] = 0;
     }
@@ -46,27 +46,27 @@ double samba_skip_share(const samba_source *source)
 }
 
 /* Sorts the rows of k; few, so by insertion. */
-static void sort_rows(samba_skip *skip, const int64_t *place, int64_t k)
+static void sort_rows(samba_skip *skip, const int64_t *offset, int64_t k)
 {
     int64_t dilation = skip->source->factor.windows[0].dilation, at = 0;
     for (int64_t l = 0; l < k; l++) {
         int64_t i = 0;
-        while (i < skip->rows && skip->step[i] != place[l])
+        while (i < skip->rows && skip->step[i] != offset[l])
             i++;
         if (i < skip->rows)
             continue;
         for (i = skip->rows++; i > 0; i--) {
-            int64_t before = skip->step[i - 1], a = cycle(before, dilation), b = cycle(place[l], dilation);
-            if (a < b || (a == b && before < place[l]))
+            int64_t before = skip->step[i - 1], a = cycle(before, dilation), b = cycle(offset[l], dilation);
+            if (a < b || (a == b && before < offset[l]))
                 break;
             skip->step[i] = before;
         }
-        skip->step[i] = place[l];
+        skip->step[i] = offset[l];
     }
     for (int64_t i = 0; i < skip->rows; i++) {
         skip->begin[i] = at;
         for (int64_t l = 0; l < k; l++)
-            if (place[l] == skip->step[i])
+            if (offset[l] == skip->step[i])
                 skip->order[at++] = l;
     }
     skip->begin[skip->rows] = at;
@@ -85,20 +85,20 @@ samba_status samba_skip_new(const samba_source *source, samba_arena *arena, cons
     if (most > 64)
         return SAMBA_OK;
     samba_skip *skip = samba_arena_alloc(arena, sizeof *skip);
-    int64_t *places = samba_arena_alloc(arena, (size_t)source->own.width * sizeof *places);
-    int64_t *place = samba_arena_alloc(arena, (size_t)k * sizeof *place);
-    if (!skip || !places || !place || !(skip->order = samba_arena_alloc(arena, (size_t)k * sizeof *skip->order)) ||
+    int64_t *own_offsets = samba_arena_alloc(arena, (size_t)source->own.width * sizeof *own_offsets);
+    int64_t *offset = samba_arena_alloc(arena, (size_t)k * sizeof *offset);
+    if (!skip || !own_offsets || !offset || !(skip->order = samba_arena_alloc(arena, (size_t)k * sizeof *skip->order)) ||
         !(skip->step = samba_arena_alloc(arena, (size_t)most * sizeof *skip->step)) ||
         !(skip->begin = samba_arena_alloc(arena, (size_t)(most + 1) * sizeof *skip->begin)))
         return SAMBA_ERROR_MEMORY;
     skip->source = source;
-    fill_places(source, false, source->own.width, places);
-    fill_places(source, true, k, place);
+    fill_offsets(source, false, source->own.width, own_offsets);
+    fill_offsets(source, true, k, offset);
     skip->runs = (source->own.width + run - 1) / run;
     for (int64_t r = 0; r < skip->runs; r++)
-        places[r] = places[r * run];
-    skip->own = places;
-    sort_rows(skip, place, k);
+        own_offsets[r] = own_offsets[r * run];
+    skip->own = own_offsets;
+    sort_rows(skip, offset, k);
     *result = skip;
     return SAMBA_OK;
 }

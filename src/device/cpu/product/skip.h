@@ -13,8 +13,8 @@ typedef struct samba_skip {
     const samba_source *source; /* the vector side */
     int64_t runs, rows;         /* runs of columns of a block; rows of k: steps of the outer window */
     int64_t *own;               /* [runs] where a run's window begins, from that of the block's first element */
-    int64_t *step, *begin;      /* [rows] how far a row of k goes on, [rows + 1] its place in the new order */
-    int64_t *order;             /* [k] old places of the new order */
+    int64_t *step, *begin;      /* [rows] how far a row of k goes on, [rows + 1] its position in the new order */
+    int64_t *order;             /* [k] old positions of the new order */
 } samba_skip;
 
 /* About which share of the products is needed; 1 where skipping is not worth looking, or blocks of k differ in size. */

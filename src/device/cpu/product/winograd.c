@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Convolutions of 3 x 3 with 4 multiplications a pixel instead of 9 (Winograd's F(2 x 2, 3 x 3); Lavin and Gray, 2015). The
- * result is cut into tiles of 2 x 2 pixels; each sees 4 x 4 of the image. With these and the weights transformed to 16 places, a
+ * result is cut into tiles of 2 x 2 pixels; each sees 4 x 4 of the image. With these and the weights transformed to 16 points, a
  * tile is 16 sums over channels of one product each, transformed back:
  *
- *   weights    U[place][row][channel], or [place][channel][row]    packed by all threads, kept where they are constant
- *   input      V[place][channel][tiles of the unit]                a thread's own
- *   products   M[place][rows of a block][tiles]                    = U V, by the block kernel of large products
+ *   weights    U[point][row][channel], or [point][channel][row]    packed by all threads, kept where they are constant
+ *   input      V[point][channel][tiles of the unit]                a thread's own
+ *   products   M[point][rows of a block][tiles]                    = U V, by the block kernel of large products
  *   sums       [rows of a block][pixels of the unit]               a thread's own, what the epilogue takes
  *
  * The transforms are additions and halves. What rounding does grows little: errors are about twice those of plain sums. But a
@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-    PLACES = SAMBA_WINOGRAD_PLACES,
+    POINTS = SAMBA_WINOGRAD_POINTS,
     WIDTH = SAMBA_PANEL_WIDTH, /* columns of a call of the block kernel */
     REGISTERS = 6              /* rows that the block kernel takes at once */
 };
@@ -38,7 +38,7 @@ typedef struct winograd {
     int64_t taps[9], step, others, other_step, own;
     bool rows_lie;                                                 /* vectors of weights are of rows */
     int64_t images, image_units, box, boxes, ranges, range_blocks; /* box: rows of tiles */
-    int64_t rows, row_blocks, pitch, place_pitch, u_pitch, u_place, sums_pitch;
+    int64_t rows, row_blocks, pitch, point_pitch, u_pitch, u_point, sums_pitch;
     int64_t lines_at, v_at, m_at, sums_at;
 } winograd;
 
@@ -49,7 +49,7 @@ typedef struct winograd_unit {
     int64_t y, pixels, i0, i1;          /* row of pixels, how many pixels an image has here; blocks of rows */
 } winograd_unit;
 
-static winograd_unit place_unit(const winograd *p, int64_t unit)
+static winograd_unit unit_at(const winograd *p, int64_t unit)
 {
     int64_t range = unit % p->ranges, box = unit / p->ranges % p->boxes, group = unit / p->ranges / p->boxes;
     winograd_unit at = {.image = group * p->images, .tile = box * p->box, .i0 = range * p->range_blocks};
@@ -67,7 +67,7 @@ static int64_t row_of(const winograd *p, int64_t block) { return p->m * block / 
 
 static void transform_weights(const winograd *p, float *u, int64_t other)
 {
-    p->blocks->winograd->weights(p->w + other * p->other_step, p->step, p->taps, p->own, u + other * p->u_pitch, p->u_place);
+    p->blocks->winograd->weights(p->w + other * p->other_step, p->step, p->taps, p->own, u + other * p->u_pitch, p->u_point);
 }
 
 static void transform_input(const winograd *p, const winograd_unit *at, float *lines, float *v)
@@ -87,7 +87,7 @@ static bool transform_output(const winograd *p, const winograd_unit *at, int64_t
         for (int64_t i = 0; i < at->images * at->tiles; i++) {
             int64_t image = i / at->tiles, y = 2 * (i % at->tiles);
             float *upper = sums + r * p->sums_pitch + image * at->pixels + y * p->x.size;
-            finite &= p->blocks->winograd->output(m + r * p->pitch + i * p->across, p->place_pitch, p->x.size, upper,
+            finite &= p->blocks->winograd->output(m + r * p->pitch + i * p->across, p->point_pitch, p->x.size, upper,
                                                   at->y + y + 1 < p->y.size ? upper + p->x.size : NULL);
         }
     return finite;
@@ -132,7 +132,7 @@ static void finish_rows(const winograd *p, const samba_workspace *room, const wi
 static void run_unit(const winograd *p, const samba_workspace *room, const float *u, int64_t unit)
 {
     char *own = room->own;
-    winograd_unit at = place_unit(p, unit);
+    winograd_unit at = unit_at(p, unit);
     int64_t tiles = at.images * at.tiles * p->across;
     float *v = (float *)(own + p->v_at), *m = (float *)(own + p->m_at), *sums = (float *)(own + p->sums_at);
     transform_input(p, &at, (float *)(own + p->lines_at), v);
@@ -141,17 +141,17 @@ static void run_unit(const winograd *p, const samba_workspace *room, const float
         samba_fetch fetch = {0};
         for (int64_t j = 0; j < at.images && !p->frame.finish.used; j++)
             samba_tile_fetch(p->frame.program, (at.image + j) * p->m + row, rows, at.y * p->x.size, at.pixels, &fetch);
-        for (int64_t place = 0; place < PLACES; place++)
+        for (int64_t point = 0; point < POINTS; point++)
             for (int64_t j = 0; j < tiles; j += WIDTH) {
                 samba_dense block = {.rows = rows,
                                      .cols = at_most(WIDTH, tiles - j),
                                      .k = p->channels,
-                                     .a = u + place * p->u_place + row * (p->rows_lie ? 1 : p->u_pitch),
+                                     .a = u + point * p->u_point + row * (p->rows_lie ? 1 : p->u_pitch),
                                      .lda = p->rows_lie ? 1 : p->u_pitch,
                                      .ska = p->rows_lie ? p->u_pitch : 1,
-                                     .b = v + place * p->channels * p->pitch + j,
+                                     .b = v + point * p->channels * p->pitch + j,
                                      .ldb = p->pitch,
-                                     .c = m + place * p->place_pitch + j,
+                                     .c = m + point * p->point_pitch + j,
                                      .ldc = p->pitch};
                 p->blocks->dense(&block, &fetch);
             }
@@ -176,7 +176,7 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
 
 static int64_t rows_for(const winograd *p, int64_t tiles)
 {
-    int64_t rows = p->frame.machine->winograd.products / 4 / PLACES / (tiles + p->lanes) / REGISTERS * REGISTERS;
+    int64_t rows = p->frame.machine->winograd.products / 4 / POINTS / (tiles + p->lanes) / REGISTERS * REGISTERS;
     return rows < REGISTERS ? REGISTERS : at_most(rows, p->frame.machine->winograd.rows);
 }
 
@@ -184,9 +184,9 @@ static int64_t rows_for(const winograd *p, int64_t tiles)
 static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
 {
     double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)divide_up(p->across, p->lanes);
-    double places = PLACES * (double)p->channels * (double)rows * tiles / (p->frame.machine->product.rate * p->lanes);
+    double points = POINTS * (double)p->channels * (double)rows * tiles / (p->frame.machine->product.rate * p->lanes);
     double few = (double)rows_for(p, rows_of_tiles * p->across);
-    return places * (p->frame.machine->winograd.block + p->frame.machine->winograd.block_few / few +
+    return points * (p->frame.machine->winograd.block + p->frame.machine->winograd.block_few / few +
                      p->frame.machine->winograd.block_channels / (double)p->channels) +
            (double)(rows_of_tiles * (p->channels + rows)) *
                (p->frame.machine->winograd.line + p->frame.machine->winograd.vector * vectors) +
@@ -199,7 +199,7 @@ static double cost_of(const winograd *p, int threads)
            last = unit_cost(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
     double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last);
     double dealt = (double)divide_up(p->frame.units, threads) * (all / (double)p->frame.units), least = all / threads;
-    /* 16 places to be written and read from afar */
+    /* 16 points to be written and read from afar */
     double weights = (double)(p->m * p->channels) *
                      (p->rows_lie ? p->frame.machine->winograd.weight_lying : p->frame.machine->winograd.weight);
     return (dealt > least ? dealt : least) + weights / threads;
@@ -237,7 +237,7 @@ static bool is_three(const samba_image_axis *a) { return a->own == 1 && a->taps 
 
 /* What the first window sees first. A window that runs backwards has its taps turned. */
 static int64_t first_of(const samba_image_axis *a) { return a->base + (a->tap_step < 0 ? 2 * a->tap_step : 0); }
-static int64_t tap_place(const samba_contract *c, const samba_image_axis *a, int64_t i)
+static int64_t tap_offset(const samba_contract *c, const samba_image_axis *a, int64_t i)
 {
     return c->a.inner[a->tap] * (a->tap_step < 0 ? 2 - i : i);
 }
@@ -247,14 +247,14 @@ static void describe_weights(winograd *p)
     const samba_contract *c = &p->frame.contract;
     int64_t row = c->a.own[0], channel = c->a.inner[p->channel];
     for (int64_t t = 0; t < 9; t++)
-        p->taps[t] = tap_place(c, &p->y, t / 3) + tap_place(c, &p->x, t % 3);
+        p->taps[t] = tap_offset(c, &p->y, t / 3) + tap_offset(c, &p->x, t % 3);
     p->rows_lie = (row < 0 ? -row : row) < (channel < 0 ? -channel : channel);
     p->own = p->rows_lie ? p->m : p->channels;
     p->others = p->rows_lie ? p->channels : p->m;
     p->step = p->rows_lie ? row : channel;
     p->other_step = p->rows_lie ? channel : row;
     p->u_pitch = round_up(p->own, 16);
-    p->u_place = p->others * p->u_pitch;
+    p->u_point = p->others * p->u_pitch;
 }
 
 static double init(const samba_contract_problem *problem, winograd *p)
@@ -280,14 +280,14 @@ static double init(const samba_contract_problem *problem, winograd *p)
     double cost = choose_units(p, problem->threads);
     int64_t tiles = p->images * p->box * p->across;
     p->pitch = round_up(tiles + p->lanes - 1, 16); /* a row of tiles may end within a vector */
-    if (PLACES * p->channels * p->pitch * 4 > p->frame.machine->winograd.input)
+    if (POINTS * p->channels * p->pitch * 4 > p->frame.machine->winograd.input)
         return -1;
     p->row_blocks = divide_up(p->m, rows_for(p, tiles));
     p->row_blocks = round_up(p->row_blocks, p->ranges);
     p->row_blocks = at_most(p->row_blocks, p->m);
     p->rows = divide_up(p->m, p->row_blocks);
     p->range_blocks = divide_up(p->row_blocks, p->ranges);
-    p->place_pitch = p->rows * p->pitch;
+    p->point_pitch = p->rows * p->pitch;
     p->view = (samba_winograd_view){
         p->first_y, p->first_x, p->y.limit, p->x.limit, p->y.memory, p->across, round_up(p->across + 1, p->lanes) + p->lanes};
     p->sums_pitch = round_up(p->images * at_most(2 * p->box, p->y.size) * p->x.size, 16);
@@ -308,10 +308,10 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     p->image = samba_factor_data(problem, &frame->contract.b);
     p->w = samba_factor_data(problem, &frame->contract.a);
     *(problem->constant_a ? &frame->kept_parts : &frame->parts) = p->others;
-    *(problem->constant_a ? &frame->kept_bytes : &frame->shared_bytes) = PLACES * p->u_place * 4;
+    *(problem->constant_a ? &frame->kept_bytes : &frame->shared_bytes) = POINTS * p->u_point * 4;
     p->lines_at = samba_frame_room(frame, samba_winograd_lines(&p->view, p->box) * 4);
-    p->v_at = samba_frame_room(frame, PLACES * p->channels * p->pitch * 4);
-    p->m_at = samba_frame_room(frame, PLACES * p->place_pitch * 4);
+    p->v_at = samba_frame_room(frame, POINTS * p->channels * p->pitch * 4);
+    p->m_at = samba_frame_room(frame, POINTS * p->point_pitch * 4);
     p->sums_at = samba_frame_room(frame, p->rows * p->sums_pitch * 4);
     return SAMBA_OK;
 }

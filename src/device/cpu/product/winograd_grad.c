@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The weight gradient of a convolution of 3 x 3 by fewer multiplications, as winograd.c does the others: F(3 x 3, 2 x 2). A tile
- * of 2 x 2 of the result's gradient and the 4 x 4 pixels that it saw give 16 places; of each the products of rows (channels of
+ * of 2 x 2 of the result's gradient and the 4 x 4 pixels that it saw give 16 points; of each the products of rows (channels of
  * the result) and channels are summed over all tiles of all images, then transformed to windows:
  *
- *   V[place][tile][channel]      of some tiles; made by vectors of tiles, then turned     a thread's own
- *   D[place][row][tile]          of the same tiles and a block of rows                    a thread's own
- *   S[place][row][channel]       += D V, by the block kernel of large products            of a unit
+ *   V[point][tile][channel]      of some tiles; made by vectors of tiles, then turned     a thread's own
+ *   D[point][row][tile]          of the same tiles and a block of rows                    a thread's own
+ *   S[point][row][channel]       += D V, by the block kernel of large products            of a unit
  *
  * A unit is a range of channels by a range of rows, one for each thread, so that nobody adds up what others summed: the same bits
  * however many threads there are. Where a row's windows are not all finite they are computed again as they are defined. */
@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    PLACES = SAMBA_WINOGRAD_PLACES,
+    POINTS = SAMBA_WINOGRAD_POINTS,
     WIDTH = SAMBA_PANEL_WIDTH, /* columns of a call of the block kernel */
     LANES = 16,                /* channels that are turned at once */
     ROWS = 48,                 /* most of a block */
@@ -32,7 +32,7 @@ typedef struct winograd_grad {
     samba_winograd_view seen, given;                          /* by tiles: the image, the gradient */
     int64_t channel_ranges, row_ranges, range_channels, range_rows;
     int64_t together, box, boxes, tiles, pitch; /* images of a block of tiles; rows of tiles; tiles of a block */
-    int64_t channel_pitch, sums_place;          /* of a unit's sums */
+    int64_t channel_pitch, sums_point;          /* of a unit's sums */
     int64_t lines_at, strip_at, v_at, d_at, s_at, row_at;
 } winograd_grad;
 
@@ -70,7 +70,7 @@ typedef struct grad_unit {
     int64_t c0, c1, i0, i1; /* channels, rows */
 } grad_unit;
 
-static grad_unit place_unit(const winograd_grad *p, int64_t unit)
+static grad_unit unit_at(const winograd_grad *p, int64_t unit)
 {
     grad_unit at = {.c0 = unit % p->channel_ranges * p->range_channels, .i0 = unit / p->channel_ranges * p->range_rows};
     at.c1 = at_most(at.c0 + p->range_channels, p->channels);
@@ -82,7 +82,7 @@ typedef struct tile_block {
     int64_t image, images, tile, tiles; /* rows of tiles */
 } tile_block;
 
-static tile_block place_tiles(const winograd_grad *p, int64_t block)
+static tile_block tiles_at(const winograd_grad *p, int64_t block)
 {
     tile_block t = {.image = block / p->boxes * p->together, .tile = block % p->boxes * p->box};
     t.images = at_most(p->together, p->images - t.image);
@@ -104,9 +104,9 @@ static void make_v(const winograd_grad *p, const grad_unit *at, const tile_block
                                      p->image + (t->image + j) * c->b.inner[p->image_dim] + (first + i) * c->b.own[0], t->tile,
                                      t->tiles, (float *)(own + p->lines_at), strip + i * p->pitch + j * t->tiles * p->across,
                                      LANES * p->pitch);
-        for (int64_t place = 0; place < PLACES; place++)
-            p->kernels->transpose4(v + place * p->tiles * p->channel_pitch + first - at->c0, p->channel_pitch,
-                                   strip + place * LANES * p->pitch, p->pitch, lanes, count);
+        for (int64_t point = 0; point < POINTS; point++)
+            p->kernels->transpose4(v + point * p->tiles * p->channel_pitch + first - at->c0, p->channel_pitch,
+                                   strip + point * LANES * p->pitch, p->pitch, lanes, count);
     }
 }
 
@@ -133,16 +133,16 @@ static void add_products(const winograd_grad *p, const grad_unit *at, const tile
     int64_t channels = at->c1 - at->c0, count = t->images * t->tiles * p->across;
     const float *d = (const float *)(own + p->d_at), *v = (const float *)(own + p->v_at);
     samba_fetch fetch = {0};
-    for (int64_t place = 0; place < PLACES; place++)
+    for (int64_t point = 0; point < POINTS; point++)
         for (int64_t j = 0; j < channels; j += WIDTH) {
-            float *s = (float *)(own + p->s_at) + place * p->sums_place + (row - at->i0) * p->channel_pitch + j;
+            float *s = (float *)(own + p->s_at) + point * p->sums_point + (row - at->i0) * p->channel_pitch + j;
             samba_dense block = {.rows = rows,
                                  .cols = at_most(WIDTH, channels - j),
                                  .k = count,
-                                 .a = d + place * ROWS * p->pitch,
+                                 .a = d + point * ROWS * p->pitch,
                                  .lda = p->pitch,
                                  .ska = 1,
-                                 .b = v + place * p->tiles * p->channel_pitch + j,
+                                 .b = v + point * p->tiles * p->channel_pitch + j,
                                  .ldb = p->channel_pitch,
                                  .from = first ? NULL : s,
                                  .from_ld = p->channel_pitch,
@@ -177,7 +177,7 @@ static void finish_rows(const winograd_grad *p, const samba_workspace *room, con
     float *windows = (float *)(own + p->row_at);
     for (int64_t i = at->i0; i < at->i1; i++) {
         const float *s = (const float *)(own + p->s_at) + (i - at->i0) * p->channel_pitch;
-        if (!p->blocks->winograd->window(s, p->sums_place, channels, windows))
+        if (!p->blocks->winograd->window(s, p->sums_point, channels, windows))
             compute_plainly(p, i, at->c0, channels, windows);
         samba_frame_finish(&p->frame, room, i, 1, at->c0 * TAPS, channels * TAPS, windows, channels * TAPS);
     }
@@ -186,10 +186,10 @@ static void finish_rows(const winograd_grad *p, const samba_workspace *room, con
 static void run_unit(const winograd_grad *p, const samba_workspace *room, int64_t unit)
 {
     char *own = room->own;
-    grad_unit at = place_unit(p, unit);
+    grad_unit at = unit_at(p, unit);
     int64_t blocks = divide_up(p->images, p->together) * p->boxes;
     for (int64_t b = 0; b < blocks; b++) {
-        tile_block t = place_tiles(p, b);
+        tile_block t = tiles_at(p, b);
         make_v(p, &at, &t, own);
         for (int64_t row = at.i0; row < at.i1; row += ROWS) {
             int64_t rows = at_most(ROWS, at.i1 - row);
@@ -216,14 +216,14 @@ static double cost_of(const winograd_grad *p, int lanes)
     double vectors = (double)divide_up(p->across, lanes), lines = (double)(p->images * p->down),
            blocks = (double)(divide_up(p->images, p->together) * p->boxes);
     double products =
-        PLACES * count * rows * (double)round_up(p->range_channels, lanes) / (p->frame.machine->product.rate * lanes);
+        POINTS * count * rows * (double)round_up(p->range_channels, lanes) / (p->frame.machine->product.rate * lanes);
     double turned =
-        PLACES * count * (double)round_up(p->range_channels, LANES) * p->frame.machine->winograd_grad.turn / lanes * 4.0;
+        POINTS * count * (double)round_up(p->range_channels, LANES) * p->frame.machine->winograd_grad.turn / lanes * 4.0;
     return products * p->frame.machine->winograd_grad.block +
            lines * (channels + rows) * (p->frame.machine->winograd_grad.line + p->frame.machine->winograd_grad.vector * vectors) +
            turned +
            rows * channels *
-               (blocks * PLACES * p->frame.machine->winograd_grad.sum_again + p->frame.machine->winograd_grad.window) +
+               (blocks * POINTS * p->frame.machine->winograd_grad.sum_again + p->frame.machine->winograd_grad.window) +
            p->frame.machine->winograd_grad.start;
 }
 
@@ -242,7 +242,7 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     p->across = divide_up(p->width, 2);
     if (p->channels < p->frame.machine->winograd_grad.least || p->m < p->frame.machine->winograd_grad.least ||
         p->across > p->frame.machine->winograd_grad.most_tiles || problem->k == 0 ||
-        PLACES * p->m * p->channels * 4 > p->frame.machine->winograd_grad.sums)
+        POINTS * p->m * p->channels * 4 > p->frame.machine->winograd_grad.sums)
         return -1;
     int64_t line = round_up(p->across + 1, lanes) + lanes;
     p->seen = (samba_winograd_view){c->b.windows[0].base,
@@ -281,7 +281,7 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     }
     *p = best;
     p->channel_pitch = round_up(p->range_channels, LANES);
-    p->sums_place = p->range_rows * p->channel_pitch;
+    p->sums_point = p->range_rows * p->channel_pitch;
     return cost;
 }
 
@@ -300,10 +300,10 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     p->image = samba_factor_data(problem, &frame->contract.b);
     p->gradient = samba_factor_data(problem, &frame->contract.a);
     p->lines_at = samba_frame_room(frame, samba_winograd_lines(&p->seen, p->box) * 4);
-    p->strip_at = samba_frame_room(frame, PLACES * LANES * p->pitch * 4);
-    p->v_at = samba_frame_room(frame, PLACES * p->tiles * p->channel_pitch * 4);
-    p->d_at = samba_frame_room(frame, PLACES * ROWS * p->pitch * 4);
-    p->s_at = samba_frame_room(frame, PLACES * p->sums_place * 4);
+    p->strip_at = samba_frame_room(frame, POINTS * LANES * p->pitch * 4);
+    p->v_at = samba_frame_room(frame, POINTS * p->tiles * p->channel_pitch * 4);
+    p->d_at = samba_frame_room(frame, POINTS * ROWS * p->pitch * 4);
+    p->s_at = samba_frame_room(frame, POINTS * p->sums_point * 4);
     p->row_at = samba_frame_room(frame, p->range_channels * TAPS * 4);
     frame->units = p->channel_ranges * p->row_ranges;
     frame->in_order = true; /* one for each thread */

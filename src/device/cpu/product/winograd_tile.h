@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SAMBA_WINOGRAD_PLACES = 16 /* of a tile of 4 x 4 */ };
+enum { SAMBA_WINOGRAD_POINTS = 16 /* of a tile of 4 x 4 */ };
 
 typedef struct samba_winograd {
     /* u[p*pitch + i], p < 16: the window of weight i < n, whose tap t is w[i*step + taps[t]] */
@@ -51,9 +51,9 @@ static inline void samba_winograd_split(const samba_winograd *kernels, const sam
     }
 }
 
-/* Rows [tile, tile + tiles) of tiles to v, place by place. */
+/* Rows [tile, tile + tiles) of tiles to v, point by point. */
 static inline void samba_winograd_input(const samba_winograd *kernels, const samba_winograd_view *view, const float *image,
-                                        int64_t tile, int64_t tiles, float *lines, float *v, int64_t place_pitch)
+                                        int64_t tile, int64_t tiles, float *lines, float *v, int64_t point_pitch)
 {
     samba_winograd_split(kernels, view, image, tile, 2 * tiles + 2, view->across + 1, lines);
     for (int64_t i = 0; i < tiles; i++, lines += 4 * view->line) {
@@ -62,7 +62,7 @@ static inline void samba_winograd_input(const samba_winograd *kernels, const sam
             even[j] = lines + 2 * j * view->line;
             odd[j] = even[j] + view->line;
         }
-        kernels->input(even, odd, view->across, v + i * view->across, place_pitch);
+        kernels->input(even, odd, view->across, v + i * view->across, point_pitch);
     }
 }
 
