@@ -9,7 +9,7 @@
 #include "ops/ops.h"
 
 /* samba_infer_<cell>, samba_vjp_<cell> ...: cells that several rows share are declared again each time, which C allows. */
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                   \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, ...)                                                 \
     samba_infer_fn samba_infer_##infer;                                                                                          \
     samba_vjp_fn samba_vjp_##vjp;                                                                                                \
     samba_reference_fn samba_ref_##ref;                                                                                          \

@@ -68,7 +68,7 @@ uint64_t samba_ops_signature(void)
     /* Attribute kinds belong to it: a row means something else when its attributes change.
      * Traits and the public function do not. */
     static const char tokens[] =
-#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                   \
+#define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, ...)                                            \
     #name "," #arity "," #attrs "," #class "," #tile "," #infer "," #vjp "," #ref "," #flops "," #expand "," #amp "\n"
 #include "ops.def"
 #undef OP

@@ -22,8 +22,8 @@ typedef struct samba_range {
     int64_t begin, end;
 } samba_range;
 
-/* What is added to each row of a result: offsets[first[y]] .. offsets[first[y + 1]] are where the rows begin that reach row y, one
- * for each row of a window. A piece is up to a vector of elements of the row, `step` apart, with the addends of the window's
+/* What is added to each row of a result: offsets[first[y]] .. offsets[first[y + 1]] are where the rows begin that reach row y,
+ * one for each row of a window. A piece is up to a vector of elements of the row, `step` apart, with the addends of the window's
  * columns that reach them. */
 typedef struct samba_fold_addend {
     int64_t offset; /* from one of the row's; what the first lane adds */
