@@ -138,6 +138,7 @@ samba_status samba_file_read(samba_context *context, const char *path, void **da
 samba_status samba_make_directories(samba_context *context, const char *path);
 
 /* ---- time (base/clock.c) ---- */
-double samba_seconds(void); /* a clock that only goes forward */
+double samba_seconds(void);                         /* a clock that only goes forward */
+void samba_processor_name(char *name, size_t size); /* what the processor calls itself; "" where nothing tells */
 
 #endif

@@ -63,21 +63,6 @@ static double cache_rate(const uint64_t *words, int threads)
     return (double)best;
 }
 
-/* "model name : AMD EPYC ..." of the first processor. */
-static void find_name(char *name, size_t size)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    name[0] = '\0';
-    while (file && !name[0] && fgets(line, sizeof line, file)) {
-        const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
-        if (colon && colon[1] == ' ')
-            snprintf(name, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-    }
-    if (file)
-        fclose(file);
-}
-
 samba_status samba_machine_measure(samba_context *context, int threads, samba_machine *machine)
 {
     SAMBA_NEED(NULL, context);
@@ -92,7 +77,7 @@ samba_status samba_machine_measure(samba_context *context, int threads, samba_ma
     SAMBA_TRY(samba_measure_bandwidth(context, threads, &machine->memory_bytes_per_second));
     machine->flops_per_second = samba_measure_fma_peak(threads);
     machine->bf16_flops_per_second = samba_measure_bf16_peak(threads);
-    find_name(machine->processor, sizeof machine->processor);
+    samba_processor_name(machine->processor, sizeof machine->processor);
     return SAMBA_OK;
 }
 

@@ -83,20 +83,6 @@ static void find_caches(samba_cpu_cache *caches)
         samba_processor_cache(level + 1, &caches[level]);
 }
 
-/* "model name : AMD EPYC ..." of the first processor. */
-static void find_name(char *name, size_t size)
-{
-    char line[256];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    while (file && !name[0] && fgets(line, sizeof line, file)) {
-        const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
-        if (colon && colon[1] == ' ')
-            snprintf(name, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-    }
-    if (file)
-        fclose(file);
-}
-
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 {
     static const bool pairs[SAMBA_ISA_COUNT] = {
@@ -132,7 +118,7 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 void samba_cpu_machine_survey(samba_cpu_machine *machine)
 {
     char line[256];
-    find_name(machine->processor, sizeof machine->processor);
+    samba_processor_name(machine->processor, sizeof machine->processor);
     find_caches(machine->cache);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     machine->processors = processors > 0 ? (int32_t)processors : 1;
