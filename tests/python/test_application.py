@@ -221,6 +221,20 @@ def test_driver_compares_nested_outputs(tmp_path, monkeypatch, capsys):
         common_app_driver(parse_app_args(["test", "-p", "m.pef"]), model, inputs)
 
 
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_driver_compares_by_the_size_of_what_it_compares(tmp_path, monkeypatch, size):
+    """A hundredth of an output is no rounding, however small the output is."""
+    monkeypatch.chdir(tmp_path)
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return size * x if samba.session.tracing else 1.01 * size * x
+
+    common_app_driver(parse_app_args(["compile", "--inference", "-p", "m.pef"]), Model(), (samba.ones(3, name="x"),))
+    with pytest.raises(RuntimeError, match="output_0 differs from the model on the host by .*would be rounding"):
+        common_app_driver(parse_app_args(["test", "-p", "m.pef"]), Model(), (samba.ones(3, name="x"),))
+
+
 def test_driver_keywords(app):
     app(
         "compile",
