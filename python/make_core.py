@@ -16,7 +16,8 @@ def declarations(text):
     """A header's declarations as cffi.FFI.cdef takes them."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r'#ifdef __cplusplus\s*(extern "C" \{|\})\s*#endif', "", text)
-    text = re.sub(r"^static inline .*?^\}\n", "", text, flags=re.S | re.M)
+    text = re.sub(r"\\\n", "", text)  # a directive of several lines is one
+    text = re.sub(r"^static inline [^\n]*\}\n|^static inline .*?^\}\n", "", text, flags=re.S | re.M)
     kept = []
     for line in text.splitlines():
         if re.match(r"#define \w+ \d+$", line) or not line.startswith("#"):
