@@ -71,7 +71,7 @@ static inline samba_session *classifier_new(const settings *s, const batch *b, i
 {
     samba_compile_options options = classifier_options(s, b, adamw());
     options.grad_accumulation_steps = accumulation;
-    return kept_session(compile_and_open(&options, threads, seed));
+    return open_kept(&options, threads, seed);
 }
 
 static inline void run(samba_session *session, const batch *b)

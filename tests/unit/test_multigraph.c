@@ -104,10 +104,7 @@ static samba_session *open_graphs(int threads)
     return kept_session(open_session(path, threads, 7));
 }
 
-static samba_session *open_alone(const samba_compile_options *options, int threads)
-{
-    return kept_session(compile_and_open(options, threads, 7));
-}
+static samba_session *open_alone(const samba_compile_options *options, int threads) { return open_kept(options, threads, 7); }
 
 static samba_status run(samba_session *session, const char *graph, int inputs, samba_tensor *const *given)
 {

@@ -10,8 +10,7 @@ TEST(test_skipped_types)
     batch b = batch_new(SAMPLES);
     /* which does not clip */
     samba_compile_options options = classifier_options(&dropping, &b, (samba_optimizer[]){samba_sgd(0.1)});
-    samba_session *session = kept_session(compile_and_open(&options, 2, 4)),
-                  *twin = kept_session(compile_and_open(&options, 2, 4));
+    samba_session *session = open_kept(&options, 2, 4), *twin = open_kept(&options, 2, 4);
     samba_run_options r = giving(2, b.inputs);
     need(run_sections(session, &r, "FWD BCKWD gradnorm OPT"));
     run(twin, &b);

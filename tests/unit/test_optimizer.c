@@ -79,7 +79,7 @@ static trial begin(samba_dtype dtype, double tolerance, int threads, int count, 
                .tolerance = tolerance};
     samba_compile_options options = training_of("optimizer", odd_sizes, &dtype, 2, t.inputs, optimizers);
     options.optimizer_count = count;
-    t.session = kept_session(compile_and_open(&options, threads, 17));
+    t.session = open_kept(&options, threads, 17);
     rule_count = 0;
     for (int k = 0; k < TRAINED; k++)
         begin_rule(&t, trained[k], &optimizers[count == 2 && !strstr(trained[k], ".bias")]);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sessions over plans made by hand (tests/pef/plans.h): training is what the formulas say, for any number of threads and
- * instruction set; a run that is refused changes nothing; a run allocates nothing; and plans
- * damaged at random that still pass the check run without touching memory that is not theirs (what the sanitizers watch). */
+ * instruction set; a run that is refused changes nothing (test_messages has what is said); a run allocates nothing. Damaged plans
+ * are tests/fuzz/files' matter. */
 #include "hand_trained.h"
-#include "seeded.h"
 #include "zeros.h"
 #include "device/cpu/kernel.h"
 
@@ -113,21 +112,17 @@ TEST(test_teams)
 TEST(test_accumulation)
 {
     fixture f;
-    float before[6], after[6], one[6], sum[6];
+    float one[6], sum[6];
     begin_with(&f, 4, 3, NULL, NULL);
-    read_values(&f, "w", before, sizeof before);
-    for (int step = 0; step < 2; step++) {
-        for (int micro = 0; micro < 3; micro++) {
-            run(&f);
-            read_values(&f, "w", after, sizeof after);
-            assert_int_equal(memcmp(before, after, sizeof after) == 0, micro < 2);
-            read_values(&f, "w.grad", sum, sizeof sum);
-            if (micro == 0)
-                memcpy(one, sum, sizeof one);
-            for (int c = 0; c < 6; c++)
-                assert_true(fabsf(sum[c] - one[c] * (float)(micro + 1)) < 1e-5f);
-        }
-        memcpy(before, after, sizeof before);
+    for (int i = 0; i < 6; i++) {
+        uint64_t before = bits_of(f.session, LEARNED);
+        run(&f);
+        assert_int_equal(bits_of(f.session, LEARNED) == before, i % 3 < 2);
+        read_values(&f, "w.grad", sum, sizeof sum);
+        if (i % 3 == 0)
+            memcpy(one, sum, sizeof one);
+        for (int c = 0; c < 6; c++)
+            assert_true(fabsf(sum[c] - one[c] * (float)(i % 3 + 1)) < 1e-5f);
     }
 }
 
@@ -139,16 +134,13 @@ TEST(test_hyperparameters)
     samba_hyperparameter given = {"lr", 0}, known;
     f.run.hyperparameters = &given;
     f.run.hyperparameter_count = 1;
-    float before[6], after[6];
-    read_values(&f, "w", before, sizeof before);
+    uint64_t before = bits_of(f.session, 1u << SAMBA_KIND_PARAMETER);
     run(&f);
-    read_values(&f, "w", after, sizeof after);
-    assert_memory_equal(before, after, sizeof before); /* a rate of 0 */
+    assert_true(bits_of(f.session, 1u << SAMBA_KIND_PARAMETER) == before); /* a rate of 0 */
     assert_int_equal(samba_session_hyperparameter_count(f.session), 3);
     need(samba_session_hyperparameter(f.session, 0, &known));
     assert_string_equal(known.name, "optim0.lr");
     assert_true(known.value == 0);
-    refuse(samba_session_hyperparameter(f.session, 3, &known), SAMBA_ERROR_ARGUMENT, "no hyperparameter 3");
 
     given = (samba_hyperparameter){"p", 0.25};
     run(&f);
@@ -289,11 +281,10 @@ TEST(test_null_device)
 {
     fixture f;
     begin_null(&f, 4);
-    float before[6], after[6], x[24];
-    read_values(&f, "w", before, sizeof before);
+    float x[24];
+    uint64_t before = bits_of(f.session, LEARNED);
     run(&f);
-    read_values(&f, "w", after, sizeof after);
-    assert_memory_equal(before, after, sizeof before);
+    assert_true(bits_of(f.session, LEARNED) == before);
     read_values(&f, "x", x, sizeof x);
     assert_memory_equal(x, samba_tensor_data(f.inputs[0]), sizeof x);
 }
@@ -318,35 +309,25 @@ TEST(test_facts)
     assert_true(samba_session_threads(f.session) >= 1);
 }
 
-/* ---- files of weights ---- */
+/* ---- files of weights that lack something; test_schedule goes on from whole ones ---- */
 TEST(test_weights_file)
 {
-    fixture f, g;
+    fixture f;
     begin(&f);
-    for (int i = 0; i < 3; i++)
-        run(&f);
-    need(samba_session_save(f.session, checkpoint, true));
-    samba_session_options options = samba_session_defaults();
-    options.seed = 99;
-    begin_with(&g, 4, 1, NULL, &options);
-    need(samba_session_load(g.session, checkpoint));
-    run(&f); /* both go on alike: weights, state, dropout seeds */
-    run(&g);
-    assert_same_bits(f.session, g.session, LEARNED);
-    assert_int_equal(seen_seed(&f), seen_seed(&g));
-
-    need(samba_session_save(f.session, checkpoint, false));
     samba_tensor_list list;
+    need(samba_session_save(f.session, checkpoint, false));
     need(samba_safetensors_read(context, checkpoint, &list));
     assert_int_equal(list.count, 3);
+    run(&f);
+    uint64_t before = bits_of(f.session, LEARNED);
     need(samba_safetensors_write(context, checkpoint, 2, list.tensors, NULL));
-    refuse(samba_session_load(g.session, checkpoint), SAMBA_ERROR_NAME, samba_tensor_name(list.tensors[2]));
+    refuse(samba_session_load(f.session, checkpoint), SAMBA_ERROR_NAME, samba_tensor_name(list.tensors[2]));
     samba_tensor *other = kept(list.tensors[0]);
     list.tensors[0] = tensor(samba_tensor_name(other), SAMBA_FLOAT32, 1, SHAPE(7));
     need(samba_safetensors_write(context, checkpoint, 3, list.tensors, NULL));
-    refuse(samba_session_load(g.session, checkpoint), SAMBA_ERROR_SHAPE, "(7) was given");
+    refuse(samba_session_load(f.session, checkpoint), SAMBA_ERROR_SHAPE, "(7) was given");
     samba_tensor_list_free(context, &list);
-    assert_same_bits(f.session, g.session, LEARNED); /* refused files changed nothing */
+    assert_true(bits_of(f.session, LEARNED) == before);
 }
 
 /* ---- memory ---- */
@@ -387,89 +368,6 @@ TEST(test_allocations)
     fail_each_allocation(whole_session, &options);
 }
 
-/* ---- plans damaged at random ---- */
-/* Sizes of what a run would do; a plan may ask for more work than a test has time for. */
-static bool is_small(const samba_plan *plan)
-{
-    const double most = 1e5;
-    bool small = (double)plan->memory_bytes < 1e7;
-    for (int32_t i = 0; i < plan->stage_count; i++) {
-        const samba_stage *s = &plan->stages[i];
-        double domain = 1, pool = 1;
-        for (int32_t k = 0; k < s->rank; k++)
-            domain *= (double)s->domain[k];
-        if (s->kind == SAMBA_STAGE_CONTRACT)
-            for (int32_t k = 0; k < s->contract.k_rank; k++)
-                domain *= (double)s->contract.k[k];
-        if (s->kind == SAMBA_STAGE_POOL)
-            pool = (double)s->pool.planes * (double)(s->pool.oh * s->pool.ow + s->pool.h * s->pool.w) *
-                   (double)(s->pool.kernel[0] * s->pool.kernel[1]);
-        if (s->kind == SAMBA_STAGE_GATHER)
-            pool = (double)s->gather.table_rows;
-        if (s->kind == SAMBA_STAGE_ATTENTION) {
-            pool = (double)(s->attention.d + s->attention.dv + 1);
-            domain *= pool;
-            pool *= (double)s->domain[0] * (double)s->domain[1] * (double)(s->domain[2] + s->domain[3]);
-        }
-        small = small && domain < most && pool < most;
-    }
-    return small;
-}
-
-static bool run_damaged(const char *bytes, size_t size, const samba_session_options *options)
-{
-    samba_plan plan;
-    if (samba_pef_decode(context, "damaged", bytes, size, &plan) != SAMBA_OK)
-        return false;
-    bool small = is_small(&plan);
-    samba_plan_free(&plan);
-    if (!small)
-        return false;
-    FILE *file = fopen(pef, "wb"); /* not samba_file_write_atomic: waiting for the disk a thousand times takes long */
-    assert_true(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
-    samba_session *session;
-    if (samba_session_new(context, pef, options, &session) != SAMBA_OK)
-        return false; /* a kernel may refuse what the check cannot know */
-    (void)samba_run(session, NULL);
-    samba_session_free(session);
-    return true;
-}
-
-TEST(test_damaged_plans)
-{
-    int ran = 0;
-    seed_anew();
-    for (int zoo = 0; zoo < 2; zoo++) {
-        samba_plan plan;
-        if (zoo)
-            make_zoo_plan(&plan, context);
-        else
-            make_train_plan(&plan, context, 4);
-        void *original;
-        size_t size;
-        need(samba_pef_write(context, &plan, pef));
-        need(samba_file_read(context, pef, &original, &size));
-        samba_pef_header header;
-        memcpy(&header, original, sizeof header);
-        char *bytes = malloc(size);
-        for (int i = 0; i < 1500; i++) {
-            memcpy(bytes, original, size);
-            for (int k = 0; k < 1 + i % 3; k++) { /* small numbers are likelier to fit */
-                char *byte = bytes + header.message_offset + (int64_t)(next_random() % (uint64_t)header.message_length);
-                *byte = i % 2 ? (char)(next_random() % 12) : (char)(*byte ^ (1 << next_random() % 8));
-            }
-            seal(bytes, size);
-            samba_session_options options = threads_of(1 + i % 2);
-            ran += run_damaged(bytes, size, &options);
-        }
-        free(bytes);
-        samba_free(context, original, size);
-        samba_plan_free(&plan);
-    }
-    print_message("%d damaged plans ran\n", ran);
-    assert_true(ran > 0);
-}
-
 TEST_MAIN_WITH(setup, check_memory, test_training, test_teams, test_accumulation, test_hyperparameters,
                test_refused_runs_transfer_nothing, test_wrong_sessions, test_warning, test_fault, test_views, test_null_device,
-               test_facts, test_weights_file, test_run_allocates_nothing, test_allocations, test_damaged_plans)
+               test_facts, test_weights_file, test_run_allocates_nothing, test_allocations)

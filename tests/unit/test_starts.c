@@ -71,7 +71,7 @@ static double start_of(const outputs *o, int i)
 static samba_session *session_of(const outputs *o, samba_tensor *x)
 {
     samba_compile_options options = compile_of("starts", model, o, 1, &x);
-    return kept_session(compile_and_open(&options, 0, 0));
+    return open_kept(&options, 0, 0);
 }
 
 /* A run with these gradients of outputs, after which w has the gradient that begins with `starts`. */

@@ -127,6 +127,11 @@ static inline samba_status run_sections(samba_session *session, const samba_run_
     return samba_run(session, &run);
 }
 
+static inline samba_session *open_kept(const samba_compile_options *options, int threads, uint64_t seed)
+{
+    return kept_session(compile_and_open(options, threads, seed));
+}
+
 static inline samba_tensor *get(samba_session *session, const char *name)
 {
     samba_tensor *result;
