@@ -196,10 +196,6 @@ static double step(trial *t, double max_norm)
 }
 
 /* ---- one optimizer ---- */
-typedef struct optimizer_case {
-    const char *name;
-    samba_optimizer optimizer;
-} optimizer_case;
 #define SGD(...)                                                                                                                 \
     {                                                                                                                            \
         sizeof(samba_optimizer), SAMBA_SGD, __VA_ARGS__                                                                          \
@@ -208,7 +204,10 @@ typedef struct optimizer_case {
     {                                                                                                                            \
         sizeof(samba_optimizer), SAMBA_ADAMW, __VA_ARGS__                                                                        \
     }
-static const optimizer_case cases[] = {
+static const struct {
+    const char *name;
+    samba_optimizer optimizer;
+} cases[] = {
     {"sgd", SGD(.lr = 0.02)},
     {"sgd weight_decay", SGD(.lr = 0.02, .weight_decay = 0.3)},
     {"sgd momentum", SGD(.lr = 0.02, .momentum = 0.9)},
@@ -270,30 +269,16 @@ TEST(test_groups)
             begin_rule(&t, trained[k], &o[!strstr(trained[k], ".bias")]);
     assert_int_equal(rule_count, 7);
     samba_tensor *before[2] = {kept(get(t.session, "scale")), kept(get(t.session, "shift"))};
-    static const struct {
-        int number; /* of the step from which on these hold */
-        samba_hyperparameter given[2];
-        double lr[2], weight_decay, max_grad_norm;
-    } changes[] = {
-        {4, {{"small.lr", 0.05}, {"large.lr", 0.03}}, {0.05, 0.03}, 0, 0.8},
-        {7,
-         {{"lr", 0.008}, {"small.lr", 0.04}},
-         {0.04, 0.008},
-         0,
-         0.8}, /* a plain name is everybody's; a later one has the last word */
-        {9, {{"weight_decay", 0.05}, {"max_grad_norm", 2}}, {0.04, 0.008}, 0.05, 2},
-    };
     while (t.number < STEPS) {
         give(&t, 0, NULL);
-        for (int c = 0; c < LENGTH(changes); c++)
-            if (changes[c].number == t.number + 1) {
-                give(&t, 2, changes[c].given);
-                for (int i = 0; i < 2; i++)
-                    o[i].lr = changes[c].lr[i];
-                o[0].max_grad_norm = changes[c].max_grad_norm;
-                if (changes[c].weight_decay > 0)
-                    o[0].weight_decay = o[1].weight_decay = changes[c].weight_decay;
-            }
+        if (t.number == 6) { /* a plain name is everybody's; a later one has the last word */
+            give(&t, 5,
+                 (const samba_hyperparameter[]){
+                     {"large.lr", 0.03}, {"lr", 0.008}, {"small.lr", 0.04}, {"weight_decay", 0.05}, {"max_grad_norm", 2}});
+            o[0].lr = 0.04, o[1].lr = 0.008;
+            o[0].weight_decay = o[1].weight_decay = 0.05;
+            o[0].max_grad_norm = 2;
+        }
         clipped += step(&t, o[0].max_grad_norm) < 1;
     }
     assert_true(clipped > 0);
