@@ -158,7 +158,7 @@ static void round_to(samba_dtype dtype, double *values, int64_t count)
     }
 }
 
-/* A step with new inputs, odd ones with greater, so that gradients grow and shrink; the rules follow it. Gives the clipping factor. */
+/* A step with new inputs, odd ones with greater, so that gradients grow and shrink. The rules follow: gives the clipping factor. */
 static double step(trial *t, double max_norm)
 {
     int number = ++t->number;
@@ -180,17 +180,21 @@ static double step(trial *t, double max_norm)
         else
             rule_adamw(r, number, factor);
         free(r->grad);
-        for (int i = 0; i < 5; i++)
-            round_to(t->dtype, ((double *[]){r->p, r->buffer, r->m, r->v, r->greatest})[i], r->count);
-        compare(t, r, "", r->p);
-        if (r->optimizer->kind == SAMBA_SGD)
-            compare(t, r, ".momentum_buffer", r->buffer);
-        if (r->optimizer->kind == SAMBA_ADAMW) {
-            compare(t, r, ".exp_avg", r->m);
-            compare(t, r, ".exp_avg_sq", r->v);
+        const bool sgd = r->optimizer->kind == SAMBA_SGD;
+        const struct {
+            const char *ending;
+            double *values;
+            bool has;
+        } parts[] = {{"", r->p, true},
+                     {".momentum_buffer", r->buffer, sgd},
+                     {".exp_avg", r->m, !sgd},
+                     {".exp_avg_sq", r->v, !sgd},
+                     {".max_exp_avg_sq", r->greatest, r->optimizer->amsgrad}};
+        for (int i = 0; i < LENGTH(parts); i++) {
+            round_to(t->dtype, parts[i].values, r->count);
+            if (parts[i].has)
+                compare(t, r, parts[i].ending, parts[i].values);
         }
-        if (r->optimizer->kind == SAMBA_ADAMW && r->optimizer->amsgrad)
-            compare(t, r, ".max_exp_avg_sq", r->greatest);
     }
     return factor;
 }
@@ -269,12 +273,12 @@ TEST(test_groups)
             begin_rule(&t, trained[k], &o[!strstr(trained[k], ".bias")]);
     assert_int_equal(rule_count, 7);
     samba_tensor *before[2] = {kept(get(t.session, "scale")), kept(get(t.session, "shift"))};
+    static const samba_hyperparameter given[] = {
+        {"large.lr", 0.03}, {"lr", 0.008}, {"small.lr", 0.04}, {"weight_decay", 0.05}, {"max_grad_norm", 2}};
     while (t.number < STEPS) {
         give(&t, 0, NULL);
         if (t.number == 6) { /* a plain name is everybody's; a later one has the last word */
-            give(&t, 5,
-                 (const samba_hyperparameter[]){
-                     {"large.lr", 0.03}, {"lr", 0.008}, {"small.lr", 0.04}, {"weight_decay", 0.05}, {"max_grad_norm", 2}});
+            give(&t, LENGTH(given), given);
             o[0].lr = 0.04, o[1].lr = 0.008;
             o[0].weight_decay = o[1].weight_decay = 0.05;
             o[0].max_grad_norm = 2;
