@@ -44,15 +44,6 @@ MODEL(resffn)
     ten_classes(g, samba_sigmoid(samba_add(k, h)));
 }
 
-MODEL(lenet)
-{
-    samba_conv2d_options pad = {.padding = {2, 2}};
-    samba_value h =
-        samba_max_pool2d(samba_relu(samba_conv2d(samba_input(g, "x"), "conv1", 6, SHAPE(5, 5), &pad)), SHAPE(2, 2), NULL);
-    h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(5, 5), NULL)), SHAPE(2, 2), NULL);
-    ten_classes(g, samba_relu(samba_linear(samba_flatten(h, 1, -1), "fc1", 120)));
-}
-
 /* Convolutions that may be computed in several ways, by what they cost: the same one when they are computed again. */
 MODEL(residual)
 {
@@ -139,7 +130,6 @@ typedef struct budget_case {
 static const budget_case cases[] = {
     {"mlp", mlp, NULL, SAMBA_FLOAT32, 2, 1, {200, 30}, {200}, 10, 0.3},
     {"resffn", resffn, NULL, SAMBA_FLOAT32, 2, 1, {64, 100}, {64}, 10, 0.1},
-    {"lenet", lenet, NULL, SAMBA_FLOAT32, 4, 1, {16, 1, 28, 28}, {16}, 10, 0},
     {"residual", residual, NULL, SAMBA_FLOAT32, 4, 1, {4, 3, 26, 26}, {4}, 10, 0.2},
     {"holding", holding, NULL, SAMBA_FLOAT32, 2, 1, {200, 30}, {200}, 10, 0.2},
     {"gpt", gpt, &little, SAMBA_INT64, 2, 2, {4, 32}, {4, 32}, 90, 0.5},
@@ -190,7 +180,7 @@ static void check_budget(const budget_case *c)
            "a memory budget of 1000 bytes cannot be met: the least found for model");
     long long least = atoll(strstr(samba_error_message(context), "' is ") + 5);
     o.memory_budget = least;
-    assert_true(size_of(open_kept(&o, 1, 7), &now) <= least && least <= total && (c->least == 0 || least < total));
+    assert_true(size_of(open_kept(&o, 1, 7), &now) <= least && least < total);
     drop_kept(NULL);
 }
 

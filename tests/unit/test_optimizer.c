@@ -158,7 +158,7 @@ static void round_to(samba_dtype dtype, double *values, int64_t count)
     }
 }
 
-/* A step with new inputs, odd ones with greater, so that gradients grow and shrink. The rules follow: gives the clipping factor. */
+/* A step with new inputs, odd ones with greater, so that gradients grow and shrink; the rules follow. Gives the factor. */
 static double step(trial *t, double max_norm)
 {
     int number = ++t->number;
@@ -199,7 +199,7 @@ static double step(trial *t, double max_norm)
     return factor;
 }
 
-/* ---- one optimizer ---- */
+/* ---- one optimizer; test_changes draws more of them ---- */
 #define SGD(...)                                                                                                                 \
     {                                                                                                                            \
         sizeof(samba_optimizer), SAMBA_SGD, __VA_ARGS__                                                                          \
@@ -213,20 +213,10 @@ static const struct {
     samba_optimizer optimizer;
 } cases[] = {
     {"sgd", SGD(.lr = 0.02)},
-    {"sgd weight_decay", SGD(.lr = 0.02, .weight_decay = 0.3)},
-    {"sgd momentum", SGD(.lr = 0.02, .momentum = 0.9)},
-    {"sgd dampening", SGD(.lr = 0.02, .momentum = 0.8, .dampening = 0.3)},
-    {"sgd nesterov", SGD(.lr = 0.02, .momentum = 0.9, .nesterov = true)},
-    {"sgd clipped", SGD(.lr = 0.02, .max_grad_norm = 0.8)},
     {"sgd everything", SGD(.lr = 0.02, .momentum = 0.7, .dampening = 0.1, .weight_decay = 0.1, .max_grad_norm = 0.8)},
     {"sgd nesterov weight_decay clipped",
      SGD(.lr = 0.02, .momentum = 0.7, .nesterov = true, .weight_decay = 0.1, .max_grad_norm = 0.8)},
     {"adamw", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8)},
-    {"adamw betas", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.5, .beta2 = 0.8, .eps = 1e-8)},
-    {"adamw eps", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 0.1)},
-    {"adamw weight_decay", ADAMW(.lr = 0.01, .weight_decay = 0.7, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8)},
-    {"adamw amsgrad", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.6, .eps = 1e-8, .amsgrad = true)},
-    {"adamw clipped", ADAMW(.lr = 0.01, .weight_decay = 0, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .max_grad_norm = 0.8)},
     {"adamw everything",
      ADAMW(.lr = 0.01, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.7, .eps = 1e-5, .amsgrad = true, .max_grad_norm = 0.8)},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The times of sections and stages: each is measured once a run, parts add up to no more than the whole, nothing is measured
- * while profiling is off, and what runs compute does not depend on it. As text: tables whose figures are the times and arithmetic;
+ * while profiling is off, and what runs compute does not depend on it. As text: tables whose figures are times and arithmetic;
  * Trace Event JSON that has every single time and that the reader of such files gives back; files by their endings; what is
  * refused, memory too. What else a run takes: gradients of outputs, random numbers anew. */
 #include "classifier.h"

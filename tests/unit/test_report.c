@@ -94,70 +94,56 @@ static void make_random_plan(samba_plan *plan)
     }
 }
 
-static bool touches(const samba_stage *stage, int32_t buffer)
-{
-    for (int32_t o = 0; o < stage->operand_count; o++)
-        if (stage->operands[o].buffer == buffer)
-            return true;
-    return false;
-}
-
-/* Is the byte in the buffer, and is the buffer in use at the stage? Those of tensors always are. */
 static bool holds(const samba_plan *plan, int32_t buffer, int64_t byte)
 {
     return byte >= plan->buffers[buffer].offset && byte < plan->buffers[buffer].offset + plan->buffers[buffer].bytes;
 }
 
-static bool in_use(const samba_plan *plan, int32_t buffer, int32_t stage)
+/* A buffer is in use from the first stage that touches it to the last; those of tensors always are, constants if ever. */
+static void find_uses(const samba_plan *plan, const samba_constants *constants, int32_t *first, int32_t *last)
 {
-    bool before = false, after = false;
-    for (int32_t s = 0; s < plan->stage_count; s++) {
-        before |= s <= stage && touches(&plan->stages[s], buffer);
-        after |= s >= stage && touches(&plan->stages[s], buffer);
+    for (int32_t b = 0; b < plan->buffer_count; b++) {
+        first[b] = INT32_MAX, last[b] = -1;
+        for (int32_t s = plan->stage_count - 1; s >= 0; s--)
+            for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
+                if (plan->stages[s].operands[o].buffer == b)
+                    first[b] = s, last[b] = s > last[b] ? s : last[b];
+        if (b < plan->tensor_count || (constants->buffer[b] && last[b] >= 0))
+            first[b] = -1, last[b] = plan->stage_count;
     }
-    return before && after;
-}
-
-static bool in_use_ever(const samba_plan *plan, int32_t buffer)
-{
-    for (int32_t s = 0; s < plan->stage_count; s++)
-        if (touches(&plan->stages[s], buffer))
-            return true;
-    return false;
 }
 
 static void check_live(const samba_plan *plan)
 {
+    int32_t begins[MOST], ends[MOST];
     samba_arena arena;
     samba_arena_init(&arena, context);
     samba_live live;
     samba_constants constants; /* tested by test_constants */
     need(samba_live_find(plan, &plan->memory, &arena, &live));
     need(samba_constants_find(plan, &arena, &constants));
-    double lasting[SAMBA_LIVE_LASTING] = {0}, all = 0;
+    find_uses(plan, &constants, begins, ends);
+    double lasting[SAMBA_LIVE_LASTING] = {0}, all = 0, most = -1;
     static const samba_live_kind kinds[] = {SAMBA_LIVE_INPUTS, SAMBA_LIVE_PARAMETERS, SAMBA_LIVE_STATE, SAMBA_LIVE_GRADIENTS,
                                             SAMBA_LIVE_INPUTS};
     for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
         int first = SAMBA_LIVE_LASTING;
-        for (int32_t t = 0; t < plan->tensor_count; t++)
-            if (holds(plan, plan->tensors[t].buffer, byte) && (int)kinds[plan->tensors[t].kind] < first)
-                first = (int)kinds[plan->tensors[t].kind];
-        for (int32_t b = plan->tensor_count; b < plan->buffer_count && first == SAMBA_LIVE_LASTING; b++)
-            if (holds(plan, b, byte) && constants.buffer[b] && in_use_ever(plan, b))
-                first = SAMBA_LIVE_CONSTANTS;
+        for (int32_t b = 0; b < plan->buffer_count; b++) {
+            int kind = b < plan->tensor_count ? (int)kinds[plan->tensors[b].kind] : SAMBA_LIVE_CONSTANTS;
+            if (begins[b] < 0 && holds(plan, b, byte) && (b < plan->tensor_count ? kind < first : first == SAMBA_LIVE_LASTING))
+                first = kind;
+        }
         if (first < SAMBA_LIVE_LASTING)
             lasting[first]++, all++;
     }
     for (int i = 0; i < SAMBA_LIVE_LASTING; i++)
         assert_true(live.lasting[i] == lasting[i]);
-    double most = -1;
     for (int32_t s = 0; s < plan->stage_count; s++) {
         double count = -all;
         for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
             bool used = false;
             for (int32_t b = 0; b < plan->buffer_count && !used; b++)
-                used = holds(plan, b, byte) &&
-                       (b < plan->tensor_count || in_use(plan, b, s) || (constants.buffer[b] && in_use_ever(plan, b)));
+                used = holds(plan, b, byte) && begins[b] <= s && s <= ends[b];
             count += used;
         }
         assert_true(live.activations[s] == count);

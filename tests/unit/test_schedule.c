@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compiled models trained by their schedule and in pieces: gradient accumulation against the full batch, sections by types
- * (test_random_schedules cuts schedules into pieces), dropout and its seeds, equal bits where they are promised: same seed, resumed
- * checkpoint, two compiles, initial weights whatever the threads. */
+ * (test_random_schedules cuts schedules into pieces), dropout and its seeds, equal bits where they are promised: same seed,
+ * resumed checkpoint, two compiles, initial weights whatever the threads. */
 #include "classifier.h"
 
 #define GRADIENTS (1u << SAMBA_KIND_GRADIENT)
