@@ -226,63 +226,59 @@ MODEL(masks)
 static void check_mask(const samba_tensor *mask, double p)
 {
     const float *values = samba_tensor_data(mask), expected = (float)(1 / (1 - p));
-    int64_t n = ROWS * COLUMNS, kept = 0;
+    int64_t n = ROWS * COLUMNS, left = 0;
     for (int64_t i = 0; i < n; i++) {
-        kept += values[i] != 0;
+        left += values[i] != 0;
         if (values[i] != 0 && !(fabsf(values[i] - expected) <= 1e-6f * expected))
             fail_msg("a kept 1 became %g, expected %g", (double)values[i], (double)expected);
     }
-    assert_true(fabs((double)kept - (double)n * (1 - p)) <= 5 * sqrt((double)n * p * (1 - p)));
+    assert_true(fabs((double)left - (double)n * (1 - p)) <= 5 * sqrt((double)n * p * (1 - p)));
 }
 
-static double agreement(const samba_tensor *a, const samba_tensor *b)
+/* Two masks of rates p and q agree where both keep or both drop, as often as chance has it. */
+static void check_independent(const samba_tensor *a, double p, const samba_tensor *b, double q)
 {
     const float *x = samba_tensor_data(a), *y = samba_tensor_data(b);
     int64_t same = 0;
     for (int64_t i = 0; i < ROWS * COLUMNS; i++)
         same += (x[i] != 0) == (y[i] != 0);
-    return (double)same / (ROWS * COLUMNS);
+    assert_true(fabs((double)same / (ROWS * COLUMNS) - (p * q + (1 - p) * (1 - q))) < 0.04);
 }
 
 TEST(test_dropout)
 {
-    static const char *const names[] = {"first", "again", "second"};
-    static const double rates[] = {0.25, 0.25, 0.6};
-    samba_tensor *x = kept(tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS))), *seen[2][3][3];
+    enum { STEPS = 3, MASKS = 3 };
+    static const char *const names[MASKS] = {"first", "again", "second"};
+    static const double rates[MASKS] = {0.25, 0.25, 0.6};
+    samba_tensor *x = kept(tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS))), *seen[STEPS * MASKS];
     need(samba_fill_uniform(x, 1, 1, 1));
     samba_compile_options options = compile_of("masks", masks, NULL, 1, &x);
-    samba_session *s[2] = {open_kept(&options, 1, 21), open_kept(&options, 1, 21)};
+    samba_session *session = open_kept(&options, 1, 21), *same = open_kept(&options, 1, 21);
     samba_run_options r = giving(1, &x);
-    for (int k = 0; k < 2; k++)
-        for (int step = 0; step < 3; step++) {
-            need(samba_run(s[k], &r));
-            for (int i = 0; i < 3; i++)
-                check_mask(seen[k][step][i] = kept(get(s[k], names[i])), rates[i]);
-            /* the gradient of w counts what mask c kept in each column: forward and backward have one mask */
-            int64_t count;
-            double *grad = get_doubles(s[k], "w.grad", "", &count), total = 0;
-            for (int64_t i = 0; i < count; i++)
-                total += grad[i];
-            assert_true(total == get_scalar(s[k], "loss"));
-            free(grad);
-        }
-    for (int step = 0; step < 3; step++)
-        for (int i = 0; i < 3; i++) {
-            samba_tensor *here = seen[0][step][i];
-            assert_true(agreement(here, seen[1][step][i]) == 1); /* one seed, one mask */
-            double p = rates[i], chance = p * p + (1 - p) * (1 - p);
-            for (int other = 0; other < step; other++) /* a fresh one each step */
-                assert_true(fabs(agreement(here, seen[0][other][i]) - chance) < 0.04);
-        }
-    assert_true(fabs(agreement(seen[0][0][0], seen[0][0][1]) - (0.75 * 0.75 + 0.25 * 0.25)) < 0.04);
-    assert_true(fabs(agreement(seen[0][0][0], seen[0][0][2]) - (0.75 * 0.4 + 0.25 * 0.6)) < 0.04);
+    for (int step = 0; step < STEPS; step++) {
+        need(samba_run(session, &r));
+        need(samba_run(same, &r));
+        assert_same_bits(session, same, COMPUTED); /* one seed, one mask */
+        for (int i = 0; i < MASKS; i++)
+            check_mask(seen[step * MASKS + i] = kept(get(session, names[i])), rates[i]);
+        /* the gradient of w counts what mask c kept in each column: forward and backward have one mask */
+        int64_t count;
+        double *grad = get_doubles(session, "w.grad", "", &count), total = 0;
+        for (int64_t i = 0; i < count; i++)
+            total += grad[i];
+        assert_true(total == get_scalar(session, "loss"));
+        free(grad);
+    }
+    for (int a = 0; a < STEPS * MASKS; a++) /* each layer and each step has a fresh one */
+        for (int b = 0; b < a; b++)
+            check_independent(seen[a], rates[a % MASKS], seen[b], rates[b % MASKS]);
 
     /* rates at both ends, and a rate given while training */
     samba_hyperparameter given[] = {{"a.p", 0}, {"b.p", 1}};
     r.hyperparameters = given, r.hyperparameter_count = 2;
-    need(samba_run(s[0], &r));
-    check_mask(kept(get(s[0], "first")), 0);
-    const float *none = samba_tensor_data(kept(get(s[0], "second")));
+    need(samba_run(session, &r));
+    check_mask(kept(get(session, "first")), 0);
+    const float *none = samba_tensor_data(kept(get(session, "second")));
     for (int64_t i = 0; i < ROWS * COLUMNS; i++)
         assert_true(none[i] == 0);
 }
