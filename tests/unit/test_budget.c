@@ -8,14 +8,7 @@
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
-
-#define DIMS(...)                                                                                                                \
-    (const int[]) { __VA_ARGS__ }
-
-static samba_value parameter(samba_graph *g, const char *name, int64_t rows, int64_t columns)
-{
-    return samba_parameter(g, name, SAMBA_FLOAT32, 2, SHAPE(rows, columns), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.02});
-}
+#include <sambaflow/transformer.h>
 
 static samba_value numbered(samba_value x, const char *name, int number, int64_t features)
 {
@@ -84,38 +77,24 @@ typedef struct sizes {
 static const sizes little = {6, 4, 32, 48, 4, 90, 0.1}, published = {12, 4, 256, 768, 12, 50257, 0},
                    wide = {1, 1, 1024, 48, 4, 90, 0.1};
 
-static samba_value block(samba_value x, const sizes *s)
-{
-    samba_value part[3], head[3], qkv = samba_linear(samba_layer_norm(x, "ln1"), "qkv", 3 * s->width);
-    samba_split(qkv, s->width, -1, 3, part);
-    for (int i = 0; i < 3; i++)
-        head[i] =
-            samba_permute(samba_reshape(part[i], 4, SHAPE(s->batch, s->time, s->heads, s->width / s->heads)), DIMS(0, 2, 1, 3));
-    samba_attention_options options = samba_attention_defaults();
-    options.is_causal = true;
-    samba_value y = samba_permute(samba_scaled_dot_product_attention(head[0], head[1], head[2], &options), DIMS(0, 2, 1, 3));
-    y = samba_linear(samba_reshape(y, 3, SHAPE(s->batch, s->time, s->width)), "proj", s->width);
-    x = samba_add(x, s->dropout > 0 ? samba_dropout(y, "drop", s->dropout) : y);
-    return samba_add(x, samba_linear(samba_gelu(samba_linear(samba_layer_norm(x, "ln2"), "fc", 4 * s->width)), "out", s->width));
-}
-
 static void gpt(samba_graph *g, const void *options)
 {
     const sizes *s = options;
+    const samba_initializer small = {SAMBA_INIT_NORMAL, 0, 0.02};
+    const samba_transformer_options blocks = {.dim_feedforward = 4 * s->width,
+                                              .gelu = true,
+                                              .norm_first = true,
+                                              .batch_first = true,
+                                              .dropout_p = s->dropout,
+                                              .is_causal = true,
+                                              .final_norm = true};
     samba_value x = samba_embedding(samba_input(g, "x"), "wte", s->words, s->width),
-                wte = parameter(g, "wte.weight", s->words, s->width);
-    x = samba_add(x, parameter(g, "wpe.weight", s->time, s->width));
-    char name[16];
-    for (int i = 0; i < s->layers; i++) {
-        snprintf(name, sizeof name, "h%d", i);
-        samba_scope_push(g, name);
-        x = block(x, s);
-        samba_scope_pop(g);
-    }
-    samba_value rows = samba_reshape(samba_layer_norm(x, "ln"), 2, SHAPE(s->batch * s->time, s->width));
+                wte = samba_parameter(g, "wte.weight", SAMBA_FLOAT32, 2, SHAPE(s->words, s->width), small),
+                wpe = samba_parameter(g, "wpe.weight", SAMBA_FLOAT32, 2, SHAPE(s->time, s->width), small);
+    x = samba_transformer_encoder(samba_add(x, wpe), "h", s->layers, s->heads, &blocks);
     samba_loss(g, "loss",
-               samba_cross_entropy(samba_matmul(rows, samba_transpose(wte, 0, 1)),
-                                   samba_reshape(samba_input(g, "label"), 1, SHAPE(s->batch * s->time))));
+               samba_cross_entropy(samba_matmul(samba_flatten(x, 0, 1), samba_transpose(wte, 0, 1)),
+                                   samba_flatten(samba_input(g, "label"), 0, 1)));
 }
 
 typedef struct budget_case {

@@ -216,30 +216,26 @@ static void check_tables(const samba_machine *with, bool stages)
     assert_int_equal(strncmp(tables, "sections\nwhat ", 14), 0);
     assert_true((strstr(tables, "\noperators (section.stage)") != NULL) == stages);
     const samba_plan *plan = &session->plan;
-    double all = 0, inside = 0;
-    for (int i = 0; i < plan->section_count; i++)
-        all += session->profiler.sections[i].seconds;
-    for (int i = 0; i < plan->stage_count; i++)
-        inside += session->profiler.stages[i].seconds;
-    for (int i = 0; i < plan->section_count; i++) {
-        char label[64];
-        samba_roof roof;
-        snprintf(label, sizeof label, "%d %s", i, samba_section_type(&plan->sections[i]));
-        if (with)
-            need(samba_session_section_roof(session, with, i, &roof));
-        check_line(tables, label, &session->profiler.sections[i], all, (double)plan->sections[i].flops,
-                   (double)plan->sections[i].bytes, with ? &roof : NULL);
-    }
-    for (int i = 0; stages && i < plan->stage_count; i++) {
-        char label[256];
-        samba_stage_info info;
-        samba_roof roof;
-        need(samba_session_stage_info(session, i, &info));
-        snprintf(label, sizeof label, "%d.%d %s: %s", info.section, i, info.kind, info.operators);
-        if (with)
-            need(samba_session_stage_roof(session, with, i, &roof));
-        check_line(tables, label, &session->profiler.stages[i], inside, (double)info.flops, (double)info.bytes,
-                   with ? &roof : NULL);
+    for (int kind = 0; kind <= (int)stages; kind++) { /* sections, stages */
+        const samba_time *times = kind ? session->profiler.stages : session->profiler.sections;
+        const int count = kind ? plan->stage_count : plan->section_count;
+        double all = 0;
+        for (int i = 0; i < count; i++)
+            all += times[i].seconds;
+        for (int i = 0; i < count; i++) {
+            char label[256];
+            samba_roof roof;
+            samba_stage_info info;
+            need(samba_session_stage_info(session, kind ? i : 0, &info));
+            if (kind)
+                snprintf(label, sizeof label, "%d.%d %s: %s", info.section, i, info.kind, info.operators);
+            else
+                snprintf(label, sizeof label, "%d %s", i, samba_section_type(&plan->sections[i]));
+            if (with)
+                need((kind ? samba_session_stage_roof : samba_session_section_roof)(session, with, i, &roof));
+            check_line(tables, label, &times[i], all, (double)(kind ? info.flops : plan->sections[i].flops),
+                       (double)(kind ? info.bytes : plan->sections[i].bytes), with ? &roof : NULL);
+        }
     }
     samba_text_free(context, tables);
 }
