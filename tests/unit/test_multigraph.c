@@ -79,22 +79,14 @@ static samba_compile_options training(const char *name, const samba_optimizer *o
     return training_of(name, trained, NULL, 2, batch, o);
 }
 
-static samba_status add_trained(const samba_optimizer *o, bool overwrite)
-{
-    samba_compile_options options = training("train", o);
-    return samba_multigraph_add(graphs, &options, overwrite);
-}
+static samba_compile_options inference(const char *name) { return inference_of(name, answering, NULL, 1, &question); }
+
+static samba_status add(samba_compile_options options) { return samba_multigraph_add(graphs, &options, false); }
+static samba_status add_again(samba_compile_options options) { return samba_multigraph_add(graphs, &options, true); }
 
 static samba_status add_model(const char *name, samba_model model, const void *settings, samba_tensor *input)
 {
-    samba_compile_options options = inference_of(name, model, settings, input ? 1 : 0, &input);
-    return samba_multigraph_add(graphs, &options, false);
-}
-
-static samba_status add_answering(const char *name, bool overwrite)
-{
-    samba_compile_options options = inference_of(name, answering, NULL, 1, &question);
-    return samba_multigraph_add(graphs, &options, overwrite);
+    return add(inference_of(name, model, settings, input ? 1 : 0, &input));
 }
 
 static samba_session *open_graphs(int threads)
@@ -103,8 +95,6 @@ static samba_session *open_graphs(int threads)
     need(samba_multigraph_compile(graphs, "several", folder, path, sizeof path));
     return kept_session(open_session(path, threads, 7));
 }
-
-static samba_session *open_alone(const samba_compile_options *options, int threads) { return open_kept(options, threads, 7); }
 
 static samba_status run(samba_session *session, const char *graph, int inputs, samba_tensor *const *given)
 {
@@ -140,13 +130,12 @@ static void assert_answers(samba_session *a, samba_session *b, double off)
 TEST(weights_are_shared)
 {
     samba_optimizer o = samba_adamw(0.05);
-    need(add_trained(&o, false));
-    need(add_answering("answer", false));
-    samba_compile_options train_options = training("alone_train", &o),
-                          answer_options = inference_of("alone_answer", answering, NULL, 1, &question);
+    need(add(training("train", &o)));
+    need(add(inference("answer")));
+    samba_compile_options train_options = training("alone_train", &o), answer_options = inference("alone_answer");
     for (int threads = 1; threads <= 2; threads++) {
-        samba_session *both = open_graphs(threads), *train = open_alone(&train_options, threads),
-                      *answer = open_alone(&answer_options, threads);
+        samba_session *both = open_graphs(threads), *train = open_kept(&train_options, threads, 7),
+                      *answer = open_kept(&answer_options, threads, 7);
         for (int step = 0; step < 4; step++) {
             need(run(both, "train", 2, batch));
             need(run(both, "answer", 1, &question));
@@ -179,12 +168,12 @@ static int casts_of(const samba_session *session)
 TEST(constants_are_shared)
 {
     samba_optimizer o = samba_sgd(0.1);
-    samba_compile_options options = inference_of("answer", answering, NULL, 1, &question);
+    samba_compile_options options = inference("answer");
     options.precision = SAMBA_BF16;
-    samba_session *alone = open_alone(&options, 1);
-    need(samba_multigraph_add(graphs, &options, false));
+    samba_session *alone = open_kept(&options, 1, 7);
+    need(add(options));
     options.name = "again";
-    need(samba_multigraph_add(graphs, &options, false));
+    need(add(options));
     samba_session *both = open_graphs(1);
     assert_int_equal(casts_of(alone), 3);
     assert_int_equal(casts_of(both), 3 + 1); /* two weights, and the question in each graph */
@@ -201,9 +190,9 @@ TEST(constants_are_shared)
     }
     options = training("train", &o);
     options.precision = SAMBA_BF16;
-    need(samba_multigraph_add(graphs, &options, false));
+    need(add(options));
     /* training writes the weights: no graph's copies are constant */
-    assert_int_equal(casts_of(open_graphs(1)), 2 * casts_of(alone) + casts_of(open_alone(&options, 1)));
+    assert_int_equal(casts_of(open_graphs(1)), 2 * casts_of(alone) + casts_of(open_kept(&options, 1, 7)));
 }
 
 /* Results that are joined in one buffer are several stages' work: of graphs that join other things, each has its own. */
@@ -214,8 +203,8 @@ TEST(joined_constants)
     samba_session *alone[2];
     for (int i = 0; i < 2; i++) {
         samba_compile_options options = inference_of(names[i], joined, &factors[i], 1, &question);
-        alone[i] = open_alone(&options, 1);
-        need(samba_multigraph_add(graphs, &options, false));
+        alone[i] = open_kept(&options, 1, 7);
+        need(add(options));
     }
     samba_session *both = open_graphs(1);
     for (int round = 0; round < 4; round++) {
@@ -332,7 +321,7 @@ TEST(caches_are_written_in_place)
     int64_t *position = samba_tensor_data(inputs[0]), count;
     float *row = samba_tensor_data(inputs[1]);
     samba_compile_options options = inference_of("write", writing, &rows, 2, inputs);
-    need(samba_multigraph_add(graphs, &options, false));
+    need(add(options));
     samba_session *session = open_graphs(1);
     samba_memory_info memory;
     samba_section_info section;
@@ -362,12 +351,11 @@ TEST(caches_are_written_in_place)
 TEST(graphs_have_an_order)
 {
     static const char *const names[] = {"b", "c", "a"};
-    need(add_answering("a", false));
-    need(add_answering("b", false));
-    need(add_answering("c", false));
+    for (int i = 0; i < 3; i++)
+        need(add(inference(names[(i + 2) % 3])));
     assert_int_equal(samba_multigraph_count(graphs), 3);
     assert_string_equal(samba_multigraph_name(graphs, 0), "a");
-    need(add_answering("a", true)); /* is the last now */
+    need(add_again(inference("a"))); /* is the last now */
     samba_session *session = open_graphs(1);
     assert_int_equal(samba_session_graph_count(session), 3);
     for (int i = 0; i < 3; i++) {
@@ -389,8 +377,8 @@ TEST(graphs_have_an_order)
 TEST(runs_take_turns)
 {
     samba_optimizer o = samba_sgd(0.1);
-    need(add_trained(&o, false));
-    need(add_answering("answer", false));
+    need(add(training("train", &o)));
+    need(add(inference("answer")));
     samba_session *session = open_graphs(1);
     samba_run_options r = samba_run_defaults();
     r.graph_name = "train";
@@ -408,7 +396,7 @@ TEST(runs_take_turns)
     samba_memory_info both, train; /* memory is planned once */
     samba_compile_options options = training("alone", &o);
     need(samba_session_memory(session, &both));
-    need(samba_session_memory(open_alone(&options, 1), &train));
+    need(samba_session_memory(open_kept(&options, 1, 7), &train));
     assert_int_equal(both.parameters, train.parameters);
     assert_int_equal(both.gradients, train.gradients);
     assert_int_equal(both.activations, train.activations); /* 8 rows need more than 3 */
@@ -432,30 +420,29 @@ static void refuse_graphs(samba_status status, const char *words)
 
 TEST(names_mean_one_thing)
 {
-    need(add_answering("answer", false));
+    need(add(inference("answer")));
     need(add_model("other", otherwise_begun, NULL, question));
     refuse_graphs(SAMBA_ERROR_ARGUMENT,
                   "\"hidden.bias\" is shared by graphs \"answer\" and \"other\" and starts with other values in each");
-    need(add_answering("answer", false));
+    need(add(inference("answer")));
     need(add_model("other", named_logits, NULL, kept(normal("logits", SAMBA_FLOAT32, 2, SHAPE(3, CLASSES), 3))));
     refuse_graphs(SAMBA_ERROR_NAME,
                   "\"logits\" is an output float32(3, 5) in graph \"answer\" and an input float32(3, 5) in graph \"other\"");
     samba_optimizer slow = samba_sgd(0.1), fast = samba_sgd(0.2);
     samba_compile_options options = training("more", &fast);
-    need(add_trained(&slow, false));
-    need(samba_multigraph_add(graphs, &options, false));
+    need(add(training("train", &slow)));
+    need(add(options));
     samba_session *session = open_graphs(1); /* two optimizers: train.optim0 and more.optim0 */
     assert_true(get_hyper(session, "train.optim0.lr") == 0.1 && get_hyper(session, "more.optim0.lr") == 0.2);
     slow.name = fast.name = "sgd";
-    need(add_trained(&slow, true));
-    need(samba_multigraph_add(graphs, &options, true));
+    need(add_again(training("train", &slow)));
+    need(add_again(options));
     refuse_graphs(SAMBA_ERROR_NAME, "hyperparameter \"sgd.lr\" is 0.2 in graph \"more\" and 0.1 in one before it");
     options.name = "";
-    refuse(samba_multigraph_add(graphs, &options, false), SAMBA_ERROR_ARGUMENT, "a graph needs a name");
-    options = inference_of("small", answering, NULL, 1, &question);
+    refuse(add(options), SAMBA_ERROR_ARGUMENT, "a graph needs a name");
+    options = inference("small");
     options.memory_budget = 1 << 20;
-    refuse(samba_multigraph_add(graphs, &options, false), SAMBA_ERROR_ARGUMENT,
-           "graph \"small\" is for inference, which has nothing to compute again");
+    refuse(add(options), SAMBA_ERROR_ARGUMENT, "graph \"small\" is for inference, which has nothing to compute again");
 }
 
 /* ---- no memory ---- */

@@ -375,23 +375,15 @@ TEST(test_same_pef)
 {
     batch b = batch_new(SAMPLES);
     samba_compile_options options = classifier_options(&dropping, &b, adamw());
-    char path[512], log[600], other[80];
-    uint64_t hashes[2][2];
+    char command[512], other[80];
     snprintf(other, sizeof other, "%s/other", folder);
     for (int i = 0; i < 2; i++) {
         options.output_folder = i ? other : folder;
         options.verify = i;
-        need(samba_compile(context, &options, path, sizeof path));
-        snprintf(log, sizeof log, "%.512s.log", path);
-        for (int k = 0; k < 2; k++) {
-            void *bytes;
-            size_t size;
-            need(samba_file_read(context, k ? log : path, &bytes, &size));
-            hashes[i][k] = samba_hash(bytes, size, 0);
-            samba_free(context, bytes, size);
-        }
+        need(samba_compile(context, &options, NULL, 0));
     }
-    assert_memory_equal(hashes[0], hashes[1], sizeof hashes[0]);
+    snprintf(command, sizeof command, "cd %s && diff -r classifier other/classifier", folder);
+    assert_int_equal(system(command), 0);
 }
 
 /* ---- checkpoints ---- */
