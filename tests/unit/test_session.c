@@ -24,30 +24,15 @@ static samba_session_options threads_of(int threads)
 
 static void begin(fixture *f) { begin_with(f, 4, 1, NULL, NULL); }
 
-static void read_values(const fixture *f, const char *name, void *values, size_t size)
-{
-    samba_tensor *read = get(f->session, name);
-    assert_int_equal(samba_tensor_numel(read) * (int64_t)samba_dtype_size(samba_tensor_dtype(read)), size);
-    memcpy(values, samba_tensor_data(read), size);
-    samba_tensor_free(read);
-}
-
-static int64_t seen_seed(const fixture *f)
-{
-    int64_t seen;
-    read_values(f, "seen_seed", &seen, sizeof seen);
-    return seen;
-}
+static const float *values_of(const fixture *f, const char *name) { return samba_tensor_data(kept(get(f->session, name))); }
 
 /* ---- training ---- */
 static void check_training(const samba_session_options *options, int64_t rows)
 {
     fixture f;
     begin_with(&f, rows, 1, NULL, options);
-    float w[6], b[6], fresh[6];
-    const float *x = samba_tensor_data(f.inputs[0]), *y = samba_tensor_data(f.outputs[0]);
-    read_values(&f, "w", w, sizeof w);
-    read_values(&f, "b", b, sizeof b);
+    const float *x = samba_tensor_data(f.inputs[0]), *y = samba_tensor_data(f.outputs[0]), *w = values_of(&f, "w"),
+                *b = values_of(&f, "b");
     for (int step = 0; step < 3; step++) {
         run(&f);
         double sum = 0, gradient[6] = {0}, loss;
@@ -59,12 +44,11 @@ static void check_training(const samba_session_options *options, int64_t rows)
         }
         need(samba_tensor_item(f.outputs[1], &loss));
         assert_true(fabs(loss - sum) <= 1e-5 * sum + 1e-5);
-        read_values(&f, "w", fresh, sizeof fresh);
-        for (int c = 0; c < 6; c++) {
+        const float *fresh = values_of(&f, "w");
+        for (int c = 0; c < 6; c++)
             if (!(fabs(fresh[c] - (w[c] - 0.25 * gradient[c])) < 1e-3 * (1 + fabs(gradient[c]))))
                 fail_msg("step %d: w[%d] = %g, expected %g", step, c, (double)fresh[c], w[c] - 0.25 * gradient[c]);
-            w[c] = fresh[c];
-        }
+        w = fresh;
     }
     samba_run_stats stats;
     samba_session_stats(f.session, &stats);
@@ -127,23 +111,23 @@ TEST(test_hyperparameters)
 
     given = (samba_hyperparameter){"p", 0.25};
     run(&f);
-    int64_t first = seen_seed(&f), second;
+    double first = get_scalar(f.session, "seen_seed"), second;
     assert_true(get_scalar(f.session, "seen_p") == 0.25);
     f.run.hyperparameter_count = 0;
     f.run.train = false;
     run(&f);
-    second = seen_seed(&f);
+    second = get_scalar(f.session, "seen_seed");
     assert_true(get_scalar(f.session, "seen_p") == 0 && first != second && first >= 0 && second >= 0);
     f.run.train = true;
     run(&f); /* and back */
     assert_true(get_scalar(f.session, "seen_p") == 0.25);
-    assert_true(get_hyper(f.session, "drop.seed") == (double)seen_seed(&f));
+    assert_true(get_hyper(f.session, "drop.seed") == get_scalar(f.session, "seen_seed"));
     given = (samba_hyperparameter){"drop.seed", 1234};
     f.run.hyperparameter_count = 1;
     run(&f);
     f.run.hyperparameter_count = 0;
     run(&f); /* a seed that was given stays */
-    assert_int_equal(seen_seed(&f), 1234);
+    assert_true(get_scalar(f.session, "seen_seed") == 1234);
 
     given = (samba_hyperparameter){"seed", 1e17};
     f.run.hyperparameter_count = 1;
@@ -223,10 +207,7 @@ TEST(test_fault)
     refuse(samba_run(f.session, &f.run), SAMBA_ERROR_ARGUMENT, "stage 2 \"embedding\" met an index that is out of range");
     tokens[1] = 9;
     run(&f);
-    float picked[12], table[30];
-    read_values(&f, "picked", picked, sizeof picked);
-    read_values(&f, "table", table, sizeof table);
-    assert_memory_equal(picked + 3, table + 27, 3 * sizeof *picked);
+    assert_memory_equal(values_of(&f, "picked") + 3, values_of(&f, "table") + 27, 3 * sizeof(float));
 }
 
 /* ---- tensors ---- */
@@ -245,7 +226,7 @@ TEST(test_views)
     samba_tensor *turned = kept(normal("x", SAMBA_FLOAT32, 2, SHAPE(6, 5000), 3)), *view, *slice, *part;
     need(samba_tensor_permute(turned, (const int[]){1, 0}, &view));
     need(samba_session_set(f.session, kept(view)));
-    const float *a = samba_tensor_data(turned), *b = samba_tensor_data(kept(get(f.session, "x")));
+    const float *a = samba_tensor_data(turned), *b = values_of(&f, "x");
     for (int64_t i = 0; i < 30000; i++)
         assert_true(b[i] == a[i % 6 * 5000 + i / 6]);
     samba_tensor *wide = kept(tensor("x", SAMBA_FLOAT32, 2, SHAPE(5000, 18)));
@@ -257,19 +238,17 @@ TEST(test_views)
     need(samba_tensor_slice(kept(tensor("x", SAMBA_FLOAT32, 2, SHAPE(5000, 9))), 1, 2, 8, 1, &part)); /* rows with gaps between */
     need(samba_session_get(f.session, kept(part)));
     need(samba_session_set(f.session, part));
-    assert_memory_equal(samba_tensor_data(kept(get(f.session, "x"))), b, 30000 * sizeof *b);
+    assert_memory_equal(values_of(&f, "x"), b, 30000 * sizeof *b);
 }
 
 TEST(test_null_device)
 {
     fixture f;
     begin_null(&f, 4);
-    float x[24];
     uint64_t before = bits_of(f.session, LEARNED);
     run(&f);
     assert_true(bits_of(f.session, LEARNED) == before);
-    read_values(&f, "x", x, sizeof x);
-    assert_memory_equal(x, samba_tensor_data(f.inputs[0]), sizeof x);
+    assert_memory_equal(values_of(&f, "x"), samba_tensor_data(f.inputs[0]), 24 * sizeof(float));
 }
 
 TEST(test_facts)
