@@ -200,25 +200,19 @@ static double step(trial *t, double max_norm)
 }
 
 /* ---- one optimizer; test_changes draws more of them ---- */
-#define SGD(...)                                                                                                                 \
-    {                                                                                                                            \
-        sizeof(samba_optimizer), SAMBA_SGD, __VA_ARGS__                                                                          \
-    }
-#define ADAMW(...)                                                                                                               \
-    {                                                                                                                            \
-        sizeof(samba_optimizer), SAMBA_ADAMW, __VA_ARGS__                                                                        \
-    }
+#define SGD sizeof(samba_optimizer), SAMBA_SGD
+#define ADAMW sizeof(samba_optimizer), SAMBA_ADAMW
 static const struct {
     const char *name;
     samba_optimizer optimizer;
 } cases[] = {
-    {"sgd", SGD(.lr = 0.02)},
-    {"sgd everything", SGD(.lr = 0.02, .momentum = 0.7, .dampening = 0.1, .weight_decay = 0.1, .max_grad_norm = 0.8)},
+    {"sgd", {SGD, .lr = 0.02}},
+    {"sgd everything", {SGD, .lr = 0.02, .momentum = 0.7, .dampening = 0.1, .weight_decay = 0.1, .max_grad_norm = 0.8}},
     {"sgd nesterov weight_decay clipped",
-     SGD(.lr = 0.02, .momentum = 0.7, .nesterov = true, .weight_decay = 0.1, .max_grad_norm = 0.8)},
-    {"adamw", ADAMW(.lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8)},
+     {SGD, .lr = 0.02, .momentum = 0.7, .nesterov = true, .weight_decay = 0.1, .max_grad_norm = 0.8}},
+    {"adamw", {ADAMW, .lr = 0.01, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}},
     {"adamw everything",
-     ADAMW(.lr = 0.01, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.7, .eps = 1e-5, .amsgrad = true, .max_grad_norm = 0.8)},
+     {ADAMW, .lr = 0.01, .weight_decay = 0.2, .beta1 = 0.8, .beta2 = 0.7, .eps = 1e-5, .amsgrad = true, .max_grad_norm = 0.8}},
 };
 
 TEST(test_rules)
@@ -424,43 +418,43 @@ TEST(test_refused)
         const char *words;
         samba_optimizer o[2];
     } wrong[] = {
-        {OK, "", {SGD(BIASES), SGD(.lr = 0.1)}},
-        {OK, "", {SGD(BIASES), SGD(OF("fc1.weight", "side"))}}, /* "side" is a parameter, which no loss reaches */
+        {OK, "", {{SGD, BIASES}, {SGD, .lr = 0.1}}},
+        {OK, "", {{SGD, BIASES}, {SGD, OF("fc1.weight", "side")}}}, /* "side" is a parameter, which no loss reaches */
         {ARGUMENT,
          "optimizer 0: nesterov needs momentum > 0 and dampening 0, given momentum 0 and dampening 0",
-         {SGD(BIASES, .nesterov = true), SGD(.lr = 0.1)}},
+         {{SGD, BIASES, .nesterov = true}, {SGD, .lr = 0.1}}},
         {ARGUMENT,
          "optimizer 1: nesterov needs momentum > 0 and dampening 0, given momentum 0.9 and dampening 0.5",
-         {SGD(BIASES), SGD(.lr = 0.1, .nesterov = true, .momentum = 0.9, .dampening = 0.5)}},
-        {ARGUMENT, "optimizer 1 has max_grad_norm 2", {SGD(BIASES, .max_grad_norm = 1), SGD(.lr = 0.1, .max_grad_norm = 2)}},
-        {ARGUMENT, "optimizer 0 has max_grad_norm -1", {SGD(BIASES, .max_grad_norm = -1)}},
-        {ARGUMENT, "optimizer 0 has max_grad_norm nan", {SGD(BIASES, .max_grad_norm = NAN)}},
-        {NAME, "optimizers 0 and 1 are both named 'same'", {SGD(BIASES, .name = "same"), SGD(.lr = 0.1, .name = "same")}},
-        {NAME, "optimizers 0 and 1 are both named 'optim1'", {SGD(BIASES, .name = "optim1"), SGD(.lr = 0.1)}},
-        {NAME, "optimizer 'optim1': no parameter matches 'fc3.*'", {SGD(BIASES), SGD(OF("fc3.*"))}},
+         {{SGD, BIASES}, {SGD, .lr = 0.1, .nesterov = true, .momentum = 0.9, .dampening = 0.5}}},
+        {ARGUMENT, "optimizer 1 has max_grad_norm 2", {{SGD, BIASES, .max_grad_norm = 1}, {SGD, .lr = 0.1, .max_grad_norm = 2}}},
+        {ARGUMENT, "optimizer 0 has max_grad_norm -1", {{SGD, BIASES, .max_grad_norm = -1}}},
+        {ARGUMENT, "optimizer 0 has max_grad_norm nan", {{SGD, BIASES, .max_grad_norm = NAN}}},
+        {NAME, "optimizers 0 and 1 are both named 'same'", {{SGD, BIASES, .name = "same"}, {SGD, .lr = 0.1, .name = "same"}}},
+        {NAME, "optimizers 0 and 1 are both named 'optim1'", {{SGD, BIASES, .name = "optim1"}, {SGD, .lr = 0.1}}},
+        {NAME, "optimizer 'optim1': no parameter matches 'fc3.*'", {{SGD, BIASES}, {SGD, OF("fc3.*")}}},
         {NAME,
          "optimizer 'optim1': '*.bias' gets nothing, an earlier optimizer has 'fc2.bias' already",
-         {SGD(BIASES), SGD(BIASES)}},
-        {NAME, "optimizer 'optim1': 'fc1.bias' gets nothing", {SGD(BIASES), SGD(OF("fc1.bias", "table"))}},
+         {{SGD, BIASES}, {SGD, BIASES}}},
+        {NAME, "optimizer 'optim1': 'fc1.bias' gets nothing", {{SGD, BIASES}, {SGD, OF("fc1.bias", "table")}}},
         {NAME,
          "optimizer 'optim1': no parameter matches 'fc1.weigth' (did you mean 'fc1.weight'?)",
-         {SGD(BIASES), SGD(OF("fc2.weight", "fc1.weigth", "table"))}},
+         {{SGD, BIASES}, {SGD, OF("fc2.weight", "fc1.weigth", "table")}}},
         {NAME,
          "optimizer 'optim1': no parameter matches 'gru*'; the model's begin with",
-         {SGD(BIASES), SGD(OF("*.weight", "gru*"))}},
-        {ARGUMENT, "optimizer 0", {SGD(.lr = 0.1, .parameter_count = 1)}},
-        {ARGUMENT, "optimizer 0", {SGD(OF(NULL))}},
+         {{SGD, BIASES}, {SGD, OF("*.weight", "gru*")}}},
+        {ARGUMENT, "optimizer 0", {{SGD, .lr = 0.1, .parameter_count = 1}}},
+        {ARGUMENT, "optimizer 0", {{SGD, OF(NULL)}}},
         {ARGUMENT,
          "optimizer 1 has kind 77: expected SAMBA_SGD (0), SAMBA_ADAMW (1)",
-         {SGD(BIASES), {sizeof(samba_optimizer), (samba_optimizer_kind)77, .lr = 0.1}}},
-        {ARGUMENT, "optimizer 1 must start from samba_sgd() or samba_adamw()", {SGD(BIASES), {0, SAMBA_SGD, .lr = 0.1}}},
+         {{SGD, BIASES}, {sizeof(samba_optimizer), (samba_optimizer_kind)77, .lr = 0.1}}},
+        {ARGUMENT, "optimizer 1 must start from samba_sgd() or samba_adamw()", {{SGD, BIASES}, {0, SAMBA_SGD, .lr = 0.1}}},
         /* the numbers that torch.optim refuses */
-        {ARGUMENT, "optimizer 0 has lr -1", {SGD(.lr = -1)}},
-        {ARGUMENT, "optimizer 0 has weight_decay -0.1", {SGD(.lr = 0.1, .weight_decay = -0.1)}},
-        {ARGUMENT, "optimizer 0 has momentum -0.1", {SGD(.lr = 0.1, .momentum = -0.1)}},
-        {ARGUMENT, "optimizer 0 has beta1 1", {ADAMW(.lr = 0.1, .beta1 = 1, .beta2 = 0.9)}},
-        {ARGUMENT, "optimizer 0 has beta2 -0.5", {ADAMW(.lr = 0.1, .beta1 = 0.9, .beta2 = -0.5)}},
-        {ARGUMENT, "optimizer 0 has eps -1", {ADAMW(.lr = 0.1, .beta1 = 0.9, .beta2 = 0.9, .eps = -1)}},
+        {ARGUMENT, "optimizer 0 has lr -1", {{SGD, .lr = -1}}},
+        {ARGUMENT, "optimizer 0 has weight_decay -0.1", {{SGD, .lr = 0.1, .weight_decay = -0.1}}},
+        {ARGUMENT, "optimizer 0 has momentum -0.1", {{SGD, .lr = 0.1, .momentum = -0.1}}},
+        {ARGUMENT, "optimizer 0 has beta1 1", {{ADAMW, .lr = 0.1, .beta1 = 1, .beta2 = 0.9}}},
+        {ARGUMENT, "optimizer 0 has beta2 -0.5", {{ADAMW, .lr = 0.1, .beta1 = 0.9, .beta2 = -0.5}}},
+        {ARGUMENT, "optimizer 0 has eps -1", {{ADAMW, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.9, .eps = -1}}},
     };
     for (int i = 0; i < LENGTH(wrong); i++) {
         samba_status status = try_compile(wrong[i].o[1].lr > 0 ? 2 : 1, wrong[i].o, false);
