@@ -3,7 +3,8 @@
  * Inputs that lie in the session's memory (samba_session_input): the same bits as copied ones, batch after batch and as a mixture
  * of both; values stay from run to run; other views of the memory, other kinds of tensors and wrong names are refused. And inputs
  * that nobody gave (runtime/given.c): a session refuses to run over them, section by section, without changing anything; what was
- * given, set or is the caller's to fill stays given. */
+ * given, set or is the caller's to fill stays given. And labels that are none, refused where a run reads them and not where they
+ * are set. */
 #include "classifier.h"
 
 static samba_session *sessions[2];
@@ -86,4 +87,48 @@ TEST(test_never_given)
     need(samba_run(session, &r));
 }
 
-TEST_MAIN_WITH(setup, drop_kept, test_same_bits, test_refusals, test_never_given)
+TEST(test_wrong_label)
+{
+    batch b = batch_new(SAMPLES), wrong = batch_new(SAMPLES);
+    samba_session *session = classifier_new(&dropping, &b, 1, 2, 4), *twin = classifier_new(&dropping, &b, 1, 2, 4);
+    run(session, &b);
+    run(twin, &b);
+    need(samba_fill_normal(wrong.inputs[0], 99, 0, 1));
+    int64_t *labels = samba_tensor_data(wrong.inputs[1]);
+    uint64_t before = bits_of(session, ~0u);
+    samba_run_options r = giving(2, wrong.inputs);
+    r.hyperparameters = (samba_hyperparameter[]){{"lr", 0.5}}, r.hyperparameter_count = 1;
+    static const int64_t bad[] = {CLASSES, -1, -99, INT64_MAX, INT64_MIN};
+    for (int i = 0; i < LENGTH(bad); i++) {
+        char part[96];
+        labels[3] = bad[i];
+        snprintf(part, sizeof part, "input label[3] = %lld is outside [0, 7) (cross_entropy", (long long)bad[i]);
+        refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, part);
+    }
+    assert_true(bits_of(session, ~0u) == before);
+    assert_true(get_hyper(session, "lr") == 0.01);
+    run(session, &b); /* dropout's count is as it was, too */
+    run(twin, &b);
+    assert_same_bits(session, twin, COMPUTED);
+    for (int i = 0; i < LENGTH(bad); i++) { /* set, they need mean nothing before a run reads them */
+        char part[160];
+        labels[3] = bad[i];
+        need(samba_session_set(session, wrong.inputs[1]));
+        snprintf(part, sizeof part, "input label[3] = %lld is outside [0, 7) (cross_entropy", (long long)bad[i]);
+        refuse(run_sections(session, NULL, "FWD"), SAMBA_ERROR_ARGUMENT, part);
+        refuse(run_sections(session, NULL, "FWD"), SAMBA_ERROR_ARGUMENT, "): it was set before, and this run was given no other");
+        need(run_sections(session, NULL, "OPT")); /* reads none */
+    }
+    labels[3] = -100; /* torch's ignore_index */
+    need(samba_session_set(session, wrong.inputs[1]));
+    need(run_sections(session, NULL, "FWD"));
+    r.hyperparameter_count = 0;
+    need(samba_run(session, &r));
+    labels[3] = CLASSES;
+    need(samba_session_set(session, wrong.inputs[1]));
+    labels[3] = 0;
+    need(samba_run(session, &r)); /* given others, it forgets those */
+    need(run_sections(session, NULL, "FWD"));
+}
+
+TEST_MAIN_WITH(setup, drop_kept, test_same_bits, test_refusals, test_never_given, test_wrong_label)

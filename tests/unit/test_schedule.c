@@ -144,6 +144,60 @@ TEST(test_given_gradients)
     assert_same_bits(a, c, LEARNED | GRADIENTS);
 }
 
+/* A loop that asks for every type in any case: those that the model does not need are left out, and told once each. */
+TEST(test_skipped_types)
+{
+    batch b = batch_new(SAMPLES);
+    /* which does not clip */
+    samba_compile_options options = classifier_options(&dropping, &b, (samba_optimizer[]){samba_sgd(0.1)});
+    samba_session *session = open_kept(&options, 2, 4), *twin = open_kept(&options, 2, 4);
+    samba_run_options r = giving(2, b.inputs);
+    need(run_sections(session, &r, "FWD BCKWD gradnorm OPT"));
+    run(twin, &b);
+    assert_same_bits(session, twin, COMPUTED);
+    assert_string_equal(samba_session_warning(session),
+                        "the PEF that ran has no section of type GRADNORM, which its model does not need: runs leave it out");
+    need(run_sections(session, &r, "ZEROGRAD FWD BCKWD Reduce GRADNORM OPT"));
+    run(twin, &b);
+    assert_same_bits(session, twin, COMPUTED);
+    assert_string_equal(
+        samba_session_warning(session),
+        "the PEF that ran has no section of type ZEROGRAD, REDUCE, which its model does not need: runs leave it out");
+    uint64_t before = bits_of(session, ~0u);
+    need(run_sections(session, NULL, "REDUCE")); /* nothing runs, not the schedule */
+    need(run_sections(session, NULL, "ZEROGRAD GRADNORM"));
+    assert_true(bits_of(session, ~0u) == before);
+    assert_string_equal(samba_session_warning(session), "");
+    refuse(run_sections(session, NULL, "FWD REDUCES"), SAMBA_ERROR_NAME,
+           "there is no section type \"REDUCES\"; this PEF has: \"FWD\", \"BCKWD\", \"OPT\"");
+}
+
+/* Rows that share elements would be written twice; a struct_size may not end inside a field. */
+TEST(test_odd_arguments)
+{
+    batch b = batch_new(SAMPLES);
+    samba_session *session = classifier_new(&dropping, &b, 1, 2, 4);
+    samba_run_options r = giving(2, b.inputs);
+    float memory[SAMPLES * CLASSES] = {0};
+    static const int64_t apart[] = {CLASSES, 1}, columns[] = {1, SAMPLES}, shared[] = {CLASSES - 2, 1},
+                         crossed[] = {1, SAMPLES - 1}, none[] = {0, 1};
+    const int64_t *const strides[] = {apart, columns, shared, crossed, none};
+    for (int i = 0; i < 5; i++) {
+        samba_tensor *logits;
+        need(samba_tensor_from_memory(context, "logits", SAMBA_FLOAT32, 2, SHAPE(SAMPLES, CLASSES), strides[i], memory, NULL,
+                                      NULL, &logits));
+        kept(logits);
+        r.outputs = &logits, r.output_count = 1;
+        if (i < 2)
+            need(samba_run(session, &r));
+        else
+            refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "output \"logits\" is a view whose elements share memory");
+    }
+    r.output_count = 0;
+    r.struct_size = sizeof r - 4;
+    refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, "its options say a struct_size of");
+}
+
 /* ---- nothing to do ---- */
 static samba_value some(samba_graph *g, const char *name, int rank, const int64_t *shape)
 {
@@ -421,4 +475,4 @@ TEST(test_resume)
 
 TEST_MAIN_WITH(NULL, drop_kept, test_accumulation, test_zerograd, test_clipping_needs_the_norm, test_inference, test_dropout,
                test_not_training, test_repeats, test_initial_weights, test_same_pef, test_resume, test_given_gradients,
-               test_empty_sizes, test_zeros)
+               test_empty_sizes, test_zeros, test_skipped_types, test_odd_arguments)
