@@ -242,6 +242,23 @@ TEST(test_empty_sizes)
     }
 }
 
+/* A window of padding alone: what it is the greatest of is nothing. */
+MODEL(padding_alone)
+{
+    const samba_pool2d_options apart = {.stride = {1, 1}, .padding = {1, 0}, .dilation = {3, 1}};
+    samba_output(g, "y", samba_max_pool2d(samba_input(g, "x"), SHAPE(2, 2), &apart));
+}
+
+TEST(test_padding_alone)
+{
+    samba_tensor *x = kept(normal("x", SAMBA_FLOAT32, 4, SHAPE(1, 1, 2, 2), 1));
+    samba_compile_options options = inference_of("padding", padding_alone, NULL, 1, &x);
+    samba_session *session = open_kept(&options, 1, 0);
+    samba_run_options r = giving(1, &x);
+    need(samba_run(session, &r));
+    assert_true(get_scalar(session, "y") == -(double)INFINITY);
+}
+
 /* An inference PEF has FWD alone, and no gradients. */
 TEST(test_inference)
 {
@@ -475,4 +492,4 @@ TEST(test_resume)
 
 TEST_MAIN_WITH(NULL, drop_kept, test_accumulation, test_zerograd, test_clipping_needs_the_norm, test_inference, test_dropout,
                test_not_training, test_repeats, test_initial_weights, test_same_pef, test_resume, test_given_gradients,
-               test_empty_sizes, test_zeros, test_skipped_types, test_odd_arguments)
+               test_empty_sizes, test_padding_alone, test_zeros, test_skipped_types, test_odd_arguments)

@@ -171,6 +171,13 @@ TEST(test_wrong_sessions)
     refuse(samba_session_new(context, pef, &options, &session), SAMBA_ERROR_ARGUMENT, "struct_size of 1000");
     write_plan(4, 1, too_much);
     refuse(samba_session_new(context, pef, NULL, &session), SAMBA_ERROR_MEMORY, "this machine has");
+    samba_plan zoo;
+    make_zoo_plan(&zoo, context);
+    for (int i = 0; i < zoo.stage_count; i++)
+        if (strcmp(zoo.stages[i].name, "softmax") == 0)
+            zoo.stages[i].program.registers[1].extent = SAMBA_FULL; /* of a row's greatest */
+    refuse(samba_pef_write(context, &zoo, pef), SAMBA_ERROR_FORMAT, "the result has the other extent");
+    samba_plan_free(&zoo);
 }
 
 /* ---- losses, faults ---- */
