@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A classifier with or without dropout, its samples, and runs of all or some of its sections: what tests of schedules train. */
+ * A classifier with or without dropout, its samples, and runs of all or some of its sections: what tests of schedules train. All
+ * of it is kept (training.h). */
 #ifndef CLASSIFIER_H
 #define CLASSIFIER_H
 
@@ -37,22 +38,19 @@ typedef struct batch {
 
 static inline batch batch_new(int64_t samples)
 {
-    batch b = {{normal("image", SAMBA_FLOAT32, 2, SHAPE(samples, PIXELS), 8), tensor("label", SAMBA_INT64, 1, SHAPE(samples))}};
+    batch b = {{kept(normal("image", SAMBA_FLOAT32, 2, SHAPE(samples, PIXELS), 8)),
+                kept(tensor("label", SAMBA_INT64, 1, SHAPE(samples)))}};
     need(samba_fill_integers(b.inputs[1], 9, 0, CLASSES));
     return b;
-}
-
-static inline void batch_free(batch *b)
-{
-    samba_tensor_free(b->inputs[0]);
-    samba_tensor_free(b->inputs[1]);
 }
 
 static inline batch batch_part(const batch *whole, int64_t from, int64_t to)
 {
     batch b;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         need(samba_tensor_slice(whole->inputs[i], 0, from, to, 1, &b.inputs[i]));
+        kept(b.inputs[i]);
+    }
     return b;
 }
 
@@ -66,35 +64,26 @@ static inline const samba_optimizer *adamw(void)
 
 static inline samba_compile_options classifier_options(const settings *s, const batch *b, const samba_optimizer *optimizer)
 {
-    samba_compile_options options = compile_of("classifier", classifier, s, 2, b->inputs);
-    options.optimizer_count = 1;
-    options.optimizers = optimizer;
-    return options;
+    return training_of("classifier", classifier, s, 2, b->inputs, optimizer);
 }
 
 static inline samba_session *classifier_new(const settings *s, const batch *b, int accumulation, int threads, uint64_t seed)
 {
     samba_compile_options options = classifier_options(s, b, adamw());
     options.grad_accumulation_steps = accumulation;
-    return compile_and_open(&options, threads, seed);
+    return open_kept(&options, threads, seed);
 }
 
 static inline void run(samba_session *session, const batch *b)
 {
-    samba_run_options r = samba_run_defaults();
-    r.input_count = 2;
-    r.inputs = b->inputs;
+    samba_run_options r = giving(2, b->inputs);
     need(samba_run(session, &r));
 }
 
-static inline samba_status run_types(samba_session *session, int count, const char *const *types)
+static inline void set_inputs(samba_session *session, const batch *b)
 {
-    samba_run_options r = samba_run_defaults();
-    r.section_type_count = count;
-    r.section_types = types;
-    return samba_run(session, &r);
+    for (int i = 0; i < 2; i++)
+        need(samba_session_set(session, b->inputs[i]));
 }
-#define TYPES(...)                                                                                                               \
-    (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]) { __VA_ARGS__ }
 
 #endif

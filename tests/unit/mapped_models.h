@@ -13,9 +13,8 @@
 
 enum { MAPPED_MODELS = 3, MAPPED_SAMPLES = 12 };
 
-static void mapped_dense(samba_graph *g, const void *options)
+MODEL(mapped_dense)
 {
-    (void)options;
     samba_value x = samba_input(g, "x");
     for (int i = 0; i < 4; i++) {
         char name[24];
@@ -34,9 +33,8 @@ static void mapped_dense(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
 }
 
-static void mapped_images(samba_graph *g, const void *options)
+MODEL(mapped_images)
 {
-    (void)options;
     samba_value x = samba_reshape(samba_input(g, "x"), 4, SHAPE(-1, 1, 4, 4));
     for (int i = 0; i < 2; i++) {
         samba_scope_push(g, i ? "second" : "first");
@@ -50,9 +48,8 @@ static void mapped_images(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
 }
 
-static void mapped_tokens(samba_graph *g, const void *options)
+MODEL(mapped_tokens)
 {
-    (void)options;
     samba_value x = samba_embedding(samba_input(g, "label"), "tokens", 90, 16);
     x = samba_dropout(samba_layer_norm(samba_relu(samba_linear(samba_add(x, samba_input(g, "x")), "mix", 16)), "norm"), "drop",
                       0.1);
@@ -75,9 +72,7 @@ static samba_compile_options mapped_options(int model, samba_tensor **inputs, in
     optimizer = model == 1 ? samba_sgd(0.1) : samba_adamw(0.01);
     optimizer.momentum = model == 1 ? 0.9 : 0;
     optimizer.max_grad_norm = model == 1 ? 0 : 0.5;
-    samba_compile_options options = compile_of(names[model], models[model], NULL, 2, inputs);
-    options.optimizers = &optimizer;
-    options.optimizer_count = 1;
+    samba_compile_options options = training_of(names[model], models[model], NULL, 2, inputs, &optimizer);
     options.grad_accumulation_steps = accumulation;
     options.chunk_bytes = model == 2 ? 4 * 90 * 4 : 0;
     options.fast_memory = fast_memory;

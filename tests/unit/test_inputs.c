@@ -1,113 +1,134 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inputs that lie in the session's memory (samba_session_input): the same bits as copied ones, batch after batch and as a mixture
- * of both; values stay from run to run; other views of the memory, other kinds of tensors and wrong names are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "training.h"
-
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
-enum { ROWS = 6, COLS = 6, CLASSES = 4 };
-
-static void model(samba_graph *g, const void *options)
-{
-    (void)options;
-    samba_value hidden = samba_relu(samba_linear(samba_input(g, "x"), "hidden", COLS));
-    samba_loss(g, "loss", samba_cross_entropy(samba_linear(hidden, "last", CLASSES), samba_input(g, "label")));
-}
+ * of both; values stay from run to run; other views of the memory, other kinds of tensors and wrong names are refused. And inputs
+ * that nobody gave (runtime/given.c): a session refuses to run over them, section by section, without changing anything; what was
+ * given, set or is the caller's to fill stays given. And labels that are none, refused where a run reads them and not where they
+ * are set. */
+#include "classifier.h"
 
 static samba_session *sessions[2];
-static samba_tensor *x, *label, *own_x, *own_label;
+static batch copied, own;
 
-static int setup(void **state)
+static int setup(void **unused)
 {
-    (void)state;
-    x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLS));
-    label = tensor("label", SAMBA_INT64, 1, SHAPE(ROWS));
-    samba_optimizer sgd = samba_sgd(0.1);
-    samba_compile_options options = compile_of("inputs", model, NULL, 2, (samba_tensor *[]){x, label});
-    options.optimizer_count = 1;
-    options.optimizers = &sgd;
+    (void)unused;
+    copied = batch_new(SAMPLES);
     for (int i = 0; i < 2; i++)
-        sessions[i] = compile_and_open(&options, 1, 3);
-    need(samba_session_input(sessions[1], "x", &own_x));
-    need(samba_session_input(sessions[1], "label", &own_label));
+        sessions[i] = classifier_new(&plain, &copied, 1, 1, 3);
+    need(samba_session_input(sessions[1], "image", &own.inputs[0]));
+    need(samba_session_input(sessions[1], "label", &own.inputs[1]));
+    for (int i = 0; i < 2; i++)
+        kept(own.inputs[i]);
     return 0;
 }
 
-static int teardown(void **state)
+static void fill(const batch *b, uint64_t seed)
 {
-    (void)state;
-    samba_tensor *const tensors[] = {x, label, own_x, own_label};
-    for (int i = 0; i < 4; i++)
-        samba_tensor_free(tensors[i]);
-    for (int i = 0; i < 2; i++)
-        samba_session_free(sessions[i]);
-    return 0;
+    need(samba_fill_normal(b->inputs[0], seed, 0, 1));
+    need(samba_fill_integers(b->inputs[1], seed, 0, CLASSES));
 }
 
-static samba_status run(samba_session *session, samba_tensor *first, samba_tensor *second)
+TEST(test_same_bits)
 {
-    samba_run_options options = samba_run_defaults();
-    options.inputs = (samba_tensor *[]){first, second};
-    options.input_count = 2;
-    return samba_run(session, &options);
-}
-
-static void fill(samba_tensor *values, samba_tensor *labels, uint64_t seed)
-{
-    need(samba_fill_normal(values, seed, 0, 1));
-    need(samba_fill_integers(labels, seed, 0, CLASSES));
-}
-
-static void test_same_bits(void **state)
-{
-    (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        fill(x, label, seed);
-        fill(own_x, own_label, seed);
-        need(run(sessions[0], x, label));
-        need(run(sessions[1], seed % 3 ? own_x : x, seed % 2 ? own_label : label));
+        fill(&copied, seed);
+        fill(&own, seed);
+        run(sessions[0], &copied);
+        const batch mixed = {{seed % 3 ? own.inputs[0] : copied.inputs[0], seed % 2 ? own.inputs[1] : copied.inputs[1]}};
+        run(sessions[1], &mixed);
         assert_same_bits(sessions[0], sessions[1], COMPUTED);
     }
-    need(run(sessions[0], x, label)); /* the last batch again: nobody has written over it */
-    need(run(sessions[1], own_x, own_label));
+    run(sessions[0], &copied); /* the last batch again: nobody has written over it */
+    run(sessions[1], &own);
     assert_same_bits(sessions[0], sessions[1], COMPUTED);
-    need(samba_session_set(sessions[1], own_x));
-    samba_tensor *copy = get(sessions[1], "x");
-    assert_memory_equal(samba_tensor_data(copy), samba_tensor_data(x), ROWS * COLS * sizeof(float));
-    samba_tensor_free(copy);
+    need(samba_session_set(sessions[1], own.inputs[0]));
+    assert_memory_equal(samba_tensor_data(kept(get(sessions[1], "image"))), samba_tensor_data(copied.inputs[0]),
+                        SAMPLES * PIXELS * sizeof(float));
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
-    samba_tensor *none, *turned;
-    fill(own_x, own_label, 1);
-    need(samba_tensor_permute(own_x, (const int[]){1, 0}, &turned));
-    need(samba_tensor_set_name(turned, "x"));
-    refuse(run(sessions[1], turned, own_label), SAMBA_ERROR_ARGUMENT, "another view of the memory");
-    samba_tensor_free(turned);
-    ((int64_t *)samba_tensor_data(own_label))[2] = CLASSES;
-    refuse(run(sessions[1], own_x, own_label), SAMBA_ERROR_ARGUMENT, "label");
+    samba_tensor *none, *memory, *turned;
+    fill(&own, 1);
+    samba_run_options r = giving(2, own.inputs);
+    ((int64_t *)samba_tensor_data(own.inputs[1]))[2] = CLASSES;
+    refuse(samba_run(sessions[1], &r), SAMBA_ERROR_ARGUMENT, "label");
+    need(samba_tensor_reshape(own.inputs[0], 2, SHAPE(PIXELS, SAMPLES), &memory));
+    need(samba_tensor_permute(kept(memory), (const int[]){1, 0}, &turned));
+    need(samba_tensor_set_name(kept(turned), "image"));
+    r.inputs = &turned, r.input_count = 1;
+    refuse(samba_run(sessions[1], &r), SAMBA_ERROR_ARGUMENT, "another view of the memory");
     refuse(samba_session_input(sessions[1], "y", &none), SAMBA_ERROR_NAME, "there is no input \"y\"");
-    refuse(samba_session_input(sessions[1], "hidden.weight", &none), SAMBA_ERROR_NAME, "kind parameter, not input");
     refuse(samba_session_input(sessions[1], NULL, &none), SAMBA_ERROR_ARGUMENT, "no name");
     assert_null(none);
 }
 
-int main(void)
+TEST(test_never_given)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_same_bits, setup, teardown),
-                                       cmocka_unit_test_setup_teardown(test_refusals, setup, teardown)};
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
+    samba_session *session = classifier_new(&plain, &copied, 2, 1, 4);
+    uint64_t before = bits_of(session, COMPUTED);
+    need(run_sections(session, NULL, "ZEROGRAD")); /* reads none */
+    refuse(samba_run(session, NULL), SAMBA_ERROR_STATE, "reads the inputs \"image\", \"label\", which were never given");
+    samba_run_options r = giving(1, copied.inputs);
+    refuse(samba_run(session, &r), SAMBA_ERROR_STATE,
+           "(FWD) reads the input \"label\", which was never given: give it to this run, or set it before");
+    refuse(samba_run(session, NULL), SAMBA_ERROR_STATE, "\"image\", \"label\""); /* the refused run gave nothing */
+    assert_true(bits_of(session, COMPUTED) == before);
+    need(samba_session_set(session, copied.inputs[1]));
+    need(samba_run(session, &r));
+    need(samba_run(session, NULL)); /* over what the device has */
+
+    session = classifier_new(&plain, &copied, 1, 1, 4);
+    samba_tensor *label;
+    need(samba_session_input(session, "label", &label)); /* its memory is the caller's to fill */
+    kept(label);
+    refuse(samba_run(session, NULL), SAMBA_ERROR_STATE, "reads the input \"image\", which");
+    need(samba_run(session, &r));
 }
+
+TEST(test_wrong_label)
+{
+    batch b = batch_new(SAMPLES), wrong = batch_new(SAMPLES);
+    samba_session *session = classifier_new(&dropping, &b, 1, 2, 4), *twin = classifier_new(&dropping, &b, 1, 2, 4);
+    run(session, &b);
+    run(twin, &b);
+    need(samba_fill_normal(wrong.inputs[0], 99, 0, 1));
+    int64_t *labels = samba_tensor_data(wrong.inputs[1]);
+    uint64_t before = bits_of(session, ~0u);
+    samba_run_options r = giving(2, wrong.inputs);
+    r.hyperparameters = (samba_hyperparameter[]){{"lr", 0.5}}, r.hyperparameter_count = 1;
+    static const int64_t bad[] = {CLASSES, -1, -99, INT64_MAX, INT64_MIN};
+    for (int i = 0; i < LENGTH(bad); i++) {
+        char part[96];
+        labels[3] = bad[i];
+        snprintf(part, sizeof part, "input label[3] = %lld is outside [0, 7) (cross_entropy", (long long)bad[i]);
+        refuse(samba_run(session, &r), SAMBA_ERROR_ARGUMENT, part);
+    }
+    assert_true(bits_of(session, ~0u) == before);
+    assert_true(get_hyper(session, "lr") == 0.01);
+    run(session, &b); /* dropout's count is as it was, too */
+    run(twin, &b);
+    assert_same_bits(session, twin, COMPUTED);
+    for (int i = 0; i < LENGTH(bad); i++) { /* set, they need mean nothing before a run reads them */
+        char part[160];
+        labels[3] = bad[i];
+        need(samba_session_set(session, wrong.inputs[1]));
+        snprintf(part, sizeof part, "input label[3] = %lld is outside [0, 7) (cross_entropy", (long long)bad[i]);
+        refuse(run_sections(session, NULL, "FWD"), SAMBA_ERROR_ARGUMENT, part);
+        refuse(run_sections(session, NULL, "FWD"), SAMBA_ERROR_ARGUMENT, "): it was set before, and this run was given no other");
+        need(run_sections(session, NULL, "OPT")); /* reads none */
+    }
+    labels[3] = -100; /* torch's ignore_index */
+    need(samba_session_set(session, wrong.inputs[1]));
+    need(run_sections(session, NULL, "FWD"));
+    r.hyperparameter_count = 0;
+    need(samba_run(session, &r));
+    labels[3] = CLASSES;
+    need(samba_session_set(session, wrong.inputs[1]));
+    labels[3] = 0;
+    need(samba_run(session, &r)); /* given others, it forgets those */
+    need(run_sections(session, NULL, "FWD"));
+}
+
+TEST_MAIN_WITH(setup, drop_kept, test_same_bits, test_refusals, test_never_given, test_wrong_label)

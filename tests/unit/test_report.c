@@ -2,47 +2,43 @@
  *
  * The page of a plan: roofs against arithmetic, memory over time against counting byte by byte, names that would be markup as
  * text that JSON gives back, Trace Event files read and refused, memory refused. Seeds are printed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <sambaflow/app.h>
-
-#include "../seed.h"
+#include "training.h"
 #include "../pef/plans.h"
+#include "../seed.h"
 #include "failing_allocator.h"
 #include "report/report.h"
 #include "tensor/philox.h"
-#include "training.h"
 #include <jansson.h>
-#include <math.h>
+#include <sambaflow/app.h>
 
 static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand"};
 
-static void check_roof(samba_roof roof, const char *bound, double share, double seconds)
+TEST(test_roofs)
 {
-    assert_string_equal(roof.bound, bound);
-    assert_true(fabs(roof.share - share) < 1e-12 && fabs(roof.seconds - seconds) <= 1e-12 * seconds);
-}
-
-static void test_roofs(void **unused)
-{
-    (void)unused;
-    check_roof(samba_machine_roof(&machine, false, 100e9, 1e9, 2), "compute", 0.5, 1);
-    check_roof(samba_machine_roof(&machine, true, 100e9, 1e9, 1), "compute", 0.5, 0.5);
-    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 4), "memory", 0.25, 1);
-    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.5), "cache", 0.4, 1);      /* 20 GB/s come from no memory */
-    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0.9), "memory", 1 / 0.9, 1); /* no faster than measuring errs */
-    check_roof(samba_machine_roof(&machine, false, 15e9, 10e9, 0.5), "cache", 0.4, 1);
-    check_roof(samba_machine_roof(&machine, false, 30e9, 10e9, 0.5), "compute", 0.6, 1);
-    check_roof(samba_machine_roof(&machine, false, 0, 10e9, 2), "memory", 0.5, 1);
-    check_roof(samba_machine_roof(&machine, false, 0, 0, 2), "", 0, 0);
-    check_roof(samba_machine_roof(&machine, false, 1e9, 10e9, 0), "", 0, 1); /* not measured */
-    check_roof(samba_machine_roof(&(samba_machine){.threads = 1}, false, 1e9, 10e9, 1), "", 0, 0);
+    static const struct {
+        bool half;
+        double flops, bytes, seconds;
+        const char *bound;
+        double share, least;
+    } cases[] = {
+        {false, 100e9, 1e9, 2, "compute", 0.5, 1},
+        {true, 100e9, 1e9, 1, "compute", 0.5, 0.5},
+        {false, 1e9, 10e9, 4, "memory", 0.25, 1},
+        {false, 1e9, 10e9, 0.5, "cache", 0.4, 1},      /* 20 GB/s come from no memory */
+        {false, 1e9, 10e9, 0.9, "memory", 1 / 0.9, 1}, /* no faster than measuring errs */
+        {false, 15e9, 10e9, 0.5, "cache", 0.4, 1},
+        {false, 30e9, 10e9, 0.5, "compute", 0.6, 1},
+        {false, 0, 10e9, 2, "memory", 0.5, 1},
+        {false, 0, 0, 2, "", 0, 0},
+        {false, 1e9, 10e9, 0, "", 0, 1}, /* not measured */
+        {false, 1e9, 10e9, 1, "", 0, 0}, /* nor is the machine */
+    };
+    for (int i = 0; i < LENGTH(cases); i++) {
+        const samba_machine *of = i < LENGTH(cases) - 1 ? &machine : &(samba_machine){.threads = 1};
+        samba_roof roof = samba_machine_roof(of, cases[i].half, cases[i].flops, cases[i].bytes, cases[i].seconds);
+        assert_string_equal(roof.bound, cases[i].bound);
+        assert_true(fabs(roof.share - cases[i].share) < 1e-12 && fabs(roof.seconds - cases[i].least) <= 1e-12 * cases[i].least);
+    }
     samba_machine here;
     refuse(samba_machine_measure(context, 0, &here), SAMBA_ERROR_ARGUMENT, "0 threads, expected 1 to 4096");
     need(samba_machine_measure(context, 1, &here));
@@ -50,9 +46,8 @@ static void test_roofs(void **unused)
                 here.cache_bytes_per_second > 1e7);
 }
 
-static void test_reading(void **unused)
+TEST(test_reading)
 {
-    (void)unused;
     samba_reading *reading;
     refuse(samba_reading_new(context, 0, 4096, &reading), SAMBA_ERROR_ARGUMENT,
            "0 threads and 4096 bytes, expected 1 to 4096 threads and a byte or more");
@@ -80,7 +75,6 @@ static void make_random_plan(samba_plan *plan)
     plan->memory_bytes = plan->memory.total = 64 * (1 + below(MOST_BYTES / 64));
     plan_section(plan, 1); /* FWD */
     int tensors = below(4), buffers = tensors + below(12), stages = below(9);
-    const int64_t one[] = {1};
     for (int i = 0; i < tensors; i++) {
         char name[] = {(char)('a' + i), 0};
         plan->tensors[plan->tensor_count++] = (samba_plan_tensor){
@@ -91,7 +85,7 @@ static void make_random_plan(samba_plan *plan)
         plan->buffers[plan->buffer_count++] = (samba_buffer){offset, below((int)(plan->memory_bytes - offset) + 1)};
     }
     for (int s = 0; s < stages; s++) {
-        samba_stage *stage = plan_stage(plan, SAMBA_STAGE_TILE, "stage", 1, one);
+        samba_stage *stage = plan_stage(plan, SAMBA_STAGE_TILE, "stage", 1, SHAPE(1));
         for (int k = below(4); k > 0 && buffers > 0; k--)
             if (below(2))
                 operand(stage, below(buffers + 1) - 1, SAMBA_UINT8, 0, 0);
@@ -100,70 +94,56 @@ static void make_random_plan(samba_plan *plan)
     }
 }
 
-static bool touches(const samba_stage *stage, int32_t buffer)
-{
-    for (int32_t o = 0; o < stage->operand_count; o++)
-        if (stage->operands[o].buffer == buffer)
-            return true;
-    return false;
-}
-
-/* Is the byte in the buffer, and is the buffer in use at the stage? Those of tensors always are. */
 static bool holds(const samba_plan *plan, int32_t buffer, int64_t byte)
 {
     return byte >= plan->buffers[buffer].offset && byte < plan->buffers[buffer].offset + plan->buffers[buffer].bytes;
 }
 
-static bool in_use(const samba_plan *plan, int32_t buffer, int32_t stage)
+/* A buffer is in use from the first stage that touches it to the last; those of tensors always are, constants if ever. */
+static void find_uses(const samba_plan *plan, const samba_constants *constants, int32_t *first, int32_t *last)
 {
-    bool before = false, after = false;
-    for (int32_t s = 0; s < plan->stage_count; s++) {
-        before |= s <= stage && touches(&plan->stages[s], buffer);
-        after |= s >= stage && touches(&plan->stages[s], buffer);
+    for (int32_t b = 0; b < plan->buffer_count; b++) {
+        first[b] = INT32_MAX, last[b] = -1;
+        for (int32_t s = plan->stage_count - 1; s >= 0; s--)
+            for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
+                if (plan->stages[s].operands[o].buffer == b)
+                    first[b] = s, last[b] = s > last[b] ? s : last[b];
+        if (b < plan->tensor_count || (constants->buffer[b] && last[b] >= 0))
+            first[b] = -1, last[b] = plan->stage_count;
     }
-    return before && after;
-}
-
-static bool in_use_ever(const samba_plan *plan, int32_t buffer)
-{
-    bool ever = false;
-    for (int32_t s = 0; s < plan->stage_count; s++)
-        ever |= touches(&plan->stages[s], buffer);
-    return ever;
 }
 
 static void check_live(const samba_plan *plan)
 {
+    int32_t begins[MOST], ends[MOST];
     samba_arena arena;
     samba_arena_init(&arena, context);
     samba_live live;
     samba_constants constants; /* tested by test_constants */
     need(samba_live_find(plan, &plan->memory, &arena, &live));
     need(samba_constants_find(plan, &arena, &constants));
-    double lasting[SAMBA_LIVE_LASTING] = {0}, all = 0;
+    find_uses(plan, &constants, begins, ends);
+    double lasting[SAMBA_LIVE_LASTING] = {0}, all = 0, most = -1;
     static const samba_live_kind kinds[] = {SAMBA_LIVE_INPUTS, SAMBA_LIVE_PARAMETERS, SAMBA_LIVE_STATE, SAMBA_LIVE_GRADIENTS,
                                             SAMBA_LIVE_INPUTS};
     for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
         int first = SAMBA_LIVE_LASTING;
-        for (int32_t t = 0; t < plan->tensor_count; t++)
-            if (holds(plan, plan->tensors[t].buffer, byte) && (int)kinds[plan->tensors[t].kind] < first)
-                first = (int)kinds[plan->tensors[t].kind];
-        for (int32_t b = plan->tensor_count; b < plan->buffer_count && first == SAMBA_LIVE_LASTING; b++)
-            if (holds(plan, b, byte) && constants.buffer[b] && in_use_ever(plan, b))
-                first = SAMBA_LIVE_CONSTANTS;
+        for (int32_t b = 0; b < plan->buffer_count; b++) {
+            int kind = b < plan->tensor_count ? (int)kinds[plan->tensors[b].kind] : SAMBA_LIVE_CONSTANTS;
+            if (begins[b] < 0 && holds(plan, b, byte) && (b < plan->tensor_count ? kind < first : first == SAMBA_LIVE_LASTING))
+                first = kind;
+        }
         if (first < SAMBA_LIVE_LASTING)
             lasting[first]++, all++;
     }
     for (int i = 0; i < SAMBA_LIVE_LASTING; i++)
         assert_true(live.lasting[i] == lasting[i]);
-    double most = -1;
     for (int32_t s = 0; s < plan->stage_count; s++) {
         double count = -all;
         for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
             bool used = false;
             for (int32_t b = 0; b < plan->buffer_count && !used; b++)
-                used = holds(plan, b, byte) &&
-                       (b < plan->tensor_count || in_use(plan, b, s) || (constants.buffer[b] && in_use_ever(plan, b)));
+                used = holds(plan, b, byte) && begins[b] <= s && s <= ends[b];
             count += used;
         }
         assert_true(live.activations[s] == count);
@@ -173,9 +153,8 @@ static void check_live(const samba_plan *plan)
     samba_arena_free(&arena);
 }
 
-static void test_live(void **unused)
+TEST(test_live)
 {
-    (void)unused;
     seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < 300; i++) {
@@ -199,18 +178,18 @@ static json_t *numbers_of(const char *page)
     return numbers;
 }
 
-static void test_names(void **unused)
+static const char *word(const json_t *event, const char *name) { return json_string_value(json_object_get(event, name)); }
+
+TEST(test_names)
 {
-    (void)unused;
     static const struct {
         const char *given, *shown;
-    } cases[] = {{"plain.weight", "plain.weight"},
-                 {"</script><script>alert(1)</script>", "</script><script>alert(1)</script>"},
-                 {"<!--&lt;\"'\\u003c\n\t\x7f\x01", "<!--&lt;\"'\\u003c\n\t\x7f\x01"},
+    } cases[] = {{"plain.weight", NULL}, /* shown as given */
+                 {"</script><script>alert(1)</script>", NULL},
+                 {"<!--&lt;\"'\\u003c\n\t\x7f\x01", NULL},
                  {"gr\xc3\xb6\xc3\x9f"
                   "e \xf0\x9f\x90\x8d",
-                  "gr\xc3\xb6\xc3\x9f"
-                  "e \xf0\x9f\x90\x8d"},
+                  NULL},
                  {"\xff<\xc3(\xed\xa0\x80\xf5", "\xef\xbf\xbd<\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
                  {"cut \xf0\x9f\x90", "cut \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}};
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
@@ -218,6 +197,7 @@ static void test_names(void **unused)
         make_train_plan(&plan, context, 5);
         char given[128];
         snprintf(given, sizeof given, "%s", cases[i].given);
+        const char *shown = cases[i].shown ? cases[i].shown : given;
         plan.name = plan.sections[0].name = plan.stages[0].name = given;
         samba_report report = {
             .plan = &plan, .pef = given, .machine = &machine, .memory = plan.memory, .threads = 2, .isa = "generic"};
@@ -225,14 +205,13 @@ static void test_names(void **unused)
         samba_text_init(&page, context);
         need(samba_report_page(context, &report, &page));
         json_t *numbers = numbers_of(page.data);
-        assert_string_equal(json_string_value(json_object_get(numbers, "name")), cases[i].shown);
-        assert_string_equal(json_string_value(json_object_get(numbers, "pef")), cases[i].shown);
-        json_t *section = json_array_get(json_object_get(numbers, "sections"), 0),
-               *stage = json_array_get(json_object_get(numbers, "stages"), 0);
-        assert_string_equal(json_string_value(json_object_get(section, "name")), cases[i].shown);
-        assert_string_equal(json_string_value(json_object_get(stage, "name")), cases[i].shown);
-        assert_string_equal(json_string_value(json_object_get(json_object_get(numbers, "machine"), "processor")),
-                            machine.processor);
+        const json_t *section = json_array_get(json_object_get(numbers, "sections"), 0),
+                     *stage = json_array_get(json_object_get(numbers, "stages"), 0);
+        assert_string_equal(word(numbers, "name"), shown);
+        assert_string_equal(word(numbers, "pef"), shown);
+        assert_string_equal(word(section, "name"), shown);
+        assert_string_equal(word(stage, "name"), shown);
+        assert_string_equal(word(json_object_get(numbers, "machine"), "processor"), machine.processor);
         int scripts = 0;
         for (const char *at = page.data; (at = strstr(at, "</script>")); at++)
             scripts++;
@@ -256,41 +235,53 @@ static samba_status read_trace(const samba_plan *plan, const char *text, samba_a
     return samba_trace_read(context, path, plan, arena, report);
 }
 
-static void test_traces(void **unused)
+TEST(test_traces)
 {
-    (void)unused;
     samba_plan plan;
     make_train_plan(&plan, context, 5);
     samba_arena arena;
     samba_arena_init(&arena, context);
     samba_report r;
     char text[1024], other[128];
-    snprintf(other, sizeof other, "\"otherData\": {\"graph\": \"%s\", \"sections\": %d, \"stages\": %d, \"events_left_out\": 7}",
-             plan.name, plan.section_count, plan.stage_count);
-#define TRACE(events) (snprintf(text, sizeof text, "{\"traceEvents\": [%s], %s}", events, other), text)
-    need(read_trace(&plan,
-                    TRACE("{\"ph\": \"M\"}, {\"ph\": \"X\", \"dur\": 2000, \"args\": {\"section\": 1}}, {\"ph\": \"X\", \"dur\": "
-                          "4e3, \"args\": {\"section\": 1}}"),
-                    &arena, &r));
-    assert_true(r.sections[1].runs == 2 && fabs(r.sections[1].seconds - 6e-3) < 1e-12 && r.sections[1].least == 2e-3 &&
-                r.sections[1].greatest == 4e-3);
-    assert_true(r.sections[0].runs == 0 && !r.stages && r.left_out == 7);
-    need(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 0, \"stage\": 0}}"), &arena, &r));
-    assert_true(r.stages[0].runs == 1);
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 99}}"), &arena, &r), SAMBA_ERROR_FORMAT,
-           "event 0 says section 99, stage -1");
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1, \"args\": {\"section\": 0, \"stage\": 99}}"), &arena, &r),
-           SAMBA_ERROR_FORMAT, "stage 99");
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": -1, \"args\": {\"section\": 0}}"), &arena, &r), SAMBA_ERROR_FORMAT,
-           "a duration of -1 us");
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"args\": {\"section\": 0}}"), &arena, &r), SAMBA_ERROR_FORMAT, "event 0");
-    refuse(read_trace(&plan, TRACE("{\"ph\": \"X\", \"dur\": 1}"), &arena, &r), SAMBA_ERROR_FORMAT, "section -1");
-    refuse(read_trace(&plan, "[", &arena, &r), SAMBA_ERROR_FORMAT, "is no JSON: line 1");
-    refuse(read_trace(&plan, "[]", &arena, &r), SAMBA_ERROR_FORMAT, "is no Trace Event file");
-    refuse(read_trace(&plan, "{\"traceEvents\": []}", &arena, &r), SAMBA_ERROR_FORMAT, "does not say which graph");
-    refuse(read_trace(&plan, "{\"traceEvents\": [], \"otherData\": {\"graph\": \"other\", \"sections\": 1, \"stages\": 1}}",
-                      &arena, &r),
-           SAMBA_ERROR_STATE, "is of graph 'other' with 1 sections and 1 stages, and the PEF has");
+    snprintf(other, sizeof other, "'otherData': {'graph': '%s', 'sections': %d, 'stages': %d, 'events_left_out': 7}", plan.name,
+             plan.section_count, plan.stage_count);
+    static const struct {
+        samba_status status;
+        const char *events, *words; /* of a trace of this plan; behind a "!": the whole text */
+    } cases[] = {
+        {SAMBA_OK, "{'ph': 'X', 'dur': 1, 'args': {'section': 0, 'stage': 0}}", ""},
+        {SAMBA_OK,
+         "{'ph': 'M'}, {'ph': 'X', 'dur': 2000, 'args': {'section': 1}}, {'ph': 'X', 'dur': 4e3, 'args': {'section': 1}}", ""},
+        {SAMBA_ERROR_FORMAT, "{'ph': 'X', 'dur': 1, 'args': {'section': 99}}", "event 0 says section 99, stage -1"},
+        {SAMBA_ERROR_FORMAT, "{'ph': 'X', 'dur': 1, 'args': {'section': 0, 'stage': 99}}", "stage 99"},
+        {SAMBA_ERROR_FORMAT, "{'ph': 'X', 'dur': -1, 'args': {'section': 0}}", "a duration of -1 us"},
+        {SAMBA_ERROR_FORMAT, "{'ph': 'X', 'args': {'section': 0}}", "event 0"},
+        {SAMBA_ERROR_FORMAT, "{'ph': 'X', 'dur': 1}", "section -1"},
+        {SAMBA_ERROR_FORMAT, "![", "is no JSON: line 1"},
+        {SAMBA_ERROR_FORMAT, "![]", "is no Trace Event file"},
+        {SAMBA_ERROR_FORMAT, "!{'traceEvents': []}", "does not say which graph"},
+        {SAMBA_ERROR_STATE, "!{'traceEvents': [], 'otherData': {'graph': 'other', 'sections': 1, 'stages': 1}}",
+         "is of graph 'other' with 1 sections and 1 stages, and the PEF has"},
+    };
+    for (int i = 0; i < LENGTH(cases); i++) {
+        if (cases[i].events[0] == '!')
+            snprintf(text, sizeof text, "%s", cases[i].events + 1);
+        else
+            snprintf(text, sizeof text, "{'traceEvents': [%s], %s}", cases[i].events, other);
+        for (char *at = text; (at = strchr(at, '\'')); at++)
+            *at = '"';
+        if (cases[i].status != SAMBA_OK)
+            refuse(read_trace(&plan, text, &arena, &r), cases[i].status, cases[i].words);
+        else
+            need(read_trace(&plan, text, &arena, &r));
+        if (i == 0)
+            assert_int_equal(r.stages[0].runs, 1);
+        if (i == 1) {
+            assert_true(r.sections[1].runs == 2 && fabs(r.sections[1].seconds - 6e-3) < 1e-12 && r.sections[1].least == 2e-3 &&
+                        r.sections[1].greatest == 4e-3);
+            assert_true(r.sections[0].runs == 0 && !r.stages && r.left_out == 7);
+        }
+    }
     refuse(samba_trace_read(context, "/nowhere/trace.json", &plan, &arena, &r), SAMBA_ERROR_FILE, "/nowhere/trace.json");
     samba_arena_free(&arena);
     samba_plan_free(&plan);
@@ -307,19 +298,12 @@ static samba_status make_page(samba_context *of, void *user)
     return status;
 }
 
-static void test_no_memory(void **unused)
+TEST(test_no_memory)
 {
-    (void)unused;
     samba_plan plan;
     make_zoo_plan(&plan, context);
     fail_each_allocation(make_page, &plan);
     samba_plan_free(&plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roofs),  cmocka_unit_test(test_reading),
-                                       cmocka_unit_test(test_live),   cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_traces), cmocka_unit_test(test_no_memory)};
-    return training_begin() ? training_end(cmocka_run_group_tests_name("report", tests, NULL, NULL)) : 1;
-}
+TEST_MAIN(test_roofs, test_reading, test_live, test_names, test_traces, test_no_memory)

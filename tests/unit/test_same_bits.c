@@ -3,25 +3,17 @@
  * A function of an element gives the same bits wherever in a tile it stands, and however long the tile is: what backward computes
  * again must be equal to what forward had, or a comparison with it (the gradient of amax) finds nothing. Vector code and plain
  * code of the C library's functions are not equal, so a kernel may not use one for whole vectors and the other for the rest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "../seed.h"
 #include "device/cpu/kernel.h"
 #include "noise.h"
 
-#include <string.h>
-
-enum { LENGTH = 40 };
-
+enum { SIZE = 40 };
 static uint64_t seed;
 
 static void draw(samba_register_class class_, bool positive, void *values)
 {
-    for (int i = 0; i < LENGTH; i++) {
+    for (int i = 0; i < SIZE; i++) {
         double x = (double)(next_seed(&seed) >> 11) * 0x1p-53 * 6 - (positive ? 0 : 3);
         if (class_ == SAMBA_F32)
             ((float *)values)[i] = (float)x;
@@ -35,31 +27,33 @@ static void draw(samba_register_class class_, bool positive, void *values)
 static void check(samba_isa isa, int op, const char *name, samba_register_class class_, samba_map_fn *map)
 {
     /* room for what a comparison or a conversion of any class writes */
-    _Alignas(64) double a[LENGTH], b[LENGTH], c[LENGTH], whole[LENGTH], part[LENGTH];
+    _Alignas(64) double a[SIZE], b[SIZE], c[SIZE], whole[SIZE], part[SIZE];
     const size_t size = class_ == SAMBA_F32 ? 4 : 8;
     for (int positive = 0; positive < 2; positive++) {
         draw(class_, positive, a);
         draw(class_, true, b);
         draw(class_, false, c);
         memset(whole, 0, sizeof whole);
-        map(whole, a, b, c, LENGTH);
+        map(whole, a, b, c, SIZE);
         const bool narrow = op == SAMBA_TILE_not_zero || (op >= SAMBA_TILE_eq && op <= SAMBA_TILE_ge); /* they give float32 */
         const size_t given = narrow ? 4 : size;
-        for (int from = 0; from < LENGTH; from++)
-            for (int n = 1; n <= LENGTH - from; n++) {
+        for (int from = 0; from < SIZE; from++)
+            for (int n = 1; n <= SIZE - from; n++) {
                 memset(part, 0, sizeof part);
                 map(part, (const char *)a + (size_t)from * size, (const char *)b + (size_t)from * size,
                     (const char *)c + (size_t)from * size, n);
                 if (memcmp(part, (const char *)whole + (size_t)from * given, (size_t)n * given) != 0)
                     fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d", name, (int)class_,
-                             samba_isa_names[isa], n, from, LENGTH);
+                             samba_isa_names[isa], n, from, SIZE);
             }
     }
 }
 
-static void one_value_wherever_it_stands(void **state)
+static void one_value_wherever_it_stands(void **unused)
 {
-    (void)state;
+    (void)unused;
+    seed = random_seed();
+    print_message("seed %llu\n", (unsigned long long)seed);
     int checked = 0;
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const samba_kernels *kernels = samba_kernels_for((samba_isa)isa);
@@ -77,10 +71,4 @@ static void one_value_wherever_it_stands(void **state)
     assert_true(checked > 100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_value_wherever_it_stands)};
-    seed = random_seed();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(one_value_wherever_it_stands)

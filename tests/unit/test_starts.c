@@ -2,15 +2,8 @@
  *
  * Where backward begins. A small model whose gradient is a formula: h = w x, s = sum(h^2), t = 3 s, q = sum(w^4). Outputs stand
  * in every order of up to three, as outputs and as losses; the gradient of w in a trained session is held against the formula. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "training.h"
 #include <sambaflow/functional.h>
-
-#include <math.h>
 
 enum { SIZE = 4 };
 
@@ -77,84 +70,69 @@ static double start_of(const outputs *o, int i)
 
 static samba_session *session_of(const outputs *o, samba_tensor *x)
 {
-    char path[512];
-    samba_session *session;
     samba_compile_options options = compile_of("starts", model, o, 1, &x);
-    need(samba_compile(context, &options, path, sizeof path));
-    need(samba_session_new(context, path, NULL, &session));
-    return session;
+    return open_kept(&options, 0, 0);
 }
 
-static void check(const outputs *o, samba_session *session, const double *starts, const samba_tensor *x, const char *what)
+/* A run with these gradients of outputs, after which w has the gradient that begins with `starts`. */
+static void check(const outputs *o, samba_session *session, const double *starts, samba_tensor *x, int count,
+                  samba_tensor *const *given)
 {
-    samba_tensor *gradient = tensor("w.grad", SAMBA_FLOAT64, 1, SHAPE(SIZE));
-    need(samba_session_get(session, gradient));
+    samba_run_options options = giving(1, &x);
+    options.output_gradients = given, options.output_gradient_count = count;
+    need(samba_run(session, &options));
+    int64_t size;
+    double *found = get_doubles(session, "w", ".grad", &size);
     for (int e = 0; e < SIZE; e++) {
-        double expected = 0, found = ((const double *)samba_tensor_data(gradient))[e];
+        double expected = 0;
         for (int i = 0; i < o->count; i++)
             expected += slope(o->kinds[i], 1 /* ones */, ((const double *)samba_tensor_data(x))[e], starts[i]);
-        if (!(fabs(found - expected) <= 1e-12 * (1 + fabs(expected)))) {
+        if (!(fabs(found[e] - expected) <= 1e-12 * (1 + fabs(expected)))) {
             for (int i = 0; i < o->count; i++)
                 print_error("%s%s ", names[o->kinds[i]], o->losses >> i & 1 ? " (loss)" : "");
-            fail_msg("%s: w.grad[%d] is %.17g, expected %.17g", what, e, found, expected);
+            fail_msg("%d gradients given: w.grad[%d] is %.17g, expected %.17g", count, e, found[e], expected);
         }
     }
-    samba_tensor_free(gradient);
-}
-
-static void run(samba_session *session, samba_tensor *x, int count, samba_tensor *const *gradients)
-{
-    samba_run_options options = samba_run_defaults();
-    options.inputs = &x, options.input_count = 1;
-    options.output_gradients = gradients, options.output_gradient_count = count;
-    need(samba_run(session, &options));
+    free(found);
 }
 
 static bool differentiable(int kind) { return kind < CLASS; }
+static bool begins(const outputs *o, int i) { return differentiable(o->kinds[i]) && (!o->losses || o->losses >> i & 1); }
 
 static void run_case(const outputs *o)
 {
     bool any = false, wrong = false;
     double starts[3], told;
     for (int i = 0; i < o->count; i++) {
-        any = any || (differentiable(o->kinds[i]) && (!o->losses || o->losses >> i & 1));
+        any = any || begins(o, i);
         wrong = wrong || (o->losses >> i & 1 && !differentiable(o->kinds[i]));
     }
     if (!any || wrong)
         return;
-    samba_tensor *x = normal("x", SAMBA_FLOAT64, 1, SHAPE(SIZE), 5), *given[3];
+    samba_tensor *x = kept(normal("x", SAMBA_FLOAT64, 1, SHAPE(SIZE), 5)), *given[3];
     samba_session *session = session_of(o, x);
     int count = 0;
     for (int i = 0; i < o->count; i++) {
-        bool has = differentiable(o->kinds[i]) && (!o->losses || o->losses >> i & 1);
         starts[i] = start_of(o, i);
         need(samba_session_start(session, names[o->kinds[i]], &told));
-        assert_true(has ? told == starts[i] : isnan(told));
+        assert_true(begins(o, i) ? told == starts[i] : isnan(told));
     }
-    run(session, x, 0, NULL);
-    check(o, session, starts, x, "as they begin");
+    check(o, session, starts, x, 0, NULL);
     for (int i = 0; i < o->count; i++) { /* given gradients: 2, 3, 4 in every element */
-        samba_tensor *value;
         char name[32];
-        if (!differentiable(o->kinds[i]) || (o->losses && !(o->losses >> i & 1)))
+        if (!begins(o, i))
             continue;
         snprintf(name, sizeof name, "%s.grad", names[o->kinds[i]]);
-        need(samba_session_get_by_name(session, name, &value));
         starts[i] = 2 + i;
-        need(samba_fill_uniform(value, 1, starts[i], starts[i]));
-        given[count++] = value;
+        given[count] = kept(get(session, name));
+        need(samba_fill_uniform(given[count++], 1, starts[i], starts[i]));
     }
-    run(session, x, count, given);
-    check(o, session, starts, x, "given");
-    for (int i = 0; i < count; i++)
-        samba_tensor_free(given[i]);
-    samba_session_free(session);
-    samba_tensor_free(x);
+    check(o, session, starts, x, count, given);
+    drop_kept(NULL);
 }
 
-static void test_all_orders(void **state)
+TEST(test_all_orders)
 {
-    (void)state;
     for (int count = 1; count <= 3; count++)
         for (int code = 0; code < KINDS * KINDS * KINDS; code++) {
             outputs o = {.count = count, .kinds = {code % KINDS, code / KINDS % KINDS, code / KINDS / KINDS}};
@@ -168,11 +146,10 @@ static void test_all_orders(void **state)
         }
 }
 
-static void test_told(void **state)
+TEST(test_told)
 {
-    (void)state;
     outputs o = {.count = 2, .kinds = {S, H}};
-    samba_tensor *x = normal("x", SAMBA_FLOAT64, 1, SHAPE(SIZE), 5);
+    samba_tensor *x = kept(normal("x", SAMBA_FLOAT64, 1, SHAPE(SIZE), 5));
     samba_session *session = session_of(&o, x);
     double start;
     refuse(samba_session_start(session, "nothing", &start), SAMBA_ERROR_NAME, "nothing");
@@ -190,22 +167,15 @@ static void test_told(void **state)
     refuse(samba_graph_starts(graph, 2, NULL), SAMBA_ERROR_ARGUMENT, "NULL");
     assert_int_equal(samba_graph_starts(NULL, 0, NULL), SAMBA_ERROR_ARGUMENT);
     samba_graph_free(graph);
-    samba_session_free(session);
-    samba_tensor_free(x);
 }
 
-static void coloured(samba_graph *g, const void *options)
-{
-    (void)options;
-    samba_output(g, "red \x1b[31m", value_of(g, S));
-}
+MODEL(coloured) { samba_output(g, "red \x1b[31m", value_of(g, S)); }
 
 /* A name goes to terminals and into logs; what it would have them do is shown instead. */
-static void test_names_are_shown(void **state)
+TEST(test_names_are_shown)
 {
-    (void)state;
     char path[520], text[8192];
-    samba_tensor *x = normal("x", SAMBA_FLOAT64, 1, SHAPE(SIZE), 5);
+    samba_tensor *x = kept(normal("x", SAMBA_FLOAT64, 1, SHAPE(SIZE), 5));
     samba_compile_options options = compile_of("coloured", coloured, NULL, 1, &x);
     need(samba_compile(context, &options, path, 512));
     strcat(path, ".log");
@@ -215,14 +185,6 @@ static void test_names_are_shown(void **state)
     fclose(file);
     assert_non_null(strstr(text, "backward    from red \\x1b[31m, with ones\n"));
     assert_null(strchr(text, '\x1b'));
-    samba_tensor_free(x);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_orders), cmocka_unit_test(test_told),
-                                       cmocka_unit_test(test_names_are_shown)};
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
-}
+TEST_MAIN_WITH(NULL, drop_kept, test_all_orders, test_told, test_names_are_shown)
