@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Of single operators what a row of tests/unit/values cannot say: draws of dropout, random sizes of convolution and pooling, what
+ * forward and backward share, costs that overflow, gradients that are refused, and every allocation refused in turn. */
+#include "../seed.h"
+#include "operator_rows.h"
+
+#include "failing_allocator.h"
+
+/* ---- draws ---- */
+
+static void dropout_drops(void **state)
+{
+    (void)state;
+    const double edge = samba_philox_uniform((uint64_t)-3, 0); /* with this rate, element 0 is just kept */
+    const double rates[] = {0, 0.25, edge, 0.9, 1};
+    for (int r = 0; r < SAMBA_COUNT(rates); r++) {
+        operator_row row = *row_of("dropout (float64[400] 2) (const float64[] 0) (int64[] -3)");
+        row.operands[0].values = &(double){2};
+        row.operands[1].values = &rates[r];
+        row.operands[2].values = &(double){-3};
+        op_bench bench;
+        uint64_t unused = 1;
+        op_bench_begin(&bench, row.op, &row.attrs, row.count, row.operands, &unused);
+        gradient_sink(&bench, "y", SAMBA_FWD, bench.result);
+        samba_arena arena;
+        samba_array y;
+        gradient_evaluate(&bench, &arena, &y);
+        int kept = 0;
+        for (int i = 0; i < 400; i++) {
+            bool keep = samba_philox_uniform((uint64_t)-3, (uint64_t)i) >= (float)rates[r];
+            assert_true(array_get(&y, i) == (keep ? 2 / (1 - rates[r]) : 0));
+            kept += keep;
+        }
+        assert_true(fabs(kept / 400.0 - (1 - rates[r])) < 0.08);
+        samba_arena_free(&arena);
+        op_bench_end(&bench);
+        row.operands[0].shape[0] = 20;
+        gradient_check(row.op, &row.attrs, row.count, row.operands, 1);
+    }
+}
+
+static void random_is_philox(void **state)
+{
+    (void)state;
+    const operator_row *row = row_of("random shape=[3,5] (int64[] -3)");
+    op_bench bench;
+    uint64_t unused = 1;
+    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &unused);
+    gradient_sink(&bench, "y", SAMBA_FWD, bench.result);
+    samba_arena arena;
+    samba_array y;
+    gradient_evaluate(&bench, &arena, &y);
+    assert_true(y.dtype == SAMBA_FLOAT32 && y.numel == 15);
+    for (int i = 0; i < 15; i++)
+        assert_true(array_get(&y, i) == (double)samba_philox_uniform((uint64_t)-3, (uint64_t)i));
+    samba_arena_free(&arena);
+    op_bench_end(&bench);
+}
+
+/* ---- random sizes ---- */
+
+static int64_t pick(uint64_t *state, int64_t low, int64_t high)
+{
+    return low + (int64_t)random_between(state, 0, (double)(high - low + 1));
+}
+
+static operand drawn(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return (operand){.dtype = SAMBA_FLOAT64, .rank = 4, .shape = {a, b, c, d}, .low = -1, .high = 1};
+}
+
+static samba_dims two(int64_t a) { return (samba_dims){2, {a, a}}; }
+
+/* Where the two greatest elements of a window are nearer than a step of the differences, these find no slope: here every element
+ * is 2 / count from the next, in an order drawn anew. */
+static void draw_apart(uint64_t *state, int64_t count, double *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = pick(state, 0, i);
+        double value = (double)(2 * i - count) / (double)count;
+        values[i] = at < i ? values[at] : value;
+        values[at] = value;
+    }
+}
+
+static void convolutions_and_pools(void **state)
+{
+    (void)state;
+    uint64_t seed = random_seed(), random = seed;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (int round = 0; round < 12; round++, seed++) {
+        int64_t groups = pick(&random, 1, 2), kernel = pick(&random, 1, 3), dilation = pick(&random, 1, 2);
+        int64_t padding = pick(&random, 0, 2), size = (kernel - 1) * dilation + pick(&random, 1, 3);
+        int64_t batch = pick(&random, 1, 2), channels = groups * pick(&random, 1, 2), stride = pick(&random, 1, 3);
+        samba_attrs attrs = {.conv = {two(stride), two(padding), two(dilation), groups, {0}, 0}};
+        operand conv[2] = {drawn(batch, channels, size, size + 1),
+                           drawn(groups * pick(&random, 1, 2), channels / groups, kernel, kernel)};
+        gradient_check(SAMBA_OP_conv2d, &attrs, 2, conv, seed);
+
+        /* the transposed convolution from a y to an x: any size between those that give this y */
+        operand transposed[2] = {conv[1], drawn(batch, conv[1].shape[0], 0, 0)};
+        attrs.conv.shape = (samba_dims){4, {batch, channels, size, size + 1}};
+        for (int axis = 0; axis < 2; axis++)
+            transposed[1].shape[2 + axis] = (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / stride + 1;
+        gradient_check(SAMBA_OP_conv2d_input_grad, &attrs, 2, transposed, seed);
+
+        int64_t border = pick(&random, 0, (kernel + 1) / 2);
+        attrs = (samba_attrs){.pool2d = {two(kernel + 1), two(pick(&random, 1, 3)), two(border), two(1)}};
+        attrs.pool2d.ceil_mode = pick(&random, 0, 1);
+        attrs.pool2d.count_include_pad = pick(&random, 0, 1);
+        operand pool = drawn(1, 2, kernel + pick(&random, 1, 4), kernel + pick(&random, 1, 4));
+        gradient_check(SAMBA_OP_avg_pool2d, &attrs, 1, &pool, seed);
+        double apart[128];
+        pool.value_count = (int)(2 * pool.shape[2] * pool.shape[3]);
+        assert_true(pool.value_count <= SAMBA_COUNT(apart));
+        draw_apart(&random, pool.value_count, apart);
+        pool.values = apart;
+        gradient_check(SAMBA_OP_max_pool2d, &attrs, 1, &pool, seed);
+    }
+}
+
+/* ---- gradients ---- */
+
+/* A formula of a 16-bit operator runs in float32: 1 - tanh(x)^2 would lose everything in bfloat16. */
+static void gradients_in_16_bits(void **state)
+{
+    (void)state;
+    op_bench bench;
+    uint64_t random = 1;
+    const operator_row *row = row_of("tanh (bfloat16[1] 3)");
+    op_bench_begin(&bench, row->op, &row->attrs, 1, row->operands, &random);
+    op_bench_leaf(&bench, 1, SAMBA_BFLOAT16, 1, row->operands[0].shape);
+    array_set(&bench.arrays[1], 0, 1);
+    samba_ref gradient;
+    gradient_emit(&bench, SAMBA_OP_tanh, (const bool[]){true}, &gradient);
+    assert_int_equal(samba_node_at(bench.graph, gradient)->dtype, SAMBA_BFLOAT16);
+    gradient_sink(&bench, "dx", SAMBA_FWD, gradient);
+    double y = 0.99609375; /* tanh(3) in bfloat16 */
+    assert_true(fabs(gradient_loss(&bench) - (1 - y * y)) <= (1 - y * y) / 256);
+    op_bench_end(&bench);
+}
+
+static void no_gradient_of(const char *text, const char *words)
+{
+    const operator_row *row = row_of(text);
+    op_bench bench;
+    uint64_t random = 1;
+    const bool needed[OPERANDS_MAX] = {true, true, true};
+    samba_ref found[OPERANDS_MAX];
+    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    samba_vjp vjp = {bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves, bench.result, bench.result, needed,
+                     found};
+    refuse_in(bench.context, samba_ops[row->op].vjp(&vjp), SAMBA_ERROR_UNSUPPORTED, words);
+    op_bench_end(&bench);
+}
+
+static void gradients_that_are_refused(void **state)
+{
+    (void)state;
+    no_gradient_of("avg_pool2d_grad kernel=[2,2] stride=[2,2] padding=[0,0] dilation=[1,1] shape=[1,4,4] (float64[1,2,2])",
+                   "avg_pool2d_grad");
+    no_gradient_of("attention_lse scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])", "compose");
+}
+
+/* Forward and backward share what they both need. */
+static void shares(const char *text, samba_op shared)
+{
+    const operator_row *row = row_of(text);
+    op_bench bench;
+    uint64_t random = 1;
+    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    samba_node node = *samba_node_at(bench.graph, bench.result);
+    op_bench_leaf(&bench, row->count, SAMBA_FLOAT64, node.rank, node.shape);
+    samba_ref expanded = samba_ops[row->op].expand(bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves);
+    assert_int_not_equal(expanded, SAMBA_NONE);
+    bench.graph->phase = SAMBA_BCKWD;
+    samba_ref gradients[OPERANDS_MAX];
+    gradient_emit(&bench, row->op, (bool[OPERANDS_MAX]){true}, gradients);
+    int count = 0;
+    for (int64_t i = 0; i < bench.graph->node_count; i++)
+        count += bench.graph->nodes[i].op == shared;
+    assert_int_equal(count, 1);
+    op_bench_end(&bench);
+}
+
+static const char layer_norm[] = "layer_norm dims=1 eps=1e-5 (float64[3,8] #8) (float64[8] #9) (float64[8] #10)";
+static const char cross_entropy[] = "cross_entropy ignore_index=-100 label_smoothing=0.5 (float64[2,9] #12) (int64[2] 0 8)";
+
+static void forward_and_backward_share(void **state)
+{
+    (void)state;
+    shares(layer_norm, SAMBA_OP_rsqrt);
+    shares(cross_entropy, SAMBA_OP_exp);
+    shares(cross_entropy, SAMBA_OP_eq);
+}
+
+/* Compiled code cannot refuse a label; it says so by an infinite loss. */
+static void expanded_label_out_of_range(void **state)
+{
+    (void)state;
+    const operator_row *row = row_of("cross_entropy ignore_index=-100 reduction=2 (float64[2,3] #12) (int64[2] 3 2)");
+    op_bench bench;
+    uint64_t random = 1;
+    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    samba_ref loss = samba_ops[row->op].expand(bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves);
+    gradient_sink(&bench, "loss", SAMBA_FWD, loss);
+    samba_arena arena;
+    samba_array sink;
+    gradient_evaluate(&bench, &arena, &sink);
+    assert_true(array_get(&sink, 0) == INFINITY && isfinite(array_get(&sink, 1)));
+    samba_arena_free(&arena);
+    op_bench_end(&bench);
+}
+
+/* ---- costs and memory ---- */
+
+static void greatest_costs(void **state)
+{
+    (void)state;
+    const int64_t much = INT64_C(1) << 40;
+    samba_node a = {.rank = 2, .shape = {much, much}}, b = {.rank = 3, .shape = {5, 4, 2}},
+               c = {.rank = 3, .shape = {much, 3, 2}};
+    assert_true(samba_ops[SAMBA_OP_matmul].flops(&c, (const samba_node *[]){&a, &b}) > INT64_C(1) << 62);
+    samba_attrs attrs = {.attention = {.scale = 1}};
+    samba_node q = {.rank = 4, .shape = {2, 3, INT64_C(1) << 31, 4}}, y = {.attrs = &attrs};
+    assert_true(samba_ops[SAMBA_OP_attention].flops(&y, (const samba_node *[]){&q, &q, &q}) > INT64_C(1) << 62);
+}
+
+/* Emits an operator, its expansion and its gradients, and evaluates them. */
+static samba_status train(samba_context *given, void *user)
+{
+    const operator_row *row = user;
+    static const char *const names[OPERANDS_MAX] = {"a", "b", "c", "d"};
+    static double zeros[512];
+    samba_graph *graph;
+    SAMBA_TRY(samba_graph_new(given, "g", &graph));
+    samba_ref leaves[OPERANDS_MAX], gradients[OPERANDS_MAX];
+    bool needed[OPERANDS_MAX];
+    samba_array arrays[OPERANDS_MAX];
+    for (int i = 0; i < row->count; i++) {
+        const operand *from = &row->operands[i];
+        samba_attrs attrs = {.leaf = {samba_graph_intern(graph, names[i]), from->dtype, {from->rank, {0}}, 0}};
+        memcpy(attrs.leaf.shape.at, from->shape, sizeof from->shape);
+        leaves[i] = samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
+        arrays[i] = (samba_array){from->dtype, from->rank, {0}, 0, zeros};
+        memcpy(arrays[i].shape, from->shape, sizeof from->shape);
+        assert_true(samba_shape_numel(from->rank, from->shape, &arrays[i].numel) && arrays[i].numel <= SAMBA_COUNT(zeros));
+        gradients[i] = SAMBA_NONE;
+        needed[i] = from->dtype == SAMBA_FLOAT64;
+    }
+    graph->phase = SAMBA_FWD;
+    samba_ref result = samba_emit(graph, row->op, row->count, leaves, &row->attrs), value = result;
+    if (result != SAMBA_NONE && samba_ops[row->op].expand)
+        value = samba_ops[row->op].expand(graph, samba_node_at(graph, result), leaves);
+    if (samba_graph_status(graph) == SAMBA_OK) {
+        samba_vjp vjp = {graph, samba_node_at(graph, result), leaves, result, result, needed, gradients};
+        graph->phase = SAMBA_BCKWD;
+        (void)samba_ops[row->op].vjp(&vjp);
+        samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(graph, "y"), SAMBA_NONE, value});
+        uint32_t name = samba_graph_intern(graph, "gradient");
+        samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_BCKWD, name, SAMBA_NONE, gradients[0]});
+    }
+    samba_status status = samba_graph_status(graph);
+    samba_arena arena;
+    samba_array sinks[2];
+    samba_arena_init(&arena, given);
+    if (status == SAMBA_OK)
+        status = samba_graph_evaluate(graph, row->count, names, arrays, &arena, sinks);
+    samba_arena_free(&arena);
+    samba_graph_free(graph);
+    return status;
+}
+
+static void no_memory(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "matmul (float64[2,3]) (float64[3,4])",
+        "gelu (float64[3,4])",
+        "gelu_tanh (float64[3,4])",
+        "log1p (float64[3,4])",
+        "expm1 (float64[3,4])",
+        "sin (float64[3,4])",
+        "cos (float64[3,4])",
+        "softplus (float64[3,4])",
+        "softmax dim=0 (float64[2,3,4])",
+        "log_softmax dim=0 (float64[2,3,4])",
+        layer_norm,
+        "embedding (float64[5,3]) (int64[2,3])",
+        "gather (float64[5,3]) (int64[2,3])",
+        "scatter (float64[5,3]) (int64[2,3]) (float64[2,3])",
+        cross_entropy,
+        "attention causal=1 scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])",
+        "max_pool2d kernel=[2,2] stride=[2,2] padding=[0,0] dilation=[1,1] (float64[1,2,2])",
+        "avg_pool2d kernel=[2,2] stride=[2,2] padding=[0,0] dilation=[1,1] (float64[1,2,2])",
+    };
+    for (int i = 0; i < SAMBA_COUNT(rows); i++) {
+        operator_row row = *row_of(rows[i]);
+        fail_each_allocation(train, &row);
+    }
+}
+
+TEST_MAIN(dropout_drops, random_is_philox, convolutions_and_pools, gradients_in_16_bits, gradients_that_are_refused,
+          forward_and_backward_share, expanded_label_out_of_range, greatest_costs, no_memory)
