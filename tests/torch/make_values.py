@@ -5,8 +5,8 @@
 
 A case is an operator with its attributes as a row of text has them (tests/unit/operator_rows.h), its operands, and the PyTorch
 function that means the same. Elements are made from a seed by a formula that C repeats exactly, or are listed. The row has the
-value, and the gradient of each float64 operand of sum(value * weights), weights made by the formula too. And functions.txt: the
-values of public functions, by the names that tests/unit/test_composed.c has for them.
+value, and the gradient of each float64 operand of sum(value * weights), weights made by the formula too. torch_functions.txt has
+the values of public functions, by the names that tests/unit/test_composed.c has for them.
 """
 
 import sys
@@ -57,7 +57,9 @@ def remark(family, text):
 
 def attributes(**given):
     lists = {name: str(list(value)).replace(" ", "") for name, value in given.items() if isinstance(value, tuple)}
-    return "".join(f" {name}={lists.get(name, int(value) if isinstance(value, bool) else value)}" for name, value in given.items())
+    return "".join(
+        f" {name}={lists.get(name, int(value) if isinstance(value, bool) else value)}" for name, value in given.items()
+    )
 
 
 # ---- elementwise: points that have an exact place in every function, and gradients where differences cannot tell them ----
@@ -78,7 +80,12 @@ for op, way in (("gelu", "none"), ("gelu_tanh", "tanh")):
 # ---- convolution and pooling ----
 def conv(x, w, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     given = attributes(stride=stride, padding=padding, dilation=dilation, groups=groups)
-    case("conv", "conv2d" + given, [Operand(x, 1), Operand(w, 2)], lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, groups))
+    case(
+        "conv",
+        "conv2d" + given,
+        [Operand(x, 1), Operand(w, 2)],
+        lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, groups),
+    )
 
 
 conv((2, 2, 5, 4), (3, 2, 3, 3))
@@ -95,7 +102,9 @@ conv((1, 1, 2, 3), (1, 1, 2, 2), (1, 1), (3, 3))
 
 
 def pool(op, x, kernel, stride, padding=(0, 0), dilation=(1, 1), ceil=False, include=True, values=None):
-    given = attributes(kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil, count_include_pad=include)
+    given = attributes(
+        kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil, count_include_pad=include
+    )
     if op == "max_pool2d":
         function = lambda x: F.max_pool2d(x, kernel, stride, padding, dilation, ceil)
     else:
@@ -123,13 +132,7 @@ pool("avg_pool2d", (1, 1, 5, 5), (2, 2), (3, 3), (1, 1), ceil=True)
 pool("avg_pool2d", (2, 4, 4), (3, 2), (1, 2))
 
 # ---- products, softmax, norms, rows by index ----
-for a, b in (
-    ((2, 3), (3, 4)),
-    ((2, 3, 4), (4, 5)),
-    ((3, 4), (2, 4, 2)),
-    ((2, 1, 3, 4), (5, 4, 2)),
-    ((2, 3, 2), (1, 2, 3)),
-):
+for a, b in (((2, 3), (3, 4)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 2)), ((2, 1, 3, 4), (5, 4, 2)), ((2, 3, 2), (1, 2, 3))):
     case("nn", "matmul", [Operand(a, 4), Operand(b, 5)], torch.matmul)
 for op, function in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
     for dim in range(3):
@@ -208,10 +211,51 @@ attention((1, 1, 2, 3), (1, 1, 4, 3), (1, 1, 4, 3), scale=-1.5)
 attention((2, 2, 2, 3), (2, 2, 4, 3), (2, 2, 4, 3), mask=((2, 1, 1, 4), [1, 1, 0, 1, 0, 1, 1, 0]))
 attention((1, 2, 3, 2), (1, 2, 3, 2), (1, 2, 3, 2), mask=((3, 3), [1, 0, 1, 0, 0, 0, 0, 1, 1]))
 
+
+# ---- public functions ----
+def function(name, value):
+    FAMILIES.setdefault("functions", []).append(f"{name} = {typed(value)}{numbers(value)}")
+
+
+x, y, label = formula(17, (2, 3)), formula(18, (2, 3)), torch.tensor([2, 0])
+function("mse", F.mse_loss(x, y))
+function("huber", F.huber_loss(x, y, reduction="sum"))
+function("triplet", F.triplet_margin_loss(x, y, -x))
+function("poisson", F.poisson_nll_loss(x, y))
+function("gaussian", F.gaussian_nll_loss(x, y, torch.full_like(x, 2)))
+function("multi_margin", F.multi_margin_loss(x, label))
+function("hinge", F.hinge_embedding_loss(x, torch.tensor([[1.0, -1, 1], [-1, -1, 1]])))
+function("softmin", F.softmin(x, 1))
+function("distances", torch.cdist(x, y))
+function("cross_entropy", F.cross_entropy(x, label))
+
+
+def rotary(name, at, dims=8, base=10000.0, interleaved=False, angles=None):
+    """Pairs of features are turned by angles, at base^(-2 pair / dims) each unless they are given."""
+    x = formula(19, (2, 5, 8))
+    turned, pairs = x[..., :dims], torch.arange(dims // 2, dtype=torch.float64)
+    angles = at[:, None] * base ** (-2 * pairs / dims) if angles is None else angles[:, None]
+    a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
+    both = a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()
+    turned = torch.stack(both, -1).flatten(-2) if interleaved else torch.cat(both, -1)
+    function(name, torch.cat([turned, x[..., dims:]], -1))
+
+
+places = torch.tensor([3, 0, 7, 1, 2], dtype=torch.float64)
+rotary("rotary", torch.arange(5))
+rotary("rotary interleaved", torch.arange(5), interleaved=True)
+rotary("rotary of a part", places, dims=4, base=100.0)
+rotary("rotary interleaved of a part", places, dims=6, base=500.0, interleaved=True)
+rotary("rotary given", None, angles=places)
+rotary("rotary interleaved given", None, dims=4, interleaved=True, angles=places)
+
 HEAD = f"""# SPDX-License-Identifier: Apache-2.0
 # Written by tests/torch/make_values.py with PyTorch {torch.__version__.split("+")[0]}; do not edit.
 """
-TOLERANCES = {"map": "tolerance 1e-15 0"}  # else of sums: in another order they differ by some roundings
+TOLERANCES = {
+    "map": "tolerance 1e-15 0",
+    "functions": "# name = type and elements",
+}  # else of sums: in another order they differ by some roundings
 
 for family, rows in FAMILIES.items():
     with open(f"{sys.argv[1]}/torch_{family}.txt", "w") as file:

@@ -23,11 +23,7 @@ def compare(made, stored):
 
 def main():
     made, stored = (pathlib.Path(folder) for folder in sys.argv[1:3])
-    names, kept, total = (
-        sorted(p.name for p in made.glob("torch_*.txt")),
-        sorted(p.name for p in stored.glob("torch_*.txt")),
-        0,
-    )
+    names, kept, total = (sorted(p.name for p in made.glob("torch_*.txt")), sorted(p.name for p in stored.glob("torch_*.txt")), 0)
     if not names or names != kept:
         raise SystemExit(f"operators: PyTorch gives {names}, {stored} has {kept}")
     for name in names:

@@ -248,7 +248,7 @@ int main(void)
     printf("seed %llu\n", (unsigned long long)run_seed);
     DIR *values = opendir(VALUES_FOLDER);
     for (struct dirent *entry; values && (entry = readdir(values)) && count < FILES_MAX;)
-        if (strstr(entry->d_name, ".txt")) {
+        if (strstr(entry->d_name, ".txt") && !strstr(entry->d_name, "functions")) { /* those: test_composed.c */
             snprintf(names[count], sizeof names[count], "%.60s", entry->d_name);
             tests[count] = (struct CMUnitTest){names[count], rows_of_a_file, NULL, NULL, names[count]};
             count++;
