@@ -58,6 +58,35 @@ static void random_is_philox(void **state)
     op_bench_end(&bench);
 }
 
+/* Attention drops as the composition of matmul, softmax, dropout and matmul does. */
+static samba_ref composed(samba_graph *g, const samba_ref *in, double scale) /* with dropout in[3], in[4] */
+{
+    const samba_attrs softmax = {.axis = {.dim = 3}};
+    samba_ref scores = samba_emit2(g, SAMBA_OP_matmul, in[0], samba_emit_transpose(g, in[1], 2, 3));
+    scores = samba_emit_scalar(g, SAMBA_OP_mul, scores, scale);
+    samba_ref weights = samba_emit(g, SAMBA_OP_softmax, 1, &scores, &softmax);
+    return samba_emit2(g, SAMBA_OP_matmul, samba_emit3(g, SAMBA_OP_dropout, weights, in[3], in[4]), in[2]);
+}
+
+static void attention_drops(void **state)
+{
+    (void)state;
+    const operator_row *row = row_of("attention dropout=1 scale=0.3 (float64[2,3,4,5] -1..1) (float64[2,3,6,5] -1..1)"
+                                     " (float64[2,3,6,2] -1..1) (float64[] 0.4) (int64[] -5)");
+    op_bench bench;
+    uint64_t random = 9;
+    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    gradient_sink(&bench, "a", SAMBA_FWD, samba_emit_permute(bench.graph, bench.result, (int64_t[]){0, 2, 1, 3}));
+    gradient_sink(&bench, "b", SAMBA_FWD, composed(bench.graph, bench.leaves, 0.3));
+    samba_arena arena;
+    samba_array sinks[2];
+    gradient_evaluate(&bench, &arena, sinks);
+    for (int64_t i = 0; i < sinks[0].numel; i++)
+        assert_true(fabs(array_get(&sinks[0], i) - array_get(&sinks[1], i)) <= 1e-14);
+    samba_arena_free(&arena);
+    op_bench_end(&bench);
+}
+
 /* ---- random sizes ---- */
 
 static int64_t pick(uint64_t *state, int64_t low, int64_t high)
@@ -301,5 +330,5 @@ static void no_memory(void **state)
     }
 }
 
-TEST_MAIN(dropout_drops, random_is_philox, convolutions_and_pools, gradients_in_16_bits, gradients_that_are_refused,
-          forward_and_backward_share, expanded_label_out_of_range, greatest_costs, no_memory)
+TEST_MAIN(dropout_drops, attention_drops, random_is_philox, convolutions_and_pools, gradients_in_16_bits,
+          gradients_that_are_refused, forward_and_backward_share, expanded_label_out_of_range, greatest_costs, no_memory)
