@@ -46,9 +46,9 @@ def case(family, operator, operands, function, smooth=True):
     """operator: its name and attributes; smooth: differences may be taken around the operands."""
     value = function(*[o.tensor for o in operands])
     value.backward(formula(13, value.shape))
-    row = [f"{' '.join([operator] + [o.text for o in operands])}{' ~' if smooth else ''}", f"= {typed(value)}{numbers(value)}"]
+    row = [operator, *[o.text for o in operands], *(["~"] if smooth else []), f"= {typed(value)}{numbers(value)}"]
     row += [f"d{i}{numbers(o.tensor.grad)}" for i, o in enumerate(operands) if o.tensor.requires_grad]
-    FAMILIES.setdefault(family, []).append("\n  ".join(row))
+    FAMILIES.setdefault(family, []).append(" ".join(row))
 
 
 def remark(family, text):

@@ -29,9 +29,10 @@ static samba_value of(const char *text)
     row_numbers(&reader, &row, &from);
     snprintf(name, sizeof name, "x%d", run.given_count);
     samba_tensor *made = run.given[run.given_count++] = tensor(name, from.dtype, from.rank, from.shape);
-    for (int64_t i = 0; i < samba_tensor_numel(made); i++)
-        samba_store_double(from.dtype, (char *)samba_tensor_data(made) + (size_t)i * samba_dtype_size(from.dtype),
-                           operand_value(&from, i, &unused));
+    for (int64_t i = 0; i < samba_tensor_numel(made); i++) {
+        double value = operand_value(&from, i, &unused);
+        samba_store_double(from.dtype, (char *)samba_tensor_data(made) + (size_t)i * samba_dtype_size(from.dtype), value);
+    }
     need(samba_graph_add_input(traced, made));
     return in(name);
 }

@@ -138,7 +138,8 @@ static void convolutions_and_pools(void **state)
         attrs = (samba_attrs){.pool2d = {two(kernel + 1), two(pick(&random, 1, 3)), two(border), two(1)}};
         attrs.pool2d.ceil_mode = pick(&random, 0, 1);
         attrs.pool2d.count_include_pad = pick(&random, 0, 1);
-        operand pool = drawn(1, 2, kernel + pick(&random, 1, 4), kernel + pick(&random, 1, 4));
+        int64_t height = kernel + pick(&random, 1, 4), width = kernel + pick(&random, 1, 4);
+        operand pool = drawn(1, 2, height, width);
         gradient_check(SAMBA_OP_avg_pool2d, &attrs, 1, &pool, seed);
         double apart[128];
         pool.value_count = (int)(2 * pool.shape[2] * pool.shape[3]);
