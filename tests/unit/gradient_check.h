@@ -12,6 +12,7 @@
 #define OPERANDS_MAX 6
 enum { SINKS_MAX = OPERANDS_MAX + 3 };
 static const char *const gradient_names[OPERANDS_MAX] __attribute__((unused)) = {"d0", "d1", "d2", "d3", "d4", "d5"};
+static const char *const operand_names[OPERANDS_MAX + 1] = {"x0", "x1", "x2", "x3", "x4", "x5", "weights"};
 static char bench_place[80]; /* what messages name beside the operator */
 #define STEP 1e-6
 #define TOLERANCE 1e-6
@@ -31,8 +32,6 @@ typedef struct op_bench { /* a graph of one operator and the arrays that feed it
     samba_graph *graph;
     int count, leaf_count; /* operands, and with the weights of the sum behind them if there are any */
     samba_ref leaves[OPERANDS_MAX + 1], result;
-    char names[OPERANDS_MAX + 1][12];
-    const char *name_pointers[OPERANDS_MAX + 1];
     samba_array arrays[OPERANDS_MAX + 1];
 } op_bench;
 
@@ -50,25 +49,16 @@ static inline double random_between(uint64_t *state, double low, double high)
 
 static inline void op_bench_leaf(op_bench *bench, int i, samba_dtype dtype, int rank, const int64_t *shape)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    snprintf(bench->names[i], sizeof bench->names[i], "x%d", i);
-    bench->name_pointers[i] = bench->names[i];
-    attrs.leaf.name = samba_graph_intern(bench->graph, bench->names[i]);
-    attrs.leaf.dtype = dtype;
-    attrs.leaf.shape.count = rank;
-    for (int d = 0; d < rank; d++)
-        attrs.leaf.shape.at[d] = shape[d];
+    samba_attrs attrs = {.leaf = {samba_graph_intern(bench->graph, operand_names[i]), dtype, {rank, {0}}, 0}};
+    if (rank > 0)
+        memcpy(attrs.leaf.shape.at, shape, (size_t)rank * sizeof *shape);
     bench->leaves[i] = samba_emit(bench->graph, SAMBA_OP_input, 0, NULL, &attrs);
     bench->leaf_count = i + 1;
     assert_int_equal(samba_graph_status(bench->graph), SAMBA_OK);
 
     samba_array *array = &bench->arrays[i];
-    memset(array, 0, sizeof *array);
-    array->dtype = dtype;
-    array->rank = rank;
-    for (int d = 0; d < rank; d++)
-        array->shape[d] = shape[d];
+    *array = (samba_array){.dtype = dtype, .rank = rank};
+    memcpy(array->shape, attrs.leaf.shape.at, sizeof array->shape);
     assert_true(samba_shape_numel(rank, shape, &array->numel));
     array->data = calloc((size_t)array->numel + 1, samba_dtype_size(dtype));
     assert_non_null(array->data);
@@ -123,7 +113,7 @@ static inline void op_bench_end(op_bench *bench)
 static inline void gradient_evaluate(const op_bench *bench, samba_arena *arena, samba_array *sinks)
 {
     samba_arena_init(arena, bench->context);
-    if (samba_graph_evaluate(bench->graph, bench->leaf_count, bench->name_pointers, bench->arrays, arena, sinks) != SAMBA_OK)
+    if (samba_graph_evaluate(bench->graph, bench->leaf_count, operand_names, bench->arrays, arena, sinks) != SAMBA_OK)
         fail_msg("%s", samba_error_message(bench->context));
 }
 

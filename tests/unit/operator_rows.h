@@ -248,4 +248,27 @@ static inline const operator_row *row_of(const char *text)
     return &row;
 }
 
+static inline op_bench row_bench(const operator_row *row)
+{
+    op_bench bench;
+    uint64_t random = 7;
+    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    return bench;
+}
+
+/* A leaf behind the operands, of the value's type and elements by formula(13): weights of the sum whose gradients are taken. */
+static inline void row_weights(op_bench *bench)
+{
+    const samba_node node = *samba_node_at(bench->graph, bench->result);
+    op_bench_leaf(bench, bench->count, (samba_dtype)node.dtype, node.rank, node.shape);
+    for (int64_t e = 0; e < bench->arrays[bench->count].numel; e++)
+        array_set(&bench->arrays[bench->count], e, formula(13, e));
+    bench->graph->phase = SAMBA_BCKWD;
+}
+
+static inline samba_ref row_expansion(const op_bench *bench, samba_op op)
+{
+    return samba_ops[op].expand(bench->graph, samba_node_at(bench->graph, bench->result), bench->leaves);
+}
+
 #endif

@@ -44,9 +44,7 @@ static operand as_operand(const samba_array *array, double *values)
 /* The value, and where they are said the gradients, of one evaluation. */
 static void check_values(const operator_row *row)
 {
-    op_bench bench;
-    uint64_t random = 1;
-    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    op_bench bench = row_bench(row);
     if (bench.result == SAMBA_NONE)
         row_fail(place, "%s", samba_error_message(bench.context));
     samba_node node = *samba_node_at(bench.graph, bench.result);
@@ -55,17 +53,14 @@ static void check_values(const operator_row *row)
     int sink_count = 1;
     gradient_sink(&bench, "value", SAMBA_FWD, bench.result);
     if (samba_ops[row->op].expand && node.dtype == SAMBA_FLOAT64) {
-        expanded = samba_ops[row->op].expand(bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves);
+        expanded = row_expansion(&bench, row->op);
         gradient_sink(&bench, "expanded", SAMBA_FWD, expanded);
         sink_count++;
     }
     for (int i = 0; i < row->count; i++)
         any |= needed[i] = row->has_gradient[i];
     if (any) {
-        op_bench_leaf(&bench, row->count, node.dtype, node.rank, node.shape);
-        for (int64_t e = 0; e < bench.arrays[row->count].numel; e++)
-            array_set(&bench.arrays[row->count], e, formula(13, e));
-        bench.graph->phase = SAMBA_BCKWD;
+        row_weights(&bench);
         gradient_emit(&bench, row->op, needed, gradients);
     }
     for (int i = 0; i < row->count; i++)
@@ -110,12 +105,10 @@ static void check_narrow(const operator_row *row, samba_dtype dtype)
     }
     op_bench_begin(&bench, row->op, &row->attrs, row->count, narrow, &random);
     samba_graph *graph = bench.graph;
-    samba_node node = *samba_node_at(graph, bench.result);
-    op_bench_leaf(&bench, row->count, dtype, node.rank, node.shape);
     gradient_sink(&bench, "value", SAMBA_FWD, bench.result);
     gradient_sink(&bench, "expanded", SAMBA_FWD,
                   samba_ops[row->op].expand(graph, samba_node_at(graph, bench.result), bench.leaves));
-    graph->phase = SAMBA_BCKWD;
+    row_weights(&bench);
     samba_ref gradients[OPERANDS_MAX];
     gradient_emit(&bench, row->op, needed, gradients);
     for (int i = 0; i < row->count; i++)
@@ -135,9 +128,7 @@ static void check_narrow(const operator_row *row, samba_dtype dtype)
 
 static void check_refusal(const operator_row *row)
 {
-    op_bench bench;
-    uint64_t random = 1;
-    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    op_bench bench = row_bench(row);
     samba_status status = samba_graph_status(bench.graph);
     assert_int_equal(bench.result == SAMBA_NONE, status != SAMBA_OK);
     if (row->at_run) {
@@ -146,7 +137,7 @@ static void check_refusal(const operator_row *row)
         samba_arena arena;
         samba_array sink;
         samba_arena_init(&arena, bench.context);
-        status = samba_graph_evaluate(bench.graph, bench.leaf_count, bench.name_pointers, bench.arrays, &arena, &sink);
+        status = samba_graph_evaluate(bench.graph, bench.leaf_count, operand_names, bench.arrays, &arena, &sink);
         samba_arena_free(&arena);
     }
     const char *message = samba_error_message(bench.context);
@@ -158,10 +149,8 @@ static void check_refusal(const operator_row *row)
 
 static void check_flops(const operator_row *row)
 {
-    op_bench bench;
-    uint64_t random = 1;
     const samba_node *inputs[OPERANDS_MAX];
-    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
+    op_bench bench = row_bench(row);
     assert_int_equal(samba_graph_status(bench.graph), SAMBA_OK);
     for (int i = 0; i < row->count; i++)
         inputs[i] = samba_node_at(bench.graph, bench.leaves[i]);

@@ -9,6 +9,15 @@
 
 /* ---- draws ---- */
 
+/* The value of a row, in memory of the bench. */
+static samba_array value_of(op_bench *bench, samba_arena *arena)
+{
+    samba_array value;
+    gradient_sink(bench, "y", SAMBA_FWD, bench->result);
+    gradient_evaluate(bench, arena, &value);
+    return value;
+}
+
 static void dropout_drops(void **state)
 {
     (void)state;
@@ -16,16 +25,10 @@ static void dropout_drops(void **state)
     const double rates[] = {0, 0.25, edge, 0.9, 1};
     for (int r = 0; r < SAMBA_COUNT(rates); r++) {
         operator_row row = *row_of("dropout (float64[400] 2) (const float64[] 0) (int64[] -3)");
-        row.operands[0].values = &(double){2};
         row.operands[1].values = &rates[r];
-        row.operands[2].values = &(double){-3};
-        op_bench bench;
-        uint64_t unused = 1;
-        op_bench_begin(&bench, row.op, &row.attrs, row.count, row.operands, &unused);
-        gradient_sink(&bench, "y", SAMBA_FWD, bench.result);
+        op_bench bench = row_bench(&row);
         samba_arena arena;
-        samba_array y;
-        gradient_evaluate(&bench, &arena, &y);
+        samba_array y = value_of(&bench, &arena);
         int kept = 0;
         for (int i = 0; i < 400; i++) {
             bool keep = samba_philox_uniform((uint64_t)-3, (uint64_t)i) >= (float)rates[r];
@@ -43,14 +46,9 @@ static void dropout_drops(void **state)
 static void random_is_philox(void **state)
 {
     (void)state;
-    const operator_row *row = row_of("random shape=[3,5] (int64[] -3)");
-    op_bench bench;
-    uint64_t unused = 1;
-    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &unused);
-    gradient_sink(&bench, "y", SAMBA_FWD, bench.result);
+    op_bench bench = row_bench(row_of("random shape=[3,5] (int64[] -3)"));
     samba_arena arena;
-    samba_array y;
-    gradient_evaluate(&bench, &arena, &y);
+    samba_array y = value_of(&bench, &arena);
     assert_true(y.dtype == SAMBA_FLOAT32 && y.numel == 15);
     for (int i = 0; i < 15; i++)
         assert_true(array_get(&y, i) == (double)samba_philox_uniform((uint64_t)-3, (uint64_t)i));
@@ -156,10 +154,8 @@ static void convolutions_and_pools(void **state)
 static void gradients_in_16_bits(void **state)
 {
     (void)state;
-    op_bench bench;
-    uint64_t random = 1;
     const operator_row *row = row_of("tanh (bfloat16[1] 3)");
-    op_bench_begin(&bench, row->op, &row->attrs, 1, row->operands, &random);
+    op_bench bench = row_bench(row);
     op_bench_leaf(&bench, 1, SAMBA_BFLOAT16, 1, row->operands[0].shape);
     array_set(&bench.arrays[1], 0, 1);
     samba_ref gradient;
@@ -197,14 +193,9 @@ static void gradients_that_are_refused(void **state)
 static void shares(const char *text, samba_op shared)
 {
     const operator_row *row = row_of(text);
-    op_bench bench;
-    uint64_t random = 1;
-    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
-    samba_node node = *samba_node_at(bench.graph, bench.result);
-    op_bench_leaf(&bench, row->count, SAMBA_FLOAT64, node.rank, node.shape);
-    samba_ref expanded = samba_ops[row->op].expand(bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves);
-    assert_int_not_equal(expanded, SAMBA_NONE);
-    bench.graph->phase = SAMBA_BCKWD;
+    op_bench bench = row_bench(row);
+    assert_int_not_equal(row_expansion(&bench, row->op), SAMBA_NONE);
+    row_weights(&bench);
     samba_ref gradients[OPERANDS_MAX];
     gradient_emit(&bench, row->op, (bool[OPERANDS_MAX]){true}, gradients);
     int count = 0;
@@ -230,10 +221,8 @@ static void expanded_label_out_of_range(void **state)
 {
     (void)state;
     const operator_row *row = row_of("cross_entropy ignore_index=-100 reduction=2 (float64[2,3] #12) (int64[2] 3 2)");
-    op_bench bench;
-    uint64_t random = 1;
-    op_bench_begin(&bench, row->op, &row->attrs, row->count, row->operands, &random);
-    samba_ref loss = samba_ops[row->op].expand(bench.graph, samba_node_at(bench.graph, bench.result), bench.leaves);
+    op_bench bench = row_bench(row);
+    samba_ref loss = row_expansion(&bench, row->op);
     gradient_sink(&bench, "loss", SAMBA_FWD, loss);
     samba_arena arena;
     samba_array sink;
