@@ -133,7 +133,8 @@ static void convolutions_and_pools(void **state)
         gradient_check(SAMBA_OP_conv2d_input_grad, &attrs, 2, transposed, seed);
 
         int64_t border = pick(&random, 0, (kernel + 1) / 2);
-        attrs = (samba_attrs){.pool2d = {two(kernel + 1), two(pick(&random, 1, 3)), two(border), two(1)}};
+        attrs = (samba_attrs){.pool2d = {.kernel = two(kernel + 1), .padding = two(border), .dilation = two(1)}};
+        attrs.pool2d.stride = two(pick(&random, 1, 3));
         attrs.pool2d.ceil_mode = pick(&random, 0, 1);
         attrs.pool2d.count_include_pad = pick(&random, 0, 1);
         int64_t height = kernel + pick(&random, 1, 4), width = kernel + pick(&random, 1, 4);
