@@ -5,9 +5,9 @@
  *
  *     sum dims=[0] (float32[2,3] 1 2 3 4 5 6) = float32[1,3] 5 7 9
  *
- * Behind the operator and its attributes stand its operands: dtype[shape], then elements, of which the first follow the last;
- * `#4`: by formula(4); `-1..1`: random; nothing: zeros. `const` before a float64 one: its gradient is not asked for. An operator
- * `neg|abs` stands for a row of each. Behind the operands, in any order:
+ * Attributes that are not said are 0, steps of a window and groups 1. Behind them stand the operands: dtype[shape], then elements,
+ * of which the first follow the last; `#4`: by formula(4); `-1..1`: random; nothing: zeros. `const` before a float64 one: its
+ * gradient is not asked for. An operator `neg|abs` stands for a row of each. Behind the operands, in any order:
  *
  *     = dtype[shape] elements    the value; that of a composite's expansion too
  *     d1 elements                the gradient of operand 1, of sum(value * formula(13)); `d1 none`: there is none
@@ -216,6 +216,11 @@ static inline void row_rest(row_reader *r, operator_row *row, const char *name)
         row->op++;
     if (row->op == SAMBA_OP_COUNT)
         row_fail(r, "no operator: %s", name);
+    const samba_dims ones = {2, {1, 1}}, zeros = {2, {0, 0}};
+    if (samba_ops[row->op].attrs == SAMBA_ATTRS_conv)
+        row->attrs.conv = (samba_attrs_conv){.stride = ones, .padding = zeros, .dilation = ones, .groups = 1};
+    if (samba_ops[row->op].attrs == SAMBA_ATTRS_pool2d)
+        row->attrs.pool2d = (samba_attrs_pool2d){.stride = ones, .padding = zeros, .dilation = ones};
     while (row_word(r, word)) {
         if (word[0] != '(') {
             if (row->count == 0 && strchr(word, '=') > word)

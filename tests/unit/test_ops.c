@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of single operators what a row of tests/unit/values cannot say: draws of dropout, random sizes of convolution and pooling, what
- * forward and backward share, costs that overflow, gradients that are refused, and every allocation refused in turn. */
-#include "../seed.h"
+ * Of single operators what a row of tests/unit/values cannot say: draws of dropout, what forward and backward share, costs that
+ * overflow, gradients that are refused, and every allocation refused in turn. Random operators and sizes: tests/fuzz. */
 #include "operator_rows.h"
 
 #include "failing_allocator.h"
@@ -85,70 +84,6 @@ static void attention_drops(void **state)
     op_bench_end(&bench);
 }
 
-/* ---- random sizes ---- */
-
-static int64_t pick(uint64_t *state, int64_t low, int64_t high)
-{
-    return low + (int64_t)random_between(state, 0, (double)(high - low + 1));
-}
-
-static operand drawn(int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    return (operand){.dtype = SAMBA_FLOAT64, .rank = 4, .shape = {a, b, c, d}, .low = -1, .high = 1};
-}
-
-static samba_dims two(int64_t a) { return (samba_dims){2, {a, a}}; }
-
-/* Where the two greatest elements of a window are nearer than a step of the differences, these find no slope: here every element
- * is 2 / count from the next, in an order drawn anew. */
-static void draw_apart(uint64_t *state, int64_t count, double *values)
-{
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = pick(state, 0, i);
-        double value = (double)(2 * i - count) / (double)count;
-        values[i] = at < i ? values[at] : value;
-        values[at] = value;
-    }
-}
-
-static void convolutions_and_pools(void **state)
-{
-    (void)state;
-    uint64_t seed = random_seed(), random = seed;
-    print_message("seed %llu\n", (unsigned long long)seed);
-    for (int round = 0; round < 12; round++, seed++) {
-        int64_t groups = pick(&random, 1, 2), kernel = pick(&random, 1, 3), dilation = pick(&random, 1, 2);
-        int64_t padding = pick(&random, 0, 2), size = (kernel - 1) * dilation + pick(&random, 1, 3);
-        int64_t batch = pick(&random, 1, 2), channels = groups * pick(&random, 1, 2), stride = pick(&random, 1, 3);
-        samba_attrs attrs = {.conv = {two(stride), two(padding), two(dilation), groups, {0}, 0}};
-        operand conv[2] = {drawn(batch, channels, size, size + 1),
-                           drawn(groups * pick(&random, 1, 2), channels / groups, kernel, kernel)};
-        gradient_check(SAMBA_OP_conv2d, &attrs, 2, conv, seed);
-
-        /* the transposed convolution from a y to an x: any size between those that give this y */
-        operand transposed[2] = {conv[1], drawn(batch, conv[1].shape[0], 0, 0)};
-        attrs.conv.shape = (samba_dims){4, {batch, channels, size, size + 1}};
-        for (int axis = 0; axis < 2; axis++)
-            transposed[1].shape[2 + axis] = (size + axis + 2 * padding - (kernel - 1) * dilation - 1) / stride + 1;
-        gradient_check(SAMBA_OP_conv2d_input_grad, &attrs, 2, transposed, seed);
-
-        int64_t border = pick(&random, 0, (kernel + 1) / 2);
-        attrs = (samba_attrs){.pool2d = {.kernel = two(kernel + 1), .padding = two(border), .dilation = two(1)}};
-        attrs.pool2d.stride = two(pick(&random, 1, 3));
-        attrs.pool2d.ceil_mode = pick(&random, 0, 1);
-        attrs.pool2d.count_include_pad = pick(&random, 0, 1);
-        int64_t height = kernel + pick(&random, 1, 4), width = kernel + pick(&random, 1, 4);
-        operand pool = drawn(1, 2, height, width);
-        gradient_check(SAMBA_OP_avg_pool2d, &attrs, 1, &pool, seed);
-        double apart[128];
-        pool.value_count = (int)(2 * pool.shape[2] * pool.shape[3]);
-        assert_true(pool.value_count <= SAMBA_COUNT(apart));
-        draw_apart(&random, pool.value_count, apart);
-        pool.values = apart;
-        gradient_check(SAMBA_OP_max_pool2d, &attrs, 1, &pool, seed);
-    }
-}
-
 /* ---- gradients ---- */
 
 /* A formula of a 16-bit operator runs in float32: 1 - tanh(x)^2 would lose everything in bfloat16. */
@@ -185,8 +120,7 @@ static void no_gradient_of(const char *text, const char *words)
 static void gradients_that_are_refused(void **state)
 {
     (void)state;
-    no_gradient_of("avg_pool2d_grad kernel=[2,2] stride=[2,2] padding=[0,0] dilation=[1,1] shape=[1,4,4] (float64[1,2,2])",
-                   "avg_pool2d_grad");
+    no_gradient_of("avg_pool2d_grad kernel=[2,2] stride=[2,2] shape=[1,4,4] (float64[1,2,2])", "avg_pool2d_grad");
     no_gradient_of("attention_lse scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])", "compose");
 }
 
@@ -312,8 +246,8 @@ static void no_memory(void **state)
         "scatter (float64[5,3]) (int64[2,3]) (float64[2,3])",
         cross_entropy,
         "attention causal=1 scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])",
-        "max_pool2d kernel=[2,2] stride=[2,2] padding=[0,0] dilation=[1,1] (float64[1,2,2])",
-        "avg_pool2d kernel=[2,2] stride=[2,2] padding=[0,0] dilation=[1,1] (float64[1,2,2])",
+        "max_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
+        "avg_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
     };
     for (int i = 0; i < SAMBA_COUNT(rows); i++) {
         operator_row row = *row_of(rows[i]);
@@ -321,5 +255,5 @@ static void no_memory(void **state)
     }
 }
 
-TEST_MAIN(dropout_drops, attention_drops, random_is_philox, convolutions_and_pools, gradients_in_16_bits,
-          gradients_that_are_refused, forward_and_backward_share, expanded_label_out_of_range, greatest_costs, no_memory)
+TEST_MAIN(dropout_drops, attention_drops, random_is_philox, gradients_in_16_bits, gradients_that_are_refused,
+          forward_and_backward_share, expanded_label_out_of_range, greatest_costs, no_memory)
