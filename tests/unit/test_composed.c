@@ -13,10 +13,10 @@ static struct {
     char wanted[VALUES_MAX][ROW_TEXT * 8];
     double tolerance[VALUES_MAX];
     int given_count, wanted_count;
-    bool compiled_only;
+    bool constants, compiled_only; /* constants: what is given is a part of the program */
 } run;
 
-/* An input of the type and the elements that the text says. */
+/* An input, or a constant, of the type and the elements that the text says. */
 static samba_value of(const char *text)
 {
     static operator_row row;
@@ -28,11 +28,17 @@ static samba_value of(const char *text)
     row.numbers_used = 0;
     row_numbers(&reader, &row, &from);
     snprintf(name, sizeof name, "x%d", run.given_count);
-    samba_tensor *made = run.given[run.given_count++] = tensor(name, from.dtype, from.rank, from.shape);
+    samba_tensor *made = tensor(name, from.dtype, from.rank, from.shape);
     for (int64_t i = 0; i < samba_tensor_numel(made); i++) {
         double value = operand_value(&from, i, &unused);
         samba_store_double(from.dtype, (char *)samba_tensor_data(made) + (size_t)i * samba_dtype_size(from.dtype), value);
     }
+    if (run.constants) {
+        samba_value value = samba_constant_tensor(traced, made);
+        samba_tensor_free(made);
+        return value;
+    }
+    run.given[run.given_count++] = made;
     need(samba_graph_add_input(traced, made));
     return in(name);
 }
@@ -51,7 +57,7 @@ static void gives_within(double tolerance, samba_value value, const char *text)
 static void gives(samba_value value, const char *text) { gives_within(1e-12, value, text); }
 
 /* The value that make_values.py has for the name. */
-static void as_torch_within(double tolerance, const char *name, samba_value value)
+static void as_torch(double tolerance, const char *name, samba_value value)
 {
     char line[4096], head[64];
     FILE *file = fopen(VALUES_FOLDER "/torch_functions.txt", "r");
@@ -64,8 +70,6 @@ static void as_torch_within(double tolerance, const char *name, samba_value valu
         fail_msg("torch_functions.txt has no %s", name);
     gives_within(tolerance, value, line + strlen(head));
 }
-
-static void as_torch(const char *name, samba_value value) { as_torch_within(1e-12, name, value); }
 
 /* Runs what has been traced, compiled and by the reference kernels, and compares everything that it gives. */
 static void check(void)
@@ -119,9 +123,15 @@ static int end(void **state)
     return 0;
 }
 
-static void products(void **state)
+static void again(void)
 {
-    (void)state;
+    end(NULL);
+    begin(NULL);
+}
+
+static void products_of(bool constants)
+{
+    run.constants = constants;
     samba_value a = of("float64[2,3] 1 2 3 4 5 6"), b = of("float64[3,2] 1 2 3 4 5 6"), square = of("float64[2,2] 1 2 3 4");
     samba_value two = of("float64[2] 1 2"), three = of("float64[3] 1 2 3"), one = of("float64[1] 1");
     gives(samba_einsum("ij,jk->ki", 2, (samba_value[]){a, b}), "float64[2,2] 22 49 28 64");
@@ -139,6 +149,14 @@ static void products(void **state)
     gives(samba_multi_dot(3, (const samba_value[]){two, a, three}), "float64[] 78");
     gives(samba_mm(of("float64[3,0]"), of("float64[0,1]")), "float64[3,1] 0");
     check();
+}
+
+static void products(void **state)
+{
+    (void)state;
+    products_of(false);
+    again();
+    products_of(true);
 }
 
 static void reductions(void **state)
@@ -163,35 +181,52 @@ static void reductions(void **state)
     check();
 }
 
+/* A value of float64 elements by text, as one of `dtype`. */
+static samba_value floats(samba_dtype dtype, const char *text)
+{
+    char typed[64];
+    snprintf(typed, sizeof typed, "%s%s", samba_dtype_name(dtype), text);
+    return of(typed);
+}
+
 /* Defaults of options, and what is recognized as another function. */
+static void losses_in(samba_dtype dtype, double tolerance)
+{
+    samba_value x = floats(dtype, "[2,3] #17"), y = floats(dtype, "[2,3] #18"), signs = floats(dtype, "[2,3] 1 -1 1 -1 -1 1");
+    samba_value label = of("int64[2] 2 0"), two = samba_constant(traced, 2, dtype, 0, NULL);
+    as_torch(tolerance, "mse", samba_mse_loss(x, y, none, SAMBA_MEAN));
+    as_torch(tolerance, "huber", samba_huber_loss(x, y, 1, none, SAMBA_SUM));
+    as_torch(tolerance, "triplet", samba_triplet_margin_loss(x, y, samba_neg(x), NULL));
+    as_torch(tolerance, "poisson", samba_poisson_nll_loss(x, y, NULL));
+    as_torch(tolerance, "gaussian", samba_gaussian_nll_loss(x, y, two, NULL));
+    as_torch(tolerance, "multi_margin", samba_multi_margin_loss(x, label, NULL));
+    as_torch(tolerance, "hinge", samba_hinge_embedding_loss(x, signs, 1, SAMBA_MEAN));
+    as_torch(tolerance, "softmin", samba_softmin(x, 1));
+    as_torch(tolerance, "distances", samba_cdist(x, y, 2, SAMBA_CDIST_MM));
+    samba_value loss = samba_nll_loss(samba_log_softmax(x, -1), label, NULL);
+    samba_node_info info;
+    need(samba_graph_node(traced, loss.index, &info));
+    assert_string_equal(info.op, "cross_entropy");
+    as_torch(tolerance, "cross_entropy", loss);
+    as_torch(tolerance, "cross_entropy",
+             samba_nll_loss(samba_sub(x, samba_logsumexp(x, 1, (const int[]){1}, true)), label, NULL));
+    as_torch(tolerance, "cross_entropy", samba_cross_entropy(x, label));
+    check();
+}
+
 static void losses(void **state)
 {
     (void)state;
-    samba_value x = of("float64[2,3] #17"), y = of("float64[2,3] #18"), label = of("int64[2] 2 0"),
-                signs = of("float64[2,3] 1 -1 1 -1 -1 1");
-    as_torch("mse", samba_mse_loss(x, y, none, SAMBA_MEAN));
-    as_torch("huber", samba_huber_loss(x, y, 1, none, SAMBA_SUM));
-    as_torch("triplet", samba_triplet_margin_loss(x, y, samba_neg(x), NULL));
-    as_torch("poisson", samba_poisson_nll_loss(x, y, NULL));
-    as_torch("gaussian", samba_gaussian_nll_loss(x, y, samba_constant(traced, 2, SAMBA_FLOAT64, 0, NULL), NULL));
-    as_torch("multi_margin", samba_multi_margin_loss(x, label, NULL));
-    as_torch("hinge", samba_hinge_embedding_loss(x, signs, 1, SAMBA_MEAN));
-    as_torch("softmin", samba_softmin(x, 1));
-    as_torch("distances", samba_cdist(x, y, 2, SAMBA_CDIST_MM));
-    samba_value loss = samba_nll_loss(samba_log_softmax(x, -1), label, NULL);
-    assert_int_equal(samba_node_at(traced, loss.index)->op, SAMBA_OP_cross_entropy);
-    as_torch("cross_entropy", loss);
-    as_torch("cross_entropy", samba_nll_loss(samba_sub(x, samba_logsumexp(x, 1, (const int[]){1}, true)), label, NULL));
-    as_torch("cross_entropy", samba_cross_entropy(x, label));
-    check();
-    end(NULL);
-    begin(NULL);
-    x = of("float64[2,3] nan"), y = of("float64[2,3] #18");
+    losses_in(SAMBA_FLOAT64, 1e-12);
+    again();
+    losses_in(SAMBA_FLOAT32, 1e-6); /* sums of 6 floats */
+    again();
+    samba_value x = of("float64[2,3] nan"), y = of("float64[2,3] #18");
     gives(samba_cdist(x, y, 2, SAMBA_CDIST_MM), "float64[2,2] nan");
     check();
-    end(NULL);
-    begin(NULL);
-    x = of("float64[2,3] #17"), label = samba_add(of("int64[2] 2 0"), of("int64[] 4")); /* compiled code cannot refuse a label */
+    again();
+    samba_value label = samba_add(of("int64[2] 2 0"), of("int64[] 4")); /* compiled code cannot refuse a label */
+    x = of("float64[2,3] #17");
     gives(samba_nll_loss(samba_log_softmax(x, 1), label, NULL), "float64[] inf");
     run.compiled_only = true;
     check();
@@ -208,8 +243,10 @@ static void rotary_embeddings(void **state)
     } cases[] = {{"rotary", false, false, false, 0, 10000},        {"rotary interleaved", true, false, false, 0, 10000},
                  {"rotary of a part", false, true, false, 4, 100}, {"rotary interleaved of a part", true, true, false, 6, 500},
                  {"rotary given", false, false, true, 0, 10000},   {"rotary interleaved given", true, false, true, 4, 10000}};
-    samba_value x = of("float64[2,5,8] #19"), at = of("int64[5] 3 0 7 1 2");
-    for (int i = 0; i < SAMBA_COUNT(cases); i++) {
+    samba_value wide = of("float64[2,5,8] #19"), single = of("float32[2,5,8] #19"), at = of("int64[5] 3 0 7 1 2");
+    for (int k = 0; k < 2 * SAMBA_COUNT(cases); k++) {
+        const int i = k / 2;
+        const samba_dtype dtype = k % 2 ? SAMBA_FLOAT32 : SAMBA_FLOAT64;
         samba_rotary_options o = samba_rotary_defaults();
         o.interleaved = cases[i].interleaved;
         o.base = cases[i].base;
@@ -217,11 +254,11 @@ static void rotary_embeddings(void **state)
         if (cases[i].positions)
             o.positions = at;
         if (cases[i].given) {
-            samba_value angles = samba_expand(samba_reshape(samba_cast(at, SAMBA_FLOAT64), 2, SHAPE(5, 1)), 2,
+            samba_value angles = samba_expand(samba_reshape(samba_cast(at, dtype), 2, SHAPE(5, 1)), 2,
                                               SHAPE(5, cases[i].dims ? cases[i].dims : 8));
             o.cos = samba_cos(angles), o.sin = samba_sin(angles);
         }
-        as_torch_within(1e-5, cases[i].name, samba_rotary_embedding(x, &o)); /* angles up to 7 in float32 */
+        as_torch(1e-5, cases[i].name, samba_rotary_embedding(k % 2 ? single : wide, &o)); /* angles up to 7 in float32 */
     }
     check();
 }
