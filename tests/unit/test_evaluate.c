@@ -97,8 +97,10 @@ static void test_sections(void **state)
 static void test_swap(void **state)
 {
     (void)state;
+    failing_allocator counter;
+    samba_context *counted = counting_context_new(&counter);
     samba_graph *graph;
-    need(samba_graph_new(context, "swap", &graph));
+    need_in(counted, samba_graph_new(counted, "swap", &graph));
     samba_ref a = leaf(graph, SAMBA_OP_state, "a", SAMBA_INIT_CONSTANT, 1);
     samba_ref b = leaf(graph, SAMBA_OP_state, "b", SAMBA_INIT_CONSTANT, 2);
     assign(graph, SAMBA_FWD, a, b);
@@ -106,7 +108,7 @@ static void test_swap(void **state)
     output(graph, SAMBA_OPT, "a_after", a);
     output(graph, SAMBA_OPT, "b_after", b);
     samba_arena arena;
-    samba_arena_init(&arena, context);
+    samba_arena_init(&arena, counted);
     samba_array sinks[4];
     assert_int_equal(samba_graph_evaluate(graph, 0, NULL, NULL, &arena, sinks), SAMBA_OK);
     static const double expected[4] = {2, 1, 2, 1};
@@ -114,13 +116,16 @@ static void test_swap(void **state)
         assert_true(((double *)sinks[s].data)[COUNT - 1] == expected[s]);
     samba_arena_free(&arena);
     samba_graph_free(graph);
+    counting_context_free(counted, &counter);
 }
 
 static void test_errors(void **state)
 {
     (void)state;
+    failing_allocator counter;
+    samba_context *counted = counting_context_new(&counter);
     samba_graph *graph;
-    need(samba_graph_new(context, "errors", &graph));
+    need_in(counted, samba_graph_new(counted, "errors", &graph));
     samba_ref w = leaf(graph, SAMBA_OP_parameter, "w", SAMBA_INIT_ZEROS, 0);
     samba_ref s = leaf(graph, SAMBA_OP_state, "s", SAMBA_INIT_UNIFORM, -1);
     leaf(graph, SAMBA_OP_input, "unused", SAMBA_INIT_ZEROS, 0); /* no sink needs it, so nobody need give it */
@@ -148,11 +153,13 @@ static void test_errors(void **state)
         const samba_array leaves[3] = {right, rows[i].second, right};
         samba_arena arena;
         samba_array sinks[2];
-        samba_arena_init(&arena, context);
-        refuse(samba_graph_evaluate(graph, rows[i].count, rows[i].names, leaves, &arena, sinks), rows[i].status, rows[i].words);
+        samba_arena_init(&arena, counted);
+        refuse_in(counted, samba_graph_evaluate(graph, rows[i].count, rows[i].names, leaves, &arena, sinks), rows[i].status,
+                  rows[i].words);
         samba_arena_free(&arena);
     }
     samba_graph_free(graph);
+    counting_context_free(counted, &counter);
 }
 
 static void test_intermediates_are_freed(void **state)
