@@ -8,5 +8,5 @@ tests/torch/losses.sh "$build" "$python"
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 "$python" tests/torch/make_values.py "$made"
-"$python" tests/torch/same_numbers.py "$made" tests/unit
+"$python" tests/torch/same_numbers.py "$made" tests/unit/values
 "$python" bench/test_report.py

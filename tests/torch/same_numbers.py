@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the generated headers of two folders: the same text but for numbers, numbers equal to 1e-12 relative (they differ by
+"""Compares the generated rows of two folders: the same text but for numbers, numbers equal to 1e-12 relative (they differ by
 CPU in the last digits)."""
 
 import pathlib
@@ -23,11 +23,7 @@ def compare(made, stored):
 
 def main():
     made, stored = (pathlib.Path(folder) for folder in sys.argv[1:3])
-    names, kept, total = (
-        sorted(p.name for p in made.glob("torch_values_*.h")),
-        sorted(p.name for p in stored.glob("torch_values_*.h")),
-        0,
-    )
+    names, kept, total = (sorted(p.name for p in made.glob("torch_*.txt")), sorted(p.name for p in stored.glob("torch_*.txt")), 0)
     if not names or names != kept:
         raise SystemExit(f"operators: PyTorch gives {names}, {stored} has {kept}")
     for name in names:

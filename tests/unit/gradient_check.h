@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One operator at a time, through a real graph and the reference evaluation: op_expect compares its value, op_status asks for the
- * status of its inference, gradient_check compares its gradient with central differences in float64, and for a composite its
- * expansion with its own kernel. Inputs are given or random in a range, which the caller keeps away from kinks. */
+ * One operator at a time, through a real graph and the reference evaluation: gradient_check compares its gradient with
+ * central differences in float64, and for a composite its expansion with its own kernel. Inputs are given or random in a range,
+ * which the caller keeps away from kinks. */
 #ifndef GRADIENT_CHECK_H
 #define GRADIENT_CHECK_H
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
+#include "harness.h"
 #include "ops/ops.h"
 
 #define OPERANDS_MAX 6
+enum { SINKS_MAX = OPERANDS_MAX + 3 };
+static const char *const gradient_names[OPERANDS_MAX] __attribute__((unused)) = {"d0", "d1", "d2", "d3", "d4", "d5"};
+static const char *const operand_names[OPERANDS_MAX + 1] = {"x0", "x1", "x2", "x3", "x4", "x5", "weights"};
+static char bench_place[80]; /* what messages name beside the operator */
 #define STEP 1e-6
 #define TOLERANCE 1e-6
 
@@ -24,7 +21,8 @@ typedef struct operand {
     samba_dtype dtype; /* float64 is differentiated, anything else is constant */
     int rank;
     int64_t shape[SAMBA_MAX_RANK];
-    const double *values; /* one per element; NULL: random in [low, high) */
+    const double *values;     /* as many as value_count, again and again, none: zeros; NULL: random in [low, high) */
+    int value_count, formula; /* formula: above 0, elements are those of formula() */
     double low, high;
     bool constant; /* float64, but its gradient is not asked for */
 } operand;
@@ -32,12 +30,13 @@ typedef struct operand {
 typedef struct op_bench { /* a graph of one operator and the arrays that feed it */
     samba_context *context;
     samba_graph *graph;
-    int count; /* operands; the leaf after them is the weights of the sum, if there is one */
+    int count, leaf_count; /* operands, and with the weights of the sum behind them if there are any */
     samba_ref leaves[OPERANDS_MAX + 1], result;
-    char names[OPERANDS_MAX + 1][12];
-    const char *name_pointers[OPERANDS_MAX + 1];
     samba_array arrays[OPERANDS_MAX + 1];
 } op_bench;
+
+/* What make_values.py has for a seed: fractions in [-1, 1]; up to 1009 elements are all different. */
+static inline double formula(int seed, int64_t i) { return (double)((i * 7919 + seed * 104729) % 1009) / 504.5 - 1; }
 
 static inline double random_between(uint64_t *state, double low, double high)
 {
@@ -50,24 +49,16 @@ static inline double random_between(uint64_t *state, double low, double high)
 
 static inline void op_bench_leaf(op_bench *bench, int i, samba_dtype dtype, int rank, const int64_t *shape)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    snprintf(bench->names[i], sizeof bench->names[i], "x%d", i);
-    bench->name_pointers[i] = bench->names[i];
-    attrs.leaf.name = samba_graph_intern(bench->graph, bench->names[i]);
-    attrs.leaf.dtype = dtype;
-    attrs.leaf.shape.count = rank;
-    for (int d = 0; d < rank; d++)
-        attrs.leaf.shape.at[d] = shape[d];
+    samba_attrs attrs = {.leaf = {samba_graph_intern(bench->graph, operand_names[i]), dtype, {rank, {0}}, 0}};
+    if (rank > 0)
+        memcpy(attrs.leaf.shape.at, shape, (size_t)rank * sizeof *shape);
     bench->leaves[i] = samba_emit(bench->graph, SAMBA_OP_input, 0, NULL, &attrs);
+    bench->leaf_count = i + 1;
     assert_int_equal(samba_graph_status(bench->graph), SAMBA_OK);
 
     samba_array *array = &bench->arrays[i];
-    memset(array, 0, sizeof *array);
-    array->dtype = dtype;
-    array->rank = rank;
-    for (int d = 0; d < rank; d++)
-        array->shape[d] = shape[d];
+    *array = (samba_array){.dtype = dtype, .rank = rank};
+    memcpy(array->shape, attrs.leaf.shape.at, sizeof array->shape);
     assert_true(samba_shape_numel(rank, shape, &array->numel));
     array->data = calloc((size_t)array->numel + 1, samba_dtype_size(dtype));
     assert_non_null(array->data);
@@ -83,6 +74,15 @@ static inline double array_get(const samba_array *array, int64_t i)
     return samba_load_double(array->dtype, (const char *)array->data + (size_t)i * samba_dtype_size(array->dtype));
 }
 
+static inline double operand_value(const operand *of, int64_t e, uint64_t *state)
+{
+    if (of->formula > 0)
+        return formula(of->formula, e);
+    if (!of->values)
+        return random_between(state, of->low, of->high);
+    return of->value_count > 0 ? of->values[e % of->value_count] : 0;
+}
+
 static inline void op_bench_begin(op_bench *bench, samba_op op, const samba_attrs *attrs, int count, const operand *operands,
                                   uint64_t *state)
 {
@@ -96,114 +96,31 @@ static inline void op_bench_begin(op_bench *bench, samba_op op, const samba_attr
         const operand *given = &operands[i];
         op_bench_leaf(bench, i, given->dtype, given->rank, given->shape);
         for (int64_t e = 0; e < bench->arrays[i].numel; e++)
-            array_set(&bench->arrays[i], e, given->values ? given->values[e] : random_between(state, given->low, given->high));
+            array_set(&bench->arrays[i], e, operand_value(given, e, state));
     }
     bench->result = samba_emit(bench->graph, op, count, bench->leaves, attrs);
 }
 
 static inline void op_bench_end(op_bench *bench)
 {
-    for (int i = 0; i <= bench->count; i++)
+    for (int i = 0; i < bench->leaf_count; i++)
         free(bench->arrays[i].data);
     samba_graph_free(bench->graph);
     samba_context_free(bench->context);
-}
-
-/* The status of emitting the operator: for errors of inference. */
-static inline samba_status op_status(samba_op op, const samba_attrs *attrs, int count, const operand *operands)
-{
-    op_bench bench;
-    uint64_t state = 1;
-    op_bench_begin(&bench, op, attrs, count, operands, &state);
-    samba_status status = samba_graph_status(bench.graph);
-    assert_int_equal(bench.result == SAMBA_NONE, status != SAMBA_OK);
-    assert_int_equal(strlen(samba_error_message(bench.context)) > 0, status != SAMBA_OK);
-    op_bench_end(&bench);
-    return status;
-}
-
-/* Evaluates the operator. Elements go to `values` as doubles (room for `capacity`); dtype and shape to `shape` (data NULL). */
-static inline void op_value(samba_op op, const samba_attrs *attrs, int count, const operand *operands, samba_array *shape,
-                            double *values, int64_t capacity)
-{
-    op_bench bench;
-    uint64_t state = 1;
-    op_bench_begin(&bench, op, attrs, count, operands, &state);
-    if (samba_graph_status(bench.graph) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(bench.context));
-    samba_graph_sink(bench.graph,
-                     (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(bench.graph, "y"), SAMBA_NONE, bench.result});
-    samba_arena arena;
-    samba_arena_init(&arena, bench.context);
-    if (samba_graph_evaluate(bench.graph, count, bench.name_pointers, bench.arrays, &arena, shape) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(bench.context));
-    assert_true(shape->numel <= capacity);
-    for (int64_t i = 0; i < shape->numel; i++)
-        values[i] = array_get(shape, i);
-    shape->data = NULL;
-    samba_arena_free(&arena);
-    op_bench_end(&bench);
-}
-
-/* Operands in one line: given(SAMBA_FLOAT32, SHAPE(2, 3), VALUES(...)), given(SAMBA_BOOL, SCALAR, VALUES(1)),
- * drawn(SHAPE(2, 3), low, high) in float64. */
-#define SHAPE(...)                                                                                                               \
-    SAMBA_COUNT(((const int64_t[]){__VA_ARGS__})), (const int64_t[]) { __VA_ARGS__ }
-#define SCALAR 0, NULL
-#define VALUES(...)                                                                                                              \
-    (const double[]) { __VA_ARGS__ }
-static inline operand given(samba_dtype dtype, int rank, const int64_t *shape, const double *values)
-{
-    operand result;
-    memset(&result, 0, sizeof result);
-    result.dtype = dtype;
-    result.rank = rank;
-    for (int d = 0; d < rank; d++)
-        result.shape[d] = shape[d];
-    result.values = values;
-    return result;
-}
-static inline operand drawn(int rank, const int64_t *shape, double low, double high)
-{
-    operand result = given(SAMBA_FLOAT64, rank, shape, NULL);
-    result.low = low;
-    result.high = high;
-    return result;
-}
-
-/* The operator's result must have expected's dtype and shape, and its values within `tolerance` relative to them; NaN is equal to
- * NaN. */
-static inline void op_expect(samba_op op, const samba_attrs *attrs, int count, const operand *operands, operand expected,
-                             double tolerance)
-{
-    samba_array shape;
-    double values[256];
-    op_value(op, attrs, count, operands, &shape, values, SAMBA_COUNT(values));
-    char found_text[SAMBA_SHAPE_TEXT], expected_text[SAMBA_SHAPE_TEXT];
-    if (shape.dtype != expected.dtype || !samba_shape_equal(shape.rank, shape.shape, expected.rank, expected.shape))
-        fail_msg("%s: %s %s, expected %s %s", samba_ops[op].name, samba_dtype_name(shape.dtype),
-                 samba_shape_format(shape.rank, shape.shape, found_text, sizeof found_text), samba_dtype_name(expected.dtype),
-                 samba_shape_format(expected.rank, expected.shape, expected_text, sizeof expected_text));
-    for (int64_t i = 0; i < shape.numel; i++) {
-        double want = expected.values[i], found = values[i];
-        bool same = want == found || (isnan(want) && isnan(found));
-        if (!same && !(fabs(want - found) <= tolerance * fabs(want)))
-            fail_msg("%s: element %lld is %.17g, expected %.17g", samba_ops[op].name, (long long)i, found, want);
-    }
 }
 
 /* Evaluates all sinks; element 0 of `sinks` is the loss. */
 static inline void gradient_evaluate(const op_bench *bench, samba_arena *arena, samba_array *sinks)
 {
     samba_arena_init(arena, bench->context);
-    if (samba_graph_evaluate(bench->graph, bench->count + 1, bench->name_pointers, bench->arrays, arena, sinks) != SAMBA_OK)
+    if (samba_graph_evaluate(bench->graph, bench->leaf_count, operand_names, bench->arrays, arena, sinks) != SAMBA_OK)
         fail_msg("%s", samba_error_message(bench->context));
 }
 
 static inline double gradient_loss(const op_bench *bench)
 {
     samba_arena arena;
-    samba_array sinks[OPERANDS_MAX + 3];
+    samba_array sinks[SINKS_MAX];
     gradient_evaluate(bench, &arena, sinks);
     double loss = array_get(&sinks[0], 0);
     samba_arena_free(&arena);
@@ -250,7 +167,7 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
         gradient_sink(&bench, "expanded", SAMBA_FWD,
                       samba_ops[op].expand(graph, samba_node_at(graph, bench.result), bench.leaves));
     }
-    static const char *const sink_names[OPERANDS_MAX] = {"dx0", "dx1", "dx2", "dx3", "dx4", "dx5"};
+
     int first = (int)graph->sink_count;
 
     graph->phase = SAMBA_BCKWD;
@@ -271,12 +188,12 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
         const samba_node *gradient = samba_node_at(graph, gradients[i]);
         assert_int_equal(gradient->dtype, SAMBA_FLOAT64);
         assert_true(samba_shape_equal(gradient->rank, gradient->shape, operands[i].rank, operands[i].shape));
-        gradient_sink(&bench, sink_names[i], SAMBA_BCKWD, gradients[i]);
+        gradient_sink(&bench, gradient_names[i], SAMBA_BCKWD, gradients[i]);
     }
     assert_int_equal(samba_graph_status(graph), SAMBA_OK);
 
     samba_arena arena;
-    samba_array sinks[OPERANDS_MAX + 3];
+    samba_array sinks[SINKS_MAX];
     gradient_evaluate(&bench, &arena, sinks);
     if (samba_ops[op].expand) {
         assert_int_equal(sinks[1].dtype, sinks[2].dtype);
@@ -284,8 +201,8 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
         for (int64_t e = 0; e < sinks[1].numel; e++) {
             double kernel = array_get(&sinks[1], e), expanded = array_get(&sinks[2], e);
             if (!(fabs(kernel - expanded) <= 1e-11 * fmax(1, fabs(kernel))))
-                fail_msg("%s, seed %llu: element %lld is %.15g by the kernel, %.15g by the expansion", samba_ops[op].name,
-                         (unsigned long long)seed, (long long)e, kernel, expanded);
+                fail_msg("%s %s, seed %llu: element %lld is %.15g by the kernel, %.15g by the expansion", bench_place,
+                         samba_ops[op].name, (unsigned long long)seed, (long long)e, kernel, expanded);
         }
     }
     for (int i = 0, s = first; i < count; i++) {
@@ -301,8 +218,8 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
             array_set(&bench.arrays[i], e, at);
             double expected = (above - below) / (2 * STEP), found = gradient ? array_get(gradient, e) : 0;
             if (!(fabs(found - expected) <= TOLERANCE * fmax(1, fabs(expected))))
-                fail_msg("%s, seed %llu: input %d element %lld has gradient %.12g, differences give %.12g", samba_ops[op].name,
-                         (unsigned long long)seed, i, (long long)e, found, expected);
+                fail_msg("%s %s, seed %llu: input %d element %lld has gradient %.12g, differences give %.12g", bench_place,
+                         samba_ops[op].name, (unsigned long long)seed, i, (long long)e, found, expected);
         }
     }
     samba_arena_free(&arena);

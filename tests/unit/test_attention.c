@@ -2,31 +2,15 @@
  *
  * Attention: the compiled kernels against the reference kernels, forward and backward, over sizes around the blocks, masks,
  * shared heads, dropout and dtypes, on 1 to 3 threads and every ISA;
- * the gradients of the reference against differences; refusals. */
+ * and the public function: what it makes of its arguments, names of dropout, what it refuses. Operators: values/attention.txt. */
 #include "../seed.h"
+#include "traced.h"
+#include "training.h"
+
 #include "autodiff/autodiff.h"
-#include "gradient_check.h"
 #include "device/cpu/kernel.h"
 #include "noise.h"
 #include "plan/plan.h"
-#include <sambaflow/compile.h>
-#include <sambaflow/data.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/session.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-static samba_context *context;
-static char folder[64];
-
-static void need(samba_status status, const char *what)
-{
-    if (status != SAMBA_OK)
-        fail_msg("%s: %s: %s", what, samba_status_name(status), samba_error_message(context));
-}
 
 /* ---- compiled against reference ---- */
 
@@ -128,8 +112,8 @@ static void find_scales(const attention_case *c, int count, const char *const *n
         samba_array near[SINKS];
         samba_arena arena;
         samba_arena_init(&arena, context);
-        need(noisy_graph(e->graph, &state, true, &moved), "noise");
-        need(samba_graph_evaluate(moved, count, names, leaves, &arena, near), "evaluate");
+        need(noisy_graph(e->graph, &state, true, &moved));
+        need(samba_graph_evaluate(moved, count, names, leaves, &arena, near));
         for (int64_t s = 0; s < e->graph->sink_count; s++)
             e->scales[s] = fmax(e->scales[s], greatest_of(&near[s], &e->values[s]) / (NOISE_UNITS * epsilon_of(c->dtype)));
         samba_graph_free(moved);
@@ -148,12 +132,11 @@ static void find_scales(const attention_case *c, int count, const char *const *n
 
 static void expect(const attention_case *c, samba_session *session, expectation *e)
 {
-    samba_graph *traced;
-    need(samba_graph_new(context, "attention", &traced), "graph");
+    trace("");
     model(traced, c);
-    need(samba_graph_status(traced), c->name);
-    need(samba_autodiff(traced, 1, &e->graph), "autodiff");
-    samba_graph_free(traced);
+    need(samba_graph_status(traced));
+    need(samba_autodiff(traced, 1, &e->graph));
+    untrace();
     assert_true(e->graph->sink_count <= SINKS);
     samba_arena_init(&e->arena, context);
     const char *names[8];
@@ -163,10 +146,10 @@ static void expect(const attention_case *c, samba_session *session, expectation 
     int64_t seed_value = 1234567;
     for (int t = 0; t < samba_session_tensor_count(session); t++) {
         samba_tensor_info info;
-        need(samba_session_tensor_info(session, t, &info), "info");
+        need(samba_session_tensor_info(session, t, &info));
         if (info.kind != SAMBA_KIND_PARAMETER)
             continue;
-        need(samba_session_get_by_name(session, info.name, &held[count]), info.name);
+        need(samba_session_get_by_name(session, info.name, &held[count]));
         names[count] = info.name;
         leaves[count] =
             (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
@@ -177,7 +160,7 @@ static void expect(const attention_case *c, samba_session *session, expectation 
         names[count] = "drop.seed";
         leaves[count++] = (samba_array){SAMBA_INT64, 0, {0}, 1, &seed_value};
     }
-    need(samba_graph_evaluate(e->graph, count, names, leaves, &e->arena, e->values), "evaluate");
+    need(samba_graph_evaluate(e->graph, count, names, leaves, &e->arena, e->values));
     find_scales(c, count, names, leaves, e);
     for (int i = 0; i < count; i++)
         samba_tensor_free(held[i]);
@@ -202,14 +185,9 @@ static void compare(const attention_case *c, const char *what, const samba_array
 
 static void compile_case(const attention_case *c, bool inference, char *path, size_t room)
 {
-    samba_compile_options o = samba_compile_defaults();
-    o.name = "attention";
-    o.model = model;
-    o.model_options = c;
+    samba_compile_options o = compile_of("attention", model, c, 0, NULL);
     o.inference = inference;
-    o.output_folder = folder;
-    o.verify = true;
-    need(samba_compile(context, &o, path, room), c->name);
+    need(samba_compile(context, &o, path, room));
 }
 
 /* The first run of a case finds what is expected, for its session has the parameters: every other session draws the same. */
@@ -220,18 +198,18 @@ static void run_case(const attention_case *c, const char *path, int threads, con
     so.isa = isa;
     so.seed = 3;
     samba_session *session;
-    need(samba_session_new(context, path, &so, &session), c->name);
+    need(samba_session_new(context, path, &so, &session));
     samba_run_options r = samba_run_defaults();
     samba_hyperparameter seed = {"seed", 1234567};
     r.hyperparameters = &seed;
     r.hyperparameter_count = c->dropout > 0;
-    need(samba_run(session, &r), c->name);
+    need(samba_run(session, &r));
     if (!e->graph)
         expect(c, session, e);
     for (int64_t s = 0; s < e->graph->sink_count; s++) {
         const char *name = name_of(e->graph, &e->graph->sinks[s]);
         samba_tensor *given;
-        need(samba_session_get_by_name(session, name, &given), name);
+        need(samba_session_get_by_name(session, name, &given));
         compare(c, name, &e->values[s], given, e->scales[s]);
         samba_tensor_free(given);
     }
@@ -283,13 +261,7 @@ static const attention_case cases[] = {
     {"no depth of values", 2, 2, 2, 5, 6, 4, 0, false, false, NO_MASK, 0, 0, F32},
 };
 
-static int64_t below(uint64_t *random, int64_t n) /* of splitmix64 */
-{
-    uint64_t z = *random += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (int64_t)((z ^ z >> 31) % (uint64_t)n);
-}
+static int64_t below(uint64_t *random, int64_t n) { return (int64_t)random_between(random, 0, (double)n); }
 
 static void against_reference(void **state)
 {
@@ -340,68 +312,28 @@ static void random_cases(void **state)
 
 /* ---- the same bits ---- */
 
-static samba_tensor *fetch(samba_session *session, const char *name)
-{
-    samba_tensor *tensor;
-    need(samba_session_get_by_name(session, name, &tensor), name);
-    return tensor;
-}
-
+/* Four threads for three heads share one with a neighbour; many heads are taken by threads as they come free. */
 static void same_bits(void **state)
 {
     (void)state;
-    const attention_case c = {"same bits", 1, 3, 3, 300, 300, 16, 16, true, true, NO_MASK, 0.1, 0, F32};
-    static const char *const names[] = {"y", "qkv.grad"};
-    char path[512];
-    compile_case(&c, false, path, sizeof path);
-    samba_session_options o = samba_session_defaults();
-    o.threads = 4; /* for three heads: each shares one with a neighbour */
-    samba_tensor *found[2][2];
-    for (int run = 0; run < 2; run++) {
-        samba_session *session;
-        need(samba_session_new(context, path, &o, &session), c.name);
-        need(samba_run(session, NULL), c.name);
-        for (int i = 0; i < 2; i++)
-            found[run][i] = fetch(session, names[i]);
-        samba_session_free(session);
-    }
-    for (int i = 0; i < 2; i++) {
-        assert_memory_equal(samba_tensor_data(found[0][i]), samba_tensor_data(found[1][i]),
-                            (size_t)samba_tensor_numel(found[0][i]) * 4);
-        samba_tensor_free(found[0][i]);
-        samba_tensor_free(found[1][i]);
-    }
-}
-
-/* Many heads are taken by threads as they come free: the bits are those of one thread. */
-static void same_bits_of_many(void **state)
-{
-    (void)state;
-    static const char *const names[] = {"y", "qkv.grad"};
-    for (int dtype = SAMBA_FLOAT32; dtype <= SAMBA_BFLOAT16; dtype++) {
-        const attention_case c = {"many heads", 4, 8, 8, 100, 100, 16, 16, true, true, NO_MASK, 0, 0, (samba_dtype)dtype};
+    const attention_case twice[] = {
+        {"three heads", 1, 3, 3, 300, 300, 16, 16, true, true, NO_MASK, 0.1, 0, F32},
+        {"many heads", 4, 8, 8, 100, 100, 16, 16, true, true, NO_MASK, 0, 0, F32},
+        {"many heads of bfloat16", 4, 8, 8, 100, 100, 16, 16, true, true, NO_MASK, 0, 0, SAMBA_BFLOAT16},
+    };
+    static const int teams[][3] = {{4, 4}, {1, 2, 3}, {1, 2, 3}};
+    for (int i = 0; i < LENGTH(twice); i++) {
         char path[512];
-        compile_case(&c, false, path, sizeof path);
-        samba_tensor *found[4][2];
-        for (int threads = 1; threads <= 3; threads++) {
-            samba_session_options o = samba_session_defaults();
-            o.threads = threads;
-            samba_session *session;
-            need(samba_session_new(context, path, &o, &session), c.name);
-            need(samba_run(session, NULL), c.name);
-            for (int i = 0; i < 2; i++)
-                found[threads][i] = fetch(session, names[i]);
-            samba_session_free(session);
+        samba_session *sessions[3];
+        compile_case(&twice[i], false, path, sizeof path);
+        for (int k = 0; k < 3 && teams[i][k]; k++) {
+            sessions[k] = open_session(path, teams[i][k], 0);
+            need(samba_run(sessions[k], NULL));
+            if (k > 0)
+                assert_same_bits(sessions[0], sessions[k], COMPUTED);
         }
-        for (int i = 0; i < 2; i++)
-            for (int threads = 1; threads <= 3; threads++) {
-                assert_memory_equal(samba_tensor_data(found[1][i]), samba_tensor_data(found[threads][i]),
-                                    (size_t)samba_tensor_numel(found[1][i]) * samba_dtype_size((samba_dtype)dtype));
-                if (threads > 1)
-                    samba_tensor_free(found[threads][i]);
-            }
-        samba_tensor_free(found[1][0]);
-        samba_tensor_free(found[1][1]);
+        for (int k = 0; k < 3 && teams[i][k]; k++)
+            samba_session_free(sessions[k]);
     }
 }
 
@@ -411,7 +343,7 @@ static void read_plan(const attention_case *c, bool inference, samba_plan *plan)
 {
     char path[512];
     compile_case(c, inference, path, sizeof path);
-    need(samba_pef_read(context, path, plan), "read");
+    need(samba_pef_read(context, path, plan));
 }
 
 static const samba_stage *attention_stage(const samba_plan *plan, int which)
@@ -452,9 +384,8 @@ static void two_stages(void **state)
 static void lse_alone(void **state)
 {
     (void)state;
-    static const char text[] = "lse";
     samba_graph *g;
-    need(samba_graph_new(context, text, &g), "graph");
+    need(samba_graph_new(context, "lse", &g));
     samba_value x =
         samba_parameter(g, "x", F32, 4, (const int64_t[]){1, 2, 100, 8}, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
     samba_attrs attrs;
@@ -462,19 +393,12 @@ static void lse_alone(void **state)
     attrs.attention = (samba_attrs_attention){.causal = 1, .scale = 0.4};
     samba_ref lse = samba_emit(g, SAMBA_OP_attention_lse, 3, (samba_ref[]){x.index, x.index, x.index}, &attrs);
     samba_output(g, "lse", (samba_value){g, lse, 0});
-    samba_compile_options o = samba_compile_defaults();
+    samba_compile_options o = compile_of("lse", NULL, NULL, 0, NULL);
     o.graph = g;
-    o.name = "lse";
     o.inference = true;
-    o.output_folder = folder;
-    char path[512];
-    need(samba_compile(context, &o, path, sizeof path), "compile");
-    samba_session *session;
-    need(samba_session_new(context, path, NULL, &session), "session");
-    need(samba_run(session, NULL), "run");
-    samba_tensor *given, *found;
-    need(samba_session_get_by_name(session, "x", &given), "x");
-    need(samba_session_get_by_name(session, "lse", &found), "lse");
+    samba_session *session = compile_and_open(&o, 1, 0);
+    need(samba_run(session, NULL));
+    samba_tensor *given = get(session, "x"), *found = get(session, "lse");
     const float *q = samba_tensor_data(given), *values = samba_tensor_data(found);
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 100; i++) {
@@ -493,23 +417,108 @@ static void lse_alone(void **state)
     samba_graph_free(g);
 }
 
+/* ---- the public function ---- */
+
+static samba_value attention(const char *q, const char *k, const char *v, const samba_attention_options *o)
+{
+    return samba_scaled_dot_product_attention(zeros_of(q), zeros_of(k), zeros_of(v), o);
+}
+
+static void shapes(void **state)
+{
+    (void)state;
+    samba_attention_options o = samba_attention_defaults();
+    trace("");
+    expect_type(attention("float32[5,3]", "float32[4,3]", "float32[4,2]", NULL), "float32[5,2]");
+    expect_type(attention("float32[6,5,3]", "float32[6,4,3]", "float32[6,4,2]", &o), "float32[6,5,2]");
+    o.mask = zeros_of("bool[5,4]");
+    samba_value y = attention("float32[2,6,5,3]", "float32[2,6,4,3]", "float32[2,6,4,2]", &o);
+    expect_type(y, "float32[2,6,5,2]");
+    /* nothing else around it */
+    const samba_node *permute = samba_node_at(traced, y.index), *node = samba_node_at(traced, permute->inputs[0]);
+    assert_true(permute->op == SAMBA_OP_permute && node->op == SAMBA_OP_attention && node->attrs->attention.masked);
+    assert_true(node->attrs->attention.scale == 1 / sqrt(3));
+    static const char *const masks[] = {"float64[3,1,5,1]", "float32[2,3,6,1,4]"};
+    o.enable_gqa = true;
+    o.scale = 2;
+    for (int i = 0; i < 2; i++) {
+        o.mask = zeros_of(masks[i]);
+        expect_type(attention("float32[2,3,6,5,3]", "float32[2,3,2,4,3]", "float32[2,3,2,4,2]", &o), "float32[2,3,6,5,2]");
+    }
+    untrace();
+}
+
+static void dropout_is_named(void **state)
+{
+    (void)state;
+    trace("x float32[2,3,4,5]");
+    samba_value x = in("x"), y[2];
+    samba_attention_options o = samba_attention_defaults();
+    const samba_node *nodes[2];
+    o.dropout = "drop";
+    o.dropout_p = 0.1;
+    samba_scope_push(traced, "attn");
+    for (int i = 0; i < 2; i++)
+        y[i] = samba_scaled_dot_product_attention(x, x, x, &o);
+    samba_scope_pop(traced);
+    need(samba_graph_status(traced));
+    for (int i = 0; i < 2; i++)
+        nodes[i] = samba_node_at(traced, samba_node_at(traced, y[i].index)->inputs[0]);
+    assert_int_equal(nodes[0]->inputs[3], samba_graph_leaf(traced, "attn.drop.p"));
+    assert_int_equal(nodes[0]->inputs[4], samba_graph_leaf(traced, "attn.drop.seed"));
+    assert_int_equal(nodes[1]->inputs[3], nodes[0]->inputs[3]);
+    assert_int_not_equal(nodes[1]->inputs[4], nodes[0]->inputs[4]); /* each call its own mask */
+    untrace();
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    static const char x[] = "float32[1,2,3,4]", wide[] = "float32[1,4,3,4]";
+    static const struct {
+        const char *q, *k, *v, *mask;
+        bool gqa;
+        double p, scale;
+        samba_status status;
+        const char *says;
+    } rows[] = {
+        {"int64[1,2,3,4]", "int64[1,2,3,4]", "int64[1,2,3,4]", NULL, 0, 0, 0, SAMBA_ERROR_DTYPE, "one floating-point dtype"},
+        {x, "float32[1,2,3,5]", x, NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "float32(1, 2, 3, 5)"},
+        {x, "float32[2,2,3,4]", "float32[2,2,3,4]", NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "equal leading dims"},
+        {x, x, "float32[1,2,2,4]", NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "equal leading dims"},
+        {wide, x, x, NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "enable_gqa is set"},
+        {wide, "float32[1,3,3,4]", "float32[1,3,3,4]", NULL, 1, 0, 0, SAMBA_ERROR_SHAPE, "must divide"},
+        {x, x, x, "bool[1,1,3,2]", 0, 0, 0, SAMBA_ERROR_SHAPE, "bool(1, 1, 3, 2)"},
+        {x, x, x, "int32[1,1,3,3]", 0, 0, 0, SAMBA_ERROR_DTYPE, "given int32"},
+        {x, x, x, NULL, 0, 0.5, 0, SAMBA_ERROR_ARGUMENT, "needs the name"},
+        {x, x, x, NULL, 0, 0, NAN, SAMBA_ERROR_ARGUMENT, "given NaN"},
+    };
+    trace("");
+    for (int i = 0; i < LENGTH(rows); i++) {
+        samba_attention_options o = samba_attention_defaults();
+        o.enable_gqa = rows[i].gqa;
+        o.dropout_p = rows[i].p;
+        o.scale = rows[i].scale;
+        if (rows[i].mask)
+            o.mask = zeros_of(rows[i].mask);
+        samba_value y = attention(rows[i].q, rows[i].k, rows[i].v, &o);
+        refuse(samba_graph_status(traced), rows[i].status, "scaled_dot_product_attention");
+        wrong_as(rows[i].status, y, rows[i].says);
+    }
+    untrace();
+}
+
 int main(int argc, char **argv)
 {
     first_seed = argc > 1 ? strtoull(argv[1], NULL, 10) : random_seed();
-    snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
-    if (!mkdtemp(folder) || samba_context_new(NULL, &context) != SAMBA_OK)
-        return 1;
-    enum { COUNT = SAMBA_COUNT(cases) };
-    struct CMUnitTest tests[COUNT + 5] = {[COUNT] = cmocka_unit_test(same_bits),
-                                          [COUNT + 1] = cmocka_unit_test(two_stages),
-                                          [COUNT + 2] = cmocka_unit_test(lse_alone),
-                                          [COUNT + 3] = cmocka_unit_test(same_bits_of_many),
-                                          [COUNT + 4] = cmocka_unit_test(random_cases)};
+    const struct CMUnitTest others[] = {cmocka_unit_test(same_bits), cmocka_unit_test(two_stages),
+                                        cmocka_unit_test(lse_alone), cmocka_unit_test(random_cases),
+                                        cmocka_unit_test(shapes),    cmocka_unit_test(dropout_is_named),
+                                        cmocka_unit_test(refusals)};
+    enum { COUNT = SAMBA_COUNT(cases), OTHERS = SAMBA_COUNT(others) };
+    struct CMUnitTest tests[COUNT + OTHERS];
     for (int i = 0; i < COUNT; i++)
         tests[i] = (struct CMUnitTest){cases[i].name, against_reference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
-    int failed = _cmocka_run_group_tests("attention against reference", tests, COUNT + 5, NULL, NULL);
-    samba_context_free(context);
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command) != 0 || failed ? 1 : 0;
+    memcpy(tests + COUNT, others, sizeof others);
+    return _cmocka_run_group_tests("attention", tests, COUNT + OTHERS, harness_begin, harness_end);
 }

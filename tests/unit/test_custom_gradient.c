@@ -3,30 +3,11 @@
  * Values whose gradient the model says itself: the gradients that samba_graph_gradient and a compiled program give, against the
  * same formulas in C, where they are not the derivative of the value; what the text form keeps;
  * and what is refused, whoever wrote the graph. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-#include "ops/ops.h"
+#include "traced.h"
 
 #include <sambaflow/function.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/graph.h>
 
 #define N 4
-
-static samba_value input(samba_graph *g, const char *name, samba_dtype dtype)
-{
-    samba_tensor *example;
-    assert_int_equal(samba_tensor_empty(g->context, name, dtype, 1, (int64_t[]){N}, &example), SAMBA_OK);
-    samba_graph_add_input(g, example);
-    samba_tensor_free(example);
-    return samba_input(g, name);
-}
 
 /* round(x) y, whose gradients are: of x the incoming one cubed, of y its product with x */
 static samba_value cubed(samba_value x, samba_value y)
@@ -54,12 +35,10 @@ static samba_value shared(samba_value x, samba_value y)
 
 typedef samba_value model(samba_value x, samba_value y);
 
-static double round_even(double x) { return nearbyint(x); }
-
-static void of_cubed(double x, double y, double g, double r[3]) { r[0] = round_even(x) * y, r[1] = g * g * g, r[2] = g * x; }
+static void of_cubed(double x, double y, double g, double r[3]) { r[0] = nearbyint(x) * y, r[1] = g * g * g, r[2] = g * x; }
 static void of_nested(double x, double y, double g, double r[3])
 {
-    r[0] = 3 * round_even(x) * y, r[1] = round_even(g) * y, r[2] = 0;
+    r[0] = 3 * nearbyint(x) * y, r[1] = nearbyint(g) * y, r[2] = 0;
 }
 static void of_shared(double x, double y, double g, double r[3]) { r[0] = 7 * x * y, r[1] = 4 * g * g + 5 * g, r[2] = 0; }
 
@@ -71,40 +50,21 @@ static const struct {
 
 static const double X[N] = {-1.7, 0.4, 2.6, 1.2}, Y[N] = {0.5, -3, 2, 1.5}, G[N] = {1.3, -0.6, 2.2, 0.1};
 
-static void set(samba_tensor *tensor, const double *values)
-{
-    for (int i = 0; i < N; i++)
-        ((double *)samba_tensor_data(tensor))[i] = values[i];
-}
-
-static samba_graph *graph_of(samba_context *context, model *build)
-{
-    samba_graph *g;
-    assert_int_equal(samba_graph_new(context, "custom", &g), SAMBA_OK);
-    samba_value x = input(g, "x", SAMBA_FLOAT64), y = input(g, "y", SAMBA_FLOAT64);
-    samba_output(g, "z", build(x, y));
-    if (samba_graph_status(g) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(context));
-    return g;
-}
-
-static void run(samba_context *context, const samba_graph *graph, int count, const double *const *values,
-                const char *const *names, bool reference, int outputs, samba_tensor **results)
+static void run_function(const samba_graph *graph, int count, const double *const *values, const char *const *names,
+                         bool reference, int outputs, samba_tensor **results)
 {
     samba_function_options options = samba_function_defaults();
     samba_function *f;
     samba_tensor *given[3];
     options.reference = reference;
-    if (samba_function_new(context, graph, &options, &f) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(context));
+    need(samba_function_new(context, graph, &options, &f));
     for (int i = 0; i < count; i++) {
-        assert_int_equal(samba_tensor_new(context, names[i], SAMBA_FLOAT64, 1, (int64_t[]){N}, &given[i]), SAMBA_OK);
-        set(given[i], values[i]);
+        given[i] = tensor(names[i], SAMBA_FLOAT64, 1, SHAPE(N));
+        memcpy(samba_tensor_data(given[i]), values[i], N * sizeof **values);
     }
     for (int i = 0; i < outputs; i++)
-        assert_int_equal(samba_tensor_new(context, "r", SAMBA_FLOAT64, 1, (int64_t[]){N}, &results[i]), SAMBA_OK);
-    if (samba_function_run(f, given, results) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(context));
+        results[i] = tensor("r", SAMBA_FLOAT64, 1, SHAPE(N));
+    need(samba_function_run(f, given, results));
     for (int i = 0; i < count; i++)
         samba_tensor_free(given[i]);
     samba_function_free(f);
@@ -123,51 +83,45 @@ static void expect(const samba_tensor *result, int which, size_t m)
 static void values_and_gradients(void **state)
 {
     (void)state;
-    samba_context *context;
-    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
-    for (size_t m = 0; m < SAMBA_COUNT(models); m++)
-        for (int reference = 0; reference < 2; reference++) {
-            samba_graph *g = graph_of(context, models[m].build), *gradient, *again;
-            char *text;
-            assert_int_equal(samba_graph_verify(g), SAMBA_OK);
-            assert_int_equal(samba_graph_print(g, &text), SAMBA_OK);
-            assert_int_equal(samba_graph_parse(context, text, &again), SAMBA_OK); /* the text has all of it */
-            assert_int_equal(samba_graph_hash(again), samba_graph_hash(g));
-            samba_tensor *results[2];
-            run(context, again, 2, (const double *const[]){X, Y}, (const char *const[]){"x", "y"}, reference, 1, results);
-            expect(results[0], 0, m);
-            samba_tensor_free(results[0]);
-            if (samba_graph_gradient(again, 2, (const char *const[]){"x", "y"}, &gradient) != SAMBA_OK)
-                fail_msg("%s", samba_error_message(context));
-            int64_t inputs = 0;
-            const double *values[3];
-            const char *names[3];
-            for (int64_t i = 0; i < gradient->node_count; i++) {
-                const samba_node *node = samba_node_at(gradient, (samba_ref)i);
-                assert_int_not_equal(node->op, SAMBA_OP_grad_output); /* and none is left */
-                if (node->op == SAMBA_OP_input) {
-                    names[inputs] = samba_graph_name_at(gradient, node->attrs->leaf.name);
-                    values[inputs] = strcmp(names[inputs], "x") == 0 ? X : strcmp(names[inputs], "y") == 0 ? Y : G;
-                    inputs++;
-                }
+    for (size_t k = 0; k < 2 * SAMBA_COUNT(models); k++) {
+        const size_t m = k / 2;
+        const bool reference = k % 2 == 1;
+        samba_graph *gradient, *again;
+        samba_tensor *results[2];
+        char *text;
+        trace("x float64[4] y float64[4]");
+        samba_output(traced, "z", models[m].build(in("x"), in("y")));
+        need(samba_graph_status(traced));
+        need(samba_graph_verify(traced));
+        need(samba_graph_print(traced, &text));
+        need(samba_graph_parse(context, text, &again)); /* the text has all of it */
+        assert_int_equal(samba_graph_hash(again), samba_graph_hash(traced));
+        run_function(again, 2, (const double *const[]){X, Y}, (const char *const[]){"x", "y"}, reference, 1, results);
+        expect(results[0], 0, m);
+        samba_tensor_free(results[0]);
+        need(samba_graph_gradient(again, 2, (const char *const[]){"x", "y"}, &gradient));
+        int inputs = 0;
+        const double *values[3];
+        const char *names[3];
+        for (int64_t i = 0; i < gradient->node_count; i++) {
+            const samba_node *node = samba_node_at(gradient, (samba_ref)i);
+            assert_int_not_equal(node->op, SAMBA_OP_grad_output); /* and none is left */
+            if (node->op == SAMBA_OP_input) {
+                names[inputs] = samba_graph_name_at(gradient, node->attrs->leaf.name);
+                values[inputs] = strcmp(names[inputs], "x") == 0 ? X : strcmp(names[inputs], "y") == 0 ? Y : G;
+                inputs++;
             }
-            run(context, gradient, (int)inputs, values, names, reference, 2, results);
-            expect(results[0], 1, m), expect(results[1], 2, m);
-            samba_tensor_free(results[0]), samba_tensor_free(results[1]);
-            samba_text_free(context, text);
-            samba_graph_free(gradient), samba_graph_free(again), samba_graph_free(g);
         }
-    samba_context_free(context);
+        run_function(gradient, inputs, values, names, reference, 2, results);
+        expect(results[0], 1, m), expect(results[1], 2, m);
+        samba_tensor_free(results[0]), samba_tensor_free(results[1]);
+        samba_text_free(context, text);
+        samba_graph_free(gradient), samba_graph_free(again);
+        untrace();
+    }
 }
 
 /* ---- what is refused ---- */
-
-static void expect_error(samba_context *context, samba_status found, samba_status wanted, const char *words)
-{
-    if (found != wanted || !strstr(samba_error_message(context), words))
-        fail_msg("status %s, \"%s\"; expected %s, \"%s\"", samba_status_name(found), samba_error_message(context),
-                 samba_status_name(wanted), words);
-}
 
 static void refusals(void **state)
 {
@@ -190,8 +144,6 @@ static void refusals(void **state)
          "@FWD\noutput \"z\" %4 @FWD",
          "a gradient that is another one's", SAMBA_ERROR_ARGUMENT},
     };
-    samba_context *context;
-    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
     for (size_t i = 0; i < SAMBA_COUNT(texts); i++) {
         char text[1024];
         snprintf(text, sizeof text,
@@ -203,25 +155,14 @@ static void refusals(void **state)
         samba_status status = samba_graph_parse(context, text, &g);
         if (status == SAMBA_OK)
             status = samba_function_new(context, g, NULL, &f);
-        expect_error(context, status, texts[i].status, texts[i].words);
+        refuse(status, texts[i].status, texts[i].words);
         samba_graph_free(g);
     }
-    samba_graph *g;
-    assert_int_equal(samba_graph_new(context, "g", &g), SAMBA_OK);
-    samba_value x = input(g, "x", SAMBA_FLOAT32);
-    samba_custom_gradient(x, samba_grad_output(x), 0, NULL, NULL);
-    expect_error(context, samba_graph_status(g), SAMBA_ERROR_ARGUMENT,
-                 "expected 1 to 511 inputs and as many gradients, given 0 and NULL");
-    samba_graph_free(g);
-    assert_int_equal(samba_graph_new(context, "g", &g), SAMBA_OK);
-    samba_grad_output(input(g, "i", SAMBA_INT64));
-    expect_error(context, samba_graph_status(g), SAMBA_ERROR_DTYPE, "grad_output");
-    samba_graph_free(g);
-    samba_context_free(context);
+    trace("x float32[4] i int64[4]");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_custom_gradient(in("x"), samba_grad_output(in("x")), 0, NULL, NULL),
+             "expected 1 to 511 inputs and as many gradients, given 0 and NULL");
+    wrong_as(SAMBA_ERROR_DTYPE, samba_grad_output(in("i")), "grad_output");
+    untrace();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values_and_gradients), cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests_name("custom_gradient", tests, NULL, NULL);
-}
+TEST_MAIN(values_and_gradients, refusals)

@@ -3,33 +3,21 @@
  * What a program that brings its own tensors builds a graph of: layers over values, buffers that the forward pass changes,
  * tensors that become part of the PEF. Functional forms make the same nodes as layers do;
  * values of compiled programs are compared with plain sums. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <sys/stat.h>
-
-#include "failing_allocator.h"
-#include "graph/graph.h"
+#include "traced.h"
 #include "training.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
+#include "failing_allocator.h"
+#include <sys/stat.h>
 
 static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
-static const samba_value none = {0};
 
-static samba_graph *graph_with_input(samba_dtype dtype, int rank, const int64_t *shape)
+/* A graph with an input "x" of this type: the caller's. */
+static samba_graph *graph_of(const char *type)
 {
-    samba_graph *graph;
-    samba_tensor *example;
-    need(samba_graph_new(context, "model", &graph));
-    need(samba_tensor_empty(context, "x", dtype, rank, shape, &example));
-    need(samba_graph_add_input(graph, example));
-    samba_tensor_free(example);
-    return graph;
+    char inputs[64];
+    snprintf(inputs, sizeof inputs, "x %s", type);
+    trace(inputs);
+    return traced;
 }
 
 static samba_value parameter(samba_graph *g, const char *name, int rank, const int64_t *shape, samba_initializer initializer)
@@ -49,8 +37,7 @@ static char *text_of(samba_graph *graph)
 static void layers_are_functions(void **state)
 {
     (void)state;
-    samba_graph *a = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(2, 4, 6, 8)),
-                *b = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(2, 4, 6, 8));
+    samba_graph *a = graph_of("float32[2,4,6,8]"), *b = graph_of("float32[2,4,6,8]");
     samba_initializer conv = {SAMBA_INIT_UNIFORM, -1.0 / 6, 1.0 / 6}, linear = {SAMBA_INIT_UNIFORM, -0.5, 0.5},
                       one = {SAMBA_INIT_CONSTANT, 1, 0};
     samba_conv2d_options o = {.padding = {1, 1}, .stride = {1, 2}};
@@ -58,16 +45,16 @@ static void layers_are_functions(void **state)
     samba_output(a, "y", samba_layer_norm(samba_linear(x, "lin", 5), "norm"));
 
     samba_scope_push(b, "conv");
-    samba_value weight = parameter(b, "weight", 4, SHAPE(8, 4, 3, 3), conv), bias = parameter(b, "bias", 1, SHAPE(8), conv);
-    x = samba_functional_conv2d(samba_input(b, "x"), weight, bias, &o);
+    samba_value w = parameter(b, "weight", 4, SHAPE(8, 4, 3, 3), conv), bias = parameter(b, "bias", 1, SHAPE(8), conv);
+    x = samba_functional_conv2d(samba_input(b, "x"), w, bias, &o);
     samba_scope_pop(b);
     samba_scope_push(b, "lin");
-    weight = parameter(b, "weight", 2, SHAPE(5, 4), linear), bias = parameter(b, "bias", 1, SHAPE(5), linear);
-    x = samba_functional_linear(x, weight, bias);
+    w = parameter(b, "weight", 2, SHAPE(5, 4), linear), bias = parameter(b, "bias", 1, SHAPE(5), linear);
+    x = samba_functional_linear(x, w, bias);
     samba_scope_pop(b);
     samba_scope_push(b, "norm");
-    weight = parameter(b, "weight", 1, SHAPE(5), one), bias = parameter(b, "bias", 1, SHAPE(5), zeros);
-    x = samba_functional_layer_norm(x, 1, SHAPE(5), weight, bias, 1e-5);
+    w = parameter(b, "weight", 1, SHAPE(5), one), bias = parameter(b, "bias", 1, SHAPE(5), zeros);
+    x = samba_functional_layer_norm(x, 1, SHAPE(5), w, bias, 1e-5);
     samba_scope_pop(b);
     samba_output(b, "y", x);
 
@@ -82,70 +69,24 @@ static void layers_are_functions(void **state)
 static void what_is_left_out(void **state)
 {
     (void)state;
-    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 3, SHAPE(4, 6, 8));
-    samba_value x = samba_input(g, "x");
-    samba_value y = samba_functional_conv2d(x, parameter(g, "w", 4, SHAPE(2, 4, 3, 3), zeros), none, NULL); /* one image */
-    assert_int_equal(samba_value_rank(y), 3);
-    assert_int_equal(samba_value_size(y, 2), 6);
-    y = samba_functional_layer_norm(x, 2, SHAPE(6, 8), none, none, 1e-5);
-    assert_int_equal(samba_value_rank(y), 3);
-    /* one output feature without a dim, as torch's */
-    y = samba_functional_linear(x, parameter(g, "v", 1, SHAPE(8), zeros), none);
-    assert_int_equal(samba_value_rank(y), 2);
-    need(samba_graph_status(g));
-    samba_graph_free(g);
-}
-
-static void transposed_convolutions(void **state)
-{
-    (void)state;
-    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 3, SHAPE(4, 6, 8));
+    trace("x float32[4,6,8] at int64[2,3]");
     samba_conv_transpose2d_options o = {{2, 3}, {1, 2}, {1, 0}, {1, 2}, 2, false};
-    samba_value y = samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(4, 3, 3, 2), zeros),
-                                                      parameter(g, "b", 1, SHAPE(6), zeros), &o);
-    const int64_t expected[3] = {6, 5 * 2 - 2 + 2 + 1 + 1, 7 * 3 - 4 + 2 + 1};
-    assert_int_equal(samba_value_rank(y), 3);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(samba_value_size(y, i), expected[i]);
-    need(samba_graph_status(g));
-    samba_graph_free(g);
-}
-
-static void rows_are_added(void **state)
-{
-    (void)state;
-    samba_graph *g = graph_with_input(SAMBA_INT64, 2, SHAPE(2, 3));
-    samba_value base = parameter(g, "base", 2, SHAPE(5, 4), zeros), rows = parameter(g, "rows", 2, SHAPE(6, 4), zeros);
-    samba_value y = samba_index_add(base, 0, samba_reshape(samba_input(g, "x"), 1, SHAPE(6)), rows, 1);
-    need(samba_graph_status(g));
-    assert_int_equal(samba_value_rank(y), 2);
-    assert_int_equal(samba_value_size(y, 0), 5);
-    samba_graph_free(g);
-}
-
-static void refuse_graph(samba_graph *g, samba_status status, const char *part)
-{
-    refuse(samba_graph_status(g), status, part);
-    samba_graph_free(g);
+    samba_value x = in("x"), rows = samba_reshape(in("at"), 1, SHAPE(6));
+    expect_type(samba_functional_conv2d(x, weight("w", "float32[2,4,3,3]"), none, NULL), "float32[2,4,6]"); /* one image */
+    expect_type(samba_functional_layer_norm(x, 2, SHAPE(6, 8), none, none, 1e-5), "float32[4,6,8]");
+    /* one output feature without a dim, as torch's */
+    expect_type(samba_functional_linear(x, weight("v", "float32[8]"), none), "float32[4,6]");
+    expect_type(samba_functional_conv_transpose2d(x, weight("t", "float32[4,3,3,2]"), weight("b", "float32[6]"), &o),
+                "float32[6,12,20]"); /* 5 2 - 2 + 2 + 1 + 1, 7 3 - 4 + 2 + 1 */
+    expect_type(samba_index_add(weight("base", "float32[5,4]"), 0, rows, weight("rows", "float32[6,4]"), 1), "float32[5,4]");
+    untrace();
 }
 
 static void wrong_shapes(void **state)
 {
     (void)state;
-    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
-    samba_functional_linear(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), none);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "linear: expected an input (..., in_features)");
-    g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
-    samba_functional_conv2d(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), none, NULL);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "conv2d: expected (N, C, H, W)");
-    g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
-    samba_functional_conv2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(3, 2, 3, 3), zeros),
-                            parameter(g, "b", 1, SHAPE(4), zeros), NULL);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "a bias (3), a number for each channel of the result, given float32(4)");
-    g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
-    samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), none, NULL);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "conv_transpose2d: expected (N, C, H, W)");
-    static const samba_conv_transpose2d_options wrong[] = {
+    static const char bias[] = "a bias (3), a number for each channel of the result, given float32(4)";
+    static const samba_conv_transpose2d_options options[] = {
         {.stride = {-1, 1}},
         {.dilation = {1, -1}},
         {.groups = -1},
@@ -155,142 +96,146 @@ static void wrong_shapes(void **state)
         {.stride = {INT64_MAX, 1}},
         {.output_padding = {0, -1}, .stride = {2, 2}},
     };
-    for (int i = 0; i < 8; i++) {
-        g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
-        samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(2, 3, 3, 3), zeros), none, &wrong[i]);
-        refuse_graph(g, SAMBA_ERROR_ARGUMENT, "conv_transpose2d: expected stride, dilation and groups of 1 or more");
-    }
-    g = graph_with_input(SAMBA_FLOAT32, 4, SHAPE(1, 2, 6, 6));
-    samba_functional_conv_transpose2d(samba_input(g, "x"), parameter(g, "w", 4, SHAPE(2, 3, 3, 3), zeros),
-                                      parameter(g, "b", 1, SHAPE(4), zeros), NULL);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "a bias (3), a number for each channel of the result, given float32(4)");
-    g = graph_with_input(SAMBA_INT64, 2, SHAPE(2, 3));
-    samba_index_add(parameter(g, "base", 2, SHAPE(5, 4), zeros), 0, samba_input(g, "x"),
-                    parameter(g, "rows", 2, SHAPE(6, 4), zeros), 1);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "index_add");
-    g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
-    samba_functional_layer_norm(samba_input(g, "x"), 1, SHAPE(4), none, none, 1e-5);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "layer_norm: expected an input whose last dims are");
-    g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
-    samba_functional_layer_norm(samba_input(g, "x"), 99, SHAPE(4), none, none, 1e-5);
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "1 to its rank");
-    g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(4, 6));
-    samba_functional_embedding(samba_input(g, "x"), parameter(g, "w", 2, SHAPE(3, 5), zeros), NULL);
-    refuse_graph(g, SAMBA_ERROR_DTYPE, "embedding");
+    trace("x float32[4,6] image float32[1,2,6,6] rows int64[2,3]");
+    wrong_as(SAMBA_ERROR_SHAPE, samba_functional_linear(in("x"), weight("w", "float32[3,5]"), none),
+             "linear: expected an input (..., in_features)");
+    wrong_as(SAMBA_ERROR_SHAPE, samba_functional_conv2d(in("x"), weight("w", "float32[3,5]"), none, NULL),
+             "conv2d: expected (N, C, H, W)");
+    wrong_as(SAMBA_ERROR_SHAPE,
+             samba_functional_conv2d(in("image"), weight("w", "float32[3,2,3,3]"), weight("b", "float32[4]"), NULL), bias);
+    wrong_as(SAMBA_ERROR_SHAPE, samba_functional_conv_transpose2d(in("x"), weight("w", "float32[3,5]"), none, NULL),
+             "conv_transpose2d: expected (N, C, H, W)");
+    for (int i = 0; i < LENGTH(options); i++)
+        wrong_as(SAMBA_ERROR_ARGUMENT,
+                 samba_functional_conv_transpose2d(in("image"), weight("w", "float32[2,3,3,3]"), none, &options[i]),
+                 "conv_transpose2d: expected stride, dilation and groups of 1 or more");
+    wrong_as(SAMBA_ERROR_SHAPE,
+             samba_functional_conv_transpose2d(in("image"), weight("w", "float32[2,3,3,3]"), weight("b", "float32[4]"), NULL),
+             bias);
+    wrong_as(SAMBA_ERROR_SHAPE,
+             samba_index_add(weight("base", "float32[5,4]"), 0, in("rows"), weight("added", "float32[6,4]"), 1), "index_add");
+    wrong_as(SAMBA_ERROR_SHAPE, samba_functional_layer_norm(in("x"), 1, SHAPE(4), none, none, 1e-5),
+             "layer_norm: expected an input whose last dims are");
+    wrong_as(SAMBA_ERROR_SHAPE, samba_functional_layer_norm(in("x"), 99, SHAPE(4), none, none, 1e-5), "1 to its rank");
+    wrong_as(SAMBA_ERROR_DTYPE, samba_functional_embedding(in("x"), weight("w", "float32[3,5]"), NULL), "embedding");
+    untrace();
 }
 
 /* ---- constants ---- */
 
+static samba_session *inference_session(samba_graph *graph, const char *name)
+{
+    samba_compile_options o = compile_of(name, NULL, NULL, 0, NULL);
+    o.graph = graph;
+    o.inference = true;
+    return compile_and_open(&o, 1, 0);
+}
+
+/* Values come from a text that was written and read, and are one constant of the PEF. */
 static void tensors_in_the_graph(void **state)
 {
     (void)state;
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_INT8, SAMBA_BOOL};
-    for (int d = 0; d < 5; d++)
-        for (int64_t rows = 0; rows < 3; rows++) {
-            samba_graph *g = graph_with_input(dtypes[d] == SAMBA_BOOL ? SAMBA_INT64 : dtypes[d], 2, SHAPE(rows, 7)), *parsed;
-            samba_tensor *values = tensor("values", dtypes[d], 2, SHAPE(rows, 7)), *x, *y;
-            need(samba_fill_integers(values, 5 + (uint64_t)d, 0, 2));
-            samba_value c = samba_constant_tensor(g, values);
-            samba_output(g, "y", samba_add(samba_input(g, "x"), samba_cast(c, samba_value_dtype(samba_input(g, "x")))));
-            char *text = text_of(g), *again;
-            need(samba_graph_parse(context, text, &parsed)); /* the text has all of it */
-            again = text_of(parsed);
-            assert_string_equal(text, again);
-            samba_text_free(context, text);
-            samba_text_free(context, again);
-            samba_compile_options o = compile_of("constants", NULL, NULL, 0, NULL);
-            char path[256];
-            o.graph = parsed;
-            o.inference = true;
-            need(samba_compile(context, &o, path, sizeof path));
-            samba_graph_free(g);
-            samba_graph_free(parsed);
-            samba_session *session = open_session(path, 1, 0);
-            need(samba_session_get_by_name(session, "x", &x));
-            need(samba_session_get_by_name(session, "y", &y));
-            need(samba_fill_integers(x, 3, 0, 9));
-            samba_run_options run = samba_run_defaults();
-            run.input_count = run.output_count = 1;
-            run.inputs = &x;
-            run.outputs = &y;
-            need(samba_run(session, &run));
-            samba_memory_info memory;
-            need(samba_session_memory(session, &memory));
-            assert_true(memory.constants > 0);
-            samba_tensor *sums = tensor("sums", SAMBA_FLOAT64, 2, SHAPE(rows, 7)),
-                         *a = tensor("a", SAMBA_FLOAT64, 2, SHAPE(rows, 7)), *b = tensor("b", SAMBA_FLOAT64, 2, SHAPE(rows, 7));
-            need(samba_tensor_copy(sums, y));
-            need(samba_tensor_copy(a, x));
-            need(samba_tensor_copy(b, values));
-            for (int64_t i = 0; i < rows * 7; i++)
-                assert_true(((double *)samba_tensor_data(sums))[i] ==
-                            ((double *)samba_tensor_data(a))[i] + ((double *)samba_tensor_data(b))[i]);
-            samba_tensor *all[] = {sums, a, b, x, y, values};
-            for (int i = 0; i < 6; i++)
-                samba_tensor_free(all[i]);
-            samba_session_free(session);
+    for (int i = 0; i < 15; i++) {
+        const samba_dtype dtype = dtypes[i / 3], sum = dtype == SAMBA_BOOL ? SAMBA_INT64 : dtype;
+        const int64_t rows = i % 3;
+        char type[32];
+        snprintf(type, sizeof type, "%s[%d,7]", samba_dtype_name(sum), (int)rows);
+        samba_graph *g = graph_of(type), *parsed;
+        samba_tensor *values = tensor("values", dtype, 2, SHAPE(rows, 7)), *x;
+        need(samba_fill_integers(values, 5 + (uint64_t)i, 0, 2));
+        samba_output(g, "y", samba_add(in("x"), samba_cast(samba_constant_tensor(g, values), sum)));
+        char *text = text_of(g), *again;
+        need(samba_graph_parse(context, text, &parsed)); /* the text has all of it */
+        again = text_of(parsed);
+        assert_string_equal(text, again);
+        samba_session *session = inference_session(parsed, "constants");
+        need(samba_session_get_by_name(session, "x", &x));
+        need(samba_fill_integers(x, 3, 0, 9));
+        samba_run_options run = samba_run_defaults();
+        run.input_count = 1;
+        run.inputs = &x;
+        need(samba_run(session, &run));
+        samba_memory_info memory;
+        need(samba_session_memory(session, &memory));
+        assert_true(memory.constants > 0);
+        samba_tensor *from[] = {get(session, "y"), x, values}, *as[3];
+        const double *doubles[3];
+        for (int k = 0; k < 3; k++) {
+            as[k] = tensor("doubles", SAMBA_FLOAT64, 2, SHAPE(rows, 7));
+            need(samba_tensor_copy(as[k], from[k]));
+            doubles[k] = samba_tensor_data(as[k]);
         }
+        for (int64_t e = 0; e < rows * 7; e++)
+            assert_true(doubles[0][e] == doubles[1][e] + doubles[2][e]);
+        for (int k = 0; k < 3; k++) {
+            samba_tensor_free(as[k]);
+            samba_tensor_free(from[k]);
+        }
+        samba_text_free(context, text);
+        samba_text_free(context, again);
+        samba_graph_free(g);
+        samba_graph_free(parsed);
+        samba_session_free(session);
+    }
 }
+
+static samba_value constant_of(const samba_tensor *values) { return samba_constant_tensor(traced, values); }
 
 static void bad_constants(void **state)
 {
     (void)state;
-    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(2));
-    samba_constant_tensor(g, NULL);
-    refuse_graph(g, SAMBA_ERROR_ARGUMENT, "constant: a tensor with values is needed, given NULL");
     samba_tensor *empty, *whole = tensor("t", SAMBA_FLOAT32, 2, SHAPE(2, 3)), *view;
+    samba_graph *g;
     need(samba_tensor_empty(context, "t", SAMBA_FLOAT32, 1, SHAPE(2), &empty));
-    g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(2));
-    samba_constant_tensor(g, empty);
-    refuse_graph(g, SAMBA_ERROR_ARGUMENT, "given one without");
     need(samba_tensor_permute(whole, (int[]){1, 0}, &view));
-    g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(2));
-    samba_constant_tensor(g, view);
-    refuse_graph(g, SAMBA_ERROR_ARGUMENT, "a contiguous tensor is needed");
+    trace("x float32[2]");
+    wrong_as(SAMBA_ERROR_ARGUMENT, constant_of(NULL), "constant: a tensor with values is needed, given NULL");
+    wrong_as(SAMBA_ERROR_ARGUMENT, constant_of(empty), "given one without");
+    wrong_as(SAMBA_ERROR_ARGUMENT, constant_of(view), "a contiguous tensor is needed");
+    untrace();
     samba_tensor_free(empty);
     samba_tensor_free(view);
     samba_tensor_free(whole);
-    static const char *const data[][2] = {{"\"\"", "0 bytes, which is not what the shape takes"},
-                                          {"\"0\"", "two hexadecimal digits"},
-                                          {"\"00000\"", "two hexadecimal digits"},
-                                          {"\"0000000g\"", "two hexadecimal digits"},
-                                          {"\"0000000G\"", "two hexadecimal digits"},
-                                          {"\"000000000\"", "two hexadecimal digits"},
-                                          {"\"zz\"", "two hexadecimal digits"},
-                                          {"\"00000000", "two hexadecimal digits"},
-                                          {"00000000", "quoted digits, or '&' and a number"},
-                                          {"\"0000000000000000\"", "8 bytes, which is not what the shape takes"},
-                                          {"&0", "give both to samba_graph_parse_beside"},
-                                          {"&", "the number of a literal"},
-                                          {"&-1", "give both to samba_graph_parse_beside"}};
-    for (int i = 0; i < (int)(sizeof data / sizeof *data); i++) {
-        char text[256];
-        snprintf(text, sizeof text,
-                 "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n", data[i][0]);
-        refuse(samba_graph_parse(context, text, &g), SAMBA_ERROR_FORMAT, data[i][1]);
-    }
     const float one = 1;
     const samba_literal given[] = {{&one, 4}, {&one, 3}, {NULL, 4}, {&one, -4}, {NULL, 0}};
     static const struct {
-        const char *data;
-        int64_t first, count;
-        samba_status status;
-        const char *message;
-    } beside[] = {{"&1", 0, 1, SAMBA_ERROR_FORMAT, "the number of a literal beside the text, found '1'"},
-                  {"&-1", 0, 1, SAMBA_ERROR_FORMAT, "the number of a literal beside the text, found '-1'"},
-                  {"&99999999999999999999", 0, 1, SAMBA_ERROR_FORMAT, "fits 64 bits"},
-                  {"&0", 1, 1, SAMBA_ERROR_FORMAT, "3 bytes, which is not what the shape takes"},
-                  {"&0", 4, 1, SAMBA_ERROR_FORMAT, "0 bytes, which is not what the shape takes"},
-                  {"&0", 1, 2, SAMBA_ERROR_ARGUMENT, "literal 1 beside a graph's text has 4 bytes at NULL"},
-                  {"&0", 3, 1, SAMBA_ERROR_ARGUMENT, "literal 0 beside a graph's text has -4 bytes"},
-                  {"&0", 0, -1, SAMBA_ERROR_ARGUMENT, "-1 literals"}};
-    for (int i = 0; i < (int)(sizeof beside / sizeof *beside); i++) {
+        const char *data, *words;
+        int64_t first, count; /* of what is given beside the text */
+        bool argument;
+    } rows[] = {
+        {"\"\"", "0 bytes, which is not what the shape takes", 0, 0, 0},
+        {"\"0\"", "two hexadecimal digits", 0, 0, 0},
+        {"\"00000\"", "two hexadecimal digits", 0, 0, 0},
+        {"\"0000000g\"", "two hexadecimal digits", 0, 0, 0},
+        {"\"0000000G\"", "two hexadecimal digits", 0, 0, 0},
+        {"\"000000000\"", "two hexadecimal digits", 0, 0, 0},
+        {"\"zz\"", "two hexadecimal digits", 0, 0, 0},
+        {"\"00000000", "two hexadecimal digits", 0, 0, 0},
+        {"00000000", "quoted digits, or '&' and a number", 0, 0, 0},
+        {"\"0000000000000000\"", "8 bytes, which is not what the shape takes", 0, 0, 0},
+        {"&0", "give both to samba_graph_parse_beside", 0, 0, 0},
+        {"&", "the number of a literal", 0, 0, 0},
+        {"&-1", "give both to samba_graph_parse_beside", 0, 0, 0},
+        {"&1", "the number of a literal beside the text, found '1'", 0, 1, 0},
+        {"&-1", "the number of a literal beside the text, found '-1'", 0, 1, 0},
+        {"&99999999999999999999", "fits 64 bits", 0, 1, 0},
+        {"&0", "3 bytes, which is not what the shape takes", 1, 1, 0},
+        {"&0", "0 bytes, which is not what the shape takes", 4, 1, 0},
+        {"&0", "literal 1 beside a graph's text has 4 bytes at NULL", 1, 2, 1},
+        {"&0", "literal 0 beside a graph's text has -4 bytes", 3, 1, 1},
+        {"&0", "-1 literals", 0, -1, 1},
+    };
+    for (int i = 0; i < LENGTH(rows); i++) {
         char text[256];
         snprintf(text, sizeof text,
                  "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n",
-                 beside[i].data);
-        refuse(samba_graph_parse_beside(context, text, beside[i].count, given + beside[i].first, &g), beside[i].status,
-               beside[i].message);
+                 rows[i].data);
+        samba_status status = rows[i].argument ? SAMBA_ERROR_ARGUMENT : SAMBA_ERROR_FORMAT;
+        if (rows[i].count == 0)
+            refuse(samba_graph_parse(context, text, &g), status, rows[i].words);
+        else
+            refuse(samba_graph_parse_beside(context, text, rows[i].count, given + rows[i].first, &g), status, rows[i].words);
     }
     refuse(samba_graph_parse_beside(context, "graph \"g\"", 1, NULL, &g), SAMBA_ERROR_ARGUMENT, "in a list that is NULL");
 }
@@ -298,7 +243,9 @@ static void bad_constants(void **state)
 /* A graph's values of `size` bytes, one byte off at `changed`. */
 static samba_graph *graph_of_bytes(int64_t size, int64_t changed)
 {
-    samba_graph *g = graph_with_input(SAMBA_UINT8, 1, SHAPE(size));
+    char type[32];
+    snprintf(type, sizeof type, "uint8[%d]", (int)size);
+    samba_graph *g = graph_of(type);
     samba_tensor *values = tensor("values", SAMBA_UINT8, 1, &size);
     uint8_t *bytes = samba_tensor_data(values);
     for (int64_t i = 0; i < size; i++)
@@ -373,7 +320,7 @@ static void literals_beside_the_text(void **state)
 static void buffers_change(void **state)
 {
     (void)state;
-    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 2, SHAPE(3, 5));
+    samba_graph *g = graph_of("float32[3,5]");
     samba_value x = samba_input(g, "x"), sum = samba_register_buffer(g, "sum", SAMBA_FLOAT32, 1, SHAPE(5), zeros);
     samba_value steps = samba_register_buffer(g, "steps", SAMBA_INT64, 0, NULL, (samba_initializer){SAMBA_INIT_CONSTANT, 7, 0});
     samba_assign(sum, samba_add(sum, samba_sum(x, 1, (int[]){0}, false)));
@@ -382,60 +329,59 @@ static void buffers_change(void **state)
     need(samba_graph_status(g));
     samba_compile_options o = compile_of("buffers", NULL, NULL, 0, NULL);
     samba_optimizer sgd = samba_sgd(0.1);
-    char path[256];
     o.graph = g;
     o.optimizers = &sgd;
     o.optimizer_count = 1;
-    need(samba_compile(context, &o, path, sizeof path));
+    samba_session *session = compile_and_open(&o, 2, 0);
     samba_graph_free(g);
-    samba_session *session = open_session(path, 2, 0);
-    samba_tensor *inputs = normal("x", SAMBA_FLOAT32, 2, SHAPE(3, 5), 1), *y, *found;
-    need(samba_session_get_by_name(session, "y", &y));
+    samba_tensor *inputs = normal("x", SAMBA_FLOAT32, 2, SHAPE(3, 5), 1);
+    const float *given = samba_tensor_data(inputs);
     samba_run_options run = samba_run_defaults();
-    run.input_count = run.output_count = 1;
+    run.input_count = 1;
     run.inputs = &inputs;
-    run.outputs = &y;
     for (int step = 1; step <= 3; step++) {
-        need(samba_run(session, &run));
-        need(samba_session_get_by_name(session, "sum", &found));
-        for (int c = 0; c < 5; c++) {
-            const float *in = samba_tensor_data(inputs);
-            assert_float_equal(((float *)samba_tensor_data(found))[c], (float)step * (in[c] + in[5 + c] + in[10 + c]), 1e-5);
-            assert_true(step > 1 || ((float *)samba_tensor_data(y))[c] == 0);
-        }
-        samba_tensor_free(found);
         int64_t count;
-        need(samba_session_get_by_name(session, "steps", &found));
+        need(samba_run(session, &run));
+        double *sums = get_doubles(session, "sum", "", &count), *y = get_doubles(session, "y", "", &count);
+        for (int c = 0; c < 5; c++) {
+            assert_float_equal((float)sums[c], (float)step * (given[c] + given[5 + c] + given[10 + c]), 1e-5);
+            assert_true(step > 1 || y[c] == 0);
+        }
+        samba_tensor *found = get(session, "steps");
         need(samba_tensor_item_int64(found, &count));
         assert_int_equal(count, 7 + step);
         samba_tensor_free(found);
+        free(sums);
+        free(y);
     }
     samba_tensor_free(inputs);
-    samba_tensor_free(y);
     samba_session_free(session);
+}
+
+static samba_value buffer(const char *name, samba_dtype dtype, int64_t size, samba_initializer initializer)
+{
+    return samba_register_buffer(traced, name, dtype, 1, &size, initializer);
+}
+
+static samba_value assigned(samba_value target, samba_value value)
+{
+    samba_assign(target, value);
+    return target;
 }
 
 static void bad_buffers(void **state)
 {
     (void)state;
-    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
-    samba_assign(samba_neg(samba_input(g, "x")), samba_input(g, "x"));
-    refuse_graph(g, SAMBA_ERROR_ARGUMENT, "assign: the target must be a buffer");
-    g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
-    samba_assign(samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(4), zeros), samba_input(g, "x"));
-    refuse_graph(g, SAMBA_ERROR_SHAPE, "buffer \"b\" is float32");
-    g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
-    samba_register_buffer(g, "b", SAMBA_INT64, 1, SHAPE(4), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
-    refuse_graph(g, SAMBA_ERROR_DTYPE, "a floating-point dtype for random values");
-    g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
-    samba_register_buffer(g, "", SAMBA_INT64, 1, SHAPE(4), zeros);
-    refuse_graph(g, SAMBA_ERROR_NAME, "buffer: a name that is not empty");
-    g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5));
-    samba_value b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(5), zeros);
-    /* shared, like a parameter */
-    assert_int_equal(samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(5), zeros).index, b.index);
-    samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(6), zeros);
-    refuse_graph(g, SAMBA_ERROR_NAME, "b");
+    trace("x float32[5]");
+    wrong_as(SAMBA_ERROR_ARGUMENT, assigned(samba_neg(in("x")), in("x")), "assign: the target must be a buffer");
+    wrong_as(SAMBA_ERROR_SHAPE, assigned(buffer("b", SAMBA_FLOAT32, 4, zeros), in("x")), "buffer \"b\" is float32");
+    wrong_as(SAMBA_ERROR_DTYPE, buffer("b", SAMBA_INT64, 4, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}),
+             "a floating-point dtype for random values");
+    wrong_as(SAMBA_ERROR_NAME, buffer("", SAMBA_INT64, 4, zeros), "buffer: a name that is not empty");
+    samba_value b = buffer("b", SAMBA_FLOAT32, 5, zeros);
+    assert_int_equal(buffer("b", SAMBA_FLOAT32, 5, zeros).index, b.index); /* shared, like a parameter */
+    wrong_as(SAMBA_ERROR_NAME, buffer("b", SAMBA_FLOAT32, 6, zeros), "b");
+    untrace();
 }
 
 /* ---- copies and texts ---- */
@@ -443,7 +389,7 @@ static void bad_buffers(void **state)
 static void copies_have_what_is_needed(void **state)
 {
     (void)state;
-    samba_graph *g = graph_with_input(SAMBA_FLOAT32, 1, SHAPE(5)), *copy, *same;
+    samba_graph *g = graph_of("float32[5]"), *copy, *same;
     samba_value x = samba_input(g, "x");
     samba_exp(x); /* nobody needs it */
     samba_output(g, "y", samba_tanh(x));
@@ -451,13 +397,7 @@ static void copies_have_what_is_needed(void **state)
     char *text = text_of(copy), *again;
     assert_null(strstr(text, "exp"));
     assert_non_null(strstr(text, "tanh"));
-    samba_compile_options o = compile_of("copies", NULL, NULL, 0, NULL);
-    char path[256];
-    o.graph = g;
-    o.name = "model";
-    o.inference = true;
-    need(samba_compile(context, &o, path, sizeof path));
-    samba_session *session = open_session(path, 1, 0);
+    samba_session *session = inference_session(g, "model");
     assert_string_equal(samba_session_graph_text(session), text);
     need(samba_graph_copy(copy, &same));
     again = text_of(same);
@@ -527,23 +467,5 @@ static void refused_allocations(void **state)
     fail_each_allocation(build, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layers_are_functions),
-        cmocka_unit_test(what_is_left_out),
-        cmocka_unit_test(transposed_convolutions),
-        cmocka_unit_test(rows_are_added),
-        cmocka_unit_test(wrong_shapes),
-        cmocka_unit_test(tensors_in_the_graph),
-        cmocka_unit_test(bad_constants),
-        cmocka_unit_test(literals_beside_the_text),
-        cmocka_unit_test(buffers_change),
-        cmocka_unit_test(bad_buffers),
-        cmocka_unit_test(copies_have_what_is_needed),
-        cmocka_unit_test(refused_allocations),
-    };
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
-}
+TEST_MAIN(layers_are_functions, what_is_left_out, wrong_shapes, tensors_in_the_graph, bad_constants, literals_beside_the_text,
+          buffers_change, bad_buffers, copies_have_what_is_needed, refused_allocations)

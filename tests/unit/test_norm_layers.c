@@ -3,16 +3,8 @@
  * Layers that normalize: one PEF trains batch norm by its batches and evaluates it by running statistics, which only runs that
  * train move; a PEF for inference knows nothing of training. Names are those of PyTorch's layers;
  * expected values are torch's formulas in double. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "traced.h"
 #include "training.h"
-
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 
 enum { IMAGES = 4, CHANNELS = 3, PIXELS = 40, COUNT = IMAGES * CHANNELS * PIXELS };
 
@@ -235,76 +227,32 @@ static void test_names(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    for (int i = 0; i < 14; i++) {
-        samba_graph *g;
-        samba_tensor *flat = tensor("flat", SAMBA_FLOAT32, 1, SHAPE(6)), *one = tensor("one", SAMBA_FLOAT32, 2, SHAPE(1, 6)),
-                     *whole = tensor("whole", SAMBA_INT64, 2, SHAPE(4, 6));
-        need(samba_graph_new(context, "wrong", &g));
-        need(samba_graph_add_input(g, flat));
-        need(samba_graph_add_input(g, one));
-        need(samba_graph_add_input(g, whole));
-        samba_value f = samba_input(g, "flat"), x = samba_input(g, "one"), n = samba_input(g, "whole"), none = {0};
-        samba_batch_norm_options trains = samba_batch_norm_defaults();
-        trains.training = true;
-        const char *part = "";
-        switch (i) {
-        case 0:
-            samba_batch_norm(f, "bn", NULL),
-                part = "batch_norm at bn: expected an input (N, C, ...) of rank 2 to 5, given float32(6)";
-            break;
-        case 1: samba_batch_norm(n, "bn", NULL), part = "batch_norm at bn: expected a floating-point value"; break;
-        case 2:
-            samba_functional_batch_norm(x, none, none, none, none, &trains),
-                part = "batch_norm: expected more than 1 value for each channel when training, given float32(1, 6)";
-            break;
-        case 3:
-            samba_functional_batch_norm(x, none, none, none, none, NULL), part = "there are no statistics to normalize by";
-            break;
-        case 4:
-            samba_functional_batch_norm(x, f, none, none, none, &trains), part = "one of the running statistics is missing";
-            break;
-        case 5:
-            samba_functional_batch_norm(x, f, f, samba_reshape(f, 2, SHAPE(2, 3)), none, NULL),
-                part = "expected the weight to have a number for each of the 6 channels, given (2, 3)";
-            break;
-        case 6:
-            samba_instance_norm(x, "in", NULL), part = "instance_norm at in: expected an input (N, C, L, ...) of rank 3 to 5";
-            break;
-        case 7:
-            samba_functional_instance_norm(samba_reshape(x, 3, SHAPE(1, 6, 1)), none, none, none, none, &trains),
-                part = "more than 1 value for each channel of an image";
-            break;
-        case 8:
-            samba_group_norm(x, "gn", 4, NULL),
-                part = "group_norm at gn: the number of groups must divide the 6 channels, given 4";
-            break;
-        case 9: samba_group_norm(f, "gn", 1, NULL), part = "group_norm at gn: expected an input (N, C, ...)"; break;
-        case 10:
-            samba_rms_norm(f, "rms", &(samba_norm_options){.dims = 2}),
-                part = "rms_norm at rms: expected an input of rank 2 or more, for 2 normalized dims";
-            break;
-        case 11:
-            samba_layer_norm_with(f, "ln", &(samba_norm_options){.dims = -1}),
-                part = "layer_norm at ln: expected an input of rank 1 or more";
-            break;
-        case 12:
-            samba_functional_rms_norm(x, 1, SHAPE(5), none, -1), part = "rms_norm: expected an input whose last dims are (5)";
-            break;
-        case 13: samba_functional_group_norm(n, 2, none, none, 1e-5), part = "group_norm: expected a floating-point value"; break;
-        }
-        if (samba_graph_status(g) == SAMBA_OK || !strstr(samba_error_message(context), part))
-            fail_msg("case %d: \"%s\", expected \"%s\"", i, samba_error_message(context), part);
-        samba_graph_free(g);
-        samba_tensor_free(flat);
-        samba_tensor_free(one);
-        samba_tensor_free(whole);
-    }
+    samba_batch_norm_options trains = samba_batch_norm_defaults();
+    trains.training = true;
+    trace("flat float32[6] one float32[1,6] whole int64[4,6]");
+    wrong(samba_batch_norm(in("flat"), "bn", NULL),
+          "batch_norm at bn: expected an input (N, C, ...) of rank 2 to 5, given float32(6)");
+    wrong(samba_batch_norm(in("whole"), "bn", NULL), "batch_norm at bn: expected a floating-point value");
+    wrong(samba_functional_batch_norm(in("one"), none, none, none, none, &trains),
+          "batch_norm: expected more than 1 value for each channel when training, given float32(1, 6)");
+    wrong(samba_functional_batch_norm(in("one"), none, none, none, none, NULL), "there are no statistics to normalize by");
+    wrong(samba_functional_batch_norm(in("one"), in("flat"), none, none, none, &trains),
+          "one of the running statistics is missing");
+    wrong(samba_functional_batch_norm(in("one"), in("flat"), in("flat"), zeros_of("float32[2,3]"), none, NULL),
+          "expected the weight to have a number for each of the 6 channels, given (2, 3)");
+    wrong(samba_instance_norm(in("one"), "in", NULL), "instance_norm at in: expected an input (N, C, L, ...) of rank 3 to 5");
+    wrong(samba_functional_instance_norm(zeros_of("float32[1,6,1]"), none, none, none, none, &trains),
+          "more than 1 value for each channel of an image");
+    wrong(samba_group_norm(in("one"), "gn", 4, NULL),
+          "group_norm at gn: the number of groups must divide the 6 channels, given 4");
+    wrong(samba_group_norm(in("flat"), "gn", 1, NULL), "group_norm at gn: expected an input (N, C, ...)");
+    wrong(samba_rms_norm(in("flat"), "rms", &(samba_norm_options){.dims = 2}),
+          "rms_norm at rms: expected an input of rank 2 or more, for 2 normalized dims");
+    wrong(samba_layer_norm_with(in("flat"), "ln", &(samba_norm_options){.dims = -1}),
+          "layer_norm at ln: expected an input of rank 1 or more");
+    wrong(samba_functional_rms_norm(in("one"), 1, SHAPE(5), none, -1), "rms_norm: expected an input whose last dims are (5)");
+    wrong(samba_functional_group_norm(in("whole"), 2, none, none, 1e-5), "group_norm: expected a floating-point value");
+    untrace();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_norm),     cmocka_unit_test(test_instance_norm),
-                                       cmocka_unit_test(test_hyperparameter), cmocka_unit_test(test_empty_batch),
-                                       cmocka_unit_test(test_names),          cmocka_unit_test(test_refusals)};
-    return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
-}
+TEST_MAIN(test_batch_norm, test_instance_norm, test_hyperparameter, test_empty_batch, test_names, test_refusals)
