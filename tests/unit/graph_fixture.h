@@ -5,7 +5,7 @@
 #define SAMBA_TEST_GRAPH_FIXTURE_H
 
 #include "graph/graph.h"
-#include "harness.h"
+#include "messages.h"
 
 static samba_graph *g;
 
@@ -29,5 +29,15 @@ static inline int graph_end(void **unused)
     samba_graph_free(g);
     return 0;
 }
+
+/* Each statement has a graph of its own, which `begin` makes; what it leaves there is in the text of messages. */
+#define wrong(begin, look, ...)                                                                                                  \
+    do {                                                                                                                         \
+        graph_end(NULL);                                                                                                         \
+        g = graph_named("wrong");                                                                                                \
+        begin();                                                                                                                 \
+        __VA_ARGS__;                                                                                                             \
+        says_at(context, look(g), #__VA_ARGS__, __func__, __FILE__, __LINE__);                                                   \
+    } while (0)
 
 #endif
