@@ -2,16 +2,10 @@
  *
  * Where operators come from: module, line and fusion of what is traced, in the text form, in errors, on gradients, in the
  * comparison of two graphs and in the PEF; and that a fusion's operators stay in one section of each type. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "training.h"
 #include "autodiff/autodiff.h"
 #include "failing_allocator.h"
 #include "plan/plan.h"
-#include "training.h"
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
@@ -50,9 +44,8 @@ static void expect_place(const samba_graph *g, const samba_node *node, const cha
     assert_string_equal(samba_graph_name_at(g, node->location.fusion), fusion);
 }
 
-static void operators_know_their_place(void **unused)
+TEST(operators_know_their_place)
 {
-    (void)unused;
     samba_graph *g = new_graph();
     samba_value x = samba_input(g, "x");
     samba_set_module(g, "encoder.layers.0");
@@ -92,9 +85,8 @@ static void operators_know_their_place(void **unused)
     samba_op_fusion_pop(NULL);
 }
 
-static void the_outermost_fusion_counts(void **unused)
+TEST(the_outermost_fusion_counts)
 {
-    (void)unused;
     samba_graph *g = new_graph();
     samba_value x = samba_input(g, "x");
     samba_op_fusion_push(g, "outer");
@@ -118,9 +110,8 @@ static void the_outermost_fusion_counts(void **unused)
     expect_error(g, SAMBA_ERROR_NAME, "given NULL");
 }
 
-static void errors_say_it(void **unused)
+TEST(errors_say_it)
 {
-    (void)unused;
     samba_graph *g = new_graph();
     samba_value x = samba_input(g, "x");
     samba_set_module(g, "head");
@@ -179,9 +170,8 @@ static const char lines[] = "graph \"lines\"\n"
                             "%4 = neg %3 : float32[4] @FWD \"at\" fusion \"fusion\"\n"
                             "output \"y\" %4 @FWD\n";
 
-static void text_goes_round(void **unused)
+TEST(text_goes_round)
 {
-    (void)unused;
     samba_graph *g, *copy;
     char *text;
     need(samba_graph_parse(context, lines, &g));
@@ -209,9 +199,8 @@ static void text_goes_round(void **unused)
     }
 }
 
-static void gradients_have_the_place_of_their_operator(void **unused)
+TEST(gradients_have_the_place_of_their_operator)
 {
-    (void)unused;
     samba_graph *g = new_graph(), *all;
     samba_set_source(g, "net.py", 1);
     samba_value x = samba_linear(samba_input(g, "x"), "fc", 5);
@@ -240,9 +229,8 @@ static void gradients_have_the_place_of_their_operator(void **unused)
     samba_graph_free(g);
 }
 
-static void node_info_tells_all(void **unused)
+TEST(node_info_tells_all)
 {
-    (void)unused;
     samba_graph *g;
     samba_node_info info;
     need(samba_graph_parse(context, lines, &g));
@@ -269,9 +257,8 @@ static void node_info_tells_all(void **unused)
     samba_graph_free(g);
 }
 
-static void parameters_are_told(void **unused)
+TEST(parameters_are_told)
 {
-    (void)unused;
     samba_graph *g;
     samba_parameter_info info;
     need(samba_graph_new(context, "model", &g));
@@ -323,9 +310,8 @@ static const char branches[] =
     X() "%1 = exp %0 : float32[4] @FWD\n%2 = sin %0 : float32[4] @FWD\n%3 = sub %1 %2 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
 static const char turned[] =
     X() "%1 = sin %0 : float32[4] @FWD\n%2 = exp %0 : float32[4] @FWD\n%3 = sub %2 %1 : float32[4] @FWD\noutput \"y\" %3 @FWD\n";
-static void the_first_difference_is_named(void **unused)
+TEST(the_first_difference_is_named)
 {
-    (void)unused;
     const char *relu = X() "%1 = relu %0 : float32[4] @FWD \"act\" at \"net.py:2\"\n" Y;
     compare(relu, relu, NULL);
     compare(relu,
@@ -391,9 +377,8 @@ static samba_status compare_once(samba_context *counting, void *texts)
     return status == SAMBA_ERROR_STATE ? SAMBA_OK : status;
 }
 
-static void refused_allocations(void **unused)
+TEST(refused_allocations)
 {
-    (void)unused;
     fail_each_allocation(compare_once, (const char *[]){lines, X()});
     fail_each_allocation(compare_once, (const char *[]){branches, turned});
 }
@@ -452,9 +437,8 @@ static int count_operators(const samba_plan *plan, int phase, const char *module
     return count;
 }
 
-static void stages_name_their_operators(void **unused)
+TEST(stages_name_their_operators)
 {
-    (void)unused;
     samba_plan plan;
     compile_two(&(wish){false}, 0, &plan);
     assert_true(count_operators(&plan, 1, "first", "two.c:10") >= 2); /* matmul, add */
@@ -498,9 +482,8 @@ static int sections_of(const samba_plan *plan, int phase, const char *fusion, in
     return sections;
 }
 
-static void a_fusion_stays_in_one_section(void **unused)
+TEST(a_fusion_stays_in_one_section)
 {
-    (void)unused;
     samba_plan plan;
     int operators;
     /* logits in chunks: what only the loss needs becomes a second section of FWD */
@@ -521,9 +504,8 @@ static void a_fusion_stays_in_one_section(void **unused)
     samba_plan_free(&plan);
 }
 
-static void a_fusion_changes_no_bit(void **unused)
+TEST(a_fusion_changes_no_bit)
 {
-    (void)unused;
     samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, INNER), 3), *label = tensor("label", SAMBA_INT64, 1, SHAPE(ROWS));
     need(samba_fill_integers(label, 4, 0, CLASSES));
     samba_tensor *inputs[2] = {x, label};
