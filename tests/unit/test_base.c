@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The base: messages, memory with sizes, arenas, text, names and whole files, and that no failed allocation leaks. */
+#include "harness.h"
 #include "base/base.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "failing_allocator.h"
 
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
     samba_context *context;
-    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+    need(samba_context_new(NULL, &context));
     assert_string_equal(samba_error_message(context), "");
     assert_int_equal(samba_fail(context, SAMBA_ERROR_SHAPE, "got %d", 3), SAMBA_ERROR_SHAPE);
     assert_string_equal(samba_error_message(context), "got 3");
@@ -40,9 +33,8 @@ static void test_messages(void **state)
     assert_string_equal(samba_version(), "0.1.0");
 }
 
-static void test_no_memory_for_a_context(void **state)
+TEST(test_no_memory_for_a_context)
 {
-    (void)state;
     failing_allocator counter;
     samba_allocator allocator = failing_allocator_init(&counter);
     counter.fail_from = 0;
@@ -52,11 +44,10 @@ static void test_no_memory_for_a_context(void **state)
     assert_null(context);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     samba_context *plain;
-    assert_int_equal(samba_context_new(NULL, &plain), SAMBA_OK);
+    need(samba_context_new(NULL, &plain));
     for (size_t size = 0; size < 200; size += 7) {
         char *block = samba_calloc(plain, size);
         assert_int_equal((uintptr_t)block % 64, 0);
@@ -69,7 +60,7 @@ static void test_memory(void **state)
     assert_non_null(strstr(samba_error_message(plain), "no memory for"));
     int64_t *numbers = NULL, capacity = 0;
     for (int64_t i = 0; i < 1000; i++) {
-        assert_int_equal(samba_grow(plain, (void **)&numbers, sizeof *numbers, &capacity, i + 1), SAMBA_OK);
+        need(samba_grow(plain, (void **)&numbers, sizeof *numbers, &capacity, i + 1));
         assert_int_equal(numbers[i], 0);
         numbers[i] = i;
     }
@@ -86,9 +77,8 @@ static void test_memory(void **state)
     samba_context_free(plain);
 }
 
-static void test_checked(void **state)
+TEST(test_checked)
 {
-    (void)state;
     int64_t r = 7;
     assert_true(samba_mul_checked(INT64_C(1) << 31, INT64_C(1) << 31, &r));
     assert_int_equal(r, INT64_C(1) << 62);
@@ -137,9 +127,8 @@ static samba_status arena_scenario(samba_context *context, void *user)
     return status;
 }
 
-static void test_arena(void **state)
+TEST(test_arena)
 {
-    (void)state;
     fail_each_allocation(arena_scenario, NULL);
     failing_allocator counter;
     samba_context *context = counting_context_new(&counter);
@@ -169,15 +158,13 @@ static samba_status text_scenario(samba_context *context, void *user)
     return status;
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-    (void)state;
     fail_each_allocation(text_scenario, NULL);
 }
 
-static void test_match(void **state)
+TEST(test_match)
 {
-    (void)state;
     static const struct {
         const char *pattern, *name;
         bool matches;
@@ -201,9 +188,8 @@ static void test_match(void **state)
             fail_msg("%s against %s", cases[i].pattern, cases[i].name);
 }
 
-static void test_nearest(void **state)
+TEST(test_nearest)
 {
-    (void)state;
     static const char *const names[] = {"lr", "momentum", "weight_decay", "gemm1.weight", "gemm2.weight"};
     assert_string_equal(samba_nearest("momentun", names, 5), "momentum");
     assert_string_equal(samba_nearest("weigth_decay", names, 5), "weight_decay");
@@ -222,9 +208,8 @@ static void test_nearest(void **state)
     assert_ptr_equal(samba_nearest(longer, &same, 1), longer);
 }
 
-static void test_hash(void **state)
+TEST(test_hash)
 {
-    (void)state;
     /* XXH3's published value of no bytes with seed 0: files written today must be readable tomorrow */
     assert_true(samba_hash("", 0, 0) == UINT64_C(0x2D06800538D394C2));
     assert_true(samba_hash("abc", 3, 0) != samba_hash("abc", 3, 1));
@@ -282,9 +267,8 @@ static samba_status file_scenario(samba_context *context, void *user)
     return SAMBA_OK;
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     fail_each_allocation(file_scenario, NULL);
     failing_allocator counter;
     samba_context *context = counting_context_new(&counter);
@@ -309,45 +293,44 @@ static void test_files(void **state)
     assert_int_equal(entries(), before);
 
     /* replacing keeps the mode and follows links */
-    assert_int_equal(samba_file_write_atomic(context, in_folder(path, sizeof path, "kept"), &part, &three, 1), SAMBA_OK);
+    need(samba_file_write_atomic(context, in_folder(path, sizeof path, "kept"), &part, &three, 1));
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(symlink(path, in_folder(other, sizeof other, "link")), 0);
     part = "two";
-    assert_int_equal(samba_file_write_atomic(context, other, &part, &three, 1), SAMBA_OK);
+    need(samba_file_write_atomic(context, other, &part, &three, 1));
     struct stat facts;
     assert_int_equal(lstat(other, &facts), 0);
     assert_true(S_ISLNK(facts.st_mode));
     assert_int_equal(stat(path, &facts), 0);
     assert_int_equal(facts.st_mode & 07777, 0600);
-    assert_int_equal(samba_file_read(context, path, &data, &size), SAMBA_OK);
+    need(samba_file_read(context, path, &data, &size));
     assert_memory_equal(data, "two", 3);
     samba_free(context, data, size);
     assert_int_equal(entries(), before + 2);
 
     /* an empty file is a file */
-    assert_int_equal(samba_file_write_atomic(context, path, NULL, NULL, 0), SAMBA_OK);
-    assert_int_equal(samba_file_read(context, path, &data, &size), SAMBA_OK);
+    need(samba_file_write_atomic(context, path, NULL, NULL, 0));
+    need(samba_file_read(context, path, &data, &size));
     assert_int_equal(size, 0);
     samba_free(context, data, size);
 
     char below[300];
     snprintf(below, sizeof below, "%s/below", path);
     assert_int_equal(samba_make_directories(context, below), SAMBA_ERROR_FILE);
-    assert_int_equal(samba_make_directories(context, folder), SAMBA_OK);
+    need(samba_make_directories(context, folder));
     counting_context_free(context, &counter);
 }
 
 /* A disk that takes only a part: the old content stays and the half-written file is gone. */
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
-    (void)state;
     failing_allocator counter;
     samba_context *context = counting_context_new(&counter);
     char path[256];
     static const char block[100000];
     const void *part = "good";
     size_t size = 4;
-    assert_int_equal(samba_file_write_atomic(context, in_folder(path, sizeof path, "saved"), &part, &size, 1), SAMBA_OK);
+    need(samba_file_write_atomic(context, in_folder(path, sizeof path, "saved"), &part, &size, 1));
     int before = entries();
     struct rlimit old, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -363,7 +346,7 @@ static void test_full_disk(void **state)
     assert_non_null(strstr(samba_error_message(context), "File too large"));
     assert_int_equal(entries(), before);
     void *data;
-    assert_int_equal(samba_file_read(context, path, &data, &size), SAMBA_OK);
+    need(samba_file_read(context, path, &data, &size));
     assert_int_equal(size, 4);
     assert_memory_equal(data, "good", 4);
     samba_free(context, data, size);

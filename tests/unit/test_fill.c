@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random fills and shuffles: the same bits however a tensor is cut, values within their bounds, and the right distribution. */
+#include "harness.h"
 #include "data/data.h"
 #include "tensor/fill.h"
 #include "tensor/philox.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "failing_allocator.h"
-
-#include <math.h>
 
 static failing_allocator counter;
 static samba_context *context;
@@ -35,7 +28,7 @@ static int close_context(void **state)
 static samba_tensor *make(samba_dtype dtype, int64_t size)
 {
     samba_tensor *tensor;
-    assert_int_equal(samba_tensor_new(context, "x", dtype, 1, &size, &tensor), SAMBA_OK);
+    need(samba_tensor_new(context, "x", dtype, 1, &size, &tensor));
     return tensor;
 }
 
@@ -47,23 +40,21 @@ static void assert_message(samba_status given, samba_status expected, const char
 }
 
 /* Whole, in ranges cut anywhere, and through a strided view: one result. */
-static void test_cutting(void **state)
+TEST(test_cutting)
 {
-    (void)state;
     enum { N = 2000 };
     for (int d = 0; d < SAMBA_DTYPE_COUNT; d++)
         for (int kind = samba_dtype_is_floating_point((samba_dtype)d) ? 0 : 2; kind < 3; kind++) {
             samba_dtype dtype = (samba_dtype)d;
             int64_t size = (int64_t)samba_dtype_size(dtype), high = dtype == SAMBA_BOOL ? 2 : 120;
             samba_tensor *whole = make(dtype, N), *cut = make(dtype, N), *wide = make(dtype, 2 * N), *view, *shaped;
-            assert_int_equal(samba_tensor_slice(wide, 0, 1, 2 * N, 2, &view), SAMBA_OK);
-            assert_int_equal(samba_tensor_view(view, 3, (int64_t[]){4, 5, 100}, &shaped), SAMBA_OK);
+            need(samba_tensor_slice(wide, 0, 1, 2 * N, 2, &view));
+            need(samba_tensor_view(view, 3, (int64_t[]){4, 5, 100}, &shaped));
             samba_tensor *filled[] = {whole, shaped};
             for (int i = 0; i < 2; i++)
-                assert_int_equal(kind == 0   ? samba_fill_uniform(filled[i], 99, -1, 3)
+                need(kind == 0   ? samba_fill_uniform(filled[i], 99, -1, 3)
                                  : kind == 1 ? samba_fill_normal(filled[i], 99, 5, 2)
-                                             : samba_fill_integers(filled[i], 99, 0, high),
-                                 SAMBA_OK);
+                                             : samba_fill_integers(filled[i], 99, 0, high));
             for (int64_t first = 0, n, i = 0; first < N; first += n, i++) {
                 n = 1 + (int64_t)(samba_philox_word64(5, (uint64_t)i) % 300);
                 if (n > N - first)
@@ -76,7 +67,7 @@ static void test_cutting(void **state)
                     samba_fill_integers_range(dtype, cut->data + first * size, 99, (uint64_t)first, n, 0, high);
             }
             assert_memory_equal(whole->data, cut->data, (size_t)(N * size));
-            assert_int_equal(samba_tensor_copy(cut, view), SAMBA_OK);
+            need(samba_tensor_copy(cut, view));
             assert_memory_equal(whole->data, cut->data, (size_t)(N * size));
             for (int64_t i = 0; i < N; i++) /* the gaps of the view are untouched */
                 assert_int_equal(samba_load_int64(dtype, wide->data + 2 * i * size), 0);
@@ -88,16 +79,15 @@ static void test_cutting(void **state)
         }
 }
 
-static void test_uniform(void **state)
+TEST(test_uniform)
 {
-    (void)state;
     static const double bounds[][2] = {{0, 1},     {-1, 1}, {-3, -2},       {0.1, 0.1000001}, {0, 1e-7},
                                        {-1e-3, 0}, {2, 2},  {1, 1.0000001}, {-1e4, 3e4}};
     for (int dtype = 0; dtype < 4; dtype++) {
         samba_tensor *tensor = make((samba_dtype)dtype, 100000);
         for (int b = 0; b < SAMBA_COUNT(bounds); b++) {
             double low = bounds[b][0], high = bounds[b][1], sum = 0;
-            assert_int_equal(samba_fill_uniform(tensor, 7, low, high), SAMBA_OK);
+            need(samba_fill_uniform(tensor, 7, low, high));
             char rounded[8]; /* the dtype may hold nothing in a narrow range: then it is the lower bound, rounded */
             samba_store_double((samba_dtype)dtype, rounded, low);
             double nearest = samba_load_double((samba_dtype)dtype, rounded), least = fmin(low, nearest);
@@ -114,21 +104,20 @@ static void test_uniform(void **state)
         samba_tensor_free(tensor);
     }
     samba_tensor *tensor = make(SAMBA_FLOAT32, 1000);
-    assert_int_equal(samba_fill_uniform(tensor, 123, 0, 1), SAMBA_OK);
+    need(samba_fill_uniform(tensor, 123, 0, 1));
     for (uint64_t i = 0; i < 1000; i++) /* the same numbers as the operator random(seed) */
         assert_true(((float *)tensor->data)[i] == samba_philox_uniform(123, i));
     samba_tensor_free(tensor);
 }
 
 /* Against Box and Muller's formulas with the C library's functions, and by moments. */
-static void test_normal(void **state)
+TEST(test_normal)
 {
-    (void)state;
     enum { N = 400000 };
     samba_tensor *tensor = make(SAMBA_FLOAT64, N);
     double *values = (double *)tensor->data, sum = 0, squares = 0, fourth = 0, products = 0;
     int beyond = 0;
-    assert_int_equal(samba_fill_normal(tensor, 42, 0, 1), SAMBA_OK);
+    need(samba_fill_normal(tensor, 42, 0, 1));
     for (int64_t i = 0; i < N; i++) {
         if (i % 2 == 0) {
             uint64_t pair = samba_philox_word64(42, (uint64_t)i / 2);
@@ -144,33 +133,31 @@ static void test_normal(void **state)
     }
     assert_true(fabs(sum / N) < 0.008 && fabs(squares / N - 1) < 0.012 && fabs(fourth / N - 3) < 0.08);
     assert_true(fabs(products / (N / 2)) < 0.011 && fabs((double)beyond / N - 0.05) < 0.002);
-    assert_int_equal(samba_fill_normal(tensor, 42, 3, 0), SAMBA_OK);
+    need(samba_fill_normal(tensor, 42, 3, 0));
     assert_true(values[17] == 3);
     samba_tensor_free(tensor);
 }
 
-static void test_options_left_out(void **state)
+TEST(test_options_left_out)
 {
-    (void)state;
     samba_tensor *expected = make(SAMBA_FLOAT32, 100), *filled = make(SAMBA_FLOAT32, 100);
-    assert_int_equal(samba_fill_uniform(expected, 0, 0, 1), SAMBA_OK);
-    assert_int_equal(samba_fill(filled, NULL), SAMBA_OK);
+    need(samba_fill_uniform(expected, 0, 0, 1));
+    need(samba_fill(filled, NULL));
     assert_memory_equal(filled->data, expected->data, 100 * sizeof(float));
     samba_tensor_free(expected);
     samba_tensor_free(filled);
 }
 
 /* The distribution function of what a word gives is the word again. */
-static void test_inverse(void **state)
+TEST(test_inverse)
 {
-    (void)state;
     enum { N = 300000 };
     samba_tensor *tensor = make(SAMBA_FLOAT64, N);
     const double *values = (const double *)tensor->data;
     samba_fill_options options = samba_fill_defaults();
     options.distribution = SAMBA_NORMAL_INVERSE;
     options.a = 0, options.b = 1, options.seed = 17;
-    assert_int_equal(samba_fill(tensor, &options), SAMBA_OK);
+    need(samba_fill(tensor, &options));
     double greatest = 0, squares = 0;
     for (int64_t i = 0; i < N; i++) {
         uint64_t pair = samba_philox_word64(17, (uint64_t)i / 2);
@@ -187,9 +174,8 @@ static void test_inverse(void **state)
 }
 
 /* The distribution function of what a word gives is the word, scaled to the bounds; also far out in either tail. */
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
-    (void)state;
     enum { N = 20000 };
     static const double cases[][4] = {{0, 1, -2, 2},  {1, 0.5, 0, INFINITY},       {0, 1, 6, 9},
                                       {0, 1, -9, -6}, {0, 1, -INFINITY, INFINITY}, {3, 2, 2.9, 3.2}};
@@ -201,7 +187,7 @@ static void test_truncated(void **state)
     for (int c = 0; c < SAMBA_COUNT(cases); c++) {
         double mean = options.a = cases[c][0], deviation = options.b = cases[c][1];
         options.low = cases[c][2], options.high = cases[c][3];
-        assert_int_equal(samba_fill(tensor, &options), SAMBA_OK);
+        need(samba_fill(tensor, &options));
         bool upper = options.low > mean; /* then probabilities from above */
         double sign = upper ? 1 : -1, begin = (upper ? options.high : options.low), end = upper ? options.low : options.high;
         double first = 0.5 * erfc(sign * (begin - mean) / deviation * root),
@@ -216,7 +202,7 @@ static void test_truncated(void **state)
         }
     }
     options.b = 0, options.low = 3.5, options.high = 4;
-    assert_int_equal(samba_fill(tensor, &options), SAMBA_OK);
+    need(samba_fill(tensor, &options));
     assert_true(values[5] == 3.5); /* nothing of it lies there: the nearest bound */
     options.low = 5;
     assert_message(samba_fill(tensor, &options), SAMBA_ERROR_ARGUMENT, "from 5 to 4");
@@ -224,29 +210,27 @@ static void test_truncated(void **state)
 }
 
 /* Any number of threads gives the bits of one; bfloat16 is float32, rounded as asked for; bits by hand. */
-static void test_threads_and_rounding(void **state)
+TEST(test_threads_and_rounding)
 {
-    (void)state;
     enum { N = 50001 };
     samba_tensor *wide = make(SAMBA_FLOAT32, N), *one = make(SAMBA_FLOAT32, N), *low = make(SAMBA_BFLOAT16, N);
     for (int distribution = 0; distribution < 3; distribution++) {
         samba_fill_options options = samba_fill_defaults();
         options.distribution = (samba_distribution)distribution;
         options.a = -0.5, options.b = 1.5, options.seed = 23, options.threads = 1;
-        assert_int_equal(samba_fill(one, &options), SAMBA_OK);
+        need(samba_fill(one, &options));
         if (distribution < 2) {
-            assert_int_equal(distribution == 0 ? samba_fill_uniform(wide, 23, -0.5, 1.5) : samba_fill_normal(wide, 23, -0.5, 1.5),
-                             SAMBA_OK);
+            need(distribution == 0 ? samba_fill_uniform(wide, 23, -0.5, 1.5) : samba_fill_normal(wide, 23, -0.5, 1.5));
             assert_memory_equal(one->data, wide->data, N * 4);
         }
         for (int threads = 2; threads <= 5; threads += 3) {
             options.threads = threads;
-            assert_int_equal(samba_fill(wide, &options), SAMBA_OK);
+            need(samba_fill(wide, &options));
             assert_memory_equal(one->data, wide->data, N * 4);
             for (int rounding = 0; rounding < 2; rounding++) {
                 int up = 0;
                 options.rounding = (samba_rounding)rounding;
-                assert_int_equal(samba_fill(low, &options), SAMBA_OK);
+                need(samba_fill(low, &options));
                 for (int64_t i = 0; i < N; i++) {
                     uint32_t bits = ((const uint32_t *)(const void *)one->data)[i], kept = bits >> 16, cut = bits & 0xFFFF;
                     bool rises = rounding == SAMBA_NEAREST_EVEN && (cut > 0x8000 || (cut == 0x8000 && kept & 1));
@@ -262,19 +246,18 @@ static void test_threads_and_rounding(void **state)
     samba_tensor_free(wide);
 }
 
-static void test_integers(void **state)
+TEST(test_integers)
 {
-    (void)state;
     samba_tensor *tensor = make(SAMBA_INT64, 60000);
     int64_t *values = (int64_t *)tensor->data, counts[6] = {0};
-    assert_int_equal(samba_fill_integers(tensor, 1, -3, 3), SAMBA_OK);
+    need(samba_fill_integers(tensor, 1, -3, 3));
     for (int i = 0; i < 60000; i++) {
         assert_in_range(values[i] + 3, 0, 5);
         counts[values[i] + 3]++;
     }
     for (int i = 0; i < 6; i++)
         assert_in_range(counts[i], 9600, 10400);
-    assert_int_equal(samba_fill_integers(tensor, 1, INT64_MIN, INT64_MAX), SAMBA_OK);
+    need(samba_fill_integers(tensor, 1, INT64_MIN, INT64_MAX));
     samba_tensor_free(tensor);
     static const struct {
         samba_dtype dtype;
@@ -306,9 +289,8 @@ static void test_integers(void **state)
     }
 }
 
-static void test_filling_wrongly(void **state)
+TEST(test_filling_wrongly)
 {
-    (void)state;
     samba_tensor *whole = make(SAMBA_INT32, 4), *real = make(SAMBA_FLOAT32, 1), *empty, *expanded;
     int64_t size = 4;
     assert_message(samba_fill_uniform(whole, 1, 0, 1), SAMBA_ERROR_DTYPE, "it is int32");
@@ -318,9 +300,9 @@ static void test_filling_wrongly(void **state)
     assert_message(samba_fill_uniform(real, 1, NAN, 1), SAMBA_ERROR_ARGUMENT, "finite");
     assert_message(samba_fill_normal(real, 1, 0, -1), SAMBA_ERROR_ARGUMENT, "deviation -1");
     assert_message(samba_fill_normal(real, 1, NAN, 1), SAMBA_ERROR_ARGUMENT, "finite");
-    assert_int_equal(samba_tensor_empty(context, "hollow", SAMBA_FLOAT32, 1, &size, &empty), SAMBA_OK);
+    need(samba_tensor_empty(context, "hollow", SAMBA_FLOAT32, 1, &size, &empty));
     assert_message(samba_fill_uniform(empty, 1, 0, 1), SAMBA_ERROR_STATE, "hollow: it has no data");
-    assert_int_equal(samba_tensor_expand(real, 1, &size, &expanded), SAMBA_OK);
+    need(samba_tensor_expand(real, 1, &size, &expanded));
     assert_message(samba_fill_uniform(expanded, 1, 0, 1), SAMBA_ERROR_ARGUMENT, "share memory");
     samba_fill_options options = samba_fill_defaults();
     assert_message(samba_fill(whole, &options), SAMBA_ERROR_DTYPE, "it is int32");
@@ -343,13 +325,12 @@ static void test_filling_wrongly(void **state)
     samba_tensor_free(real);
     samba_tensor_free(whole);
     whole = make(SAMBA_FLOAT32, 0);
-    assert_int_equal(samba_fill_uniform(whole, 1, 0, 1), SAMBA_OK);
+    need(samba_fill_uniform(whole, 1, 0, 1));
     samba_tensor_free(whole);
 }
 
-static void test_shuffle(void **state)
+TEST(test_shuffle)
 {
-    (void)state;
     int64_t order[100], again[100], counts[3][3] = {{0}};
     samba_shuffle(4, 100, order);
     samba_shuffle(4, 100, again);
