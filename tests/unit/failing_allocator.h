@@ -132,8 +132,9 @@ static inline int counting_begin(void **unused)
 static inline int counting_end(void **unused)
 {
     (void)unused;
-    counting_context_free(context, &counted);
+    samba_context *its = context;
     context = context_of_all;
+    counting_context_free(its, &counted);
     return 0;
 }
 #endif
