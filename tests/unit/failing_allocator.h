@@ -118,14 +118,14 @@ static inline void fail_each_allocation(failing_scenario *scenario, void *user)
 
 #ifdef SAMBA_TEST_HARNESS_H
 /* For TEST_MAIN_WITH: each test has a context of its own, in which it must leave nothing alive. */
-static failing_allocator counted __attribute__((unused));
+static failing_allocator counted_memory __attribute__((unused));
 static samba_context *context_of_all __attribute__((unused));
 
 static inline int counting_begin(void **unused)
 {
     (void)unused;
     context_of_all = context;
-    context = counting_context_new(&counted);
+    context = counting_context_new(&counted_memory);
     return 0;
 }
 
@@ -134,7 +134,7 @@ static inline int counting_end(void **unused)
     (void)unused;
     samba_context *its = context;
     context = context_of_all;
-    counting_context_free(its, &counted);
+    counting_context_free(its, &counted_memory);
     return 0;
 }
 #endif

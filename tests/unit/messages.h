@@ -17,7 +17,7 @@
 
 typedef struct message {
     char part[64], *given, *sentence; /* the sentence with its status before it; "ok" where nothing is refused */
-    bool said;
+    int said;
 } message;
 static message messages[256];
 static int message_count;
@@ -103,7 +103,7 @@ static inline bool check_message(message *m, samba_context *of, samba_status sta
         memcpy(at, "FOLDER", 6);
         memmove(at + 6, at + strlen(folder), strlen(at + strlen(folder)) + 1);
     }
-    m->said = true;
+    m->said++;
     size_t named = strcspn(m->sentence, ":"); /* the status, and what comes behind ": " */
     if (strncmp(sentence, m->sentence, named) == 0 && sentence[named] == m->sentence[named] &&
         (status == SAMBA_OK || sentence_fits(m->sentence + named + 2, sentence + named + 2)))
@@ -118,9 +118,10 @@ static inline void says_at(samba_context *of, samba_status status, const char *c
 {
     message *found = NULL;
     read_messages(file);
-    for (int i = 0; i < message_count && (!found || found->said); i++)
-        if (strcmp(messages[i].part, part) == 0 && same_call(messages[i].given, call))
-            found = &messages[i]; /* the first that was not said yet, or the last */
+    for (int i = 0; i < message_count; i++) /* of equal calls the one whose turn it is */
+        if (strcmp(messages[i].part, part) == 0 && same_call(messages[i].given, call) &&
+            (!found || messages[i].said < found->said))
+            found = &messages[i];
     if (!found)
         print_error("%s: %s\n    %s: %s\nis not in the text\n", part, call, samba_status_name(status), samba_error_message(of));
     if (!found || !check_message(found, of, status))

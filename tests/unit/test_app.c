@@ -2,12 +2,7 @@
  *
  * The application's parts below its command line: units and tables, the rewriting of short options, samples and batches, and the
  * commands themselves where memory runs out. What people do wrong on a command line is tests/e2e/cli.sh's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "app/app.h"
 #include "failing_allocator.h"
 #include "graph/graph.h"
@@ -15,15 +10,12 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 
-#include <math.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/sambaflow-test-app.XXXXXX";
 
-static void test_units(void **state)
+TEST(test_units)
 {
-    (void)state;
     char text[SAMBA_CELL];
     assert_string_equal(samba_text_bytes(text, 0), "0 B");
     assert_string_equal(samba_text_bytes(text, 1023), "1023 B");
@@ -38,9 +30,8 @@ static void test_units(void **state)
     assert_string_equal(samba_text_ms(text, 123.45), "123.5 ms");
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     failing_allocator memory;
     samba_context *context = counting_context_new(&memory);
     char *text = NULL;
@@ -51,7 +42,7 @@ static void test_table(void **state)
     samba_table_row(&table, "name\tsize\tnote");
     samba_table_row(&table, "%s\t%d\t", "a", 12345);
     samba_table_row(&table, "longer\t\tends here");
-    assert_int_equal(samba_table_print(&table, file, "  "), SAMBA_OK);
+    need(samba_table_print(&table, file, "  "));
     fclose(file);
     assert_string_equal(text, "  name     size  note\n"
                               "  a       12345\n"
@@ -60,9 +51,8 @@ static void test_table(void **state)
     counting_context_free(context, &memory);
 }
 
-static void test_words(void **state)
+TEST(test_words)
 {
-    (void)state;
     failing_allocator memory;
     samba_context *context = counting_context_new(&memory);
     samba_arena arena;
@@ -121,14 +111,13 @@ static const samba_app_input digit_inputs[] = {
     {"label", SAMBA_INT64, 1, {4}, 3},
 };
 
-static void test_digits(void **state)
+TEST(test_digits)
 {
-    (void)state;
     failing_allocator memory;
     samba_context *context = counting_context_new(&memory);
     samba_app_data data;
     write_digits(10, 2);
-    assert_int_equal(samba_app_digits(context, folder, 2, digit_inputs, &data), SAMBA_OK);
+    need(samba_app_digits(context, folder, 2, digit_inputs, &data));
     assert_int_equal(data.train_count, 8);
     assert_int_equal(data.test_count, 2);
     const float *image = samba_tensor_data(data.tensors[0]);
@@ -136,7 +125,7 @@ static void test_digits(void **state)
         assert_true(fabs(image[i] - (4 * i / 255.0 - 0.1307) / 0.3081) < 1e-6);
 
     samba_batches batches;
-    assert_int_equal(samba_batches_new(context, &data, 4, &batches), SAMBA_OK);
+    need(samba_batches_new(context, &data, 4, &batches));
     samba_batches_fill(&batches, (const int64_t[]){7, 0, 9}, 3);
     const float *batch = samba_tensor_data(batches.tensors[0]);
     const int64_t *label = samba_tensor_data(batches.tensors[1]);
@@ -150,9 +139,8 @@ static void test_digits(void **state)
     counting_context_free(context, &memory);
 }
 
-static void test_bad_digits(void **state)
+TEST(test_bad_digits)
 {
-    (void)state;
     failing_allocator memory;
     samba_context *context = counting_context_new(&memory);
     samba_app_data data;
@@ -184,9 +172,8 @@ static samba_status digits_scenario(samba_context *context, void *user)
     return status;
 }
 
-static void test_digits_without_memory(void **state)
+TEST(test_digits_without_memory)
 {
-    (void)state;
     write_digits(10, 0);
     fail_each_allocation(digits_scenario, NULL);
 }
@@ -197,9 +184,8 @@ static const samba_app_input text_inputs[] = {
     {"label", SAMBA_INT64, 2, {2, 4}, 128},
 };
 
-static void test_text(void **state)
+TEST(test_text)
 {
-    (void)state;
     failing_allocator memory;
     samba_context *context = counting_context_new(&memory);
     samba_app_data data;
@@ -211,7 +197,7 @@ static void test_text(void **state)
     snprintf(path, sizeof path, "%s/text.txt", folder);
     const char *const paths[] = {folder, path};
     for (int k = 0; k < 2; k++) {
-        assert_int_equal(samba_app_text(context, paths[k], 2, text_inputs, &data), SAMBA_OK);
+        need(samba_app_text(context, paths[k], 2, text_inputs, &data));
         assert_int_equal(data.train_count, 19);
         assert_int_equal(data.test_count, 2);
         assert_int_equal(data.tensor_count, 2);
@@ -224,9 +210,8 @@ static void test_text(void **state)
     counting_context_free(context, &memory);
 }
 
-static void test_bad_text(void **state)
+TEST(test_bad_text)
 {
-    (void)state;
     failing_allocator memory;
     samba_context *context = counting_context_new(&memory);
     samba_app_data data;
@@ -256,17 +241,15 @@ static samba_status text_scenario(samba_context *context, void *user)
     return SAMBA_OK;
 }
 
-static void test_text_without_memory(void **state)
+TEST(test_text_without_memory)
 {
-    (void)state;
     write_file("text.txt", "123456789", 9);
     fail_each_allocation(text_scenario, NULL);
 }
 
 /* ---- whole commands on a small model ---- */
-static void model_without_logits(samba_graph *g, const void *options)
+MODEL(model_without_logits)
 {
-    (void)options;
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(samba_input(g, "image"), "linear", 3), samba_input(g, "label")));
 }
 
@@ -282,7 +265,7 @@ static void model_with_table(samba_graph *g, const void *options)
     const float *numbers = options;
     samba_tensor *table;
     model(g, NULL);
-    assert_int_equal(samba_tensor_new(g->context, "table", SAMBA_FLOAT32, 1, (const int64_t[]){100}, &table), SAMBA_OK);
+    need(samba_tensor_new(g->context, "table", SAMBA_FLOAT32, 1, (const int64_t[]){100}, &table));
     for (int i = 0; i < 100; i++)
         ((float *)samba_tensor_data(table))[i] = numbers[0];
     samba_value mean = samba_mul_scalar(samba_mean(samba_input(g, "image"), 0, NULL, false), numbers[1]);
@@ -332,9 +315,8 @@ static samba_status command_scenario(samba_context *context, void *user)
     return c->run(&run);
 }
 
-static void test_commands_without_memory(void **state)
+TEST(test_commands_without_memory)
 {
-    (void)state;
     char pef[128], saved[128];
     snprintf(pef, sizeof pef, "%s/small.pef", folder);
     snprintf(saved, sizeof saved, "%s/small.safetensors", folder);
@@ -361,9 +343,8 @@ static void test_commands_without_memory(void **state)
 }
 
 /* A PEF that options of the application's own are given with must be of the graph that they make, to the last byte. */
-static void test_other_graphs(void **state)
+TEST(test_other_graphs)
 {
-    (void)state;
     float numbers[] = {1, 2};
     char pef[128];
     samba_context *context;
@@ -372,17 +353,17 @@ static void test_other_graphs(void **state)
     samba_app app = small_app();
     app.model = model_with_table;
     app.settings = numbers;
-    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+    need(samba_context_new(NULL, &context));
     char *compile[] = {"small", "compile", "-p", pef, "--inference", "--json"};
     command c = command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile);
-    assert_int_equal(command_scenario(context, &c), SAMBA_OK);
-    assert_int_equal(samba_pef_read(context, pef, &plan), SAMBA_OK);
+    need(command_scenario(context, &c));
+    need(samba_pef_read(context, pef, &plan));
     assert_int_equal(plan.graphs[0].literal_count, 1);
     c.arguments.own_given = true;
     samba_app_run run = {context, &c.arguments};
     int count;
     samba_app_input found[SAMBA_APP_MAX_INPUTS];
-    assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_OK);
+    need(samba_app_check(&run, &plan, &count, found));
     numbers[0] = 3;
     assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_ERROR_SHAPE);
     assert_non_null(strstr(samba_error_message(context),

@@ -3,17 +3,8 @@
  * Compiled against the reference: models that between them use every operator are compiled, run by sections and compared, outputs
  * and gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, and on
  * every ISA this CPU has. The verifier runs after every pass. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "device/cpu/kernel.h"
 #include "training.h"
+#include "device/cpu/kernel.h"
 
 #include "reference.h"
 
@@ -55,9 +46,8 @@ static void lose(samba_graph *g, samba_value v) /* a loss that weighs every elem
 }
 
 /* ---- the models ---- */
-static void elementwise(samba_graph *g, const void *o)
+MODEL(elementwise)
 {
-    (void)o;
     samba_value x = in(g, "x"), b = param(g, "b", SAMBA_FLOAT32, 1, SHAPE(33)), s = param(g, "s", SAMBA_FLOAT32, 2, SHAPE(7, 1));
     samba_value y = samba_tanh(samba_add(samba_mul(x, s), b));
     y = samba_add(samba_sigmoid(y), samba_exp(samba_mul_scalar(y, 0.5)));
@@ -73,25 +63,22 @@ static void elementwise(samba_graph *g, const void *o)
     y = samba_add(y, samba_mul_scalar(z, 0.125));
     lose(g, samba_add(samba_gelu(y), samba_gelu_tanh(samba_rsqrt(samba_add_scalar(samba_pow_scalar(y, 2), 0.5)))));
 }
-static void float64_chain(samba_graph *g, const void *o)
+MODEL(float64_chain)
 {
-    (void)o;
     samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT64, 2, SHAPE(17, 5));
     samba_value y = samba_softmax(samba_matmul(x, w), -1);
     samba_output(g, "y", y);
     lose(g, samba_mul(samba_log_softmax(y, 0), samba_exp(y)));
 }
-static void half_precision(samba_graph *g, const void *o)
+MODEL(half_precision)
 {
-    (void)o;
     samba_value x = in(g, "x"), w = param(g, "w", SAMBA_BFLOAT16, 2, SHAPE(24, 16)), h = in(g, "h");
     samba_value y = samba_add(samba_matmul(x, w), samba_cast(h, SAMBA_BFLOAT16));
     samba_output(g, "y", y);
     lose(g, samba_cast(samba_layer_norm(y, "n"), SAMBA_FLOAT32));
 }
-static void reductions(samba_graph *g, const void *o)
+MODEL(reductions)
 {
-    (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(6)));
     samba_value a = samba_sum(x, 1, DIMS(0), false), b = samba_mean(x, 2, DIMS(1, 3), true), c = samba_amax(x, 1, DIMS(2), true);
     samba_value d = samba_amin(x, 2, DIMS(0, 2), false), e = samba_sum(samba_exp(x), 1, DIMS(-1), true);
@@ -101,32 +88,28 @@ static void reductions(samba_graph *g, const void *o)
     samba_value s = samba_add(samba_sum(samba_mul(a, a), 0, NULL, false), samba_mean(samba_mul(b, c), 0, NULL, false));
     samba_loss(g, "loss", samba_add(s, samba_add(samba_sum(d, 0, NULL, false), samba_sum(samba_log(e), 0, NULL, false))));
 }
-static void norms(samba_graph *g, const void *o)
+MODEL(norms)
 {
-    (void)o;
     samba_value x = samba_linear(in(g, "x"), "fc", 40);
     samba_value y = samba_tanh(samba_layer_norm(x, "n1"));
     samba_value z = samba_sigmoid(samba_layer_norm(samba_linear(y, "fc2", 40), "n2"));
     samba_output(g, "z", z);
     lose(g, samba_softmax(samba_add(y, z), 1));
 }
-static void wide_rows(samba_graph *g, const void *o)
+MODEL(wide_rows)
 {
-    (void)o;
     samba_value x = samba_linear(in(g, "x"), "fc", 777);
     samba_output(g, "s", samba_softmax(x, -1));
     lose(g, samba_mul(samba_layer_norm(x, "n"), samba_log_softmax(x, -1)));
 }
-static void softmax_middle(samba_graph *g, const void *o)
+MODEL(softmax_middle)
 {
-    (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(3)));
     samba_output(g, "y", samba_softmax(x, 1));
     lose(g, samba_mul(samba_softmax(x, 1), samba_log_softmax(x, 0)));
 }
-static void shapes(samba_graph *g, const void *o)
+MODEL(shapes)
 {
-    (void)o;
     samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT32, 3, SHAPE(4, 1, 6)), part[3];
     samba_value y = samba_permute(samba_mul(x, w), DIMS(2, 0, 1)); /* 6 4 5 */
     samba_value z = samba_reshape(y, 2, SHAPE(8, 15));             /* needs a copy */
@@ -141,9 +124,8 @@ static void shapes(samba_graph *g, const void *o)
     twice = samba_slice(samba_slice(twice, 0, 0, 14, 1), 1, 2, 10, 2);         /* 14 4 */
     lose(g, samba_add(samba_flatten(samba_mul(e, e), 0, 1), twice));
 }
-static void products(samba_graph *g, const void *o)
+MODEL(products)
 {
-    (void)o;
     samba_value x = in(g, "x"), w = param(g, "w", SAMBA_FLOAT32, 2, SHAPE(9, 13)),
                 b = param(g, "b", SAMBA_FLOAT32, 4, SHAPE(3, 1, 9, 4));
     samba_value v = param(g, "v", SAMBA_FLOAT32, 1, SHAPE(9));
@@ -159,9 +141,8 @@ static void products(samba_graph *g, const void *o)
     samba_loss(g, "loss",
                samba_add(samba_add(t, u), samba_add(samba_matmul(v, v), samba_sum(samba_matmul(x, v), 0, NULL, false))));
 }
-static void residual(samba_graph *g, const void *o) /* what follows a product joins it, broadcast over batch too */
+MODEL(residual) /* what follows a product joins it, broadcast over batch too */
 {
-    (void)o;
     samba_value x = in(g, "x"), p = param(g, "p", SAMBA_FLOAT32, 2, SHAPE(5, 9));
     samba_value h = samba_add(samba_linear(x, "fc", 9), p);
     h = samba_add(x, samba_mul(samba_gelu(h), h));
@@ -179,34 +160,13 @@ static void conv(samba_graph *g, const conv_options *o)
     samba_output(g, "y", y);
     lose(g, samba_mul(y, y));
 }
-static void conv_plain(samba_graph *g, const void *o)
+MODEL(conv_plain) { conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}}); }
+MODEL(conv_strided) { conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}}); }
+MODEL(conv_dilated) { conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true, false, SAMBA_PAD_CONSTANT}}); }
+MODEL(conv_grouped) { conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}}); }
+MODEL(conv_depthwise) { conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}}); }
+MODEL(conv_transposed)
 {
-    (void)o;
-    conv(g, &(conv_options){6, {5, 5}, {{1, 1}, {2, 2}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}});
-}
-static void conv_strided(samba_graph *g, const void *o)
-{
-    (void)o;
-    conv(g, &(conv_options){8, {3, 2}, {{2, 3}, {1, 0}, {1, 1}, 1, false, false, SAMBA_PAD_CONSTANT}});
-}
-static void conv_dilated(samba_graph *g, const void *o)
-{
-    (void)o;
-    conv(g, &(conv_options){8, {3, 3}, {{1, 2}, {2, 1}, {2, 1}, 1, true, false, SAMBA_PAD_CONSTANT}});
-}
-static void conv_grouped(samba_graph *g, const void *o)
-{
-    (void)o;
-    conv(g, &(conv_options){6, {3, 3}, {{1, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}});
-}
-static void conv_depthwise(samba_graph *g, const void *o)
-{
-    (void)o;
-    conv(g, &(conv_options){3, {3, 3}, {{2, 1}, {1, 1}, {1, 1}, 3, false, false, SAMBA_PAD_CONSTANT}});
-}
-static void conv_transposed(samba_graph *g, const void *o)
-{
-    (void)o;
     samba_value w = param(g, "w", SAMBA_FLOAT32, 4, SHAPE(4, 3, 3, 2)), b = param(g, "b", SAMBA_FLOAT32, 1, SHAPE(6));
     samba_conv_transpose2d_options options = {{2, 3}, {1, 0}, {1, 2}, {1, 1}, 2, false};
     samba_value y =
@@ -215,9 +175,8 @@ static void conv_transposed(samba_graph *g, const void *o)
     y = samba_functional_conv_transpose2d(y, param(g, "v", SAMBA_FLOAT32, 4, SHAPE(6, 2, 1, 1)), (samba_value){0}, NULL);
     lose(g, samba_mul(y, y));
 }
-static void pools(samba_graph *g, const void *o)
+MODEL(pools)
 {
-    (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(11)));
     samba_value a = samba_max_pool2d(x, SHAPE(2, 2), NULL);
     samba_value b = samba_max_pool2d(x, SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 2}, true, false, 0});
@@ -229,18 +188,16 @@ static void pools(samba_graph *g, const void *o)
     samba_loss(g, "loss",
                samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
 }
-static void square(samba_graph *g, const void *o) /* one stage reads x by columns, for argmax, and by rows */
+MODEL(square) /* one stage reads x by columns, for argmax, and by rows */
 {
-    (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 0, NULL));
     samba_output(g, "less", samba_sub(x, samba_amin(x, 2, (int[]){0, 1}, true)));
     samba_output(g, "best", samba_argmax(x, 0, true));
     samba_loss(g, "loss", samba_sum(samba_mul(x, param(g, "v", SAMBA_FLOAT32, 2, SHAPE(7, 7))), 0, NULL, false));
 }
 /* masks and bias gradients on the pooled side; 0 and equal elements among x */
-static void relu_pool(samba_graph *g, const void *o)
+MODEL(relu_pool)
 {
-    (void)o;
     samba_conv2d_options pad = {.padding = {1, 1}};
     samba_value a = samba_relu(samba_conv2d(in(g, "x"), "a", 5, SHAPE(3, 3), &pad));
     samba_value b = samba_max_pool2d(samba_relu(samba_conv2d(a, "b", 4, SHAPE(2, 2), NULL)), SHAPE(2, 2), NULL);
@@ -249,9 +206,8 @@ static void relu_pool(samba_graph *g, const void *o)
     samba_value d = samba_avg_pool2d(samba_conv2d(b, "d", 3, SHAPE(1, 1), NULL), SHAPE(2, 2), NULL);
     samba_loss(g, "loss", samba_add(samba_sum(samba_mul(c, c), 0, NULL, false), samba_sum(samba_mul(d, d), 0, NULL, false)));
 }
-static void lenet(samba_graph *g, const void *o)
+MODEL(lenet)
 {
-    (void)o;
     samba_conv2d_options pad = {.padding = {2, 2}};
     samba_value h = samba_max_pool2d(samba_relu(samba_conv2d(in(g, "image"), "conv1", 6, SHAPE(5, 5), &pad)), SHAPE(2, 2), NULL);
     h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(5, 5), NULL)), SHAPE(2, 2), NULL);
@@ -261,18 +217,16 @@ static void lenet(samba_graph *g, const void *o)
     samba_output(g, "logits", h);
     samba_loss(g, "loss", samba_cross_entropy(h, in(g, "label")));
 }
-static void resffn(samba_graph *g, const void *o)
+MODEL(resffn)
 {
-    (void)o;
     samba_value h = samba_tanh(samba_layer_norm(samba_linear(in(g, "image"), "gemm1", 128), "norm1"));
     samba_value k = samba_layer_norm(samba_linear(h, "gemm2", 128), "norm2");
     samba_value logits = samba_linear(samba_sigmoid(samba_add(k, h)), "gemm3", 10);
     samba_output(g, "logits", logits);
     samba_loss(g, "loss", samba_cross_entropy(logits, in(g, "label")));
 }
-static void losses(samba_graph *g, const void *o)
+MODEL(losses)
 {
-    (void)o;
     samba_value x = samba_mul(in(g, "x"), param(g, "w", SAMBA_FLOAT32, 1, SHAPE(7)));
     samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM, {NULL, 0, 0}}, none = {-100, 0.3, SAMBA_NO_REDUCTION, {NULL, 0, 0}};
     samba_value many = samba_permute(x, DIMS(0, 2, 1)); /* (N, C, d) with C = 7 */
@@ -282,9 +236,8 @@ static void losses(samba_graph *g, const void *o)
     samba_loss(g, "first", a);
     samba_loss(g, "second", samba_mean(samba_mul(b, b), 0, NULL, false));
 }
-static void embedded(samba_graph *g, const void *o)
+MODEL(embedded)
 {
-    (void)o;
     samba_value h = samba_embedding(in(g, "token"), "wte", 29, 12);
     samba_scope_push(g, "block");
     h = samba_add(h, samba_dropout(samba_linear(samba_layer_norm(h, "ln"), "fc", 12), "drop", 0.3));
@@ -292,18 +245,16 @@ static void embedded(samba_graph *g, const void *o)
     samba_output(g, "h", h);
     lose(g, samba_mul(h, h));
 }
-static void tied(samba_graph *g, const void *o) /* rows are added to the other gradient of the table, a first time in place */
+MODEL(tied) /* rows are added to the other gradient of the table, a first time in place */
 {
-    (void)o;
     samba_value token = in(g, "token"), wte = param(g, "wte.weight", SAMBA_FLOAT32, 2, SHAPE(29, 40));
     samba_value h = samba_add(samba_embedding(token, "wte", 29, 40), samba_embedding(in(g, "next"), "wte", 29, 40));
     samba_value logits = samba_matmul(samba_layer_norm(h, "ln"), samba_transpose(wte, 0, 1));
     samba_output(g, "logits", logits);
     lose(g, logits);
 }
-static void attention(samba_graph *g, const void *o)
+MODEL(attention)
 {
-    (void)o;
     samba_value x = in(g, "x"), qkv = samba_linear(x, "qkv", 48), part[3], head[3];
     samba_split(qkv, 16, -1, 3, part);
     for (int i = 0; i < 3; i++)
@@ -316,9 +267,8 @@ static void attention(samba_graph *g, const void *o)
     samba_output(g, "y", y);
     lose(g, samba_linear(y, "proj", 16));
 }
-static void random_numbers(samba_graph *g, const void *o)
+MODEL(random_numbers)
 {
-    (void)o;
     samba_scope_push(g, "block"); /* of the name that the harness gives a seed */
     samba_value a = samba_rand(g, "drop", 2, SHAPE(5, 40)), b = samba_rand(g, "drop", 2, SHAPE(5, 40)),
                 c = samba_rand(g, "drop", 0, NULL);
@@ -326,9 +276,8 @@ static void random_numbers(samba_graph *g, const void *o)
     samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c), samba_output(g, "equal", samba_eq(a, b));
     lose(g, samba_mul(samba_linear(in(g, "x"), "fc", 40), samba_add(a, samba_mul(b, c))));
 }
-static void trained_mask(samba_graph *g, const void *o)
+MODEL(trained_mask)
 {
-    (void)o;
     samba_value qkv = samba_linear(in(g, "x"), "qkv", 32), head[3];
     for (int i = 0; i < 3; i++) /* four heads of queries, two of keys and values */
         head[i] = samba_permute(
@@ -341,9 +290,8 @@ static void trained_mask(samba_graph *g, const void *o)
     samba_output(g, "y", y);
     lose(g, y);
 }
-static void integers(samba_graph *g, const void *o)
+MODEL(integers)
 {
-    (void)o;
     samba_value a = in(g, "a"), b = in(g, "b");
     samba_output(g, "sum", samba_add(a, b));
     samba_output(g, "product", samba_mul(a, samba_mul(a, a)));
@@ -357,17 +305,15 @@ static void integers(samba_graph *g, const void *o)
     samba_output(g, "same", a);
     samba_output(g, "seven", samba_constant(g, 7, SAMBA_INT16, 2, SHAPE(2, 3)));
 }
-static void nothing(samba_graph *g, const void *o) /* size 0 */
+MODEL(nothing) /* size 0 */
 {
-    (void)o;
     samba_value x = in(g, "x");
     samba_output(g, "y", samba_softmax(samba_linear(x, "fc", 4), -1));
     samba_output(g, "down", samba_add(samba_softmax(x, 0), samba_log_softmax(x, 0)));
     samba_loss(g, "loss", samba_sum(samba_linear(x, "fc", 4), 0, NULL, false));
 }
-static void ones(samba_graph *g, const void *o) /* size 1 everywhere */
+MODEL(ones) /* size 1 everywhere */
 {
-    (void)o;
     samba_value x = samba_linear(in(g, "x"), "fc", 1);
     samba_output(g, "y", samba_softmax(x, -1));
     lose(g, samba_add(samba_layer_norm(x, "n"), samba_tanh(x)));
@@ -464,14 +410,14 @@ static void check_case(const model_case *c, samba_precision precision, int threa
         samba_tensor_free(inputs[i]);
 }
 
-static void all_threads(void **state)
+TEST(all_threads)
 {
     const model_case *c = *state;
     check_case(c, SAMBA_FP32, 1, NULL);
     check_case(c, SAMBA_FP32, 2, NULL);
     check_case(c, SAMBA_BF16, 2, NULL);
 }
-static void all_isas(void **state)
+TEST(all_isas)
 {
     const model_case *c = *state;
     for (int isa = 0; isa < (int)samba_isa_best(); isa++)

@@ -3,15 +3,10 @@
  * What runs never change, packed and computed once: which memory that is, for plans made by hand and by the compiler; and that a
  * session whose weights are written between runs gives the same bits as one that had them from the start, on every road of
  * contractions, every ISA, with one thread, two and three. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "training.h"
 #include "failing_allocator.h"
 #include "device/cpu/kernel.h"
 #include "plan/plan.h"
-#include "training.h"
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
@@ -19,51 +14,45 @@
 #define NORMAL ((samba_initializer){SAMBA_INIT_NORMAL, 0, 1})
 
 /* ---- models: each road of contractions with weights on either side ---- */
-static void small(samba_graph *g, const void *o) /* blocks, few columns */
+MODEL(small) /* blocks, few columns */
 {
-    (void)o;
     samba_value h = samba_relu(samba_linear(samba_input(g, "x"), "fc1", 37));
     samba_output(g, "y", samba_linear(samba_layer_norm(h, "norm"), "fc2", 10));
 }
 
-static void panels(samba_graph *g, const void *o) /* with and without whole rows, several steps of k */
+MODEL(panels) /* with and without whole rows, several steps of k */
 {
-    (void)o;
     samba_value h = samba_gelu(samba_linear(samba_input(g, "x"), "fc1", 900));
     h = samba_tanh(samba_layer_norm(samba_linear(h, "fc2", 190), "norm"));
     samba_output(g, "y", samba_linear(h, "fc3", 200));
 }
 
-static void left(samba_graph *g, const void *o) /* the weight gives the rows */
+MODEL(left) /* the weight gives the rows */
 {
-    (void)o;
     samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(130, 192), NORMAL);
     samba_value v = samba_parameter(g, "v", SAMBA_FLOAT32, 2, SHAPE(7, 130), NORMAL);
     samba_value y = samba_matmul(w, samba_transpose(samba_input(g, "x"), 0, 1));
     samba_output(g, "y", samba_matmul(v, samba_relu(y)));
 }
 
-static void batched(samba_graph *g, const void *o) /* a weight for each batch element, and one for all */
+MODEL(batched) /* a weight for each batch element, and one for all */
 {
-    (void)o;
     samba_value x = samba_reshape(samba_input(g, "x"), 3, SHAPE(3, 64, 96));
     samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 3, SHAPE(3, 96, 192), NORMAL);
     samba_value v = samba_parameter(g, "v", SAMBA_FLOAT32, 2, SHAPE(192, 11), NORMAL);
     samba_output(g, "y", samba_matmul(samba_tanh(samba_matmul(x, w)), v));
 }
 
-static void convolution(samba_graph *g, const void *o)
+MODEL(convolution)
 {
-    (void)o;
     samba_conv2d_options padded = {.padding = {1, 1}};
     samba_value x = samba_reshape(samba_input(g, "x"), 4, SHAPE(-1, 3, 8, 8));
     x = samba_relu(samba_conv2d(x, "conv1", 16, SHAPE(3, 3), &padded));
     samba_output(g, "y", samba_conv2d(x, "conv2", 17, SHAPE(2, 3), NULL));
 }
 
-static void computed(samba_graph *g, const void *o) /* stages of constants alone: a table of positions, a weight made of others */
+MODEL(computed) /* stages of constants alone: a table of positions, a weight made of others */
 {
-    (void)o;
     samba_value x = samba_input(g, "x"), positions = samba_arange(g, 192, SAMBA_INT64);
     samba_value u = samba_parameter(g, "u", SAMBA_FLOAT32, 2, SHAPE(192, 4), NORMAL);
     samba_value place = samba_sum(samba_embedding(positions, "table", 200, 4), 1, (const int[]){1}, false);
@@ -133,9 +122,8 @@ static bool same(const samba_tensor *a, const samba_tensor *b)
     return memcmp(samba_tensor_data(a), samba_tensor_data(b), (size_t)samba_tensor_numel(a) * 4) == 0;
 }
 
-static void trained(samba_graph *g, const void *o)
+MODEL(trained)
 {
-    (void)o;
     samba_value y = samba_linear(samba_input(g, "x"), "fc", 64);
     samba_loss(g, "loss", samba_sum(samba_mul(y, y), 0, NULL, false));
 }
@@ -175,18 +163,16 @@ static void update_weights(int pef, const char *isa, int threads)
     samba_session_free(new);
 }
 
-static void test_updates(void **unused)
+TEST(test_updates)
 {
-    (void)unused;
     for (int pef = 0; pef < SAMBA_COUNT(paths); pef++)
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
             for (int threads = 1; threads <= 3 && samba_kernels_for((samba_isa)isa); threads++)
                 update_weights(pef, samba_isa_names[isa], threads);
 }
 
-static void test_checkpoint(void **unused)
+TEST(test_checkpoint)
 {
-    (void)unused;
     char path[128];
     snprintf(path, sizeof path, "%s/weights.safetensors", folder);
     for (int pef = 0; pef < SAMBA_COUNT(paths); pef++) {
@@ -220,9 +206,8 @@ static samba_status live(samba_context *with, void *user)
     return status;
 }
 
-static void test_memory(void **unused)
+TEST(test_memory)
 {
-    (void)unused;
     int packed = 0;
     for (int pef = 0; pef < SAMBA_COUNT(paths); pef++) {
         fail_each_allocation(live, &pef);
@@ -257,9 +242,8 @@ static void read_plan(const char *path, samba_plan *plan, samba_arena *arena, sa
 }
 
 /* In bf16 no run casts a weight: all that it rounds are activations. */
-static void test_casts_of_weights(void **unused)
+TEST(test_casts_of_weights)
 {
-    (void)unused;
     int casts = 0;
     for (int m = 0; m < SAMBA_COUNT(models); m++) {
         samba_plan plan;
@@ -283,9 +267,8 @@ static void test_casts_of_weights(void **unused)
     assert_true(casts >= SAMBA_COUNT(models));
 }
 
-static void test_training_has_none(void **unused)
+TEST(test_training_has_none)
 {
-    (void)unused;
     samba_optimizer sgd = samba_sgd(0.1);
     samba_compile_options options = compile_of("trained", trained, NULL, 1, &inputs[1]);
     char path[512];
@@ -361,9 +344,8 @@ static void check(by_hand *h, const char *stages, const char *buffers)
     free(h);
 }
 
-static void test_by_hand(void **unused)
+TEST(test_by_hand)
 {
-    (void)unused;
     by_hand *h = begin(5, (const int64_t[]){0, 64, 128, 192, 256}); /* a chain from the parameter, a stage of the input */
     add_stage(h, 1, 2);
     add_stage(h, 2, 3);

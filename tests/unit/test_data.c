@@ -122,7 +122,7 @@ static void check_robust(read_fn *read, const void *data, size_t size)
             changed[at] = ((const char *)data)[at];
             if (status != SAMBA_OK && status != SAMBA_ERROR_FORMAT && status != SAMBA_ERROR_UNSUPPORTED)
                 fail_msg("byte %zu: %s, %s", at, samba_status_name(status), samba_error_message(context));
-            assert_int_equal(counted.live_blocks, 1);
+            assert_int_equal(counted_memory.live_blocks, 1);
         }
     put_file(data, size);
     fail_each_allocation(scenario_read, &read);
@@ -213,9 +213,9 @@ TEST(test_bad_idx)
     says(read_gzip(longer, sizeof idx_pixels + 1));
     memcpy(packed + size, packed, size); /* two gzip streams in a row */
     says(read_bytes(read_idx, packed, 2 * size));
-    int64_t peak = counted.peak_bytes; /* a small file that claims 4 GB: refused before memory is taken */
+    int64_t peak = counted_memory.peak_bytes; /* a small file that claims 4 GB: refused before memory is taken */
     says(read_gzip("\0\0\x08\1\xFF\xFF\xFF\xFF", 8));
-    assert_true(counted.peak_bytes < peak + 1000000);
+    assert_true(counted_memory.peak_bytes < peak + 1000000);
     says(read_idx(context, "/nowhere/missing"));
     says(read_idx(context, folder));
 }

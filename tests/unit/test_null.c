@@ -4,15 +4,7 @@
  * (null_calls.h, made of the headers), each call in a process of its own, so that one that crashes is counted and the others
  * still run. Where a session, a tensor or the like is NULL, or the place of a result,
  * a function that returns a status says ARGUMENT. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "training.h"
-
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -67,9 +59,8 @@ static int outcome(int (*call)(void))
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void each_pointer_null(void **unused)
+TEST(each_pointer_null)
 {
-    (void)unused;
     int bad = 0;
     for (int i = 0; i < SAMBA_COUNT(calls); i++) {
         int given = outcome(calls[i].call);
@@ -89,11 +80,7 @@ static void each_pointer_null(void **unused)
     assert_int_equal(bad, 0);
 }
 
-static void model(samba_graph *g, const void *unused)
-{
-    (void)unused;
-    samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false));
-}
+MODEL(model) { samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false)); }
 
 static int setup(void **state)
 {

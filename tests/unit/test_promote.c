@@ -42,8 +42,4 @@ TEST(test_numbers_have_no_width)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_pair), cmocka_unit_test(test_numbers_have_no_width)};
-    return cmocka_run_group_tests_name("promote", tests, NULL, NULL);
-}
+TEST_MAIN(test_every_pair, test_numbers_have_no_width)

@@ -2,23 +2,15 @@
  *
  * Weights in several files: what a checkpoint cuts is loaded as one file is, by its folder and by its index; an index that is not
  * what its files are is refused and nothing is loaded; and with no memory nothing is left. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "failing_allocator.h"
 #include "training.h"
+#include "failing_allocator.h"
 
 #include <sambaflow/checkpoint.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 
-static void model(samba_graph *g, const void *unused)
+MODEL(model)
 {
-    (void)unused;
     samba_value h = samba_batch_norm(samba_linear(samba_input(g, "x"), "first", 8), "norm", NULL);
     samba_loss(g, "loss", samba_mean(samba_linear(h, "last", 3), 0, NULL, false));
 }
@@ -66,9 +58,8 @@ static int teardown(void **state)
 }
 
 /* ---- what is loaded ---- */
-static void folders_and_indices(void **unused)
+TEST(folders_and_indices)
 {
-    (void)unused;
     char path[700];
     assert_int_equal(access(index_path, F_OK), 0);
     snprintf(path, sizeof path, "%s/model-00005-of-00005.safetensors", saved);
@@ -104,9 +95,8 @@ static void write_index(const char *home, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void indices_that_lie(void **unused)
+TEST(indices_that_lie)
 {
-    (void)unused;
     static const struct {
         const char *text;
         samba_status status;
@@ -156,11 +146,7 @@ static samba_status load_once(samba_context *own, void *unused)
     return status;
 }
 
-static void no_memory(void **unused)
-{
-    (void)unused;
-    fail_each_allocation(load_once, NULL);
-}
+TEST(no_memory) { fail_each_allocation(load_once, NULL); }
 
 int main(void)
 {

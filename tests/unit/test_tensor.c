@@ -241,7 +241,7 @@ TEST(test_making)
 
 TEST(test_making_wrongly)
 {
-    samba_tensor *t = (samba_tensor *)&counted;
+    samba_tensor *t = (samba_tensor *)&counted_memory;
     float memory[4];
     says(samba_tensor_new(context, "big", SAMBA_FLOAT32, 9, (int64_t[9]){0}, &t));
     assert_null(t);
