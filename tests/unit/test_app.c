@@ -2,7 +2,7 @@
  *
  * The application's parts below its command line: units and tables, the rewriting of short options, samples and batches, and the
  * commands themselves where memory runs out. What people do wrong on a command line is tests/e2e/cli.sh's. */
-#include "harness.h"
+#include "messages.h"
 #include "app/app.h"
 #include "failing_allocator.h"
 #include "graph/graph.h"
@@ -11,8 +11,6 @@
 #include <sambaflow/layers.h>
 
 #include <sys/stat.h>
-
-static char folder[] = "/tmp/sambaflow-test-app.XXXXXX";
 
 TEST(test_units)
 {
@@ -32,8 +30,6 @@ TEST(test_units)
 
 TEST(test_table)
 {
-    failing_allocator memory;
-    samba_context *context = counting_context_new(&memory);
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);
@@ -48,13 +44,10 @@ TEST(test_table)
                               "  a       12345\n"
                               "  longer         ends here\n");
     free(text);
-    counting_context_free(context, &memory);
 }
 
 TEST(test_words)
 {
-    failing_allocator memory;
-    samba_context *context = counting_context_new(&memory);
     samba_arena arena;
     samba_arena_init(&arena, context);
     char *given[] = {"app", "-b=64",          "-mb", "4",      "-mb=8", "-mb16", "-b",
@@ -72,22 +65,26 @@ TEST(test_words)
                               "--",
                               "-b=1",
                               "-mb"};
-    int count = SAMBA_COUNT(given);
+    int count = LENGTH(given);
     char **words = samba_words_normalise(&arena, &count, given);
     assert_non_null(words);
-    assert_int_equal(count, SAMBA_COUNT(expected));
+    assert_int_equal(count, LENGTH(expected));
     for (int i = 0; i < count; i++)
         assert_string_equal(words[i], expected[i]);
     samba_arena_free(&arena);
-    counting_context_free(context, &memory);
 }
 
 /* ---- digits: ten images of 2 x 3 pixels in a folder of their own ---- */
+static char *in_folder(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
 static void write_file(const char *name, const void *data, size_t size)
 {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "wb");
+    FILE *file = fopen(in_folder(name), "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, size, file), size);
     fclose(file);
@@ -113,8 +110,6 @@ static const samba_app_input digit_inputs[] = {
 
 TEST(test_digits)
 {
-    failing_allocator memory;
-    samba_context *context = counting_context_new(&memory);
     samba_app_data data;
     write_digits(10, 2);
     need(samba_app_digits(context, folder, 2, digit_inputs, &data));
@@ -136,36 +131,33 @@ TEST(test_digits)
     assert_true(label[0] == 1 && label[1] == 0 && label[2] == 2 && label[3] == 0);
     samba_batches_free(&batches);
     samba_app_data_free(&data);
-    counting_context_free(context, &memory);
+}
+
+static samba_status digits_of(const char *home, int labels, uint8_t last, int count, const samba_app_input *inputs)
+{
+    samba_app_data data;
+    write_digits(labels, last);
+    return samba_app_digits(context, home, count, inputs, &data);
 }
 
 TEST(test_bad_digits)
 {
-    failing_allocator memory;
-    samba_context *context = counting_context_new(&memory);
-    samba_app_data data;
-    write_digits(10, 3);
-    assert_int_equal(samba_app_digits(context, folder, 2, digit_inputs, &data), SAMBA_ERROR_FORMAT);
-    assert_non_null(strstr(samba_error_message(context), "label 3 of sample 9"));
-    write_digits(9, 0);
-    assert_int_equal(samba_app_digits(context, folder, 2, digit_inputs, &data), SAMBA_ERROR_FORMAT);
-    assert_non_null(strstr(samba_error_message(context), "9 labels"));
-    write_digits(10, 0);
     samba_app_input wide[] = {digit_inputs[0], digit_inputs[1]};
     wide[0].shape[1] = 7;
-    assert_int_equal(samba_app_digits(context, folder, 2, wide, &data), SAMBA_ERROR_SHAPE);
-    assert_int_equal(samba_app_digits(context, "/nowhere", 2, digit_inputs, &data), SAMBA_ERROR_FILE);
-    assert_int_equal(samba_app_digits(context, folder, 1, digit_inputs, &data), SAMBA_ERROR_ARGUMENT);
-    counting_context_free(context, &memory);
+    says(digits_of(folder, 10, 3, 2, digit_inputs));
+    says(digits_of(folder, 9, 0, 2, digit_inputs));
+    says(digits_of(folder, 10, 0, 2, wide));
+    says(digits_of("/nowhere", 10, 0, 2, digit_inputs));
+    says(digits_of(folder, 10, 0, 1, digit_inputs));
 }
 
-static samba_status digits_scenario(samba_context *context, void *user)
+static samba_status digits_scenario(samba_context *owner, void *user)
 {
     (void)user;
     samba_app_data data;
     samba_batches batches;
-    SAMBA_TRY(samba_app_digits(context, folder, 2, digit_inputs, &data));
-    samba_status status = samba_batches_new(context, &data, 4, &batches);
+    SAMBA_TRY(samba_app_digits(owner, folder, 2, digit_inputs, &data));
+    samba_status status = samba_batches_new(owner, &data, 4, &batches);
     if (status == SAMBA_OK)
         samba_batches_free(&batches);
     samba_app_data_free(&data);
@@ -186,16 +178,13 @@ static const samba_app_input text_inputs[] = {
 
 TEST(test_text)
 {
-    failing_allocator memory;
-    samba_context *context = counting_context_new(&memory);
     samba_app_data data;
-    char text[86], path[256]; /* 21 samples and the byte after them, and one over */
+    char text[86]; /* 21 samples and the byte after them, and one over */
     for (int i = 0; i < 86; i++)
         text[i] = (char)(32 + i);
     text[85] = (char)200;
     write_file("text.txt", text, sizeof text);
-    snprintf(path, sizeof path, "%s/text.txt", folder);
-    const char *const paths[] = {folder, path};
+    const char *const paths[] = {folder, in_folder("text.txt")};
     for (int k = 0; k < 2; k++) {
         need(samba_app_text(context, paths[k], 2, text_inputs, &data));
         assert_int_equal(data.train_count, 19);
@@ -207,36 +196,33 @@ TEST(test_text)
             assert_true(input[i] == 32 + i && label[i] == 33 + i);
         samba_app_data_free(&data);
     }
-    counting_context_free(context, &memory);
+}
+
+static samba_status text_of(const char *home, const char *text, int count, const samba_app_input *inputs)
+{
+    samba_app_data data;
+    write_file("text.txt", text, strlen(text));
+    return samba_app_text(context, home, count, inputs, &data);
 }
 
 TEST(test_bad_text)
 {
-    failing_allocator memory;
-    samba_context *context = counting_context_new(&memory);
-    samba_app_data data;
-    write_file("text.txt", "12345678", 8);
-    assert_int_equal(samba_app_text(context, folder, 2, text_inputs, &data), SAMBA_ERROR_FORMAT);
-    assert_non_null(strstr(samba_error_message(context), "8 bytes"));
-    write_file("text.txt", "", 0);
-    assert_int_equal(samba_app_text(context, folder, 2, text_inputs, &data), SAMBA_ERROR_FORMAT);
-    write_file("text.txt", "12345678\x80", 9); /* the last label */
-    assert_int_equal(samba_app_text(context, folder, 2, text_inputs, &data), SAMBA_ERROR_FORMAT);
-    assert_non_null(strstr(samba_error_message(context), "byte 128 at 8 is not among the model's 128 tokens"));
-    assert_int_equal(samba_app_text(context, "/nowhere", 2, text_inputs, &data), SAMBA_ERROR_FILE);
-    assert_int_equal(samba_app_text(context, folder, 1, text_inputs, &data), SAMBA_ERROR_ARGUMENT);
-    assert_int_equal(samba_app_text(context, folder, 2, digit_inputs, &data), SAMBA_ERROR_ARGUMENT);
     samba_app_input apart[] = {text_inputs[0], text_inputs[1]};
     apart[1].shape[1] = 5;
-    assert_int_equal(samba_app_text(context, folder, 2, apart, &data), SAMBA_ERROR_ARGUMENT);
-    counting_context_free(context, &memory);
+    says(text_of(folder, "12345678", 2, text_inputs));
+    says(text_of(folder, "", 2, text_inputs));
+    says(text_of(folder, "12345678\x80", 2, text_inputs)); /* the last label */
+    says(text_of("/nowhere", "", 2, text_inputs));
+    says(text_of(folder, "", 1, text_inputs));
+    says(text_of(folder, "", 2, digit_inputs));
+    says(text_of(folder, "", 2, apart));
 }
 
-static samba_status text_scenario(samba_context *context, void *user)
+static samba_status text_scenario(samba_context *owner, void *user)
 {
     (void)user;
     samba_app_data data;
-    SAMBA_TRY(samba_app_text(context, folder, 2, text_inputs, &data));
+    SAMBA_TRY(samba_app_text(owner, folder, 2, text_inputs, &data));
     samba_app_data_free(&data);
     return SAMBA_OK;
 }
@@ -308,36 +294,36 @@ static command command_of(const samba_app *app, char **words, int count, samba_s
     return c;
 }
 
-static samba_status command_scenario(samba_context *context, void *user)
+static samba_status command_scenario(samba_context *owner, void *user)
 {
     command *c = user;
-    samba_app_run run = {context, &c->arguments};
+    samba_app_run run = {owner, &c->arguments};
     return c->run(&run);
 }
 
 TEST(test_commands_without_memory)
 {
     char pef[128], saved[128];
-    snprintf(pef, sizeof pef, "%s/small.pef", folder);
-    snprintf(saved, sizeof saved, "%s/small.safetensors", folder);
+    strcpy(pef, in_folder("small.pef"));
+    strcpy(saved, in_folder("small.safetensors"));
     samba_app app = small_app();
     write_digits(10, 0);
     char *compile[] = {"small", "compile", "-p", pef, "--json"};
     char *test[] = {"small", "test", "--threads", "1", "--json"};
     char *train[] = {"small", "run", "-p", pef, "--data", folder, "--save", saved, "--threads", "1"};
     command commands[3];
-    commands[0] = command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile);
-    commands[1] = command_of(&app, test, SAMBA_COUNT(test), samba_app_test);
-    commands[2] = command_of(&app, train, SAMBA_COUNT(train), samba_app_train);
-    for (int i = 0; i < SAMBA_COUNT(commands); i++)
+    commands[0] = command_of(&app, compile, LENGTH(compile), samba_app_compile);
+    commands[1] = command_of(&app, test, LENGTH(test), samba_app_test);
+    commands[2] = command_of(&app, train, LENGTH(train), samba_app_train);
+    for (int i = 0; i < LENGTH(commands); i++)
         fail_allocations_by(command_scenario, &commands[i], 1);
     remove(saved);
     /* tested by its loss: two test samples fill one batch of two */
     app.model = model_without_logits;
     app.batch_size = 2;
     char *train_only[] = {"small", "run", "-p", pef, "--data", folder, "--threads", "1", "--json"};
-    commands[0] = command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile);
-    commands[1] = command_of(&app, train_only, SAMBA_COUNT(train_only), samba_app_train);
+    commands[0] = command_of(&app, compile, LENGTH(compile), samba_app_compile);
+    commands[1] = command_of(&app, train_only, LENGTH(train_only), samba_app_train);
     for (int i = 0; i < 2; i++)
         fail_allocations_by(command_scenario, &commands[i], 1);
 }
@@ -346,16 +332,13 @@ TEST(test_commands_without_memory)
 TEST(test_other_graphs)
 {
     float numbers[] = {1, 2};
-    char pef[128];
-    samba_context *context;
+    char *pef = in_folder("small.pef");
     samba_plan plan;
-    snprintf(pef, sizeof pef, "%s/small.pef", folder);
     samba_app app = small_app();
     app.model = model_with_table;
     app.settings = numbers;
-    need(samba_context_new(NULL, &context));
     char *compile[] = {"small", "compile", "-p", pef, "--inference", "--json"};
-    command c = command_of(&app, compile, SAMBA_COUNT(compile), samba_app_compile);
+    command c = command_of(&app, compile, LENGTH(compile), samba_app_compile);
     need(command_scenario(context, &c));
     need(samba_pef_read(context, pef, &plan));
     assert_int_equal(plan.graphs[0].literal_count, 1);
@@ -365,49 +348,22 @@ TEST(test_other_graphs)
     samba_app_input found[SAMBA_APP_MAX_INPUTS];
     need(samba_app_check(&run, &plan, &count, found));
     numbers[0] = 3;
-    assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_ERROR_SHAPE);
-    assert_non_null(strstr(samba_error_message(context),
-                           "holds another graph than these options make: the values of its literal &0 are others"));
+    says(samba_app_check(&run, &plan, &count, found));
     numbers[1] = 3;
-    assert_int_equal(samba_app_check(&run, &plan, &count, found), SAMBA_ERROR_SHAPE);
-    assert_non_null(strstr(samba_error_message(context), "holds another graph than these options make: it has"));
+    says(samba_app_check(&run, &plan, &count, found));
     samba_plan_free(&plan);
-    samba_context_free(context);
 }
 
-static int set_up(void **state)
+/* Apart from these files commands left nothing behind. */
+TEST(nothing_is_left)
 {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
     static const char *const names[] = {"digits-images-idx3-ubyte", "digits-labels-idx1-ubyte", "text.txt", "small.pef",
                                         "small.pef.log"};
-    for (int i = 0; i < SAMBA_COUNT(names); i++) {
-        char path[256];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        remove(path);
-    }
-    return rmdir(folder); /* fails when something was left behind */
+    for (int i = 0; i < LENGTH(names); i++)
+        remove(in_folder(names[i]));
+    assert_int_equal(rmdir(folder), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_units),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_digits),
-        cmocka_unit_test(test_bad_digits),
-        cmocka_unit_test(test_digits_without_memory),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_bad_text),
-        cmocka_unit_test(test_text_without_memory),
-        cmocka_unit_test(test_commands_without_memory),
-        cmocka_unit_test(test_other_graphs),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_WITH(counting_begin, counting_end, test_units, test_table, test_words, test_digits, test_bad_digits,
+               test_digits_without_memory, test_text, test_bad_text, test_text_without_memory, test_commands_without_memory,
+               test_other_graphs, nothing_is_left, every_message_said)
