@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <sambaflow/context.h>
+#include <sambaflow/graph.h>
 #include <sambaflow/tensor.h>
 
 #define SHAPE(...)                                                                                                               \
@@ -71,6 +72,12 @@ static inline void free_each_tensor(int count, samba_tensor *const *tensors)
     for (int i = 0; i < count; i++)
         samba_tensor_free(tensors[i]);
 }
+
+/* OWN_TENSOR *x, OWN_GRAPH *g: freed at the end of their block. */
+#define OWN_TENSOR __attribute__((cleanup(free_own_tensor))) samba_tensor
+#define OWN_GRAPH __attribute__((cleanup(free_own_graph))) samba_graph
+static inline void free_own_tensor(samba_tensor **own) { samba_tensor_free(*own); }
+static inline void free_own_graph(samba_graph **own) { samba_graph_free(*own); }
 
 static inline int harness_begin(void **unused)
 {

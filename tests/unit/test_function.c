@@ -49,7 +49,7 @@ static double at(const samba_tensor *t, int64_t i)
     return samba_load_double(t->dtype, t->data + i * (int64_t)samba_dtype_size(t->dtype));
 }
 
-/* z = op(x, y) with its tensors, x and y normal, freed by unmake; of x.dtype. */
+/* z = op(x, y) with its tensors, x and y normal. */
 typedef struct made {
     samba_tensor *x, *y, *z;
     samba_graph *g;
@@ -75,12 +75,16 @@ static samba_status run_with(const made *m, samba_tensor *x, samba_tensor *y, sa
     return samba_function_run(m->f, (samba_tensor *[]){x, y}, &z);
 }
 
+#define OWN_MADE __attribute__((cleanup(unmake))) made
 static void unmake(made *m)
 {
     free_tensors(m->x, m->y, m->z);
     samba_function_free(m->f);
     samba_graph_free(m->g);
 }
+
+#define OWN_FUNCTION __attribute__((cleanup(free_own_function))) samba_function
+static void free_own_function(samba_function **own) { samba_function_free(*own); }
 
 /* ---- values ---- */
 
@@ -93,21 +97,20 @@ static samba_value row_plus(samba_value x, samba_value y)
 
 TEST(row_over_what_is_added)
 {
-    made m = make(row_plus, SIZES(1, 512), SIZES(640));
+    OWN_MADE m = make(row_plus, SIZES(1, 512), SIZES(640));
     need(run_with(&m, m.x, m.y, m.z));
     double sum = 0;
     for (int64_t i = 0; i < 512; i++)
         sum += 0.5 * at(m.x, i);
     for (int64_t i = 0; i < 640; i++)
         assert_true(fabs(at(m.z, i) - sum - at(m.y, i) * at(m.y, i)) < 1e-4);
-    unmake(&m);
 }
 
 static samba_value times_plus(samba_value x, samba_value y) { return samba_add(samba_mul(x, y), x); }
 
 TEST(values_and_repeats)
 {
-    made m = make(times_plus, SIZES(3, 4), SIZES(4));
+    OWN_MADE m = make(times_plus, SIZES(3, 4), SIZES(4));
     samba_graph_free(m.g); /* not needed any more */
     m.g = NULL;
     assert_int_equal(samba_function_input_count(m.f), 2);
@@ -125,15 +128,14 @@ TEST(values_and_repeats)
         for (int64_t i = 0; i < 12; i++)
             assert_float_equal(at(m.z, i), at(m.x, i) * at(m.y, i % 4) + at(m.x, i), 1e-6);
     }
-    unmake(&m);
     samba_function_free(NULL);
 }
 
 TEST(views_and_places)
 {
-    made m = make(times_plus, SIZES(3, 4), SIZES(4));
-    samba_tensor *turned = normal("x", SAMBA_FLOAT32, SIZES(4, 3), 3), *turned_z = tensor("z", SAMBA_FLOAT32, SIZES(4, 3));
-    samba_tensor *view, *view_z, *wide;
+    OWN_MADE m = make(times_plus, SIZES(3, 4), SIZES(4));
+    OWN_TENSOR *turned = normal("x", SAMBA_FLOAT32, SIZES(4, 3), 3), *turned_z = tensor("z", SAMBA_FLOAT32, SIZES(4, 3));
+    OWN_TENSOR *view, *view_z, *wide;
     need(samba_tensor_permute(turned, (const int[]){1, 0}, &view));
     need(samba_tensor_permute(turned_z, (const int[]){1, 0}, &view_z));
     need(run_with(&m, view, m.y, view_z));
@@ -147,8 +149,6 @@ TEST(views_and_places)
     need(run_with(&m, wide, m.y, m.z));
     assert_float_equal(at(m.z, 5), at(m.y, 1) * (at(m.y, 1) + 1), 1e-6);
     says(run_with(&m, m.x, m.y, wide));
-    free_tensors(turned, turned_z, view, view_z, wide);
-    unmake(&m);
 }
 
 static samba_value sum_of_product(samba_value x, samba_value y) { return samba_sum(samba_mul(x, y), 0, NULL, false); }
@@ -173,31 +173,25 @@ static void run_gradient(samba_function *f, samba_tensor *x, samba_tensor *z_gra
 
 TEST(no_elements_and_one)
 {
-    made m = make(times_plus, SIZES(0, 4), SIZES(4));
-    need(run_with(&m, m.x, m.y, m.z));
-    need(samba_function_run_memory(m.f, (void *[]){NULL, m.y->data}, (void *[]){NULL}));
-    unmake(&m);
+    OWN_MADE none = make(times_plus, SIZES(0, 4), SIZES(4));
+    need(run_with(&none, none.x, none.y, none.z));
+    need(samba_function_run_memory(none.f, (void *[]){NULL, none.y->data}, (void *[]){NULL}));
 
-    m = make(sum_of_product, SIZES(0, 4), SIZES(4)); /* the sum of nothing; and its gradients */
-    samba_graph *gradient;
+    OWN_MADE m = make(sum_of_product, SIZES(0, 4), SIZES(4)); /* the sum of nothing; and its gradients */
+    OWN_GRAPH *gradient;
     need(run_with(&m, m.x, m.y, m.z));
     assert_true(at(m.z, 0) == 0);
     need(samba_graph_gradient(m.g, 1, (const char *[]){"y"}, &gradient));
-    samba_function *f = function_of(gradient);
-    samba_tensor *dy = output_of(f, 0);
+    OWN_FUNCTION *f = function_of(gradient);
+    OWN_TENSOR *dy = output_of(f, 0);
     run_gradient(f, m.x, m.z, dy);
     for (int64_t i = 0; i < 4; i++)
         assert_true(at(dy, i) == 0);
-    samba_function_free(f);
-    samba_graph_free(gradient);
-    samba_tensor_free(dy);
-    unmake(&m);
 
     samba_tensor *x = normal("x", SAMBA_BFLOAT16, 0, NULL, 5);
-    m = make_with(first_alone, x, normal("y", SAMBA_BFLOAT16, 0, NULL, 6)); /* nothing to compute */
-    need(run_with(&m, m.x, m.y, m.z));
-    assert_true(at(m.z, 0) == at(m.x, 0));
-    unmake(&m);
+    OWN_MADE one = make_with(first_alone, x, normal("y", SAMBA_BFLOAT16, 0, NULL, 6)); /* nothing to compute */
+    need(run_with(&one, one.x, one.y, one.z));
+    assert_true(at(one.z, 0) == at(one.x, 0));
 }
 
 /* ---- in place ---- */
@@ -223,15 +217,15 @@ TEST(large_tensors_stay)
     operation *const ops[] = {times_plus, two_steps, samba_matmul};
     const size_t bytes = sizeof(float) * LARGE * LARGE;
     for (int k = 0; k < LENGTH(ops); k++) {
-        made m = make(ops[k], SIZES(LARGE, LARGE), SIZES(LARGE, LARGE));
+        OWN_MADE m = make(ops[k], SIZES(LARGE, LARGE), SIZES(LARGE, LARGE));
         samba_memory_info memory;
         need(samba_function_memory(m.f, &memory));
         assert_int_equal(memory.inputs_outputs, 0);
-        samba_tensor *again = output_of(m.f, 0), *turned = tensor("t", SAMBA_FLOAT32, SIZES(LARGE, LARGE)), *view;
+        OWN_TENSOR *again = output_of(m.f, 0), *turned = tensor("t", SAMBA_FLOAT32, SIZES(LARGE, LARGE)), *view;
         need(samba_tensor_permute(turned, (const int[]){1, 0}, &view));
         need(samba_tensor_copy(view, m.x));
         char *place, *behind;
-        samba_tensor *odd = unaligned_copy(m.x, &place), *odd_z = unaligned_copy(m.x, &behind);
+        OWN_TENSOR *odd = unaligned_copy(m.x, &place), *odd_z = unaligned_copy(m.x, &behind);
         need(run_with(&m, m.x, m.y, m.z));
         if (k == 0)
             assert_float_equal(at(m.z, 7), at(m.x, 7) * at(m.y, 7) + at(m.x, 7), 1e-5);
@@ -253,10 +247,8 @@ TEST(large_tensors_stay)
         need(run_with(&m, m.x, m.y, m.y)); /* over an input that later steps still read */
         assert_memory_equal(m.y->data, m.z->data, bytes);
         says(run_with(&m, m.x, NULL, m.z));
-        free_tensors(again, turned, view, odd, odd_z);
         free(place);
         free(behind);
-        unmake(&m);
     }
 }
 
@@ -284,19 +276,20 @@ static double weighted(samba_function *f, samba_tensor *const *inputs, samba_ten
 /* The gradients of `op`, or of those gradients, against differences of the function itself. */
 static void check_gradient(const samba_graph *g, samba_tensor *const *inputs, int input_count, int wanted)
 {
-    samba_function *f = function_of(g);
-    samba_tensor *z = output_of(f, 0), *given[8];
+    OWN_FUNCTION *f = function_of(g);
+    OWN_TENSOR *z = output_of(f, 0);
+    samba_tensor *given[8];
     samba_tensor_info info;
     need(samba_function_output(f, 0, &info));
     char name[64];
     snprintf(name, sizeof name, "%s.grad", info.name);
-    samba_tensor *weights = normal(name, SAMBA_FLOAT64, info.rank, info.shape, 77);
+    OWN_TENSOR *weights = normal(name, SAMBA_FLOAT64, info.rank, info.shape, 77);
     const char *names[2];
     for (int i = 0; i < wanted; i++)
         names[i] = samba_tensor_name(inputs[i]);
-    samba_graph *gradient;
+    OWN_GRAPH *gradient;
     need(samba_graph_gradient(g, wanted, names, &gradient));
-    samba_function *df = function_of(gradient);
+    OWN_FUNCTION *df = function_of(gradient);
     for (int i = 0; i < samba_function_input_count(df); i++) {
         need(samba_function_input(df, i, &info));
         given[i] = strcmp(info.name, name) == 0 ? weights : NULL;
@@ -320,8 +313,6 @@ static void check_gradient(const samba_graph *g, samba_tensor *const *inputs, in
                 fail_msg("gradient %d[%lld]: %.12g, difference %.12g", k, (long long)i, at(gradients[k], i), difference);
         }
     free_each_tensor(wanted, gradients);
-    samba_function_free(f), samba_function_free(df), samba_graph_free(gradient);
-    free_tensors(z, weights);
 }
 
 TEST(gradients)
@@ -329,9 +320,8 @@ TEST(gradients)
     operation *const ops[] = {times_plus, product, attended, images, sum_of_product}; /* fuzz draws every operator: slopes.c */
     samba_tensor *inputs[2] = {normal("x", SAMBA_FLOAT64, SIZES(4, 4), 11), normal("y", SAMBA_FLOAT64, SIZES(4, 4), 12)};
     for (int i = 0; i < LENGTH(ops); i++) {
-        samba_graph *g = graph_of(ops[i], inputs[0], inputs[1]);
+        OWN_GRAPH *g = graph_of(ops[i], inputs[0], inputs[1]);
         check_gradient(g, inputs, 2, 2);
-        samba_graph_free(g);
     }
     free_tensors(inputs[0], inputs[1]);
 }
@@ -344,34 +334,27 @@ TEST(second_derivatives)
                                normal("z.grad", SAMBA_FLOAT64, SIZES(4, 4), 13)};
     operation *const ops[] = {cubed, product};
     for (int i = 0; i < LENGTH(ops); i++) {
-        samba_graph *g = graph_of(ops[i], inputs[0], inputs[1]), *gradient;
+        OWN_GRAPH *g = graph_of(ops[i], inputs[0], inputs[1]), *gradient;
         need(samba_graph_gradient(g, 1, (const char *[]){"x"}, &gradient));
         check_gradient(gradient, inputs, 3, 2);
-        samba_graph_free(g), samba_graph_free(gradient);
     }
     free_each_tensor(3, inputs);
 }
 
 TEST(gradients_need_little)
 {
-    made m = make(samba_add, SIZES(4), SIZES(4));
-    samba_graph *gradient;
-    need(samba_graph_gradient(m.g, 2, (const char *[]){"x", "y"}, &gradient));
-    assert_false(samba_graph_has_input(gradient, "x")); /* a sum's gradient is that of its result */
-    assert_true(samba_graph_has_input(gradient, "z.grad"));
-    assert_false(samba_graph_has_input(gradient, "x.grad"));
-    samba_graph_free(gradient);
-    unmake(&m);
-    m = make(first_alone, SIZES(4), SIZES(4));
-    need(samba_graph_gradient(m.g, 1, (const char *[]){"y"}, &gradient)); /* zeros, of nothing */
-    samba_function *f = function_of(gradient);
+    OWN_MADE sum = make(samba_add, SIZES(4), SIZES(4)), first = make(first_alone, SIZES(4), SIZES(4));
+    OWN_GRAPH *of_sum, *of_first;
+    need(samba_graph_gradient(sum.g, 2, (const char *[]){"x", "y"}, &of_sum));
+    assert_false(samba_graph_has_input(of_sum, "x")); /* a sum's gradient is that of its result */
+    assert_true(samba_graph_has_input(of_sum, "z.grad"));
+    assert_false(samba_graph_has_input(of_sum, "x.grad"));
+    need(samba_graph_gradient(first.g, 1, (const char *[]){"y"}, &of_first)); /* zeros, of nothing */
+    OWN_FUNCTION *f = function_of(of_first);
     assert_int_equal(samba_function_input_count(f), 0);
-    run_gradient(f, NULL, NULL, m.z);
+    run_gradient(f, NULL, NULL, first.z);
     for (int64_t i = 0; i < 4; i++)
-        assert_true(at(m.z, i) == 0);
-    samba_function_free(f);
-    samba_graph_free(gradient);
-    unmake(&m);
+        assert_true(at(first.z, i) == 0);
 }
 
 TEST(gradients_refused)
@@ -405,35 +388,42 @@ static samba_value dropped(samba_value x, samba_value y)
 TEST(dropout)
 {
     enum { N = 64 };
-    samba_tensor *x = tensor("x", SAMBA_FLOAT32, SIZES(N)), *y = tensor("y", SAMBA_FLOAT32, SIZES(N));
+    OWN_MADE m = make(dropped, SIZES(N), SIZES(N));
+    OWN_GRAPH *gradient;
+    OWN_FUNCTION *f, *df;
+    OWN_TENSOR *second = output_of(m.f, 0), *compiled = output_of(m.f, 0);
+    samba_tensor *both[] = {m.x, m.y};
+    const size_t bytes = N * sizeof(float);
     for (int i = 0; i < N; i++)
-        ((float *)samba_tensor_data(x))[i] = 1;
-    samba_graph *g = graph_of(dropped, x, y), *gradient;
-    samba_function *f = function_of(g), *df;
-    samba_tensor *first = output_of(f, 0), *second = output_of(f, 0);
-    need(samba_function_run(f, (samba_tensor *[]){x, y}, &first)); /* without train nothing is dropped */
-    assert_memory_equal(samba_tensor_data(first), samba_tensor_data(x), N * sizeof(float));
+        ((float *)m.x->data)[i] = 1;
+    need(run_with(&m, m.x, m.y, m.z)); /* without train nothing is dropped */
+    assert_memory_equal(m.z->data, m.x->data, bytes);
     const samba_hyperparameter seed = {"drop.seed", 7};
-    says(samba_function_set(f, &seed));
-    samba_function_free(f);
+    says(samba_function_set(m.f, &seed));
     samba_function_options options = samba_function_defaults();
     options.train = true;
     options.reference = by_reference;
-    need(samba_function_new(context, g, &options, &f));
-    need(samba_function_run(f, (samba_tensor *[]){x, y}, &first));
-    need(samba_function_run(f, (samba_tensor *[]){x, y}, &second));
-    assert_memory_not_equal(samba_tensor_data(first), samba_tensor_data(second), N * sizeof(float));
+    need(samba_function_new(context, m.g, &options, &f));
+    need(samba_function_run(f, both, &m.z));
+    need(samba_function_run(f, both, &second));
+    assert_memory_not_equal(m.z->data, second->data, bytes);
     need(samba_function_set(f, &seed));
-    need(samba_function_run(f, (samba_tensor *[]){x, y}, &first));
-    need(samba_graph_gradient(g, 1, (const char *[]){"x"}, &gradient));
+    need(samba_function_run(f, both, &m.z));
+    need(samba_graph_gradient(m.g, 1, (const char *[]){"x"}, &gradient));
     need(samba_function_new(context, gradient, &options, &df));
     need(samba_function_set(df, &seed));
-    need(samba_function_run(df, &x, &second)); /* a gradient of ones: the mask itself */
-    assert_memory_equal(samba_tensor_data(first), samba_tensor_data(second), N * sizeof(float));
+    need(samba_function_run(df, &m.x, &second)); /* a gradient of ones: the mask itself */
+    assert_memory_equal(m.z->data, second->data, bytes);
     says(samba_function_set(df, NULL));
     says(samba_function_set(df, &(samba_hyperparameter){"drop.p", 2}));
-    samba_function_free(f), samba_function_free(df), samba_graph_free(g), samba_graph_free(gradient);
-    free_tensors(x, y, first, second);
+
+    OWN_FUNCTION *other; /* the masks of the reference are those of the compiled dropout: of one seed and index */
+    options.reference = !by_reference;
+    need(samba_function_new(context, m.g, &options, &other));
+    need(samba_function_set(other, &seed));
+    need(samba_function_run(other, both, &compiled));
+    for (int64_t i = 0; i < N; i++)
+        assert_float_equal(at(compiled, i), at(m.z, i), 1e-6);
 }
 
 /* ---- what is refused ---- */
@@ -442,8 +432,9 @@ static samba_value looked_up(samba_value x, samba_value y) { return samba_functi
 
 TEST(runs_refused)
 {
-    samba_tensor *table = normal("x", SAMBA_FLOAT32, SIZES(3, 2), 1), *empty;
-    made m = make_with(looked_up, table, tensor("y", SAMBA_INT64, SIZES(4)));
+    OWN_TENSOR *empty;
+    samba_tensor *table = normal("x", SAMBA_FLOAT32, SIZES(3, 2), 1);
+    OWN_MADE m = make_with(looked_up, table, tensor("y", SAMBA_INT64, SIZES(4)));
     samba_tensor_info info;
     void *rows = m.y->data, *result = m.z->data;
     need(samba_tensor_empty(context, "x", SAMBA_FLOAT32, SIZES(3, 2), &empty));
@@ -463,8 +454,6 @@ TEST(runs_refused)
     ((float *)result)[0] = 42;
     says(run_with(&m, m.x, m.y, m.z));
     assert_true(at(m.z, 0) == 42);
-    samba_tensor_free(empty);
-    unmake(&m);
 }
 
 TEST(graphs_refused)
@@ -544,8 +533,7 @@ TEST(runs_allocate_nothing)
     counting_end(NULL);
 }
 
-/* The reference stands behind the same checks and transfers. Its masks are those of the compiled dropout:
- * of one seed and index. */
+/* The reference stands behind the same checks and transfers. */
 TEST(the_same_by_reference)
 {
     by_reference = true;
@@ -559,30 +547,6 @@ TEST(the_same_by_reference)
     by_reference = false;
 }
 
-TEST(masks_by_reference)
-{
-    enum { N = 64 };
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, SIZES(N), 3), *y = normal("y", SAMBA_FLOAT32, SIZES(N), 4);
-    samba_graph *g = graph_of(dropped, x, y);
-    samba_tensor *results[2];
-    for (int k = 0; k < 2; k++) {
-        samba_function_options options = samba_function_defaults();
-        samba_function *f;
-        options.train = true;
-        options.reference = k == 1;
-        need(samba_function_new(context, g, &options, &f));
-        need(samba_function_set(f, &(samba_hyperparameter){"drop.seed", 11}));
-        results[k] = output_of(f, 0);
-        need(samba_function_run(f, (samba_tensor *[]){x, y}, &results[k]));
-        samba_function_free(f);
-    }
-    for (int64_t i = 0; i < N; i++)
-        assert_float_equal(at(results[0], i), at(results[1], i), 1e-6);
-    samba_tensor_free(results[0]), samba_tensor_free(results[1]);
-    free_tensors(x, y);
-    samba_graph_free(g);
-}
-
 TEST_MAIN(row_over_what_is_added, values_and_repeats, views_and_places, no_elements_and_one, large_tensors_stay, gradients,
           second_derivatives, gradients_need_little, gradients_refused, dropout, runs_refused, graphs_refused, no_memory,
-          runs_allocate_nothing, the_same_by_reference, masks_by_reference, every_message_said)
+          runs_allocate_nothing, the_same_by_reference, every_message_said)
