@@ -16,8 +16,8 @@ TEST(test_cutting)
         for (int kind = samba_dtype_is_floating_point((samba_dtype)d) ? 0 : 2; kind < 3; kind++) {
             samba_dtype dtype = (samba_dtype)d;
             int64_t size = (int64_t)samba_dtype_size(dtype), high = dtype == SAMBA_BOOL ? 2 : 120;
-            samba_tensor *whole = tensor("x", dtype, SIZES(N)), *cut = tensor("x", dtype, SIZES(N)),
-                         *wide = tensor("x", dtype, SIZES(2 * N)), *view, *shaped;
+            OWN_TENSOR *whole = tensor("x", dtype, SIZES(N)), *cut = tensor("x", dtype, SIZES(N)),
+                       *wide = tensor("x", dtype, SIZES(2 * N)), *view, *shaped;
             need(samba_tensor_slice(wide, 0, 1, 2 * N, 2, &view));
             need(samba_tensor_view(view, 3, (int64_t[]){4, 5, 100}, &shaped));
             samba_tensor *filled[] = {whole, shaped};
@@ -41,7 +41,6 @@ TEST(test_cutting)
             assert_memory_equal(whole->data, cut->data, (size_t)(N * size));
             for (int64_t i = 0; i < N; i++) /* the gaps of the view are untouched */
                 assert_int_equal(samba_load_int64(dtype, wide->data + 2 * i * size), 0);
-            free_tensors(shaped, view, wide, cut, whole);
         }
 }
 
@@ -50,7 +49,7 @@ TEST(test_uniform)
     static const double bounds[][2] = {{0, 1},     {-1, 1}, {-3, -2},       {0.1, 0.1000001}, {0, 1e-7},
                                        {-1e-3, 0}, {2, 2},  {1, 1.0000001}, {-1e4, 3e4}};
     for (int dtype = 0; dtype < 4; dtype++) {
-        samba_tensor *made = tensor("x", (samba_dtype)dtype, SIZES(100000));
+        OWN_TENSOR *made = tensor("x", (samba_dtype)dtype, SIZES(100000));
         for (int b = 0; b < LENGTH(bounds); b++) {
             double low = bounds[b][0], high = bounds[b][1], sum = 0;
             need(samba_fill_uniform(made, 7, low, high));
@@ -67,20 +66,18 @@ TEST(test_uniform)
             if (b < 2)
                 assert_true(fabs(sum / 100000 - (low + high) / 2) < 0.01);
         }
-        samba_tensor_free(made);
     }
-    samba_tensor *made = tensor("x", SAMBA_FLOAT32, SIZES(1000));
+    OWN_TENSOR *made = tensor("x", SAMBA_FLOAT32, SIZES(1000));
     need(samba_fill_uniform(made, 123, 0, 1));
     for (uint64_t i = 0; i < 1000; i++) /* the same numbers as the operator random(seed) */
         assert_true(((float *)made->data)[i] == samba_philox_uniform(123, i));
-    samba_tensor_free(made);
 }
 
 /* Against Box and Muller's formulas with the C library's functions, and by moments. */
 TEST(test_normal)
 {
     enum { N = 400000 };
-    samba_tensor *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
+    OWN_TENSOR *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
     double *values = (double *)made->data, sum = 0, squares = 0, fourth = 0, products = 0;
     int beyond = 0;
     need(samba_fill_normal(made, 42, 0, 1));
@@ -101,23 +98,21 @@ TEST(test_normal)
     assert_true(fabs(products / (N / 2)) < 0.011 && fabs((double)beyond / N - 0.05) < 0.002);
     need(samba_fill_normal(made, 42, 3, 0));
     assert_true(values[17] == 3);
-    samba_tensor_free(made);
 }
 
 TEST(test_options_left_out)
 {
-    samba_tensor *expected = tensor("x", SAMBA_FLOAT32, SIZES(100)), *filled = tensor("x", SAMBA_FLOAT32, SIZES(100));
+    OWN_TENSOR *expected = tensor("x", SAMBA_FLOAT32, SIZES(100)), *filled = tensor("x", SAMBA_FLOAT32, SIZES(100));
     need(samba_fill_uniform(expected, 0, 0, 1));
     need(samba_fill(filled, NULL));
     assert_memory_equal(filled->data, expected->data, 100 * sizeof(float));
-    free_tensors(expected, filled);
 }
 
 /* The distribution function of what a word gives is the word again. */
 TEST(test_inverse)
 {
     enum { N = 300000 };
-    samba_tensor *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
+    OWN_TENSOR *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
     const double *values = (const double *)made->data;
     samba_fill_options options = samba_fill_defaults();
     options.distribution = SAMBA_NORMAL_INVERSE;
@@ -135,7 +130,6 @@ TEST(test_inverse)
         squares += values[i] * values[i];
     }
     assert_true(greatest > 4 && greatest < 6.4 && fabs(squares / N - 1) < 0.015);
-    samba_tensor_free(made);
 }
 
 /* The distribution function of what a word gives is the word, scaled to the bounds; also far out in either tail. */
@@ -144,7 +138,7 @@ TEST(test_truncated)
     enum { N = 20000 };
     static const double cases[][4] = {{0, 1, -2, 2},  {1, 0.5, 0, INFINITY},       {0, 1, 6, 9},
                                       {0, 1, -9, -6}, {0, 1, -INFINITY, INFINITY}, {3, 2, 2.9, 3.2}};
-    samba_tensor *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
+    OWN_TENSOR *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
     const double *values = (const double *)made->data, root = sqrt(0.5);
     samba_fill_options options = samba_fill_defaults();
     options.distribution = SAMBA_NORMAL_TRUNCATED;
@@ -171,15 +165,14 @@ TEST(test_truncated)
     assert_true(values[5] == 3.5); /* nothing of it lies there: the nearest bound */
     options.low = 5;
     says(samba_fill(made, &options));
-    samba_tensor_free(made);
 }
 
 /* Any number of threads gives the bits of one; bfloat16 is float32, rounded as asked for; bits by hand. */
 TEST(test_threads_and_rounding)
 {
     enum { N = 50001 };
-    samba_tensor *wide = tensor("x", SAMBA_FLOAT32, SIZES(N)), *one = tensor("x", SAMBA_FLOAT32, SIZES(N)),
-                 *low = tensor("x", SAMBA_BFLOAT16, SIZES(N));
+    OWN_TENSOR *wide = tensor("x", SAMBA_FLOAT32, SIZES(N)), *one = tensor("x", SAMBA_FLOAT32, SIZES(N)),
+               *low = tensor("x", SAMBA_BFLOAT16, SIZES(N));
     for (int distribution = 0; distribution < 3; distribution++) {
         samba_fill_options options = samba_fill_defaults();
         options.distribution = (samba_distribution)distribution;
@@ -207,12 +200,11 @@ TEST(test_threads_and_rounding)
             }
         }
     }
-    free_tensors(low, one, wide);
 }
 
 TEST(test_integers)
 {
-    samba_tensor *made = tensor("x", SAMBA_INT64, SIZES(60000));
+    OWN_TENSOR *made = tensor("x", SAMBA_INT64, SIZES(60000));
     int64_t *values = (int64_t *)made->data, counts[6] = {0};
     need(samba_fill_integers(made, 1, -3, 3));
     for (int i = 0; i < 60000; i++) {
@@ -222,7 +214,6 @@ TEST(test_integers)
     for (int i = 0; i < 6; i++)
         assert_in_range(counts[i], 9600, 10400);
     need(samba_fill_integers(made, 1, INT64_MIN, INT64_MAX));
-    samba_tensor_free(made);
     static const struct {
         samba_dtype dtype;
         int64_t low, high;
@@ -243,18 +234,17 @@ TEST(test_integers)
                  {SAMBA_FLOAT32, 5, 5, false},
                  {SAMBA_FLOAT32, 5, 4, false}};
     for (int i = 0; i < LENGTH(cases); i++) {
-        made = tensor("x", cases[i].dtype, SIZES(10));
+        OWN_TENSOR *few = tensor("x", cases[i].dtype, SIZES(10));
         if (cases[i].fits)
-            need(samba_fill_integers(made, 1, cases[i].low, cases[i].high));
+            need(samba_fill_integers(few, 1, cases[i].low, cases[i].high));
         else
-            says(samba_fill_integers(made, 1, cases[i].low, cases[i].high));
-        samba_tensor_free(made);
+            says(samba_fill_integers(few, 1, cases[i].low, cases[i].high));
     }
 }
 
 TEST(test_filling_wrongly)
 {
-    samba_tensor *whole = tensor("x", SAMBA_INT32, SIZES(4)), *real = tensor("x", SAMBA_FLOAT32, SIZES(1)), *empty, *expanded;
+    OWN_TENSOR *whole = tensor("x", SAMBA_INT32, SIZES(4)), *real = tensor("x", SAMBA_FLOAT32, SIZES(1)), *empty, *expanded;
     int64_t size = 4;
     says(samba_fill_uniform(whole, 1, 0, 1));
     says(samba_fill_normal(whole, 1, 0, 1));
@@ -283,10 +273,8 @@ TEST(test_filling_wrongly)
     says(samba_fill(real, &options));
     options.struct_size = 1;
     says(samba_fill(real, &options));
-    free_tensors(expanded, empty, real, whole);
-    whole = tensor("x", SAMBA_FLOAT32, SIZES(0));
-    need(samba_fill_uniform(whole, 1, 0, 1));
-    samba_tensor_free(whole);
+    OWN_TENSOR *nothing = tensor("x", SAMBA_FLOAT32, SIZES(0));
+    need(samba_fill_uniform(nothing, 1, 0, 1));
 }
 
 TEST(test_shuffle)

@@ -171,15 +171,13 @@ static samba_ref small_model(samba_graph *of, bool names_first, samba_op op)
 
 static uint64_t hash_of(bool names_first, samba_op op, const char *scope, bool more)
 {
-    samba_graph *of = graph_named(scope ? scope : "hash");
+    OWN_GRAPH *of = graph_named(scope ? scope : "hash");
     of->location.scope = scope ? samba_graph_intern(of, scope) : 0;
     samba_ref sum = small_model(of, names_first, op);
     if (more)
         samba_emit1(of, SAMBA_OP_exp, sum);
     need(samba_graph_status(of));
-    uint64_t hash = samba_graph_hash(of);
-    samba_graph_free(of);
-    return hash;
+    return samba_graph_hash(of);
 }
 
 TEST(hash_is_of_the_structure)
@@ -195,7 +193,7 @@ TEST(hash_is_of_the_structure)
 
 TEST(copying_drops_what_is_dead)
 {
-    samba_graph *out;
+    OWN_GRAPH *out, *twice;
     input("unused"); /* inputs stay */
     leaf(g, SAMBA_OP_parameter, "dead", 2, 3);
     samba_graph_intern(g, "so that names move");
@@ -219,11 +217,8 @@ TEST(copying_drops_what_is_dead)
     assert_int_equal(copy->phase, SAMBA_BCKWD);
     assert_string_equal(samba_graph_name_at(out, copy->location.scope), "scope");
     assert_int_equal(out->sinks[1].target, samba_graph_leaf(out, "w"));
-    samba_graph *twice;
     need(samba_graph_rewrite(out, NULL, NULL, &twice));
     assert_true(samba_graph_hash(twice) == samba_graph_hash(out));
-    samba_graph_free(twice);
-    samba_graph_free(out);
 }
 
 /* add becomes mul; user counts nodes seen */
@@ -270,11 +265,10 @@ TEST(rewriting)
 
 TEST(empty_graph)
 {
-    samba_graph *out;
+    OWN_GRAPH *out;
     need(samba_graph_rewrite(g, NULL, NULL, &out));
     need(samba_graph_verify(out));
     assert_true(samba_graph_hash(out) == samba_graph_hash(g));
-    samba_graph_free(out);
 }
 
 /* ---- emit helpers ---- */
@@ -309,7 +303,7 @@ TEST(helpers)
 static samba_status build_and_rewrite(samba_context *owner, void *user)
 {
     (void)user;
-    samba_graph *made, *out = NULL;
+    OWN_GRAPH *made, *out = NULL;
     SAMBA_TRY(samba_graph_new(owner, "memory", &made));
     char name[32];
     samba_ref sum = small_model(made, false, SAMBA_OP_add);
@@ -321,8 +315,6 @@ static samba_status build_and_rewrite(samba_context *owner, void *user)
     samba_status status = samba_graph_status(made);
     THEN(status, samba_graph_rewrite(made, NULL, NULL, &out));
     THEN(status, samba_graph_verify(out));
-    samba_graph_free(out);
-    samba_graph_free(made);
     return status;
 }
 

@@ -93,10 +93,8 @@ static int teardown(void **unused)
 static int weights_stay(void **unused)
 {
     (void)unused;
-    samba_tensor *now = get(session, "lin.weight");
-    bool same = memcmp(samba_tensor_data(now), samba_tensor_data(weights), ROWS * IN * sizeof(float)) == 0;
-    samba_tensor_free(now);
-    return same ? 0 : -1;
+    OWN_TENSOR *now = get(session, "lin.weight");
+    return memcmp(samba_tensor_data(now), samba_tensor_data(weights), ROWS * IN * sizeof(float)) == 0 ? 0 : -1;
 }
 
 /* ---- runs ---- */
@@ -132,7 +130,8 @@ static samba_status run(const char *text)
 {
     samba_run_options r = samba_run_defaults();
     samba_session *its = session;
-    samba_tensor *lists[3][2], *made = NULL;
+    samba_tensor *lists[3][2];
+    OWN_TENSOR *made = NULL;
     const char *types[2];
     int ids[2];
     samba_hyperparameter set;
@@ -166,7 +165,6 @@ static samba_status run(const char *text)
         else
             assert_string_equal(word, "run");
     samba_status status = samba_run(its, &r);
-    samba_tensor_free(made);
     assert_int_equal(weights_stay(NULL), 0);
     return status;
 }
@@ -180,12 +178,11 @@ TEST(hyperparameters) { replay("hyperparameters", run); }
 
 TEST(lists)
 {
-    samba_tensor *empty;
+    OWN_TENSOR *empty;
     need(samba_tensor_empty(context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &empty));
     samba_run_options r = samba_run_defaults();
     r.inputs = (samba_tensor *[]){empty, target}, r.input_count = 2;
     says(samba_run(session, &r));
-    samba_tensor_free(empty);
     ((int64_t *)samba_tensor_data(target))[2] = 9;
     says(run("input=x input=target"));
     ((int64_t *)samba_tensor_data(target))[2] = 0;
@@ -219,8 +216,9 @@ TEST(graphs)
 /* ---- tensors by name, and what is asked by number ---- */
 TEST(tensors)
 {
-    samba_tensor *found, *wait = tensor("lin.wait", SAMBA_FLOAT32, 1, SHAPE(2));
-    samba_tensor *small = tensor("lin.weight", SAMBA_FLOAT32, 2, SHAPE(2, 2));
+    samba_tensor *found;
+    OWN_TENSOR *wait = tensor("lin.wait", SAMBA_FLOAT32, 1, SHAPE(2));
+    OWN_TENSOR *small = tensor("lin.weight", SAMBA_FLOAT32, 2, SHAPE(2, 2));
     says(samba_session_set(session, wait));
     says(samba_session_get(session, small));
     says(samba_session_set(session, NULL));
@@ -238,7 +236,6 @@ TEST(tensors)
     says(samba_session_graph_info(session, 1, &graph));
     says(samba_session_section_time(session, 3, &time));
     says(samba_session_profile(session, (samba_profile)3, 0));
-    free_tensors(wait, small);
 }
 
 TEST(sessions)
@@ -333,13 +330,11 @@ static samba_status compile_words(const char *text)
 
 static samba_status compile_text(const char *text)
 {
-    samba_graph *parsed;
+    OWN_GRAPH *parsed;
     samba_compile_options o = samba_compile_defaults();
     need(samba_graph_parse(context, text, &parsed));
     o.graph = parsed;
-    samba_status status = samba_compile(context, &o, NULL, 0);
-    samba_graph_free(parsed);
-    return status;
+    return samba_compile(context, &o, NULL, 0);
 }
 
 TEST(compiling)
@@ -351,13 +346,10 @@ TEST(compiling)
 /* ---- the model is the one that was compiled: the first difference, with operators, shapes and names ---- */
 static samba_status compare(const char *text)
 {
-    samba_graph *compiled, *given;
+    OWN_GRAPH *compiled, *given;
     need(samba_graph_parse(context, samba_session_graph_text(several), &compiled));
     need(samba_graph_parse(context, text, &given));
-    samba_status status = samba_graph_compare(compiled, given);
-    samba_graph_free(compiled);
-    samba_graph_free(given);
-    return status;
+    return samba_graph_compare(compiled, given);
 }
 
 TEST(comparing) { replay("comparing", compare); }

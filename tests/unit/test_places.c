@@ -50,7 +50,7 @@ static samba_value placed(samba_value value, const char *module, const char *sou
 TEST(operators_know_their_place)
 {
     samba_value x;
-    samba_graph *g = graph_at("encoder.layers.0", "/home/user/models/model.py", 42, &x);
+    OWN_GRAPH *g = graph_at("encoder.layers.0", "/home/user/models/model.py", 42, &x);
     x = placed(samba_relu(x), "encoder.layers.0", "model.py:42", "");
     samba_set_source(g, "C:\\models\\net.py", 7);
     x = placed(samba_tanh(x), "encoder.layers.0", "net.py:7", "");
@@ -72,7 +72,6 @@ TEST(operators_know_their_place)
     samba_scope_pop(g);
     placed(samba_abs(x), "", "", "");
     need(samba_graph_status(g));
-    samba_graph_free(g);
 
     samba_set_module(NULL, "m"); /* a graph that could not be made */
     samba_set_source(NULL, "m", 1);
@@ -147,15 +146,13 @@ static const char lines[] = "graph \"lines\"\n"
 
 static samba_status parse(const char *text)
 {
-    samba_graph *g;
-    samba_status status = samba_graph_parse(context, text, &g);
-    samba_graph_free(g);
-    return status;
+    OWN_GRAPH *g;
+    return samba_graph_parse(context, text, &g);
 }
 
 TEST(text_goes_round)
 {
-    samba_graph *g, *copy;
+    OWN_GRAPH *g, *copy;
     char *text;
     need(samba_graph_parse(context, lines, &g));
     expect_place(g, &g->nodes[0], "\x01", "in put.py:1", "");
@@ -167,15 +164,13 @@ TEST(text_goes_round)
     need(samba_graph_print(copy, &text));
     assert_string_equal(text, lines);
     samba_text_free(context, text);
-    samba_graph_free(copy);
-    samba_graph_free(g);
     replay("places", parse);
 }
 
 TEST(gradients_have_the_place_of_their_operator)
 {
     samba_value x;
-    samba_graph *g = graph_at(NULL, "net.py", 1, &x), *all;
+    OWN_GRAPH *g = graph_at(NULL, "net.py", 1, &x), *all;
     x = samba_linear(x, "fc", 5);
     samba_set_module(g, "act");
     samba_set_source(g, "net.py", 2);
@@ -198,13 +193,11 @@ TEST(gradients_have_the_place_of_their_operator)
             expect_place(all, node, "act", "net.py:2", "f");
     }
     assert_int_equal(seen, 1 << 1 | 1 << 2 | 1 << 3); /* every gradient has a line, every line gradients */
-    samba_graph_free(all);
-    samba_graph_free(g);
 }
 
 TEST(node_info_tells_all)
 {
-    samba_graph *g;
+    OWN_GRAPH *g;
     samba_node_info info;
     need(samba_graph_parse(context, lines, &g));
     assert_int_equal(samba_graph_node_count(g), 5);
@@ -222,7 +215,6 @@ TEST(node_info_tells_all)
     says(samba_graph_node(g, 0, NULL));
     assert_int_equal(samba_graph_node(NULL, 0, &info), SAMBA_ERROR_ARGUMENT);
     assert_int_equal(samba_graph_node_count(NULL), 0);
-    samba_graph_free(g);
 }
 
 static samba_parameter_info parameter_of(const samba_graph *g, int index, const char *name, bool buffer, samba_dtype dtype,
@@ -237,7 +229,7 @@ static samba_parameter_info parameter_of(const samba_graph *g, int index, const 
 
 TEST(parameters_are_told)
 {
-    samba_graph *g;
+    OWN_GRAPH *g;
     samba_parameter_info info;
     need(samba_graph_new(context, "model", &g));
     assert_int_equal(samba_graph_parameter_count(g), 0);
@@ -258,7 +250,6 @@ TEST(parameters_are_told)
     says(samba_graph_parameter(g, 0, NULL));
     assert_int_equal(samba_graph_parameter(NULL, 0, &info), SAMBA_ERROR_ARGUMENT);
     assert_int_equal(samba_graph_parameter_count(NULL), 0);
-    samba_graph_free(g);
 }
 
 /* ---- comparing ---- */
@@ -266,7 +257,7 @@ TEST(parameters_are_told)
 /* Two graphs of one text, each from its line "graph" on. */
 static samba_status compare_under(samba_context *owner, const char *text)
 {
-    samba_graph *compiled = NULL, *model = NULL;
+    OWN_GRAPH *compiled = NULL, *model = NULL;
     const char *second = strstr(text + 1, "\ngraph ");
     char first[1024];
     assert_non_null(second);
@@ -274,8 +265,6 @@ static samba_status compare_under(samba_context *owner, const char *text)
     samba_status status = samba_graph_parse(owner, first, &compiled);
     THEN(status, samba_graph_parse(owner, second, &model));
     THEN(status, samba_graph_compare(compiled, model));
-    samba_graph_free(compiled);
-    samba_graph_free(model);
     return status;
 }
 
@@ -299,11 +288,10 @@ TEST(the_first_difference_is_named)
     }
     refuse(compare(large), SAMBA_ERROR_STATE, " ... (in c.py:1)");
     samba_value x;
-    samba_graph *g = graph_at(NULL, NULL, 0, &x);
+    OWN_GRAPH *g = graph_at(NULL, NULL, 0, &x);
     refuse(samba_graph_compare(g, NULL), SAMBA_ERROR_ARGUMENT, "two graphs are needed");
     refuse(samba_graph_compare(NULL, g), SAMBA_ERROR_ARGUMENT, "two graphs are needed");
     assert_int_equal(samba_graph_compare(NULL, NULL), SAMBA_ERROR_ARGUMENT);
-    samba_graph_free(g);
 }
 
 TEST(refused_allocations)
@@ -337,16 +325,15 @@ static void two_layers(samba_graph *g, const void *fused)
 
 static void compile_two(bool fused, int64_t chunk_bytes, samba_plan *plan)
 {
-    samba_tensor *inputs[2] = {normal("x", SAMBA_FLOAT32, SIZES(ROWS, INNER), 3), tensor("label", SAMBA_INT64, SIZES(ROWS))};
+    OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, SIZES(ROWS, INNER), 3), *label = tensor("label", SAMBA_INT64, SIZES(ROWS));
     char path[512];
-    samba_compile_options options = compile_of("two", two_layers, &fused, 2, inputs);
+    samba_compile_options options = compile_of("two", two_layers, &fused, 2, (samba_tensor *[]){x, label});
     samba_optimizer sgd = samba_sgd(0.1);
     options.optimizers = &sgd;
     options.optimizer_count = 1;
     options.chunk_bytes = chunk_bytes;
     need(samba_compile(context, &options, path, sizeof path));
     need(samba_pef_read(context, path, plan));
-    free_tensors(inputs[0], inputs[1]);
 }
 
 /* Operators of a section type with this place, in all stages; in how many sections, if asked for. */

@@ -88,7 +88,7 @@ TEST(locale_does_not_matter)
 static char *expect_round_trip(const samba_graph *g)
 {
     char *text, *again;
-    samba_graph *back;
+    OWN_GRAPH *back;
     need(samba_graph_print(g, &text));
     need(samba_graph_parse(context, text, &back));
     need(samba_graph_print(back, &again));
@@ -98,17 +98,15 @@ static char *expect_round_trip(const samba_graph *g)
     assert_int_equal(back->phase, SAMBA_FWD);
     assert_false(back->recompute);
     samba_text_free(context, again);
-    samba_graph_free(back);
     return text;
 }
 
 static void add_input(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape)
 {
-    samba_tensor *example;
+    OWN_TENSOR *example;
     samba_status status = samba_tensor_empty(g->context, name, dtype, rank, shape, &example);
     THEN(status, samba_graph_add_input(g, example));
     samba_graph_stick(g, status);
-    samba_tensor_free(example);
 }
 
 /* A bit of everything: each attribute kind that models make, phases, odd names, all kinds of sinks. */
@@ -154,7 +152,7 @@ static samba_graph *rich_graph(samba_context *owner)
 
 TEST(a_rich_graph)
 {
-    samba_graph *g = rich_graph(context);
+    OWN_GRAPH *g = rich_graph(context);
     need(samba_graph_status(g));
     char *text = expect_round_trip(g);
     assert_non_null(strstr(text, "graph \"a \\\"rich\\\"\\\\graph\\x0a\"\n"));
@@ -162,7 +160,6 @@ TEST(a_rich_graph)
     assert_non_null(strstr(text, "init_a=0.30000000000000004"));
     assert_non_null(strstr(text, "value=nan"));
     samba_text_free(context, text);
-    samba_graph_free(g);
 }
 
 /* Any nodes in any phases: what samba_emit accepts. */
@@ -171,7 +168,7 @@ TEST(random_graphs)
     uint64_t seed = random_seed(), random = seed;
     print_message("seed %llu\n", (unsigned long long)seed);
     for (int round = 0; round < 40; round++) {
-        samba_graph *g;
+        OWN_GRAPH *g;
         need(samba_graph_new(context, "random", &g));
         add_input(g, "x", SAMBA_FLOAT32, SIZES(3, 3));
         for (int i = 0; i < 60; i++) {
@@ -200,29 +197,26 @@ TEST(random_graphs)
                 g->status = SAMBA_OK;
         }
         samba_text_free(context, expect_round_trip(g));
-        samba_graph_free(g);
     }
 }
 
 TEST(spaces_and_comments)
 {
-    samba_graph *g;
+    OWN_GRAPH *g;
     static const char text[] = "# a comment\n\n  graph\t\"g\"  # more\r\n"
                                "% 0=input name = \"x#\" dtype=float32 shape=[ 2 , 3 ]:float32 [2,3]\n"
                                "%1 = exp %0:float32[2,3]@FWD\n output \"y\" %1 @FWD";
     need(samba_graph_parse(context, text, &g));
     samba_text_free(context, expect_round_trip(g));
-    samba_graph_free(g);
 }
 
 /* ---- refusals ---- */
 
 static samba_status parse(const char *text)
 {
-    samba_graph *parsed;
+    OWN_GRAPH *parsed;
     samba_status status = samba_graph_parse(context, text, &parsed);
     assert_true((parsed != NULL) == (status == SAMBA_OK));
-    samba_graph_free(parsed);
     return status;
 }
 
@@ -236,20 +230,19 @@ TEST(bad_texts)
 /* Parses bytes that may be anything; what is accepted must be sound. */
 static bool parse_anything(const char *text)
 {
-    samba_graph *parsed;
+    OWN_GRAPH *parsed;
     samba_status status = samba_graph_parse(context, text, &parsed);
     if (status == SAMBA_OK)
         need(samba_graph_verify(parsed));
     else
         assert_true(status == SAMBA_ERROR_FORMAT && strncmp(samba_error_message(context), "line ", 5) == 0);
     assert_true((parsed != NULL) == (status == SAMBA_OK));
-    samba_graph_free(parsed);
     return status == SAMBA_OK;
 }
 
 TEST(damaged_texts)
 {
-    samba_graph *g = rich_graph(context);
+    OWN_GRAPH *g = rich_graph(context);
     char *good = expect_round_trip(g);
     size_t length = strlen(good);
     char *text = malloc(length + 1);
@@ -273,7 +266,6 @@ TEST(damaged_texts)
     assert_true(accepted < 3000);
     free(text);
     samba_text_free(context, good);
-    samba_graph_free(g);
 }
 
 /* ---- memory ---- */
@@ -281,14 +273,12 @@ TEST(damaged_texts)
 static samba_status print_and_parse(samba_context *owner, void *user)
 {
     (void)user;
-    samba_graph *g = rich_graph(owner), *back = NULL;
+    OWN_GRAPH *g = rich_graph(owner), *back = NULL;
     char *text = NULL;
     samba_status status = g ? samba_graph_status(g) : SAMBA_ERROR_MEMORY;
     THEN(status, samba_graph_print(g, &text));
     THEN(status, samba_graph_parse(owner, text, &back));
     samba_text_free(owner, text);
-    samba_graph_free(back);
-    samba_graph_free(g);
     return status;
 }
 
