@@ -70,10 +70,9 @@ typedef samba_status read_list_fn(samba_context *, const char *, samba_tensor_li
 
 static samba_status read_tensor(read_tensor_fn *read, samba_context *under, const char *file)
 {
-    samba_tensor *read_one;
+    OWN_TENSOR *read_one;
     samba_status status = read(under, file, &read_one);
     assert_true((read_one != NULL) == (status == SAMBA_OK));
-    samba_tensor_free(read_one);
     return status;
 }
 
@@ -157,10 +156,9 @@ static size_t put_gzip(const void *data, size_t size)
 
 static void expect_idx(samba_dtype dtype, int rank, const int64_t *shape, const double *values)
 {
-    samba_tensor *read;
+    OWN_TENSOR *read;
     need(samba_idx_read(context, path, &read));
     assert_tensor(read, "", dtype, rank, shape, values);
-    samba_tensor_free(read);
 }
 
 TEST(test_idx)
@@ -246,11 +244,11 @@ TEST(test_npy_from_numpy)
 
 TEST(test_npy_round_trip)
 {
-    samba_tensor *wide, *view, *back;
     for (int d = 0; d < SAMBA_DTYPE_COUNT; d++) {
         samba_dtype dtype = (samba_dtype)d;
-        wide = tensor("t", dtype, SIZES(5, 4));
+        OWN_TENSOR *wide = tensor("t", dtype, SIZES(5, 4));
         need(samba_fill_integers(wide, 1, 0, dtype == SAMBA_BOOL ? 2 : 100));
+        OWN_TENSOR *view, *back = NULL;
         need(samba_tensor_permute(wide, (int[]){1, 0}, &view));
         if (dtype == SAMBA_BFLOAT16) {
             says(samba_npy_write(context, path, view));
@@ -261,17 +259,14 @@ TEST(test_npy_round_trip)
             for (int i = 0; i < 20; i++)
                 values[i] = samba_load_double(dtype, wide->data + (i % 5 * 4 + i / 5) * (int64_t)samba_dtype_size(dtype));
             assert_tensor(back, "", dtype, SIZES(4, 5), values);
-            samba_tensor_free(back);
         }
-        free_tensors(view, wide);
     }
-    wide = tensor("t", SAMBA_FLOAT32, 0, NULL);
-    need(samba_npy_write(context, path, wide));
+    OWN_TENSOR *scalar = tensor("t", SAMBA_FLOAT32, 0, NULL), *back, *view;
+    need(samba_npy_write(context, path, scalar));
     need(samba_npy_read(context, path, &back));
     assert_tensor(back, "", SAMBA_FLOAT32, 0, NULL, (double[]){0});
     need(samba_tensor_empty(context, "hollow", SAMBA_FLOAT32, 0, NULL, &view));
     says(samba_npy_write(context, path, view));
-    free_tensors(wide, back, view);
 }
 
 static samba_status read_npy_header(const char *header)
@@ -423,13 +418,12 @@ TEST(test_official_safetensors)
 static samba_status write_scenario(samba_context *under, void *user)
 {
     (void)user;
-    samba_tensor *a = NULL, *b = NULL, *wide = NULL;
+    OWN_TENSOR *a = NULL, *b = NULL, *wide = NULL;
     samba_status status = samba_tensor_new(under, "a", SAMBA_BOOL, SIZES(3), &a);
     THEN(status, samba_tensor_new(under, "wide", SAMBA_FLOAT32, SIZES(2, 3), &wide));
     THEN(status, samba_tensor_permute(wide, (int[]){1, 0}, &b));
     THEN(status, samba_safetensors_write(under, path, 2, (samba_tensor *[]){a, b}, (const char *[]){"format", "pt", NULL}));
     THEN(status, samba_npy_write(under, path, b));
-    free_tensors(a, b, wide);
     return status;
 }
 
@@ -479,7 +473,7 @@ TEST(test_safetensors_round_trip)
 
 TEST(test_writing_wrongly)
 {
-    samba_tensor *a = tensor("same", SAMBA_FLOAT32, SIZES(2)), *b = tensor("same", SAMBA_FLOAT32, SIZES(2)), *hollow;
+    OWN_TENSOR *a = tensor("same", SAMBA_FLOAT32, SIZES(2)), *b = tensor("same", SAMBA_FLOAT32, SIZES(2)), *hollow;
     need(samba_tensor_empty(context, "hollow", SAMBA_FLOAT32, SIZES(2), &hollow));
     samba_tensor *both[] = {a, b}, *one[] = {a, hollow};
     put_file("precious", 8);
@@ -496,7 +490,6 @@ TEST(test_writing_wrongly)
     says(samba_safetensors_write(context, path, 2, one, NULL));
     assert_file("precious", 8);
     says(samba_safetensors_write(context, "/nowhere/folder", 1, both, NULL));
-    free_tensors(a, b, hollow);
 }
 
 static samba_status read_safetensors_header(const char *header)

@@ -271,7 +271,7 @@ TEST(test_set_memory)
 {
     _Alignas(8) float first[4] = {1, 2, 3, 4}, second[4] = {5, 6, 7, 8};
     const int64_t shape[] = {2, 2}, none[] = {0, 2};
-    samba_tensor *made, *other;
+    OWN_TENSOR *made, *none_of, *waits, *its_own, *empty;
     double value;
     need(samba_tensor_from_memory(context, "x", SAMBA_FLOAT32, 0, NULL, NULL, first, NULL, NULL, &made));
     need(samba_tensor_set_memory(made, second + 3));
@@ -284,25 +284,20 @@ TEST(test_set_memory)
     says(samba_tensor_set_memory(made, first));
     samba_tensor_free(view);
     need(samba_tensor_set_memory(made, first));
-    samba_tensor_free(made);
 
-    need(samba_tensor_from_memory(context, "x", SAMBA_FLOAT32, 2, none, NULL, first, NULL, NULL, &other));
-    need(samba_tensor_set_memory(other, NULL)); /* no elements need no memory */
-    samba_tensor_free(other);
-    need(samba_tensor_from_memory(context, NULL, SAMBA_FLOAT32, 2, shape, NULL, first, nobody, NULL, &other));
-    says(samba_tensor_set_memory(other, second));
-    samba_tensor_free(other);
-    other = tensor("x", SAMBA_FLOAT32, 2, shape);
-    says(samba_tensor_set_memory(other, second));
-    samba_tensor_free(other);
-    need(samba_tensor_empty(context, "x", SAMBA_FLOAT32, 2, shape, &other));
-    says(samba_tensor_set_memory(other, second));
-    samba_tensor_free(other);
+    need(samba_tensor_from_memory(context, "x", SAMBA_FLOAT32, 2, none, NULL, first, NULL, NULL, &none_of));
+    need(samba_tensor_set_memory(none_of, NULL)); /* no elements need no memory */
+    need(samba_tensor_from_memory(context, NULL, SAMBA_FLOAT32, 2, shape, NULL, first, nobody, NULL, &waits));
+    says(samba_tensor_set_memory(waits, second));
+    its_own = tensor("x", SAMBA_FLOAT32, 2, shape);
+    says(samba_tensor_set_memory(its_own, second));
+    need(samba_tensor_empty(context, "x", SAMBA_FLOAT32, 2, shape, &empty));
+    says(samba_tensor_set_memory(empty, second));
 }
 
 TEST(test_view)
 {
-    samba_tensor *source = make_counting(SAMBA_INT32, SIZES(4, 6)), *t, *half;
+    OWN_TENSOR *source = make_counting(SAMBA_INT32, SIZES(4, 6)), *t, *half;
     shows(samba_tensor_view(source, SIZES(2, -1, 3), &view), SIZES(2, 4, 3));
     shows(samba_tensor_view(source, SIZES(24, 1), &view), SIZES(24, 1));
     says(samba_tensor_view(source, SIZES(5, 5), &view));
@@ -323,30 +318,25 @@ TEST(test_view)
           10, 16, 22, 5, 11, 17, 23);
     need(samba_tensor_reshape(t, SIZES(-1), &view));
     assert_true(samba_tensor_is_contiguous(view));
-    samba_tensor_free(t);
     shows(SAMBA_OK, SIZES(24), 0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23);
 
     need(samba_tensor_slice(source, 1, 0, 6, 2, &half)); /* steps of 2 go on over the rows */
     shows(samba_tensor_view(half, SIZES(12), &view), SIZES(12), 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22);
-    free_tensors(half, source);
 
-    source = tensor("x", SAMBA_INT8, SIZES(0, 3));
-    says(samba_tensor_view(source, SIZES(0, -1), &view));
-    shows(samba_tensor_view(source, SIZES(3, 0), &view), SIZES(3, 0));
-    shows(samba_tensor_view(source, SIZES(3, -1), &view), SIZES(3, 0));
-    samba_tensor_free(source);
+    OWN_TENSOR *nothing = tensor("x", SAMBA_INT8, SIZES(0, 3));
+    says(samba_tensor_view(nothing, SIZES(0, -1), &view));
+    shows(samba_tensor_view(nothing, SIZES(3, 0), &view), SIZES(3, 0));
+    shows(samba_tensor_view(nothing, SIZES(3, -1), &view), SIZES(3, 0));
 
-    source = tensor("x", SAMBA_INT8, 0, NULL);
-    need(samba_tensor_view(source, SIZES(1, 1), &t));
-    samba_tensor_free(source);
-    need(samba_tensor_view(t, 0, NULL, &view));
-    free_tensors(view, t);
+    OWN_TENSOR *scalar = tensor("x", SAMBA_INT8, 0, NULL), *one, *again;
+    need(samba_tensor_view(scalar, SIZES(1, 1), &one));
+    need(samba_tensor_view(one, 0, NULL, &again));
 
-    need(samba_tensor_empty(context, "e", SAMBA_INT8, SIZES(2, 3), &source));
-    need(samba_tensor_permute(source, (int[]){-1, 0}, &t));
-    need(samba_tensor_reshape(t, SIZES(6), &view));
-    assert_false(samba_tensor_has_data(view));
-    free_tensors(view, t, source);
+    OWN_TENSOR *empty, *turned, *flat;
+    need(samba_tensor_empty(context, "e", SAMBA_INT8, SIZES(2, 3), &empty));
+    need(samba_tensor_permute(empty, (int[]){-1, 0}, &turned));
+    need(samba_tensor_reshape(turned, SIZES(6), &flat));
+    assert_false(samba_tensor_has_data(flat));
 }
 
 TEST(test_permute_slice_select)
@@ -386,19 +376,17 @@ TEST(test_permute_slice_select)
 
 TEST(test_expand)
 {
-    samba_tensor *source = make_counting(SAMBA_INT16, SIZES(3, 1)), *wide;
+    OWN_TENSOR *source = make_counting(SAMBA_INT16, SIZES(3, 1)), *wide;
     need(samba_tensor_expand(source, SIZES(2, -1, 2), &wide));
     assert_shape(wide, SIZES(2, 3, 2));
     assert_elements(wide, 12, (int64_t[]){0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2});
     says(samba_tensor_copy(wide, wide));
     shows(samba_tensor_reshape(wide, SIZES(12), &view), SIZES(12), 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2);
-    samba_tensor_free(wide);
     says(samba_tensor_expand(source, SIZES(4, 2), &view));
     says(samba_tensor_expand(source, SIZES(3), &view));
     says(samba_tensor_expand(source, SIZES(-1, 3, 1), &view));
     says(samba_tensor_expand(source, SIZES(INT64_C(1) << 62, 3, 1), &view));
     shows(samba_tensor_expand(source, SIZES(3, 0), &view), SIZES(3, 0));
-    samba_tensor_free(source);
 }
 
 /* Random views of random tensors reshaped at random: whatever samba_shape_view_strides grants must show the same elements in the
@@ -474,8 +462,8 @@ TEST(test_copy_every_pair)
     static const int64_t shape[] = {3, 5, 130};
     for (int from = 0; from < SAMBA_DTYPE_COUNT; from++)
         for (int to = 0; to < SAMBA_DTYPE_COUNT; to++) {
-            samba_tensor *source = tensor("x", (samba_dtype)from, 3, shape),
-                         *wide = tensor("x", (samba_dtype)to, SIZES(130, 5, 6)), *half, *target;
+            OWN_TENSOR *source = tensor("x", (samba_dtype)from, 3, shape), *wide = tensor("x", (samba_dtype)to, SIZES(130, 5, 6)),
+                       *half, *target;
             bool is_float = samba_dtype_is_floating_point((samba_dtype)from);
             for (int64_t k = 0; k < 3 * 5 * 130; k++) {
                 int64_t bits = (int64_t)samba_philox_word64(7, (uint64_t)k) >> (k % 60);
@@ -500,15 +488,12 @@ TEST(test_copy_every_pair)
             for (int64_t k = 0; k < 130 * 5 * 6; k += 2) /* the gaps are untouched */
                 assert_int_equal(samba_load_int64((samba_dtype)to, wide->data + k * (int64_t)samba_dtype_size((samba_dtype)to)),
                                  0);
-            free_tensors(target, half, wide, source);
         }
 }
 
 TEST(test_copy)
 {
-    samba_tensor *a = make_counting(SAMBA_FLOAT64, SIZES(5, 7)), *b = tensor("x", SAMBA_FLOAT64, SIZES(7, 5)), *t, *empty;
-    double value;
-    int64_t whole;
+    OWN_TENSOR *a = make_counting(SAMBA_FLOAT64, SIZES(5, 7)), *b = tensor("x", SAMBA_FLOAT64, SIZES(7, 5)), *t, *empty;
     says(samba_tensor_copy(b, a));
     need(samba_tensor_permute(a, (int[]){1, 0}, &t));
     need(samba_tensor_copy(b, t));
@@ -520,33 +505,33 @@ TEST(test_copy)
     need(samba_tensor_empty(context, "hollow", SAMBA_FLOAT64, SIZES(5, 7), &empty));
     says(samba_tensor_copy(a, empty));
     says(samba_tensor_copy(empty, a));
-    free_tensors(empty, t);
+    OWN_TENSOR *none = tensor("x", SAMBA_FLOAT32, SIZES(3, 0)), *others = tensor("x", SAMBA_INT8, SIZES(3, 0));
+    need(samba_tensor_copy(none, others));
+}
+
+TEST(test_item)
+{
+    OWN_TENSOR *a = make_counting(SAMBA_FLOAT64, SIZES(5, 7)), *row, *one, *empty;
+    double value;
+    int64_t whole;
     says(samba_tensor_item(a, &value));
-    need(samba_tensor_slice(a, 0, 2, 3, 1, &t));
-    samba_tensor_free(a);
-    need(samba_tensor_slice(t, 1, 3, 4, 1, &a));
-    need(samba_tensor_item(a, &value));
-    assert_true(value == 17);
-    need(samba_tensor_item_int64(a, &whole));
-    assert_int_equal(whole, 17);
+    need(samba_tensor_slice(a, 0, 2, 3, 1, &row));
+    need(samba_tensor_slice(row, 1, 3, 4, 1, &one));
+    need(samba_tensor_item(one, &value));
+    need(samba_tensor_item_int64(one, &whole));
+    assert_true(value == 17 && whole == 17);
     static const double beyond[] = {NAN, INFINITY, 1e30, -1e30, 0x1p63};
     for (int i = 0; i < LENGTH(beyond); i++) {
-        *(double *)a->data = beyond[i];
-        says(samba_tensor_item_int64(a, &whole));
+        *(double *)one->data = beyond[i];
+        says(samba_tensor_item_int64(one, &whole));
         assert_int_equal(whole, 17);
     }
     assert_non_null(strstr(samba_error_message(context), "9.22337e+18 is no number"));
-    *(double *)a->data = -0x1p63;
-    need(samba_tensor_item_int64(a, &whole));
+    *(double *)one->data = -0x1p63;
+    need(samba_tensor_item_int64(one, &whole));
     assert_true(whole == INT64_MIN);
-    free_tensors(a, t, b);
     need(samba_tensor_empty(context, "hollow", SAMBA_FLOAT64, 0, NULL, &empty));
     says(samba_tensor_item(empty, &value));
-    samba_tensor_free(empty);
-    a = tensor("x", SAMBA_FLOAT32, SIZES(3, 0));
-    b = tensor("x", SAMBA_INT8, SIZES(3, 0));
-    need(samba_tensor_copy(a, b));
-    free_tensors(a, b);
 }
 
 static samba_status ownership_scenario(samba_context *under, void *user)
@@ -600,4 +585,4 @@ TEST(test_philox)
 
 TEST_MAIN_WITH(counting_begin, counting_end, test_dtypes, test_half_precision, test_elements, test_shapes, test_making,
                test_making_wrongly, test_set_memory, test_view, test_permute_slice_select, test_expand, test_random_views,
-               test_copy_every_pair, test_copy, test_failed_allocations, test_philox, every_message_said)
+               test_copy_every_pair, test_copy, test_item, test_failed_allocations, test_philox, every_message_said)
