@@ -96,8 +96,8 @@ static inline int harness_end(void **unused)
 }
 
 /* TEST_MAIN(test_one, test_two): a main that runs these functions, void name(void **state), in the scratch folder's time.
- * TEST_MAIN_WITH(setup, teardown, ...): each between these two as well, int name(void **state). TEST_MAIN_AROUND(first, last, setup,
- * teardown, ...): all of them between two that call harness_begin and harness_end. At most 32. */
+ * TEST_MAIN_WITH(setup, teardown, ...): each between these two as well, int name(void **state). TEST_MAIN_AROUND(first, last,
+ * setup, teardown, ...): all of them between two that call harness_begin and harness_end. At most 32. */
 #define EACH_(...) EACH_4_(EACH_4_(EACH_4_(__VA_ARGS__)))
 #define EACH_4_(...) EACH_3_(EACH_3_(EACH_3_(__VA_ARGS__)))
 #define EACH_3_(...) EACH_2_(EACH_2_(EACH_2_(__VA_ARGS__)))

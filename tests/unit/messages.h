@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What refused calls say, in a text beside the tests: messages/NAME.txt is test_NAME.c's, to be read from top to bottom. A part has
- * its name in column 0, indented by 4 what is refused (a line or more), by 8 the status and the sentence:
+ * What refused calls say, in a text beside the tests: messages/NAME.txt is test_NAME.c's, to be read from top to bottom. A part
+ * has its name in column 0, indented by 4 what is refused (a line or more), by 8 the status and the sentence:
  *
  *     making_wrongly
  *         samba_tensor_new(context, "n", SAMBA_FLOAT32, 2, NULL, &t)
  *             argument: ...without a shape...
  *
- * says(call) looks up its own call in the part of its function's name; replay(part, call) gives all lines of a part to a function, one
- * after the other. "..." stands for anything, FOLDER for the scratch folder, a '|' before a line for nothing.
+ * says(call) looks up its own call in the part of its function's name; replay(part, call) gives all that a part has to a
+ * function, one after the other. "..." stands for anything, FOLDER for the scratch folder, a '|' before a line for nothing.
  * every_message_said, the last test of such a program, fails for what no test asked for. */
 #ifndef SAMBA_TEST_MESSAGES_H
 #define SAMBA_TEST_MESSAGES_H

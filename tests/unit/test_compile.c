@@ -2,8 +2,8 @@
  *
  * Compiled against the reference: models of several operators, as people write them, are compiled, run by sections and compared,
  * outputs and gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, in
- * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. What one operator does with any shape, test_random_shapes
- * draws. */
+ * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Contractions, convolutions, pools, rows, moves,
+ * integers and sizes of 0 and 1 are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
 #include "training.h"
 #include "device/cpu/kernel.h"
 
@@ -71,52 +71,6 @@ MODEL(half_precision)
     samba_output(g, "y", y);
     lose(g, samba_cast(samba_layer_norm(y, "n"), SAMBA_FLOAT32));
 }
-MODEL(norms)
-{
-    samba_value x = samba_linear(in(g, "x"), "fc", 40);
-    samba_value y = samba_tanh(samba_layer_norm(x, "n1"));
-    samba_value z = samba_sigmoid(samba_layer_norm(samba_linear(y, "fc2", 40), "n2"));
-    samba_output(g, "z", z);
-    lose(g, samba_softmax(samba_add(y, z), 1));
-}
-MODEL(wide_rows)
-{
-    samba_value x = samba_linear(in(g, "x"), "fc", 777);
-    samba_output(g, "s", samba_softmax(x, -1));
-    lose(g, samba_mul(samba_layer_norm(x, "n"), samba_log_softmax(x, -1)));
-}
-MODEL(shapes)
-{
-    samba_value x = in(g, "x"), w = param(g, "w", F32, 3, SHAPE(4, 1, 6)), part[3];
-    samba_value y = samba_permute(samba_mul(x, w), DIMS(2, 0, 1)); /* 6 4 5 */
-    samba_value z = samba_reshape(y, 2, SHAPE(8, 15));             /* needs a copy */
-    samba_split(z, 3, 0, 3, part);                                 /* 3 3 2 rows */
-    /* 7 rows */
-    samba_value c = samba_concat(3, (samba_value[]){part[2], samba_exp(part[0]), samba_slice(part[1], 0, 1, 3, 1)}, 0);
-    samba_output(g, "c", c);
-    samba_value e = samba_expand(samba_reshape(samba_slice(c, 1, 1, 14, 4), 3, SHAPE(7, 1, 4)), 3, SHAPE(7, 2, 4));
-    samba_output(g, "e", e);
-    samba_output(g, "t", samba_transpose(e, 0, 2));
-    samba_value twice = samba_concat(2, (samba_value[]){samba_tanh(z), z}, 0); /* 16 rows */
-    twice = samba_slice(samba_slice(twice, 0, 0, 14, 1), 1, 2, 10, 2);         /* 14 4 */
-    lose(g, samba_add(samba_flatten(samba_mul(e, e), 0, 1), twice));
-}
-MODEL(products)
-{
-    samba_value x = in(g, "x"), w = param(g, "w", F32, 2, SHAPE(9, 13)), b = param(g, "b", F32, 4, SHAPE(3, 1, 9, 4));
-    samba_value v = param(g, "v", F32, 1, SHAPE(9));
-    samba_output(g, "flat", samba_matmul(x, w));                           /* (2,5,9) (9,13) */
-    samba_output(g, "batched", samba_matmul(x, b));                        /* (2,5,9) (3,1,9,4) -> (3,2,5,4) */
-    samba_output(g, "vector", samba_matmul(x, v));                         /* (2,5) */
-    samba_value s = samba_matmul(samba_transpose(x, 1, 2), samba_tanh(x)); /* (2,9,9) */
-    samba_output(g, "square", s);
-    samba_output(g, "dot", samba_matmul(v, v));
-    samba_value t = samba_sum(samba_matmul(x, b), 0, NULL, false);
-    samba_value u =
-        samba_sum(samba_relu(samba_matmul(samba_matmul(s, samba_transpose(x, 1, 2)), samba_matmul(x, w))), 0, NULL, false);
-    samba_loss(g, "loss",
-               samba_add(samba_add(t, u), samba_add(samba_matmul(v, v), samba_sum(samba_matmul(x, v), 0, NULL, false))));
-}
 MODEL(residual) /* what follows a product joins it, broadcast over batch too */
 {
     samba_value x = in(g, "x"), p = param(g, "p", F32, 2, SHAPE(5, 9));
@@ -124,13 +78,6 @@ MODEL(residual) /* what follows a product joins it, broadcast over batch too */
     h = samba_add(x, samba_mul(samba_gelu(h), h));
     samba_output(g, "h", h);
     lose(g, samba_sum(samba_linear_no_bias(h, "out", 300), 1, DIMS(0), false));
-}
-MODEL(conv)
-{
-    samba_value y = samba_conv2d(in(g, "x"), "c", 6, SHAPE(5, 5), &(samba_conv2d_options){.padding = {2, 2}});
-    y = samba_conv2d(samba_relu(y), "d", 4, SHAPE(1, 1), NULL);
-    samba_output(g, "y", y);
-    lose(g, samba_mul(y, y));
 }
 MODEL(conv_transposed)
 {
@@ -152,25 +99,6 @@ MODEL(relu_pool)
                                      &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 1}, false, false, 0});
     samba_value d = samba_avg_pool2d(samba_conv2d(b, "d", 3, SHAPE(1, 1), NULL), SHAPE(2, 2), NULL);
     samba_loss(g, "loss", samba_add(samba_sum(samba_mul(c, c), 0, NULL, false), samba_sum(samba_mul(d, d), 0, NULL, false)));
-}
-MODEL(lenet)
-{
-    samba_conv2d_options pad = {.padding = {2, 2}};
-    samba_value h = samba_max_pool2d(samba_relu(samba_conv2d(in(g, "image"), "conv1", 6, SHAPE(5, 5), &pad)), SHAPE(2, 2), NULL);
-    h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(5, 5), NULL)), SHAPE(2, 2), NULL);
-    h = samba_relu(samba_linear(samba_flatten(h, 1, -1), "fc1", 120));
-    h = samba_relu(samba_linear(h, "fc2", 84));
-    h = samba_linear(h, "fc3", 10);
-    samba_output(g, "logits", h);
-    samba_loss(g, "loss", samba_cross_entropy(h, in(g, "label")));
-}
-MODEL(resffn)
-{
-    samba_value h = samba_tanh(samba_layer_norm(samba_linear(in(g, "image"), "gemm1", 128), "norm1"));
-    samba_value k = samba_layer_norm(samba_linear(h, "gemm2", 128), "norm2");
-    samba_value logits = samba_linear(samba_sigmoid(samba_add(k, h)), "gemm3", 10);
-    samba_output(g, "logits", logits);
-    samba_loss(g, "loss", samba_cross_entropy(logits, in(g, "label")));
 }
 MODEL(losses)
 {
@@ -200,20 +128,6 @@ MODEL(tied) /* rows are added to the other gradient of the table, a first time i
     samba_output(g, "logits", logits);
     lose(g, logits);
 }
-MODEL(attention)
-{
-    samba_value x = in(g, "x"), qkv = samba_linear(x, "qkv", 48), part[3], head[3];
-    samba_split(qkv, 16, -1, 3, part);
-    for (int i = 0; i < 3; i++)
-        head[i] = samba_permute(samba_reshape(part[i], 4, SHAPE(2, 6, 4, 4)), DIMS(0, 2, 1, 3));
-    samba_value s = samba_mul_scalar(samba_matmul(head[0], samba_transpose(head[1], 2, 3)), 0.5);
-    samba_value row = samba_reshape(samba_arange(g, 6, SAMBA_INT64), 2, SHAPE(6, 1)), col = samba_arange(g, 6, SAMBA_INT64);
-    s = samba_where(samba_le(col, row), s, samba_constant(g, -INFINITY, F32, 0, NULL));
-    samba_value y = samba_matmul(samba_softmax(s, -1), head[2]);
-    y = samba_reshape(samba_permute(y, DIMS(0, 2, 1, 3)), 3, SHAPE(2, 6, 16));
-    samba_output(g, "y", y);
-    lose(g, samba_linear(y, "proj", 16));
-}
 MODEL(random_numbers)
 {
     samba_scope_push(g, "block"); /* of the name that the harness gives a seed */
@@ -241,20 +155,12 @@ MODEL(trained_mask)
 static const model_case cases[] = {
     {"elementwise", elementwise, {{"x", F32, 3, {4, 7, 33}, 0}}},
     {"half_precision", half_precision, {{"x", SAMBA_BFLOAT16, 2, {10, 24}, 0}, {"h", SAMBA_FLOAT16, 2, {10, 16}, 0}}},
-    {"norms", norms, {{"x", F32, 2, {37, 19}, 0}}},
-    {"wide_rows", wide_rows, {{"x", F32, 2, {21, 19}, 0}}},
-    {"shapes", shapes, {{"x", F32, 3, {4, 5, 6}, 0}}},
-    {"products", products, {{"x", F32, 3, {2, 5, 9}, 0}}},
     {"residual", residual, {{"x", F32, 3, {2, 5, 9}, 0}}},
     {"relu_pool", relu_pool, {{"x", F32, 4, {2, 3, 12, 15}, 0}}},
-    {"conv", conv, {{"x", F32, 4, {3, 1, 28, 28}, 0}}},
     {"conv_transposed", conv_transposed, {{"x", F32, 4, {2, 3, 5, 4}, 0}}},
-    {"lenet", lenet, {{"image", F32, 4, {8, 1, 28, 28}, 0}, {"label", SAMBA_INT64, 1, {8}, 10}}},
-    {"resffn", resffn, {{"image", F32, 2, {32, 784}, 0}, {"label", SAMBA_INT64, 1, {32}, 10}}},
     {"losses", losses, {{"x", F32, 3, {5, 6, 7}, 0}, {"label", SAMBA_INT32, 2, {5, 6}, 7}}},
     {"embedded", embedded, {{"token", SAMBA_INT64, 2, {3, 8}, 29}}},
     {"tied", tied, {{"token", SAMBA_INT64, 2, {3, 8}, 29}, {"next", SAMBA_INT32, 2, {3, 8}, 29}}},
-    {"attention", attention, {{"x", F32, 3, {2, 6, 10}, 0}}},
     {"random_numbers", random_numbers, {{"x", F32, 2, {5, 10}, 0}}},
     {"trained_mask", trained_mask, {{"x", F32, 3, {2, 6, 10}, 0}}},
 };

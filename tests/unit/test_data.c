@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Readers and writers of tensor files: what other programs write (files/: NumPy 2.4.6, Python's zipfile and the safetensors package
- * 0.8.0), round trips, and files that are cut, too long, damaged or hostile, which must give an error with the path and never a crash
- * or a leak: messages/data.txt. */
+ * Readers and writers of tensor files: what other programs write (files/: NumPy 2.4.6, Python's zipfile and the safetensors
+ * package 0.8.0), round trips, and files that are cut, too long, damaged or hostile, which must give an error with the path and
+ * never a crash or a leak: messages/data.txt. */
 #include "messages.h"
 #include "data/data.h"
 #include "failing_allocator.h"
@@ -100,8 +100,8 @@ static samba_status read_bytes(read_fn *read, const void *bytes, size_t size)
 
 static samba_status scenario_read(samba_context *under, void *user) { return (*(read_fn **)user)(under, path); }
 
-/* Every shorter file and one longer by a byte is refused as such. Every byte replaced by several others: any answer will do that is an
- * answer. And with no memory nothing is left. */
+/* Every shorter file and one longer by a byte is refused as such. Every byte replaced by several others: any answer will do that
+ * is an answer. And with no memory nothing is left. */
 static void check_robust(read_fn *read, const void *data, size_t size)
 {
     static const unsigned char masks[] = {0x01, 0x80, 0xFF};

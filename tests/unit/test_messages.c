@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a session says to misuse, word for word: messages/messages.txt. After each sentence the device's weights are what they were.
- * tests/python/messages/session.txt is the same for Python, tests/operators/messages for operators. */
+ * What a session says to misuse, word for word: messages/messages.txt. After each sentence the device's weights are what they
+ * were. tests/python/messages/session.txt is the same for Python, tests/operators/messages for operators. */
 #include "messages.h"
 #include "training.h"
 #include "zeros.h"

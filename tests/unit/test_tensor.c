@@ -146,18 +146,16 @@ TEST(test_elements)
         double expected = samba_dtype_is_floating_point(dtype) ? -0.5 : dtype == SAMBA_BOOL ? 1 : 0;
         assert_true(samba_load_double(dtype, place) == expected);
     }
-    samba_store_double(SAMBA_INT32, place, -7.9);
-    assert_int_equal(samba_load_int64(SAMBA_INT32, place), -7);
-    samba_store_double(SAMBA_UINT8, place, 260.7);
-    assert_int_equal(samba_load_int64(SAMBA_UINT8, place), 4);
-    samba_store_double(SAMBA_UINT8, place, -1);
-    assert_int_equal(samba_load_int64(SAMBA_UINT8, place), 255);
-    samba_store_double(SAMBA_INT64, place, NAN);
-    assert_int_equal(samba_load_int64(SAMBA_INT64, place), 0);
-    samba_store_double(SAMBA_INT64, place, 1e30);
-    assert_int_equal(samba_load_int64(SAMBA_INT64, place), 0);
-    samba_store_double(SAMBA_INT64, place, -0x1p63);
-    assert_true(samba_load_int64(SAMBA_INT64, place) == INT64_MIN);
+    static const struct {
+        samba_dtype dtype;
+        double given;
+        int64_t stored;
+    } cases[] = {{SAMBA_INT32, -7.9, -7}, {SAMBA_UINT8, 260.7, 4}, {SAMBA_UINT8, -1, 255},
+                 {SAMBA_INT64, NAN, 0},   {SAMBA_INT64, 1e30, 0},  {SAMBA_INT64, -0x1p63, INT64_MIN}};
+    for (int i = 0; i < LENGTH(cases); i++) {
+        samba_store_double(cases[i].dtype, place, cases[i].given);
+        assert_true(samba_load_int64(cases[i].dtype, place) == cases[i].stored);
+    }
     samba_store_double(SAMBA_BOOL, place, NAN);
     assert_int_equal(place[0], 1);
     place[0] = 2; /* a bool from elsewhere */
@@ -389,35 +387,43 @@ TEST(test_expand)
     shows(samba_tensor_expand(source, SIZES(3, 0), &view), SIZES(3, 0));
 }
 
+static uint64_t words_drawn;
+static int64_t random_below(int64_t bound) { return (int64_t)(samba_philox_word64(31, words_drawn++) % (uint64_t)bound); }
+
+/* Where the elements of a view lie, in C order. */
+static void offsets_of(int rank, const int64_t *shape, const int64_t *strides, int64_t *offsets)
+{
+    int64_t index[4] = {0};
+    do {
+        *offsets = 0;
+        for (int i = 0; i < rank; i++)
+            *offsets += index[i] * strides[i];
+        offsets++;
+    } while (samba_shape_next(rank, shape, index));
+}
+
 /* Random views of random tensors reshaped at random: whatever samba_shape_view_strides grants must show the same elements in the
  * same order, and what it refuses must be impossible. */
 TEST(test_random_views)
 {
-    uint64_t seed = 31, n = 0;
-    print_message("seed %llu\n", (unsigned long long)seed);
     int granted = 0, refused = 0;
     for (int round = 0; round < 3000; round++) {
-        int64_t shape[4], strides[4], new_shape[4], new_strides[4], index[4] = {0}, new_index[4] = {0};
-        int rank = (int)(samba_philox_word64(seed, n++) % 5), new_rank = 0;
-        int order[4] = {0, 1, 2, 3};
+        int64_t shape[4], strides[4], new_shape[4], new_strides[4], offsets[256], new_offsets[256], rest = 1;
+        int rank = (int)random_below(5), new_rank = 0, order[4] = {0, 1, 2, 3};
         for (int i = 0; i < rank; i++)
-            shape[i] = 1 + (int64_t)(samba_philox_word64(seed, n++) % 4);
+            rest *= shape[i] = 1 + random_below(4);
         if (round % 2 && rank > 1) { /* swap two dims */
-            int a = (int)(samba_philox_word64(seed, n++) % (uint64_t)rank);
+            int a = (int)random_below(rank);
             order[a] = order[0];
             order[0] = a;
         }
-        int64_t stride = 1 + (int64_t)(samba_philox_word64(seed, n++) % 2);
+        int64_t stride = 1 + random_below(2), numel = rest;
         for (int i = rank - 1; i >= 0; i--) {
-            strides[order[i]] = samba_philox_word64(seed, n++) % 8 == 0 ? 0 : stride;
-            stride *= shape[order[i]] + (int64_t)(samba_philox_word64(seed, n++) % 8 == 0);
+            strides[order[i]] = random_below(8) == 0 ? 0 : stride;
+            stride *= shape[order[i]] + (random_below(8) == 0);
         }
-        int64_t rest = 1;
-        for (int i = 0; i < rank; i++)
-            rest *= shape[i];
-        int64_t numel = rest;
         while (new_rank < 3 && rest > 1) { /* a random divisor each */
-            int64_t divisor = 1 + (int64_t)(samba_philox_word64(seed, n++) % (uint64_t)rest);
+            int64_t divisor = 1 + random_below(rest);
             while (rest % divisor != 0)
                 divisor--;
             new_shape[new_rank++] = divisor;
@@ -425,30 +431,15 @@ TEST(test_random_views)
         }
         if (rest > 1)
             new_shape[new_rank++] = rest;
-        int64_t offsets[256];
-        for (int64_t k = 0; k < numel; k++) {
-            offsets[k] = 0;
-            for (int i = 0; i < rank; i++)
-                offsets[k] += index[i] * strides[i];
-            samba_shape_next(rank, shape, index);
-        }
+        offsets_of(rank, shape, strides, offsets);
         bool possible = samba_shape_view_strides(rank, shape, strides, new_rank, new_shape, new_strides);
-        if (!possible) { /* the only strides that could do: from the elements one step away in each dim */
-            int64_t step = numel;
-            for (int i = 0; i < new_rank; i++) {
-                step /= new_shape[i];
-                new_strides[i] = new_shape[i] > 1 ? offsets[step] : 0;
-            }
+        int64_t step = numel; /* the only strides that could do: from the elements one step away in each dim */
+        for (int i = 0; i < new_rank && !possible; i++) {
+            step /= new_shape[i];
+            new_strides[i] = new_shape[i] > 1 ? offsets[step] : 0;
         }
-        bool same = true;
-        for (int64_t k = 0; k < numel; k++) {
-            int64_t offset = 0;
-            for (int i = 0; i < new_rank; i++)
-                offset += new_index[i] * new_strides[i];
-            same &= offset == offsets[k];
-            samba_shape_next(new_rank, new_shape, new_index);
-        }
-        if (same != possible)
+        offsets_of(new_rank, new_shape, new_strides, new_offsets);
+        if ((memcmp(offsets, new_offsets, (size_t)numel * sizeof *offsets) == 0) != possible)
             fail_msg("round %d: %s", round, possible ? "a wrong view was granted" : "a possible view was refused");
         granted += possible;
         refused += !possible;
@@ -460,35 +451,33 @@ TEST(test_random_views)
 TEST(test_copy_every_pair)
 {
     static const int64_t shape[] = {3, 5, 130};
-    for (int from = 0; from < SAMBA_DTYPE_COUNT; from++)
-        for (int to = 0; to < SAMBA_DTYPE_COUNT; to++) {
-            OWN_TENSOR *source = tensor("x", (samba_dtype)from, 3, shape), *wide = tensor("x", (samba_dtype)to, SIZES(130, 5, 6)),
-                       *half, *target;
-            bool is_float = samba_dtype_is_floating_point((samba_dtype)from);
-            for (int64_t k = 0; k < 3 * 5 * 130; k++) {
-                int64_t bits = (int64_t)samba_philox_word64(7, (uint64_t)k) >> (k % 60);
-                char *place = source->data + k * (int64_t)samba_dtype_size((samba_dtype)from);
-                if (is_float)
-                    samba_store_double((samba_dtype)from, place, (double)bits / 256);
-                else
-                    samba_store_int64((samba_dtype)from, place, bits);
-            }
-            need(samba_tensor_slice(wide, 2, 1, 6, 2, &half)); /* (130, 5, 3) */
-            need(samba_tensor_permute(half, (int[]){2, 1, 0}, &target));
-            need(samba_tensor_copy(target, source));
-            int64_t index[3] = {0};
-            do {
-                _Alignas(8) char expected[8] = {0};
-                if (is_float)
-                    samba_store_double((samba_dtype)to, expected, samba_load_double((samba_dtype)from, element(source, index)));
-                else
-                    samba_store_int64((samba_dtype)to, expected, samba_load_int64((samba_dtype)from, element(source, index)));
-                assert_memory_equal(element(target, index), expected, samba_dtype_size((samba_dtype)to));
-            } while (samba_shape_next(3, shape, index));
-            for (int64_t k = 0; k < 130 * 5 * 6; k += 2) /* the gaps are untouched */
-                assert_int_equal(samba_load_int64((samba_dtype)to, wide->data + k * (int64_t)samba_dtype_size((samba_dtype)to)),
-                                 0);
+    for (int pair = 0; pair < SAMBA_DTYPE_COUNT * SAMBA_DTYPE_COUNT; pair++) {
+        samba_dtype from = (samba_dtype)(pair / SAMBA_DTYPE_COUNT), to = (samba_dtype)(pair % SAMBA_DTYPE_COUNT);
+        OWN_TENSOR *source = tensor("x", from, 3, shape), *wide = tensor("x", to, SIZES(130, 5, 6)), *half, *target;
+        bool is_float = samba_dtype_is_floating_point(from);
+        for (int64_t k = 0; k < 3 * 5 * 130; k++) {
+            int64_t bits = (int64_t)samba_philox_word64(7, (uint64_t)k) >> (k % 60);
+            char *place = source->data + k * (int64_t)samba_dtype_size(from);
+            if (is_float)
+                samba_store_double(from, place, (double)bits / 256);
+            else
+                samba_store_int64(from, place, bits);
         }
+        need(samba_tensor_slice(wide, 2, 1, 6, 2, &half)); /* (130, 5, 3) */
+        need(samba_tensor_permute(half, (int[]){2, 1, 0}, &target));
+        need(samba_tensor_copy(target, source));
+        int64_t index[3] = {0};
+        do {
+            _Alignas(8) char expected[8] = {0};
+            if (is_float)
+                samba_store_double(to, expected, samba_load_double(from, element(source, index)));
+            else
+                samba_store_int64(to, expected, samba_load_int64(from, element(source, index)));
+            assert_memory_equal(element(target, index), expected, samba_dtype_size(to));
+        } while (samba_shape_next(3, shape, index));
+        for (int64_t k = 0; k < 130 * 5 * 6; k += 2) /* the gaps are untouched */
+            assert_int_equal(samba_load_int64(to, wide->data + k * (int64_t)samba_dtype_size(to)), 0);
+    }
 }
 
 TEST(test_copy)
