@@ -305,8 +305,10 @@ TEST(test_commands_without_memory)
              folder);
     snprintf(train_only, sizeof train_only, "small run -p %s/small.pef --data %s --threads 1 --json", folder, folder);
     strcpy(again, compile);
-    command commands[] = {command_of(&app, compile, samba_app_compile), command_of(&app, test, samba_app_test),
-                          command_of(&app, train, samba_app_train)};
+    command commands[3];
+    commands[0] = command_of(&app, compile, samba_app_compile);
+    commands[1] = command_of(&app, test, samba_app_test);
+    commands[2] = command_of(&app, train, samba_app_train);
     for (int i = 0; i < LENGTH(commands); i++)
         fail_allocations_by(command_scenario, &commands[i], 1);
     remove(in_folder("small.safetensors"));
