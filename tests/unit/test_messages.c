@@ -343,16 +343,5 @@ TEST(compiling)
     replay("graphs that are not of FWD alone", compile_text);
 }
 
-/* ---- the model is the one that was compiled: the first difference, with operators, shapes and names ---- */
-static samba_status compare(const char *text)
-{
-    OWN_GRAPH *compiled, *given;
-    need(samba_graph_parse(context, samba_session_graph_text(several), &compiled));
-    need(samba_graph_parse(context, text, &given));
-    return samba_graph_compare(compiled, given);
-}
-
-TEST(comparing) { replay("comparing", compare); }
-
 TEST_MAIN_AROUND(setup, teardown, NULL, weights_stay, order, inputs, outputs, sections, gradients, hyperparameters, lists, graphs,
-                 tensors, sessions, files, nothing, compiling, comparing, every_message_said)
+                 tensors, sessions, files, nothing, compiling, every_message_said)

@@ -144,12 +144,6 @@ static const char lines[] = "graph \"lines\"\n"
                             "%4 = neg %3 : float32[4] @FWD \"at\" fusion \"fusion\"\n"
                             "output \"y\" %4 @FWD\n";
 
-static samba_status parse(const char *text)
-{
-    OWN_GRAPH *g;
-    return samba_graph_parse(context, text, &g);
-}
-
 TEST(text_goes_round)
 {
     OWN_GRAPH *g, *copy;
@@ -164,7 +158,6 @@ TEST(text_goes_round)
     need(samba_graph_print(copy, &text));
     assert_string_equal(text, lines);
     samba_text_free(context, text);
-    replay("places", parse);
 }
 
 TEST(gradients_have_the_place_of_their_operator)
