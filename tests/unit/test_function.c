@@ -255,6 +255,10 @@ TEST(large_tensors_stay)
 /* ---- gradients ---- */
 
 static samba_value product(samba_value x, samba_value y) { return samba_matmul(samba_tanh(x), y); }
+static samba_value normed(samba_value x, samba_value y)
+{
+    return samba_functional_layer_norm(x, SIZES(4), samba_sum(y, 1, (const int[]){0}, false), (samba_value){0}, 1e-5);
+}
 static samba_value attended(samba_value x, samba_value y)
 {
     return samba_scaled_dot_product_attention(x, y, samba_mul(x, y), NULL);
@@ -317,7 +321,8 @@ static void check_gradient(const samba_graph *g, samba_tensor *const *inputs, in
 
 TEST(gradients)
 {
-    operation *const ops[] = {times_plus, product, attended, images, sum_of_product}; /* fuzz draws every operator: slopes.c */
+    operation *const ops[] = {times_plus, product, normed,
+                              attended,   images,  sum_of_product}; /* fuzz draws every operator: slopes.c */
     samba_tensor *inputs[2] = {normal("x", SAMBA_FLOAT64, SIZES(4, 4), 11), normal("y", SAMBA_FLOAT64, SIZES(4, 4), 12)};
     for (int i = 0; i < LENGTH(ops); i++) {
         OWN_GRAPH *g = graph_of(ops[i], inputs[0], inputs[1]);

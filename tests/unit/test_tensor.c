@@ -323,6 +323,7 @@ TEST(test_view)
 
     OWN_TENSOR *nothing = tensor("x", SAMBA_INT8, SIZES(0, 3));
     says(samba_tensor_view(nothing, SIZES(0, -1), &view));
+    shows(samba_tensor_view(nothing, SIZES(0, 3), &view), SIZES(0, 3));
     shows(samba_tensor_view(nothing, SIZES(3, 0), &view), SIZES(3, 0));
     shows(samba_tensor_view(nothing, SIZES(3, -1), &view), SIZES(3, 0));
 
