@@ -135,30 +135,30 @@ MODEL(trained)
 /* One weight after the other, until all are another session's. */
 static void update_weights(int pef, const char *isa, int threads)
 {
-    samba_session *old = open_with(pef, isa, threads, 1), *new = open_with(pef, isa, threads, 2);
-    samba_tensor *input = inputs[pef / 2], *last = run_of(old, input), *expected = run_of(new, input);
+    OWN_SESSION *old = open_with(pef, isa, threads, 1), *new = open_with(pef, isa, threads, 2);
+    samba_tensor *input = inputs[pef / 2], *last = run_of(old, input);
+    OWN_TENSOR *expected = run_of(new, input);
     for (int i = 0; i < samba_session_tensor_count(old); i++) {
         samba_tensor_info info;
         need(samba_session_tensor_info(old, i, &info));
         if (info.kind != SAMBA_KIND_PARAMETER)
             continue;
-        samba_tensor *weight = get(new, info.name), *was = get(old, info.name);
+        OWN_TENSOR *weight = get(new, info.name), *was = get(old, info.name);
         bool moved = !same(weight, was); /* a norm's weights are the same for all seeds */
         need(samba_session_set(old, weight));
-        samba_tensor *next = run_of(old, input), *again = run_of(old, input);
+        samba_tensor *next = run_of(old, input);
+        OWN_TENSOR *again = run_of(old, input);
         if (moved == same(last, next))
             fail_msg("%s: %s was set and the result %s (%s, %d threads)", paths[pef], info.name, moved ? "stayed" : "changed",
                      isa, threads);
         assert_true(same(next, again));
-        free_tensors(last, again, was, weight);
+        samba_tensor_free(last);
         last = next;
     }
     if (!same(last, expected))
         fail_msg("%s: not the result of a session that had the weights from the start (%s, %d threads)", paths[pef], isa,
                  threads);
-    free_tensors(last, expected);
-    samba_session_free(old);
-    samba_session_free(new);
+    samba_tensor_free(last);
 }
 
 TEST(test_updates)
@@ -174,16 +174,13 @@ TEST(test_checkpoint)
     char path[128];
     snprintf(path, sizeof path, "%s/weights.safetensors", folder);
     for (int pef = 0; pef < LENGTH(paths); pef++) {
-        samba_session *old = open_with(pef, NULL, 2, 1), *new = open_with(pef, NULL, 2, 2);
-        samba_tensor *before = run_of(old, inputs[pef / 2]), *expected = run_of(new, inputs[pef / 2]);
+        OWN_SESSION *old = open_with(pef, NULL, 2, 1), *new = open_with(pef, NULL, 2, 2);
+        OWN_TENSOR *before = run_of(old, inputs[pef / 2]), *expected = run_of(new, inputs[pef / 2]);
         need(samba_session_save(new, path, false));
         need(samba_session_load(old, path));
-        samba_tensor *after = run_of(old, inputs[pef / 2]);
+        OWN_TENSOR *after = run_of(old, inputs[pef / 2]);
         assert_false(same(before, after));
         assert_true(same(expected, after));
-        free_tensors(before, expected, after);
-        samba_session_free(old);
-        samba_session_free(new);
     }
 }
 

@@ -61,10 +61,9 @@ static int teardown(void **unused)
 /* ---- what is loaded ---- */
 static void load_as_trained(const char *path)
 {
-    samba_session *session = open_session(pef, 1, 5);
+    OWN_SESSION *session = open_session(pef, 1, 5);
     need(samba_session_load(session, path));
     assert_same_bits(session, trained, LEARNED);
-    samba_session_free(session);
 }
 
 TEST(folders_and_indices)

@@ -37,6 +37,10 @@ static inline samba_compile_options compile_of(const char *name, samba_model mod
     return options;
 }
 
+/* OWN_SESSION *s: freed at the end of its block. */
+#define OWN_SESSION __attribute__((cleanup(free_own_session))) samba_session
+static inline void free_own_session(samba_session **own) { samba_session_free(*own); }
+
 static inline samba_session *open_session(const char *path, int threads, uint64_t seed)
 {
     samba_session_options options = samba_session_defaults();
