@@ -2,8 +2,8 @@
  *
  * Compiled against the reference: models of several operators, as people write them, are compiled, run by sections and compared,
  * outputs and gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, in
- * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Contractions, convolutions, pools, rows, moves,
- * integers and sizes of 0 and 1 are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
+ * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Contractions, convolutions, pools, rows, moves
+ * and integers are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
 #include "training.h"
 #include "device/cpu/kernel.h"
 
@@ -152,9 +152,27 @@ MODEL(trained_mask)
     lose(g, y);
 }
 
+MODEL(norms)
+{
+    samba_value x = samba_linear(in(g, "x"), "fc", 40);
+    samba_value y = samba_tanh(samba_layer_norm(x, "n1"));
+    samba_value z = samba_sigmoid(samba_layer_norm(samba_linear(y, "fc2", 40), "n2"));
+    samba_output(g, "z", z);
+    lose(g, samba_softmax(samba_add(y, z), 1));
+}
+MODEL(nothing) /* size 0 */
+{
+    samba_value x = in(g, "x");
+    samba_output(g, "y", samba_softmax(samba_linear(x, "fc", 4), -1));
+    samba_output(g, "down", samba_add(samba_softmax(x, 0), samba_log_softmax(x, 0)));
+    samba_loss(g, "loss", samba_sum(samba_linear(x, "fc", 4), 0, NULL, false));
+}
+
 static const model_case cases[] = {
     {"elementwise", elementwise, {{"x", F32, 3, {4, 7, 33}, 0}}},
     {"half_precision", half_precision, {{"x", SAMBA_BFLOAT16, 2, {10, 24}, 0}, {"h", SAMBA_FLOAT16, 2, {10, 16}, 0}}},
+    {"norms", norms, {{"x", F32, 2, {37, 19}, 0}}},
+    {"nothing", nothing, {{"x", F32, 2, {0, 5}, 0}}},
     {"residual", residual, {{"x", F32, 3, {2, 5, 9}, 0}}},
     {"relu_pool", relu_pool, {{"x", F32, 4, {2, 3, 12, 15}, 0}}},
     {"conv_transposed", conv_transposed, {{"x", F32, 4, {2, 3, 5, 4}, 0}}},

@@ -255,6 +255,7 @@ TEST(large_tensors_stay)
 /* ---- gradients ---- */
 
 static samba_value product(samba_value x, samba_value y) { return samba_matmul(samba_tanh(x), y); }
+static samba_value activations(samba_value x, samba_value y) { return samba_mul(samba_gelu(x), samba_sigmoid(samba_exp(y))); }
 static samba_value normed(samba_value x, samba_value y)
 {
     return samba_functional_layer_norm(x, SIZES(4), samba_sum(y, 1, (const int[]){0}, false), (samba_value){0}, 1e-5);
@@ -321,7 +322,7 @@ static void check_gradient(const samba_graph *g, samba_tensor *const *inputs, in
 
 TEST(gradients)
 {
-    operation *const ops[] = {times_plus, product, normed,
+    operation *const ops[] = {times_plus, product, activations,   normed,
                               attended,   images,  sum_of_product}; /* fuzz draws every operator: slopes.c */
     samba_tensor *inputs[2] = {normal("x", SAMBA_FLOAT64, SIZES(4, 4), 11), normal("y", SAMBA_FLOAT64, SIZES(4, 4), 12)};
     for (int i = 0; i < LENGTH(ops); i++) {
