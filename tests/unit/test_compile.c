@@ -2,8 +2,8 @@
  *
  * Compiled against the reference: models of several operators, as people write them, are compiled, run by sections and compared,
  * outputs and gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, in
- * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Contractions, convolutions, pools, rows, moves
- * and integers are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
+ * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Convolutions, moves and integers of any shape
+ * are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
 #include "training.h"
 #include "device/cpu/kernel.h"
 
@@ -167,12 +167,59 @@ MODEL(nothing) /* size 0 */
     samba_output(g, "down", samba_add(samba_softmax(x, 0), samba_log_softmax(x, 0)));
     samba_loss(g, "loss", samba_sum(samba_linear(x, "fc", 4), 0, NULL, false));
 }
+MODEL(wide_rows)
+{
+    samba_value x = samba_linear(in(g, "x"), "fc", 777);
+    samba_output(g, "s", samba_softmax(x, -1));
+    lose(g, samba_mul(samba_layer_norm(x, "n"), samba_log_softmax(x, -1)));
+}
+MODEL(products)
+{
+    samba_value x = in(g, "x"), w = param(g, "w", F32, 2, SHAPE(9, 13)), b = param(g, "b", F32, 4, SHAPE(3, 1, 9, 4));
+    samba_value v = param(g, "v", F32, 1, SHAPE(9));
+    samba_output(g, "flat", samba_matmul(x, w));                           /* (2,5,9) (9,13) */
+    samba_output(g, "batched", samba_matmul(x, b));                        /* (2,5,9) (3,1,9,4) -> (3,2,5,4) */
+    samba_output(g, "vector", samba_matmul(x, v));                         /* (2,5) */
+    samba_value s = samba_matmul(samba_transpose(x, 1, 2), samba_tanh(x)); /* (2,9,9) */
+    samba_output(g, "square", s);
+    samba_output(g, "dot", samba_matmul(v, v));
+    samba_value t = samba_sum(samba_matmul(x, b), 0, NULL, false);
+    samba_value u =
+        samba_sum(samba_relu(samba_matmul(samba_matmul(s, samba_transpose(x, 1, 2)), samba_matmul(x, w))), 0, NULL, false);
+    samba_loss(g, "loss",
+               samba_add(samba_add(t, u), samba_add(samba_matmul(v, v), samba_sum(samba_matmul(x, v), 0, NULL, false))));
+}
+MODEL(pools)
+{
+    samba_value x = samba_mul(in(g, "x"), param(g, "w", F32, 1, SHAPE(11)));
+    samba_value a = samba_max_pool2d(x, SHAPE(2, 2), NULL);
+    samba_value b = samba_max_pool2d(x, SHAPE(3, 3), &(samba_pool2d_options){{2, 1}, {1, 1}, {1, 2}, true, false, 0});
+    samba_output(g, "d", samba_max_pool2d(x, SHAPE(2, 2), &(samba_pool2d_options){.ceil_mode = true}));
+    samba_output(g, "e", samba_avg_pool2d(x, SHAPE(2, 2), &(samba_pool2d_options){.ceil_mode = true}));
+    samba_value c = samba_avg_pool2d(x, SHAPE(3, 2), &(samba_pool2d_options){{2, 2}, {1, 1}, {0, 0}, true, true, 0});
+    samba_output(g, "a", a), samba_output(g, "b", b), samba_output(g, "c", c);
+    samba_value s = samba_sum(samba_mul(a, a), 0, NULL, false);
+    samba_loss(g, "loss",
+               samba_add(s, samba_add(samba_sum(samba_tanh(b), 0, NULL, false), samba_sum(samba_mul(c, c), 0, NULL, false))));
+}
+MODEL(resffn)
+{
+    samba_value h = samba_tanh(samba_layer_norm(samba_linear(in(g, "image"), "gemm1", 128), "norm1"));
+    samba_value k = samba_layer_norm(samba_linear(h, "gemm2", 128), "norm2");
+    samba_value logits = samba_linear(samba_sigmoid(samba_add(k, h)), "gemm3", 10);
+    samba_output(g, "logits", logits);
+    samba_loss(g, "loss", samba_cross_entropy(logits, in(g, "label")));
+}
 
 static const model_case cases[] = {
     {"elementwise", elementwise, {{"x", F32, 3, {4, 7, 33}, 0}}},
     {"half_precision", half_precision, {{"x", SAMBA_BFLOAT16, 2, {10, 24}, 0}, {"h", SAMBA_FLOAT16, 2, {10, 16}, 0}}},
     {"norms", norms, {{"x", F32, 2, {37, 19}, 0}}},
     {"nothing", nothing, {{"x", F32, 2, {0, 5}, 0}}},
+    {"wide_rows", wide_rows, {{"x", F32, 2, {21, 19}, 0}}},
+    {"products", products, {{"x", F32, 3, {2, 5, 9}, 0}}},
+    {"pools", pools, {{"x", F32, 4, {2, 3, 10, 11}, 0}}},
+    {"resffn", resffn, {{"image", F32, 2, {32, 784}, 0}, {"label", SAMBA_INT64, 1, {32}, 10}}},
     {"residual", residual, {{"x", F32, 3, {2, 5, 9}, 0}}},
     {"relu_pool", relu_pool, {{"x", F32, 4, {2, 3, 12, 15}, 0}}},
     {"conv_transposed", conv_transposed, {{"x", F32, 4, {2, 3, 5, 4}, 0}}},
