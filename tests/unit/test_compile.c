@@ -2,7 +2,7 @@
  *
  * Compiled against the reference: models of several operators, as people write them, are compiled, run by sections and compared,
  * outputs and gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, in
- * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Convolutions, moves and integers of any shape
+ * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Convolutions and moves of any shape
  * are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
 #include "training.h"
 #include "device/cpu/kernel.h"
@@ -210,6 +210,29 @@ MODEL(resffn)
     samba_output(g, "logits", logits);
     samba_loss(g, "loss", samba_cross_entropy(logits, in(g, "label")));
 }
+MODEL(integers)
+{
+    samba_value a = in(g, "a"), b = in(g, "b");
+    samba_output(g, "sum", samba_add(a, b));
+    samba_output(g, "product", samba_mul(a, samba_mul(a, a)));
+    samba_output(g, "true", samba_div(a, samba_add_scalar(b, 300)));
+    samba_output(g, "less", samba_lt(a, b));
+    samba_output(g, "total", samba_sum(samba_eq(a, samba_mul(b, b)), 1, DIMS(1), false));
+    samba_output(g, "byte", samba_cast(samba_mul_scalar(a, 77), SAMBA_INT8));
+    samba_output(g, "float", samba_mul(samba_cast(a, SAMBA_FLOAT16), samba_cast(b, SAMBA_FLOAT16)));
+    samba_output(g, "least", samba_amin(a, 1, DIMS(0), false));
+    samba_output(g, "matrix", samba_matmul(samba_cast(a, SAMBA_INT32), samba_cast(samba_transpose(b, 0, 1), SAMBA_INT32)));
+    samba_output(g, "same", a);
+    samba_output(g, "seven", samba_constant(g, 7, SAMBA_INT16, 2, SHAPE(2, 3)));
+}
+MODEL(depthwise)
+{
+    samba_conv2d_options own = {.stride = {2, 1}, .padding = {1, 1}, .groups = 3};
+    samba_value y = samba_conv2d(in(g, "x"), "c", 3, SHAPE(3, 3), &own);
+    y = samba_conv2d(samba_relu(y), "d", 4, SHAPE(1, 1), NULL);
+    samba_output(g, "y", y);
+    lose(g, samba_mul(y, y));
+}
 
 static const model_case cases[] = {
     {"elementwise", elementwise, {{"x", F32, 3, {4, 7, 33}, 0}}},
@@ -220,6 +243,8 @@ static const model_case cases[] = {
     {"products", products, {{"x", F32, 3, {2, 5, 9}, 0}}},
     {"pools", pools, {{"x", F32, 4, {2, 3, 10, 11}, 0}}},
     {"resffn", resffn, {{"image", F32, 2, {32, 784}, 0}, {"label", SAMBA_INT64, 1, {32}, 10}}},
+    {"integers", integers, {{"a", SAMBA_INT16, 2, {6, 9}, 300}, {"b", SAMBA_UINT8, 2, {6, 9}, 20}}},
+    {"depthwise", depthwise, {{"x", F32, 4, {2, 3, 9, 9}, 0}}},
     {"residual", residual, {{"x", F32, 3, {2, 5, 9}, 0}}},
     {"relu_pool", relu_pool, {{"x", F32, 4, {2, 3, 12, 15}, 0}}},
     {"conv_transposed", conv_transposed, {{"x", F32, 4, {2, 3, 5, 4}, 0}}},
@@ -249,6 +274,7 @@ static void check_case(const model_case *c, samba_precision precision, int threa
     int count = make_inputs(c, inputs);
     samba_compile_options o = compile_of(c->name, c->model, NULL, count, inputs);
     o.precision = precision;
+    o.inference = c->model == integers;
     char path[512];
     need(samba_compile(context, &o, path, sizeof path));
     samba_session_options so = samba_session_defaults();
@@ -268,7 +294,7 @@ static void check_case(const model_case *c, samba_precision precision, int threa
 
     /* A sum that lies between two bfloat16 may round to either, and what is computed from it differs by that much. */
     double tolerance = c->model == half_precision ? 0.06 : precision == SAMBA_BF16 ? 0.05 : 0;
-    compare_with_reference(&(reference_case){c->name, c->model, NULL, count, inputs, false, tolerance,
+    compare_with_reference(&(reference_case){c->name, c->model, NULL, count, inputs, o.inference, tolerance,
                                              drops ? "block.drop.seed" : NULL, 12345, precision},
                            session);
     samba_session_free(session);
