@@ -70,40 +70,40 @@ static inline samba_allocator failing_allocator_init(failing_allocator *state)
 static inline samba_context *counting_context_new(failing_allocator *state)
 {
     samba_allocator allocator = failing_allocator_init(state);
-    samba_context *counted = NULL;
-    assert_int_equal(samba_context_new(&allocator, &counted), SAMBA_OK);
-    return counted;
+    samba_context *owner = NULL;
+    assert_int_equal(samba_context_new(&allocator, &owner), SAMBA_OK);
+    return owner;
 }
 
 /* Frees the context and asserts that nothing made under it is alive. */
-static inline void counting_context_free(samba_context *counted, const failing_allocator *state)
+static inline void counting_context_free(samba_context *owner, const failing_allocator *state)
 {
-    samba_context_free(counted);
+    samba_context_free(owner);
     assert_int_equal(state->live_blocks, 0);
     assert_int_equal(state->live_bytes, 0);
     assert_int_equal(state->wrong_sizes, 0);
 }
 
-typedef samba_status failing_scenario(samba_context *counted, void *user);
+typedef samba_status failing_scenario(samba_context *owner, void *user);
 
 static inline void fail_allocations_by(failing_scenario *scenario, void *user, int64_t fail_count)
 {
     bool through = false;
     for (int64_t number = 0; !through; number++) {
         failing_allocator state;
-        samba_context *counted = counting_context_new(&state);
+        samba_context *owner = counting_context_new(&state);
         state.fail_from = state.calls + number;
         state.fail_count = fail_count;
-        samba_status status = scenario(counted, user);
+        samba_status status = scenario(owner, user);
         through = state.refused == 0;
         if (status != (through ? SAMBA_OK : SAMBA_ERROR_MEMORY))
             fail_msg("allocation %lld refused: status %s, message \"%s\"", (long long)number, samba_status_name(status),
-                     samba_error_message(counted));
+                     samba_error_message(owner));
         if (!through)
-            assert_true(samba_error_message(counted)[0] != '\0');
+            assert_true(samba_error_message(owner)[0] != '\0');
         if (state.live_blocks != 1)
             fail_msg("allocation %lld refused: %lld blocks leaked", (long long)number, (long long)state.live_blocks - 1);
-        counting_context_free(counted, &state);
+        counting_context_free(owner, &state);
     }
 }
 
@@ -112,5 +112,31 @@ static inline void fail_each_allocation(failing_scenario *scenario, void *user)
     fail_allocations_by(scenario, user, 1);         /* only that one: does the work stop cleanly? */
     fail_allocations_by(scenario, user, INT64_MAX); /* that one and all after: does cleaning up need memory? */
 }
+
+/* The next step of a scenario, if all went well so far. */
+#define THEN(status, call) ((status) = (status) == SAMBA_OK ? (call) : (status))
+
+#ifdef SAMBA_TEST_HARNESS_H
+/* For TEST_MAIN_WITH: each test has a context of its own, in which it must leave nothing alive. */
+static failing_allocator counted_memory __attribute__((unused));
+static samba_context *context_of_all __attribute__((unused));
+
+static inline int counting_begin(void **unused)
+{
+    (void)unused;
+    context_of_all = context;
+    context = counting_context_new(&counted_memory);
+    return 0;
+}
+
+static inline int counting_end(void **unused)
+{
+    (void)unused;
+    samba_context *its = context;
+    context = context_of_all;
+    counting_context_free(its, &counted_memory);
+    return 0;
+}
+#endif
 
 #endif

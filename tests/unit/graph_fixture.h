@@ -1,33 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An empty graph for each test, as cmocka's state. Include after cmocka.h. */
+ * An empty graph for each test, between graph_begin and graph_end. */
 #ifndef SAMBA_TEST_GRAPH_FIXTURE_H
 #define SAMBA_TEST_GRAPH_FIXTURE_H
 
 #include "graph/graph.h"
-#include <stdlib.h>
+#include "messages.h"
 
-typedef struct fixture {
-    samba_context *context;
-    samba_graph *graph;
-} fixture;
+static samba_graph *g;
 
-static int setup(void **state)
+static inline samba_graph *graph_named(const char *name)
 {
-    fixture *f = calloc(1, sizeof *f);
-    assert_int_equal(samba_context_new(NULL, &f->context), SAMBA_OK);
-    assert_int_equal(samba_graph_new(f->context, "model", &f->graph), SAMBA_OK);
-    *state = f;
+    samba_graph *made;
+    need(samba_graph_new(context, name, &made));
+    return made;
+}
+
+static inline int graph_begin(void **unused)
+{
+    (void)unused;
+    g = graph_named("model");
     return 0;
 }
 
-static int teardown(void **state)
+static inline int graph_end(void **unused)
 {
-    fixture *f = *state;
-    samba_graph_free(f->graph);
-    samba_context_free(f->context);
-    free(f);
+    (void)unused;
+    samba_graph_free(g);
     return 0;
 }
+
+/* Each statement has a graph of its own, which `begin` makes; what it leaves there is in the text of messages. */
+#define wrong(begin, look, ...)                                                                                                  \
+    do {                                                                                                                         \
+        graph_end(NULL);                                                                                                         \
+        g = graph_named("wrong");                                                                                                \
+        begin();                                                                                                                 \
+        __VA_ARGS__;                                                                                                             \
+        says_at(context, look(g), #__VA_ARGS__, __func__, __FILE__, __LINE__);                                                   \
+    } while (0)
 
 #endif

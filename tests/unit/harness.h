@@ -18,11 +18,18 @@
 #include <unistd.h>
 
 #include <sambaflow/context.h>
+#include <sambaflow/graph.h>
 #include <sambaflow/tensor.h>
 
 #define SHAPE(...)                                                                                                               \
     (const int64_t[]) { __VA_ARGS__ }
 #define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
+/* A rank and its shape, as two arguments. */
+#define SIZES(...) LENGTH(((int64_t[]){__VA_ARGS__})), ((int64_t[]){__VA_ARGS__})
+
+/* TEST(name) { ... } is a test of cmocka's, MODEL(name) { ... } makes the graph g. */
+#define TEST(name) static void name(void **state __attribute__((unused)))
+#define MODEL(name) static void name(samba_graph *g, const void *options __attribute__((unused)))
 
 static samba_context *context __attribute__((unused));
 static char folder[64] __attribute__((unused));
@@ -58,6 +65,20 @@ static inline samba_tensor *tensor(const char *name, samba_dtype dtype, int rank
     return result;
 }
 
+/* free_tensors(a, b, c) */
+#define free_tensors(...) free_each_tensor(LENGTH(((samba_tensor *[]){__VA_ARGS__})), (samba_tensor *[]){__VA_ARGS__})
+static inline void free_each_tensor(int count, samba_tensor *const *tensors)
+{
+    for (int i = 0; i < count; i++)
+        samba_tensor_free(tensors[i]);
+}
+
+/* OWN_TENSOR *x, OWN_GRAPH *g: freed at the end of their block. */
+#define OWN_TENSOR __attribute__((cleanup(free_own_tensor))) samba_tensor
+#define OWN_GRAPH __attribute__((cleanup(free_own_graph))) samba_graph
+static inline void free_own_tensor(samba_tensor **own) { samba_tensor_free(*own); }
+static inline void free_own_graph(samba_graph **own) { samba_graph_free(*own); }
+
 static inline int harness_begin(void **unused)
 {
     (void)unused;
@@ -75,7 +96,8 @@ static inline int harness_end(void **unused)
 }
 
 /* TEST_MAIN(test_one, test_two): a main that runs these functions, void name(void **state), in the scratch folder's time.
- * TEST_MAIN_WITH(setup, teardown, ...): each between these two as well, int name(void **state). At most 32. */
+ * TEST_MAIN_WITH(setup, teardown, ...): each between these two as well, int name(void **state). TEST_MAIN_AROUND(first, last,
+ * setup, teardown, ...): all of them between two that call harness_begin and harness_end. At most 32. */
 #define EACH_(...) EACH_4_(EACH_4_(EACH_4_(__VA_ARGS__)))
 #define EACH_4_(...) EACH_3_(EACH_3_(EACH_3_(__VA_ARGS__)))
 #define EACH_3_(...) EACH_2_(EACH_2_(EACH_2_(__VA_ARGS__)))
@@ -84,12 +106,13 @@ static inline int harness_end(void **unused)
 #define AGAIN_() TEST_ROW_
 #define PARENS_ ()
 #define TEST_ROW_(begin, end, test, ...) {#test, test, begin, end, NULL}, __VA_OPT__(AGAIN_ PARENS_(begin, end, __VA_ARGS__))
-#define TEST_MAIN_WITH(begin, end, ...)                                                                                          \
+#define TEST_MAIN_AROUND(begin_all, end_all, begin, end, ...)                                                                    \
     int main(void)                                                                                                               \
     {                                                                                                                            \
         const struct CMUnitTest tests[] = {EACH_(TEST_ROW_(begin, end, __VA_ARGS__))};                                           \
-        return cmocka_run_group_tests(tests, harness_begin, harness_end);                                                        \
+        return cmocka_run_group_tests(tests, begin_all, end_all);                                                                \
     }
+#define TEST_MAIN_WITH(begin, end, ...) TEST_MAIN_AROUND(harness_begin, harness_end, begin, end, __VA_ARGS__)
 #define TEST_MAIN(...) TEST_MAIN_WITH(NULL, NULL, __VA_ARGS__)
 
 #endif

@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The base: messages, memory with sizes, arenas, text, names and whole files, and that no failed allocation leaks. */
+#include "messages.h"
 #include "base/base.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "failing_allocator.h"
 
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-static void test_messages(void **state)
+TEST(test_messages)
 {
-    (void)state;
-    samba_context *context;
-    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
     assert_string_equal(samba_error_message(context), "");
     assert_int_equal(samba_fail(context, SAMBA_ERROR_SHAPE, "got %d", 3), SAMBA_ERROR_SHAPE);
     assert_string_equal(samba_error_message(context), "got 3");
@@ -31,7 +22,6 @@ static void test_messages(void **state)
     big[sizeof big - 1] = '\0';
     samba_fail(context, SAMBA_ERROR_NAME, "%s", big);
     assert_int_equal(strlen(samba_error_message(context)), 1023);
-    samba_context_free(context);
     samba_context_free(NULL);
     assert_string_equal(samba_status_name(SAMBA_OK), "ok");
     assert_string_equal(samba_status_name(SAMBA_ERROR_INTERNAL), "internal");
@@ -40,23 +30,21 @@ static void test_messages(void **state)
     assert_string_equal(samba_version(), "0.1.0");
 }
 
-static void test_no_memory_for_a_context(void **state)
+TEST(test_no_memory_for_a_context)
 {
-    (void)state;
     failing_allocator counter;
     samba_allocator allocator = failing_allocator_init(&counter);
     counter.fail_from = 0;
     counter.fail_count = 1;
-    samba_context *context = (samba_context *)&counter;
-    assert_int_equal(samba_context_new(&allocator, &context), SAMBA_ERROR_MEMORY);
-    assert_null(context);
+    samba_context *made = (samba_context *)&counter;
+    assert_int_equal(samba_context_new(&allocator, &made), SAMBA_ERROR_MEMORY);
+    assert_null(made);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     samba_context *plain;
-    assert_int_equal(samba_context_new(NULL, &plain), SAMBA_OK);
+    need(samba_context_new(NULL, &plain));
     for (size_t size = 0; size < 200; size += 7) {
         char *block = samba_calloc(plain, size);
         assert_int_equal((uintptr_t)block % 64, 0);
@@ -69,7 +57,7 @@ static void test_memory(void **state)
     assert_non_null(strstr(samba_error_message(plain), "no memory for"));
     int64_t *numbers = NULL, capacity = 0;
     for (int64_t i = 0; i < 1000; i++) {
-        assert_int_equal(samba_grow(plain, (void **)&numbers, sizeof *numbers, &capacity, i + 1), SAMBA_OK);
+        need(samba_grow(plain, (void **)&numbers, sizeof *numbers, &capacity, i + 1));
         assert_int_equal(numbers[i], 0);
         numbers[i] = i;
     }
@@ -86,9 +74,8 @@ static void test_memory(void **state)
     samba_context_free(plain);
 }
 
-static void test_checked(void **state)
+TEST(test_checked)
 {
-    (void)state;
     int64_t r = 7;
     assert_true(samba_mul_checked(INT64_C(1) << 31, INT64_C(1) << 31, &r));
     assert_int_equal(r, INT64_C(1) << 62);
@@ -102,16 +89,16 @@ static void test_checked(void **state)
     assert_int_equal(r, INT64_MAX);
 }
 
-static samba_status arena_scenario(samba_context *context, void *user)
+static samba_status arena_scenario(samba_context *owner, void *user)
 {
     (void)user;
     samba_arena arena;
-    samba_arena_init(&arena, context);
+    samba_arena_init(&arena, owner);
     samba_status status = SAMBA_OK;
     unsigned char *kept[400];
     static const size_t sizes[] = {0, 1, 63, 64, 65, 900, 5000, 100000, 3000000};
     for (int i = 0; i < 400 && status == SAMBA_OK; i++) {
-        size_t size = sizes[i % SAMBA_COUNT(sizes)] / (size_t)(1 + i / 20);
+        size_t size = sizes[i % LENGTH(sizes)] / (size_t)(1 + i / 20);
         unsigned char *block = kept[i] = samba_arena_alloc(&arena, size);
         if (!block) {
             status = SAMBA_ERROR_MEMORY;
@@ -123,7 +110,7 @@ static samba_status arena_scenario(samba_context *context, void *user)
         memset(block, i % 251 + 1, size);
     }
     for (int i = 0; i < 400 && status == SAMBA_OK; i++) {
-        size_t size = sizes[i % SAMBA_COUNT(sizes)] / (size_t)(1 + i / 20);
+        size_t size = sizes[i % LENGTH(sizes)] / (size_t)(1 + i / 20);
         for (size_t j = 0; j < size; j += size / 16 + 1)
             assert_int_equal(kept[i][j], i % 251 + 1);
     }
@@ -137,25 +124,21 @@ static samba_status arena_scenario(samba_context *context, void *user)
     return status;
 }
 
-static void test_arena(void **state)
+TEST(test_arena)
 {
-    (void)state;
     fail_each_allocation(arena_scenario, NULL);
-    failing_allocator counter;
-    samba_context *context = counting_context_new(&counter);
     samba_arena arena;
     samba_arena_init(&arena, context);
     assert_null(samba_arena_alloc(&arena, SIZE_MAX - 3));
     assert_null(samba_arena_alloc(&arena, SIZE_MAX / 2));
     samba_arena_free(&arena);
-    counting_context_free(context, &counter);
 }
 
-static samba_status text_scenario(samba_context *context, void *user)
+static samba_status text_scenario(samba_context *owner, void *user)
 {
     (void)user;
     samba_text text;
-    samba_text_init(&text, context);
+    samba_text_init(&text, owner);
     for (int i = 0; i < 300; i++)
         samba_text_add(&text, "%d,", i);
     samba_status status = text.status;
@@ -169,41 +152,32 @@ static samba_status text_scenario(samba_context *context, void *user)
     return status;
 }
 
-static void test_text(void **state)
+TEST(test_text) { fail_each_allocation(text_scenario, NULL); }
+
+TEST(test_match)
 {
-    (void)state;
-    fail_each_allocation(text_scenario, NULL);
+    static const char *const alike[][2] = {{"", ""},
+                                           {"*", ""},
+                                           {"*", "gemm1.weight"},
+                                           {"gemm?.weight", "gemm1.weight"},
+                                           {"*.bias", "gemm1.bias"},
+                                           {"*a*b*c*", "xaybzc"},
+                                           {"a*", "a"},
+                                           {"**x", "aax"},
+                                           {"*ab", "aab"},
+                                           {"*abc*abd", "abcabcabd"}};
+    static const char *const unlike[][2] = {
+        {"", "a"}, {"gemm?.weight", "gemm.weight"}, {"*.bias", "gemm1.bias2"}, {"*a*b*c*", "xaybz"}, {"?", ""}};
+    for (int i = 0; i < LENGTH(alike); i++)
+        if (!samba_match(alike[i][0], alike[i][1]))
+            fail_msg("%s against %s", alike[i][0], alike[i][1]);
+    for (int i = 0; i < LENGTH(unlike); i++)
+        if (samba_match(unlike[i][0], unlike[i][1]))
+            fail_msg("%s against %s", unlike[i][0], unlike[i][1]);
 }
 
-static void test_match(void **state)
+TEST(test_nearest)
 {
-    (void)state;
-    static const struct {
-        const char *pattern, *name;
-        bool matches;
-    } cases[] = {{"", "", true},
-                 {"", "a", false},
-                 {"*", "", true},
-                 {"*", "gemm1.weight", true},
-                 {"gemm?.weight", "gemm1.weight", true},
-                 {"gemm?.weight", "gemm.weight", false},
-                 {"*.bias", "gemm1.bias", true},
-                 {"*.bias", "gemm1.bias2", false},
-                 {"*a*b*c*", "xaybzc", true},
-                 {"*a*b*c*", "xaybz", false},
-                 {"a*", "a", true},
-                 {"?", "", false},
-                 {"**x", "aax", true},
-                 {"*ab", "aab", true},
-                 {"*abc*abd", "abcabcabd", true}};
-    for (int i = 0; i < SAMBA_COUNT(cases); i++)
-        if (samba_match(cases[i].pattern, cases[i].name) != cases[i].matches)
-            fail_msg("%s against %s", cases[i].pattern, cases[i].name);
-}
-
-static void test_nearest(void **state)
-{
-    (void)state;
     static const char *const names[] = {"lr", "momentum", "weight_decay", "gemm1.weight", "gemm2.weight"};
     assert_string_equal(samba_nearest("momentun", names, 5), "momentum");
     assert_string_equal(samba_nearest("weigth_decay", names, 5), "weight_decay");
@@ -222,29 +196,12 @@ static void test_nearest(void **state)
     assert_ptr_equal(samba_nearest(longer, &same, 1), longer);
 }
 
-static void test_hash(void **state)
+TEST(test_hash)
 {
-    (void)state;
     /* XXH3's published value of no bytes with seed 0: files written today must be readable tomorrow */
     assert_true(samba_hash("", 0, 0) == UINT64_C(0x2D06800538D394C2));
     assert_true(samba_hash("abc", 3, 0) != samba_hash("abc", 3, 1));
     assert_true(samba_hash("abc", 3, 0) != samba_hash("abd", 3, 0));
-}
-
-static char folder[] = "/tmp/samba-test-base-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
 }
 
 static char *in_folder(char *buffer, size_t size, const char *name)
@@ -265,7 +222,24 @@ static int entries(void)
     return count;
 }
 
-static samba_status file_scenario(samba_context *context, void *user)
+static void assert_file(const char *path, const char *content)
+{
+    void *data;
+    size_t size;
+    need(samba_file_read(context, path, &data, &size));
+    assert_int_equal(size, strlen(content));
+    assert_memory_equal(data, content, size);
+    samba_free(context, data, size);
+}
+
+static samba_status write_file(const char *path, const char *content)
+{
+    const void *part = content;
+    size_t size = strlen(content);
+    return samba_file_write_atomic(context, path, &part, &size, 1);
+}
+
+static samba_status file_scenario(samba_context *owner, void *user)
 {
     (void)user;
     char path[256];
@@ -273,112 +247,69 @@ static samba_status file_scenario(samba_context *context, void *user)
     size_t sizes[] = {3, 0, 4};
     void *data;
     size_t size;
-    SAMBA_TRY(samba_make_directories(context, in_folder(path, sizeof path, "a/b//c")));
-    SAMBA_TRY(samba_file_write_atomic(context, in_folder(path, sizeof path, "a/b/c/file"), parts, sizes, 3));
-    SAMBA_TRY(samba_file_read(context, path, &data, &size));
+    SAMBA_TRY(samba_make_directories(owner, in_folder(path, sizeof path, "a/b//c")));
+    SAMBA_TRY(samba_file_write_atomic(owner, in_folder(path, sizeof path, "a/b/c/file"), parts, sizes, 3));
+    SAMBA_TRY(samba_file_read(owner, path, &data, &size));
     assert_int_equal(size, 7);
     assert_memory_equal(data, "abcdefg", 7);
-    samba_free(context, data, size);
+    samba_free(owner, data, size);
     return SAMBA_OK;
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    (void)state;
     fail_each_allocation(file_scenario, NULL);
-    failing_allocator counter;
-    samba_context *context = counting_context_new(&counter);
-    char path[256], other[256];
-    const void *part = "new";
-    size_t three = 3, size;
+    char path[256], other[256], below[300];
+    size_t size;
     void *data;
-
-    assert_int_equal(samba_file_read(context, in_folder(path, sizeof path, "missing"), &data, &size), SAMBA_ERROR_FILE);
-    assert_non_null(strstr(samba_error_message(context), "missing"));
-    assert_non_null(strstr(samba_error_message(context), "No such file"));
+    says(samba_file_read(context, in_folder(path, sizeof path, "missing"), &data, &size));
     assert_null(data);
-    assert_int_equal(samba_file_read(context, folder, &data, &size), SAMBA_ERROR_FILE);
-    assert_non_null(strstr(samba_error_message(context), "a directory"));
-    assert_int_equal(samba_file_read(context, "/dev/null", &data, &size), SAMBA_ERROR_FILE);
-
+    says(samba_file_read(context, folder, &data, &size));
+    says(samba_file_read(context, "/dev/null", &data, &size));
     int before = entries();
-    assert_int_equal(samba_file_write_atomic(context, in_folder(path, sizeof path, "no/such/file"), &part, &three, 1),
-                     SAMBA_ERROR_FILE);
-    assert_int_equal(samba_file_write_atomic(context, folder, &part, &three, 1), SAMBA_ERROR_FILE);
-    assert_int_equal(samba_file_write_atomic(context, "/dev/null", &part, &three, 1), SAMBA_ERROR_FILE);
+    says(write_file(in_folder(path, sizeof path, "no/such/file"), "new"));
+    says(write_file(folder, "new"));
+    says(write_file("/dev/null", "new"));
     assert_int_equal(entries(), before);
 
     /* replacing keeps the mode and follows links */
-    assert_int_equal(samba_file_write_atomic(context, in_folder(path, sizeof path, "kept"), &part, &three, 1), SAMBA_OK);
+    need(write_file(in_folder(path, sizeof path, "kept"), "new"));
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(symlink(path, in_folder(other, sizeof other, "link")), 0);
-    part = "two";
-    assert_int_equal(samba_file_write_atomic(context, other, &part, &three, 1), SAMBA_OK);
+    need(write_file(other, "two"));
     struct stat facts;
-    assert_int_equal(lstat(other, &facts), 0);
-    assert_true(S_ISLNK(facts.st_mode));
-    assert_int_equal(stat(path, &facts), 0);
-    assert_int_equal(facts.st_mode & 07777, 0600);
-    assert_int_equal(samba_file_read(context, path, &data, &size), SAMBA_OK);
-    assert_memory_equal(data, "two", 3);
-    samba_free(context, data, size);
+    assert_true(lstat(other, &facts) == 0 && S_ISLNK(facts.st_mode));
+    assert_true(stat(path, &facts) == 0 && (facts.st_mode & 07777) == 0600);
+    assert_file(path, "two");
     assert_int_equal(entries(), before + 2);
 
-    /* an empty file is a file */
-    assert_int_equal(samba_file_write_atomic(context, path, NULL, NULL, 0), SAMBA_OK);
-    assert_int_equal(samba_file_read(context, path, &data, &size), SAMBA_OK);
-    assert_int_equal(size, 0);
-    samba_free(context, data, size);
-
-    char below[300];
+    need(samba_file_write_atomic(context, path, NULL, NULL, 0)); /* an empty file is a file */
+    assert_file(path, "");
     snprintf(below, sizeof below, "%s/below", path);
-    assert_int_equal(samba_make_directories(context, below), SAMBA_ERROR_FILE);
-    assert_int_equal(samba_make_directories(context, folder), SAMBA_OK);
-    counting_context_free(context, &counter);
+    says(samba_make_directories(context, below));
+    need(samba_make_directories(context, folder));
 }
 
 /* A disk that takes only a part: the old content stays and the half-written file is gone. */
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
-    (void)state;
-    failing_allocator counter;
-    samba_context *context = counting_context_new(&counter);
-    char path[256];
-    static const char block[100000];
-    const void *part = "good";
-    size_t size = 4;
-    assert_int_equal(samba_file_write_atomic(context, in_folder(path, sizeof path, "saved"), &part, &size, 1), SAMBA_OK);
+    char path[256], block[100000];
+    memset(block, 'x', sizeof block);
+    block[sizeof block - 1] = 0;
+    need(write_file(in_folder(path, sizeof path, "saved"), "good"));
     int before = entries();
     struct rlimit old, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = (struct rlimit){.rlim_cur = 50000, .rlim_max = old.rlim_max};
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    part = block;
-    size = sizeof block;
-    samba_status status = samba_file_write_atomic(context, path, &part, &size, 1);
+    samba_status status = write_file(path, block);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, handler);
-    assert_int_equal(status, SAMBA_ERROR_FILE);
-    assert_non_null(strstr(samba_error_message(context), "File too large"));
+    refuse(status, SAMBA_ERROR_FILE, "File too large");
     assert_int_equal(entries(), before);
-    void *data;
-    assert_int_equal(samba_file_read(context, path, &data, &size), SAMBA_OK);
-    assert_int_equal(size, 4);
-    assert_memory_equal(data, "good", 4);
-    samba_free(context, data, size);
-    counting_context_free(context, &counter);
+    assert_file(path, "good");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),  cmocka_unit_test(test_no_memory_for_a_context),
-        cmocka_unit_test(test_memory),    cmocka_unit_test(test_checked),
-        cmocka_unit_test(test_arena),     cmocka_unit_test(test_text),
-        cmocka_unit_test(test_match),     cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_hash),      cmocka_unit_test(test_files),
-        cmocka_unit_test(test_full_disk),
-    };
-    return cmocka_run_group_tests_name("base", tests, make_folder, remove_folder);
-}
+TEST_MAIN_WITH(counting_begin, counting_end, test_messages, test_no_memory_for_a_context, test_memory, test_checked, test_arena,
+               test_text, test_match, test_nearest, test_hash, test_files, test_full_disk, every_message_said)

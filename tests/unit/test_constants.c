@@ -3,15 +3,10 @@
  * What runs never change, packed and computed once: which memory that is, for plans made by hand and by the compiler; and that a
  * session whose weights are written between runs gives the same bits as one that had them from the start, on every road of
  * contractions, every ISA, with one thread, two and three. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "training.h"
 #include "failing_allocator.h"
 #include "device/cpu/kernel.h"
 #include "plan/plan.h"
-#include "training.h"
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
@@ -19,53 +14,47 @@
 #define NORMAL ((samba_initializer){SAMBA_INIT_NORMAL, 0, 1})
 
 /* ---- models: each road of contractions with weights on either side ---- */
-static void small(samba_graph *g, const void *o) /* blocks, few columns */
+MODEL(small) /* blocks, few columns */
 {
-    (void)o;
     samba_value h = samba_relu(samba_linear(samba_input(g, "x"), "fc1", 37));
     samba_output(g, "y", samba_linear(samba_layer_norm(h, "norm"), "fc2", 10));
 }
 
-static void panels(samba_graph *g, const void *o) /* with and without whole rows, several steps of k */
+MODEL(panels) /* with and without whole rows, several steps of k */
 {
-    (void)o;
     samba_value h = samba_gelu(samba_linear(samba_input(g, "x"), "fc1", 900));
     h = samba_tanh(samba_layer_norm(samba_linear(h, "fc2", 190), "norm"));
     samba_output(g, "y", samba_linear(h, "fc3", 200));
 }
 
-static void left(samba_graph *g, const void *o) /* the weight gives the rows */
+MODEL(left) /* the weight gives the rows */
 {
-    (void)o;
-    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(130, 192), NORMAL);
-    samba_value v = samba_parameter(g, "v", SAMBA_FLOAT32, 2, SHAPE(7, 130), NORMAL);
+    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, SIZES(130, 192), NORMAL);
+    samba_value v = samba_parameter(g, "v", SAMBA_FLOAT32, SIZES(7, 130), NORMAL);
     samba_value y = samba_matmul(w, samba_transpose(samba_input(g, "x"), 0, 1));
     samba_output(g, "y", samba_matmul(v, samba_relu(y)));
 }
 
-static void batched(samba_graph *g, const void *o) /* a weight for each batch element, and one for all */
+MODEL(batched) /* a weight for each batch element, and one for all */
 {
-    (void)o;
-    samba_value x = samba_reshape(samba_input(g, "x"), 3, SHAPE(3, 64, 96));
-    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 3, SHAPE(3, 96, 192), NORMAL);
-    samba_value v = samba_parameter(g, "v", SAMBA_FLOAT32, 2, SHAPE(192, 11), NORMAL);
+    samba_value x = samba_reshape(samba_input(g, "x"), SIZES(3, 64, 96));
+    samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, SIZES(3, 96, 192), NORMAL);
+    samba_value v = samba_parameter(g, "v", SAMBA_FLOAT32, SIZES(192, 11), NORMAL);
     samba_output(g, "y", samba_matmul(samba_tanh(samba_matmul(x, w)), v));
 }
 
-static void convolution(samba_graph *g, const void *o)
+MODEL(convolution)
 {
-    (void)o;
     samba_conv2d_options padded = {.padding = {1, 1}};
-    samba_value x = samba_reshape(samba_input(g, "x"), 4, SHAPE(-1, 3, 8, 8));
+    samba_value x = samba_reshape(samba_input(g, "x"), SIZES(-1, 3, 8, 8));
     x = samba_relu(samba_conv2d(x, "conv1", 16, SHAPE(3, 3), &padded));
     samba_output(g, "y", samba_conv2d(x, "conv2", 17, SHAPE(2, 3), NULL));
 }
 
-static void computed(samba_graph *g, const void *o) /* stages of constants alone: a table of positions, a weight made of others */
+MODEL(computed) /* stages of constants alone: a table of positions, a weight made of others */
 {
-    (void)o;
     samba_value x = samba_input(g, "x"), positions = samba_arange(g, 192, SAMBA_INT64);
-    samba_value u = samba_parameter(g, "u", SAMBA_FLOAT32, 2, SHAPE(192, 4), NORMAL);
+    samba_value u = samba_parameter(g, "u", SAMBA_FLOAT32, SIZES(192, 4), NORMAL);
     samba_value place = samba_sum(samba_embedding(positions, "table", 200, 4), 1, (const int[]){1}, false);
     samba_value w = samba_matmul(samba_softmax(u, -1), samba_transpose(samba_exp(u), 0, 1));
     samba_output(g, "y", samba_matmul(samba_add(x, place), w));
@@ -78,16 +67,15 @@ static const struct {
 } models[] = {{"small", small, 5, 30},       {"panels", panels, 70, 192},          {"left", left, 130, 192},
               {"batched", batched, 64, 288}, {"convolution", convolution, 6, 192}, {"computed", computed, 9, 192}};
 
-static char paths[2 * SAMBA_COUNT(models)][512]; /* fp32, then bf16 */
-static samba_tensor *inputs[SAMBA_COUNT(models)];
+static char paths[2 * LENGTH(models)][512]; /* fp32, then bf16 */
+static samba_tensor *inputs[LENGTH(models)];
 
 static int setup(void **unused)
 {
-    (void)unused;
-    if (!training_begin())
-        return 1;
-    for (int m = 0; m < SAMBA_COUNT(models); m++) {
-        inputs[m] = normal("x", SAMBA_FLOAT32, 2, SHAPE(models[m].rows, models[m].columns), 7);
+    if (harness_begin(unused) != 0)
+        return -1;
+    for (int m = 0; m < LENGTH(models); m++) {
+        inputs[m] = normal("x", SAMBA_FLOAT32, SIZES(models[m].rows, models[m].columns), 7);
         for (int bf16 = 0; bf16 < 2; bf16++) {
             char name[64];
             snprintf(name, sizeof name, "%s%d", models[m].name, bf16);
@@ -102,10 +90,8 @@ static int setup(void **unused)
 
 static int teardown(void **unused)
 {
-    (void)unused;
-    for (int m = 0; m < SAMBA_COUNT(models); m++)
-        samba_tensor_free(inputs[m]);
-    return training_end(0);
+    free_each_tensor(LENGTH(models), inputs);
+    return harness_end(unused);
 }
 
 static samba_session *open_with(int pef, const char *isa, int threads, uint64_t seed)
@@ -119,12 +105,17 @@ static samba_session *open_with(int pef, const char *isa, int threads, uint64_t 
     return session;
 }
 
-static samba_tensor *run_of(samba_session *session, samba_tensor *input)
+static samba_status run_input(samba_session *session, samba_tensor *input)
 {
     samba_run_options run = samba_run_defaults();
     run.inputs = &input;
     run.input_count = 1;
-    need(samba_run(session, &run));
+    return samba_run(session, &run);
+}
+
+static samba_tensor *run_of(samba_session *session, samba_tensor *input)
+{
+    need(run_input(session, input));
     return get(session, "y");
 }
 
@@ -133,9 +124,8 @@ static bool same(const samba_tensor *a, const samba_tensor *b)
     return memcmp(samba_tensor_data(a), samba_tensor_data(b), (size_t)samba_tensor_numel(a) * 4) == 0;
 }
 
-static void trained(samba_graph *g, const void *o)
+MODEL(trained)
 {
-    (void)o;
     samba_value y = samba_linear(samba_input(g, "x"), "fc", 64);
     samba_loss(g, "loss", samba_sum(samba_mul(y, y), 0, NULL, false));
 }
@@ -145,63 +135,52 @@ static void trained(samba_graph *g, const void *o)
 /* One weight after the other, until all are another session's. */
 static void update_weights(int pef, const char *isa, int threads)
 {
-    samba_session *old = open_with(pef, isa, threads, 1), *new = open_with(pef, isa, threads, 2);
-    samba_tensor *input = inputs[pef / 2], *last = run_of(old, input), *expected = run_of(new, input);
+    OWN_SESSION *old = open_with(pef, isa, threads, 1), *new = open_with(pef, isa, threads, 2);
+    samba_tensor *input = inputs[pef / 2], *last = run_of(old, input);
+    OWN_TENSOR *expected = run_of(new, input);
     for (int i = 0; i < samba_session_tensor_count(old); i++) {
         samba_tensor_info info;
         need(samba_session_tensor_info(old, i, &info));
         if (info.kind != SAMBA_KIND_PARAMETER)
             continue;
-        samba_tensor *weight = get(new, info.name), *was = get(old, info.name);
+        OWN_TENSOR *weight = get(new, info.name), *was = get(old, info.name);
         bool moved = !same(weight, was); /* a norm's weights are the same for all seeds */
         need(samba_session_set(old, weight));
-        samba_tensor *next = run_of(old, input), *again = run_of(old, input);
+        samba_tensor *next = run_of(old, input);
+        OWN_TENSOR *again = run_of(old, input);
         if (moved == same(last, next))
             fail_msg("%s: %s was set and the result %s (%s, %d threads)", paths[pef], info.name, moved ? "stayed" : "changed",
                      isa, threads);
         assert_true(same(next, again));
         samba_tensor_free(last);
-        samba_tensor_free(again);
-        samba_tensor_free(was);
-        samba_tensor_free(weight);
         last = next;
     }
     if (!same(last, expected))
         fail_msg("%s: not the result of a session that had the weights from the start (%s, %d threads)", paths[pef], isa,
                  threads);
     samba_tensor_free(last);
-    samba_tensor_free(expected);
-    samba_session_free(old);
-    samba_session_free(new);
 }
 
-static void test_updates(void **unused)
+TEST(test_updates)
 {
-    (void)unused;
-    for (int pef = 0; pef < SAMBA_COUNT(paths); pef++)
+    for (int pef = 0; pef < LENGTH(paths); pef++)
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
             for (int threads = 1; threads <= 3 && samba_kernels_for((samba_isa)isa); threads++)
                 update_weights(pef, samba_isa_names[isa], threads);
 }
 
-static void test_checkpoint(void **unused)
+TEST(test_checkpoint)
 {
-    (void)unused;
     char path[128];
     snprintf(path, sizeof path, "%s/weights.safetensors", folder);
-    for (int pef = 0; pef < SAMBA_COUNT(paths); pef++) {
-        samba_session *old = open_with(pef, NULL, 2, 1), *new = open_with(pef, NULL, 2, 2);
-        samba_tensor *before = run_of(old, inputs[pef / 2]), *expected = run_of(new, inputs[pef / 2]);
+    for (int pef = 0; pef < LENGTH(paths); pef++) {
+        OWN_SESSION *old = open_with(pef, NULL, 2, 1), *new = open_with(pef, NULL, 2, 2);
+        OWN_TENSOR *before = run_of(old, inputs[pef / 2]), *expected = run_of(new, inputs[pef / 2]);
         need(samba_session_save(new, path, false));
         need(samba_session_load(old, path));
-        samba_tensor *after = run_of(old, inputs[pef / 2]);
+        OWN_TENSOR *after = run_of(old, inputs[pef / 2]);
         assert_false(same(before, after));
         assert_true(same(expected, after));
-        samba_tensor_free(before);
-        samba_tensor_free(expected);
-        samba_tensor_free(after);
-        samba_session_free(old);
-        samba_session_free(new);
     }
 }
 
@@ -212,39 +191,32 @@ static samba_status live(samba_context *with, void *user)
     options.threads = 2;
     samba_session *session;
     SAMBA_TRY(samba_session_new(with, paths[*pef], &options, &session));
-    samba_run_options run = samba_run_defaults();
-    run.inputs = &inputs[*pef / 2];
-    run.input_count = 1;
-    samba_status status = samba_run(session, &run);
+    samba_status status = run_input(session, inputs[*pef / 2]);
     samba_session_free(session);
     return status;
 }
 
-static void test_memory(void **unused)
+TEST(test_memory)
 {
-    (void)unused;
     int packed = 0;
-    for (int pef = 0; pef < SAMBA_COUNT(paths); pef++) {
+    for (int pef = 0; pef < LENGTH(paths); pef++) {
         fail_each_allocation(live, &pef);
-        failing_allocator state;
-        samba_context *counted = counting_context_new(&state);
+        failing_allocator memory_of;
+        samba_context *counted = counting_context_new(&memory_of);
         samba_session_options options = samba_session_defaults();
         samba_session *session;
         need(samba_session_new(counted, paths[pef], &options, &session));
         samba_memory_info memory;
         need(samba_session_memory(session, &memory));
         packed += memory.constants > 0;
-        assert_true(state.live_bytes >= memory.total);
-        int64_t calls = state.calls;
-        samba_run_options run = samba_run_defaults();
-        run.inputs = &inputs[pef / 2];
-        run.input_count = 1;
-        need(samba_run(session, &run)); /* packs */
-        assert_int_equal(state.calls, calls);
+        assert_true(memory_of.live_bytes >= memory.total);
+        int64_t calls = memory_of.calls;
+        need(run_input(session, inputs[pef / 2])); /* packs */
+        assert_int_equal(memory_of.calls, calls);
         samba_session_free(session);
-        counting_context_free(counted, &state);
+        counting_context_free(counted, &memory_of);
     }
-    assert_true(packed >= 2 * SAMBA_COUNT(models) - 2); /* few rows may be cheaper with weights as they are */
+    assert_true(packed >= 2 * LENGTH(models) - 2); /* few rows may be cheaper with weights as they are */
 }
 
 /* ---- what is constant ---- */
@@ -257,11 +229,10 @@ static void read_plan(const char *path, samba_plan *plan, samba_arena *arena, sa
 }
 
 /* In bf16 no run casts a weight: all that it rounds are activations. */
-static void test_casts_of_weights(void **unused)
+TEST(test_casts_of_weights)
 {
-    (void)unused;
     int casts = 0;
-    for (int m = 0; m < SAMBA_COUNT(models); m++) {
+    for (int m = 0; m < LENGTH(models); m++) {
         samba_plan plan;
         samba_arena arena;
         samba_constants constants;
@@ -280,12 +251,11 @@ static void test_casts_of_weights(void **unused)
         samba_arena_free(&arena);
         samba_plan_free(&plan);
     }
-    assert_true(casts >= SAMBA_COUNT(models));
+    assert_true(casts >= LENGTH(models));
 }
 
-static void test_training_has_none(void **unused)
+TEST(test_training_has_none)
 {
-    (void)unused;
     samba_optimizer sgd = samba_sgd(0.1);
     samba_compile_options options = compile_of("trained", trained, NULL, 1, &inputs[1]);
     char path[512];
@@ -326,81 +296,53 @@ static void add_stage(by_hand *h, int32_t from, int32_t to)
                                  .program = {.instruction_count = 3, .instructions = h->instructions}};
 }
 
-/* Buffer 0 is an input, 1 a parameter; others as told. */
-static by_hand *begin(int32_t buffers, const int64_t *offsets)
-{
-    by_hand *h = calloc(1, sizeof *h);
-    assert_non_null(h);
-    h->instructions[0] = (samba_instruction){.op = SAMBA_TILE_load, .operand = 0};
-    h->instructions[1] = (samba_instruction){.op = SAMBA_TILE_neg, .operand = -1};
-    h->instructions[2] = (samba_instruction){.op = SAMBA_TILE_store, .operand = 1};
-    h->plan = (samba_plan){
-        .buffer_count = buffers, .buffers = h->buffers, .tensor_count = 2, .tensors = h->tensors, .stages = h->stages};
-    for (int32_t b = 0; b < buffers; b++)
-        h->buffers[b] = (samba_buffer){offsets[b], 64};
-    h->tensors[0] = (samba_plan_tensor){.kind = SAMBA_KIND_INPUT, .buffer = 0};
-    h->tensors[1] = (samba_plan_tensor){.kind = SAMBA_KIND_PARAMETER, .buffer = 1};
-    return h;
-}
+/* Buffer 0 is an input, 1 a parameter. What is constant, of stages and of buffers, has a '1'. */
+static const struct {
+    const char *what;
+    int64_t offsets[5];
+    int32_t stages[3][2]; /* from a buffer to another */
+    const char *constant_stages, *constant_buffers;
+} hands[] = {
+    {"a chain from the parameter, a stage of the input", {0, 64, 128, 192, 256}, {{1, 2}, {2, 3}, {0, 4}}, "110", "01110"},
+    {"in the wrong order: the first run would read what is not there yet", {0, 64, 128, 192}, {{2, 3}, {1, 2}}, "01", "0110"},
+    {"two stages write to memory that overlaps", {0, 64, 128, 160}, {{1, 2}, {0, 3}}, "00", "0100"},
+    {"so do two of constants: which would be the last in each run?", {0, 64, 128}, {{1, 2}, {1, 2}}, "00", "010"},
+    {"over itself", {0, 64, 128}, {{2, 2}}, "0", "010"},
+    {"over a part of the parameter", {0, 64, 96}, {{0, 2}}, "0", "000"},
+    {"an output's memory is the host's to read", {0, 64, 128}, {{2, 1}}, "0", "001"},
+    {"a parameter under the input", {0, 32, 128}, {{1, 2}}, "0", "000"},
+};
 
-/* `stages` and `buffers`: a character for each, '1' for what is constant. */
-static void check(by_hand *h, const char *stages, const char *buffers)
+TEST(test_by_hand)
 {
-    samba_arena arena;
-    samba_constants constants;
-    samba_arena_init(&arena, context);
-    need(samba_constants_find(&h->plan, &arena, &constants));
-    for (int32_t s = 0; s < h->plan.stage_count; s++)
-        assert_int_equal(constants.stage[s], stages[s] == '1');
-    for (int32_t b = 0; b < h->plan.buffer_count; b++) {
-        assert_int_equal(constants.buffer[b], buffers[b] == '1');
-        assert_int_equal(samba_constants_spared(&constants, h->buffers[b].offset, 64), buffers[b] != '1');
+    for (int i = 0; i < LENGTH(hands); i++) {
+        by_hand h = {.instructions = {{.op = SAMBA_TILE_load, .operand = 0},
+                                      {.op = SAMBA_TILE_neg, .operand = -1},
+                                      {.op = SAMBA_TILE_store, .operand = 1}}};
+        samba_arena arena;
+        samba_constants constants;
+        h.plan = (samba_plan){.buffers = h.buffers, .tensor_count = 2, .tensors = h.tensors, .stages = h.stages};
+        h.plan.buffer_count = (int32_t)strlen(hands[i].constant_buffers);
+        for (int32_t b = 0; b < h.plan.buffer_count; b++)
+            h.buffers[b] = (samba_buffer){hands[i].offsets[b], 64};
+        h.tensors[0] = (samba_plan_tensor){.kind = SAMBA_KIND_INPUT, .buffer = 0};
+        h.tensors[1] = (samba_plan_tensor){
+            .kind = strncmp(hands[i].what, "an output", 9) == 0 ? SAMBA_KIND_OUTPUT : SAMBA_KIND_PARAMETER, .buffer = 1};
+        for (int k = 0; hands[i].constant_stages[k]; k++)
+            add_stage(&h, hands[i].stages[k][0], hands[i].stages[k][1]);
+        samba_arena_init(&arena, context);
+        need(samba_constants_find(&h.plan, &arena, &constants));
+        print_message("%s\n", hands[i].what);
+        for (int32_t k = 0; k < h.plan.stage_count; k++)
+            assert_int_equal(constants.stage[k], hands[i].constant_stages[k] == '1');
+        for (int32_t b = 0; b < h.plan.buffer_count; b++) {
+            assert_int_equal(constants.buffer[b], hands[i].constant_buffers[b] == '1');
+            assert_int_equal(samba_constants_spared(&constants, h.buffers[b].offset, 64), hands[i].constant_buffers[b] != '1');
+        }
+        assert_false(samba_constants_spared(&constants, 4096, 8)); /* where nothing is known to be */
+        samba_arena_free(&arena);
     }
-    assert_false(samba_constants_spared(&constants, 4096, 8)); /* where nothing is known to be */
-    samba_arena_free(&arena);
-    free(h);
 }
 
-static void test_by_hand(void **unused)
-{
-    (void)unused;
-    by_hand *h = begin(5, (const int64_t[]){0, 64, 128, 192, 256}); /* a chain from the parameter, a stage of the input */
-    add_stage(h, 1, 2);
-    add_stage(h, 2, 3);
-    add_stage(h, 0, 4);
-    check(h, "110", "01110");
-    h = begin(4, (const int64_t[]){0, 64, 128, 192}); /* in the wrong order: the first run would read what is not there yet */
-    add_stage(h, 2, 3);
-    add_stage(h, 1, 2);
-    check(h, "01", "0110");
-    h = begin(4, (const int64_t[]){0, 64, 128, 160}); /* two stages write to memory that overlaps */
-    add_stage(h, 1, 2);
-    add_stage(h, 0, 3);
-    check(h, "00", "0100");
-    h = begin(3, (const int64_t[]){0, 64, 128}); /* so do two of constants: which would be the last in each run? */
-    add_stage(h, 1, 2);
-    add_stage(h, 1, 2);
-    check(h, "00", "010");
-    h = begin(3, (const int64_t[]){0, 64, 128}); /* over itself */
-    add_stage(h, 2, 2);
-    check(h, "0", "010");
-    h = begin(3, (const int64_t[]){0, 64, 96}); /* over a part of the parameter */
-    add_stage(h, 0, 2);
-    check(h, "0", "000");
-    h = begin(3, (const int64_t[]){0, 64, 128}); /* a tensor's memory is the host's to read */
-    h->tensors[1].kind = SAMBA_KIND_OUTPUT;
-    add_stage(h, 2, 1);
-    check(h, "0", "001");
-    h = begin(3, (const int64_t[]){0, 32, 128}); /* a parameter under the input */
-    add_stage(h, 1, 2);
-    check(h, "0", "000");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),          cmocka_unit_test(test_updates), cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_casts_of_weights), cmocka_unit_test(test_memory),  cmocka_unit_test(test_training_has_none),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_AROUND(setup, teardown, NULL, NULL, test_updates, test_checkpoint, test_memory, test_casts_of_weights,
+                 test_training_has_none, test_by_hand)

@@ -4,15 +4,7 @@
  * (null_calls.h, made of the headers), each call in a process of its own, so that one that crashes is counted and the others
  * still run. Where a session, a tensor or the like is NULL, or the place of a result,
  * a function that returns a status says ARGUMENT. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "training.h"
-
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -57,7 +49,7 @@ static int outcome(int (*call)(void))
             _exit(99);
         setrlimit(RLIMIT_CORE, &none);
         alarm(SECONDS);
-        for (int s = 0; s < SAMBA_COUNT(crashes); s++)
+        for (int s = 0; s < LENGTH(crashes); s++)
             signal(crashes[s], SIG_DFL); /* the runner's own would go on with its next test */
         freopen("/dev/null", "w", stdout);
         freopen("/dev/null", "w", stderr);
@@ -67,11 +59,10 @@ static int outcome(int (*call)(void))
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void each_pointer_null(void **unused)
+TEST(each_pointer_null)
 {
-    (void)unused;
     int bad = 0;
-    for (int i = 0; i < SAMBA_COUNT(calls); i++) {
+    for (int i = 0; i < LENGTH(calls); i++) {
         int given = outcome(calls[i].call);
         if (given >= 0 && (!calls[i].refused || given == SAMBA_ERROR_ARGUMENT))
             continue;
@@ -85,26 +76,21 @@ static void each_pointer_null(void **unused)
         else
             print_error("%s, ARGUMENT was expected\n", samba_status_name((samba_status)given));
     }
-    print_message("%d calls\n", SAMBA_COUNT(calls));
+    print_message("%d calls\n", LENGTH(calls));
     assert_int_equal(bad, 0);
 }
 
-static void model(samba_graph *g, const void *unused)
-{
-    (void)unused;
-    samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false));
-}
+MODEL(model) { samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false)); }
 
-static int setup(void **state)
+static int setup(void **unused)
 {
-    (void)state;
+    if (harness_begin(unused) != 0)
+        return -1;
     char pef[512], path[128];
     tensor_ = normal("x", SAMBA_FLOAT32, 2, SHAPE(4, 4), 1);
     samba_compile_options o = compile_of("null", model, NULL, 1, &tensor_);
     need(samba_compile(context, &o, pef, sizeof pef));
-    samba_session_options options = samba_session_defaults();
-    options.threads = 1;
-    need(samba_session_new(context, pef, &options, &session));
+    session = open_session(pef, 1, 0);
     samba_checkpoint_options saved = samba_checkpoint_defaults();
     snprintf(path, sizeof path, "%s/checkpoints", folder);
     saved.folder = path;
@@ -118,16 +104,15 @@ static int setup(void **state)
     need(samba_multigraph_new(context, &multigraph));
     need(samba_reading_new(context, 1, 1 << 20, &reading));
     value = samba_input(graph, "x");
-    for (int i = 0; i < SAMBA_COUNT(values); i++)
+    for (int i = 0; i < LENGTH(values); i++)
         values[i] = value;
-    for (int i = 0; i < SAMBA_COUNT(places); i++)
+    for (int i = 0; i < LENGTH(places); i++)
         places[i] = room;
     return 0;
 }
 
-static int teardown(void **state)
+static int teardown(void **unused)
 {
-    (void)state;
     samba_reading_free(reading);
     samba_multigraph_free(multigraph);
     samba_function_free(function);
@@ -135,13 +120,7 @@ static int teardown(void **state)
     samba_checkpoint_free(checkpoint);
     samba_session_free(session);
     samba_tensor_free(tensor_);
-    return 0;
+    return harness_end(unused);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_pointer_null)};
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, setup, teardown));
-}
+TEST_MAIN_AROUND(setup, teardown, NULL, NULL, each_pointer_null)

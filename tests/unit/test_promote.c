@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * samba_promote against PyTorch's answers for every pair of dtypes and kinds of operand. */
+#include "harness.h"
 #include "tensor/tensor.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "promote_table.h"
 
@@ -18,9 +13,8 @@ static void operand(int i, samba_dtype *dtype, samba_promotion *kind)
     *dtype = *kind == SAMBA_NUMBER ? numbers[i - 2 * SAMBA_DTYPE_COUNT] : (samba_dtype)(i % SAMBA_DTYPE_COUNT);
 }
 
-static void test_every_pair(void **state)
+TEST(test_every_pair)
 {
-    (void)state;
     for (int i = 0; i < PROMOTE_OPERANDS; i++)
         for (int j = 0; j < PROMOTE_OPERANDS; j++) {
             samba_dtype a, b;
@@ -35,9 +29,8 @@ static void test_every_pair(void **state)
 }
 
 /* A number has no width of its own: whatever width it is given with, it counts as the default of its category. */
-static void test_numbers_have_no_width(void **state)
+TEST(test_numbers_have_no_width)
 {
-    (void)state;
     assert_int_equal(samba_promote(SAMBA_INT8, SAMBA_DIMENSIONED, SAMBA_FLOAT64, SAMBA_NUMBER), SAMBA_FLOAT32);
     assert_int_equal(samba_promote(SAMBA_BOOL, SAMBA_DIMENSIONED, SAMBA_INT8, SAMBA_NUMBER), SAMBA_INT64);
     static const int none[] = {-1, SAMBA_DTYPE_COUNT, 1000};
@@ -49,8 +42,4 @@ static void test_numbers_have_no_width(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_pair), cmocka_unit_test(test_numbers_have_no_width)};
-    return cmocka_run_group_tests_name("promote", tests, NULL, NULL);
-}
+TEST_MAIN(test_every_pair, test_numbers_have_no_width)

@@ -12,10 +12,6 @@
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
 
-/* The heads of a test and of a model that need none of what they are given. */
-#define TEST(name) static void name(void **state __attribute__((unused)))
-#define MODEL(name) static void name(samba_graph *g, const void *options __attribute__((unused)))
-
 /* What is to live as long as its test: drop_kept, a teardown, frees the tensors and then the sessions. */
 static struct {
     samba_tensor *tensors[256];
@@ -87,6 +83,10 @@ static inline samba_compile_options inference_of(const char *name, samba_model m
     options.inference = true;
     return options;
 }
+
+/* OWN_SESSION *s: freed at the end of its block. */
+#define OWN_SESSION __attribute__((cleanup(free_own_session))) samba_session
+static inline void free_own_session(samba_session **own) { samba_session_free(*own); }
 
 static inline samba_session *open_session(const char *path, int threads, uint64_t seed)
 {
