@@ -3,11 +3,7 @@
  * Optimizer updates as one loop (device/cpu/tile/update.h): programs of every rule of updates.def with every set of flags,
  * recognised whatever the order of sources, equal to the naive interpreter of naive_tiles.h to the last bit, on every ISA and
  * several teams, and not taken for what they are not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "device/cpu/tile/update.h"
 #include "naive_tiles.h"
 
@@ -18,18 +14,16 @@ typedef struct wanted {
 } wanted;
 
 static const int64_t counts[] = {1, 15, 16, 17, 100, 1000, 7850};
-static const int64_t none[SAMBA_MAX_RANK] = {0};
 
 /* An operand of fractions between low and high. */
 static int fractions(tile_case *t, bool scalar, double low, double high)
 {
-    int o = scalar ? case_operand(t, SAMBA_FLOAT32, 0, none) : case_contiguous(t, SAMBA_FLOAT32);
-    const samba_buffer *buffer = &t->buffers[t->operands[o].buffer];
+    int o = case_layout(t, "", SAMBA_FLOAT32, scalar ? "" : NULL);
     int64_t count = 1;
     for (int i = 0; i < t->stage.rank && !scalar; i++)
         count *= t->stage.domain[i];
     for (int64_t i = 0; i < count; i++)
-        ((float *)(t->memory + buffer->offset))[i] = (float)(low + (high - low) * rand() / RAND_MAX);
+        ((float *)case_memory(t, o))[i] = (float)(low + (high - low) * rand() / RAND_MAX);
     return o;
 }
 
@@ -58,8 +52,6 @@ static int chosen_of(tile_case *t, int condition, int a, int b)
     case_emit(t, SAMBA_TILE_where, d, condition, a, b, -1, 0);
     return d;
 }
-
-static char *memory_of(const tile_case *t, int operand) { return t->memory + t->buffers[t->operands[operand].buffer].offset; }
 
 /* ---- the rules as tile programs ---- */
 typedef struct building {
@@ -136,8 +128,8 @@ static void make_update(tile_case *t, const wanted *w, int rank, const int64_t *
     case_begin(t, rank, domain);
     for (int i = 0; i < SAMBA_UPDATE_NUMBERS; i++)
         operands[i] = fractions(t, true, 0.001, 0.999);
-    int flag = case_operand(t, SAMBA_BOOL, 0, none);
-    *(uint8_t *)memory_of(t, flag) = (w->flags & SAMBA_FLAG_ACTIVE) != 0;
+    int flag = case_layout(t, "", SAMBA_BOOL, "");
+    *(uint8_t *)case_memory(t, flag) = (w->flags & SAMBA_FLAG_ACTIVE) != 0;
     x.parameter_operand = fractions(t, false, -1, 1), x.gradient_operand = fractions(t, false, -1, 1);
     for (int i = 0; i < SAMBA_STATES; i++)
         x.state[i] = fractions(t, false, 0.001, 1);
@@ -176,17 +168,15 @@ static void each_update(void (*check)(const wanted *w, const char *name))
 static void same_bits(const wanted *w, const char *name)
 {
     tile_case t;
-    for (int i = 0; i < SAMBA_COUNT(counts); i++) {
+    for (int i = 0; i < LENGTH(counts); i++) {
         make_update(&t, w, 1, &counts[i]);
         if (counts[i] > 1 && !is_update(&t)) /* of one element, memory and a scalar look alike */
             fail_msg("%s of %lld elements is no update", name, (long long)counts[i]);
         case_check(&t, 0, name);
-        case_end(&t);
     }
     make_update(&t, w, 3, (const int64_t[]){3, 1, 50});
     assert_true(is_update(&t));
     case_check(&t, 0, name);
-    case_end(&t);
 }
 
 static void test_same_bits(void **state)
@@ -217,7 +207,6 @@ static void near_misses(const wanted *w, const char *name)
         if (is_update(&t) == changed)
             fail_msg("%s, instruction %d changed: %s update", name, i, changed ? "an" : "no");
         case_check(&t, 0, name);
-        case_end(&t);
     }
 }
 
@@ -243,12 +232,12 @@ static void test_refusals(void **state)
             assert_true(is_update(&t));
             if (kind == 0) {
                 const int a = last->a;
-                case_store(&t, a, case_contiguous(&t, SAMBA_FLOAT32));
+                case_store(&t, a, case_layout(&t, "", SAMBA_FLOAT32, NULL));
                 p->steps[0].end++;
             } else if (kind == 1) {
-                last->operand = (int16_t)case_contiguous(&t, SAMBA_FLOAT32);
+                last->operand = (int16_t)case_layout(&t, "", SAMBA_FLOAT32, NULL);
             } else if (kind == 2) {
-                last->operand = (int16_t)case_contiguous(&t, SAMBA_BFLOAT16);
+                last->operand = (int16_t)case_layout(&t, "", SAMBA_BFLOAT16, NULL);
             } else if (kind == 3) {
                 int first = p->setup; /* the gradient is loaded from where the result will have been stored */
                 memmove(&p->instructions[first + 1], &p->instructions[first],
@@ -267,9 +256,4 @@ static void test_refusals(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_near_misses),
-                                       cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_same_bits, test_near_misses, test_refusals)
