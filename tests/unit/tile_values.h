@@ -156,29 +156,27 @@ static inline tile_nearness value_of(int op, int class_, int to, tile_value x, t
     bool whole = class_ == SAMBA_I64;
     int order = whole ? (x.i > y.i) - (x.i < y.i) : isnan(x.f) || isnan(y.f) ? 2 : (x.f > y.f) - (x.f < y.f);
     *value = (tile_value){.i = 0};
-    switch (samba_tile_table[op].form) {
-    case SAMBA_FORM_COMPARE: {
-        const bool is[] = {order == 0,  order != 0,
-                           order == -1, order == -1 || order == 0,
-                           order == 1,  order == 1 || order == 0}; /* in their order: eq, ne, lt, le, gt, ge */
-        value->f = is[op - SAMBA_TILE_eq];
-        return EXACT;
-    }
-    case SAMBA_FORM_CONVERT:
-        if (op == SAMBA_TILE_not_zero)
-            value->f = whole ? x.i != 0 : x.f != 0;
-        else if (to == SAMBA_I64)
+    switch (op) {
+    case SAMBA_TILE_eq: value->f = order == 0; return EXACT;
+    case SAMBA_TILE_ne: value->f = order != 0; return EXACT;
+    case SAMBA_TILE_lt: value->f = order == -1; return EXACT;
+    case SAMBA_TILE_le: value->f = order == -1 || order == 0; return EXACT;
+    case SAMBA_TILE_gt: value->f = order == 1; return EXACT;
+    case SAMBA_TILE_ge: value->f = order == 1 || order == 0; return EXACT;
+    case SAMBA_TILE_not_zero: value->f = whole ? x.i != 0 : x.f != 0; return EXACT;
+    case SAMBA_TILE_where: *value = x.f != 0 ? y : z; return EXACT;
+    case SAMBA_TILE_cast:
+        if (to == SAMBA_I64)
             value->i = whole ? x.i : samba_load_int64(SAMBA_FLOAT64, &x.f);
         else
             value->f = rounded_to(to, whole ? (double)x.i : x.f);
         return EXACT;
-    case SAMBA_FORM_WHERE: *value = x.f != 0 ? y : z; return EXACT;
-    default: break;
+    default:
+        if (!whole)
+            return value_of_floats(op, class_, x.f, y.f, &value->f);
+        value->i = value_of_integers(op, x.i, y.i);
+        return EXACT;
     }
-    if (!whole)
-        return value_of_floats(op, class_, x.f, y.f, &value->f);
-    value->i = value_of_integers(op, x.i, y.i);
-    return EXACT;
 }
 
 /* Rows: sums (wrapping), the greatest, the least; of NaN and a number NaN, of equal ones the first. */
