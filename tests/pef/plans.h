@@ -36,9 +36,9 @@ static inline void *plan_alloc(samba_plan *plan, size_t size)
     return block;
 }
 
-static inline void plan_begin(samba_plan *plan, samba_context *context, const char *name)
+static inline void plan_begin(samba_plan *plan, samba_context *of, const char *name)
 {
-    samba_plan_init(plan, context);
+    samba_plan_init(plan, of);
     plan->name = samba_arena_strdup(&plan->arena, name);
     plan->graphs = plan_alloc(plan, sizeof *plan->graphs);
     plan->graph_count = 1;
@@ -318,9 +318,9 @@ static inline void plan_origins(samba_plan *plan)
     }
 }
 
-static inline void make_train_plan(samba_plan *plan, samba_context *context, int64_t rows)
+static inline void make_train_plan(samba_plan *plan, samba_context *of, int64_t rows)
 {
-    plan_begin(plan, context, "train");
+    plan_begin(plan, of, "train");
     make_train_tensors(plan, rows);
     int32_t lr = plan_argin(plan, "optim0.lr", 0, SAMBA_FLOAT64, 0.25), p = plan_argin(plan, "drop.p", 1, SAMBA_FLOAT64, 0.5);
     int32_t seed = plan_argin(plan, "drop.seed", 2, SAMBA_INT64, 0);
@@ -490,11 +490,11 @@ static inline void make_zoo_lines(samba_plan *plan)
     operand(stage, dx, SAMBA_FLOAT32, 0, 0);
 }
 
-static inline void make_zoo_plan(samba_plan *plan, samba_context *context)
+static inline void make_zoo_plan(samba_plan *plan, samba_context *of)
 {
     static const float numbers[5] = {1, 2, 3, 4, 5};
     static const char bytes[100] = "a constant";
-    plan_begin(plan, context, "zoo");
+    plan_begin(plan, of, "zoo");
     plan_tensor(plan, "in", SAMBA_KIND_INPUT, SAMBA_FLOAT32, 2, (const int64_t[]){3, 4});
     plan_tensor(plan, "out", SAMBA_KIND_OUTPUT, SAMBA_BFLOAT16, 3, (const int64_t[]){2, 1, 2});
     plan_argin(plan, "drop.p", 1, SAMBA_FLOAT64, 0.1);
