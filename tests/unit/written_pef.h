@@ -35,11 +35,19 @@ static inline void end_plan(fixture *f)
     counting_context_free(f->context, &f->state);
 }
 
+/* The file of a plan; freed with samba_free. */
+static inline void *file_of(fixture *f, const samba_plan *plan, size_t *size)
+{
+    void *bytes;
+    need_in(f->context, samba_pef_write(f->context, plan, path));
+    need_in(f->context, samba_file_read(f->context, path, &bytes, size));
+    return bytes;
+}
+
 static inline void begin(fixture *f, bool zoo)
 {
     begin_plan(f, zoo);
-    need_in(f->context, samba_pef_write(f->context, &f->plan, path));
-    need_in(f->context, samba_file_read(f->context, path, &f->bytes, &f->size));
+    f->bytes = file_of(f, &f->plan, &f->size);
 }
 
 static inline void end(fixture *f)
