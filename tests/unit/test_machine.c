@@ -2,11 +2,7 @@
  *
  * The description of the machine: what it says of the one at hand, and that all of it is told. test_random_shapes
  * runs models with figures that no machine has. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "machines.h"
 #include "training.h"
 
@@ -86,10 +82,4 @@ static void test_told(void **state)
     assert_int_equal(t.facts, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_at_hand), cmocka_unit_test(test_told)};
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
-}
+TEST_MAIN(test_at_hand, test_told)

@@ -7,17 +7,10 @@
  * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the
  * loops are equal to the last bit. What goes through exp or a norm may differ by a few units of the last place of the
  * terms that are added up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "device/cpu/product/rows.h"
 #include "training.h"
 #include "seeded.h"
-
-#include <math.h>
 #include <sambaflow/functional.h>
 
 static float quarter(void) /* -2 to 1.75 */ { return (float)((int)(next_random() % 16) - 8) / 4; }
@@ -70,9 +63,36 @@ static void check_loops(const samba_rows *rows, int64_t width)
 static void loops(void **unused)
 {
     (void)unused;
+    seed_anew();
     for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
         for (int64_t width = 0; width <= MOST; width += width < 70 ? 1 : 40)
             check_loops(samba_kernels_for((samba_isa)isa)->rows, width);
+}
+
+/* ---- stages, compiled ---- */
+static samba_tensor *quarters(const char *name, int rank, const int64_t *shape)
+{
+    samba_tensor *made = tensor(name, SAMBA_FLOAT32, rank, shape);
+    for (int64_t i = 0; i < samba_tensor_numel(made); i++)
+        ((float *)samba_tensor_data(made))[i] = quarter();
+    return made;
+}
+
+static void run_once(samba_model model, const void *settings, int count, samba_tensor **inputs, samba_tensor *y, int threads,
+                     const char *isa)
+{
+    samba_compile_options options = compile_of("rows", model, settings, count, inputs);
+    options.inference = true;
+    char path[512];
+    need(samba_compile(context, &options, path, sizeof path));
+    samba_session_options with = samba_session_defaults();
+    with.threads = threads, with.isa = isa;
+    samba_session *session;
+    need(samba_session_new(context, path, &with, &session));
+    samba_run_options r = samba_run_defaults();
+    r.inputs = inputs, r.input_count = count, r.outputs = &y, r.output_count = 1;
+    need(samba_run(session, &r));
+    samba_session_free(session);
 }
 
 /* ---- a product of one row ---- */
@@ -95,25 +115,10 @@ static void multiply(samba_graph *g, const void *options)
 
 static void check_product(const product *p, int threads, const char *isa)
 {
-    samba_tensor *inputs[3] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(1, K)),
-                               p->turned ? tensor("w", SAMBA_FLOAT32, 2, SHAPE(N, K))
-                                         : tensor("w", SAMBA_FLOAT32, 2, SHAPE(K, N)),
-                               tensor("bias", SAMBA_FLOAT32, 1, SHAPE(N))};
-    for (int i = 0; i < 3; i++)
-        for (int64_t k = 0; k < samba_tensor_numel(inputs[i]); k++)
-            ((float *)samba_tensor_data(inputs[i]))[k] = quarter();
-    samba_compile_options options = compile_of("product", multiply, p, 3, inputs);
-    options.inference = true;
-    char path[512];
-    need(samba_compile(context, &options, path, sizeof path));
-    samba_session_options with = samba_session_defaults();
-    with.threads = threads, with.isa = isa;
-    samba_session *session;
-    need(samba_session_new(context, path, &with, &session));
+    samba_tensor *inputs[3] = {quarters("x", 2, SHAPE(1, K)), quarters("w", 2, p->turned ? SHAPE(N, K) : SHAPE(K, N)),
+                               quarters("bias", 1, SHAPE(N))};
     samba_tensor *y = tensor("y", SAMBA_FLOAT32, 2, SHAPE(1, N));
-    samba_run_options r = samba_run_defaults();
-    r.inputs = inputs, r.input_count = 3, r.outputs = &y, r.output_count = 1;
-    need(samba_run(session, &r));
+    run_once(multiply, p, 3, inputs, y, threads, isa);
     const float *x = samba_tensor_data(inputs[0]), *w = samba_tensor_data(inputs[1]), *bias = samba_tensor_data(inputs[2]),
                 *given = samba_tensor_data(y);
     double expected[N], mean = 0, square = 0;
@@ -132,7 +137,6 @@ static void check_product(const product *p, int threads, const char *isa)
             fail_msg("%s, %d threads, turned %d, norm %d, %s: y[%lld] = %.9g, expected %.9g", isa, threads, p->turned, p->norm,
                      samba_dtype_name(p->dtype), (long long)j, (double)given[j], e);
     }
-    samba_session_free(session);
     samba_tensor_free(y);
     for (int i = 0; i < 3; i++)
         samba_tensor_free(inputs[i]);
@@ -169,33 +173,17 @@ static void attend(samba_graph *g, const void *options)
 
 static void check_query(const query *q, int threads, const char *isa)
 {
-    samba_tensor *inputs[4] = {
-        tensor("q", SAMBA_FLOAT32, 4, SHAPE(1, HEADS, 1, D)), tensor("k", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)),
-        tensor("v", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, 2, SHAPE(1, KEYS))};
-    for (int i = 0; i < 3; i++)
-        for (int64_t k = 0; k < samba_tensor_numel(inputs[i]); k++)
-            ((float *)samba_tensor_data(inputs[i]))[k] = quarter();
+    samba_tensor *inputs[4] = {quarters("q", 4, SHAPE(1, HEADS, 1, D)), quarters("k", 4, SHAPE(1, KEY_HEADS, KEYS, D)),
+                               quarters("v", 4, SHAPE(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, 2, SHAPE(1, KEYS))};
     double added[KEYS];
     for (int64_t k = 0; k < KEYS; k++) {
         bool seen = k < q->seen;
         added[k] = seen ? q->mask == SAMBA_BOOL ? 0 : (double)quarter() : -INFINITY;
-        if (q->mask == SAMBA_BOOL)
-            ((uint8_t *)samba_tensor_data(inputs[3]))[k] = seen;
-        else
-            samba_store_double(q->mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(q->mask), added[k]);
+        samba_store_double(q->mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(q->mask),
+                           q->mask == SAMBA_BOOL ? seen : added[k]);
     }
-    samba_compile_options options = compile_of("query", attend, q, 4, inputs);
-    options.inference = true;
-    char path[512];
-    need(samba_compile(context, &options, path, sizeof path));
-    samba_session_options with = samba_session_defaults();
-    with.threads = threads, with.isa = isa;
-    samba_session *session;
-    need(samba_session_new(context, path, &with, &session));
     samba_tensor *y = tensor("y", SAMBA_FLOAT32, 4, SHAPE(1, HEADS, 1, D));
-    samba_run_options r = samba_run_defaults();
-    r.inputs = inputs, r.input_count = 4, r.outputs = &y, r.output_count = 1;
-    need(samba_run(session, &r));
+    run_once(attend, q, 4, inputs, y, threads, isa);
     for (int64_t h = 0; h < HEADS; h++) {
         const float *row = (const float *)samba_tensor_data(inputs[0]) + h * D,
                     *given = (const float *)samba_tensor_data(y) + h * D;
@@ -219,7 +207,6 @@ static void check_query(const query *q, int threads, const char *isa)
                          samba_dtype_name(q->mask), (long long)q->seen, (double)given[i], e);
         }
     }
-    samba_session_free(session);
     samba_tensor_free(y);
     for (int i = 0; i < 4; i++)
         samba_tensor_free(inputs[i]);
@@ -238,11 +225,4 @@ static void queries(void **unused)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loops), cmocka_unit_test(products), cmocka_unit_test(queries)};
-    if (!training_begin())
-        return 1;
-    seed_anew();
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
-}
+TEST_MAIN(loops, products, queries)
