@@ -18,7 +18,6 @@
 #include "training.h"
 #include "ulp_functions.h"
 #include <sambaflow/function.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -190,28 +189,18 @@ static void measure(int index, finding *found, const float *x, int n, bool ascen
 
 static void join(finding *to, const finding *from)
 {
-    double worst = to->worst;
-    *to = (finding){worst,
-                    to->at,
-                    to->beside,
-                    to->count + from->count,
-                    to->exact + from->exact,
-                    to->falls + from->falls,
-                    from->falls ? from->fall : to->fall};
-    if (from->worst > worst || (from->worst == worst && fabsf(from->at) < fabsf(to->at))) {
-        to->worst = from->worst;
-        to->at = from->at;
-    }
+    bool worse = from->worst > to->worst || (from->worst == to->worst && fabsf(from->at) < fabsf(to->at));
+    *to = (finding){
+        worse ? from->worst : to->worst, worse ? from->at : to->at,          0, to->count + from->count, to->exact + from->exact,
+        to->falls + from->falls,         from->falls ? from->fall : to->fall};
 }
-
-static bool is_short(int f, const finding *at) { return !(at->worst <= functions[f].limit) || at->falls > 0; }
 
 static int report_short(int f, const finding *found)
 {
     int count = 0;
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const finding *at = &found[isa];
-        if (at->count == 0 || !is_short(f, at))
+        if (at->count == 0 || (at->worst <= functions[f].limit && at->falls == 0))
             continue;
         print_error("%s on %s is %g ULP off at %a, %g are allowed; %llu falls, one of them before %a\n", functions[f].name,
                     samba_isa_names[isa], at->worst, (double)at->at, functions[f].limit, (unsigned long long)at->falls,
@@ -257,10 +246,6 @@ static void print_row(const function *f, const finding *found, bool markdown)
 }
 
 /* ---- all floats ---- */
-typedef struct board { /* shared by the processes */
-    atomic_int next;   /* block to be done */
-    findings found[];  /* by process */
-} board;
 enum { BLOCKS = 256, BLOCK = 1 << 24 };
 
 static bool is_wanted(int f, int count, char **names)
@@ -284,22 +269,20 @@ static void measure_block(int f, int block, finding *found)
     }
 }
 
-static void work(board *shared, findings *own, int count, char **names)
+/* Every so-many-th block of each function, to the end of this process. */
+static void work(int process, int processes, findings *own, int count, char **names)
 {
     if (!training_begin())
         exit(1);
-    int last = -1;
-    for (int task = atomic_fetch_add(&shared->next, 1); task < FUNCTIONS * BLOCKS; task = atomic_fetch_add(&shared->next, 1)) {
-        int f = task / BLOCKS;
+    for (int f = 0; f < FUNCTIONS; f++) {
         if (!is_wanted(f, count, names))
             continue;
-        if (f != last)
-            forget_functions(), last = f;
-        measure_block(f, task % BLOCKS, (*own)[f]);
-        if (task % BLOCKS == 0)
+        if (process == 0)
             fprintf(stderr, "%s\n", functions[f].name);
+        for (int block = process; block < BLOCKS; block += processes)
+            measure_block(f, block, (*own)[f]);
+        forget_functions();
     }
-    forget_functions();
     exit(training_end(0));
 }
 
@@ -308,14 +291,14 @@ static int measure_all(bool markdown, int count, char **names)
     static findings all;
     const char *asked = getenv("OMP_NUM_THREADS");
     int processes = asked && atoi(asked) > 0 ? atoi(asked) : (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0;
-    size_t size = sizeof(board) + (size_t)processes * sizeof(findings);
-    board *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t size = (size_t)processes * sizeof(findings);
+    findings *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;
     for (int p = 0; p < processes; p++) {
         pid_t child = fork();
         if (child == 0)
-            work(shared, &shared->found[p], count, names);
+            work(p, processes, &shared[p], count, names);
         failed |= child < 0;
     }
     for (int status; wait(&status) > 0;)
@@ -324,7 +307,7 @@ static int measure_all(bool markdown, int count, char **names)
     for (int f = 0; f < FUNCTIONS; f++) {
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
             for (int p = 0; p < processes; p++)
-                join(&all[f][isa], &shared->found[p][f][isa]);
+                join(&all[f][isa], &shared[p][f][isa]);
         if (is_wanted(f, count, names))
             print_row(&functions[f], all[f], markdown);
     }
