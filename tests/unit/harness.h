@@ -20,6 +20,9 @@
 #include <sambaflow/context.h>
 #include <sambaflow/tensor.h>
 
+/* A test is given a state; few have one. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define SHAPE(...)                                                                                                               \
     (const int64_t[]) { __VA_ARGS__ }
 #define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -58,16 +61,14 @@ static inline samba_tensor *tensor(const char *name, samba_dtype dtype, int rank
     return result;
 }
 
-static inline int harness_begin(void **unused)
+static inline int harness_begin(void **state)
 {
-    (void)unused;
     snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
     return mkdtemp(folder) && samba_context_new(NULL, &context) == SAMBA_OK ? 0 : -1;
 }
 
-static inline int harness_end(void **unused)
+static inline int harness_end(void **state)
 {
-    (void)unused;
     char command[128];
     samba_context_free(context);
     snprintf(command, sizeof command, "rm -rf %s", folder);

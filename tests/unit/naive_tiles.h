@@ -30,7 +30,7 @@ typedef struct tile_case {
     samba_buffer buffers[CASE_MOST];
     char operand_names[CASE_MOST][16], register_names[CASE_MOST][16];
     int dtypes[CASE_MOST]; /* of buffers */
-    int buffer_count;
+    int buffer_count, setup_registers;
     samba_dtype dtype; /* what a text calls T */
     bool indirect;     /* no register lies in an operand, whatever the text says */
     char *memory;
@@ -127,7 +127,12 @@ static inline void case_emit(tile_case *t, samba_tile op, int d, int a, int b, i
 static inline void case_load(tile_case *t, int d, int operand) { case_emit(t, SAMBA_TILE_load, d, -1, -1, -1, operand, 0); }
 static inline void case_store(tile_case *t, int a, int operand) { case_emit(t, SAMBA_TILE_store, -1, a, -1, -1, operand, 0); }
 static inline void case_op(tile_case *t, samba_tile op, int d, int a, int b) { case_emit(t, op, d, a, b, -1, -1, 0); }
-static inline void case_setup_ends(tile_case *t) { t->stage.program.setup = t->stage.program.instruction_count; }
+
+static inline void case_setup_ends(tile_case *t)
+{
+    t->stage.program.setup = t->stage.program.instruction_count;
+    t->setup_registers = t->stage.program.register_count;
+}
 
 /* A step of all instructions since the one before. */
 static inline void case_step(tile_case *t, int loop)
@@ -178,14 +183,6 @@ static inline int case_register_of(tile_case *t, char *word, samba_register_clas
     return found;
 }
 
-static inline bool case_in_setup(const tile_case *t, int r)
-{
-    for (int i = 0; i < t->stage.program.setup; i++)
-        if (t->instructions[i].d == r)
-            return true;
-    return false;
-}
-
 static inline void case_instruction(tile_case *t, int op, char **words, int count)
 {
     static const int sources[] = {
@@ -206,7 +203,7 @@ static inline void case_instruction(tile_case *t, int op, char **words, int coun
         if (from[i] < 0)
             fail_msg("%s: there is no register %s", words[0], words[1 + has_d + i]);
         class_ = (samba_register_class)t->registers[from[i]].class_;
-        if (t->registers[from[i]].extent == SAMBA_ROW && form != SAMBA_FORM_SPREAD && !case_in_setup(t, from[i]))
+        if (t->registers[from[i]].extent == SAMBA_ROW && form != SAMBA_FORM_SPREAD && from[i] >= t->setup_registers)
             extent = SAMBA_ROW;
     }
     if (form == SAMBA_FORM_COMPARE || form == SAMBA_FORM_RANDOM || op == SAMBA_TILE_not_zero)
@@ -219,7 +216,7 @@ static inline void case_instruction(tile_case *t, int op, char **words, int coun
 
 static inline void case_statement(tile_case *t, char **words, int count)
 {
-    static const char *const classes[] = {"f32", "f64", "i64"};
+    static const char *const kinds[] = {"f32", "f64", "i64", "row"};
     for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
         if (strcmp(words[0], samba_dtype_name((samba_dtype)dtype)) == 0 || (words[0][0] == 'T' && dtype == (int)t->dtype)) {
             for (int i = 1; i < count; i++) {
@@ -230,16 +227,14 @@ static inline void case_statement(tile_case *t, char **words, int count)
             }
             return;
         }
-    for (int i = 0; i < 3; i++)
-        if (strcmp(words[0], classes[i]) == 0) {
+    for (int i = 0; i < LENGTH(kinds); i++)
+        if (strcmp(words[0], kinds[i]) == 0) {
             for (int k = 1; k < count; k++)
-                case_register_of(t, words[k], (samba_register_class)i, SAMBA_FULL);
+                case_register_of(t, words[k], i < 3 ? (samba_register_class)i : samba_class_of(t->dtype),
+                                 i < 3 ? SAMBA_FULL : SAMBA_ROW);
             return;
         }
-    if (strcmp(words[0], "row") == 0)
-        for (int k = 1; k < count; k++)
-            case_register_of(t, words[k], samba_class_of(t->dtype), SAMBA_ROW);
-    else if (strcmp(words[0], "setup") == 0)
+    if (strcmp(words[0], "setup") == 0)
         case_setup_ends(t);
     else if (strcmp(words[0], "step") == 0 || strcmp(words[0], "once") == 0)
         case_step(t, words[0][0] == 's');
@@ -310,20 +305,6 @@ static inline tile_value *naive_at(const naive *n, int r, int64_t row, int64_t c
     return &n->values[r][place];
 }
 
-static inline tile_value naive_load(samba_dtype dtype, int class_, const char *element)
-{
-    return class_ == SAMBA_I64 ? (tile_value){.i = samba_load_int64(dtype, element)}
-                               : (tile_value){.f = samba_load_double(dtype, element)};
-}
-
-static inline void naive_store(samba_dtype dtype, int class_, char *element, tile_value v)
-{
-    if (class_ == SAMBA_I64)
-        samba_store_int64(dtype, element, v.i);
-    else
-        samba_store_double(dtype, element, v.f);
-}
-
 static inline int naive_fold_of(int op) /* the row's operator for that of columns */
 {
     return op == SAMBA_TILE_argmax        ? SAMBA_TILE_amax
@@ -356,7 +337,7 @@ static inline void naive_collect(naive *n, const samba_instruction *i, char *mem
                 offset += rest % s->domain[k] * o->strides[k];
                 rest /= s->domain[k];
             }
-        naive_store((samba_dtype)o->dtype, class_, naive_element(n, memory, i->operand, offset), sums[offset]);
+        store_value((samba_dtype)o->dtype, class_, naive_element(n, memory, i->operand, offset), sums[offset]);
     }
     free(sums);
 }
@@ -398,8 +379,8 @@ static inline void naive_instruction(naive *n, const samba_instruction *i, char 
             tile_value *d = naive_at(n, i->d, r, c), a = *naive_at(n, i->a, r, c);
             int64_t index[SAMBA_MAX_RANK], offset = i->operand >= 0 ? naive_offset(n, i->operand, r, c) : 0;
             switch (form) {
-            case SAMBA_FORM_LOAD: *d = naive_load(dtype, class_, naive_element(n, memory, i->operand, offset)); break;
-            case SAMBA_FORM_STORE: naive_store(dtype, class_, naive_element(n, memory, i->operand, offset), a); break;
+            case SAMBA_FORM_LOAD: *d = load_value(dtype, class_, naive_element(n, memory, i->operand, offset)); break;
+            case SAMBA_FORM_STORE: store_value(dtype, class_, naive_element(n, memory, i->operand, offset), a); break;
             case SAMBA_FORM_BLOCK: d->f = t->block[r * n->cols + c]; break;
             case SAMBA_FORM_CONST:
                 if (class_ == SAMBA_I64)

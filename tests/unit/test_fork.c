@@ -155,9 +155,8 @@ static int ended(work *child)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void children(void **unused)
+static void children(void **state)
 {
-    (void)unused;
     only_in_the_mother();
     static const struct {
         const char *name;
@@ -186,9 +185,8 @@ static void *fork_with_a_team(void *status)
     return NULL;
 }
 
-static void the_programs_own_team(void **unused)
+static void the_programs_own_team(void **state)
 {
-    (void)unused;
     only_in_the_mother();
     int status = 1;
     pthread_t thread; /* the library has had no team in it */
@@ -199,7 +197,6 @@ static void the_programs_own_team(void **unused)
 
 static int setup(void **state)
 {
-    (void)state;
     mother = getpid();
     x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN));
     label = tensor("label", SAMBA_INT64, 1, SHAPE(ROWS));
@@ -230,7 +227,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     only_in_the_mother();
     samba_function_free(doubled);
     samba_session_free(parent);

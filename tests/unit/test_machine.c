@@ -8,7 +8,6 @@
 
 static void test_at_hand(void **state)
 {
-    (void)state;
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         if (!samba_kernels_for((samba_isa)isa))
             continue;
@@ -54,7 +53,6 @@ static void note(void *to, const samba_device_fact *fact)
 
 static void test_told(void **state)
 {
-    (void)state;
     int figures = 0, groups = 0;
 #define GROUP(name, meaning) groups++;
 #define END(name)

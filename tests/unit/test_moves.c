@@ -74,7 +74,6 @@ static void random_strides(const tile_case *t, bool repeats, int64_t *strides)
 
 static void test_random(void **state)
 {
-    (void)state;
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 64, 70};
     for (unsigned seed = 1; seed <= 1500; seed++) {
         srand(seed);
@@ -107,7 +106,6 @@ static void test_random(void **state)
 /* Planes of many tiles, whose last ones are cut. */
 static void test_large(void **state)
 {
-    (void)state;
     static const int64_t domains[][3] = {{3, 130, 77}, {2, 70, 300}, {2, 5, 3000}, {2, 3000, 5}, {1, 1, 40000}, {2, 3, 9000}};
     srand(7);
     for (int s = 0; s < LENGTH(domains); s++)
@@ -128,7 +126,6 @@ static void test_large(void **state)
 /* One value a row, stored once. */
 static void test_rows(void **state)
 {
-    (void)state;
     tile_case t;
     srand(8);
     case_begin(&t, 3, SHAPE(5, 6, 40));
@@ -142,7 +139,6 @@ static void test_rows(void **state)
 /* Other dtypes, places written twice, memory that is read and written, no elements, arithmetic, setup: tiles do these. */
 static void test_others(void **state)
 {
-    (void)state;
     static const struct {
         int64_t columns;
         const char *program;
@@ -166,7 +162,6 @@ static void test_others(void **state)
 /* Zeros all over contiguous memory are cleared: not -0 or another number, nor through gaps. */
 static void test_zeros(void **state)
 {
-    (void)state;
     static const int64_t domains[][3] = {{3, 5, 7}, {1, 1, 1}, {40, 1, 100}};
     static const char *const values[] = {"constant r 0; setup", "constant r -0; setup", "constant r 1; setup"};
     srand(10);
@@ -197,7 +192,6 @@ static samba_status prepare_once(samba_context *of, void *user)
 
 static void test_memory(void **state)
 {
-    (void)state;
     tile_case t;
     case_begin(&t, 2, SHAPE(9, 12));
     case_text(&t, "float32 x:10 y; load r x; store r y; step");

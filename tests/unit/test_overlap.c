@@ -29,9 +29,8 @@ static void take(fixture *f)
 }
 
 /* ---- each stage of the zoo: what it writes over what it reads ---- */
-static void test_every_kind(void **unused)
+static void test_every_kind(void **state)
 {
-    (void)unused;
     int tried = 0, kinds = 0;
     fixture f;
     begin_plan(&f, true);
@@ -65,9 +64,8 @@ static void test_every_kind(void **unused)
     end_plan(&f);
 }
 
-static void test_factor(void **unused)
+static void test_factor(void **state)
 {
-    (void)unused;
     fixture f;
     begin_plan(&f, true);
     samba_stage *stage = f.plan.stages;
@@ -81,9 +79,8 @@ static void test_factor(void **unused)
 }
 
 /* ---- pooling's gradient over what was pooled ---- */
-static void test_pool_gradient(void **unused)
+static void test_pool_gradient(void **state)
 {
-    (void)unused;
     fixture f;
     begin_empty(&f);
     int32_t x = plan_buffer(&f.plan, 4 * 64 * 4), dy = plan_buffer(&f.plan, 4 * 16 * 4);
@@ -127,9 +124,8 @@ static samba_status check_copy(fixture *f, const int64_t domain[3], const samba_
     return samba_plan_check(f->context, &f->plan);
 }
 
-static void test_interleaved(void **unused)
+static void test_interleaved(void **state)
 {
-    (void)unused;
     static const struct {
         int64_t domain[3];
         samba_operand from, to;
@@ -170,9 +166,8 @@ static void mark(const int64_t domain[3], const samba_operand *o, bool *marks)
 }
 
 /* None that meet is taken, and few that are apart are refused. */
-static void test_random_strides(void **unused)
+static void test_random_strides(void **state)
 {
-    (void)unused;
     int taken = 0, apart = 0;
     seed_anew();
     for (int i = 0; i < 3000; i++) {
@@ -208,9 +203,8 @@ static void test_random_strides(void **unused)
 }
 
 /* ---- tables ---- */
-static void test_tables(void **unused)
+static void test_tables(void **state)
 {
-    (void)unused;
     static const samba_pool plain = {
         .planes = 1, .h = 4, .w = 4, .oh = 1, .ow = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
     for (int i = 0; i < 3; i++) {
@@ -241,9 +235,8 @@ static void test_tables(void **unused)
 }
 
 /* ---- names ---- */
-static void test_names(void **unused)
+static void test_names(void **state)
 {
-    (void)unused;
     static const struct {
         const char *name, *shown;
     } cases[] = {

@@ -17,9 +17,8 @@ static samba_status decode(fixture *f, const void *bytes, size_t size)
     return status;
 }
 
-static void test_round_trip(void **unused)
+static void test_round_trip(void **state)
 {
-    (void)unused;
     for (int zoo = 0; zoo < 2; zoo++) {
         fixture f;
         begin(&f, zoo);
@@ -71,9 +70,8 @@ static void test_round_trip(void **unused)
     }
 }
 
-static void test_negative_zero(void **unused)
+static void test_negative_zero(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, false);
     f.plan.stages[0].program.instructions[0].immediate = -0.0;
@@ -85,9 +83,8 @@ static void test_negative_zero(void **unused)
     end(&f);
 }
 
-static void test_flipped_bits(void **unused)
+static void test_flipped_bits(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, true);
     seed_anew();
@@ -104,9 +101,8 @@ static void test_flipped_bits(void **unused)
     end(&f);
 }
 
-static void test_truncation(void **unused)
+static void test_truncation(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, true);
     for (size_t size = 0; size < f.size; size += 97) {
@@ -124,9 +120,8 @@ static void test_truncation(void **unused)
     end(&f);
 }
 
-static void test_headers(void **unused)
+static void test_headers(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, false);
     samba_pef_header header, original;
@@ -177,9 +172,8 @@ static void test_headers(void **unused)
     end(&f);
 }
 
-static void test_hostile_messages(void **unused)
+static void test_hostile_messages(void **state)
 {
-    (void)unused;
     int loaded = 0;
     seed_anew();
     for (int zoo = 0; zoo < 2; zoo++) {
@@ -206,9 +200,8 @@ static void test_hostile_messages(void **unused)
 }
 
 /* ---- the plan's check: one change, one message ---- */
-static void test_wrong_training(void **unused)
+static void test_wrong_training(void **state)
 {
-    (void)unused;
     const bool zoo = false;
     WRONG(p->stage_count = -1, "-1 stages");
     WRONG(p->name = NULL, "no name");
@@ -321,9 +314,8 @@ static void all_operands(samba_stage *stage, samba_dtype dtype)
         stage->operands[i].dtype = dtype;
 }
 
-static void test_wrong_zoo(void **unused)
+static void test_wrong_zoo(void **state)
 {
-    (void)unused;
     const bool zoo = true;
     WRONG(p->stages[0].contract.class_ = SAMBA_F64, "factor a");
     WRONG(p->stages[0].contract.k_rank = 5, "ranks 1, 1, 2, 5");
@@ -407,9 +399,8 @@ static void test_wrong_zoo(void **unused)
     WRONG(p->tensors[0].role = SAMBA_ROLE_OPTIMIZER, "\"in\": role 1 is impossible for kind 0");
 }
 
-static void test_empty_domain(void **unused)
+static void test_empty_domain(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, false);
     for (int i = 0; i < 3; i++)
@@ -419,9 +410,8 @@ static void test_empty_domain(void **unused)
     end(&f);
 }
 
-static void test_files(void **unused)
+static void test_files(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, false);
     samba_plan plan;
@@ -433,9 +423,8 @@ static void test_files(void **unused)
     end(&f);
 }
 
-static void test_log(void **unused)
+static void test_log(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, true);
     samba_text text;
@@ -460,11 +449,10 @@ static void test_log(void **unused)
     end(&f);
 }
 
-static void test_names(void **unused)
+static void test_names(void **state)
 {
-    (void)unused;
-    failing_allocator state;
-    samba_context *of = counting_context_new(&state);
+    failing_allocator counted;
+    samba_context *of = counting_context_new(&counted);
     const char *items[100];
     char room[100][16];
     for (int i = 0; i < 100; i++)
@@ -481,7 +469,7 @@ static void test_names(void **unused)
     need_in(of, samba_names_build(&names, of, items, sizeof *items, 100, &duplicate));
     assert_int_equal(duplicate, 70);
     samba_names_free(&names);
-    counting_context_free(of, &state);
+    counting_context_free(of, &counted);
 }
 
 static samba_status write_and_read(samba_context *of, void *user)
@@ -501,9 +489,8 @@ static samba_status write_and_read(samba_context *of, void *user)
     return status;
 }
 
-static void test_allocations(void **unused)
+static void test_allocations(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, true);
     fail_each_allocation(write_and_read, &f.plan);

@@ -18,9 +18,8 @@ static void two_graphs(samba_plan *p, int32_t sections) /* all after `sections` 
     p->graph_count = 2;
 }
 
-static void test_wrong_graphs(void **unused)
+static void test_wrong_graphs(void **state)
 {
-    (void)unused;
     const bool zoo = false;
     WRONG(p->graph_count = 0, "no name or no graph");
     WRONG(p->graphs[0].text = NULL, "no name or no text");
@@ -42,9 +41,8 @@ static void test_wrong_graphs(void **unused)
           "section 1: redone by phase 2, but no section of that phase comes after it");
 }
 
-static void test_two(void **unused)
+static void test_two(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, false);
     samba_plan plan;
@@ -109,9 +107,8 @@ static char *packed(const fixture *f, const Samba__Pef__Plan *plan, uint32_t ver
         samba__pef__plan__free_unpacked(p, NULL);                                                                                \
     } while (0)
 
-static void test_claims(void **unused)
+static void test_claims(void **state)
 {
-    (void)unused;
     fixture f;
     begin(&f, true);
     CLAIM(p->blobs[1]->size = -1, "blob 1: -1 bytes at 64 are not where the 192 bytes of blobs have it");
@@ -167,9 +164,8 @@ static char *as_version(const fixture *f, uint32_t version, missing left, size_t
     return bytes;
 }
 
-static void test_older_versions(void **unused)
+static void test_older_versions(void **state)
 {
-    (void)unused;
     for (int i = 0; i < 4; i++) {
         const uint32_t version = 3 + (uint32_t)i / 2;
         fixture f;
@@ -222,9 +218,8 @@ static void test_older_versions(void **unused)
 }
 
 /* What an optimizer keeps was known by names alone. */
-static void test_older_names(void **unused)
+static void test_older_names(void **state)
 {
-    (void)unused;
     static const struct {
         const char *name;
         samba_tensor_kind kind;

@@ -112,7 +112,6 @@ static void check_pool(const samba_pool *pool, samba_dtype dtype, const char *na
 
 static void test_pool(void **state)
 {
-    (void)state;
     /* Size, kernel, stride, padding, dilation. From the 11th on rows in pairs, one left, and bands; from the 17th two lines; from
      * the 24th one, three, as many as columns; from the 27th windows apart, and none of one inside; from the 32nd whole planes. */
     static const int64_t forms[][10] = {
@@ -236,7 +235,6 @@ static void check_gather(const int64_t size[3], samba_dtype dtype, samba_gather_
 
 static void test_gather(void **state)
 {
-    (void)state;
     static const int64_t sizes[][3] = {{40, 8, 5}, {1, 1, 1}, {0, 8, 3}, {100, 300, 20}, {7, 1000, 64}, {600, 3, 50}};
     srand(8);
     for (int s = 0; s < LENGTH(sizes); s++)
@@ -250,7 +248,6 @@ static void test_gather(void **state)
 
 static void test_errors(void **state)
 {
-    (void)state;
     tile_case t;
     samba_pool pool = {.planes = 1, .h = 4, .w = 4, .oh = 2, .ow = 2, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
     pool_case(&t, SAMBA_FLOAT32, &pool);

@@ -22,7 +22,6 @@ static unsigned far_of(const samba_plan *plan, int64_t near)
  * 1 is touched again (2 + 3) / 2 = 2.5 MiB later, buffer 0 a whole step later, after 6 MiB. */
 static void test_steps(void **state)
 {
-    (void)state;
     samba_buffer buffers[] = {{0, MIB}, {MIB, MIB}, {2 * MIB, 2 * MIB}, {4 * MIB, 1 * MIB}};
     samba_operand first[] = {at(0), at(1), at(0)}, second[] = {at(1), at(2), at(-1)}, third[] = {at(3)};
     samba_stage stages[] = {{.kind = SAMBA_STAGE_TILE, .operand_count = 3, .operands = first},
@@ -39,7 +38,6 @@ static void test_steps(void **state)
 /* A product's sides count, and two buffers in one place are one place. */
 static void test_sides_and_places(void **state)
 {
-    (void)state;
     samba_buffer buffers[] = {{0, 4 * MIB}, {4 * MIB, 4 * MIB}, {0, 4 * MIB}, {8 * MIB, 0}};
     samba_operand result[] = {at(3)}, read[] = {at(2)};
     samba_stage stages[] = {{.kind = SAMBA_STAGE_CONTRACT,
@@ -68,7 +66,6 @@ static samba_status find_one(samba_context *of, void *user)
 
 static void test_memory(void **state)
 {
-    (void)state;
     fail_each_allocation(find_one, NULL);
 }
 

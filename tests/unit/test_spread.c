@@ -15,7 +15,6 @@ static int first;
 
 static int setup(void **state)
 {
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
     first = 0;
     while (!CPU_ISSET((size_t)first, &allowed))
@@ -37,7 +36,6 @@ static void come_back(void)
 
 static void test_moves(void **state)
 {
-    (void)state;
     samba_affinity team[2] = {0};
     cpu_set_t after;
     int moves = 0;
@@ -58,7 +56,6 @@ static void test_moves(void **state)
 
 static void test_one_processor(void **state)
 {
-    (void)state;
     samba_affinity team[2] = {0};
     cpu_set_t one, after;
     CPU_ZERO(&one);

@@ -129,7 +129,6 @@ static samba_compile_options options_of(samba_tensor *const *inputs, const samba
 
 static int setup(void **state)
 {
-    (void)state;
     samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), tensor("label", SAMBA_INT64, 1, SHAPE(ROWS))};
     samba_optimizer adamw = samba_adamw(0.01);
     samba_compile_options o = options_of(inputs, &adamw);
@@ -163,9 +162,8 @@ static void run_beside(int count, void *(*body)(void *), void *arguments, size_t
 }
 
 /* ---- each with a session of its own ---- */
-static void sessions_beside_each_other(void **unused)
+static void sessions_beside_each_other(void **state)
 {
-    (void)unused;
     static worker alone, all[WORKERS];
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
         alone = worker_of(WORKERS, threads);
@@ -238,9 +236,8 @@ static void *make(void *argument)
     return NULL;
 }
 
-static void compilers_and_functions(void **unused)
+static void compilers_and_functions(void **state)
 {
-    (void)unused;
     maker all[WORKERS] = {{.number = 0}};
     for (int i = 0; i < WORKERS; i++)
         all[i].number = i;
@@ -295,9 +292,8 @@ static samba_context *of_both;
               name ": another thread is using this session: give each thread a session of its own, made under a context of its " \
                    "own, or take turns")
 
-static void the_second_is_told(void **unused)
+static void the_second_is_told(void **state)
 {
-    (void)unused;
     gate g = {.closed = false};
     assert_int_equal(sem_init(&g.inside, 0, 0) | sem_init(&g.go_on, 0, 0), 0);
     const samba_allocator allocator = {allocate_behind_a_gate, &g};
@@ -377,9 +373,8 @@ static void *race(void *argument)
     return NULL;
 }
 
-static void runs_at_once(void **unused)
+static void runs_at_once(void **state)
 {
-    (void)unused;
     for (int turns = 0; turns < 2; turns++) {
         static worker shared, alone;
         pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;

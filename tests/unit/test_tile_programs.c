@@ -11,7 +11,6 @@
 /* p -= rate * g in place, the rate read from one element. */
 static void test_update_in_place(void **state)
 {
-    (void)state;
     tile_case t;
     case_begin(&t, 2, SHAPE(3, 700));
     case_text(&t,
@@ -24,7 +23,6 @@ static void test_update_in_place(void **state)
  * twice, rounded in place, and with the source written again before the store. */
 static void test_rounding(void **state)
 {
-    (void)state;
     static const int64_t domains[][2] = {{1, 1}, {1, 1000}, {3, 5}, {7, 300}, {40, 33}, {2, 513}};
     static const char *const ways[] = {
         "round_bfloat16 r a; store r low", "round_bfloat16 r a; store r low; sub a a r; store a other",
@@ -52,7 +50,6 @@ static void test_rounding(void **state)
 
 static void test_iota_random(void **state)
 {
-    (void)state;
     static const int64_t domains[][3] = {{2, 5, 7}, {3, 4, 300}, {1, 1, 1000}, {40, 3, 1}};
     static const char *const layouts[] = {"012", "120", "01"};
     for (int s = 0; s < LENGTH(domains); s++)
@@ -103,7 +100,6 @@ static void check_labels(int64_t rows, int64_t cols, int form, bool direct)
 
 static void test_labels(void **state)
 {
-    (void)state;
     static const int64_t sizes[] = {1, 2, 10, 63, 64, 77, 300, 512, 1300};
     for (int s = 0; s < 2 * LENGTH(sizes); s++)
         for (int form = 0; form < 2 * LABEL_FORMS; form++)
@@ -113,7 +109,6 @@ static void test_labels(void **state)
 /* gelu_tanh beside its gradient, in either order, in place, and where something stands between that keeps them apart */
 static void test_gelu_both(void **state)
 {
-    (void)state;
     static const int64_t sizes[] = {1, 77, 512, 1300};
     for (int s = 0; s < LENGTH(sizes); s++)
         for (int form = 0; form < 8; form++) {
@@ -140,7 +135,6 @@ static const int64_t columns[] = {10, 77, 300, 1000};
 /* exp(x - max) / sum, its row's greatest index and the sum of all */
 static void test_softmax(void **state)
 {
-    (void)state;
     for (int s = 0; s < 4 * LENGTH(columns); s++) {
         tile_case t;
         case_begin(&t, 2, SHAPE(s % 2 ? 37 : 1, columns[s / 4]));
@@ -156,7 +150,6 @@ static void test_softmax(void **state)
 /* Layer norm, its weight's gradient summed over rows, its row means stored. */
 static void test_layer_norm(void **state)
 {
-    (void)state;
     for (int s = 0; s < 2 * LENGTH(columns); s++) {
         tile_case t;
         int64_t c = columns[s / 2];
@@ -244,7 +237,6 @@ static void check_region(const region *r, int64_t extra)
 
 static void test_region(void **state)
 {
-    (void)state;
     static const region regions[] = {{64, 64, 32, 64, false}, {50, 130, 32, 64, false}, {5, 700, 3, 600, false},
                                      {9, 10, 9, 10, false},   {33, 1, 16, 1, false},    {20, 48, 7, 48, true},
                                      {20, 700, 7, 700, true}, {40, 5, 40, 5, true}};
@@ -421,7 +413,6 @@ static void random_case(tile_case *t)
 
 static void test_random_programs(void **state)
 {
-    (void)state;
     for (unsigned seed = 0; seed < 900; seed++) {
         char name[64];
         tile_case t;
@@ -434,7 +425,6 @@ static void test_random_programs(void **state)
 
 static void test_errors(void **state)
 {
-    (void)state;
     tile_case t;
     case_begin(&t, 1, SHAPE(20));
     case_text(&t, "int64 x; load in@x x; step");

@@ -67,19 +67,12 @@ static double uniform(double low, double high) { return low + (high - low) * ran
 
 static tile_value get(int class_, const void *data, int64_t i)
 {
-    const char *at = (const char *)data + (size_t)i * class_sizes[class_];
-    if (class_ == SAMBA_I64)
-        return (tile_value){.i = samba_load_int64(SAMBA_INT64, at)};
-    return (tile_value){.f = samba_load_double(class_dtypes[class_], at)};
+    return load_value(class_dtypes[class_], class_, (const char *)data + (size_t)i * class_sizes[class_]);
 }
 
 static void put(int class_, void *data, int64_t i, tile_value v)
 {
-    char *at = (char *)data + (size_t)i * class_sizes[class_];
-    if (class_ == SAMBA_I64)
-        samba_store_int64(SAMBA_INT64, at, v.i);
-    else
-        samba_store_double(class_dtypes[class_], at, v.f);
+    store_value(class_dtypes[class_], class_, (char *)data + (size_t)i * class_sizes[class_], v);
 }
 
 static bool same(int class_, tile_value x, tile_value y)
@@ -177,7 +170,6 @@ static void check_map(const samba_kernels *k, int op, int class_, const sources 
 
 static void test_map(void **state)
 {
-    (void)state;
     static sources s;
     static const int64_t lengths[] = {MOST, 0, 1, 3, 15, 16, 77, 250, 255, 257};
     const samba_kernels *k;
@@ -201,7 +193,6 @@ static void test_map(void **state)
 /* Every operator of an element-wise form has a kernel for f32, f64, i64 or a reason not to. */
 static void test_coverage(void **state)
 {
-    (void)state;
     const samba_kernels *kernels = samba_kernels_for(SAMBA_ISA_generic);
     for (int op = 0; op < SAMBA_TILE_COUNT; op++) {
         samba_tile_form form = samba_tile_table[op].form;
@@ -220,7 +211,6 @@ static void test_coverage(void **state)
 
 static void test_convert(void **state)
 {
-    (void)state;
     static char a[MOST * 8], d[MOST * 8];
     const samba_kernels *k;
     srand(SEED);
@@ -252,13 +242,7 @@ static void check_loads(const samba_kernels *k, samba_dtype dtype, char *memory,
     }
     k->load[dtype](registers, memory, COUNT);
     for (int i = 0; i < COUNT; i++) {
-        const void *at = memory + (size_t)i * size;
-        tile_value want = {.i = 0};
-        if (class_ == SAMBA_I64)
-            want.i = samba_load_int64(dtype, at);
-        else
-            want.f = rounded_to(class_, samba_load_double(dtype, at));
-        if (!same(class_, want, get(class_, registers, i)))
+        if (!same(class_, load_value(dtype, class_, memory + (size_t)i * size), get(class_, registers, i)))
             fail_msg("%s load %s of element %d", samba_isa_names[k->isa], samba_dtype_name(dtype), i);
     }
     k->load_strided[dtype](apart, memory, 3, COUNT / 3);
@@ -275,10 +259,7 @@ static void check_stores(const samba_kernels *k, samba_dtype dtype, char *memory
     for (int i = 0; i < COUNT; i++) {
         char want[8], *at = memory + (size_t)i * size;
         tile_value source = get(class_, registers, i);
-        if (class_ == SAMBA_I64)
-            samba_store_int64(dtype, want, source.i);
-        else
-            samba_store_double(dtype, want, source.f);
+        store_value(dtype, class_, want, source);
         bool nan = class_ != SAMBA_I64 && isnan(samba_load_double(dtype, want)) && isnan(samba_load_double(dtype, at));
         if (!nan && memcmp(want, at, size) != 0)
             fail_msg("%s store %s of %a", samba_isa_names[k->isa], samba_dtype_name(dtype), source.f);
@@ -291,7 +272,6 @@ static void check_stores(const samba_kernels *k, samba_dtype dtype, char *memory
 
 static void test_load_store(void **state)
 {
-    (void)state;
     static char memory[COUNT * 8], registers[COUNT * 8], apart[COUNT * 8];
     const samba_kernels *k;
     srand(SEED);
@@ -394,7 +374,6 @@ static void check_spread_and_sums(const samba_kernels *k, int class_, int rows, 
 
 static void test_rows(void **state)
 {
-    (void)state;
     const samba_kernels *k;
     srand(SEED);
     for (int isa = 0; (k = next_kernels(&isa));)
@@ -423,7 +402,6 @@ static void same_floats(const float *got, const float *want, int64_t n)
 
 static void test_gelu_both(void **state)
 {
-    (void)state;
     enum { HERE = 1003 };
     static float x[HERE], y[HERE], value[HERE], grad[HERE], values[HERE], grads[HERE];
     for (int i = 0; i < HERE; i++) {
@@ -445,7 +423,6 @@ static void test_gelu_both(void **state)
 
 static void test_combined(void **state)
 {
-    (void)state;
     static const int ops[3] = {SAMBA_TILE_add, SAMBA_TILE_sub, SAMBA_TILE_mul};
     static float a[LARGEST], b[LARGEST], c[LARGEST], between[LARGEST], want[LARGEST], got[LARGEST + 1];
     srand(SEED);
@@ -489,7 +466,6 @@ static void test_combined(void **state)
 /* Of norms: what is summed while it is made, values a row, sums of columns of products. */
 static void test_combined_norms(void **state)
 {
-    (void)state;
     static float a[LARGEST], b[LARGEST], c[LARGEST], s[LARGEST], t[LARGEST], u[LARGEST], x[LARGEST], y[LARGEST], want[LARGEST],
         got[LARGEST + 1];
     static double want_sums[LARGEST], got_sums[LARGEST + 1];
@@ -555,7 +531,6 @@ static void test_combined_norms(void **state)
 
 static void test_random(void **state)
 {
-    (void)state;
     static const uint64_t starts[] = {0, 1, 2, 3, 4, 255, (UINT64_C(1) << 34) - 5, (UINT64_C(1) << 33) + 3};
     float d[301];
     const samba_kernels *kernels;

@@ -330,7 +330,6 @@ static const float places[] = {0.0f,       1e-38f,      0x1p-126f,   1e-4f,     
 
 static void test_share(void **state)
 {
-    (void)state;
     static _Alignas(64) float x[CHUNK];
     uint32_t offset = random_bits() % STEP;
     int failed = 0;
@@ -382,7 +381,6 @@ static int candidates(float *x)
 
 static void test_exact(void **state)
 {
-    (void)state;
     static _Alignas(64) float x[CHUNK], given[CHUNK], ones[CHUNK];
     int n = candidates(x), points = 0, failed = 0;
     assert_true(n <= CHUNK);
@@ -448,7 +446,6 @@ static int measure_halves(int f, samba_dtype dtype, int isa)
 
 static void test_halves(void **state)
 {
-    (void)state;
     int failed = 0;
     for (int f = 0; f < FUNCTIONS; f++)
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
@@ -481,7 +478,6 @@ static void fill_pairs(float *x, float *y, int round)
 
 static void test_pairs(void **state)
 {
-    (void)state;
     static _Alignas(64) float x[CHUNK], y[CHUNK], given[CHUNK];
     for (int f = 0; f < PAIR_FUNCTIONS; f++)
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
@@ -510,7 +506,6 @@ static void test_pairs(void **state)
 /* Every operator that maps one float to one, and every gradient operator, is in the table. */
 static void test_coverage(void **state)
 {
-    (void)state;
     for (int op = 0; op < SAMBA_OP_COUNT; op++) {
         const char *name = samba_op_table[op].name;
         bool grad = strlen(name) > 5 && strcmp(name + strlen(name) - 5, "_grad") == 0, found = false;

@@ -181,7 +181,6 @@ static void same_bits(const wanted *w, const char *name)
 
 static void test_same_bits(void **state)
 {
-    (void)state;
     srand(1);
     each_update(same_bits);
 }
@@ -212,7 +211,6 @@ static void near_misses(const wanted *w, const char *name)
 
 static void test_near_misses(void **state)
 {
-    (void)state;
     srand(2);
     each_update(near_misses);
 }
@@ -220,7 +218,6 @@ static void test_near_misses(void **state)
 /* One store more, or to another place than what was read; another dtype; two steps; a load of what was stored before. */
 static void test_refusals(void **state)
 {
-    (void)state;
     static const int64_t domain[] = {40};
     for (int kind = 0; kind < 5; kind++)
         for (int rule = 0; rule < SAMBA_UPDATE_RULES; rule++) {

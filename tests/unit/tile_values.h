@@ -13,6 +13,23 @@ typedef union tile_value { /* f: of classes F32 and F64 */
     int64_t i;
 } tile_value;
 
+/* An element of memory in a register of a class, and back. */
+static inline tile_value load_value(samba_dtype dtype, int class_, const void *at)
+{
+    if (class_ == SAMBA_I64)
+        return (tile_value){.i = samba_load_int64(dtype, at)};
+    double x = samba_load_double(dtype, at);
+    return (tile_value){.f = class_ == SAMBA_F32 ? (float)x : x};
+}
+
+static inline void store_value(samba_dtype dtype, int class_, void *at, tile_value v)
+{
+    if (class_ == SAMBA_I64)
+        samba_store_int64(dtype, at, v.i);
+    else
+        samba_store_double(dtype, at, v.f);
+}
+
 /* How near a kernel must be: to the last bit; within units of the value's last place; within units of the argument's. */
 typedef enum tile_nearness { EXACT, OF_VALUE, OF_ARGUMENT } tile_nearness;
 
