@@ -186,11 +186,11 @@ static void run_regions(const tile_case *t, const samba_tile_program *program, c
     float *values = malloc((size_t)(r->height * ld) * sizeof *values);
     for (int thread = 0; thread < threads; thread++) {
         samba_tile_begin(program, scratch + thread * pitch);
-        for (int64_t at = 0; at < 2 * r->m; at += r->height - (at < r->m && at + r->height > r->m ? at + r->height - r->m : 0))
+        for (int64_t strip = 0; strip < 2 * ((r->m + r->height - 1) / r->height); strip++)
             for (int64_t j = 0; j < r->n; j += r->width) {
-                int64_t i = at % r->m, h = r->m - i < r->height ? r->m - i : r->height;
-                int64_t w = r->n - j < r->width ? r->n - j : r->width;
-                if ((i / r->height + (r->rows ? 0 : j / r->width)) % threads != thread)
+                int64_t i = strip / 2 * r->height, at = strip % 2 * r->m + i; /* of both batches */
+                int64_t h = r->m - i < r->height ? r->m - i : r->height, w = r->n - j < r->width ? r->n - j : r->width;
+                if ((strip / 2 + (r->rows ? 0 : j / r->width)) % threads != thread)
                     continue;
                 for (int64_t k = 0; k < h * w; k++)
                     values[k / w * ld + k % w] = (float)t->block[(at + k / w) * r->n + j + k % w];
@@ -299,10 +299,14 @@ static void random_domain(tile_case *t, bool *large)
 typedef struct drawn {
     tile_case *t;
     int class_, full[40], count; /* registers that have a value, of the class */
+    int wide;                    /* 0: none is used in a later step */
     const samba_dtype *dtypes;   /* of the class, 6 */
 } drawn;
 
-static int fresh(drawn *p, samba_extent extent) { return case_register(p->t, (samba_register_class)p->class_, extent, 1, -1); }
+static int fresh(drawn *p, samba_extent extent)
+{
+    return case_register(p->t, (samba_register_class)p->class_, extent, extent == SAMBA_ROW || p->wide, -1);
+}
 
 static void random_operator(drawn *p)
 {
@@ -314,7 +318,7 @@ static void random_operator(drawn *p)
     case 0: case_op(t, unary[pick(LENGTH(unary))], d, a, -1); break;
     case 1:
     case 2: { /* a choice by a comparison, or in float32 by any number and the comparison itself */
-        int mask = case_register(t, SAMBA_F32, SAMBA_FULL, 1, -1), condition = p->class_ == SAMBA_F32 && pick(2) ? c : mask;
+        int mask = case_register(t, SAMBA_F32, SAMBA_FULL, p->wide, -1), condition = p->class_ == SAMBA_F32 && pick(2) ? c : mask;
         case_op(t, pick(3) ? SAMBA_TILE_eq + pick(6) : SAMBA_TILE_not_zero, mask, a, b);
         if (t->instructions[t->stage.program.instruction_count - 1].op == SAMBA_TILE_not_zero)
             t->instructions[t->stage.program.instruction_count - 1].b = -1;
@@ -373,9 +377,10 @@ static void random_rows(drawn *p, bool sums)
             case_store(t, k == 2 ? place : negative, operand);
     }
     case_step(t, 0);
-    int wide = fresh(p, SAMBA_FULL);
-    case_op(t, SAMBA_TILE_spread, wide, negative, -1);
-    p->full[p->count++] = wide;
+    int spread = fresh(p, SAMBA_FULL);
+    case_op(t, SAMBA_TILE_spread, spread, negative, -1);
+    p->count = p->wide ? p->count : 1; /* the constant stays */
+    p->full[p->count++] = spread;
 }
 
 static void random_case(tile_case *t)
@@ -386,7 +391,7 @@ static void random_case(tile_case *t)
         {SAMBA_INT64, SAMBA_INT64, SAMBA_INT32, SAMBA_INT16, SAMBA_INT8, SAMBA_UINT8}};
     bool large;
     random_domain(t, &large);
-    drawn p = {.t = t, .class_ = pick(2) ? SAMBA_F32 : pick(2) ? SAMBA_F64 : SAMBA_I64};
+    drawn p = {.t = t, .class_ = pick(2) ? SAMBA_F32 : pick(2) ? SAMBA_F64 : SAMBA_I64, .wide = pick(2)};
     p.dtypes = dtypes[p.class_];
     int steps = 1 + pick(large ? 2 : 3), two = fresh(&p, SAMBA_FULL);
     t->registers[two].wide = 0;
