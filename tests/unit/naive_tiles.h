@@ -248,9 +248,13 @@ static inline void case_statement(tile_case *t, char **words, int count)
     }
 }
 
-static inline void case_text(tile_case *t, const char *text)
+__attribute__((format(printf, 2, 3))) static inline void case_text(tile_case *t, const char *format, ...)
 {
-    char *copy = strdup(text), *rest = copy;
+    char text[1000], *rest = text;
+    va_list list;
+    va_start(list, format);
+    assert_true(vsnprintf(text, sizeof text, format, list) < (int)sizeof text);
+    va_end(list);
     for (char *statement; (statement = strsep(&rest, ";"));) {
         char *words[16];
         int count = 0;
@@ -260,7 +264,6 @@ static inline void case_text(tile_case *t, const char *text)
         if (count)
             case_statement(t, words, count);
     }
-    free(copy);
 }
 
 /* ---- the interpreter ---- */
@@ -531,10 +534,14 @@ static inline void case_check_against(const tile_case *t, char *want, double tol
     free(got);
 }
 
-/* Against the interpreter; the case ends with it. */
-static inline void case_check(tile_case *t, double tolerance, const char *name)
+/* Against the interpreter; the case ends with it. The words say which case it is. */
+__attribute__((format(printf, 3, 4))) static inline void case_check(tile_case *t, double tolerance, const char *format, ...)
 {
-    char *want = case_room(t);
+    char *want = case_room(t), name[160];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(name, sizeof name, format, list);
+    va_end(list);
     naive_run(t, want);
     case_check_against(t, want, tolerance, 0, name);
     case_end(t);

@@ -110,26 +110,21 @@ static void begin(tile_case *t, const samba_contract *contract, int64_t a_elemen
     t->stage.contract.b.buffer = case_buffer(t, (samba_dtype)contract->b.dtype, b_elements);
     t->dtype = wide[contract->class_];
     const bool whole = contract->class_ == SAMBA_I64;
-    char text[100] = "";
-    case_text(t, epilogue == ROWS ? "T y; setup; block block*" : "T y; setup; block block");
-    if (epilogue == FUSED) {
-        snprintf(text, sizeof text, "T bias:%d sums: residual; load r1 bias; add block block r1", column);
-        case_text(t, text);
-        case_text(t, whole ? "maximum block block r1" : "relu block block");
-        case_text(t, "load r2@residual residual; add block block r2; collect_sum block sums");
-    } else if (epilogue == ROW_BIAS) {
-        snprintf(text, sizeof text, "T bias:%d; load r1 bias; add block block r1", row);
-        case_text(t, text);
-        case_text(t, whole ? "" : "relu block block");
-    } else if (epilogue == COLUMN_BIAS) {
-        snprintf(text, sizeof text, "T bias:%d; load r1 bias; add block r1 block", column);
-        case_text(t, text);
-    } else if (epilogue == ROWS) {
-        snprintf(text, sizeof text, "T per_row:%.*s columns:%d", column, "01234567", column);
-        case_text(t, text);
-        case_text(t, "sum total* block; step; store total per_row; once;"
-                     "spread all total; sub block block all; collect_sum block columns");
-    }
+    case_text(t, "T y; setup; block block%s", epilogue == ROWS ? "*" : "");
+    if (epilogue == FUSED)
+        case_text(t,
+                  "T bias:%d sums: residual; load r1 bias; add block block r1; %s; load r2@residual residual; add block block r2;"
+                  "collect_sum block sums",
+                  column, whole ? "maximum block block r1" : "relu block block");
+    else if (epilogue == ROW_BIAS)
+        case_text(t, "T bias:%d; load r1 bias; add block block r1; %s", row, whole ? "" : "relu block block");
+    else if (epilogue == COLUMN_BIAS)
+        case_text(t, "T bias:%d; load r1 bias; add block r1 block", column);
+    else if (epilogue == ROWS)
+        case_text(t,
+                  "T per_row:%.*s columns:%d; sum total* block; step; store total per_row; once; spread all total;"
+                  "sub block block all; collect_sum block columns",
+                  column, "01234567", column);
     case_text(t, "store block y; step");
     define_block(t);
 }
@@ -139,16 +134,14 @@ static void check_layouts(const int64_t size[3], samba_dtype dtype, int epilogue
 {
     const int64_t m = size[0], n = size[1], k = size[2];
     for (int layout = 0; layout < 4; layout++) {
-        char name[100];
         tile_case t;
         bool a_turned = layout & 1, b_turned = layout & 2;
-        snprintf(name, sizeof name, "%lld x %lld x %lld layout %d %s", (long long)m, (long long)n, (long long)k, layout,
-                 samba_dtype_name(dtype));
         samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1, .m = {m}, .n = {n}, .k = {k}, .class_ = samba_class_of(dtype)};
         c.a = (samba_factor){.dtype = dtype, .own = {a_turned ? 1 : k}, .inner = {a_turned ? m : 1}};
         c.b = (samba_factor){.dtype = dtype, .own = {b_turned ? k : 1}, .inner = {b_turned ? 1 : n}};
         begin(&t, &c, m * k, n * k, turning ? (epilogue + layout) % EPILOGUES : epilogue);
-        case_check(&t, 0, name);
+        case_check(&t, 0, "%lld x %lld x %lld layout %d %s", (long long)m, (long long)n, (long long)k, layout,
+                   samba_dtype_name(dtype));
     }
 }
 
@@ -270,7 +263,6 @@ static const struct family {
 
 static void random_view(const struct family *of, unsigned seed)
 {
-    char name[60];
     tile_case t;
     srand(seed);
     samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1};
@@ -290,9 +282,8 @@ static void random_view(const struct family *of, unsigned seed)
         c.k[0] = of->least[2] + rand() % of->more[2];
     }
     int64_t a = random_layout(&c, false, &c.a), b = random_layout(&c, true, &c.b);
-    snprintf(name, sizeof name, "%s, seed %u", of->name, seed);
     begin(&t, &c, a, b, of->epilogue < 0 ? rand() % EPILOGUES : of->epilogue);
-    case_check(&t, 0, name);
+    case_check(&t, 0, "%s, seed %u", of->name, seed);
 }
 
 static void test_views(void **state)
@@ -338,7 +329,7 @@ static samba_window window_of(const convolution *v, const int64_t *result, int k
 }
 
 /* finite: all pixels are */
-static void check_convolution(const convolution *v, samba_dtype dtype, bool finite, int kind, int epilogue, const char *name)
+static void check_convolution(const convolution *v, samba_dtype dtype, bool finite, int kind, int epilogue, int number)
 {
     tile_case t;
     int64_t result[2];
@@ -374,7 +365,7 @@ static void check_convolution(const convolution *v, samba_dtype dtype, bool fini
     }
     if (!finite)
         spoil_image(&t);
-    case_check(&t, 0, name);
+    case_check(&t, 0, "convolution %d (of the table, or the random one), of kind %d", number, kind);
 }
 
 static void test_convolutions(void **state)
@@ -421,21 +412,17 @@ static void test_convolutions(void **state)
         {2, 6, 1, 1, {24, 33}, {3, 3}, {1, 1}, {0, 0}, {1, 1}}};
     srand(3);
     for (int i = 0; i < LENGTH(cases); i++)
-        for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++) {
-            char name[60];
-            snprintf(name, sizeof name, "convolution %d of kind %d", i, kind);
-            check_convolution(&cases[i], SAMBA_FLOAT32, true, kind, (i + 2 * kind) % EPILOGUES, name);
-        }
+        for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++)
+            check_convolution(&cases[i], SAMBA_FLOAT32, true, kind, (i + 2 * kind) % EPILOGUES, i);
     for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++) /* what is not finite stays where it is seen */
         check_convolution(&(convolution){3, 1, 32, 24, {17, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}}, SAMBA_FLOAT32, false, kind,
-                          kind, "some pixels are not finite");
+                          kind, -1);
 }
 
 static void test_random_convolutions(void **state)
 {
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32};
     for (unsigned seed = 1; seed <= 150; seed++) {
-        char name[60];
         srand(seed);
         convolution v = {1 + rand() % 3, 1 + (rand() % 3 == 0), 1 + rand() % 20, .in = 1 + rand() % 8};
         samba_dtype dtype = dtypes[rand() % LENGTH(dtypes)];
@@ -446,10 +433,8 @@ static void test_random_convolutions(void **state)
             v.dilation[i] = 1 + (rand() % 4 == 0) * (1 + rand() % 2);
             v.size[i] = v.dilation[i] * (v.kernel[i] - 1) + 1 + rand() % 20;
         }
-        for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++) {
-            snprintf(name, sizeof name, "random convolution of kind %d, seed %u", kind, seed);
-            check_convolution(&v, dtype, true, kind, rand() % EPILOGUES, name);
-        }
+        for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++)
+            check_convolution(&v, dtype, true, kind, rand() % EPILOGUES, (int)seed);
     }
 }
 

@@ -96,10 +96,9 @@ static void test_random(void **state)
         }
         case_step(&t, 1);
         char what[40];
-        snprintf(what, sizeof what, "seed %u", seed);
         if (!is_move(&t))
             fail_msg("%s: not a move", what);
-        case_check(&t, 0, what);
+        case_check(&t, 0, "seed %u", seed);
     }
 }
 
@@ -119,7 +118,7 @@ static void test_large(void **state)
                 move(&t, (samba_dtype)dtype, SAMBA_FULL, from, case_layout(&t, "", (samba_dtype)dtype, NULL));
                 case_step(&t, 1);
                 assert_true(is_move(&t));
-                case_check(&t, 0, samba_dtype_name((samba_dtype)dtype));
+                case_check(&t, 0, "%s", samba_dtype_name((samba_dtype)dtype));
             }
 }
 
@@ -152,7 +151,7 @@ static void test_others(void **state)
         case_begin(&t, 2, SHAPE(9, others[i].columns));
         case_text(&t, "float32 x:10");
         case_operand(&t, "overlapping", SAMBA_FLOAT32, 0, SHAPE(3, 1));
-        case_text(&t, others[i].program);
+        case_text(&t, "%s", others[i].program);
         if (is_move(&t))
             fail_msg("\"%s\" is taken for a move", others[i].program);
         case_end(&t);
@@ -163,7 +162,7 @@ static void test_others(void **state)
 static void test_zeros(void **state)
 {
     static const int64_t domains[][3] = {{3, 5, 7}, {1, 1, 1}, {40, 1, 100}};
-    static const char *const values[] = {"constant r 0; setup", "constant r -0; setup", "constant r 1; setup"};
+    static const double values[] = {0, -0.0, 1};
     srand(10);
     for (int d = 0; d < LENGTH(domains); d++)
         for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
@@ -174,9 +173,7 @@ static void test_zeros(void **state)
                     t.dtype = (samba_dtype)dtype;
                     if (gap)
                         case_operand(&t, "y", t.dtype, 0, SHAPE(36, 7, 1));
-                    case_text(&t, gap ? values[v] : "T y");
-                    case_text(&t, gap ? "" : values[v]);
-                    case_text(&t, "store r y; step");
+                    case_text(&t, "%s; constant r %g; setup; store r y; step", gap ? "" : "T y", values[v]);
                     assert_int_equal(is_move(&t), v == 0 && !gap);
                     case_check(&t, 0, "zeros");
                 }

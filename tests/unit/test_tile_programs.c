@@ -32,7 +32,6 @@ static void test_rounding(void **state)
     for (int s = 0; s < LENGTH(domains); s++)
         for (int layout = 0; layout < 3; layout++)
             for (int way = 0; way < LENGTH(ways); way++) {
-                char name[60];
                 tile_case t;
                 case_begin(&t, 2, domains[s]);
                 case_text(&t, "float32 x other; bfloat16 again");
@@ -40,11 +39,8 @@ static void test_rounding(void **state)
                     case_operand(&t, "low", SAMBA_BFLOAT16, 1, SHAPE(domains[s][1] + 3, 1));
                 else
                     case_layout(&t, "low", SAMBA_BFLOAT16, layout ? "10" : NULL);
-                case_text(&t, "constant third 0.3331298828125; setup; load a x; mul a a third");
-                case_text(&t, ways[way]);
-                case_text(&t, "step");
-                snprintf(name, sizeof name, "rounding, domain %d, layout %d, way %d", s, layout, way);
-                case_check(&t, 0, name);
+                case_text(&t, "constant third 0.3331298828125; setup; load a x; mul a a third; %s; step", ways[way]);
+                case_check(&t, 0, "rounding, domain %d, layout %d, way %d", s, layout, way);
             }
 }
 
@@ -72,7 +68,6 @@ static void test_iota_random(void **state)
 enum { CHOICES, SWAPPED, MASK_STORED, NOT_NUMBERS, LABEL_AGAIN, LABEL_FORMS };
 static void check_labels(int64_t rows, int64_t cols, int form, bool direct)
 {
-    char name[64];
     tile_case t;
     case_begin(&t, 2, SHAPE(rows, cols));
     t.indirect = !direct;
@@ -82,20 +77,18 @@ static void check_labels(int64_t rows, int64_t cols, int form, bool direct)
     for (int64_t r = 0; r < rows; r++)
         samba_store_int64(numbered, case_memory(&t, labels) + r * (int64_t)samba_dtype_size(numbered),
                           r % 5 == 4 ? -1 : r * 613 % (cols + 1));
-    case_text(&t, "constant least -inf; constant one 1; constant zero 0; setup;"
-                  "load in*@x x; sum total* in; iota numbers 1; load label* labels");
-    case_text(&t, form == SWAPPED ? "eq mask* label numbers" : "eq mask* numbers label");
-    if (form == MASK_STORED)
-        case_text(&t, "store mask stored");
-    if (form == LABEL_AGAIN)
-        case_text(&t, "add numbers numbers label; store numbers sums");
-    case_text(&t, "where only mask in least; amax best* only");
-    case_text(&t, form == NOT_NUMBERS ? "where hot* mask in zero" : "where hot* mask one zero");
-    case_text(&t, "step; store best found; store total summed; once;"
-                  "load factor scale; mul part in factor; sub part part hot; load kept taken; where out@y kept part zero;"
-                  "store out y; step");
-    snprintf(name, sizeof name, "labels of %d columns, form %d", (int)cols, form);
-    case_check(&t, 0, name);
+    case_text(&t,
+              "constant least -inf; constant one 1; constant zero 0; setup;"
+              "load in*@x x; sum total* in; iota numbers 1; load label* labels; eq mask* %s; %s; where only mask in least;"
+              "amax best* only; where hot* mask %s zero; step; store best found; store total summed; once;"
+              "load factor scale; mul part in factor; sub part part hot; load kept taken; where out@y kept part zero;"
+              "store out y; step",
+              form == SWAPPED ? "label numbers" : "numbers label",
+              form == MASK_STORED   ? "store mask stored"
+              : form == LABEL_AGAIN ? "add numbers numbers label; store numbers sums"
+                                    : "",
+              form == NOT_NUMBERS ? "in" : "one");
+    case_check(&t, 0, "labels of %d columns, form %d", (int)cols, form);
 }
 
 static void test_labels(void **state)
@@ -112,20 +105,14 @@ static void test_gelu_both(void **state)
     static const int64_t sizes[] = {1, 77, 512, 1300};
     for (int s = 0; s < LENGTH(sizes); s++)
         for (int form = 0; form < 8; form++) {
-            char name[64];
             tile_case t;
             bool first = form & 1, apart = form & 4;
             case_begin(&t, 2, SHAPE(7, sizes[s]));
             t.indirect = !(form & 2);
-            case_text(&t, "float32 x y f; load a@x x; load b@y y");
-            if (!first)
-                case_text(&t, "gelu_tanh d@f a; store d f");
-            if (apart)
-                case_text(&t, "add b b a");
-            case_text(&t, "gelu_tanh_grad e@y a b");
-            case_text(&t, first ? "gelu_tanh d@f a; store e y; store d f; step" : "store e y; step");
-            snprintf(name, sizeof name, "gelu and gradient of %d columns, form %d", (int)sizes[s], form);
-            case_check(&t, 2e-6, name);
+            case_text(&t, "float32 x y f; load a@x x; load b@y y; %s; %s; gelu_tanh_grad e@y a b; %s; store e y; %s; step",
+                      first ? "" : "gelu_tanh d@f a; store d f", apart ? "add b b a" : "", first ? "gelu_tanh d@f a" : "",
+                      first ? "store d f" : "");
+            case_check(&t, 2e-6, "gelu and gradient of %d columns, form %d", (int)sizes[s], form);
         }
 }
 
@@ -153,21 +140,17 @@ static void test_layer_norm(void **state)
     for (int s = 0; s < 2 * LENGTH(columns); s++) {
         tile_case t;
         int64_t c = columns[s / 2];
-        char scale[64];
         case_begin(&t, 3, SHAPE(3, 7, c));
         samba_dtype dtype = s % 2 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
         case_operand(&t, "x", dtype, 1, SHAPE(7 * (c + 3), c + 3, 1));
-        case_layout(&t, "w", dtype, "2");
-        case_layout(&t, "y", dtype, NULL);
-        case_layout(&t, "dw", dtype, "2");
-        snprintf(scale, sizeof scale, "row scale; constant scale %.17g; setup", 1.0 / (double)c);
-        case_text(&t, "float32 db:2 mean:01 g");
-        case_text(&t, scale);
-        case_text(&t, "load in*@x x; sum sum* in; step; mul centre*@mean sum scale; store centre mean; once;"
-                      "spread wide centre; sub centred* in wide; mul square centred centred; sum deviation* square; step;"
-                      "mul deviation deviation scale; rsqrt deviation deviation; once;"
-                      "spread wide deviation; mul wide wide centred; load weight@w w; mul out@y wide weight; store out y;"
-                      "load gradient@g g; collect_sum gradient db; mul wide wide gradient; collect_sum wide dw; step");
+        case_text(&t,
+                  "%s w:2 y dw:2; float32 db:2 mean:01 g; row scale; constant scale %.17g; setup;"
+                  "load in*@x x; sum sum* in; step; mul centre*@mean sum scale; store centre mean; once;"
+                  "spread wide centre; sub centred* in wide; mul square centred centred; sum deviation* square; step;"
+                  "mul deviation deviation scale; rsqrt deviation deviation; once;"
+                  "spread wide deviation; mul wide wide centred; load weight@w w; mul out@y wide weight; store out y;"
+                  "load gradient@g g; collect_sum gradient db; mul wide wide gradient; collect_sum wide dw; step",
+                  samba_dtype_name(dtype), 1.0 / (double)c);
         case_check(&t, s % 2 ? 1e-2 : 1e-4, "layer norm");
     }
 }
@@ -206,11 +189,12 @@ static void check_region(const region *r, int64_t extra)
 {
     tile_case t;
     case_begin(&t, 3, SHAPE(2, r->m, r->n));
-    case_text(&t, "float32 bias:2 y sums:2 raw norm:01 counted:01 given:01; row raw_scale@given scale@counted");
-    case_text(&t, r->rows ? "block block*; amax most block; step; store most norm; once" : "block block");
-    case_text(&t, "load b@bias bias; load raw_scale given; neg scale raw_scale; store scale counted; add out@y block b;"
-                  "relu out out; store out y; collect_sum out sums");
-    case_text(&t, r->rows ? "step" : "block copy@raw; store copy raw; step");
+    case_text(&t,
+              "float32 bias:2 y sums:2 raw norm:01 counted:01 given:01; row raw_scale@given scale@counted; %s; load b@bias bias;"
+              "load raw_scale given; neg scale raw_scale; store scale counted; add out@y block b; relu out out; store out y;"
+              "collect_sum out sums; %s; step",
+              r->rows ? "block block*; amax most block; step; store most norm; once" : "block block",
+              r->rows ? "" : "block copy@raw; store copy raw");
     t.block = malloc((size_t)(2 * r->m * r->n) * sizeof *t.block);
     for (int64_t i = 0; i < 2 * r->m * r->n; i++)
         t.block[i] = rand() % 9 - 4;
@@ -419,12 +403,10 @@ static void random_case(tile_case *t)
 static void test_random_programs(void **state)
 {
     for (unsigned seed = 0; seed < 900; seed++) {
-        char name[64];
         tile_case t;
-        snprintf(name, sizeof name, "random program, seed %u", seed);
         srand(seed);
         random_case(&t);
-        case_check(&t, 0, name);
+        case_check(&t, 0, "random program, seed %u", seed);
     }
 }
 

@@ -172,11 +172,11 @@ static void same_bits(const wanted *w, const char *name)
         make_update(&t, w, 1, &counts[i]);
         if (counts[i] > 1 && !is_update(&t)) /* of one element, memory and a scalar look alike */
             fail_msg("%s of %lld elements is no update", name, (long long)counts[i]);
-        case_check(&t, 0, name);
+        case_check(&t, 0, "%s", name);
     }
     make_update(&t, w, 3, (const int64_t[]){3, 1, 50});
     assert_true(is_update(&t));
-    case_check(&t, 0, name);
+    case_check(&t, 0, "%s", name);
 }
 
 static void test_same_bits(void **state)
@@ -205,7 +205,7 @@ static void near_misses(const wanted *w, const char *name)
         bool changed = i == instructions || (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store);
         if (is_update(&t) == changed)
             fail_msg("%s, instruction %d changed: %s update", name, i, changed ? "an" : "no");
-        case_check(&t, 0, name);
+        case_check(&t, 0, "%s", name);
     }
 }
 
