@@ -41,30 +41,22 @@ typedef struct worker {
     char folder[160];
     int threads, number;
     bool profiled;
-    samba_status status; /* the first that was not OK */
+    samba_status status;
     float losses[STEPS], weights[32 * IN];
     char message[256];
 } worker;
 
-static void keep(worker *w, samba_status status)
-{
-    if (w->status == SAMBA_OK && status != SAMBA_OK) {
-        w->status = status;
-        snprintf(w->message, sizeof w->message, "%s", samba_error_message(w->context));
-    }
-}
-
-static void open_worker(worker *w)
+static samba_status open_worker(worker *w)
 {
     samba_session_options options = samba_session_defaults();
     options.threads = w->threads;
     options.seed = 7;
-    keep(w, samba_context_new(NULL, &w->context));
-    keep(w, samba_session_new(w->context, w->pef, &options, &w->session));
-    keep(w, give_zeros(w->context, w->session));
-    keep(w, samba_tensor_new(w->context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &w->x));
-    keep(w, samba_tensor_new(w->context, "label", SAMBA_INT64, 1, SHAPE(ROWS), &w->label));
-    keep(w, samba_tensor_new(w->context, "loss", SAMBA_FLOAT32, 0, NULL, &w->loss));
+    SAMBA_TRY(samba_context_new(NULL, &w->context));
+    SAMBA_TRY(samba_session_new(w->context, w->pef, &options, &w->session));
+    SAMBA_TRY(give_zeros(w->context, w->session));
+    SAMBA_TRY(samba_tensor_new(w->context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &w->x));
+    SAMBA_TRY(samba_tensor_new(w->context, "label", SAMBA_INT64, 1, SHAPE(ROWS), &w->label));
+    return samba_tensor_new(w->context, "loss", SAMBA_FLOAT32, 0, NULL, &w->loss);
 }
 
 static void close_worker(worker *w)
@@ -87,34 +79,39 @@ static samba_status step(worker *w, int number)
     return samba_run(w->session, &run);
 }
 
-/* Trains, with a checkpoint saved and loaded on the way and profiles if it has them;
- * also compiles the model anew, and runs a function. */
-static void *train(void *argument)
+/* With a checkpoint saved and loaded on the way, and profiles if it has them. */
+static samba_status train_steps(worker *w)
 {
-    worker *w = argument;
-    open_worker(w);
     samba_checkpoint_options saved = samba_checkpoint_defaults();
     saved.folder = w->folder, saved.keep = 1;
-    for (int i = 0; i < STEPS && w->status == SAMBA_OK; i++) {
+    SAMBA_TRY(open_worker(w));
+    for (int i = 0; i < STEPS; i++) {
         if (w->profiled)
-            keep(w, samba_session_profile(w->session, i % 2 ? SAMBA_PROFILE_STAGES : SAMBA_PROFILE_SECTIONS, 64));
-        keep(w, step(w, i));
+            SAMBA_TRY(samba_session_profile(w->session, i % 2 ? SAMBA_PROFILE_STAGES : SAMBA_PROFILE_SECTIONS, 64));
+        SAMBA_TRY(step(w, i));
         w->losses[i] = *(const float *)samba_tensor_data(w->loss);
         if (i == STEPS / 2) {
             samba_checkpoint *checkpoint;
             saved.step = i;
-            keep(w, samba_checkpoint_save(w->session, &saved));
-            keep(w, samba_checkpoint_newest(w->context, w->folder, &checkpoint));
-            if (w->status == SAMBA_OK)
-                keep(w, samba_checkpoint_load(w->session, checkpoint));
+            SAMBA_TRY(samba_checkpoint_save(w->session, &saved));
+            SAMBA_TRY(samba_checkpoint_newest(w->context, w->folder, &checkpoint));
+            samba_status status = samba_checkpoint_load(w->session, checkpoint);
             samba_checkpoint_free(checkpoint);
+            SAMBA_TRY(status);
         }
     }
-    samba_tensor *weights = NULL;
-    keep(w, samba_session_get_by_name(w->session, "first.weight", &weights));
-    if (weights)
-        memcpy(w->weights, samba_tensor_data(weights), sizeof w->weights);
+    samba_tensor *weights;
+    SAMBA_TRY(samba_session_get_by_name(w->session, "first.weight", &weights));
+    memcpy(w->weights, samba_tensor_data(weights), sizeof w->weights);
     samba_tensor_free(weights);
+    return SAMBA_OK;
+}
+
+static void *train(void *argument)
+{
+    worker *w = argument;
+    w->status = train_steps(w);
+    snprintf(w->message, sizeof w->message, "%s", w->context ? samba_error_message(w->context) : "no context");
     close_worker(w);
     return NULL;
 }
@@ -379,8 +376,8 @@ static void runs_at_once(void **state)
         static worker shared, alone;
         pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
         shared = worker_of(20, 1), alone = worker_of(21, 1);
-        open_worker(&shared);
-        open_worker(&alone);
+        assert_int_equal(open_worker(&shared), SAMBA_OK);
+        assert_int_equal(open_worker(&alone), SAMBA_OK);
         const racer one = {.shared = &shared, .turn = turns ? &turn : NULL};
         racer both[2] = {one, one};
         run_beside(2, race, both, sizeof *both);
