@@ -142,6 +142,15 @@ static inline void case_step(tile_case *t, int loop)
     p->steps[p->step_count++] = (samba_step){begin, p->instruction_count, loop};
 }
 
+static inline void random_order(int rank, int *order)
+{
+    for (int i = 0; i < rank; i++) {
+        int k = rand() % (i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
+}
+
 /* ---- programs as text: statements with `;` between them ----
  *   float32 x y:021 z:    operands of a dtype (T: that of the case); behind the colon the dims of case_layout, none here for z
  *   f64 a, row b          registers of a class, or with one value a row, where the operators do not say it

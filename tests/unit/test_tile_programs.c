@@ -238,11 +238,8 @@ static int random_operand(tile_case *t, samba_dtype dtype, bool result)
     int64_t strides[SAMBA_MAX_RANK], size = 1;
     for (int i = 0; i < rank; i++)
         order[i] = i;
-    for (int i = rank - 1, kind = pick(3); i > 0 && kind == 0; i--) { /* a third is permuted */
-        int k = pick(i + 1), swap = order[i];
-        order[i] = order[k];
-        order[k] = swap;
-    }
+    if (pick(3) == 0)
+        random_order(rank, order);
     int gaps = pick(3) == 0, broadcast = !result && pick(3) == 0;
     for (int i = rank - 1; i >= 0; i--) {
         int d = order[i];
