@@ -184,7 +184,9 @@ static void test_older_versions(void **state)
         f.plan.graphs[0].literal_count = 0;
         samba_text_clear(&text);
         size_t sizes[2];
-        void *written[2] = {file_of(&f, &plan, &sizes[0]), file_of(&f, &f.plan, &sizes[1])};
+        void *written[2];
+        written[0] = file_of(&f, &plan, &sizes[0]);
+        written[1] = file_of(&f, &f.plan, &sizes[1]);
         assert_int_equal(sizes[0], sizes[1]); /* what was read is written as what was made */
         assert_memory_equal(written[0], written[1], sizes[0]);
         samba_free(f.context, written[0], sizes[0]);
