@@ -27,30 +27,20 @@ static int fractions(tile_case *t, bool scalar, double low, double high)
     return o;
 }
 
-static int loaded(tile_case *t, int operand)
+static int value_by(tile_case *t, samba_tile op, int a, int b, int c, int operand)
 {
     int d = case_register(t, SAMBA_F32, SAMBA_FULL, 0, -1);
-    case_load(t, d, operand);
+    case_emit(t, op, d, a, b, c, operand, 0);
     return d;
 }
 
-static int result_of(tile_case *t, samba_tile op, int a, int b)
-{
-    int d = case_register(t, SAMBA_F32, SAMBA_FULL, 0, -1);
-    case_op(t, op, d, a, b);
-    return d;
-}
+static int loaded(tile_case *t, int operand) { return value_by(t, SAMBA_TILE_load, -1, -1, -1, operand); }
+static int result_of(tile_case *t, samba_tile op, int a, int b) { return value_by(t, op, a, b, -1, -1); }
+static int chosen_of(tile_case *t, int if_so, int a, int b) { return value_by(t, SAMBA_TILE_where, if_so, a, b, -1); }
 
 static int either(tile_case *t, const wanted *w, samba_tile op, int a, int b)
 {
     return w->turned ? result_of(t, op, b, a) : result_of(t, op, a, b);
-}
-
-static int chosen_of(tile_case *t, int condition, int a, int b)
-{
-    int d = case_register(t, SAMBA_F32, SAMBA_FULL, 0, -1);
-    case_emit(t, SAMBA_TILE_where, d, condition, a, b, -1, 0);
-    return d;
 }
 
 /* ---- the rules as tile programs ---- */
@@ -174,7 +164,7 @@ static void same_bits(const wanted *w, const char *name)
             fail_msg("%s of %lld elements is no update", name, (long long)counts[i]);
         case_check(&t, 0, "%s", name);
     }
-    make_update(&t, w, 3, (const int64_t[]){3, 1, 50});
+    make_update(&t, w, 3, SHAPE(3, 1, 50));
     assert_true(is_update(&t));
     case_check(&t, 0, "%s", name);
 }
@@ -188,20 +178,18 @@ static void test_same_bits(void **state)
 /* Each instruction becomes another, then the gradient a row that all rows share: no updates any more, and still right. */
 static void near_misses(const wanted *w, const char *name)
 {
-    static const int64_t domain[] = {4, 33};
     tile_case t;
     int instructions = 1;
     for (int i = 0; i <= instructions; i++) {
-        make_update(&t, w, 2, domain);
+        make_update(&t, w, 2, SHAPE(4, 33));
         instructions = t.stage.program.instruction_count;
         uint16_t *op = &t.instructions[i].op;
         if (i == instructions)
             t.operands[t.stage.operand_count - 1 - SAMBA_STATES].strides[0] = 0;
         else if (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store)
-            *op = *op == SAMBA_TILE_mul                                                       ? SAMBA_TILE_add
-                  : *op == SAMBA_TILE_sqrt || *op == SAMBA_TILE_abs || *op == SAMBA_TILE_sign ? SAMBA_TILE_relu
-                  : *op == SAMBA_TILE_neg                                                     ? SAMBA_TILE_relu
-                                                                                              : SAMBA_TILE_mul;
+            *op = samba_tile_table[*op].form == SAMBA_FORM_UNARY ? SAMBA_TILE_relu
+                  : *op == SAMBA_TILE_mul                        ? SAMBA_TILE_add
+                                                                 : SAMBA_TILE_mul;
         bool changed = i == instructions || (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store);
         if (is_update(&t) == changed)
             fail_msg("%s, instruction %d changed: %s update", name, i, changed ? "an" : "no");
@@ -218,32 +206,27 @@ static void test_near_misses(void **state)
 /* One store more, or to another place than what was read; another dtype; two steps; a load of what was stored before. */
 static void test_refusals(void **state)
 {
-    static const int64_t domain[] = {40};
     for (int kind = 0; kind < 5; kind++)
         for (int rule = 0; rule < SAMBA_UPDATE_RULES; rule++) {
             const wanted w = {.rule = rule};
             tile_case t;
-            make_update(&t, &w, 1, domain);
+            make_update(&t, &w, 1, SHAPE(40));
             samba_program *p = &t.stage.program;
-            samba_instruction *last = &p->instructions[p->instruction_count - 1];
+            samba_instruction *first = &p->instructions[p->setup], *last = &p->instructions[p->instruction_count - 1];
             assert_true(is_update(&t));
-            if (kind == 0) {
-                const int a = last->a;
-                case_store(&t, a, case_layout(&t, "", SAMBA_FLOAT32, NULL));
+            switch (kind) {
+            case 0:
+                case_store(&t, last->a, case_layout(&t, "", SAMBA_FLOAT32, NULL));
                 p->steps[0].end++;
-            } else if (kind == 1) {
-                last->operand = (int16_t)case_layout(&t, "", SAMBA_FLOAT32, NULL);
-            } else if (kind == 2) {
-                last->operand = (int16_t)case_layout(&t, "", SAMBA_BFLOAT16, NULL);
-            } else if (kind == 3) {
-                int first = p->setup; /* the gradient is loaded from where the result will have been stored */
-                memmove(&p->instructions[first + 1], &p->instructions[first],
-                        sizeof *last * (size_t)(p->instruction_count - first));
-                p->instructions[first] = (samba_instruction){
-                    .op = SAMBA_TILE_store, .d = -1, .a = 0, .b = -1, .c = -1, .operand = p->instructions[first + 1].operand};
-                p->instruction_count++;
-                p->steps[0].end++;
-            } else {
+                break;
+            case 1: last->operand = (int16_t)case_layout(&t, "", SAMBA_FLOAT32, NULL); break;
+            case 2: last->operand = (int16_t)case_layout(&t, "", SAMBA_BFLOAT16, NULL); break;
+            case 3: /* the gradient is loaded from where the result will have been stored */
+                memmove(first + 1, first, sizeof *first * (size_t)(last + 1 - first));
+                *first = (samba_instruction){SAMBA_TILE_store, -1, 0, -1, -1, first[1].operand, 0};
+                p->steps[0].end = ++p->instruction_count;
+                break;
+            default:
                 p->step_count = 2;
                 p->steps[1] = p->steps[0];
                 p->steps[0].end = p->steps[1].begin = p->setup + 1;
