@@ -21,6 +21,9 @@
 #include <sambaflow/graph.h>
 #include <sambaflow/tensor.h>
 
+/* A test is given a state; few have one. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #define SHAPE(...)                                                                                                               \
     (const int64_t[]) { __VA_ARGS__ }
 #define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -79,16 +82,14 @@ static inline void free_each_tensor(int count, samba_tensor *const *tensors)
 static inline void free_own_tensor(samba_tensor **own) { samba_tensor_free(*own); }
 static inline void free_own_graph(samba_graph **own) { samba_graph_free(*own); }
 
-static inline int harness_begin(void **unused)
+static inline int harness_begin(void **state)
 {
-    (void)unused;
     snprintf(folder, sizeof folder, "/tmp/sambaflow-test-XXXXXX");
     return mkdtemp(folder) && samba_context_new(NULL, &context) == SAMBA_OK ? 0 : -1;
 }
 
-static inline int harness_end(void **unused)
+static inline int harness_end(void **state)
 {
-    (void)unused;
     char command[128];
     samba_context_free(context);
     snprintf(command, sizeof command, "rm -rf %s", folder);

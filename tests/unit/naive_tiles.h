@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tile stage under test: a few calls build it (operands with memory of their own, registers, instructions, steps), and it
- * runs twice: by the kernels, on every ISA and with several numbers of threads, and by an interpreter that does one
+ * A stage under test: a text of a few lines builds its program (operands with memory of their own, registers, instructions, steps),
+ * and it runs twice: by the kernels, on every ISA and with several numbers of threads, and by an interpreter that does one
  * instruction after another over the whole domain, element by element. Afterwards the memory must be equal, room between
  * buffers included. */
 #ifndef SAMBA_TEST_NAIVE_TILES_H
 #define SAMBA_TEST_NAIVE_TILES_H
 
 #include "machines.h"
-#include "device/cpu/kernel.h"
+#include "tile_values.h"
 #include "tensor/philox.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#endif
 
 #define CASE_GUARD 64 /* bytes of 0xE7 after each buffer */
 #define CASE_MOST 64
@@ -24,17 +28,15 @@ typedef struct tile_case {
     samba_instruction instructions[CASE_MOST];
     samba_step steps[CASE_MOST];
     samba_buffer buffers[CASE_MOST];
+    char operand_names[CASE_MOST][16], register_names[CASE_MOST][16];
     int dtypes[CASE_MOST]; /* of buffers */
-    int buffer_count;
+    int buffer_count, setup_registers;
+    samba_dtype dtype; /* what a text calls T */
+    bool indirect;     /* no register lies in an operand, whatever the text says */
     char *memory;
     int64_t bytes;
-    double *block; /* what BLOCK gives: row-major, NULL none */
+    double *block; /* what BLOCK gives: row-major (I64: the bits of integers), NULL none */
 } tile_case;
-
-typedef union naive_value {
-    double f;
-    int64_t i;
-} naive_value;
 
 static inline void case_begin(tile_case *t, int rank, const int64_t *domain)
 {
@@ -42,6 +44,7 @@ static inline void case_begin(tile_case *t, int rank, const int64_t *domain)
     t->stage = (samba_stage){.kind = SAMBA_STAGE_TILE, .name = "case", .rank = rank, .operands = t->operands};
     memcpy(t->stage.domain, domain, (size_t)rank * sizeof *domain);
     t->stage.program = (samba_program){.registers = t->registers, .instructions = t->instructions, .steps = t->steps};
+    t->dtype = SAMBA_FLOAT32;
 }
 
 static inline void case_end(tile_case *t)
@@ -77,23 +80,35 @@ static inline int case_buffer(tile_case *t, samba_dtype dtype, int64_t elements)
     return t->buffer_count++;
 }
 
-/* An operand with a buffer that just holds it. */
-static inline int case_operand(tile_case *t, samba_dtype dtype, int64_t offset, const int64_t *strides)
+static inline char *case_memory(const tile_case *t, int operand)
+{
+    return t->memory + t->buffers[t->operands[operand].buffer].offset;
+}
+
+/* An operand with a buffer that just holds it: no stride is negative. */
+static inline int case_operand(tile_case *t, const char *name, samba_dtype dtype, int64_t offset, const int64_t *strides)
 {
     int64_t last = offset;
     for (int i = 0; i < t->stage.rank; i++)
         last += t->stage.domain[i] > 0 ? (t->stage.domain[i] - 1) * strides[i] : 0;
-    samba_operand *o = &t->operands[t->stage.operand_count];
+    int number = t->stage.operand_count++;
+    samba_operand *o = &t->operands[number];
     *o = (samba_operand){.buffer = case_buffer(t, dtype, last + 1), .dtype = dtype, .offset = offset};
     memcpy(o->strides, strides, (size_t)t->stage.rank * sizeof *strides);
-    return t->stage.operand_count++;
+    snprintf(t->operand_names[number], sizeof *t->operand_names, "%s", name);
+    return number;
 }
 
-static inline int case_contiguous(tile_case *t, samba_dtype dtype)
+/* One without gaps, of these dims, the memory's outermost first ("021"); the others have no stride. NULL: all in order. */
+static inline int case_layout(tile_case *t, const char *name, samba_dtype dtype, const char *dims)
 {
-    int64_t strides[SAMBA_MAX_RANK];
-    samba_shape_contiguous_strides(t->stage.rank, t->stage.domain, strides);
-    return case_operand(t, dtype, 0, strides);
+    int64_t strides[SAMBA_MAX_RANK] = {0}, size = 1;
+    for (int i = (dims ? (int)strlen(dims) : t->stage.rank) - 1; i >= 0; i--) {
+        int dim = dims ? dims[i] - '0' : i;
+        strides[dim] = size;
+        size *= t->stage.domain[dim] > 0 ? t->stage.domain[dim] : 1;
+    }
+    return case_operand(t, name, dtype, 0, strides);
 }
 
 static inline int case_register(tile_case *t, samba_register_class class_, samba_extent extent, int wide, int direct)
@@ -105,18 +120,19 @@ static inline int case_register(tile_case *t, samba_register_class class_, samba
 
 static inline void case_emit(tile_case *t, samba_tile op, int d, int a, int b, int c, int operand, double immediate)
 {
-    samba_instruction *i = &t->instructions[t->stage.program.instruction_count++];
-    *i = (samba_instruction){.op = (uint16_t)op, .operand = (int16_t)operand, .immediate = immediate};
-    i->d = (int16_t)d;
-    i->a = (int16_t)a;
-    i->b = (int16_t)b;
-    i->c = (int16_t)c;
+    t->instructions[t->stage.program.instruction_count++] =
+        (samba_instruction){(uint16_t)op, (int16_t)d, (int16_t)a, (int16_t)b, (int16_t)c, (int16_t)operand, immediate};
 }
 
 static inline void case_load(tile_case *t, int d, int operand) { case_emit(t, SAMBA_TILE_load, d, -1, -1, -1, operand, 0); }
 static inline void case_store(tile_case *t, int a, int operand) { case_emit(t, SAMBA_TILE_store, -1, a, -1, -1, operand, 0); }
 static inline void case_op(tile_case *t, samba_tile op, int d, int a, int b) { case_emit(t, op, d, a, b, -1, -1, 0); }
-static inline void case_setup_ends(tile_case *t) { t->stage.program.setup = t->stage.program.instruction_count; }
+
+static inline void case_setup_ends(tile_case *t)
+{
+    t->stage.program.setup = t->stage.program.instruction_count;
+    t->setup_registers = t->stage.program.register_count;
+}
 
 /* A step of all instructions since the one before. */
 static inline void case_step(tile_case *t, int loop)
@@ -126,96 +142,145 @@ static inline void case_step(tile_case *t, int loop)
     p->steps[p->step_count++] = (samba_step){begin, p->instruction_count, loop};
 }
 
-/* ---- the interpreter ---- */
-static inline double naive_round(int class_, double x) { return class_ == SAMBA_F32 ? (float)x : x; }
-
-static inline naive_value naive_apply(int op, int class_, int d_class, naive_value x, naive_value y, naive_value z)
+static inline void random_order(int rank, int *order)
 {
-    naive_value v = {.i = 0};
+    for (int i = 0; i < rank; i++) {
+        int k = rand() % (i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
+}
+
+/* ---- programs as text: statements with `;` between them ----
+ *   float32 x y:021 z:    operands of a dtype (T: that of the case); behind the colon the dims of case_layout, none here for z
+ *   f64 a, row b          registers of a class, or with one value a row, where the operators do not say it
+ *   setup, step, once     end the setup, a step for each chunk of columns, a step that runs once
+ *   mul d a b             an operator with its result, sources, and operand or number. A register begins where it is first named:
+ *                         a*, if it is wide; a@x, if it may lie in operand x */
+static inline int case_named(char (*names)[16], int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static inline int case_operand_of(tile_case *t, const char *name)
+{
+    int found = case_named(t->operand_names, t->stage.operand_count, name);
+    if (found < 0)
+        fail_msg("there is no operand %s", name);
+    return found;
+}
+
+static inline int case_register_of(tile_case *t, char *word, samba_register_class class_, samba_extent extent)
+{
+    char *in = strchr(word, '@'), *wide = strchr(word, '*');
+    if (in)
+        *in = 0;
+    if (wide)
+        *wide = 0;
+    int found = case_named(t->register_names, t->stage.program.register_count, word);
+    if (found < 0) {
+        found = case_register(t, class_, extent, 0, -1);
+        snprintf(t->register_names[found], sizeof *t->register_names, "%s", word);
+    }
+    if (wide)
+        t->registers[found].wide = 1;
+    if (in && !t->indirect)
+        t->registers[found].direct = (int16_t)case_operand_of(t, in + 1);
+    return found;
+}
+
+static inline void case_instruction(tile_case *t, int op, char **words, int count)
+{
+    static const int sources[] = {
+        [SAMBA_FORM_STORE] = 1,   [SAMBA_FORM_RANDOM] = 1, [SAMBA_FORM_UNARY] = 1,   [SAMBA_FORM_BINARY] = 2,
+        [SAMBA_FORM_COMPARE] = 2, [SAMBA_FORM_WHERE] = 3,  [SAMBA_FORM_CONVERT] = 1, [SAMBA_FORM_WRAP] = 1,
+        [SAMBA_FORM_ROUND] = 1,   [SAMBA_FORM_REDUCE] = 1, [SAMBA_FORM_SPREAD] = 1,  [SAMBA_FORM_COLLECT] = 1};
     samba_tile_form form = samba_tile_table[op].form;
-    if (form == SAMBA_FORM_COMPARE) {
-        double p = class_ == SAMBA_I64 ? (double)x.i : x.f, q = class_ == SAMBA_I64 ? (double)y.i : y.f;
-        v.f = op == SAMBA_TILE_eq   ? p == q
-              : op == SAMBA_TILE_ne ? p != q
-              : op == SAMBA_TILE_lt ? p < q
-              : op == SAMBA_TILE_le ? p <= q
-              : op == SAMBA_TILE_gt ? p > q
-                                    : p >= q;
-        return v;
+    const bool has_d = form != SAMBA_FORM_STORE && form != SAMBA_FORM_COLLECT;
+    const bool number = form == SAMBA_FORM_CONST || form == SAMBA_FORM_IOTA;
+    const bool memory = form == SAMBA_FORM_LOAD || form == SAMBA_FORM_RANDOM || !has_d;
+    if (count != 1 + has_d + sources[form] + number + memory)
+        fail_msg("%s with %d words", words[0], count);
+    int from[3] = {-1, -1, -1}, at = memory ? case_operand_of(t, words[count - 1]) : -1;
+    samba_register_class class_ = samba_class_of(form == SAMBA_FORM_LOAD ? (samba_dtype)t->operands[at].dtype : t->dtype);
+    samba_extent extent = form == SAMBA_FORM_REDUCE ? SAMBA_ROW : SAMBA_FULL;
+    for (int i = 0; i < sources[form]; i++) {
+        from[i] = case_named(t->register_names, t->stage.program.register_count, words[1 + has_d + i]);
+        if (from[i] < 0)
+            fail_msg("%s: there is no register %s", words[0], words[1 + has_d + i]);
+        class_ = (samba_register_class)t->registers[from[i]].class_;
+        if (t->registers[from[i]].extent == SAMBA_ROW && form != SAMBA_FORM_SPREAD && from[i] >= t->setup_registers)
+            extent = SAMBA_ROW;
     }
-    if (form == SAMBA_FORM_CONVERT) {
-        double p = class_ == SAMBA_I64 ? (double)x.i : x.f;
-        if (op == SAMBA_TILE_not_zero)
-            v.f = p != 0;
-        else if (d_class == SAMBA_I64)
-            v.i = class_ == SAMBA_I64 ? x.i : (int64_t)x.f;
-        else
-            v.f = naive_round(d_class, p);
-        return v;
-    }
-    if (form == SAMBA_FORM_WHERE)
-        return x.f != 0 ? y : z;
-    if (class_ == SAMBA_I64) {
-        v.i = op == SAMBA_TILE_add       ? x.i + y.i
-              : op == SAMBA_TILE_sub     ? x.i - y.i
-              : op == SAMBA_TILE_mul     ? x.i * y.i
-              : op == SAMBA_TILE_maximum ? (x.i > y.i ? x.i : y.i)
-              : op == SAMBA_TILE_minimum ? (x.i < y.i ? x.i : y.i)
-              : op == SAMBA_TILE_neg     ? -x.i
-                                         : llabs(x.i);
-        return v;
-    }
-    double r = 0;
-    switch (op) {
-    case SAMBA_TILE_add: r = x.f + y.f; break;
-    case SAMBA_TILE_sub: r = x.f - y.f; break;
-    case SAMBA_TILE_mul: r = x.f * y.f; break;
-    case SAMBA_TILE_div: r = x.f / y.f; break;
-    case SAMBA_TILE_maximum: r = x.f > y.f ? x.f : y.f; break;
-    case SAMBA_TILE_minimum: r = x.f < y.f ? x.f : y.f; break;
-    case SAMBA_TILE_neg: r = -x.f; break;
-    case SAMBA_TILE_abs: r = fabs(x.f); break;
-    case SAMBA_TILE_sign: r = (x.f > 0) - (x.f < 0); break;
-    case SAMBA_TILE_relu: r = x.f < 0 ? 0 : x.f; break;
-    case SAMBA_TILE_exp: r = exp(x.f); break;
-    case SAMBA_TILE_erf: r = erf(x.f); break;
-    case SAMBA_TILE_tanh: r = tanh(x.f); break;
-    case SAMBA_TILE_gelu_tanh: r = x.f / (1 + exp(-1.5957691216057308 * (x.f + 0.044715 * x.f * x.f * x.f))); break;
-    case SAMBA_TILE_gelu_tanh_grad: {
-        double s = 1 / (1 + exp(-1.5957691216057308 * (x.f + 0.044715 * x.f * x.f * x.f)));
-        r = y.f * (s + x.f * s * (1 - s) * 1.5957691216057308 * (1 + 0.134145 * x.f * x.f));
-        break;
-    }
-    case SAMBA_TILE_round_bfloat16: r = samba_bfloat16_to_float(samba_float_to_bfloat16((float)x.f)); break;
-    case SAMBA_TILE_sqrt: r = sqrt(x.f); break;
-    case SAMBA_TILE_rsqrt: r = 1 / sqrt(x.f); break;
-    case SAMBA_TILE_reciprocal: r = 1 / x.f; break;
-    default: fail_msg("naive: no %s", samba_tile_table[op].name);
-    }
-    v.f = naive_round(class_, r);
-    return v;
+    if (form == SAMBA_FORM_COMPARE || form == SAMBA_FORM_RANDOM || op == SAMBA_TILE_not_zero)
+        class_ = SAMBA_F32;
+    if (form == SAMBA_FORM_IOTA || op == SAMBA_TILE_argmax)
+        class_ = SAMBA_I64;
+    int d = has_d ? case_register_of(t, words[1], class_, extent) : -1;
+    case_emit(t, (samba_tile)op, d, from[0], from[1], from[2], at, number ? strtod(words[2], NULL) : 0);
 }
 
-/* better of two for amax, amin; sum */
-static inline naive_value naive_fold(int kind, int class_, naive_value x, naive_value y)
+static inline void case_statement(tile_case *t, char **words, int count)
 {
-    if (class_ == SAMBA_I64)
-        return (naive_value){.i = kind == 0 ? x.i + y.i : (kind == 1 ? y.i > x.i : y.i < x.i) ? y.i : x.i};
-    return (naive_value){.f = kind == 0 ? x.f + y.f : (kind == 1 ? y.f > x.f : y.f < x.f) ? y.f : x.f};
+    static const char *const kinds[] = {"f32", "f64", "i64", "row"};
+    for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
+        if (strcmp(words[0], samba_dtype_name((samba_dtype)dtype)) == 0 || (words[0][0] == 'T' && dtype == (int)t->dtype)) {
+            for (int i = 1; i < count; i++) {
+                char *dims = strchr(words[i], ':');
+                if (dims)
+                    *dims++ = 0;
+                case_layout(t, words[i], (samba_dtype)dtype, dims);
+            }
+            return;
+        }
+    for (int i = 0; i < LENGTH(kinds); i++)
+        if (strcmp(words[0], kinds[i]) == 0) {
+            for (int k = 1; k < count; k++)
+                case_register_of(t, words[k], i < 3 ? (samba_register_class)i : samba_class_of(t->dtype),
+                                 i < 3 ? SAMBA_FULL : SAMBA_ROW);
+            return;
+        }
+    if (strcmp(words[0], "setup") == 0)
+        case_setup_ends(t);
+    else if (strcmp(words[0], "step") == 0 || strcmp(words[0], "once") == 0)
+        case_step(t, words[0][0] == 's');
+    else {
+        int op = 0;
+        while (op < SAMBA_TILE_COUNT && strcmp(words[0], samba_tile_table[op].name) != 0)
+            op++;
+        if (op == SAMBA_TILE_COUNT)
+            fail_msg("no tile operator is called %s", words[0]);
+        case_instruction(t, op, words, count);
+    }
 }
 
-static inline naive_value naive_start(int kind, int class_)
+__attribute__((format(printf, 2, 3))) static inline void case_text(tile_case *t, const char *format, ...)
 {
-    if (class_ == SAMBA_I64)
-        return (naive_value){.i = kind == 0 ? 0 : kind == 1 ? INT64_MIN : INT64_MAX};
-    return (naive_value){.f = kind == 0 ? 0 : kind == 1 ? -INFINITY : INFINITY};
+    char text[1000], *rest = text;
+    va_list list;
+    va_start(list, format);
+    assert_true(vsnprintf(text, sizeof text, format, list) < (int)sizeof text);
+    va_end(list);
+    for (char *statement; (statement = strsep(&rest, ";"));) {
+        char *words[16];
+        int count = 0;
+        for (char *word; count < 16 && (word = strsep(&statement, " "));)
+            if (*word)
+                words[count++] = word;
+        if (count)
+            case_statement(t, words, count);
+    }
 }
 
+/* ---- the interpreter ---- */
 typedef struct naive {
     const tile_case *t;
     int64_t rows, cols;
-    naive_value *values[CASE_MOST]; /* rows * cols of each register; ROW: the first of each row; setup: the first of all */
-    int once[CASE_MOST];            /* setup register */
+    tile_value *values[CASE_MOST]; /* rows * cols of each register; ROW: the first of each row; setup: the first of all */
+    int once[CASE_MOST];           /* setup register */
 } naive;
 
 static inline void naive_index(const naive *n, int64_t row, int64_t col, int64_t *index)
@@ -237,65 +302,75 @@ static inline int64_t naive_offset(const naive *n, int operand, int64_t row, int
     return offset;
 }
 
-static inline char *naive_element(const naive *n, char *memory, int operand, int64_t row, int64_t col)
+static inline char *naive_element(const naive *n, char *memory, int operand, int64_t offset)
 {
     const samba_operand *o = &n->t->operands[operand];
-    return memory + n->t->buffers[o->buffer].offset +
-           naive_offset(n, operand, row, col) * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
+    return memory + n->t->buffers[o->buffer].offset + offset * (int64_t)samba_dtype_size((samba_dtype)o->dtype);
 }
 
-static inline naive_value *naive_at(const naive *n, int r, int64_t row, int64_t col)
+static inline tile_value *naive_at(const naive *n, int r, int64_t row, int64_t col)
 {
-    static naive_value none;
+    static tile_value none;
     if (r < 0)
         return &none;
     int64_t place = n->once[r] ? 0 : n->t->registers[r].extent == SAMBA_ROW ? row * n->cols : row * n->cols + col;
     return &n->values[r][place];
 }
 
-static inline void naive_store(samba_dtype dtype, int class_, char *element, naive_value v)
+static inline int naive_fold_of(int op) /* the row's operator for that of columns */
 {
-    if (class_ == SAMBA_I64)
-        samba_store_int64(dtype, element, v.i);
-    else
-        samba_store_double(dtype, element, v.f);
+    return op == SAMBA_TILE_argmax        ? SAMBA_TILE_amax
+           : op >= SAMBA_TILE_collect_sum ? SAMBA_TILE_sum + op - SAMBA_TILE_collect_sum
+                                          : op;
 }
 
 /* One result for each element of the operand, in double: those of dims with a stride. */
-static inline void naive_collect(naive *n, const samba_instruction *i, char *memory, int kind, int class_, int64_t cols)
+static inline void naive_collect(naive *n, const samba_instruction *i, char *memory, int class_, int64_t cols)
 {
     const samba_operand *o = &n->t->operands[i->operand];
-    int64_t size = (int64_t)samba_dtype_size((samba_dtype)o->dtype), last = o->offset;
-    for (int k = 0; k < n->t->stage.rank; k++)
-        last += o->strides[k] * (n->t->stage.domain[k] > 0 ? n->t->stage.domain[k] - 1 : 0);
-    naive_value *sums = malloc((size_t)(last + 1) * sizeof *sums);
-    bool *stays = calloc((size_t)(last + 1), sizeof *stays);
-    int64_t index[SAMBA_MAX_RANK] = {0}, offset = o->offset;
-    bool any = true;
-    for (int k = 0; k < n->t->stage.rank; k++)
-        any &= o->strides[k] == 0 || n->t->stage.domain[k] > 0;
-    for (int k = 0; any && k >= 0;) { /* counts through the dims that stay */
-        sums[offset] = naive_start(kind, class_);
-        stays[offset] = true;
-        for (k = n->t->stage.rank - 1; k >= 0; k--) {
-            if (o->strides[k] != 0 && ++index[k] < n->t->stage.domain[k]) {
-                offset += o->strides[k];
-                break;
-            }
-            offset -= o->strides[k] ? (index[k] - 1) * o->strides[k] : 0;
-            index[k] = 0;
-        }
+    const samba_stage *s = &n->t->stage;
+    int64_t count = 1, last = o->offset;
+    for (int k = 0; k < s->rank; k++) {
+        count *= o->strides[k] ? s->domain[k] : 1;
+        last += o->strides[k] && s->domain[k] > 0 ? o->strides[k] * (s->domain[k] - 1) : 0;
     }
+    tile_value *sums = malloc((size_t)(last + 1) * sizeof *sums);
+    for (int64_t k = 0; k <= last; k++)
+        sums[k] = fold_start(naive_fold_of(i->op), class_);
     for (int64_t r = 0; r < n->rows; r++)
         for (int64_t c = 0; c < cols; c++) {
-            naive_value *sum = &sums[naive_offset(n, i->operand, r, c)];
-            *sum = naive_fold(kind, class_, *sum, *naive_at(n, i->a, r, c));
+            tile_value *sum = &sums[naive_offset(n, i->operand, r, c)];
+            *sum = fold(naive_fold_of(i->op), class_, *sum, *naive_at(n, i->a, r, c));
         }
-    for (int64_t k = 0; k <= last; k++)
-        if (stays[k])
-            naive_store((samba_dtype)o->dtype, class_, memory + n->t->buffers[o->buffer].offset + k * size, sums[k]);
+    for (int64_t flat = 0; flat < count; flat++) {
+        int64_t offset = o->offset, rest = flat;
+        for (int k = s->rank - 1; k >= 0; k--)
+            if (o->strides[k]) {
+                offset += rest % s->domain[k] * o->strides[k];
+                rest /= s->domain[k];
+            }
+        store_value((samba_dtype)o->dtype, class_, naive_element(n, memory, i->operand, offset), sums[offset]);
+    }
     free(sums);
-    free(stays);
+}
+
+static inline void naive_reduce(const naive *n, const samba_instruction *i, int class_, int64_t row, tile_value *d)
+{
+    const int op = naive_fold_of(i->op);
+    tile_value best = fold_start(op, class_);
+    int64_t where = 0;
+    for (int64_t k = 0; k < n->cols; k++) {
+        tile_value next = fold(op, class_, best, *naive_at(n, i->a, row, k));
+        if (k > 0 && (class_ == SAMBA_I64 ? next.i != best.i : next.f != best.f))
+            where = k;
+        best = next;
+    }
+    if (i->op == SAMBA_TILE_argmax)
+        d->i = where;
+    else if (class_ == SAMBA_I64)
+        *d = best;
+    else
+        d->f = rounded_to(class_, best.f);
 }
 
 static inline void naive_instruction(naive *n, const samba_instruction *i, char *memory)
@@ -307,58 +382,34 @@ static inline void naive_instruction(naive *n, const samba_instruction *i, char 
     bool once = n->once[target] && form != SAMBA_FORM_STORE;
     int64_t rows = once ? 1 : n->rows, cols = once || t->registers[target].extent == SAMBA_ROW ? 1 : n->cols;
     samba_dtype dtype = i->operand >= 0 ? (samba_dtype)t->operands[i->operand].dtype : SAMBA_FLOAT32;
-    int kind = i->op == SAMBA_TILE_amax || i->op == SAMBA_TILE_argmax || i->op == SAMBA_TILE_collect_amax ? 1
-               : i->op == SAMBA_TILE_amin || i->op == SAMBA_TILE_collect_amin                             ? 2
-                                                                                                          : 0;
     if (form == SAMBA_FORM_COLLECT) {
-        naive_collect(n, i, memory, kind, class_, cols);
+        naive_collect(n, i, memory, class_, cols);
         return;
     }
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++) {
-            naive_value *d = naive_at(n, i->d, r, c), a = *naive_at(n, i->a, r, c);
-            int64_t index[SAMBA_MAX_RANK];
+            tile_value *d = naive_at(n, i->d, r, c), a = *naive_at(n, i->a, r, c);
+            int64_t index[SAMBA_MAX_RANK], offset = i->operand >= 0 ? naive_offset(n, i->operand, r, c) : 0;
             switch (form) {
-            case SAMBA_FORM_LOAD:
-                if (class_ == SAMBA_I64)
-                    d->i = samba_load_int64(dtype, naive_element(n, memory, i->operand, r, c));
-                else
-                    d->f = samba_load_double(dtype, naive_element(n, memory, i->operand, r, c));
-                break;
-            case SAMBA_FORM_STORE: naive_store(dtype, class_, naive_element(n, memory, i->operand, r, c), a); break;
+            case SAMBA_FORM_LOAD: *d = load_value(dtype, class_, naive_element(n, memory, i->operand, offset)); break;
+            case SAMBA_FORM_STORE: store_value(dtype, class_, naive_element(n, memory, i->operand, offset), a); break;
             case SAMBA_FORM_BLOCK: d->f = t->block[r * n->cols + c]; break;
             case SAMBA_FORM_CONST:
                 if (class_ == SAMBA_I64)
                     d->i = (int64_t)i->immediate;
                 else
-                    d->f = naive_round(class_, i->immediate);
+                    d->f = rounded_to(class_, i->immediate);
                 break;
             case SAMBA_FORM_IOTA:
                 naive_index(n, r, c, index);
                 d->i = index[(int)i->immediate];
                 break;
-            case SAMBA_FORM_RANDOM:
-                d->f = samba_philox_uniform((uint64_t)a.i, (uint64_t)naive_offset(n, i->operand, r, c));
-                break;
-            case SAMBA_FORM_REDUCE: {
-                naive_value best = naive_start(kind, class_);
-                int64_t where = 0;
-                for (int64_t k = 0; k < n->cols; k++) {
-                    naive_value x = *naive_at(n, i->a, r, k), next = naive_fold(kind, class_, best, x);
-                    if (k > 0 && (class_ == SAMBA_I64 ? next.i != best.i : next.f != best.f))
-                        where = k;
-                    best = next;
-                }
-                if (i->op == SAMBA_TILE_argmax)
-                    d->i = where;
-                else if (class_ == SAMBA_I64)
-                    *d = best;
-                else
-                    d->f = naive_round(class_, best.f);
-                break;
-            }
+            case SAMBA_FORM_RANDOM: d->f = samba_philox_uniform((uint64_t)a.i, (uint64_t)offset); break;
+            case SAMBA_FORM_REDUCE: naive_reduce(n, i, class_, r, d); break;
             case SAMBA_FORM_SPREAD: *d = *naive_at(n, i->a, r, 0); break;
-            default: *d = naive_apply(i->op, class_, d_class, a, *naive_at(n, i->b, r, c), *naive_at(n, i->c, r, c)); break;
+            default:
+                if (value_of(i->op, class_, d_class, a, *naive_at(n, i->b, r, c), *naive_at(n, i->c, r, c), d) != EXACT)
+                    d->f = rounded_to(class_, d->f);
             }
         }
 }
@@ -368,7 +419,7 @@ static inline void naive_run(const tile_case *t, char *memory)
     const samba_program *p = &t->stage.program;
     naive n = {.t = t, .rows = case_rows(t), .cols = case_cols(t)};
     for (int r = 0; r < p->register_count; r++)
-        n.values[r] = calloc((size_t)(n.rows * (n.cols + 1) + 1), sizeof(naive_value));
+        n.values[r] = calloc((size_t)(n.rows * (n.cols + 1) + 1), sizeof(tile_value));
     for (int i = 0; i < p->setup; i++)
         n.once[p->instructions[i].d] = 1;
     for (int i = 0; i < p->instruction_count; i++)
@@ -378,16 +429,32 @@ static inline void naive_run(const tile_case *t, char *memory)
 }
 
 /* ---- the kernels ---- */
-static inline samba_prepare case_prepare(const tile_case *t, samba_context *context, samba_arena *arena, int isa, int threads,
+static inline samba_prepare case_prepare(const tile_case *t, samba_context *of, samba_arena *arena, samba_isa isa, int threads,
                                          char *memory, volatile int32_t *fault)
 {
-    return (samba_prepare){.context = context,
-                           .machine = machine_with((samba_isa)isa, false),
+    return (samba_prepare){.context = of,
+                           .machine = machine_with(isa, false),
                            .threads = threads,
                            .memory = memory,
                            .buffers = t->buffers,
                            .arena = arena,
-                           .fault = fault};
+                           .fault = fault,
+                           .stage_index = 6};
+}
+
+/* Prepared and not run: a scenario of failing_allocator.h. */
+static inline samba_status case_scenario(samba_context *of, void *user)
+{
+    tile_case *t = user;
+    samba_arena arena;
+    samba_prepared prepared;
+    volatile int32_t fault = 0;
+    samba_arena_init(&arena, of);
+    samba_prepare prepare = case_prepare(t, of, &arena, samba_isa_best(), 2, t->memory, &fault);
+    prepare.machine = machine_with(samba_isa_best(), true);
+    samba_status status = samba_prepare_stage(&prepare, &t->stage, &prepared);
+    samba_arena_free(&arena);
+    return status;
 }
 
 /* A team one after the other, phase by phase, in scratch full of rubbish. */
@@ -423,38 +490,70 @@ static inline void case_compare(const tile_case *t, const char *got, const char 
     }
 }
 
-/* Everything: all ISAs, 1 to 5 threads. */
-static inline void case_check(const tile_case *t, double tolerance, const char *name)
+/* Products neither read nor write behind a buffer; other stages read whole vectors. */
+static inline void case_poison(const tile_case *t, const char *memory, bool on)
+{
+    for (int i = 0; i < t->buffer_count && t->stage.kind == SAMBA_STAGE_CONTRACT; i++) {
+        const char *at = memory + t->buffers[i].offset + t->buffers[i].bytes;
+        if (on)
+            ASAN_POISON_MEMORY_REGION(at, CASE_GUARD);
+        else
+            ASAN_UNPOISON_MEMORY_REGION(at, CASE_GUARD);
+    }
+}
+
+static inline char *case_room(const tile_case *t)
+{
+    char *room = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64);
+    if (t->bytes)
+        memcpy(room, t->memory, (size_t)t->bytes);
+    return room;
+}
+
+/* All ISAs, 1 to 5 threads (products: with libxsmm and without); `want` is freed. */
+static inline void case_check_against(const tile_case *t, char *want, double tolerance, int32_t fault_wanted, const char *name)
 {
     static const int teams[] = {1, 2, 3, 5};
-    char *want = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64),
-         *got = aligned_alloc(64, (size_t)(t->bytes + 127) / 64 * 64), what[200];
-    volatile int32_t fault = 0;
-    if (t->bytes)
-        memcpy(want, t->memory, (size_t)t->bytes);
-    naive_run(t, want);
+    const bool product = t->stage.kind == SAMBA_STAGE_CONTRACT;
+    char *got = case_room(t), what[200];
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-        for (int k = 0; samba_kernels_for((samba_isa)isa) && k < SAMBA_COUNT(teams); k++) {
-            samba_context *context;
+        for (int k = 0; samba_kernels_for((samba_isa)isa) && k < (product ? 6 : 4); k++) {
+            const int team = teams[product ? k / 2 : k];
+            const bool libxsmm = product && k % 2;
             samba_arena arena;
             samba_prepared prepared;
-            assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
+            volatile int32_t fault = 0;
             samba_arena_init(&arena, context);
             if (t->bytes)
                 memcpy(got, t->memory, (size_t)t->bytes);
-            samba_prepare prepare = case_prepare(t, context, &arena, isa, teams[k], got, &fault);
-            prepare.far = k % 2; /* what is asked for a tile ahead changes nothing */
+            samba_prepare prepare = case_prepare(t, context, &arena, (samba_isa)isa, team, got, &fault);
+            prepare.machine = machine_with((samba_isa)isa, libxsmm);
+            prepare.far = !product && k % 2; /* what is asked for a tile ahead changes nothing */
             if (samba_prepare_stage(&prepare, &t->stage, &prepared) != SAMBA_OK)
                 fail_msg("%s: %s", name, samba_error_message(context));
-            run_prepared(&prepared, teams[k]);
-            snprintf(what, sizeof what, "%s, %s, %d threads", name, samba_isa_names[isa], teams[k]);
+            case_poison(t, got, true);
+            run_prepared(&prepared, team);
+            case_poison(t, got, false);
+            snprintf(what, sizeof what, "%s, %s%s, %d threads", name, samba_isa_names[isa], libxsmm ? " and libxsmm" : "", team);
             case_compare(t, got, want, tolerance, what);
+            assert_int_equal(fault, fault_wanted);
             samba_arena_free(&arena);
-            samba_context_free(context);
         }
-    assert_int_equal(fault, 0);
     free(want);
     free(got);
+}
+
+/* Against the interpreter; the case ends with it. The words say which case it is. */
+__attribute__((format(printf, 3, 4))) static inline void case_check(tile_case *t, double tolerance, const char *format, ...)
+{
+    char *want = case_room(t), name[160];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(name, sizeof name, format, list);
+    va_end(list);
+    naive_run(t, want);
+    case_check_against(t, want, tolerance, 0, name);
+    case_end(t);
 }
 
 #endif

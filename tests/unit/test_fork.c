@@ -3,23 +3,15 @@
  * Processes made by fork. The thread that forks takes OpenMP's record of its team along and none of the threads: what waits for
  * them waits for ever. Children of parents with a team do here all that wants one, and give the bits that the parent gives; a
  * child that takes too long is ended by its alarm, and its status tells. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "harness.h"
 #include "training.h"
-
 #include <pthread.h>
-#include <sys/wait.h>
-
 #include <sambaflow/app.h>
 #include <sambaflow/checkpoint.h>
 #include <sambaflow/function.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
+#include <sys/wait.h>
 
 enum { ROWS = 64, IN = 96, HIDDEN = 512, STEPS = 3, SECONDS = 60, FILLED = 200000 };
 static char pef[512];
@@ -42,16 +34,6 @@ static void only_in_the_mother(void)
         _exit(1);
 }
 
-static samba_session *session_of(int threads)
-{
-    samba_session *session;
-    samba_session_options options = samba_session_defaults();
-    options.threads = threads;
-    options.seed = 7;
-    need(samba_session_new(context, pef, &options, &session));
-    return session;
-}
-
 static float step(samba_session *session, int number)
 {
     samba_run_options run = samba_run_defaults();
@@ -66,7 +48,7 @@ static float step(samba_session *session, int number)
 
 static void train_anew(int threads, int steps)
 {
-    samba_session *session = session_of(threads);
+    samba_session *session = open_session(pef, threads, 7);
     for (int i = 0; i < steps; i++)
         assert_float_equal(step(session, i), expected[i], threads == 2 ? 0 : 1e-5);
     samba_session_free(session);
@@ -173,9 +155,8 @@ static int ended(work *child)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void children(void **unused)
+static void children(void **state)
 {
-    (void)unused;
     only_in_the_mother();
     static const struct {
         const char *name;
@@ -204,9 +185,8 @@ static void *fork_with_a_team(void *status)
     return NULL;
 }
 
-static void the_programs_own_team(void **unused)
+static void the_programs_own_team(void **state)
 {
-    (void)unused;
     only_in_the_mother();
     int status = 1;
     pthread_t thread; /* the library has had no team in it */
@@ -217,7 +197,7 @@ static void the_programs_own_team(void **unused)
 
 static int setup(void **state)
 {
-    (void)state;
+    mother = getpid();
     x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN));
     label = tensor("label", SAMBA_INT64, 1, SHAPE(ROWS));
     loss = tensor("loss", SAMBA_FLOAT32, 0, NULL);
@@ -226,11 +206,11 @@ static int setup(void **state)
     samba_compile_options o = compile_of("fork", model, NULL, 2, inputs);
     o.optimizers = &sgd, o.optimizer_count = 1;
     need(samba_compile(context, &o, pef, sizeof pef));
-    samba_session *first = session_of(2);
+    samba_session *first = open_session(pef, 2, 7);
     for (int i = 0; i < STEPS; i++)
         expected[i] = step(first, i);
     samba_session_free(first);
-    parent = session_of(2);
+    parent = open_session(pef, 2, 7);
     assert_float_equal(step(parent, 0), expected[0], 0);
 
     samba_graph *g;
@@ -247,7 +227,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     only_in_the_mother();
     samba_function_free(doubled);
     samba_session_free(parent);
@@ -257,11 +236,4 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(children), cmocka_unit_test(the_programs_own_team)};
-    mother = getpid();
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, setup, teardown));
-}
+TEST_MAIN_WITH(setup, teardown, children, the_programs_own_team)

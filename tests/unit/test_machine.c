@@ -2,17 +2,12 @@
  *
  * The description of the machine: what it says of the one at hand, and that all of it is told. test_random_shapes
  * runs models with figures that no machine has. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "machines.h"
 #include "training.h"
 
 static void test_at_hand(void **state)
 {
-    (void)state;
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         if (!samba_kernels_for((samba_isa)isa))
             continue;
@@ -58,7 +53,6 @@ static void note(void *to, const samba_device_fact *fact)
 
 static void test_told(void **state)
 {
-    (void)state;
     int figures = 0, groups = 0;
 #define GROUP(name, meaning) groups++;
 #define END(name)
@@ -86,10 +80,4 @@ static void test_told(void **state)
     assert_int_equal(t.facts, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_at_hand), cmocka_unit_test(test_told)};
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
-}
+TEST_MAIN(test_at_hand, test_told)

@@ -4,60 +4,36 @@
  * interleave or that a program writes element for element are taken, and of random strides none is taken whose elements meet. A
  * file cannot ask for tables and scratch out of proportion to its memory,
  * and what it calls things reaches nobody's terminal as it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-
-#include "../pef/plans.h"
-#include "failing_allocator.h"
+#include "harness.h"
+#include "written_pef.h"
 #include "seeded.h"
 #include "plan/check.h"
 #include "runtime/runtime.h"
 
-typedef struct fixture {
-    failing_allocator state;
-    samba_context *context;
-    samba_plan plan;
-} fixture;
-
-static void begin(fixture *f)
+static void begin_empty(fixture *f)
 {
     f->context = counting_context_new(&f->state);
     plan_begin(&f->plan, f->context, "overlap");
     plan_section(&f->plan, 1);
 }
 
-static void end(fixture *f)
+static void refuse_plan(fixture *f, const char *words)
 {
-    samba_plan_free(&f->plan);
-    counting_context_free(f->context, &f->state);
-}
-
-static void refuse(fixture *f, const char *part)
-{
-    if (samba_plan_check(f->context, &f->plan) != SAMBA_ERROR_FORMAT || !strstr(samba_error_message(f->context), part))
-        fail_msg("taken, or \"%s\" lacks \"%s\"", samba_error_message(f->context), part);
+    refuse_in(f->context, samba_plan_check(f->context, &f->plan), SAMBA_ERROR_FORMAT, words);
 }
 
 static void take(fixture *f)
 {
-    if (samba_plan_check(f->context, &f->plan) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(f->context));
+    assert_int_equal(samba_plan_own_graph(&f->plan), SAMBA_OK);
+    need_in(f->context, samba_plan_check(f->context, &f->plan));
 }
 
 /* ---- each stage of the zoo: what it writes over what it reads ---- */
-static void test_every_kind(void **unused)
+static void test_every_kind(void **state)
 {
-    (void)unused;
     int tried = 0, kinds = 0;
-    fixture f = {.context = NULL};
-    f.context = counting_context_new(&f.state);
-    make_zoo_plan(&f.plan, f.context);
-    take(&f);
+    fixture f;
+    begin_plan(&f, true);
     for (int32_t i = 0; i < f.plan.stage_count; i++) {
         samba_stage *stage = &f.plan.stages[i];
         for (int32_t w = 0; w < stage->operand_count; w++)
@@ -85,34 +61,28 @@ static void test_every_kind(void **unused)
     }
     assert_true(tried > 15);
     assert_int_equal(kinds, ((1 << SAMBA_STAGE_KIND_COUNT) - 1) & ~(1 << SAMBA_STAGE_CONTRACT)); /* its factors: test_factor */
-    end(&f);
+    end_plan(&f);
 }
 
-static void test_factor(void **unused)
+static void test_factor(void **state)
 {
-    (void)unused;
-    fixture f = {.context = NULL};
-    f.context = counting_context_new(&f.state);
-    make_zoo_plan(&f.plan, f.context);
-    for (int32_t i = 0; i < f.plan.stage_count; i++) {
-        samba_stage *stage = &f.plan.stages[i];
-        if (stage->kind != SAMBA_STAGE_CONTRACT)
-            continue;
-        for (int32_t w = 0; w < stage->operand_count; w++)
-            if (samba_stage_access(stage, w) & SAMBA_WRITES)
-                f.plan.buffers[stage->contract.b.buffer].offset = f.plan.buffers[stage->operands[w].buffer].offset;
-        refuse(&f, "lies over factor b, which it reads");
-        break;
-    }
-    end(&f);
+    fixture f;
+    begin_plan(&f, true);
+    samba_stage *stage = f.plan.stages;
+    while (stage->kind != SAMBA_STAGE_CONTRACT)
+        stage++;
+    for (int32_t w = 0; w < stage->operand_count; w++)
+        if (samba_stage_access(stage, w) & SAMBA_WRITES)
+            f.plan.buffers[stage->contract.b.buffer].offset = f.plan.buffers[stage->operands[w].buffer].offset;
+    refuse_plan(&f, "lies over factor b, which it reads");
+    end_plan(&f);
 }
 
 /* ---- pooling's gradient over what was pooled ---- */
-static void test_pool_gradient(void **unused)
+static void test_pool_gradient(void **state)
 {
-    (void)unused;
     fixture f;
-    begin(&f);
+    begin_empty(&f);
     int32_t x = plan_buffer(&f.plan, 4 * 64 * 4), dy = plan_buffer(&f.plan, 4 * 16 * 4);
     samba_stage *stage = plan_stage(&f.plan, SAMBA_STAGE_POOL, "gradient", 0, NULL);
     stage->pool = (samba_pool){
@@ -120,17 +90,16 @@ static void test_pool_gradient(void **unused)
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
     operand(stage, dy, SAMBA_FLOAT32, 0, 0);
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
-    assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
     take(&f);
     stage->operands[2].offset = 64; /* a plane further */
-    refuse(&f, "operand 2, which it writes, lies over operand 0, which it reads");
+    refuse_plan(&f, "operand 2, which it writes, lies over operand 0, which it reads");
     stage->operands[2].offset = 128;
     take(&f);
     stage->operands[2].offset = 0;
     stage->pool.kernel[0] = 3;
     stage->pool.padding[0] = 1;
-    refuse(&f, "lies over operand 0");
-    end(&f);
+    refuse_plan(&f, "lies over operand 0");
+    end_plan(&f);
 }
 
 /* ---- strides ---- */
@@ -146,41 +115,44 @@ static void copy_stage(fixture *f, const int64_t domain[3], const samba_operand 
     instruct(stage, SAMBA_TILE_store, -1, d, -1, -1, 1, 0);
 }
 
-static void test_interleaved(void **unused)
+static samba_status check_copy(fixture *f, const int64_t domain[3], const samba_operand *from, const samba_operand *to)
 {
-    (void)unused;
+    begin_empty(f);
+    plan_buffer(&f->plan, 4096);
+    copy_stage(f, domain, from, to);
+    assert_int_equal(samba_plan_own_graph(&f->plan), SAMBA_OK);
+    return samba_plan_check(f->context, &f->plan);
+}
+
+static void test_interleaved(void **state)
+{
     static const struct {
         int64_t domain[3];
         samba_operand from, to;
         bool apart;
     } cases[] = {
-        /* q and k of a joint projection */
+        /* q and k of a joint projection, heads side by side, and not */
         {{4, 3, 8}, {.strides = {72, 24, 1}}, {.offset = 8, .strides = {72, 24, 1}}, true},
-        {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 24, .strides = {72, 8, 1}}, true}, /* heads side by side */
+        {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 24, .strides = {72, 8, 1}}, true},
         {{4, 3, 8}, {.strides = {72, 8, 1}}, {.offset = 16, .strides = {72, 8, 1}}, false},
         /* 7 columns: even ones and odd ones, and column 0 of the next row */
         {{2, 3, 4}, {.strides = {21, 7, 2}}, {.offset = 1, .strides = {21, 7, 2}}, false},
         {{2, 3, 3}, {.strides = {21, 7, 2}}, {.offset = 1, .strides = {21, 7, 2}}, true},
         {{2, 3, 3}, {.offset = 1, .strides = {21, 7, 2}}, {.strides = {21, 7, 2}}, true},
-        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 2, .strides = {16, 4, 1}}, true}, /* columns of images */
-        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 8, .strides = {16, 4, 1}}, true}, /* rows of them */
+        /* columns of images, rows of them; element for element; backwards over itself */
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 2, .strides = {16, 4, 1}}, true},
+        {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 8, .strides = {16, 4, 1}}, true},
         {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 5, .strides = {16, 4, 1}}, false},
-        /* element for element */
         {{4, 2, 2}, {.strides = {16, 4, 1}}, {.strides = {16, 4, 1}}, true},
-        /* backwards over itself */
         {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 49, .strides = {-16, 4, 1}}, false},
         {{4, 2, 2}, {.strides = {16, 4, 1}}, {.offset = 50, .strides = {-16, 4, 1}}, true},
     };
-    for (int i = 0; i < SAMBA_COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         fixture f;
-        begin(&f);
-        plan_buffer(&f.plan, 4096);
-        copy_stage(&f, cases[i].domain, &cases[i].from, &cases[i].to);
-        assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
-        samba_status status = samba_plan_check(f.context, &f.plan);
+        samba_status status = check_copy(&f, cases[i].domain, &cases[i].from, &cases[i].to);
         if (status != (cases[i].apart ? SAMBA_OK : SAMBA_ERROR_FORMAT))
             fail_msg("case %d: %s, \"%s\"", i, samba_status_name(status), samba_error_message(f.context));
-        end(&f);
+        end_plan(&f);
     }
 }
 
@@ -194,9 +166,8 @@ static void mark(const int64_t domain[3], const samba_operand *o, bool *marks)
 }
 
 /* None that meet is taken, and few that are apart are refused. */
-static void test_random_strides(void **unused)
+static void test_random_strides(void **state)
 {
-    (void)unused;
     int taken = 0, apart = 0;
     seed_anew();
     for (int i = 0; i < 3000; i++) {
@@ -217,11 +188,7 @@ static void test_random_strides(void **unused)
         bool same = o[0].offset == o[1].offset;
         for (int d = 0; d < 3; d++)
             same = same && (domain[d] == 1 || o[0].strides[d] == o[1].strides[d]);
-        begin(&f);
-        plan_buffer(&f.plan, ELEMENTS * 4);
-        copy_stage(&f, domain, &o[0], &o[1]);
-        assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
-        bool ok = samba_plan_check(f.context, &f.plan) == SAMBA_OK;
+        bool ok = check_copy(&f, domain, &o[0], &o[1]) == SAMBA_OK;
         if (ok && meet && !same)
             fail_msg("case %d: elements meet and are taken: %lld (%lld %lld %lld), %lld (%lld %lld %lld) over %lld %lld %lld", i,
                      (long long)o[0].offset, (long long)o[0].strides[0], (long long)o[0].strides[1], (long long)o[0].strides[2],
@@ -229,53 +196,47 @@ static void test_random_strides(void **unused)
                      (long long)domain[0], (long long)domain[1], (long long)domain[2]);
         taken += ok && !meet && !same;
         apart += !meet && !same;
-        end(&f);
+        end_plan(&f);
     }
     print_message("%d of %d that are apart are taken\n", taken, apart);
     assert_true(apart > 300 && taken * 10 > apart * 7);
 }
 
 /* ---- tables ---- */
-static void test_tables(void **unused)
+static void test_tables(void **state)
 {
-    (void)unused;
+    static const samba_pool plain = {
+        .planes = 1, .h = 4, .w = 4, .oh = 1, .ow = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
     for (int i = 0; i < 3; i++) {
         fixture f;
         samba_memory_info memory;
         int used;
         const char *isa;
-        begin(&f);
+        begin_empty(&f);
         int32_t x = plan_buffer(&f.plan, 64), y = plan_buffer(&f.plan, 64);
         samba_stage *stage = plan_stage(&f.plan, SAMBA_STAGE_POOL, "wide", 0, NULL);
-        stage->pool = (samba_pool){
-            .planes = i == 1 ? 0 : 1, .h = 4, .w = 4, .oh = 1, .ow = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
-        if (i == 0) { /* a window of 300 million columns */
-            stage->pool.kernel[1] = 300000000;
-            stage->pool.padding[1] = 150000000;
-        } else if (i == 1) { /* no planes, of any size */
-            stage->pool.oh = stage->pool.ow = 1 << 23;
-        } else {
-            stage->pool.kernel[0] = 300000000;
-            stage->pool.stride[1] = 1 << 26;
-        }
+        stage->pool = plain;
+        if (i == 0) /* a window of 300 million columns */
+            stage->pool.kernel[1] = 300000000, stage->pool.padding[1] = 150000000;
+        else if (i == 1) /* no planes, of any size */
+            stage->pool.planes = 0, stage->pool.oh = stage->pool.ow = 1 << 23;
+        else
+            stage->pool.kernel[0] = 300000000, stage->pool.stride[1] = 1 << 26;
         operand(stage, x, SAMBA_FLOAT32, 0, 0);
         operand(stage, y, SAMBA_FLOAT32, 0, 0);
-        assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
         take(&f);
         samba_status status = samba_plan_memory(f.context, &f.plan, 1, NULL, &memory, &used, &isa);
-        if (i < 2 && (status != SAMBA_ERROR_MEMORY ||
-                      !strstr(samba_error_message(f.context),
-                              "stage 0 \"wide\": with it, the tables of the stages would take more than 64 MiB")))
-            fail_msg("case %d: %s, \"%s\"", i, samba_status_name(status), samba_error_message(f.context));
+        if (i < 2)
+            refuse_in(f.context, status, SAMBA_ERROR_MEMORY,
+                      "stage 0 \"wide\": with it, the tables of the stages would take more than 64 MiB");
         assert_true(f.state.peak_bytes < (int64_t)96 << 20);
-        end(&f);
+        end_plan(&f);
     }
 }
 
 /* ---- names ---- */
-static void test_names(void **unused)
+static void test_names(void **state)
 {
-    (void)unused;
     static const struct {
         const char *name, *shown;
     } cases[] = {
@@ -296,12 +257,12 @@ static void test_names(void **unused)
         {"\xff\xc0\x80\xed\xa0\x80", "\\xff\\xc0\\x80\\xed\\xa0\\x80"}, /* no UTF-8 */
         {"cut \xe2\x80", "cut \\xe2\\x80"},
     };
-    for (int i = 0; i < SAMBA_COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         fixture f;
         samba_text text;
         char shown[SAMBA_SHOWN];
         assert_string_equal(samba_shown(cases[i].name, shown), cases[i].shown);
-        begin(&f);
+        begin_empty(&f);
         plan_tensor(&f.plan, cases[i].name, SAMBA_KIND_OUTPUT, SAMBA_FLOAT32, 1, (const int64_t[]){4});
         f.plan.sections[0].name = samba_arena_strdup(&f.plan.arena, cases[i].name);
         copy_stage(&f, (const int64_t[]){1, 1, 1}, &(samba_operand){.offset = 0}, &(samba_operand){.offset = 2});
@@ -315,9 +276,9 @@ static void test_names(void **unused)
         assert_true(found >= 3);
         assert_true(i == 0 || strcmp(cases[i].name, cases[i].shown) == 0 || !strstr(text.data, cases[i].name));
         f.plan.stages[0].kind = 77; /* a message that names it */
-        refuse(&f, cases[i].shown);
+        refuse_plan(&f, cases[i].shown);
         samba_text_clear(&text);
-        end(&f);
+        end_plan(&f);
     }
     char small[8];
     assert_int_equal(samba_show("ab\x1b\x1b", false, small, sizeof small), 6); /* no half of an escape */
@@ -325,12 +286,4 @@ static void test_names(void **unused)
     assert_int_equal(samba_show("a\nb", true, small, sizeof small), 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind),  cmocka_unit_test(test_factor),         cmocka_unit_test(test_pool_gradient),
-        cmocka_unit_test(test_interleaved), cmocka_unit_test(test_random_strides), cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_every_kind, test_factor, test_pool_gradient, test_interleaved, test_random_strides, test_tables, test_names)

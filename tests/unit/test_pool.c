@@ -3,21 +3,17 @@
  * Pool and gather stages against plain loops over elements: kernels, strides, paddings and dilations of all sorts, every float
  * dtype, integers, NaN, equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results
  * must be equal. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "failing_allocator.h"
 #include "naive_tiles.h"
 
-static double read(const tile_case *t, const char *memory, int buffer, int64_t i)
+static double value_at(const tile_case *t, const char *memory, int buffer, int64_t i)
 {
     samba_dtype dtype = (samba_dtype)t->dtypes[buffer];
     return samba_load_double(dtype, memory + t->buffers[buffer].offset + i * (int64_t)samba_dtype_size(dtype));
 }
 
-static void write(const tile_case *t, char *memory, int buffer, int64_t i, double value)
+static void set_value(const tile_case *t, char *memory, int buffer, int64_t i, double value)
 {
     samba_dtype dtype = (samba_dtype)t->dtypes[buffer];
     samba_store_double(dtype, memory + t->buffers[buffer].offset + i * (int64_t)samba_dtype_size(dtype), value);
@@ -44,10 +40,10 @@ static void naive_pool(const tile_case *t, char *memory)
                             if (!inside)
                                 continue;
                             if (pass == 1 && p->gradient && p->average)
-                                dx[y * p->w + x] += read(t, memory, dy, at) / (double)count;
+                                dx[y * p->w + x] += value_at(t, memory, dy, at) / (double)count;
                             if (pass == 1 || (p->gradient && p->average))
                                 continue;
-                            double v = read(t, memory, 0, plane * p->h * p->w + y * p->w + x);
+                            double v = value_at(t, memory, 0, plane * p->h * p->w + y * p->w + x);
                             sum += v;
                             if (best < 0 || v > most || isnan(v)) {
                                 most = v;
@@ -55,143 +51,94 @@ static void naive_pool(const tile_case *t, char *memory)
                             }
                         }
                 if (!p->gradient)
-                    write(t, memory, result, at, p->indices ? (double)best : p->average ? sum / (double)count : most);
+                    set_value(t, memory, result, at, p->indices ? (double)best : p->average ? sum / (double)count : most);
                 else if (!p->average && best >= 0)
-                    dx[best] += read(t, memory, dy, at);
+                    dx[best] += value_at(t, memory, dy, at);
             }
         for (int64_t k = 0; p->gradient && k < p->h * p->w; k++)
-            write(t, memory, result, plane * p->h * p->w + k, dx[k]);
+            set_value(t, memory, result, plane * p->h * p->w + k, dx[k]);
         free(dx);
     }
 }
 
-static void check(tile_case *t, const char *want, double tolerance, const char *name, int32_t fault_wanted)
-{
-    char *got = aligned_alloc(64, (size_t)(t->bytes + 63) / 64 * 64), what[200];
-    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-        for (int threads = 1; samba_kernels_for((samba_isa)isa) && threads <= 5; threads += 2) {
-            samba_context *context;
-            samba_arena arena;
-            samba_prepared prepared;
-            volatile int32_t fault = 0;
-            assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
-            samba_arena_init(&arena, context);
-            memcpy(got, t->memory, (size_t)t->bytes);
-            samba_prepare prepare = case_prepare(t, context, &arena, isa, threads, got, &fault);
-            prepare.stage_index = 6;
-            if (samba_prepare_stage(&prepare, &t->stage, &prepared) != SAMBA_OK)
-                fail_msg("%s: %s", name, samba_error_message(context));
-            run_prepared(&prepared, threads);
-            snprintf(what, sizeof what, "%s, %s, %d threads", name, samba_isa_names[isa], threads);
-            case_compare(t, got, want, tolerance, what);
-            assert_int_equal(fault, fault_wanted);
-            samba_arena_free(&arena);
-            samba_context_free(context);
-        }
-    free(got);
-}
-
 static void pool_case(tile_case *t, samba_dtype dtype, const samba_pool *pool)
 {
-    static const int64_t none[] = {1};
-    int64_t in = pool->planes * pool->h * pool->w, out = pool->planes * pool->oh * pool->ow;
-    case_begin(t, 1, none);
+    int64_t in = pool->planes * pool->h * pool->w, sizes[3] = {in, pool->planes * pool->oh * pool->ow, in};
+    case_begin(t, 1, SHAPE(1));
     t->stage.kind = SAMBA_STAGE_POOL;
     t->stage.rank = 0;
     t->stage.pool = *pool;
-    int64_t sizes[3] = {in, out, in};
-    int first = pool->average && pool->gradient ? 1 : 0, last = pool->gradient ? 3 : 2;
-    for (int i = first; i < last; i++) {
+    for (int i = pool->average && pool->gradient ? 1 : 0; i < (pool->gradient ? 3 : 2); i++) {
         samba_dtype own = pool->indices && i == 1 ? SAMBA_INT64 : dtype;
         t->operands[t->stage.operand_count++] = (samba_operand){.buffer = case_buffer(t, own, sizes[i]), .dtype = own};
     }
 }
 
+/* The greatest, its gradient; averages and theirs, without padding and with; the place of the greatest. */
+enum { KINDS = 7 };
+static samba_pool pool_of(const int64_t *form, int kind)
+{
+    samba_pool pool = {
+        .average = kind >= 2 && kind < 6, .gradient = kind % 2, .count_include_pad = kind >= 4, .indices = kind == 6};
+    int64_t out[2];
+    memcpy(pool.kernel, form + 2, sizeof pool.kernel);
+    memcpy(pool.stride, form + 4, sizeof pool.stride);
+    memcpy(pool.padding, form + 6, sizeof pool.padding);
+    memcpy(pool.dilation, form + 8, sizeof pool.dilation);
+    for (int i = 0; i < 2; i++)
+        out[i] = (form[i] + 2 * form[6 + i] - form[8 + i] * (form[2 + i] - 1) - 1) / form[4 + i] + 1;
+    pool.planes = 3, pool.h = form[0], pool.w = form[1], pool.oh = out[0], pool.ow = out[1];
+    return pool;
+}
+
+static void check_pool(const samba_pool *pool, samba_dtype dtype, const char *name)
+{
+    const double tolerance = dtype == SAMBA_FLOAT32 ? 1e-6 : dtype == SAMBA_FLOAT64 ? 1e-14 : 8e-3;
+    const int64_t plane = pool->h * pool->w;
+    tile_case t;
+    pool_case(&t, dtype, pool);
+    if (!pool->average && samba_dtype_is_floating_point(dtype) && plane > 0) {
+        set_value(&t, t.memory, 0, 17 % plane, NAN);
+        set_value(&t, t.memory, 0, 18 % plane, -INFINITY);
+        set_value(&t, t.memory, 0, 23 % plane, NAN);
+        for (int64_t k = plane; k < 2 * plane; k++) /* a plane of nothing but -inf */
+            set_value(&t, t.memory, 0, k, -INFINITY);
+    }
+    char *want = case_room(&t);
+    naive_pool(&t, want);
+    case_check_against(&t, want, tolerance, 0, name);
+    case_end(&t);
+}
+
 static void test_pool(void **state)
 {
-    (void)state;
-    /* h, w, kernel, stride, padding, dilation */
-    static const int64_t forms[][12] = {
-        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1},
-        {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},
-        {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
-        {7, 9, 3, 3, 2, 2, 1, 1, 1, 1},
-        {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},
-        {12, 12, 3, 3, 3, 3, 0, 0, 1, 1},
-        {11, 13, 3, 2, 2, 3, 1, 1, 2, 3},
-        {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},
-        {4, 6, 1, 1, 1, 1, 0, 0, 1, 1},
-        {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},
-        /* rows in pairs, one left; bands */
-        {2, 6, 2, 2, 2, 2, 0, 0, 1, 1},
-        {3, 5, 2, 2, 2, 2, 0, 0, 1, 1},
-        {120, 60, 2, 2, 2, 2, 0, 0, 1, 1},
-        {4, 71, 2, 2, 2, 2, 0, 0, 1, 1},
-        {5, 32, 2, 2, 2, 2, 0, 0, 1, 1},
-        {2, 34, 2, 2, 2, 2, 0, 0, 1, 1},
-        /* two lines */
-        {9, 67, 3, 3, 2, 2, 1, 1, 1, 1},
-        {16, 16, 3, 3, 2, 2, 1, 1, 1, 1},
-        {6, 33, 3, 3, 2, 2, 0, 0, 1, 1},
-        {5, 31, 4, 4, 2, 2, 1, 1, 1, 1},
-        {3, 65, 5, 5, 2, 2, 2, 2, 1, 1},
-        {7, 64, 3, 3, 2, 2, 1, 1, 2, 3},
-        {1, 2, 2, 2, 2, 2, 1, 1, 1, 1},
-        /* one, three, as many as columns */
-        {6, 50, 3, 3, 1, 1, 1, 1, 1, 1},
-        {4, 40, 3, 5, 3, 3, 1, 2, 2, 2},
-        {9, 9, 9, 9, 9, 9, 0, 0, 1, 1},
-        /* windows apart; none of one inside */
-        {8, 40, 2, 1, 3, 2, 0, 0, 1, 1},
-        {5, 70, 2, 2, 4, 5, 1, 1, 1, 2},
-        {3, 2, 2, 2, 1, 1, 1, 1, 3, 3},
-        {20, 1, 3, 1, 1, 1, 1, 0, 4, 1},
-        {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},
-        /* the whole plane */
-        {7, 7, 7, 7, 7, 7, 0, 0, 1, 1},
-        {1, 1, 1, 1, 1, 1, 0, 0, 1, 1},
-        {2, 2, 2, 2, 1, 3, 0, 0, 1, 1},
-        {17, 33, 17, 33, 1, 1, 0, 0, 1, 1},
-    };
+    /* Size, kernel, stride, padding, dilation. From the 11th on rows in pairs, one left, and bands; from the 17th two lines; from
+     * the 24th one, three, as many as columns; from the 27th windows apart, and none of one inside; from the 32nd whole planes. */
+    static const int64_t forms[][10] = {
+        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1},    {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},    {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
+        {7, 9, 3, 3, 2, 2, 1, 1, 1, 1},    {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},  {12, 12, 3, 3, 3, 3, 0, 0, 1, 1},
+        {11, 13, 3, 2, 2, 3, 1, 1, 2, 3},  {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},    {4, 6, 1, 1, 1, 1, 0, 0, 1, 1},
+        {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},    {2, 6, 2, 2, 2, 2, 0, 0, 1, 1},    {3, 5, 2, 2, 2, 2, 0, 0, 1, 1},
+        {120, 60, 2, 2, 2, 2, 0, 0, 1, 1}, {4, 71, 2, 2, 2, 2, 0, 0, 1, 1},   {5, 32, 2, 2, 2, 2, 0, 0, 1, 1},
+        {2, 34, 2, 2, 2, 2, 0, 0, 1, 1},   {9, 67, 3, 3, 2, 2, 1, 1, 1, 1},   {16, 16, 3, 3, 2, 2, 1, 1, 1, 1},
+        {6, 33, 3, 3, 2, 2, 0, 0, 1, 1},   {5, 31, 4, 4, 2, 2, 1, 1, 1, 1},   {3, 65, 5, 5, 2, 2, 2, 2, 1, 1},
+        {7, 64, 3, 3, 2, 2, 1, 1, 2, 3},   {1, 2, 2, 2, 2, 2, 1, 1, 1, 1},    {6, 50, 3, 3, 1, 1, 1, 1, 1, 1},
+        {4, 40, 3, 5, 3, 3, 1, 2, 2, 2},   {9, 9, 9, 9, 9, 9, 0, 0, 1, 1},    {8, 40, 2, 1, 3, 2, 0, 0, 1, 1},
+        {5, 70, 2, 2, 4, 5, 1, 1, 1, 2},   {3, 2, 2, 2, 1, 1, 1, 1, 3, 3},    {20, 1, 3, 1, 1, 1, 1, 0, 4, 1},
+        {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},    {7, 7, 7, 7, 7, 7, 0, 0, 1, 1},    {1, 1, 1, 1, 1, 1, 0, 0, 1, 1},
+        {2, 2, 2, 2, 1, 3, 0, 0, 1, 1},    {17, 33, 17, 33, 1, 1, 0, 0, 1, 1}};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64, SAMBA_INT8};
     srand(7);
-    for (int f = 0; f < SAMBA_COUNT(forms); f++)
-        for (int kind = 0; kind < 7; kind++)
-            for (int d = 0; d < SAMBA_COUNT(dtypes); d++) {
-                const int64_t *v = forms[f];
-                bool whole = !samba_dtype_is_floating_point(dtypes[d]);
+    for (int f = 0; f < LENGTH(forms); f++)
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int d = 0; d < LENGTH(dtypes); d++) {
                 /* the least integer is no number of the double that is compared */
-                if (whole && ((kind != 0 && kind != 6) || v[8] > 2))
+                if (!samba_dtype_is_floating_point(dtypes[d]) && ((kind != 0 && kind != 6) || forms[f][8] > 2))
                     continue;
-                samba_pool pool = {.average = kind >= 2 && kind < 6,
-                                   .gradient = kind % 2,
-                                   .count_include_pad = kind >= 4,
-                                   .indices = kind == 6,
-                                   .planes = 3,
-                                   .h = v[0],
-                                   .w = v[1],
-                                   .kernel = {v[2], v[3]},
-                                   .stride = {v[4], v[5]},
-                                   .padding = {v[6], v[7]},
-                                   .dilation = {v[8], v[9]}};
-                pool.oh = (pool.h + 2 * pool.padding[0] - pool.dilation[0] * (pool.kernel[0] - 1) - 1) / pool.stride[0] + 1;
-                pool.ow = (pool.w + 2 * pool.padding[1] - pool.dilation[1] * (pool.kernel[1] - 1) - 1) / pool.stride[1] + 1;
-                tile_case t;
-                pool_case(&t, dtypes[d], &pool);
-                if (!pool.average && !whole && pool.w > 0) {
-                    write(&t, t.memory, 0, 17 % (pool.h * pool.w), NAN);
-                    write(&t, t.memory, 0, 18 % (pool.h * pool.w), -INFINITY);
-                    write(&t, t.memory, 0, 23 % (pool.h * pool.w), NAN);
-                    for (int64_t k = pool.h * pool.w; k < 2 * pool.h * pool.w; k++) /* a plane of nothing but -inf */
-                        write(&t, t.memory, 0, k, -INFINITY);
-                }
-                char *want = malloc((size_t)t.bytes), name[40];
+                char name[40];
+                samba_pool pool = pool_of(forms[f], kind);
                 snprintf(name, sizeof name, "pool, form %d, kind %d", f, kind);
-                memcpy(want, t.memory, (size_t)t.bytes);
-                naive_pool(&t, want);
-                check(&t, want, dtypes[d] == SAMBA_FLOAT32 ? 1e-6 : dtypes[d] == SAMBA_FLOAT64 ? 1e-14 : 8e-3, name, 0);
-                free(want);
-                case_end(&t);
+                check_pool(&pool, dtypes[d], name);
             }
 }
 
@@ -229,7 +176,7 @@ static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, samb
                                                                    : count * width);
         t->operands[i] = operands[i];
         for (int64_t k = 0; is_index && k < (way == ROWS ? count : count * width); k++)
-            write(t, t->memory, i, k, (double)(rand() % (int)places));
+            set_value(t, t->memory, i, k, (double)(rand() % (int)places));
     }
 }
 
@@ -254,103 +201,78 @@ static void naive_gather(const tile_case *t, char *memory)
             int64_t at[3];
             for (int k = 0; k < 3; k++)
                 at[k] = i * t->operands[k].strides[0] + j * t->operands[k].strides[1];
-            int64_t place = (int64_t)read(t, memory, index, at[index]);
+            int64_t place = (int64_t)value_at(t, memory, index, at[index]);
             place += place < 0 && g->negative ? g->table_rows : 0;
             bool good = place >= 0 && place < g->table_rows;
             at[table] += place * g->table_stride;
             if (!scatter)
-                write(t, memory, rows, at[rows], good ? read(t, memory, table, at[table]) : 0);
+                set_value(t, memory, rows, at[rows], good ? value_at(t, memory, table, at[table]) : 0);
             else if (good)
-                write(t, memory, table, at[table],
-                      combined((samba_gather_mode)g->mode, (samba_dtype)t->dtypes[table], read(t, memory, table, at[table]),
-                               read(t, memory, rows, at[rows])));
+                set_value(t, memory, table, at[table],
+                          combined((samba_gather_mode)g->mode, (samba_dtype)t->dtypes[table],
+                                   value_at(t, memory, table, at[table]), value_at(t, memory, rows, at[rows])));
         }
+}
+
+static void check_gather(const int64_t size[3], samba_dtype dtype, samba_gather_mode mode, int way, bool bad)
+{
+    tile_case t;
+    int index = mode == SAMBA_GATHER_READ ? 1 : 0;
+    gather_case(&t, dtype, (mode + way) & 1 ? SAMBA_INT32 : SAMBA_INT64, mode, way, size[0], size[1], size[2]);
+    if (size[0] > 3)
+        set_value(&t, t.memory, index, 1, way == ALONG_FIRST ? -1 : 0);
+    if (bad) {
+        set_value(&t, t.memory, index, 2, (double)size[2]);
+        set_value(&t, t.memory, index, 3, -1 - (double)size[2]);
+    }
+    for (int64_t i = 0; i < size[0] * size[1] && mode == SAMBA_GATHER_MUL; i++) /* of ones and minus ones */
+        set_value(&t, t.memory, 1, i, i % 3 && dtype != SAMBA_BOOL && dtype != SAMBA_UINT8 ? -1 : 1);
+    char *want = case_room(&t);
+    naive_gather(&t, want);
+    case_check_against(&t, want, 0, bad ? 7 : 0, "gather");
+    case_end(&t);
 }
 
 static void test_gather(void **state)
 {
-    (void)state;
     static const int64_t sizes[][3] = {{40, 8, 5}, {1, 1, 1}, {0, 8, 3}, {100, 300, 20}, {7, 1000, 64}, {600, 3, 50}};
     srand(8);
-    for (int s = 0; s < SAMBA_COUNT(sizes); s++)
+    for (int s = 0; s < LENGTH(sizes); s++)
         for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
             for (int mode = 0; mode < SAMBA_GATHER_MODE_COUNT; mode++)
-                for (int way = 0; way < WAYS; way++) {
-                    if (mode == SAMBA_GATHER_MUL && sizes[s][0] > 40)
-                        continue; /* products of many numbers are no small whole ones */
-                    tile_case t;
-                    bool bad = (s + mode + way) % 2 && sizes[s][0] > 3;
-                    int index = mode == SAMBA_GATHER_READ ? 1 : 0;
-                    gather_case(&t, (samba_dtype)dtype, (mode + way) & 1 ? SAMBA_INT32 : SAMBA_INT64, (samba_gather_mode)mode,
-                                way, sizes[s][0], sizes[s][1], sizes[s][2]);
-                    if (sizes[s][0] > 3)
-                        write(&t, t.memory, index, 1, way == ALONG_FIRST ? -1 : 0);
-                    if (bad) {
-                        write(&t, t.memory, index, 2, (double)sizes[s][2]);
-                        write(&t, t.memory, index, 3, -1 - (double)sizes[s][2]);
-                    }
-                    if (mode == SAMBA_GATHER_MUL) /* of ones and minus ones */
-                        for (int64_t i = 0; i < sizes[s][0] * sizes[s][1]; i++)
-                            write(&t, t.memory, 1, i, i % 3 && dtype != SAMBA_BOOL && dtype != SAMBA_UINT8 ? -1 : 1);
-                    char *want = malloc((size_t)t.bytes);
-                    memcpy(want, t.memory, (size_t)t.bytes);
-                    naive_gather(&t, want);
-                    check(&t, want, 0, "gather", bad ? 7 : 0);
-                    free(want);
-                    case_end(&t);
-                }
-}
-
-/* ---- errors ---- */
-static samba_status prepare_some(samba_context *context, void *user)
-{
-    tile_case *t = user;
-    samba_arena arena;
-    samba_prepared prepared;
-    volatile int32_t fault = 0;
-    samba_arena_init(&arena, context);
-    samba_prepare prepare = case_prepare(t, context, &arena, SAMBA_ISA_generic, 1, t->memory, &fault);
-    samba_status status = samba_prepare_stage(&prepare, &t->stage, &prepared);
-    samba_arena_free(&arena);
-    return status;
+                for (int way = 0; way < WAYS; way++)
+                    if (mode != SAMBA_GATHER_MUL || sizes[s][0] <= 40) /* products of many numbers are no small whole ones */
+                        check_gather(sizes[s], (samba_dtype)dtype, (samba_gather_mode)mode, way,
+                                     (s + mode + way) % 2 && sizes[s][0] > 3);
 }
 
 static void test_errors(void **state)
 {
-    (void)state;
     tile_case t;
-    samba_context *context;
     samba_pool pool = {.planes = 1, .h = 4, .w = 4, .oh = 2, .ow = 2, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
-    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
     pool_case(&t, SAMBA_FLOAT32, &pool);
-    fail_each_allocation(prepare_some, &t);
+    fail_each_allocation(case_scenario, &t);
     t.operands[0].dtype = SAMBA_BFLOAT16;
     t.stage.pool.h = t.stage.pool.w = INT64_C(1) << 31;
-    assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
+    refuse(case_scenario(context, &t), SAMBA_ERROR_UNSUPPORTED, "");
     t.operands[0].dtype = SAMBA_FLOAT32; /* a window from the first to the last of 2^32 elements */
-    t.stage.pool = (samba_pool){.planes = 1,
+    t.stage.pool = (samba_pool){.gradient = 1,
+                                .planes = 1,
                                 .h = 2,
                                 .w = INT64_C(1) << 32,
                                 .oh = 1,
                                 .ow = 1,
                                 .kernel = {2, 1},
                                 .stride = {1, 1},
-                                .dilation = {1, 1},
-                                .gradient = 1};
-    assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_UNSUPPORTED);
-    assert_string_equal(samba_error_message(context),
-                        "stage case: a window of 2 by 1 elements, 1 by 1 apart, is too large to be searched");
+                                .dilation = {1, 1}};
+    refuse(case_scenario(context, &t), SAMBA_ERROR_UNSUPPORTED,
+           "stage case: a window of 2 by 1 elements, 1 by 1 apart, is too large to be searched");
     case_end(&t);
     gather_case(&t, SAMBA_FLOAT32, SAMBA_INT64, SAMBA_GATHER_ADD, ROWS, 4, 4, 4);
-    fail_each_allocation(prepare_some, &t);
+    fail_each_allocation(case_scenario, &t);
     t.operands[0].dtype = SAMBA_INT16;
-    assert_int_equal(prepare_some(context, &t), SAMBA_ERROR_DTYPE);
+    refuse(case_scenario(context, &t), SAMBA_ERROR_DTYPE, "");
     case_end(&t);
-    samba_context_free(context);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool), cmocka_unit_test(test_gather), cmocka_unit_test(test_errors)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_pool, test_gather, test_errors)

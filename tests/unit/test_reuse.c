@@ -2,13 +2,7 @@
  *
  * Reuse distances (device/cpu/reuse.h) of small plans, by hand: what the step before left behind, buffers that share memory,
  * sides of products, buffers given twice, a plan without stages, memory that does not suffice. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "harness.h"
 #include "failing_allocator.h"
 #include "device/cpu/reuse.h"
 
@@ -16,41 +10,34 @@
 
 static samba_operand at(int buffer) { return (samba_operand){.buffer = buffer}; }
 
-static void find(const samba_plan *plan, int64_t near, uint8_t *far)
+/* Which stages are far, as a number of as many bits: 3: the first two. */
+static unsigned far_of(const samba_plan *plan, int64_t near)
 {
-    samba_context *context;
-    assert_int_equal(samba_context_new(NULL, &context), SAMBA_OK);
-    assert_int_equal(samba_reuse_find(context, plan, near, far), SAMBA_OK);
-    samba_context_free(context);
+    uint8_t far[3] = {0};
+    need(samba_reuse_find(context, plan, near, far));
+    return far[0] | far[1] << 1u | far[2] << 2u;
 }
 
 /* Stage 0 walks over buffers 0 and 1, stage 1 over 1 and 2, stage 2 over a small one alone. Counted from middle to middle: buffer
  * 1 is touched again (2 + 3) / 2 = 2.5 MiB later, buffer 0 a whole step later, after 6 MiB. */
 static void test_steps(void **state)
 {
-    (void)state;
     samba_buffer buffers[] = {{0, MIB}, {MIB, MIB}, {2 * MIB, 2 * MIB}, {4 * MIB, 1 * MIB}};
     samba_operand first[] = {at(0), at(1), at(0)}, second[] = {at(1), at(2), at(-1)}, third[] = {at(3)};
     samba_stage stages[] = {{.kind = SAMBA_STAGE_TILE, .operand_count = 3, .operands = first},
                             {.kind = SAMBA_STAGE_TILE, .operand_count = 3, .operands = second},
                             {.kind = SAMBA_STAGE_TILE, .operand_count = 1, .operands = third}};
     samba_plan plan = {.memory_bytes = 5 * MIB, .buffer_count = 4, .buffers = buffers, .stage_count = 3, .stages = stages};
-    uint8_t far[3];
-    find(&plan, 2 * MIB, far);
-    assert_true(far[0] && far[1] && far[2]);
+    assert_int_equal(far_of(&plan, 2 * MIB), 7);
     /* of stage 1, buffer 1 is near, and buffer 2, twice as large, is not; of stage 0 buffer 1 comes 3.5 MiB later */
-    find(&plan, 3 * MIB, far);
-    assert_true(far[0] && far[1] && far[2]);
-    find(&plan, 5 * MIB, far); /* half of stage 0 is near: not most of it is far */
-    assert_true(!far[0] && far[1] && far[2]);
-    find(&plan, 7 * MIB, far);
-    assert_true(!far[0] && !far[1] && !far[2]);
+    assert_int_equal(far_of(&plan, 3 * MIB), 7);
+    assert_int_equal(far_of(&plan, 5 * MIB), 6); /* half of stage 0 is near: not most of it is far */
+    assert_int_equal(far_of(&plan, 7 * MIB), 0);
 }
 
 /* A product's sides count, and two buffers in one place are one place. */
 static void test_sides_and_places(void **state)
 {
-    (void)state;
     samba_buffer buffers[] = {{0, 4 * MIB}, {4 * MIB, 4 * MIB}, {0, 4 * MIB}, {8 * MIB, 0}};
     samba_operand result[] = {at(3)}, read[] = {at(2)};
     samba_stage stages[] = {{.kind = SAMBA_STAGE_CONTRACT,
@@ -59,37 +46,24 @@ static void test_sides_and_places(void **state)
                              .contract = {.a = {.buffer = 0}, .b = {.buffer = 1}}},
                             {.kind = SAMBA_STAGE_TILE, .operand_count = 1, .operands = read}};
     samba_plan plan = {.memory_bytes = 8 * MIB, .buffer_count = 4, .buffers = buffers, .stage_count = 2, .stages = stages};
-    uint8_t far[2];
-    find(&plan, 5 * MIB, far); /* from the product's middle to the reader's: 6 MiB */
-    assert_true(far[0] && far[1]);
-    find(&plan, 7 * MIB, far); /* of the product only its second side comes after more, 12 MiB */
-    assert_true(!far[0] && !far[1]);
-    plan.stage_count = 1; /* by itself: 8 MiB from one run to the next */
-    find(&plan, 7 * MIB, far);
-    assert_true(far[0]);
+    assert_int_equal(far_of(&plan, 5 * MIB), 3); /* from the product's middle to the reader's: 6 MiB */
+    assert_int_equal(far_of(&plan, 7 * MIB), 0); /* of the product only its second side comes after more, 12 MiB */
+    plan.stage_count = 1;                        /* by itself: 8 MiB from one run to the next */
+    assert_int_equal(far_of(&plan, 7 * MIB), 1);
     plan.stage_count = 0;
     plan.memory_bytes = 0;
-    find(&plan, MIB, far);
+    far_of(&plan, MIB);
     plan.memory_bytes = INT64_MAX - 1000; /* as a file may say: 2^47 bytes in pieces of 64 KiB */
-    find(&plan, MIB, far);
+    far_of(&plan, MIB);
 }
 
-static samba_status find_one(samba_context *context, void *user)
+static samba_status find_one(samba_context *of, void *user)
 {
     uint8_t far[1];
     (void)user;
-    return samba_reuse_find(context, &(samba_plan){.memory_bytes = MIB}, MIB, far);
+    return samba_reuse_find(of, &(samba_plan){.memory_bytes = MIB}, MIB, far);
 }
 
-static void test_memory(void **state)
-{
-    (void)state;
-    fail_each_allocation(find_one, NULL);
-}
+static void test_memory(void **state) { fail_each_allocation(find_one, NULL); }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps), cmocka_unit_test(test_sides_and_places),
-                                       cmocka_unit_test(test_memory)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_steps, test_sides_and_places, test_memory)

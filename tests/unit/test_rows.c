@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of one row and attention of one query: the loops against double on every instruction set, of every length of what is
- * left over; and stages of them, compiled, against the formulas, for both layouts of a matrix, float32 and bfloat16, epilogues of
- * columns and of whole rows, and 1 to 3 threads.
+ * left over; and stages of attention, compiled, against the formula, in float32 and bfloat16, masked and not, by 1 and 2 threads.
+ * test_contract has the stages of products.
  *
  * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the
- * loops are equal to the last bit. What goes through exp or a norm may differ by a few units of the last place of the
- * terms that are added up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+ * loops are equal to the last bit. What goes through exp may differ by a few units of the last place of the terms that are added. */
+#include "harness.h"
 #include "device/cpu/product/rows.h"
-#include "training.h"
 #include "seeded.h"
-
-#include <math.h>
+#include <sambaflow/function.h>
 #include <sambaflow/functional.h>
 
 static float quarter(void) /* -2 to 1.75 */ { return (float)((int)(next_random() % 16) - 8) / 4; }
@@ -67,88 +59,23 @@ static void check_loops(const samba_rows *rows, int64_t width)
         }
 }
 
-static void loops(void **unused)
+static void loops(void **state)
 {
-    (void)unused;
+    seed_anew();
     for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
         for (int64_t width = 0; width <= MOST; width += width < 70 ? 1 : 40)
             check_loops(samba_kernels_for((samba_isa)isa)->rows, width);
 }
 
-/* ---- a product of one row ---- */
-enum { K = 515, N = 301 };
-
-typedef struct product {
-    bool turned, norm; /* W (out, in); a layer norm behind it */
-    samba_dtype dtype;
-} product;
-
-static void multiply(samba_graph *g, const void *options)
-{
-    const product *p = options;
-    samba_value x = samba_cast(samba_input(g, "x"), p->dtype), w = samba_cast(samba_input(g, "w"), p->dtype);
-    samba_value y = samba_cast(samba_matmul(x, p->turned ? samba_transpose(w, 0, 1) : w), SAMBA_FLOAT32);
-    y = samba_add(y, samba_input(g, "bias"));
-    samba_output(g, "y",
-                 p->norm ? samba_functional_layer_norm(y, 1, SHAPE(N), (samba_value){0}, (samba_value){0}, 1e-5) : samba_relu(y));
-}
-
-static void check_product(const product *p, int threads, const char *isa)
-{
-    samba_tensor *inputs[3] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(1, K)),
-                               p->turned ? tensor("w", SAMBA_FLOAT32, 2, SHAPE(N, K))
-                                         : tensor("w", SAMBA_FLOAT32, 2, SHAPE(K, N)),
-                               tensor("bias", SAMBA_FLOAT32, 1, SHAPE(N))};
-    for (int i = 0; i < 3; i++)
-        for (int64_t k = 0; k < samba_tensor_numel(inputs[i]); k++)
-            ((float *)samba_tensor_data(inputs[i]))[k] = quarter();
-    samba_compile_options options = compile_of("product", multiply, p, 3, inputs);
-    options.inference = true;
-    char path[512];
-    need(samba_compile(context, &options, path, sizeof path));
-    samba_session_options with = samba_session_defaults();
-    with.threads = threads, with.isa = isa;
-    samba_session *session;
-    need(samba_session_new(context, path, &with, &session));
-    samba_tensor *y = tensor("y", SAMBA_FLOAT32, 2, SHAPE(1, N));
-    samba_run_options r = samba_run_defaults();
-    r.inputs = inputs, r.input_count = 3, r.outputs = &y, r.output_count = 1;
-    need(samba_run(session, &r));
-    const float *x = samba_tensor_data(inputs[0]), *w = samba_tensor_data(inputs[1]), *bias = samba_tensor_data(inputs[2]),
-                *given = samba_tensor_data(y);
-    double expected[N], mean = 0, square = 0;
-    for (int64_t j = 0; j < N; j++) {
-        expected[j] = (double)bias[j];
-        for (int64_t k = 0; k < K; k++)
-            expected[j] += (double)x[k] * (double)w[p->turned ? j * K + k : k * N + j];
-        mean += expected[j] / N;
-    }
-    for (int64_t j = 0; j < N; j++)
-        square += (expected[j] - mean) * (expected[j] - mean) / N;
-    for (int64_t j = 0; j < N; j++) {
-        double e = p->norm ? (expected[j] - mean) / sqrt(square + 1e-5) : fmax(expected[j], 0);
-        double rounding = p->dtype == SAMBA_BFLOAT16 ? (fabs(expected[j]) + 2) * 0x1p-8 : 0; /* of the product, before the bias */
-        if (!(fabs((double)given[j] - e) <= (p->norm ? 4 * rounding / sqrt(square) + 1e-5 : rounding)))
-            fail_msg("%s, %d threads, turned %d, norm %d, %s: y[%lld] = %.9g, expected %.9g", isa, threads, p->turned, p->norm,
-                     samba_dtype_name(p->dtype), (long long)j, (double)given[j], e);
-    }
-    samba_session_free(session);
-    samba_tensor_free(y);
-    for (int i = 0; i < 3; i++)
-        samba_tensor_free(inputs[i]);
-}
-
-static void products(void **unused)
-{
-    (void)unused;
-    for (int i = 0; i < 8; i++) {
-        const product p = {i & 1, i & 2, i & 4 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32};
-        for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
-            check_product(&p, 1 + (i + isa) % 3, samba_isa_names[isa]);
-    }
-}
-
 /* ---- attention of one query ---- */
+static samba_tensor *quarters(const char *name, int rank, const int64_t *shape)
+{
+    samba_tensor *made = tensor(name, SAMBA_FLOAT32, rank, shape);
+    for (int64_t i = 0; i < samba_tensor_numel(made); i++)
+        ((float *)samba_tensor_data(made))[i] = quarter();
+    return made;
+}
+
 enum { HEADS = 4, KEY_HEADS = 2, KEYS = 203, D = 20 };
 
 typedef struct query {
@@ -157,45 +84,40 @@ typedef struct query {
     int64_t seen; /* keys, from the first on */
 } query;
 
-static void attend(samba_graph *g, const void *options)
+static samba_function *function_of(const query *q, samba_tensor **inputs, int threads, const char *isa)
 {
-    const query *q = options;
+    samba_graph *g;
+    samba_function *made;
+    samba_function_options options = samba_function_defaults();
     samba_value part[3];
+    options.threads = threads, options.isa = isa;
+    need(samba_graph_new(context, "query", &g));
+    for (int i = 0; i < 4; i++)
+        need(samba_graph_add_input(g, inputs[i]));
     for (int i = 0; i < 3; i++)
-        part[i] = samba_cast(samba_input(g, (const char *[]){"q", "k", "v"}[i]), q->dtype);
+        part[i] = samba_cast(samba_input(g, samba_tensor_name(inputs[i])), q->dtype);
     samba_attention_options o = {.mask = samba_input(g, "mask"), .enable_gqa = true};
     samba_output(g, "y", samba_cast(samba_scaled_dot_product_attention(part[0], part[1], part[2], &o), SAMBA_FLOAT32));
+    need(samba_function_new(context, g, &options, &made));
+    samba_graph_free(g);
+    return made;
 }
 
 static void check_query(const query *q, int threads, const char *isa)
 {
-    samba_tensor *inputs[4] = {
-        tensor("q", SAMBA_FLOAT32, 4, SHAPE(1, HEADS, 1, D)), tensor("k", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)),
-        tensor("v", SAMBA_FLOAT32, 4, SHAPE(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, 2, SHAPE(1, KEYS))};
-    for (int i = 0; i < 3; i++)
-        for (int64_t k = 0; k < samba_tensor_numel(inputs[i]); k++)
-            ((float *)samba_tensor_data(inputs[i]))[k] = quarter();
+    samba_tensor *inputs[4] = {quarters("q", 4, SHAPE(1, HEADS, 1, D)), quarters("k", 4, SHAPE(1, KEY_HEADS, KEYS, D)),
+                               quarters("v", 4, SHAPE(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, 2, SHAPE(1, KEYS))};
     double added[KEYS];
     for (int64_t k = 0; k < KEYS; k++) {
         bool seen = k < q->seen;
         added[k] = seen ? q->mask == SAMBA_BOOL ? 0 : (double)quarter() : -INFINITY;
-        if (q->mask == SAMBA_BOOL)
-            ((uint8_t *)samba_tensor_data(inputs[3]))[k] = seen;
-        else
-            samba_store_double(q->mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(q->mask), added[k]);
+        samba_store_double(q->mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(q->mask),
+                           q->mask == SAMBA_BOOL ? seen : added[k]);
     }
-    samba_compile_options options = compile_of("query", attend, q, 4, inputs);
-    options.inference = true;
-    char path[512];
-    need(samba_compile(context, &options, path, sizeof path));
-    samba_session_options with = samba_session_defaults();
-    with.threads = threads, with.isa = isa;
-    samba_session *session;
-    need(samba_session_new(context, path, &with, &session));
     samba_tensor *y = tensor("y", SAMBA_FLOAT32, 4, SHAPE(1, HEADS, 1, D));
-    samba_run_options r = samba_run_defaults();
-    r.inputs = inputs, r.input_count = 4, r.outputs = &y, r.output_count = 1;
-    need(samba_run(session, &r));
+    samba_function *attend = function_of(q, inputs, threads, isa);
+    need(samba_function_run(attend, inputs, &y));
+    samba_function_free(attend);
     for (int64_t h = 0; h < HEADS; h++) {
         const float *row = (const float *)samba_tensor_data(inputs[0]) + h * D,
                     *given = (const float *)samba_tensor_data(y) + h * D;
@@ -219,15 +141,13 @@ static void check_query(const query *q, int threads, const char *isa)
                          samba_dtype_name(q->mask), (long long)q->seen, (double)given[i], e);
         }
     }
-    samba_session_free(session);
     samba_tensor_free(y);
     for (int i = 0; i < 4; i++)
         samba_tensor_free(inputs[i]);
 }
 
-static void queries(void **unused)
+static void queries(void **state)
 {
-    (void)unused;
     static const int64_t seen[] = {0, 1, 63, 64, 65, 150, KEYS};
     for (int i = 0; i < 7; i++)
         for (int how = 0; how < 4; how++) {
@@ -238,11 +158,4 @@ static void queries(void **unused)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loops), cmocka_unit_test(products), cmocka_unit_test(queries)};
-    if (!training_begin())
-        return 1;
-    seed_anew();
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
-}
+TEST_MAIN(loops, queries)

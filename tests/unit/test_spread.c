@@ -5,15 +5,9 @@
 #ifdef __linux__
 #define _GNU_SOURCE
 #endif
-#include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "device/cpu/affinity.h"
+#include <sched.h>
 
 #ifdef __linux__
 static cpu_set_t allowed;
@@ -21,10 +15,10 @@ static int first;
 
 static int setup(void **state)
 {
-    (void)state;
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    for (first = 0; !CPU_ISSET((size_t)first, &allowed); first++)
-        ;
+    first = 0;
+    while (!CPU_ISSET((size_t)first, &allowed))
+        first++;
     return 0;
 }
 
@@ -42,7 +36,6 @@ static void come_back(void)
 
 static void test_moves(void **state)
 {
-    (void)state;
     samba_affinity team[2] = {0};
     cpu_set_t after;
     int moves = 0;
@@ -63,7 +56,6 @@ static void test_moves(void **state)
 
 static void test_one_processor(void **state)
 {
-    (void)state;
     samba_affinity team[2] = {0};
     cpu_set_t one, after;
     CPU_ZERO(&one);
@@ -79,11 +71,7 @@ static void test_one_processor(void **state)
     put(&allowed);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_moves), cmocka_unit_test(test_one_processor)};
-    return cmocka_run_group_tests(tests, setup, NULL);
-}
+TEST_MAIN_WITH(setup, NULL, test_moves, test_one_processor)
 #else
 int main(void) { return 0; }
 #endif

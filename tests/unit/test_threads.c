@@ -4,25 +4,17 @@
  * they give alone. Of two threads in one session one is told so, in a sentence that only it reads, and nothing else happens;
  * threads that take turns are as one thread. The thread sanitizer (meson setup -Db_sanitize=thread)
  * watches it with one thread a session, since it does not know OpenMP's barriers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "harness.h"
 #include "training.h"
 #include "zeros.h"
-
 #include <pthread.h>
-#include <semaphore.h>
-
 #include <sambaflow/checkpoint.h>
 #include <sambaflow/function.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/profile.h>
 #include <sambaflow/report.h>
+#include <semaphore.h>
 
 #if defined(__SANITIZE_THREAD__)
 enum { MOST_THREADS = 1 };
@@ -49,30 +41,22 @@ typedef struct worker {
     char folder[160];
     int threads, number;
     bool profiled;
-    samba_status status; /* the first that was not OK */
+    samba_status status;
     float losses[STEPS], weights[32 * IN];
     char message[256];
 } worker;
 
-static void keep(worker *w, samba_status status)
-{
-    if (w->status == SAMBA_OK && status != SAMBA_OK) {
-        w->status = status;
-        snprintf(w->message, sizeof w->message, "%s", samba_error_message(w->context));
-    }
-}
-
-static void open_worker(worker *w)
+static samba_status open_worker(worker *w)
 {
     samba_session_options options = samba_session_defaults();
     options.threads = w->threads;
     options.seed = 7;
-    keep(w, samba_context_new(NULL, &w->context));
-    keep(w, samba_session_new(w->context, w->pef, &options, &w->session));
-    keep(w, give_zeros(w->context, w->session));
-    keep(w, samba_tensor_new(w->context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &w->x));
-    keep(w, samba_tensor_new(w->context, "label", SAMBA_INT64, 1, SHAPE(ROWS), &w->label));
-    keep(w, samba_tensor_new(w->context, "loss", SAMBA_FLOAT32, 0, NULL, &w->loss));
+    SAMBA_TRY(samba_context_new(NULL, &w->context));
+    SAMBA_TRY(samba_session_new(w->context, w->pef, &options, &w->session));
+    SAMBA_TRY(give_zeros(w->context, w->session));
+    SAMBA_TRY(samba_tensor_new(w->context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &w->x));
+    SAMBA_TRY(samba_tensor_new(w->context, "label", SAMBA_INT64, 1, SHAPE(ROWS), &w->label));
+    return samba_tensor_new(w->context, "loss", SAMBA_FLOAT32, 0, NULL, &w->loss);
 }
 
 static void close_worker(worker *w)
@@ -95,34 +79,39 @@ static samba_status step(worker *w, int number)
     return samba_run(w->session, &run);
 }
 
-/* Trains, with a checkpoint saved and loaded on the way and profiles if it has them;
- * also compiles the model anew, and runs a function. */
-static void *train(void *argument)
+/* With a checkpoint saved and loaded on the way, and profiles if it has them. */
+static samba_status train_steps(worker *w)
 {
-    worker *w = argument;
-    open_worker(w);
     samba_checkpoint_options saved = samba_checkpoint_defaults();
     saved.folder = w->folder, saved.keep = 1;
-    for (int i = 0; i < STEPS && w->status == SAMBA_OK; i++) {
+    SAMBA_TRY(open_worker(w));
+    for (int i = 0; i < STEPS; i++) {
         if (w->profiled)
-            keep(w, samba_session_profile(w->session, i % 2 ? SAMBA_PROFILE_STAGES : SAMBA_PROFILE_SECTIONS, 64));
-        keep(w, step(w, i));
+            SAMBA_TRY(samba_session_profile(w->session, i % 2 ? SAMBA_PROFILE_STAGES : SAMBA_PROFILE_SECTIONS, 64));
+        SAMBA_TRY(step(w, i));
         w->losses[i] = *(const float *)samba_tensor_data(w->loss);
         if (i == STEPS / 2) {
             samba_checkpoint *checkpoint;
             saved.step = i;
-            keep(w, samba_checkpoint_save(w->session, &saved));
-            keep(w, samba_checkpoint_newest(w->context, w->folder, &checkpoint));
-            if (w->status == SAMBA_OK)
-                keep(w, samba_checkpoint_load(w->session, checkpoint));
+            SAMBA_TRY(samba_checkpoint_save(w->session, &saved));
+            SAMBA_TRY(samba_checkpoint_newest(w->context, w->folder, &checkpoint));
+            samba_status status = samba_checkpoint_load(w->session, checkpoint);
             samba_checkpoint_free(checkpoint);
+            SAMBA_TRY(status);
         }
     }
-    samba_tensor *weights = NULL;
-    keep(w, samba_session_get_by_name(w->session, "first.weight", &weights));
-    if (weights)
-        memcpy(w->weights, samba_tensor_data(weights), sizeof w->weights);
+    samba_tensor *weights;
+    SAMBA_TRY(samba_session_get_by_name(w->session, "first.weight", &weights));
+    memcpy(w->weights, samba_tensor_data(weights), sizeof w->weights);
     samba_tensor_free(weights);
+    return SAMBA_OK;
+}
+
+static void *train(void *argument)
+{
+    worker *w = argument;
+    w->status = train_steps(w);
+    snprintf(w->message, sizeof w->message, "%s", w->context ? samba_error_message(w->context) : "no context");
     close_worker(w);
     return NULL;
 }
@@ -137,7 +126,6 @@ static samba_compile_options options_of(samba_tensor *const *inputs, const samba
 
 static int setup(void **state)
 {
-    (void)state;
     samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), tensor("label", SAMBA_INT64, 1, SHAPE(ROWS))};
     samba_optimizer adamw = samba_adamw(0.01);
     samba_compile_options o = options_of(inputs, &adamw);
@@ -160,23 +148,28 @@ static void start(pthread_t *thread, void *(*body)(void *), void *argument)
 }
 static void join(pthread_t thread) { assert_int_equal(pthread_join(thread, NULL), 0); }
 
-/* ---- each with a session of its own ---- */
-static void sessions_beside_each_other(void **unused)
+/* A thread for each of `count` arguments of `size` bytes, up to their ends. */
+static void run_beside(int count, void *(*body)(void *), void *arguments, size_t size)
 {
-    (void)unused;
+    pthread_t started[WORKERS];
+    for (int i = 0; i < count; i++)
+        start(&started[i], body, (char *)arguments + (size_t)i * size);
+    for (int i = 0; i < count; i++)
+        join(started[i]);
+}
+
+/* ---- each with a session of its own ---- */
+static void sessions_beside_each_other(void **state)
+{
     static worker alone, all[WORKERS];
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
-        pthread_t started[WORKERS];
         alone = worker_of(WORKERS, threads);
         train(&alone);
         assert_int_equal(alone.status, SAMBA_OK);
         assert_true(alone.losses[STEPS - 1] < 100 && alone.losses[0] != alone.losses[1]);
-        for (int i = 0; i < WORKERS; i++) {
-            all[i] = worker_of(i, threads);
-            start(&started[i], train, &all[i]);
-        }
         for (int i = 0; i < WORKERS; i++)
-            join(started[i]);
+            all[i] = worker_of(i, threads);
+        run_beside(WORKERS, train, all, sizeof *all);
         for (int i = 0; i < WORKERS; i++) {
             if (all[i].status != SAMBA_OK)
                 fail_msg("thread %d: %s", i, all[i].message);
@@ -194,60 +187,58 @@ typedef struct maker {
     float sum;
 } maker;
 
+typedef struct kit {
+    samba_tensor *inputs[2], *a, *b;
+    samba_graph *graph;
+    samba_function *function;
+} kit;
+
+static samba_status make_all(samba_context *own, maker *m, kit *all)
+{
+    char name[32];
+    samba_optimizer adamw = samba_adamw(0.01);
+    SAMBA_TRY(samba_tensor_empty(own, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &all->inputs[0]));
+    SAMBA_TRY(samba_tensor_empty(own, "label", SAMBA_INT64, 1, SHAPE(ROWS), &all->inputs[1]));
+    samba_compile_options o = options_of(all->inputs, &adamw);
+    snprintf(name, sizeof name, "made-%d", m->number);
+    o.pef_name = name;
+    SAMBA_TRY(samba_compile(own, &o, m->path, sizeof m->path));
+    SAMBA_TRY(samba_tensor_new(own, "a", SAMBA_FLOAT32, 1, SHAPE(1000), &all->a));
+    SAMBA_TRY(samba_tensor_new(own, "b", SAMBA_FLOAT32, 0, NULL, &all->b));
+    SAMBA_TRY(samba_graph_new(own, "sum", &all->graph));
+    SAMBA_TRY(samba_graph_add_input(all->graph, all->a));
+    samba_output(all->graph, "b", samba_sum(samba_exp(samba_input(all->graph, "a")), 0, NULL, false));
+    SAMBA_TRY(samba_function_new(own, all->graph, NULL, &all->function));
+    for (int i = 0; i < 50; i++)
+        SAMBA_TRY(samba_function_run(all->function, &all->a, &all->b));
+    m->sum = *(const float *)samba_tensor_data(all->b);
+    return SAMBA_OK;
+}
+
 static void *make(void *argument)
 {
     maker *m = argument;
+    kit all = {.a = NULL};
     samba_context *own;
-    samba_tensor *inputs[2] = {NULL}, *a = NULL, *b = NULL;
-    samba_graph *graph = NULL;
-    samba_function *function = NULL;
-    char name[32];
-    samba_optimizer adamw = samba_adamw(0.01);
-    if (samba_context_new(NULL, &own) != SAMBA_OK)
+    m->status = samba_context_new(NULL, &own);
+    if (m->status != SAMBA_OK)
         return NULL;
-    m->status = samba_tensor_empty(own, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &inputs[0]);
-    if (m->status == SAMBA_OK)
-        m->status = samba_tensor_empty(own, "label", SAMBA_INT64, 1, SHAPE(ROWS), &inputs[1]);
-    samba_compile_options o = options_of(inputs, &adamw);
-    snprintf(name, sizeof name, "made-%d", m->number);
-    o.pef_name = name;
-    if (m->status == SAMBA_OK)
-        m->status = samba_compile(own, &o, m->path, sizeof m->path);
-    if (m->status == SAMBA_OK)
-        m->status = samba_tensor_new(own, "a", SAMBA_FLOAT32, 1, SHAPE(1000), &a);
-    if (m->status == SAMBA_OK)
-        m->status = samba_tensor_new(own, "b", SAMBA_FLOAT32, 0, NULL, &b);
-    if (m->status == SAMBA_OK)
-        m->status = samba_graph_new(own, "sum", &graph);
-    if (m->status == SAMBA_OK)
-        m->status = samba_graph_add_input(graph, a);
-    if (m->status == SAMBA_OK) {
-        samba_output(graph, "b", samba_sum(samba_exp(samba_input(graph, "a")), 0, NULL, false));
-        m->status = samba_function_new(own, graph, NULL, &function);
-    }
-    for (int i = 0; i < 50 && m->status == SAMBA_OK; i++)
-        m->status = samba_function_run(function, &a, &b);
-    m->sum = m->status == SAMBA_OK ? *(const float *)samba_tensor_data(b) : 0;
-    samba_function_free(function);
-    samba_graph_free(graph);
-    samba_tensor *const all[] = {inputs[0], inputs[1], a, b};
-    for (int i = 0; i < 4; i++)
-        samba_tensor_free(all[i]);
+    m->status = make_all(own, m, &all);
+    samba_function_free(all.function);
+    samba_graph_free(all.graph);
+    samba_tensor *const tensors[] = {all.inputs[0], all.inputs[1], all.a, all.b};
+    for (int i = 0; i < LENGTH(tensors); i++)
+        samba_tensor_free(tensors[i]);
     samba_context_free(own);
     return NULL;
 }
 
-static void compilers_and_functions(void **unused)
+static void compilers_and_functions(void **state)
 {
-    (void)unused;
     maker all[WORKERS] = {{.number = 0}};
-    pthread_t started[WORKERS];
-    for (int i = 0; i < WORKERS; i++) {
-        all[i].number = i;
-        start(&started[i], make, &all[i]);
-    }
     for (int i = 0; i < WORKERS; i++)
-        join(started[i]);
+        all[i].number = i;
+    run_beside(WORKERS, make, all, sizeof *all);
     for (int i = 0; i < WORKERS; i++) {
         char command[4096];
         assert_int_equal(all[i].status, SAMBA_OK);
@@ -292,22 +283,14 @@ static void *hold(void *argument)
     return NULL;
 }
 
-#define told(call, name) told_at((call), (name), __LINE__)
 static samba_context *of_both;
-static void told_at(samba_status status, const char *name, int line)
-{
-    char sentence[256];
-    snprintf(sentence, sizeof sentence,
-             "%s: another thread is using this session: give each thread a session of its own, made under a context of its own, "
-             "or take turns",
-             name);
-    if (status != SAMBA_ERROR_STATE || strcmp(samba_error_message(of_both), sentence) != 0)
-        fail_msg("line %d: %s: %s", line, samba_status_name(status), samba_error_message(of_both));
-}
+#define told(call, name)                                                                                                         \
+    refuse_in(of_both, call, SAMBA_ERROR_STATE,                                                                                  \
+              name ": another thread is using this session: give each thread a session of its own, made under a context of its " \
+                   "own, or take turns")
 
-static void the_second_is_told(void **unused)
+static void the_second_is_told(void **state)
 {
-    (void)unused;
     gate g = {.closed = false};
     assert_int_equal(sem_init(&g.inside, 0, 0) | sem_init(&g.go_on, 0, 0), 0);
     const samba_allocator allocator = {allocate_behind_a_gate, &g};
@@ -315,7 +298,7 @@ static void the_second_is_told(void **unused)
     options.threads = 1;
     samba_session *session;
     assert_int_equal(samba_context_new(&allocator, &of_both), SAMBA_OK);
-    assert_int_equal(samba_session_new(of_both, pef, &options, &session), SAMBA_OK);
+    need_in(of_both, samba_session_new(of_both, pef, &options, &session));
     assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT); /* a message that must stay for the first thread */
     samba_tensor *mine = tensor("first.weight", SAMBA_FLOAT32, 2, SHAPE(32, IN)), *made = NULL;
     const samba_hyperparameter lr = {"lr", 0.5};
@@ -349,8 +332,8 @@ static void the_second_is_told(void **unused)
     assert_int_equal(first.status, SAMBA_OK);
     assert_non_null(first.found);
     assert_true(samba_session_hyperparameter_count(session) > 0 && get_hyper(session, "lr") != 0.5); /* nothing of it was done */
-    assert_int_equal(give_zeros(of_both, session), SAMBA_OK);
-    assert_int_equal(samba_run(session, NULL), SAMBA_OK); /* and now it is */
+    need_in(of_both, give_zeros(of_both, session));
+    need_in(of_both, samba_run(session, NULL)); /* and now it is */
     assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT);
     /* a later failure is what is told */
     assert_string_equal(samba_error_message(of_both), "samba_session_set was given no tensor");
@@ -387,21 +370,17 @@ static void *race(void *argument)
     return NULL;
 }
 
-static void runs_at_once(void **unused)
+static void runs_at_once(void **state)
 {
-    (void)unused;
     for (int turns = 0; turns < 2; turns++) {
         static worker shared, alone;
         pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
         shared = worker_of(20, 1), alone = worker_of(21, 1);
-        open_worker(&shared);
-        open_worker(&alone);
-        racer both[2] = {{.shared = &shared, .turn = turns ? &turn : NULL}, {.shared = &shared, .turn = turns ? &turn : NULL}};
-        pthread_t started[2];
-        for (int i = 0; i < 2; i++)
-            start(&started[i], race, &both[i]);
-        for (int i = 0; i < 2; i++)
-            join(started[i]);
+        assert_int_equal(open_worker(&shared), SAMBA_OK);
+        assert_int_equal(open_worker(&alone), SAMBA_OK);
+        const racer one = {.shared = &shared, .turn = turns ? &turn : NULL};
+        racer both[2] = {one, one};
+        run_beside(2, race, both, sizeof *both);
         int64_t fine = both[0].fine + both[1].fine, refused = both[0].refused + both[1].refused;
         assert_int_equal(both[0].other + both[1].other, 0);
         assert_int_equal(fine + refused, 2 * TRIES);
@@ -420,11 +399,4 @@ static void runs_at_once(void **unused)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_beside_each_other), cmocka_unit_test(compilers_and_functions),
-                                       cmocka_unit_test(the_second_is_told), cmocka_unit_test(runs_at_once)};
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, setup, NULL));
-}
+TEST_MAIN_WITH(setup, NULL, sessions_beside_each_other, compilers_and_functions, the_second_is_told, runs_at_once)

@@ -11,19 +11,13 @@
  * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact result,
  * or the other way round, and a zero of the wrong sign are infinitely wrong.
  * A fall is one between neighbours of the same sign. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "../seed.h"
 #include "device/cpu/kernel.h"
 #include "ops/ops.h"
 #include "training.h"
 #include "ulp_functions.h"
 #include <sambaflow/function.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -152,134 +146,61 @@ static inline void note(finding *at, double error, float x, float y)
         *at = (finding){error, x, y, at->count, at->exact, at->falls, at->fall};
 }
 
-typedef struct truth {                 /* of a chunk */
-    double exact[CHUNK], scale[CHUNK]; /* scale: 1 / unit */
-    float rounded[CHUNK];
-} truth;
-
 static inline double scale_at(const function *f, float x, double exact)
 {
     return per_unit(f->near[0] < x && x < f->near[1] && fabs(exact) < f->term ? f->term : exact);
 }
 
-/* Values from functions of vectors are compared with those of plain ones at every 32nd float, and do not count where they differ
- * by 2^-16 units and more. */
-static void find_exact(const function *f, const float *x, double *exact, int n)
+static inline bool is_same(float given, double exact)
 {
-    static unsigned turn;
-    bool alike = f->exact_all != NULL;
-    if (alike)
-        f->exact_all(x, exact, n);
-    for (int i = (int)(turn++ % 32); alike && i < n; i += 32) {
-        double plain = f->exact(x[i]);
-        alike = isnan(plain) ? isnan(exact[i]) : fabs(bounded(plain) - bounded(exact[i])) * per_unit(plain) < 0x1p-16;
-    }
-    for (int i = 0; i < n && !alike; i++)
-        exact[i] = f->exact(x[i]);
+    return isnan(exact) ? isnan(given) : given == (float)exact && signbit(given) == signbit((float)exact);
 }
 
-FOR_EACH_ISA static void complete(const function *f, const float *x, truth *of, int n)
-{
-    function about = *f;
-    _Pragma("omp simd") for (int i = 0; i < n; i++)
-    {
-        of->scale[i] = scale_at(&about, x[i], of->exact[i]);
-        of->rounded[i] = (float)of->exact[i];
-    }
-}
-
-/* The greatest error, as error_of has it, if it is more than `known`; right: how many are so to the last digit */
-FOR_EACH_ISA static double greatest_error(const float *given, const truth *of, int n, double known, int *right)
-{
-    double worst = 0;
-    int equal = 0, odd = 0;
-    _Pragma("omp simd reduction(+ : equal, odd)") for (int i = 0; i < n; i++)
-    {
-        float a = given[i], b = of->rounded[i];
-        equal += (a == b) | (isnan(a) & isnan(b));
-        odd += (isnan(a) != isnan(b)) | ((a == 0) & (b == 0) & (signbit(a) != signbit(b)));
-    }
-    *right = equal;
-    if (equal == n && odd == 0 && known >= 0.5)
-        return known;
-    _Pragma("omp simd reduction(max : worst)") for (int i = 0; i < n; i++)
-    {
-        double error = fabs(bounded(given[i]) - bounded(of->exact[i])) * of->scale[i];
-        worst = error > worst ? error : worst; /* no NaN */
-    }
-    return odd ? INFINITY : worst;
-}
-
-/* How often it falls where it should rise, or the other way round */
-FOR_EACH_ISA static int turns(const float *x, const float *given, int n, bool rises)
-{
-    int count = 0;
-    float sign = rises ? 1.0f : -1.0f;
-    _Pragma("omp simd reduction(+ : count)") for (int i = 1; i < n; i++) count +=
-        !isnan(x[i]) && sign * given[i] < sign * given[i - 1];
-    return count;
-}
-
-/* CHUNK floats; the first n count, whose sizes ascend if `ascending`, all of one sign. What is worse than all before is found
- * anew by libm's plain function. */
+/* CHUNK floats; the first n count, whose sizes ascend if `ascending`, all of one sign. */
 static void measure(int index, finding *found, const float *x, int n, bool ascending)
 {
     static _Alignas(64) float ones[CHUNK], given[CHUNK];
-    static _Alignas(64) truth of;
+    static double exact[CHUNK];
     const function *f = &functions[index];
-    find_exact(f, x, of.exact, n);
-    complete(f, x, &of, n);
-    for (int i = 0; i < CHUNK && ones[i] == 0; i++)
+    for (int i = 0; i < CHUNK; i++)
         ones[i] = 1;
+    for (int i = 0; i < n; i++)
+        exact[i] = f->exact(x[i]);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         if (!is_here[isa])
             continue;
         need(samba_function_run_memory(function_at(index, isa), (void *[]){(void *)(uintptr_t)x, ones}, (void *[]){given}));
         finding *at = &found[isa];
-        int right;
-        double worst = greatest_error(given, &of, n, at->worst, &right);
         at->count += (uint64_t)n;
-        at->exact += (uint64_t)right;
-        for (int i = 0; i < n && worst > at->worst; i++)
-            if (error_of(given[i], of.exact[i], of.scale[i]) > at->worst) {
-                double plain = f->exact(x[i]);
-                note(at, error_of(given[i], plain, scale_at(f, x[i], plain)), x[i], 0);
-            }
+        for (int i = 0; i < n; i++) {
+            bool right = is_same(given[i], exact[i]);
+            at->exact += right;
+            if (!right || at->worst < 0.5) /* what is rounded right is half a unit off at most */
+                note(at, error_of(given[i], exact[i], scale_at(f, x[i], exact[i])), x[i], 0);
+        }
         if (f->shape == NONE || !ascending || n == 0)
             continue;
         bool rises = f->shape == VALLEY || (f->shape == RISING) != (bool)signbit(x[0]);
-        int turned = turns(x, given, n, rises);
-        at->falls += (uint64_t)turned;
-        for (int i = 1; i < n && turned; i++)
+        for (int i = 1; i < n; i++)
             if (!isnan(x[i]) && (rises ? given[i] < given[i - 1] : given[i] > given[i - 1]))
-                at->fall = x[i];
+                at->falls++, at->fall = x[i];
     }
 }
 
 static void join(finding *to, const finding *from)
 {
-    double worst = to->worst;
-    *to = (finding){worst,
-                    to->at,
-                    to->beside,
-                    to->count + from->count,
-                    to->exact + from->exact,
-                    to->falls + from->falls,
-                    from->falls ? from->fall : to->fall};
-    if (from->worst > worst || (from->worst == worst && fabsf(from->at) < fabsf(to->at))) {
-        to->worst = from->worst;
-        to->at = from->at;
-    }
+    bool worse = from->worst > to->worst || (from->worst == to->worst && fabsf(from->at) < fabsf(to->at));
+    *to = (finding){
+        worse ? from->worst : to->worst, worse ? from->at : to->at,          0, to->count + from->count, to->exact + from->exact,
+        to->falls + from->falls,         from->falls ? from->fall : to->fall};
 }
-
-static bool is_short(int f, const finding *at) { return !(at->worst <= functions[f].limit) || at->falls > 0; }
 
 static int report_short(int f, const finding *found)
 {
     int count = 0;
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const finding *at = &found[isa];
-        if (at->count == 0 || !is_short(f, at))
+        if (at->count == 0 || (at->worst <= functions[f].limit && at->falls == 0))
             continue;
         print_error("%s on %s is %g ULP off at %a, %g are allowed; %llu falls, one of them before %a\n", functions[f].name,
                     samba_isa_names[isa], at->worst, (double)at->at, functions[f].limit, (unsigned long long)at->falls,
@@ -325,10 +246,6 @@ static void print_row(const function *f, const finding *found, bool markdown)
 }
 
 /* ---- all floats ---- */
-typedef struct board { /* shared by the processes */
-    atomic_int next;   /* block to be done */
-    findings found[];  /* by process */
-} board;
 enum { BLOCKS = 256, BLOCK = 1 << 24 };
 
 static bool is_wanted(int f, int count, char **names)
@@ -339,12 +256,6 @@ static bool is_wanted(int f, int count, char **names)
     return count == 0;
 }
 
-FOR_EACH_ISA static void fill(float *x, uint32_t bits, int n)
-{
-    for (int i = 0; i < n; i++)
-        x[i] = float_of(bits + (uint32_t)i);
-}
-
 /* Chunks overlap by one float, blocks too, so that no two neighbours are parted. */
 static void measure_block(int f, int block, finding *found)
 {
@@ -352,27 +263,26 @@ static void measure_block(int f, int block, finding *found)
     uint32_t sign = (uint32_t)(block / (BLOCKS / 2)) << 31, first = (uint32_t)(block % (BLOCKS / 2)) * BLOCK, end = first + BLOCK;
     for (uint32_t begin = first > 0 ? first - 1 : 0; begin + 1 < end; begin += CHUNK - 1) {
         int n = end - begin < CHUNK ? (int)(end - begin) : CHUNK;
-        fill(x, begin | sign, n);
+        for (int i = 0; i < n; i++)
+            x[i] = float_of((begin | sign) + (uint32_t)i);
         measure(f, found, x, n, true);
     }
 }
 
-static void work(board *shared, findings *own, int count, char **names)
+/* Every so-many-th block of each function, to the end of this process. */
+static void work(int process, int processes, findings *own, int count, char **names)
 {
     if (!training_begin())
         exit(1);
-    int last = -1;
-    for (int task = atomic_fetch_add(&shared->next, 1); task < FUNCTIONS * BLOCKS; task = atomic_fetch_add(&shared->next, 1)) {
-        int f = task / BLOCKS;
+    for (int f = 0; f < FUNCTIONS; f++) {
         if (!is_wanted(f, count, names))
             continue;
-        if (f != last)
-            forget_functions(), last = f;
-        measure_block(f, task % BLOCKS, (*own)[f]);
-        if (task % BLOCKS == 0)
+        if (process == 0)
             fprintf(stderr, "%s\n", functions[f].name);
+        for (int block = process; block < BLOCKS; block += processes)
+            measure_block(f, block, (*own)[f]);
+        forget_functions();
     }
-    forget_functions();
     exit(training_end(0));
 }
 
@@ -381,14 +291,14 @@ static int measure_all(bool markdown, int count, char **names)
     static findings all;
     const char *asked = getenv("OMP_NUM_THREADS");
     int processes = asked && atoi(asked) > 0 ? atoi(asked) : (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0;
-    size_t size = sizeof(board) + (size_t)processes * sizeof(findings);
-    board *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t size = (size_t)processes * sizeof(findings);
+    findings *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;
     for (int p = 0; p < processes; p++) {
         pid_t child = fork();
         if (child == 0)
-            work(shared, &shared->found[p], count, names);
+            work(p, processes, &shared[p], count, names);
         failed |= child < 0;
     }
     for (int status; wait(&status) > 0;)
@@ -397,7 +307,7 @@ static int measure_all(bool markdown, int count, char **names)
     for (int f = 0; f < FUNCTIONS; f++) {
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
             for (int p = 0; p < processes; p++)
-                join(&all[f][isa], &shared->found[p][f][isa]);
+                join(&all[f][isa], &shared[p][f][isa]);
         if (is_wanted(f, count, names))
             print_row(&functions[f], all[f], markdown);
     }
@@ -420,7 +330,6 @@ static const float places[] = {0.0f,       1e-38f,      0x1p-126f,   1e-4f,     
 
 static void test_share(void **state)
 {
-    (void)state;
     static _Alignas(64) float x[CHUNK];
     uint32_t offset = random_bits() % STEP;
     int failed = 0;
@@ -438,7 +347,7 @@ static void test_share(void **state)
                 x[i] = float_of(random_bits());
             measure(f, found, x, CHUNK, false);
         }
-        for (int place = 0; place < 2 * SAMBA_COUNT(places); place++) {
+        for (int place = 0; place < 2 * LENGTH(places); place++) {
             uint32_t bits, minus = place % 2 ? UINT32_C(1) << 31 : 0;
             memcpy(&bits, &places[place / 2], sizeof bits);
             bits -= bits < NEIGHBOURS ? bits : NEIGHBOURS;
@@ -472,7 +381,6 @@ static int candidates(float *x)
 
 static void test_exact(void **state)
 {
-    (void)state;
     static _Alignas(64) float x[CHUNK], given[CHUNK], ones[CHUNK];
     int n = candidates(x), points = 0, failed = 0;
     assert_true(n <= CHUNK);
@@ -489,8 +397,7 @@ static void test_exact(void **state)
                 bool series = 0x1p-40f < fabsf(x[i]) && fabsf(x[i]) < 0x1p-12f;
                 bool is_float = isnan(exact) || (!series && exact == (double)(float)exact);
                 points += is_float;
-                if (is_float &&
-                    !(isnan(exact) ? isnan(given[i]) : given[i] == (float)exact && signbit(given[i]) == signbit((float)exact)))
+                if (is_float && !is_same(given[i], exact))
                     failed++, print_error("%s of %a on %s is %a, expected exactly %a\n", functions[f].name, (double)x[i],
                                           samba_isa_names[isa], (double)given[i], exact);
             }
@@ -528,8 +435,7 @@ static int measure_halves(int f, samba_dtype dtype, int isa)
         for (int i = 0; i < CHUNK; i++) {
             float expected = output.dtype == dtype ? widened(narrowed(wide[i], dtype), dtype) : wide[i];
             float given = output.dtype == dtype ? widened(half_results[i], dtype) : float_results[i];
-            bool right = isnan(expected) ? isnan(given) : given == expected && signbit(given) == signbit(expected);
-            if (!right && failed++ == 0)
+            if (!is_same(given, expected) && failed++ == 0)
                 print_error("%s of %s %a on %s is %a, expected %a\n", functions[f].name, samba_dtype_name(dtype), (double)x[i],
                             samba_isa_names[isa], (double)given, (double)expected);
         }
@@ -540,7 +446,6 @@ static int measure_halves(int f, samba_dtype dtype, int isa)
 
 static void test_halves(void **state)
 {
-    (void)state;
     int failed = 0;
     for (int f = 0; f < FUNCTIONS; f++)
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
@@ -555,7 +460,7 @@ static void test_halves(void **state)
 static void fill_pairs(float *x, float *y, int round)
 {
     static const float special[] = {0.0f, 0x1p-149f, 0x1p-126f, 0.5f, 1.0f, 2.0f, 3.0f, 0x1p64f, 0x1.fffffep127f, INFINITY};
-    enum { SPECIAL = SAMBA_COUNT(special), SIGNED = 2 * SPECIAL + 1 };
+    enum { SPECIAL = LENGTH(special), SIGNED = 2 * SPECIAL + 1 };
     for (int i = 0; i < CHUNK; i++) {
         x[i] = float_of(random_bits());
         y[i] = float_of(random_bits());
@@ -573,7 +478,6 @@ static void fill_pairs(float *x, float *y, int round)
 
 static void test_pairs(void **state)
 {
-    (void)state;
     static _Alignas(64) float x[CHUNK], y[CHUNK], given[CHUNK];
     for (int f = 0; f < PAIR_FUNCTIONS; f++)
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
@@ -602,7 +506,6 @@ static void test_pairs(void **state)
 /* Every operator that maps one float to one, and every gradient operator, is in the table. */
 static void test_coverage(void **state)
 {
-    (void)state;
     for (int op = 0; op < SAMBA_OP_COUNT; op++) {
         const char *name = samba_op_table[op].name;
         bool grad = strlen(name) > 5 && strcmp(name + strlen(name) - 5, "_grad") == 0, found = false;

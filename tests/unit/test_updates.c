@@ -3,11 +3,7 @@
  * Optimizer updates as one loop (device/cpu/tile/update.h): programs of every rule of updates.def with every set of flags,
  * recognised whatever the order of sources, equal to the naive interpreter of naive_tiles.h to the last bit, on every ISA and
  * several teams, and not taken for what they are not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
+#include "harness.h"
 #include "device/cpu/tile/update.h"
 #include "naive_tiles.h"
 
@@ -18,48 +14,34 @@ typedef struct wanted {
 } wanted;
 
 static const int64_t counts[] = {1, 15, 16, 17, 100, 1000, 7850};
-static const int64_t none[SAMBA_MAX_RANK] = {0};
 
 /* An operand of fractions between low and high. */
 static int fractions(tile_case *t, bool scalar, double low, double high)
 {
-    int o = scalar ? case_operand(t, SAMBA_FLOAT32, 0, none) : case_contiguous(t, SAMBA_FLOAT32);
-    const samba_buffer *buffer = &t->buffers[t->operands[o].buffer];
+    int o = case_layout(t, "", SAMBA_FLOAT32, scalar ? "" : NULL);
     int64_t count = 1;
     for (int i = 0; i < t->stage.rank && !scalar; i++)
         count *= t->stage.domain[i];
     for (int64_t i = 0; i < count; i++)
-        ((float *)(t->memory + buffer->offset))[i] = (float)(low + (high - low) * rand() / RAND_MAX);
+        ((float *)case_memory(t, o))[i] = (float)(low + (high - low) * rand() / RAND_MAX);
     return o;
 }
 
-static int loaded(tile_case *t, int operand)
+static int value_by(tile_case *t, samba_tile op, int a, int b, int c, int operand)
 {
     int d = case_register(t, SAMBA_F32, SAMBA_FULL, 0, -1);
-    case_load(t, d, operand);
+    case_emit(t, op, d, a, b, c, operand, 0);
     return d;
 }
 
-static int result_of(tile_case *t, samba_tile op, int a, int b)
-{
-    int d = case_register(t, SAMBA_F32, SAMBA_FULL, 0, -1);
-    case_op(t, op, d, a, b);
-    return d;
-}
+static int loaded(tile_case *t, int operand) { return value_by(t, SAMBA_TILE_load, -1, -1, -1, operand); }
+static int result_of(tile_case *t, samba_tile op, int a, int b) { return value_by(t, op, a, b, -1, -1); }
+static int chosen_of(tile_case *t, int if_so, int a, int b) { return value_by(t, SAMBA_TILE_where, if_so, a, b, -1); }
 
 static int either(tile_case *t, const wanted *w, samba_tile op, int a, int b)
 {
     return w->turned ? result_of(t, op, b, a) : result_of(t, op, a, b);
 }
-
-static int chosen_of(tile_case *t, int condition, int a, int b)
-{
-    int d = case_register(t, SAMBA_F32, SAMBA_FULL, 0, -1);
-    case_emit(t, SAMBA_TILE_where, d, condition, a, b, -1, 0);
-    return d;
-}
-
-static char *memory_of(const tile_case *t, int operand) { return t->memory + t->buffers[t->operands[operand].buffer].offset; }
 
 /* ---- the rules as tile programs ---- */
 typedef struct building {
@@ -136,8 +118,8 @@ static void make_update(tile_case *t, const wanted *w, int rank, const int64_t *
     case_begin(t, rank, domain);
     for (int i = 0; i < SAMBA_UPDATE_NUMBERS; i++)
         operands[i] = fractions(t, true, 0.001, 0.999);
-    int flag = case_operand(t, SAMBA_BOOL, 0, none);
-    *(uint8_t *)memory_of(t, flag) = (w->flags & SAMBA_FLAG_ACTIVE) != 0;
+    int flag = case_layout(t, "", SAMBA_BOOL, "");
+    *(uint8_t *)case_memory(t, flag) = (w->flags & SAMBA_FLAG_ACTIVE) != 0;
     x.parameter_operand = fractions(t, false, -1, 1), x.gradient_operand = fractions(t, false, -1, 1);
     for (int i = 0; i < SAMBA_STATES; i++)
         x.state[i] = fractions(t, false, 0.001, 1);
@@ -176,22 +158,19 @@ static void each_update(void (*check)(const wanted *w, const char *name))
 static void same_bits(const wanted *w, const char *name)
 {
     tile_case t;
-    for (int i = 0; i < SAMBA_COUNT(counts); i++) {
+    for (int i = 0; i < LENGTH(counts); i++) {
         make_update(&t, w, 1, &counts[i]);
         if (counts[i] > 1 && !is_update(&t)) /* of one element, memory and a scalar look alike */
             fail_msg("%s of %lld elements is no update", name, (long long)counts[i]);
-        case_check(&t, 0, name);
-        case_end(&t);
+        case_check(&t, 0, "%s", name);
     }
-    make_update(&t, w, 3, (const int64_t[]){3, 1, 50});
+    make_update(&t, w, 3, SHAPE(3, 1, 50));
     assert_true(is_update(&t));
-    case_check(&t, 0, name);
-    case_end(&t);
+    case_check(&t, 0, "%s", name);
 }
 
 static void test_same_bits(void **state)
 {
-    (void)state;
     srand(1);
     each_update(same_bits);
 }
@@ -199,31 +178,27 @@ static void test_same_bits(void **state)
 /* Each instruction becomes another, then the gradient a row that all rows share: no updates any more, and still right. */
 static void near_misses(const wanted *w, const char *name)
 {
-    static const int64_t domain[] = {4, 33};
     tile_case t;
     int instructions = 1;
     for (int i = 0; i <= instructions; i++) {
-        make_update(&t, w, 2, domain);
+        make_update(&t, w, 2, SHAPE(4, 33));
         instructions = t.stage.program.instruction_count;
         uint16_t *op = &t.instructions[i].op;
         if (i == instructions)
             t.operands[t.stage.operand_count - 1 - SAMBA_STATES].strides[0] = 0;
         else if (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store)
-            *op = *op == SAMBA_TILE_mul                                                       ? SAMBA_TILE_add
-                  : *op == SAMBA_TILE_sqrt || *op == SAMBA_TILE_abs || *op == SAMBA_TILE_sign ? SAMBA_TILE_relu
-                  : *op == SAMBA_TILE_neg                                                     ? SAMBA_TILE_relu
-                                                                                              : SAMBA_TILE_mul;
+            *op = samba_tile_table[*op].form == SAMBA_FORM_UNARY ? SAMBA_TILE_relu
+                  : *op == SAMBA_TILE_mul                        ? SAMBA_TILE_add
+                                                                 : SAMBA_TILE_mul;
         bool changed = i == instructions || (*op != SAMBA_TILE_load && *op != SAMBA_TILE_store);
         if (is_update(&t) == changed)
             fail_msg("%s, instruction %d changed: %s update", name, i, changed ? "an" : "no");
-        case_check(&t, 0, name);
-        case_end(&t);
+        case_check(&t, 0, "%s", name);
     }
 }
 
 static void test_near_misses(void **state)
 {
-    (void)state;
     srand(2);
     each_update(near_misses);
 }
@@ -231,33 +206,27 @@ static void test_near_misses(void **state)
 /* One store more, or to another place than what was read; another dtype; two steps; a load of what was stored before. */
 static void test_refusals(void **state)
 {
-    (void)state;
-    static const int64_t domain[] = {40};
     for (int kind = 0; kind < 5; kind++)
         for (int rule = 0; rule < SAMBA_UPDATE_RULES; rule++) {
             const wanted w = {.rule = rule};
             tile_case t;
-            make_update(&t, &w, 1, domain);
+            make_update(&t, &w, 1, SHAPE(40));
             samba_program *p = &t.stage.program;
-            samba_instruction *last = &p->instructions[p->instruction_count - 1];
+            samba_instruction *first = &p->instructions[p->setup], *last = &p->instructions[p->instruction_count - 1];
             assert_true(is_update(&t));
-            if (kind == 0) {
-                const int a = last->a;
-                case_store(&t, a, case_contiguous(&t, SAMBA_FLOAT32));
+            switch (kind) {
+            case 0:
+                case_store(&t, last->a, case_layout(&t, "", SAMBA_FLOAT32, NULL));
                 p->steps[0].end++;
-            } else if (kind == 1) {
-                last->operand = (int16_t)case_contiguous(&t, SAMBA_FLOAT32);
-            } else if (kind == 2) {
-                last->operand = (int16_t)case_contiguous(&t, SAMBA_BFLOAT16);
-            } else if (kind == 3) {
-                int first = p->setup; /* the gradient is loaded from where the result will have been stored */
-                memmove(&p->instructions[first + 1], &p->instructions[first],
-                        sizeof *last * (size_t)(p->instruction_count - first));
-                p->instructions[first] = (samba_instruction){
-                    .op = SAMBA_TILE_store, .d = -1, .a = 0, .b = -1, .c = -1, .operand = p->instructions[first + 1].operand};
-                p->instruction_count++;
-                p->steps[0].end++;
-            } else {
+                break;
+            case 1: last->operand = (int16_t)case_layout(&t, "", SAMBA_FLOAT32, NULL); break;
+            case 2: last->operand = (int16_t)case_layout(&t, "", SAMBA_BFLOAT16, NULL); break;
+            case 3: /* the gradient is loaded from where the result will have been stored */
+                memmove(first + 1, first, sizeof *first * (size_t)(last + 1 - first));
+                *first = (samba_instruction){SAMBA_TILE_store, -1, 0, -1, -1, first[1].operand, 0};
+                p->steps[0].end = ++p->instruction_count;
+                break;
+            default:
                 p->step_count = 2;
                 p->steps[1] = p->steps[0];
                 p->steps[0].end = p->steps[1].begin = p->setup + 1;
@@ -267,9 +236,4 @@ static void test_refusals(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_near_misses),
-                                       cmocka_unit_test(test_refusals)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(test_same_bits, test_near_misses, test_refusals)
