@@ -3,23 +3,15 @@
  * Results over what they are made of. Random graphs, full of values that are read once more, in another order, by a later loop
  * over a row or by a product, are compiled, run on one and two threads and on every ISA, and compared, outputs and gradients,
  * with the reference evaluator: in float64, where an overwritten value cannot pass for rounding, and in float32. Then plans are
- * read: a chain that ends in a gradient lies in the gradient's memory,
- * and pooling's gradient over what was pooled where kernels allow it. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "autodiff/autodiff.h"
-#include "device/cpu/kernel.h"
-#include "ops/ops.h"
-#include "plan/plan.h"
-#include "tensor/philox.h"
+ * read: a chain that ends in a gradient lies in the gradient's memory, and pooling's gradient over what was pooled where kernels
+ * allow it. */
 #include "training.h"
 
+#include "reference.h"
+
+#include "device/cpu/kernel.h"
+#include "plan/plan.h"
+#include "tensor/philox.h"
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 
@@ -99,100 +91,16 @@ static void random_model(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_add(loss, samba_mean(samba_sigmoid(pool[count / 2]), 0, NULL, false)));
 }
 
-/* ---- compiled against the reference ---- */
-static void compile_model(samba_model model, const void *options, samba_tensor *x, char *path, size_t size)
+static samba_plan compile_plan(samba_model model, const void *options, samba_tensor *x, char path[512])
 {
-    samba_compile_options o = samba_compile_defaults();
-    o.name = "inplace";
-    o.model = model;
-    o.model_options = options;
-    o.inputs = &x;
-    o.input_count = 1;
-    o.output_folder = folder;
-    o.verify = true;
-    need(samba_compile(context, &o, path, size));
+    samba_plan plan;
+    samba_compile_options o = compile_of("inplace", model, options, 1, &x);
+    need(samba_compile(context, &o, path, 512));
+    need(samba_pef_read(context, path, &plan));
+    return plan;
 }
 
-static double worst_difference(const samba_array *expected, const samba_tensor *given)
-{
-    double worst = 0, scale = 1e-3;
-    size_t size = samba_dtype_size(expected->dtype);
-    assert_int_equal(expected->numel, samba_tensor_numel(given));
-    for (int64_t i = 0; i < expected->numel; i++) {
-        double a = samba_load_double(expected->dtype, (const char *)expected->data + (size_t)i * size);
-        double b = samba_load_double(expected->dtype, (const char *)samba_tensor_data(given) + (size_t)i * size);
-        if (isfinite(a) && fabs(a) > scale)
-            scale = fabs(a);
-        if (isfinite(a) != isfinite(b))
-            worst = INFINITY;
-        else if (isfinite(a) && fabs(a - b) > worst)
-            worst = fabs(a - b);
-    }
-    return worst / scale;
-}
-
-static void run_and_compare(const recipe *r, samba_tensor *x, const char *path, int threads, const char *isa)
-{
-    samba_session_options so = samba_session_defaults();
-    samba_session *session;
-    so.threads = threads;
-    so.isa = isa;
-    so.seed = 3;
-    need(samba_session_new(context, path, &so, &session));
-    samba_run_options run = samba_run_defaults();
-    run.inputs = &x;
-    run.input_count = 1;
-    need(samba_run(session, &run)); /* twice: what the first run left in memory must not matter */
-    need(samba_run(session, &run));
-    samba_graph *traced, *graph;
-    need(samba_graph_new(context, "inplace", &traced));
-    need(samba_graph_add_input(traced, x));
-    random_model(traced, r);
-    need(samba_graph_status(traced));
-    need(samba_autodiff(traced, 1, &graph));
-    samba_arena arena;
-    samba_arena_init(&arena, context);
-    const char *names[64];
-    samba_array leaves[64], values[64];
-    samba_tensor *held[64];
-    int count = 0;
-    for (int t = 0; t < samba_session_tensor_count(session); t++) {
-        samba_tensor_info info;
-        need(samba_session_tensor_info(session, t, &info));
-        if (info.kind != SAMBA_KIND_PARAMETER && info.kind != SAMBA_KIND_INPUT)
-            continue;
-        assert_true(count < 64);
-        need(samba_session_get_by_name(session, info.name, &held[count]));
-        names[count] = info.name;
-        leaves[count] =
-            (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
-        memcpy(leaves[count].shape, info.shape, sizeof info.shape);
-        count++;
-    }
-    assert_true(graph->sink_count < 64);
-    need(samba_graph_evaluate(graph, count, names, leaves, &arena, values));
-    for (int64_t i = 0; i < graph->sink_count; i++) {
-        const samba_sink *sink = &graph->sinks[i];
-        const char *name = sink->kind == SAMBA_SINK_ASSIGN
-                               ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
-                               : samba_graph_name_at(graph, sink->name);
-        samba_tensor *given;
-        need(samba_session_get_by_name(session, name, &given));
-        double worst = worst_difference(&values[i], given);
-        if (!(worst <= (r->dtype == SAMBA_FLOAT64 ? 1e-9 : 1e-2)))
-            fail_msg("graph of seed %llu (%lld x %lld), %d threads, isa %s: %s differs by %g of its greatest value",
-                     (unsigned long long)r->seed, (long long)r->rows, (long long)r->cols, threads, isa ? isa : "best", name,
-                     worst);
-        samba_tensor_free(given);
-    }
-    for (int i = 0; i < count; i++)
-        samba_tensor_free(held[i]);
-    samba_arena_free(&arena);
-    samba_graph_free(graph);
-    samba_graph_free(traced);
-    samba_session_free(session);
-}
-
+/* ---- plans ---- */
 static bool operand_form(const samba_stage *stage, int o, samba_tile_form form)
 {
     for (int i = 0; i < stage->program.instruction_count; i++)
@@ -224,28 +132,27 @@ static void random_graphs(void **state)
     int shared = 0;
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         draws d = {seed * 7919, 0};
-        int pick = below(&d, SAMBA_COUNT(sizes));
+        int pick = below(&d, LENGTH(sizes));
         recipe r = {seed, sizes[pick][0], sizes[pick][1], 6 + below(&d, POOL - 6), seed % 3 ? SAMBA_FLOAT64 : SAMBA_FLOAT32};
         if (r.cols > 1000) /* w would be large */
             r.cols = 1000 + below(&d, 90);
         samba_tensor *x = normal("x", r.dtype, 2, SHAPE(r.rows, r.cols), seed);
-        char path[256];
-        compile_model(random_model, &r, x, path, sizeof path);
-        samba_plan plan;
-        need(samba_pef_read(context, path, &plan));
+        char name[96], path[512];
+        snprintf(name, sizeof name, "graph of seed %llu (%lld x %lld)", (unsigned long long)seed, (long long)r.rows,
+                 (long long)r.cols);
+        samba_plan plan = compile_plan(random_model, &r, x, path);
         shared += in_place_stages(&plan);
         samba_plan_free(&plan);
-        run_and_compare(&r, x, path, 1, NULL);
-        run_and_compare(&r, x, path, 2, NULL);
+        const reference_case c = {name, random_model, &r, 1, &x, .tolerance = r.dtype == SAMBA_FLOAT64 ? 1e-9 : 1e-2};
+        check_teams(&c, path);
         for (int isa = 0; isa < (int)samba_isa_best() && seed % 4 == 0; isa++)
-            run_and_compare(&r, x, path, 2, samba_isa_names[isa]);
+            samba_session_free(run_against_reference(&c, path, 2, samba_isa_names[isa]));
         samba_tensor_free(x);
     }
     print_message("%d stages in place\n", shared);
     assert_true(shared > GRAPHS);
 }
 
-/* ---- plans ---- */
 static void tied(samba_graph *g, const void *options) /* one weight, many times, none of its gradient's parts in the forward */
 {
     (void)options;
@@ -260,10 +167,8 @@ static void chains_end_in_gradients(void **state)
     (void)state;
     enum { ROWS = 48 }; /* so deep a product is not joined with others */
     samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, 90), 1);
-    char path[256];
-    compile_model(tied, NULL, x, path, sizeof path);
-    samba_plan plan;
-    need(samba_pef_read(context, path, &plan));
+    char path[512];
+    samba_plan plan = compile_plan(tied, NULL, x, path);
     int64_t gradient = -1;
     int into = 0;
     for (int32_t t = 0; t < plan.tensor_count; t++)
@@ -294,11 +199,9 @@ static void gradients_of_pooling(void **state)
     (void)state;
     samba_tensor *x = normal("x", SAMBA_FLOAT32, 4, SHAPE(2, 3, 9, 8), 1);
     for (int64_t size = 2; size <= 3; size++) {
-        char path[256];
-        compile_model(pooled, &size, x, path, sizeof path);
-        samba_plan plan;
+        char path[512];
+        samba_plan plan = compile_plan(pooled, &size, x, path);
         int found = 0;
-        need(samba_pef_read(context, path, &plan));
         for (int32_t s = 0; s < plan.stage_count; s++) {
             const samba_stage *stage = &plan.stages[s];
             if (stage->kind != SAMBA_STAGE_POOL || !stage->pool.gradient)
@@ -313,11 +216,4 @@ static void gradients_of_pooling(void **state)
     samba_tensor_free(x);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs), cmocka_unit_test(chains_end_in_gradients),
-                                       cmocka_unit_test(gradients_of_pooling)};
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests_name("in place", tests, NULL, NULL));
-}
+TEST_MAIN(random_graphs, chains_end_in_gradients, gradients_of_pooling)
