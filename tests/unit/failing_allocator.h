@@ -70,40 +70,40 @@ static inline samba_allocator failing_allocator_init(failing_allocator *state)
 static inline samba_context *counting_context_new(failing_allocator *state)
 {
     samba_allocator allocator = failing_allocator_init(state);
-    samba_context *context = NULL;
-    assert_int_equal(samba_context_new(&allocator, &context), SAMBA_OK);
-    return context;
+    samba_context *counted = NULL;
+    assert_int_equal(samba_context_new(&allocator, &counted), SAMBA_OK);
+    return counted;
 }
 
 /* Frees the context and asserts that nothing made under it is alive. */
-static inline void counting_context_free(samba_context *context, const failing_allocator *state)
+static inline void counting_context_free(samba_context *counted, const failing_allocator *state)
 {
-    samba_context_free(context);
+    samba_context_free(counted);
     assert_int_equal(state->live_blocks, 0);
     assert_int_equal(state->live_bytes, 0);
     assert_int_equal(state->wrong_sizes, 0);
 }
 
-typedef samba_status failing_scenario(samba_context *context, void *user);
+typedef samba_status failing_scenario(samba_context *counted, void *user);
 
 static inline void fail_allocations_by(failing_scenario *scenario, void *user, int64_t fail_count)
 {
     bool through = false;
     for (int64_t number = 0; !through; number++) {
         failing_allocator state;
-        samba_context *context = counting_context_new(&state);
+        samba_context *counted = counting_context_new(&state);
         state.fail_from = state.calls + number;
         state.fail_count = fail_count;
-        samba_status status = scenario(context, user);
+        samba_status status = scenario(counted, user);
         through = state.refused == 0;
         if (status != (through ? SAMBA_OK : SAMBA_ERROR_MEMORY))
             fail_msg("allocation %lld refused: status %s, message \"%s\"", (long long)number, samba_status_name(status),
-                     samba_error_message(context));
+                     samba_error_message(counted));
         if (!through)
-            assert_true(samba_error_message(context)[0] != '\0');
+            assert_true(samba_error_message(counted)[0] != '\0');
         if (state.live_blocks != 1)
             fail_msg("allocation %lld refused: %lld blocks leaked", (long long)number, (long long)state.live_blocks - 1);
-        counting_context_free(context, &state);
+        counting_context_free(counted, &state);
     }
 }
 

@@ -187,9 +187,8 @@ static void check_head(const head *h, bool inference)
     free_inputs(inputs);
 }
 
-static void every_head(void **state)
+TEST(every_head)
 {
-    (void)state;
     for (int i = 0; i < 2 * LENGTH(heads); i++)
         check_head(&heads[i / 2], i % 2);
 }
@@ -210,9 +209,8 @@ static void expect_selection(samba_session *session, int types, const char *cons
 static const head sectioned = {"sectioned", 2, 100, 640, .bias = true, .accuracy = true, .dropout = 0.3};
 
 /* FWD 0, the part of it that BCKWD computes again 1, BCKWD 2, GRADNORM 3, OPT 4 */
-static void sections(void **state)
+TEST(sections)
 {
-    (void)state;
     samba_tensor *inputs[2];
     make_inputs(&sectioned, inputs);
     samba_optimizer adamw = samba_adamw(0.01);
@@ -297,9 +295,8 @@ static void compare_all(samba_session *cut, samba_session *whole, int run)
 }
 
 /* In chunks and at once: whole runs, and by types, where FWD is whole. What is dropped in a chunk is what was dropped there. */
-static void chunks_and_whole(void **unused)
+TEST(chunks_and_whole)
 {
-    (void)unused;
     static const head buffers = {"remembering", 200, .classes = 555};
     for (int drops = 0; drops < 2; drops++) {
         const head *h = drops ? &sectioned : &buffers;
@@ -327,9 +324,8 @@ static void chunks_and_whole(void **unused)
     }
 }
 
-static void refuse_negative(void **state)
+TEST(refuse_negative)
 {
-    (void)state;
     samba_tensor *inputs[2];
     make_inputs(&heads[0], inputs);
     samba_compile_options options = compile_of("negative", model, &heads[0], 2, inputs);

@@ -161,9 +161,8 @@ static const concat_case cases[] = {
 
 static void model(samba_graph *g, const void *options) { ((const concat_case *)options)->build(g, samba_input(g, "x")); }
 
-static void joined_and_cut(void **state)
+TEST(joined_and_cut)
 {
-    (void)state;
     for (int i = 0; i < LENGTH(cases); i++) {
         const concat_case *c = &cases[i];
         samba_tensor *x = normal("x", SAMBA_FLOAT32, c->rank, c->shape, 5);

@@ -15,9 +15,8 @@
 
 enum { ROWS = 300, COLUMNS = 130, WIDTH = 9001, INPUTS = 3, OUTPUTS = 4 };
 
-static void model(samba_graph *g, const void *o)
+MODEL(model)
 {
-    (void)o;
     samba_value x = samba_input(g, "x"), y = samba_input(g, "y");
     samba_output(g, "sum", samba_add(x, y));
     samba_output(g, "product", samba_matmul(x, samba_transpose(samba_linear(y, "fc", COLUMNS), 0, 1))); /* worth a team */
@@ -25,9 +24,8 @@ static void model(samba_graph *g, const void *o)
     samba_output(g, "nothing", samba_add_scalar(samba_input(g, "none"), 1));
 }
 
-static void lookup(samba_graph *g, const void *o) /* the index is computed, so nobody looks at it before the run */
+MODEL(lookup) /* the index is computed, so nobody looks at it before the run */
 {
-    (void)o;
     samba_value rows =
         samba_embedding(samba_add(samba_input(g, "index"), samba_constant(g, 1, SAMBA_INT64, 0, NULL)), "words", 4, WIDTH);
     samba_output(g, "rows", rows);
@@ -97,9 +95,8 @@ static void check(const char *path, int threads, unsigned strided)
     samba_session_free(session);
 }
 
-static void test_copies(void **unused)
+TEST(test_copies)
 {
-    (void)unused;
     samba_tensor *examples[INPUTS] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS)),
                                       tensor("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, COLUMNS)),
                                       tensor("none", SAMBA_FLOAT32, 2, SHAPE(0, 7))};
@@ -115,9 +112,8 @@ static void test_copies(void **unused)
 }
 
 /* The run fails, and what the caller's tensors held they still hold; with a good index they get all rows. */
-static void test_fault(void **unused)
+TEST(test_fault)
 {
-    (void)unused;
     enum { COUNT = 600 };
     samba_tensor *index = tensor("index", SAMBA_INT64, 1, SHAPE(COUNT)),
                  *rows = tensor("rows", SAMBA_FLOAT32, 2, SHAPE(COUNT, WIDTH));

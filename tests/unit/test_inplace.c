@@ -125,9 +125,8 @@ static int in_place_stages(const samba_plan *plan)
     return count;
 }
 
-static void random_graphs(void **state)
+TEST(random_graphs)
 {
-    (void)state;
     static const int64_t sizes[][2] = {{1, 1}, {7, 7}, {24, 24}, {5, 300}, {2, 777}, {33, 16}, {64, 64}, {3, 5000}, {40, 257}};
     int shared = 0;
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
@@ -153,18 +152,16 @@ static void random_graphs(void **state)
     assert_true(shared > GRAPHS);
 }
 
-static void tied(samba_graph *g, const void *options) /* one weight, many times, none of its gradient's parts in the forward */
+MODEL(tied) /* one weight, many times, none of its gradient's parts in the forward */
 {
-    (void)options;
     samba_value w = normal_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(90, 90)), h = samba_input(g, "x");
     for (int i = 0; i < 5; i++)
         h = samba_tanh(samba_matmul(h, w));
     samba_loss(g, "loss", samba_sum(h, 0, NULL, false));
 }
 
-static void chains_end_in_gradients(void **state)
+TEST(chains_end_in_gradients)
 {
-    (void)state;
     enum { ROWS = 48 }; /* so deep a product is not joined with others */
     samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, 90), 1);
     char path[512];
@@ -194,9 +191,8 @@ static void pooled(samba_graph *g, const void *options)
 }
 
 /* The gradient's values stand in test_pool.c and test_random_shapes.c; here it is where they lie. */
-static void gradients_of_pooling(void **state)
+TEST(gradients_of_pooling)
 {
-    (void)state;
     samba_tensor *x = normal("x", SAMBA_FLOAT32, 4, SHAPE(2, 3, 9, 8), 1);
     for (int64_t size = 2; size <= 3; size++) {
         char path[512];

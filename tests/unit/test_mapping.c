@@ -6,20 +6,28 @@
 
 #include "mapped_models.h"
 #include "runtime/runtime.h"
-#include "sections.h"
 #include "zeros.h"
 
 static samba_tensor *inputs[2];
-static void free_inputs(void)
+static void make_inputs(int model)
 {
-    samba_tensor_free(inputs[0]);
-    samba_tensor_free(inputs[1]);
+    mapped_inputs(model, inputs);
+    kept(inputs[0]);
+    kept(inputs[1]);
 }
 
-static void test_refusals(void **unused)
+static samba_status run_ids(samba_session *session, int first, int second)
 {
-    (void)unused;
-    mapped_inputs(0, inputs);
+    const int ids[] = {first, second};
+    samba_run_options r = samba_run_defaults();
+    r.section_ids = ids;
+    r.section_id_count = second < 0 ? 1 : 2;
+    return samba_run(session, &r);
+}
+
+TEST(test_refusals)
+{
+    make_inputs(0);
     char path[512];
     int64_t least = mapped_least(0, inputs, 1);
     samba_compile_options options = mapped_options(0, inputs, 1, least - 1, SAMBA_MAPPING_SECTION);
@@ -42,14 +50,12 @@ static void test_refusals(void **unused)
     options.mapping = (samba_mapping)2;
     refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
            "mapping is 2, expected SAMBA_MAPPING_SECTION (0)");
-    free_inputs();
 }
 
 /* Sections end between blocks where they can, and say which they have. */
-static void test_names(void **unused)
+TEST(test_names)
 {
-    (void)unused;
-    mapped_inputs(0, inputs);
+    make_inputs(0);
     int64_t budget = mapped_least(0, inputs, 1) * 3 / 2;
     samba_compile_options options = mapped_options(0, inputs, 1, budget, SAMBA_MAPPING_SECTION);
     char path[512], log[600], line[512];
@@ -64,25 +70,22 @@ static void test_names(void **unused)
     }
     fclose(file);
     assert_true(head && named);
-    samba_session *session = open_session(path, 1, 1);
+    samba_session *session = kept_session(open_session(path, 1, 1));
     assert_string_equal(samba_session_mapping(session, 0), "section");
     for (int i = 0; i < samba_session_section_count(session); i++) {
         samba_section_info info;
         need(samba_session_section_info(session, i, &info));
         assert_true(info.fast_memory > 0 && info.fast_memory <= budget && info.name[0] && info.forward_stages == 0);
     }
-    samba_session_free(session);
-    free_inputs();
 }
 
 /* One section is both types, and each of them alone. */
-static void test_spatial(void **unused)
+TEST(test_spatial)
 {
-    (void)unused;
     for (int model = 0; model < MAPPED_MODELS; model++) {
-        mapped_inputs(model, inputs);
+        make_inputs(model);
         samba_compile_options options = mapped_options(model, inputs, 1, 0, SAMBA_MAPPING_SPATIAL);
-        samba_session *session = compile_and_open(&options, 2, 7);
+        samba_session *session = open_kept(&options, 2, 7);
         samba_section_info info;
         need(samba_session_section_info(session, 0, &info));
         assert_string_equal(info.type, "FWD+BCKWD");
@@ -90,9 +93,9 @@ static void test_spatial(void **unused)
         int sections = samba_session_section_count(session);
         assert_int_equal(sections, model == 1 ? 2 : 3); /* with OPT, and GRADNORM where gradients are clipped */
         refuse(samba_session_section_info(session, sections, &info), SAMBA_ERROR_ARGUMENT, "there is no section");
-        refuse(run_types(session, TYPES("BCKWD")), SAMBA_ERROR_STATE,
+        refuse(run_sections(session, NULL, "BCKWD"), SAMBA_ERROR_STATE,
                "section 0 (BCKWD) needs the activations of a forward run, and there was none yet");
-        refuse(run_types(session, TYPES("REDUCED")), SAMBA_ERROR_NAME, "this PEF has: \"FWD\", \"BCKWD\"");
+        refuse(run_sections(session, NULL, "REDUCED"), SAMBA_ERROR_NAME, "this PEF has: \"FWD\", \"BCKWD\"");
         for (int k = 0; k < 2; k++)
             need(samba_session_set(session, inputs[k]));
         need(samba_session_profile(session, SAMBA_PROFILE_STAGES, 1000));
@@ -100,18 +103,15 @@ static void test_spatial(void **unused)
         samba_time time;
         need(samba_session_section_time(session, 0, &time));
         assert_true(time.runs >= 1 && time.seconds > 0);
-        samba_session_free(session);
-        free_inputs();
     }
 }
 
 /* Sections that go on from each other run in their order, with nothing between that takes their memory. */
-static void test_order(void **unused)
+TEST(test_order)
 {
-    (void)unused;
-    mapped_inputs(0, inputs);
+    make_inputs(0);
     samba_compile_options options = mapped_options(0, inputs, 1, mapped_least(0, inputs, 1), SAMBA_MAPPING_SECTION);
-    samba_session *s = compile_and_open(&options, 1, 7);
+    samba_session *s = open_kept(&options, 1, 7);
     int forward = 0, backward = 0, opt = samba_session_section_count(s) - 1;
     samba_section_info info;
     for (int i = 0; i <= opt; i++) {
@@ -120,29 +120,27 @@ static void test_order(void **unused)
         backward += strcmp(info.type, "BCKWD") == 0;
     }
     assert_true(forward > 2 && backward > 2);
-    refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE,
+    refuse(run_ids(s, 1, -1), SAMBA_ERROR_STATE,
            "section 1 (FWD) goes on from the FWD sections before it, and there was no run of them yet");
-    refuse(run_ids(s, IDS(forward)), SAMBA_ERROR_STATE, "there was none yet");
-    refuse(run_ids(s, IDS(opt)), SAMBA_ERROR_STATE, "needs gradients");
+    refuse(run_ids(s, forward, -1), SAMBA_ERROR_STATE, "there was none yet");
+    refuse(run_ids(s, opt, -1), SAMBA_ERROR_STATE, "needs gradients");
     need(give_zeros(context, s));
-    need(run_ids(s, IDS(0, 1)));
-    refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE, "used up or not at its end");
-    refuse(run_ids(s, IDS(forward)), SAMBA_ERROR_STATE, "that of the last is not at its end");
-    need(run_types(s, TYPES("FWD")));
-    need(run_ids(s, IDS(forward)));
-    refuse(run_ids(s, IDS(forward + 2)), SAMBA_ERROR_STATE, "(BCKWD)");
-    refuse(run_ids(s, IDS(opt)), SAMBA_ERROR_STATE, "needs gradients"); /* BCKWD is not done */
-    need(run_types(s, TYPES("FWD", "BCKWD", "GRADNORM", "OPT", "FWD")));
-    refuse(run_types(s, TYPES("OPT", "BCKWD")), SAMBA_ERROR_STATE,
+    need(run_ids(s, 0, 1));
+    refuse(run_ids(s, 1, -1), SAMBA_ERROR_STATE, "used up or not at its end");
+    refuse(run_ids(s, forward, -1), SAMBA_ERROR_STATE, "that of the last is not at its end");
+    need(run_sections(s, NULL, "FWD"));
+    need(run_ids(s, forward, -1));
+    refuse(run_ids(s, forward + 2, -1), SAMBA_ERROR_STATE, "(BCKWD)");
+    refuse(run_ids(s, opt, -1), SAMBA_ERROR_STATE, "needs gradients"); /* BCKWD is not done */
+    need(run_sections(s, NULL, "FWD BCKWD GRADNORM OPT FWD"));
+    refuse(run_sections(s, NULL, "OPT BCKWD"), SAMBA_ERROR_STATE,
            "(OPT), which ran since, has taken that memory: run the schedule's sections in order, from FWD on");
-    need(run_types(s, TYPES("BCKWD"))); /* what was refused did nothing */
-    need(run_types(s, TYPES("FWD", "GRADNORM", "OPT")));
-    refuse(run_types(s, TYPES("BCKWD")), SAMBA_ERROR_STATE, "has taken that memory");
+    need(run_sections(s, NULL, "BCKWD")); /* what was refused did nothing */
+    need(run_sections(s, NULL, "FWD GRADNORM OPT"));
+    refuse(run_sections(s, NULL, "BCKWD"), SAMBA_ERROR_STATE, "has taken that memory");
     need(samba_session_section_info(s, opt - 1, &info));
     if (strcmp(info.type, "OPT") == 0)
-        refuse(run_ids(s, IDS(opt)), SAMBA_ERROR_STATE, "goes on from section");
-    samba_session_free(s);
-    free_inputs();
+        refuse(run_ids(s, opt, -1), SAMBA_ERROR_STATE, "goes on from section");
 }
 
-TEST_MAIN(test_refusals, test_names, test_spatial, test_order)
+TEST_MAIN_WITH(NULL, drop_kept, test_refusals, test_names, test_spatial, test_order)

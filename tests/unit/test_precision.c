@@ -41,18 +41,16 @@ static void end(samba_graph *g, samba_value logits)
     samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
 }
 
-static void mlp(samba_graph *g, const void *o)
+MODEL(mlp)
 {
-    (void)o;
     samba_value h = samba_layer_norm(samba_linear(samba_input(g, "x"), "fc1", 48), "norm");
     samba_value k = samba_linear(samba_gelu(samba_linear(h, "fc2", 96)), "fc3", 48);
     samba_value logits = samba_linear(samba_tanh(samba_add(h, k)), "fc4", 10);
     end(g, logits);
 }
 
-static void convolutions(samba_graph *g, const void *o)
+MODEL(convolutions)
 {
-    (void)o;
     samba_value h = samba_reshape(samba_input(g, "x"), 4, SHAPE(32, 1, 8, 8));
     h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv1", 6, SHAPE(3, 3), NULL)), SHAPE(2, 2), NULL);
     h = samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(2, 2), NULL));
@@ -60,9 +58,8 @@ static void convolutions(samba_graph *g, const void *o)
     end(g, h);
 }
 
-static void transformer(samba_graph *g, const void *o)
+MODEL(transformer)
 {
-    (void)o;
     samba_value h = samba_reshape(samba_input(g, "x"), 3, SHAPE(32, 4, 16)), part[3], head[3];
     samba_value qkv = samba_linear(samba_layer_norm(h, "ln_1"), "qkv", 48);
     samba_split(qkv, 16, -1, 3, part);
@@ -119,9 +116,8 @@ static int unrounded_gradients(const samba_graph *graph)
     return weights;
 }
 
-static void test_table(void **unused)
+TEST(test_table)
 {
-    (void)unused;
     for (int m = 0; m < LENGTH(models); m++) {
         samba_graph *traced = trace(models[m].model), *lowered = lower(traced, SAMBA_BF16), *graph;
         need(samba_autodiff(lowered, 1, &graph));
@@ -153,16 +149,14 @@ static void test_table(void **unused)
 /* ---- parts left out ---- */
 /* Squared distances are what cancellation leaves of squares and products:
  * those of cdist stay in float32, and what follows is as it was. */
-static void distances(samba_graph *g, const void *o)
+MODEL(distances)
 {
-    (void)o;
     samba_value h = samba_linear(samba_input(g, "x"), "fc", 8);
     samba_output(g, "y", samba_linear(samba_cdist(h, h, 2, SAMBA_CDIST_MM_IF_NECESSARY), "head", 3));
 }
 
-static void partly(samba_graph *g, const void *o)
+MODEL(partly)
 {
-    (void)o;
     samba_graphamp_push(g, false);
     samba_value h = samba_linear(samba_input(g, "x"), "plain", 16);
     samba_graphamp_push(g, true);
@@ -185,9 +179,8 @@ static void check_products(const samba_graph *graph, const char *expected)
     assert_string_equal(expected, "");
 }
 
-static void test_left_out(void **unused)
+TEST(test_left_out)
 {
-    (void)unused;
     samba_graph *traced = trace(distances), *lowered = lower(traced, SAMBA_BF16), *parsed;
     check_products(lowered, "bfb");
     samba_graph_free(lowered);
@@ -211,9 +204,8 @@ static void test_left_out(void **unused)
     samba_graph_free(traced);
 }
 
-static void test_refusals(void **unused)
+TEST(test_refusals)
 {
-    (void)unused;
     samba_graph *g;
     need(samba_graph_new(context, "g", &g));
     samba_graphamp_pop(g);
@@ -250,9 +242,8 @@ static void losses_of(samba_model model, samba_precision precision, double *loss
     samba_session_free(session);
 }
 
-static void test_losses(void **unused)
+TEST(test_losses)
 {
-    (void)unused;
     for (int m = 0; m < LENGTH(models); m++) {
         double full[STEPS], mixed[STEPS];
         losses_of(models[m].model, SAMBA_FP32, full);
@@ -265,9 +256,8 @@ static void test_losses(void **unused)
 }
 
 /* ---- the PEF ---- */
-static void test_pef_says_it(void **unused)
+TEST(test_pef_says_it)
 {
-    (void)unused;
     for (int inference = 0; inference < 2; inference++) {
         samba_compile_options options = compile_of("said", mlp, NULL, 2, inputs);
         options.precision = SAMBA_BF16;
@@ -290,9 +280,8 @@ static void test_pef_says_it(void **unused)
 }
 
 /* A CPU without a bfloat16 unit, here an instruction set that is made to lack it, says so once. */
-static void test_warning(void **unused)
+TEST(test_warning)
 {
-    (void)unused;
     for (int precision = SAMBA_FP32; precision <= SAMBA_BF16; precision++) {
         samba_compile_options options = compile_of("warned", mlp, NULL, 2, inputs);
         options.precision = (samba_precision)precision;
@@ -321,9 +310,8 @@ static void drops(samba_graph *g, const void *plain)
     samba_output(g, "z", samba_scaled_dot_product_attention(h, h, h, &options));
 }
 
-static void test_inference_drops_nothing(void **unused)
+TEST(test_inference_drops_nothing)
 {
-    (void)unused;
     samba_session *sessions[2];
     for (int plain = 0; plain < 2; plain++) {
         samba_compile_options options = compile_of(plain ? "plain" : "drops", drops, plain ? &plain : NULL, 1, inputs);

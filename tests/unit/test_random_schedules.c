@@ -362,9 +362,8 @@ static void run_case(void)
     samba_tensor_free(s.inputs[1]);
 }
 
-static void test_random_schedules(void **unused)
+TEST(test_random_schedules)
 {
-    (void)unused;
     compile_all();
     print_message("seed %llu, %lld cases\n", (unsigned long long)first_seed, (long long)cases);
     for (int64_t i = 0; i < cases; i++) {

@@ -387,9 +387,8 @@ static void run_case(uint64_t seed)
     samba_graph_free(t.graph);
 }
 
-static void test_cases(void **state)
+TEST(test_cases)
 {
-    (void)state;
     print_message("%d cases from seed %llu on\n", case_count, (unsigned long long)first_seed);
     for (int i = 0; i < case_count; i++)
         run_case(first_seed + (uint64_t)i);

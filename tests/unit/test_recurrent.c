@@ -13,9 +13,8 @@
 #include <sambaflow/recurrent.h>
 
 /* ---- what a layer makes: its parameters in order ---- */
-static void parameters(void **state)
+TEST(parameters)
 {
-    (void)state;
     static const char expected[] =
         "r.weight_ih_l0(20,4) r.weight_hh_l0(20,3) r.bias_ih_l0(20) r.bias_hh_l0(20) r.weight_hr_l0(3,5)\n"
         "r.weight_ih_l0_reverse(20,4) r.weight_hh_l0_reverse(20,3) r.bias_ih_l0_reverse(20) r.bias_hh_l0_reverse(20)\n"
@@ -61,9 +60,8 @@ static void parameters(void **state)
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
 
 /* One LSTM layer of one sample in plain C, float64: to rounding. */
-static void lstm_in_plain_c(void **state)
+TEST(lstm_in_plain_c)
 {
-    (void)state;
     enum { T = 4, I = 3, H = 2 };
     samba_tensor *in[6] = {normal("x", SAMBA_FLOAT64, 2, SHAPE(T, I), 1),     normal("h", SAMBA_FLOAT64, 2, SHAPE(1, H), 2),
                            normal("c", SAMBA_FLOAT64, 2, SHAPE(1, H), 3),     normal("w", SAMBA_FLOAT64, 2, SHAPE(4 * H, I), 4),
@@ -141,9 +139,8 @@ static void model(samba_graph *g, const void *o)
 }
 
 /* A sum whose terms are partly products: deep ones, and what is no product, stay beside the one that joins the others. */
-static void mixed(samba_graph *g, const void *o)
+MODEL(mixed)
 {
-    (void)o;
     samba_value w = samba_parameter(g, "w", SAMBA_FLOAT32, 2, SHAPE(24, 24), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.2}),
                 h = samba_input(g, "h");
     samba_value deep = samba_matmul(samba_input(g, "deep"), w), y = samba_sum(samba_mul(deep, deep), 0, NULL, false);
@@ -171,9 +168,8 @@ static void check_trained(const reference_case *c, int64_t batch, int64_t all, i
     free_texts(&texts);
 }
 
-static void training(void **state)
+TEST(training)
 {
-    (void)state;
     samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(6, 3, 10), 4);
     samba_tensor *inputs[] = {normal("h", SAMBA_FLOAT32, 2, SHAPE(3, 24), 4),
                               normal("deep", SAMBA_FLOAT32, 2, SHAPE(100, 24), 5)};
@@ -188,9 +184,8 @@ static void training(void **state)
 }
 
 /* ---- what is refused ---- */
-static void refused_layers(void **state)
+TEST(refused_layers)
 {
-    (void)state;
     static const struct {
         net *layer;
         int64_t hidden;
@@ -232,9 +227,8 @@ static void refused_layers(void **state)
         samba_tensor_free(inputs[i]);
 }
 
-static void refused_weights(void **state)
+TEST(refused_weights)
 {
-    (void)state;
     static const char *const parts[] = {
         "lstm: expected 4 weights for each of 1 layers and 1 directions, given 3",
         "lstm: expected w_hh float32(8, 2), given float32(8, 3)",

@@ -50,9 +50,8 @@ static const window_case cases[] = {
     {"tap between two strides", {1, 4}, {2, 2}, {.stride = {2, 2}, .padding = {1, 1}}, 1, 1, 0, 3},
 };
 
-static void windows(void **state)
+TEST(windows)
 {
-    (void)state;
     for (int i = 0; i < LENGTH(cases); i++) {
         const window_case *c = &cases[i];
         samba_tensor *x = normal("x", SAMBA_FLOAT32, 4, SHAPE(BATCH, CHANNELS, c->image[0], c->image[1]), 5);

@@ -1,15 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of training share: models compiled into the harness's scratch folder, sessions, host tensors filled from a seed and
- * named device tensors read back as bytes or as doubles. The caller frees what it gets. */
+ * What the tests of training share: models compiled into the harness's scratch folder, sessions, host tensors filled from a seed
+ * and named device tensors read back as bytes or as doubles. The caller frees what it gets, or leaves it to the test's end: kept. */
 #ifndef SAMBA_TEST_TRAINING_H
 #define SAMBA_TEST_TRAINING_H
 
 #include "harness.h"
+#include "base/base.h"
 #include "tensor/tensor.h"
 #include <sambaflow/compile.h>
 #include <sambaflow/data.h>
 #include <sambaflow/session.h>
+
+/* The heads of a test and of a model that need none of what they are given. */
+#define TEST(name) static void name(void **state __attribute__((unused)))
+#define MODEL(name) static void name(samba_graph *g, const void *options __attribute__((unused)))
+
+/* What is to live as long as its test: drop_kept, a teardown, frees the tensors and then the sessions. */
+static struct {
+    samba_tensor *tensors[256];
+    samba_session *sessions[64];
+    int tensor_count, session_count;
+} things_kept __attribute__((unused));
+
+static inline samba_tensor *kept(samba_tensor *values)
+{
+    assert_in_range(things_kept.tensor_count, 0, LENGTH(things_kept.tensors) - 1);
+    return things_kept.tensors[things_kept.tensor_count++] = values;
+}
+
+static inline samba_session *kept_session(samba_session *session)
+{
+    assert_in_range(things_kept.session_count, 0, LENGTH(things_kept.sessions) - 1);
+    return things_kept.sessions[things_kept.session_count++] = session;
+}
+
+static inline int drop_kept(void **unused)
+{
+    (void)unused;
+    while (things_kept.tensor_count > 0)
+        samba_tensor_free(things_kept.tensors[--things_kept.tensor_count]);
+    while (things_kept.session_count > 0)
+        samba_session_free(things_kept.sessions[--things_kept.session_count]);
+    return 0;
+}
 
 /* For a main of its own; TEST_MAIN has both. */
 static inline int training_begin(void) { return harness_begin(NULL) == 0; }
@@ -37,6 +71,23 @@ static inline samba_compile_options compile_of(const char *name, samba_model mod
     return options;
 }
 
+static inline samba_compile_options training_of(const char *name, samba_model model, const void *settings, int input_count,
+                                                samba_tensor *const *inputs, const samba_optimizer *optimizer)
+{
+    samba_compile_options options = compile_of(name, model, settings, input_count, inputs);
+    options.optimizers = optimizer;
+    options.optimizer_count = 1;
+    return options;
+}
+
+static inline samba_compile_options inference_of(const char *name, samba_model model, const void *settings, int input_count,
+                                                 samba_tensor *const *inputs)
+{
+    samba_compile_options options = compile_of(name, model, settings, input_count, inputs);
+    options.inference = true;
+    return options;
+}
+
 static inline samba_session *open_session(const char *path, int threads, uint64_t seed)
 {
     samba_session_options options = samba_session_defaults();
@@ -52,6 +103,33 @@ static inline samba_session *compile_and_open(const samba_compile_options *optio
     char path[512];
     need(samba_compile(context, options, path, sizeof path));
     return open_session(path, threads, seed);
+}
+
+/* A run's options, everything but its inputs at its default. */
+static inline samba_run_options giving(int count, samba_tensor *const *inputs)
+{
+    samba_run_options options = samba_run_defaults();
+    options.input_count = count;
+    options.inputs = inputs;
+    return options;
+}
+
+/* The run that `options` say, of the sections whose types are the words; NULL for the options: the defaults. */
+static inline samba_status run_sections(samba_session *session, const samba_run_options *options, const char *words)
+{
+    char text[128], *rest = text;
+    const char *types[8];
+    samba_run_options run = options ? *options : samba_run_defaults();
+    snprintf(text, sizeof text, "%s", words);
+    run.section_types = types;
+    for (char *word; (word = strtok_r(rest, " ", &rest));)
+        types[run.section_type_count++] = word;
+    return samba_run(session, &run);
+}
+
+static inline samba_session *open_kept(const samba_compile_options *options, int threads, uint64_t seed)
+{
+    return kept_session(compile_and_open(options, threads, seed));
 }
 
 static inline samba_tensor *get(samba_session *session, const char *name)
@@ -96,6 +174,22 @@ static inline double get_hyper(samba_session *session, const char *name)
     }
     fail_msg("there is no hyperparameter %s", name);
     return 0;
+}
+
+/* A number for all the bits of tensors of the kinds in the bit mask `kinds`. */
+static inline uint64_t bits_of(samba_session *session, unsigned kinds)
+{
+    uint64_t result = 0;
+    for (int i = 0; i < samba_session_tensor_count(session); i++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(session, i, &info));
+        if (!(kinds >> info.kind & 1))
+            continue;
+        samba_tensor *values = get(session, info.name);
+        result = samba_hash(samba_tensor_data(values), (size_t)info.bytes, result);
+        samba_tensor_free(values);
+    }
+    return result;
 }
 
 /* All device tensors of the kinds in the bit mask `kinds`, one after another; freed with free(). */
