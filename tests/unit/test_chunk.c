@@ -6,7 +6,6 @@
 #include "training.h"
 
 #include "reference.h"
-#include "sections.h"
 
 #include "device/cpu/kernel.h"
 #include "runtime/runtime.h"
@@ -122,12 +121,12 @@ static void make_inputs(const head *h, samba_tensor **inputs)
 {
     int64_t shape[3] = {h->batch, h->length ? h->length : INNER, INNER}, rows[2] = {h->batch, h->length};
     if (h->tied) {
-        inputs[0] = tensor("x", SAMBA_INT64, 2, rows);
+        inputs[0] = kept(tensor("x", SAMBA_INT64, 2, rows));
         need(samba_fill_integers(inputs[0], 5, 0, h->classes));
     } else {
-        inputs[0] = normal("x", h->float64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32, h->length ? 3 : 2, shape, 6);
+        inputs[0] = kept(normal("x", h->float64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32, h->length ? 3 : 2, shape, 6));
     }
-    inputs[1] = tensor("label", SAMBA_INT64, h->length ? 2 : 1, rows);
+    inputs[1] = kept(tensor("label", SAMBA_INT64, h->length ? 2 : 1, rows));
     need(samba_fill_integers(inputs[1], 7, 0, h->classes));
     if (h->ignore)
         for (int64_t i = 0; i < samba_tensor_numel(inputs[1]); i += 3)
@@ -154,12 +153,6 @@ static void set_inputs(samba_session *session, samba_tensor **inputs)
         need(samba_session_set(session, inputs[i]));
 }
 
-static void free_inputs(samba_tensor **inputs)
-{
-    samba_tensor_free(inputs[0]);
-    samba_tensor_free(inputs[1]);
-}
-
 static void check_head(const head *h, bool inference)
 {
     samba_tensor *inputs[2];
@@ -176,15 +169,14 @@ static void check_head(const head *h, bool inference)
     samba_session *whole = run_against_reference(&c, path, 2, NULL), *parts = open_session(path, 2, 3);
     if (!inference) {
         set_inputs(parts, inputs);
-        need(run_types(parts, TYPES("FWD")));
+        need(run_sections(parts, NULL, "FWD"));
         assert_true(get_scalar(parts, "loss") == get_scalar(whole, "loss"));
-        need(run_types(parts, TYPES("BCKWD")));
+        need(run_sections(parts, NULL, "BCKWD"));
         assert_same_bits(whole, parts, COMPUTED);
     }
     samba_session_free(parts);
     samba_session_free(whole);
     free_texts(&texts);
-    free_inputs(inputs);
 }
 
 TEST(every_head)
@@ -194,16 +186,24 @@ TEST(every_head)
 }
 
 /* ---- sections ---- */
-static void expect_selection(samba_session *session, int types, const char *const *type, int ids, const int *id, int count,
-                             const int *expected)
+/* A run of what the words say: types, ids or, without any, the schedule. Good until the next call. */
+static const samba_run_options *chosen(const char *words)
 {
-    samba_run_options o = samba_run_defaults();
-    o.section_type_count = types, o.section_types = type;
-    o.section_id_count = ids, o.section_ids = id;
-    samba_selection selection;
-    need(samba_select_sections(session, &o, &selection));
-    assert_int_equal(selection.count, count);
-    assert_memory_equal(selection.sections, expected, sizeof *expected * (size_t)count);
+    static char text[96];
+    static const char *types[8];
+    static int ids[8];
+    static samba_run_options run;
+    char *rest = text;
+    snprintf(text, sizeof text, "%s", words);
+    run = samba_run_defaults();
+    run.section_types = types;
+    run.section_ids = ids;
+    for (char *word; (word = strtok_r(rest, " ", &rest));)
+        if (*word >= '0' && *word <= '9')
+            ids[run.section_id_count++] = atoi(word);
+        else
+            types[run.section_type_count++] = word;
+    return &run;
 }
 
 static const head sectioned = {"sectioned", 2, 100, 640, .bias = true, .accuracy = true, .dropout = 0.3};
@@ -215,11 +215,9 @@ TEST(sections)
     make_inputs(&sectioned, inputs);
     samba_optimizer adamw = samba_adamw(0.01);
     adamw.max_grad_norm = 0.5;
-    samba_compile_options options = compile_of("sectioned", model, &sectioned, 2, inputs);
+    samba_compile_options options = training_of("sectioned", model, &sectioned, 2, inputs, &adamw);
     options.chunk_bytes = 64 * 640 * 4;
-    options.optimizers = &adamw;
-    options.optimizer_count = 1;
-    samba_session *s = compile_and_open(&options, 2, 5);
+    samba_session *s = open_kept(&options, 2, 5);
     set_inputs(s, inputs);
     int64_t flops = 0, bytes = 0, run_flops, run_bytes;
     assert_int_equal(samba_session_section_count(s), 5);
@@ -237,25 +235,32 @@ TEST(sections)
     samba_plan_work(&s->plan, 0, &run_flops, &run_bytes);
     assert_true(run_flops == flops && run_bytes == bytes);
 
-    expect_selection(s, 0, NULL, 0, NULL, IDS(0, 2, 3, 4));
-    expect_selection(s, TYPES("FWD", "BCKWD"), 0, NULL, IDS(0, 2));
-    expect_selection(s, TYPES("FWD", "BCKWD", "GRADNORM", "OPT", "FWD"), 0, NULL, IDS(0, 2, 3, 4, 0, 1)); /* in the order given */
-    expect_selection(s, TYPES("FWD"), 0, NULL, IDS(0, 1));
-    expect_selection(s, TYPES("fwd", "Fwd", "bckwd", "fwd", "bckwd", "gradnorm", "opt", "opt"), 0, NULL,
-                     IDS(0, 0, 2, 0, 2, 3, 4, 4));
-    expect_selection(s, 0, NULL, IDS(0, 1, 2), IDS(0, 1, 2)); /* ids run what they say */
-    refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE, "goes on from the FWD sections before it, and there was no run of them yet");
-    refuse(run_ids(s, IDS(0, 1, 1)), SAMBA_ERROR_STATE, "what the last run of them left is used up");
-    refuse(run_ids(s, IDS(0, 2, 1)), SAMBA_ERROR_STATE, "what the last run of them left is used up");
+    static const char *const selected[][2] = {
+        {"", "0 2 3 4 "},
+        {"FWD BCKWD", "0 2 "},
+        {"FWD BCKWD GRADNORM OPT FWD", "0 2 3 4 0 1 "}, /* in the order given */
+        {"FWD", "0 1 "},
+        {"fwd Fwd bckwd fwd bckwd gradnorm opt opt", "0 0 2 0 2 3 4 4 "},
+        {"0 1 2", "0 1 2 "}, /* ids run what they say */
+    };
+    for (int i = 0; i < LENGTH(selected); i++) {
+        char text[64] = "";
+        samba_selection selection;
+        need(samba_select_sections(s, chosen(selected[i][0]), &selection));
+        for (int k = 0; k < selection.count; k++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", selection.sections[k]);
+        assert_string_equal(text, selected[i][1]);
+    }
+    refuse(samba_run(s, chosen("1")), SAMBA_ERROR_STATE, "goes on from the FWD sections before it, and there was no run of them");
+    refuse(samba_run(s, chosen("0 1 1")), SAMBA_ERROR_STATE, "what the last run of them left is used up");
+    refuse(samba_run(s, chosen("0 2 1")), SAMBA_ERROR_STATE, "what the last run of them left is used up");
 
-    need(run_ids(s, IDS(0))); /* BCKWD alone delivers what FWD left out */
+    need(samba_run(s, chosen("0"))); /* BCKWD alone delivers what FWD left out */
     assert_true(get_scalar(s, "loss") == 0);
-    need(run_ids(s, IDS(2)));
+    need(samba_run(s, chosen("2")));
     assert_true(get_scalar(s, "loss") > 1 && get_scalar(s, "right") >= 0);
-    refuse(run_ids(s, IDS(1)), SAMBA_ERROR_STATE, "used up");
-    refuse(run_ids(s, IDS(2)), SAMBA_ERROR_STATE, "used up");
-    samba_session_free(s);
-    free_inputs(inputs);
+    refuse(samba_run(s, chosen("1")), SAMBA_ERROR_STATE, "used up");
+    refuse(samba_run(s, chosen("2")), SAMBA_ERROR_STATE, "used up");
 }
 
 /* Logits of buffers that FWD overwrites, one in its place and one with what the other was:
@@ -306,21 +311,17 @@ TEST(chunks_and_whole)
         for (int i = 0; i < 2; i++) {
             samba_compile_options options = compile_of(h->name, drops ? model : remembering, h, 2, inputs);
             options.chunk_bytes = i ? INT64_MAX : 64 * h->classes * 4;
-            s[i] = compile_and_open(&options, 2, 5);
+            s[i] = open_kept(&options, 2, 5);
             set_inputs(s[i], inputs);
         }
         assert_int_equal(samba_session_section_count(s[0]), 3);
         for (int run = 0; run < 6; run++) {
             for (int i = 0; i < 2; i++) {
-                need(run % 2 ? run_types(s[i], TYPES("FWD")) : samba_run(s[i], NULL));
-                if (run % 2)
-                    need(run_types(s[i], TYPES("BCKWD")));
+                need(samba_run(s[i], chosen(run % 2 ? "FWD" : "")));
+                need(samba_run(s[i], chosen(run % 2 ? "BCKWD" : "")));
             }
             compare_all(s[0], s[1], run);
         }
-        for (int i = 0; i < 2; i++)
-            samba_session_free(s[i]);
-        free_inputs(inputs);
     }
 }
 
@@ -331,7 +332,6 @@ TEST(refuse_negative)
     samba_compile_options options = compile_of("negative", model, &heads[0], 2, inputs);
     options.chunk_bytes = -1;
     refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "chunk_bytes is -1");
-    free_inputs(inputs);
 }
 
-TEST_MAIN(every_head, sections, chunks_and_whole, refuse_negative)
+TEST_MAIN_WITH(NULL, drop_kept, every_head, sections, chunks_and_whole, refuse_negative)
