@@ -468,45 +468,57 @@ static inline void integers(random_case *t)
 }
 
 /* ---- families: kernels ---- */
-/* Three dims of space, adaptive windows, divisors. */
-static inline void pooled_volumes(random_case *t)
+static inline samba_value pooled(samba_value x, int spatial, bool average, bool adaptive, bool where, const int64_t *size,
+                                 const samba_pool3d_options *o)
 {
-    int spatial = (int)between(t, 1, 3);
-    bool average = chance(t, 50);
-    int64_t shape[5] = {between(t, 1, 3), between(t, 1, 5)}, kernel[3] = {1, 1, 1}, *hw = shape + 2;
+    const samba_pool1d_options one = {o->stride[0], o->padding[0], o->dilation[0], o->ceil_mode, o->no_count_include_pad};
+    const samba_pool2d_options two = {{o->stride[0], o->stride[1]},     {o->padding[0], o->padding[1]},
+                                      {o->dilation[0], o->dilation[1]}, o->ceil_mode,
+                                      o->no_count_include_pad,          o->divisor_override};
+    if (where) /* a greatest element was found */
+        switch (spatial) {
+        case 1: return adaptive ? samba_adaptive_max_pool1d_indices(x, *size) : samba_max_pool1d_indices(x, *size, &one);
+        case 2: return adaptive ? samba_adaptive_max_pool2d_indices(x, size) : samba_max_pool2d_indices(x, size, &two);
+        default: return adaptive ? samba_adaptive_max_pool3d_indices(x, size) : samba_max_pool3d_indices(x, size, o);
+        }
+    switch (spatial * 4 + adaptive * 2 + average) {
+    case 4: return samba_max_pool1d(x, *size, &one);
+    case 5: return samba_avg_pool1d(x, *size, &one);
+    case 6: return samba_adaptive_max_pool1d(x, *size);
+    case 7: return samba_adaptive_avg_pool1d(x, *size);
+    case 8: return samba_max_pool2d(x, size, &two);
+    case 9: return samba_avg_pool2d(x, size, &two);
+    case 10: return samba_adaptive_max_pool2d(x, size);
+    case 11: return samba_adaptive_avg_pool2d(x, size);
+    case 12: return samba_max_pool3d(x, size, o);
+    case 13: return samba_avg_pool3d(x, size, o);
+    case 14: return samba_adaptive_max_pool3d(x, size);
+    default: return samba_adaptive_avg_pool3d(x, size);
+    }
+}
+
+static inline void pools(random_case *t) /* of one to three dims of space, adaptive ones, with divisors */
+{
+    int spatial = chance(t, 60) ? 2 : (int)between(t, 1, 3);
+    bool average = chance(t, 50), adaptive = chance(t, 25);
+    int64_t shape[5] = {!adaptive && chance(t, 3) ? 0 : between(t, 1, 3), between(t, 1, 5)}, kernel[3] = {1, 1, 1};
     samba_pool3d_options o = {
         .ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40), .divisor_override = average && chance(t, 20) ? 4 : 0};
-    bool adaptive = chance(t, 40);
     for (int i = 0; i < spatial; i++) {
         kernel[i] = between(t, 1, 4);
-        o.stride[i] = below(t, 4);
+        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, 4);
         o.padding[i] = below(t, kernel[i] / 2 + 1);
-        o.dilation[i] = average || chance(t, 75) ? 1 : 2;
-        hw[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 12);
-        kernel[i] = adaptive ? between(t, 1, hw[i] + 1) : kernel[i];
+        o.dilation[i] = average || chance(t, 70) ? 1 : 2;
+        shape[2 + i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, spatial == 2 ? 20 : 12);
+        kernel[i] = adaptive ? between(t, 1, shape[2 + i] + 1) : kernel[i];
     }
     samba_value x = leaf(t, 2 + spatial, shape);
     t->exact = !average;
-    samba_pool1d_options one = {o.stride[0], o.padding[0], o.dilation[0], o.ceil_mode, o.no_count_include_pad};
-    samba_pool2d_options two = {{o.stride[0], o.stride[1]},     {o.padding[0], o.padding[1]},
-                                {o.dilation[0], o.dilation[1]}, o.ceil_mode,
-                                o.no_count_include_pad,         o.divisor_override};
-    samba_value y =
-        spatial == 1   ? (adaptive ? (average ? samba_adaptive_avg_pool1d(x, kernel[0]) : samba_adaptive_max_pool1d(x, kernel[0]))
-                                   : (average ? samba_avg_pool1d(x, kernel[0], &one) : samba_max_pool1d(x, kernel[0], &one)))
-        : spatial == 2 ? (adaptive ? (average ? samba_adaptive_avg_pool2d(x, kernel) : samba_adaptive_max_pool2d(x, kernel))
-                                   : (average ? samba_avg_pool2d(x, kernel, &two) : samba_max_pool2d(x, kernel, &two)))
-                       : (adaptive ? (average ? samba_adaptive_avg_pool3d(x, kernel) : samba_adaptive_max_pool3d(x, kernel))
-                                   : (average ? samba_avg_pool3d(x, kernel, &o) : samba_max_pool3d(x, kernel, &o)));
-    if (!average && chance(t, 50)) /* where they were found, too */
-        y = samba_add(
-            y,
-            samba_cast(spatial == 1 ? (adaptive ? samba_adaptive_max_pool1d_indices(x, kernel[0])
-                                                : samba_max_pool1d_indices(x, kernel[0], &one))
-                       : spatial == 2
-                           ? (adaptive ? samba_adaptive_max_pool2d_indices(x, kernel) : samba_max_pool2d_indices(x, kernel, &two))
-                           : (adaptive ? samba_adaptive_max_pool3d_indices(x, kernel) : samba_max_pool3d_indices(x, kernel, &o)),
-                       t->dtype));
+    if (chance(t, 30))
+        x = samba_mul(x, broadcast_leaf(t, x));
+    samba_value y = pooled(x, spatial, average, adaptive, false, kernel, &o);
+    if (!average && chance(t, 40))
+        y = samba_add(y, samba_cast(pooled(x, spatial, average, adaptive, true, kernel, &o), t->dtype));
     finish(t, y);
 }
 
@@ -526,25 +538,6 @@ static inline void resampled(random_case *t) /* images of other sizes; weights r
     t->exact = false;
     samba_value y = samba_interpolate(leaf(t, 2 + spatial, shape), &o);
     finish(t, chance(t, 30) ? samba_channel_shuffle(y, shape[1]) : y);
-}
-
-static inline void pools(random_case *t)
-{
-    int64_t hw[2], kernel[2];
-    samba_pool2d_options o = {.ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40)};
-    bool average = chance(t, 50);
-    for (int i = 0; i < 2; i++) {
-        kernel[i] = between(t, 1, 4);
-        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, 4);
-        o.padding[i] = below(t, kernel[i] / 2 + 1);
-        o.dilation[i] = average || chance(t, 70) ? 1 : 2;
-        hw[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 20);
-    }
-    t->exact = !average;
-    samba_value x = leaf(t, 4, (int64_t[]){chance(t, 3) ? 0 : between(t, 1, 3), between(t, 1, 5), hw[0], hw[1]});
-    if (chance(t, 40))
-        x = samba_mul(x, broadcast_leaf(t, x));
-    finish(t, average ? samba_avg_pool2d(x, kernel, &o) : samba_max_pool2d(x, kernel, &o));
 }
 
 static inline void embeddings(random_case *t)
@@ -605,8 +598,7 @@ static const random_family random_families[] = {
     {"reductions", reductions, 8},
     {"rows", rows, 10},
     {"integers", integers, 3},
-    {"pools", pools, 6},
-    {"pooled volumes", pooled_volumes, 5},
+    {"pools", pools, 11},
     {"resampled", resampled, 4},
     {"embeddings", embeddings, 4},
     {"dropouts", dropouts, 3},

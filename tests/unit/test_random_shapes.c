@@ -13,21 +13,15 @@
  * Usage: test_random_shapes [CASES [SEED [bare]]]. One number, printed for a case that fails together with its graph's text,
  * makes the case again: test_random_shapes 1 SEED. `make check` runs 150 cases, another 150 each time. Bare has no guard bytes,
  * so that valgrind sees the first byte beyond. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "training.h"
 
-#include "machines.h"
 #include "../seed.h"
-#include "autodiff/autodiff.h"
 #include "device/cpu/kernel.h"
+#include "machines.h"
 #include "noise.h"
 #include "plan/plan.h"
 #include "random_models.h"
-#include "training.h"
-
-#include <math.h>
+#include "reference.h"
 
 #define DEFAULT_CASES 150
 #define MOST_SINKS 64
@@ -276,10 +270,7 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
         }
     }
     for (int64_t s = 0; s < graph->sink_count; s++) {
-        const samba_sink *sink = &graph->sinks[s];
-        const char *name = sink->kind == SAMBA_SINK_ASSIGN
-                               ? samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name)
-                               : samba_graph_name_at(graph, sink->name);
+        const char *name = sink_name(graph, &graph->sinks[s]);
         const samba_plan_tensor *tensor = &plan->tensors[tensor_named(run, plan, name)];
         samba_array given = {(samba_dtype)tensor->dtype, 0, {0}, 0, memory.data + plan->buffers[tensor->buffer].offset};
         if (given.dtype != values[s].dtype)
@@ -301,14 +292,13 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
 
 static const random_family *choose_family(random_case *t)
 {
-    int64_t total = 0, at = 0;
+    int64_t total = 0;
     for (int i = 0; i < SAMBA_COUNT(random_families); i++)
         total += random_families[i].share;
-    int64_t pick = below(t, total);
-    int i = 0;
-    for (at = random_families[0].share; at <= pick; at += random_families[i].share)
-        i++;
-    return &random_families[i];
+    const random_family *family = random_families;
+    for (int64_t pick = below(t, total); pick >= family->share; family++)
+        pick -= family->share;
+    return family;
 }
 
 /* Elements of all values: how long the reference takes, about. A budget bounds operands, not what operators are expanded into. */
@@ -401,7 +391,5 @@ int main(int argc, char **argv)
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : random_seed() * 1000 % 1000000000;
     if (argc > 3 && strcmp(argv[3], "bare") == 0)
         guard = 0;
-    if (!training_begin())
-        return 1;
-    return training_end(cmocka_run_group_tests(tests, NULL, NULL));
+    return cmocka_run_group_tests(tests, harness_begin, harness_end);
 }
