@@ -370,6 +370,45 @@ static inline void maps(random_case *t) /* several leaves, several users, views 
     lose(t, samba_add(v[0], v[1]));
 }
 
+/* Values that are read once more, in another order, by a later loop over a row or by a product: what results may not lie over. */
+static inline void rereads(random_case *t)
+{
+    enum { MOST = 24 };
+    t->dtype = t->dtype == SAMBA_FLOAT32 && chance(t, 40) ? SAMBA_FLOAT32 : SAMBA_FLOAT64; /* nothing passes for rounding */
+    t->exact = false;
+    int64_t rows = some(t), cols = chance(t, 30) ? rows : some(t);
+    samba_value w = leaf(t, 2, (int64_t[]){cols, cols}), b = leaf(t, 1, &cols), s = leaf(t, 2, (int64_t[]){rows, 1});
+    samba_value pool[MOST] = {leaf(t, 2, (int64_t[]){rows, cols})};
+    pool[1] = samba_mul(pool[0], leaf(t, 2, (int64_t[]){rows, cols}));
+    int count = 2;
+    for (int most = (int)between(t, 6, MOST); count < most; count++) {
+        samba_value a = pool[chance(t, 75) ? count - 1 : below(t, count)], other = pool[below(t, count)], v;
+        switch (below(t, 14)) {
+        case 0: v = samba_add(a, other); break;
+        case 1: v = samba_sub(samba_mul(a, s), other); break;
+        case 2: v = samba_tanh(samba_add(a, b)); break;
+        case 3: v = samba_relu(a); break;
+        case 4: v = samba_sub(a, samba_mean(a, 1, (int[]){1}, true)); break;
+        case 5: v = samba_mul(other, samba_softmax(a, 1)); break;
+        case 6: v = samba_add(samba_mul_scalar(samba_matmul(a, w), 0.1), other); break;
+        case 7: v = samba_add(a, samba_mul_scalar(samba_matmul(samba_tanh(a), w), 0.1)); break;
+        case 8: /* rows moved down by one, the last first: the same elements at other places */
+            v = samba_add(
+                other,
+                samba_concat(2, (samba_value[]){samba_slice(a, 0, rows - 1, rows, 1), samba_slice(a, 0, 0, rows - 1, 1)}, 0));
+            break;
+        case 9: v = samba_add(a, rows == cols ? samba_transpose(a, 0, 1) : samba_sum(a, 1, (int[]){0}, true)); break;
+        case 10: v = samba_add(samba_matmul(a, samba_transpose(w, 0, 1)), samba_mul(other, samba_tanh(other))); break;
+        case 11: v = samba_sub(a, samba_amax(other, 1, (int[]){1}, true)); break;
+        case 12: v = norm(t, a); break;
+        default: /* kept small, and looked at from outside */ v = samba_tanh(samba_mul_scalar(a, 0.5)); output(t, v);
+        }
+        pool[count] = v;
+    }
+    output(t, pool[count - 1]);
+    lose(t, samba_add(samba_tanh(pool[count - 1]), samba_sigmoid(pool[count / 2])));
+}
+
 static inline void moves(random_case *t) /* shapes taken apart and put together; gradients are pads and sums */
 {
     int rank = (int)between(t, 1, 4), dim = (int)below(t, rank);
@@ -594,6 +633,7 @@ static const random_family random_families[] = {
     {"volumes", volumes, 8},
     {"windows", windows_of_images, 2},
     {"maps", maps, 10},
+    {"rereads", rereads, 24},
     {"moves", moves, 8},
     {"reductions", reductions, 8},
     {"rows", rows, 10},

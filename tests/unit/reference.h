@@ -8,6 +8,7 @@
 #include "autodiff/autodiff.h"
 #include "compiler/compiler.h"
 #include "ops/ops.h"
+#include "plan/plan.h"
 
 typedef struct reference_case {
     const char *name;
@@ -154,6 +155,30 @@ static inline int occurrences(const char *text, const char *word)
     int count = 0;
     for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
         count++;
+    return count;
+}
+
+static inline bool operand_form(const samba_stage *stage, int o, samba_tile_form form)
+{
+    for (int i = 0; i < stage->program.instruction_count; i++)
+        if (stage->program.instructions[i].operand == o && samba_tile_table[stage->program.instructions[i].op].form == form)
+            return true;
+    return false;
+}
+
+/* Stages that store where they load. */
+static inline int in_place_stages(const samba_plan *plan)
+{
+    int count = 0;
+    for (int32_t s = 0; s < plan->stage_count; s++) {
+        const samba_stage *stage = &plan->stages[s];
+        bool found = false;
+        for (int i = 0; i < stage->operand_count && stage->program.instruction_count > 0; i++)
+            for (int j = 0; j < stage->operand_count; j++)
+                found = found || (i != j && stage->operands[i].buffer == stage->operands[j].buffer &&
+                                  operand_form(stage, i, SAMBA_FORM_LOAD) && operand_form(stage, j, SAMBA_FORM_STORE));
+        count += found;
+    }
     return count;
 }
 
