@@ -165,7 +165,7 @@ TEST(joined_and_cut)
 {
     for (int i = 0; i < LENGTH(cases); i++) {
         const concat_case *c = &cases[i];
-        samba_tensor *x = normal("x", SAMBA_FLOAT32, c->rank, c->shape, 5);
+        samba_tensor *x = kept(normal("x", SAMBA_FLOAT32, c->rank, c->shape, 5));
         const reference_case compared = {c->name, model, c, 1, &x, .precision = SAMBA_FP32};
         char path[512];
         pass_texts texts = compile_case(&compared, 0, path);
@@ -178,8 +178,7 @@ TEST(joined_and_cut)
         }
         check_teams(&compared, path);
         free_texts(&texts);
-        samba_tensor_free(x);
     }
 }
 
-TEST_MAIN(joined_and_cut)
+TEST_MAIN_WITH(NULL, drop_kept, joined_and_cut)

@@ -7,6 +7,7 @@
 #include "training.h"
 
 #include "failing_allocator.h"
+#include "mapped_models.h"
 #include <errno.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
@@ -78,14 +79,6 @@ static long malloc_count_stop(void) { return 0; }
 #endif
 
 /* ---- models ---- */
-MODEL(small)
-{
-    samba_value hidden = samba_dropout(samba_relu(samba_linear(samba_input(g, "image"), "fc1", 9)), "drop", 0.2);
-    samba_value logits = samba_linear(samba_layer_norm(hidden, "norm"), "fc2", 10);
-    samba_output(g, "logits", samba_softmax(logits, -1));
-    samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
-}
-
 /* Images and words together; between them most operators. */
 MODEL(many_operators)
 {
@@ -111,15 +104,7 @@ MODEL(many_operators)
     samba_loss(g, "penalty", samba_mul_scalar(samba_sum(samba_sigmoid(samba_mul(q, k)), 0, NULL, false), 0.01));
 }
 
-/* Logits that are computed in chunks of rows. */
-MODEL(wide)
-{
-    samba_value x = samba_slice(samba_input(g, "image"), 1, 0, 8, 1);
-    samba_loss(g, "loss",
-               samba_cross_entropy(samba_linear(samba_tanh(samba_linear(x, "fc1", 8)), "fc2", 100), samba_input(g, "label")));
-}
-
-enum { INPUTS = 3 }; /* small and wide take the first two */
+enum { INPUTS = 3 };
 static samba_tensor *inputs[INPUTS];
 static void make_inputs(int64_t n)
 {
@@ -130,20 +115,18 @@ static void make_inputs(int64_t n)
     need(samba_fill_integers(inputs[2], 3, 0, 11));
 }
 
-static samba_compile_options options_of(samba_model model)
+static samba_compile_options options_of_many(void)
 {
     static const char *const biases[] = {"*.bias", "norm.*"};
     static samba_optimizer optimizers[2];
-    samba_compile_options options = compile_of("memory", model, NULL, model == many_operators ? 3 : 2, inputs);
+    samba_compile_options options = compile_of("many", many_operators, NULL, INPUTS, inputs);
     optimizers[0] = samba_sgd(0.1), optimizers[1] = samba_adamw(0.01);
     optimizers[0].momentum = 0.9, optimizers[0].dampening = 0.1;
     optimizers[0].parameters = biases, optimizers[0].parameter_count = 2;
     optimizers[1].amsgrad = true, optimizers[1].max_grad_norm = 1;
-    options.optimizer_count = model == wide ? 0 : 2;
+    options.optimizer_count = 2;
     options.optimizers = optimizers;
-    options.grad_accumulation_steps = model == wide ? 1 : 2;
-    options.chunk_bytes = model == wide ? 64 * 100 * 4 : 0;
-    options.verify = model != small;
+    options.grad_accumulation_steps = 2;
     return options;
 }
 
@@ -154,26 +137,22 @@ static samba_status compile_scenario(samba_context *refusing, void *user)
     return samba_compile(refusing, user, path, sizeof path);
 }
 
-/* What the last compile wrote is whole. */
-static void check_compiles(samba_model model, int64_t n, int sections)
-{
-    make_inputs(n);
-    samba_compile_options options = options_of(model);
-    fail_each_allocation(compile_scenario, &options);
-    assert_int_equal(samba_session_section_count(open_kept(&options, 1, 1)), sections);
-}
-
+/* Logits in chunks of rows; what the last compile wrote is whole. */
 TEST(test_compile)
 {
-    check_compiles(small, 6, 5);  /* with ZEROGRAD, GRADNORM and OPT */
-    check_compiles(wide, 130, 3); /* FWD, what BCKWD computes again, BCKWD */
+    mapped_inputs(2, inputs);
+    samba_compile_options options = mapped_options(2, inputs, 2, 0, SAMBA_MAPPING_SECTION);
+    fail_each_allocation(compile_scenario, &options);
+    assert_int_equal(samba_session_section_count(open_kept(&options, 1, 1)), 6); /* FWD twice: BCKWD computes a part again */
+    samba_tensor_free(inputs[0]);
+    samba_tensor_free(inputs[1]);
 }
 
 /* Every so manyth allocation, alone or with all after it, so that all kinds come up. */
 TEST(test_compile_many)
 {
     make_inputs(6);
-    samba_compile_options options = options_of(many_operators);
+    samba_compile_options options = options_of_many();
     failing_allocator asked;
     samba_context *refusing = counting_context_new(&asked);
     int64_t before = asked.calls;
@@ -219,7 +198,7 @@ static samba_status session_scenario(samba_context *refusing, void *user)
 TEST(test_session)
 {
     make_inputs(6);
-    samba_compile_options options = options_of(many_operators);
+    samba_compile_options options = options_of_many();
     char path[512];
     need(samba_compile(context, &options, path, sizeof path));
     fail_each_allocation(session_scenario, path);
@@ -230,7 +209,7 @@ static void check_runs(int64_t n, int threads)
 {
     static const char *const each[] = {"zerograd", "FWD", "bckwd", "gradnorm", "Opt"};
     make_inputs(n);
-    samba_compile_options options = options_of(many_operators);
+    samba_compile_options options = options_of_many();
     char path[512];
     need(samba_compile(context, &options, path, sizeof path));
     failing_allocator state;

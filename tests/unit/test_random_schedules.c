@@ -23,14 +23,14 @@ static int below(int bound) { return (int)samba_philox_below(samba_philox_word64
 enum { MOST = 256, ZEROGRAD = 0, FWD = 1, BCKWD = 2, OPT = 5, PHASES = 6 };
 
 /* ---- what was drawn ---- */
-enum { BY_CALLS, BY_TYPES, BY_IDS, EVALUATED, BETWEEN, DONE, COUNTED = DONE + 10 }; /* DONE: refusals by their number */
+enum { BY_CALLS, BY_TYPES, BY_IDS, EVALUATED, BETWEEN, MADE_AGAIN, REFUSED, COUNTED = REFUSED + 10 };
 static int counts[COUNTED], ways_drawn[MAPPED_MODELS][2][4];
 
 static void print_counts(void)
 {
-    print_message("runs by calls %d, types %d, ids %d; evaluations %d, within steps %d; refusals", counts[BY_CALLS],
-                  counts[BY_TYPES], counts[BY_IDS], counts[EVALUATED], counts[BETWEEN]);
-    for (int i = DONE; i < COUNTED; i++)
+    print_message("runs by calls %d, types %d, ids %d; evaluations %d, within steps %d; parts made again %d; refusals",
+                  counts[BY_CALLS], counts[BY_TYPES], counts[BY_IDS], counts[EVALUATED], counts[BETWEEN], counts[MADE_AGAIN]);
+    for (int i = REFUSED; i < COUNTED; i++)
         print_message(" %d", counts[i]);
     print_message("\nplain, least, spatial, budget, and accumulated:");
     for (int i = 0; i < MAPPED_MODELS * 8; i++)
@@ -274,46 +274,41 @@ static void refuse_sections(schedule *s, int32_t first, int32_t second, const ch
 static void refuse_something(schedule *s, bool pending)
 {
     samba_run_options r = options_of(s, below(2));
-    const char *types[3] = {"bckwd", "OPT", "Bckwd"}, *words = NULL;
-    samba_status status = SAMBA_ERROR_ARGUMENT;
+    const char *types[3] = {"bckwd", "OPT", "Bckwd"};
     int ids[2] = {0, 0}, calls = samba_session_call_count(s->given), kind = below(10);
-    counts[DONE + kind]++;
+    counts[REFUSED + kind]++;
     r.section_ids = ids;
     r.section_types = types;
+    static const struct {
+        int ids, types; /* how many */
+        samba_status status;
+        const char *words;
+    } rows[] = {
+        {2, 0, SAMBA_ERROR_ARGUMENT, "there is no section"},
+        {1, 0, SAMBA_ERROR_ARGUMENT, "there is no section"},
+        {1, 1, SAMBA_ERROR_ARGUMENT, "give one of them"},
+        {0, 1, SAMBA_ERROR_NAME, "there is no section type"},
+        {0, 0, SAMBA_ERROR_ARGUMENT, "run_from_call_id"},
+        {0, 0, SAMBA_ERROR_ARGUMENT, "call"},
+        {0, 1, SAMBA_ERROR_ARGUMENT, "call ids are of the schedule"},
+        {0, 3, SAMBA_ERROR_STATE, "used up those of the last"},
+    };
     switch (kind) {
-    case 0:
-        ids[1] = s->plan->section_count + below(3);
-        r.section_id_count = 2, words = "there is no section";
-        break;
-    case 1:
-        ids[0] = -1 - below(3);
-        r.section_id_count = 1, words = "there is no section";
-        break;
-    case 2: r.section_id_count = 1, r.section_type_count = 1, words = "give one of them"; break;
-    case 3:
-        types[0] = below(2) ? "BACKWARD" : "";
-        r.section_type_count = 1, status = SAMBA_ERROR_NAME, words = "there is no section type";
-        break;
-    case 4: /* a type that no graph here needs: a run of nothing */
-        types[0] = "reduce";
-        r.input_count = 0, r.section_type_count = 1;
-        need(samba_run(s->given, &r));
-        return;
-    case 5: r.run_from_call_id = calls + below(3), words = "run_from_call_id"; break;
-    case 6:
-        r.run_from_call_id = below(calls), r.run_until_call_id = below(r.run_from_call_id + 1);
-        words = "call";
-        break;
-    case 7: r.run_until_call_id = calls, r.section_type_count = 1, words = "call ids are of the schedule"; break;
-    case 8: /* BCKWD without a forward run, or again */
-        r.section_type_count = 1, status = SAMBA_ERROR_STATE;
+    case 0: ids[1] = s->plan->section_count + below(3); break;
+    case 1: ids[0] = -1 - below(3); break;
+    case 3: types[0] = below(2) ? "BACKWARD" : ""; break;
+    case 4: r.run_from_call_id = calls + below(3); break;
+    case 5: r.run_from_call_id = below(calls), r.run_until_call_id = below(r.run_from_call_id + 1); break;
+    case 6: r.run_until_call_id = calls; break;
+    case 7: /* BCKWD without a forward run, or again */
+        r.section_type_count = 1;
         if (!pending)
-            refuse(samba_run(s->given, &r), status,
+            refuse(samba_run(s->given, &r), SAMBA_ERROR_STATE,
                    s->spoiled ? "has taken that memory" : "(BCKWD) needs the activations of a forward run");
         types[0] = "FWD", types[1] = "BCKWD";
-        r.section_type_count = 3, words = "used up those of the last";
         break;
-    default: /* not in the order in which they go on from each other */
+    case 8: need(run_sections(s->given, NULL, "reduce")); return; /* a type that no graph here needs: a run of nothing */
+    case 9:                                                       /* not in the order in which they go on from each other */
         if (section_of(s, FWD, 2) >= 0)
             refuse_sections(s, section_of(s, FWD, 0), section_of(s, FWD, 2), "(FWD) goes on from the FWD sections before it");
         if (section_of(s, BCKWD, 1) >= 0)
@@ -322,7 +317,9 @@ static void refuse_something(schedule *s, bool pending)
             refuse_sections(s, section_of(s, OPT, 0), -1, "(OPT) needs gradients");
         return;
     }
-    refuse(samba_run(s->given, &r), status, words);
+    r.section_id_count = rows[kind].ids;
+    r.section_type_count = rows[kind].types;
+    refuse(samba_run(s->given, &r), rows[kind].status, rows[kind].words);
 }
 
 static void run_case(void)
@@ -340,6 +337,8 @@ static void run_case(void)
     s.reference = open_session(paths[model][a][PLAIN], threads, seed);
     s.plan = &s.given->plan;
     check_sections(s.plan, budget);
+    for (int32_t i = 0; i < s.reference->plan.section_count; i++)
+        counts[MADE_AGAIN] += model == 2 && s.reference->plan.sections[i].redone_by > 0;
     assert_true(s.spatial || s.plan->section_count >= s.reference->plan.section_count);
     for (int i = 0; i < 2; i++)
         need(samba_session_set(s.given, s.inputs[i])); /* runs may bring inputs or leave them */
@@ -374,6 +373,7 @@ TEST(test_random_schedules)
     }
     fputc('\n', stderr);
     print_counts();
+    assert_true(counts[MADE_AGAIN] > 0 || cases < 100);
 }
 
 int main(int argc, char **argv)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recurrent layers: names and shapes of what a layer makes, values against plain C, training against the reference kernels, the
- * gradients of shared weights as one product over all steps, and what is refused.
- * tests/operators/recurrent.py compares them with PyTorch. */
+ * Recurrent layers: names and shapes of what a layer makes, training against the reference kernels, the gradients of shared
+ * weights as one product over all steps, and what is refused. tests/operators/recurrent.py compares them with PyTorch, and
+ * tests/torch/losses.sh the losses of an LSTM. */
 #include "training.h"
 
 #include "reference.h"
 
-#include <sambaflow/function.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/recurrent.h>
@@ -23,7 +22,7 @@ TEST(parameters)
         "r.bias_hh_l1_reverse(20) r.weight_hr_l1_reverse(3,5) g.weight_ih(6,4) g.weight_hh(6,2) g.bias_ih(6) g.bias_hh(6)\n"
         "n.weight_ih(2,4) n.weight_hh(2,2)\n";
     samba_graph *g;
-    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(7, 2, 4));
+    samba_tensor *x = kept(tensor("x", SAMBA_FLOAT32, 3, SHAPE(7, 2, 4)));
     need(samba_graph_new(context, "names", &g));
     need(samba_graph_add_input(g, x));
     samba_value last[2] = {{0}}, in = samba_input(g, "x"), step = samba_reshape(samba_slice(in, 0, 0, 1, 1), 2, SHAPE(2, 4));
@@ -53,65 +52,6 @@ TEST(parameters)
     }
     assert_string_equal(next, "");
     samba_graph_free(g);
-    samba_tensor_free(x);
-}
-
-/* ---- values ---- */
-static double logistic(double x) { return 1 / (1 + exp(-x)); }
-
-/* One LSTM layer of one sample in plain C, float64: to rounding. */
-TEST(lstm_in_plain_c)
-{
-    enum { T = 4, I = 3, H = 2 };
-    samba_tensor *in[6] = {normal("x", SAMBA_FLOAT64, 2, SHAPE(T, I), 1),     normal("h", SAMBA_FLOAT64, 2, SHAPE(1, H), 2),
-                           normal("c", SAMBA_FLOAT64, 2, SHAPE(1, H), 3),     normal("w", SAMBA_FLOAT64, 2, SHAPE(4 * H, I), 4),
-                           normal("u", SAMBA_FLOAT64, 2, SHAPE(4 * H, H), 5), normal("b", SAMBA_FLOAT64, 1, SHAPE(4 * H), 6)};
-    samba_tensor *out[3] = {tensor("y", SAMBA_FLOAT64, 2, SHAPE(T, H)), tensor("hn", SAMBA_FLOAT64, 2, SHAPE(1, H)),
-                            tensor("cn", SAMBA_FLOAT64, 2, SHAPE(1, H))};
-    samba_graph *g;
-    samba_function *f;
-    samba_value v[6];
-    need(samba_graph_new(context, "lstm", &g));
-    for (int i = 0; i < 6; i++) {
-        need(samba_graph_add_input(g, in[i]));
-        v[i] = samba_input(g, samba_tensor_name(in[i]));
-    }
-    samba_value last[2] = {v[1], v[2]};
-    samba_output(g, "y", samba_functional_lstm(v[0], 4, (samba_value[]){v[3], v[4], v[5], v[5]}, NULL, last));
-    samba_output(g, "hn", last[0]);
-    samba_output(g, "cn", last[1]);
-    need(samba_function_new(context, g, NULL, &f));
-    need(samba_function_run(f, in, out));
-
-    const double *x = samba_tensor_data(in[0]), *w = samba_tensor_data(in[3]), *u = samba_tensor_data(in[4]),
-                 *b = samba_tensor_data(in[5]);
-    const double *y = samba_tensor_data(out[0]), *hn = samba_tensor_data(out[1]), *cn = samba_tensor_data(out[2]);
-    double h[H], c[H];
-    memcpy(h, samba_tensor_data(in[1]), sizeof h);
-    memcpy(c, samba_tensor_data(in[2]), sizeof c);
-    for (int t = 0; t < T; t++) {
-        double gates[4 * H];
-        for (int k = 0; k < 4 * H; k++) {
-            gates[k] = 2 * b[k];
-            for (int i = 0; i < I; i++)
-                gates[k] += x[t * I + i] * w[k * I + i];
-            for (int i = 0; i < H; i++)
-                gates[k] += h[i] * u[k * H + i];
-        }
-        for (int i = 0; i < H; i++) {
-            c[i] = logistic(gates[H + i]) * c[i] + logistic(gates[i]) * tanh(gates[2 * H + i]);
-            h[i] = logistic(gates[3 * H + i]) * tanh(c[i]);
-            assert_true(fabs(h[i] - y[t * H + i]) < 1e-12);
-        }
-    }
-    for (int i = 0; i < H; i++)
-        assert_true(fabs(h[i] - hn[i]) < 1e-12 && fabs(c[i] - cn[i]) < 1e-12);
-    samba_function_free(f);
-    samba_graph_free(g);
-    for (int i = 0; i < 6; i++)
-        samba_tensor_free(in[i]);
-    for (int i = 0; i < 3; i++)
-        samba_tensor_free(out[i]);
 }
 
 /* ---- training ---- */
@@ -170,17 +110,14 @@ static void check_trained(const reference_case *c, int64_t batch, int64_t all, i
 
 TEST(training)
 {
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(6, 3, 10), 4);
-    samba_tensor *inputs[] = {normal("h", SAMBA_FLOAT32, 2, SHAPE(3, 24), 4),
-                              normal("deep", SAMBA_FLOAT32, 2, SHAPE(100, 24), 5)};
+    samba_tensor *x = kept(normal("x", SAMBA_FLOAT32, 3, SHAPE(6, 3, 10), 4));
+    samba_tensor *inputs[] = {kept(normal("h", SAMBA_FLOAT32, 2, SHAPE(3, 24), 4)),
+                              kept(normal("deep", SAMBA_FLOAT32, 2, SHAPE(100, 24), 5))};
     for (int i = 0; i < LENGTH(cases); i++)
         check_trained(&(reference_case){cases[i].name, model, &cases[i], 1, &x, .precision = SAMBA_FP32},
                       cases[i].options.batch_first ? 6 : 3, 18, cases[i].products);
     /* one of 3 steps, one of depth 100 */
     check_trained(&(reference_case){"mixed", mixed, NULL, 2, inputs, .precision = SAMBA_FP32}, 3, 100, 2);
-    samba_tensor_free(inputs[0]);
-    samba_tensor_free(inputs[1]);
-    samba_tensor_free(x);
 }
 
 /* ---- what is refused ---- */
@@ -224,29 +161,32 @@ TEST(refused_layers)
         samba_graph_free(g);
     }
     for (int i = 0; i < LENGTH(inputs); i++)
-        samba_tensor_free(inputs[i]);
+        kept(inputs[i]);
 }
 
 TEST(refused_weights)
 {
-    static const char *const parts[] = {
-        "lstm: expected 4 weights for each of 1 layers and 1 directions, given 3",
-        "lstm: expected w_hh float32(8, 2), given float32(8, 3)",
-        "lstm: expected a state h float32(1, 2, 2), given float32(3, 2, 3)",
-        "gru_cell: expected weights w_ih, w_hh, and both biases or none of them behind the input, given float32(2, 3)",
-        "lstm_cell: expected a state (N, hidden_size), or (hidden_size) where the input has no batch, given float32(3, 2, 3)",
-        "lstm: expected b_ih float32(8), given float64(8)",
+    static const struct {
+        samba_status status;
+        const char *words;
+    } refused[] = {
+        {SAMBA_ERROR_ARGUMENT, "lstm: expected 4 weights for each of 1 layers and 1 directions, given 3"},
+        {SAMBA_ERROR_SHAPE, "lstm: expected w_hh float32(8, 2), given float32(8, 3)"},
+        {SAMBA_ERROR_SHAPE, "lstm: expected a state h float32(1, 2, 2), given float32(3, 2, 3)"},
+        {SAMBA_ERROR_ARGUMENT,
+         "gru_cell: expected weights w_ih, w_hh, and both biases or none of them behind the input, given float32(2, 3)"},
+        {SAMBA_ERROR_SHAPE,
+         "lstm_cell: expected a state (N, hidden_size), or (hidden_size) where the input has no batch, given float32(3, 2, 3)"},
+        {SAMBA_ERROR_DTYPE, "lstm: expected b_ih float32(8), given float64(8)"},
     };
-    static const samba_status statuses[] = {SAMBA_ERROR_ARGUMENT, SAMBA_ERROR_SHAPE, SAMBA_ERROR_SHAPE,
-                                            SAMBA_ERROR_ARGUMENT, SAMBA_ERROR_SHAPE, SAMBA_ERROR_DTYPE};
-    for (int i = 0; i < LENGTH(parts); i++) {
+    for (int i = 0; i < LENGTH(refused); i++) {
         samba_graph *g;
         need(samba_graph_new(context, "wrong", &g));
-        samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)),
-                    step = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(2, 3)), none = {NULL, 0, 0};
-        samba_value w = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 3)),
-                    u = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 2)), b = samba_constant(g, 1, SAMBA_FLOAT32, 1, SHAPE(8));
-        samba_value wide = samba_constant(g, 1, SAMBA_FLOAT64, 1, SHAPE(8)), last[2] = {x, none};
+        samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)), none = {NULL, 0, 0}, last[2] = {x, none};
+        samba_value step = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(2, 3)),
+                    w = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 3)),
+                    u = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 2)), b = samba_constant(g, 1, SAMBA_FLOAT32, 1, SHAPE(8)),
+                    wide = samba_constant(g, 1, SAMBA_FLOAT64, 1, SHAPE(8));
         switch (i) {
         case 0: samba_functional_lstm(x, 3, (samba_value[]){w, u, b}, NULL, NULL); break;
         case 1: samba_functional_lstm(x, 4, (samba_value[]){w, w, b, b}, NULL, NULL); break;
@@ -255,9 +195,9 @@ TEST(refused_weights)
         case 4: samba_functional_lstm_cell(step, (samba_value[]){w, u, b, b}, last); break;
         case 5: samba_functional_lstm(x, 4, (samba_value[]){w, u, wide, b}, NULL, NULL); break;
         }
-        refuse(samba_graph_status(g), statuses[i], parts[i]);
+        refuse(samba_graph_status(g), refused[i].status, refused[i].words);
         samba_graph_free(g);
     }
 }
 
-TEST_MAIN(parameters, lstm_in_plain_c, training, refused_layers, refused_weights)
+TEST_MAIN_WITH(NULL, drop_kept, parameters, training, refused_layers, refused_weights)

@@ -54,7 +54,7 @@ TEST(windows)
 {
     for (int i = 0; i < LENGTH(cases); i++) {
         const window_case *c = &cases[i];
-        samba_tensor *x = normal("x", SAMBA_FLOAT32, 4, SHAPE(BATCH, CHANNELS, c->image[0], c->image[1]), 5);
+        samba_tensor *x = kept(normal("x", SAMBA_FLOAT32, 4, SHAPE(BATCH, CHANNELS, c->image[0], c->image[1]), 5));
         const reference_case compared = {c->name, model, c, 1, &x, .precision = SAMBA_FP32};
         char path[512];
         pass_texts texts = compile_case(&compared, 0, path);
@@ -65,8 +65,7 @@ TEST(windows)
                      products, left, c->slices, c->pads, c->products, c->left, texts.simplified);
         check_teams(&compared, path);
         free_texts(&texts);
-        samba_tensor_free(x);
     }
 }
 
-TEST_MAIN(windows)
+TEST_MAIN_WITH(NULL, drop_kept, windows)
