@@ -25,27 +25,28 @@ typedef struct head {
     bool uncut;     /* expected */
 } head;
 
+static samba_value parameter(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape, double mean,
+                             double deviation)
+{
+    return samba_parameter(g, name, dtype, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, mean, deviation});
+}
+
 static samba_value logits_of(samba_graph *g, const head *h)
 {
     samba_dtype dtype = h->float64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
-    samba_value x = samba_input(g, "x");
+    samba_value x = samba_input(g, "x"), w;
     if (h->tied) /* x is tokens */
         x = samba_embedding(x, "wte", h->classes, INNER);
     else
-        x = samba_mul(samba_tanh(x),
-                      samba_parameter(g, "scale", dtype, 1, SHAPE(INNER), (samba_initializer){SAMBA_INIT_NORMAL, 1, 0.2}));
+        x = samba_mul(samba_tanh(x), parameter(g, "scale", dtype, 1, SHAPE(INNER), 1, 0.2));
     if (h->dropout > 0)
         x = samba_dropout(x, "drop", h->dropout);
     if (h->tied)
-        return samba_matmul(samba_tanh(x), samba_transpose(samba_parameter(g, "wte.weight", dtype, 2, SHAPE(h->classes, INNER),
-                                                                           (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}),
-                                                           0, 1));
-    samba_value w =
-        samba_parameter(g, "head", dtype, 2, SHAPE(h->classes, INNER), (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.7});
-    samba_value y = samba_matmul(x, samba_transpose(w, 0, 1));
-    return h->bias ? samba_add(y, samba_parameter(g, "bias", dtype, 1, SHAPE(h->classes),
-                                                  (samba_initializer){SAMBA_INIT_NORMAL, 0, 0.5}))
-                   : y;
+        w = parameter(g, "wte.weight", dtype, 2, SHAPE(h->classes, INNER), 0, 1);
+    else
+        w = parameter(g, "head", dtype, 2, SHAPE(h->classes, INNER), 0, 0.7);
+    samba_value y = samba_matmul(h->tied ? samba_tanh(x) : x, samba_transpose(w, 0, 1));
+    return h->bias ? samba_add(y, parameter(g, "bias", dtype, 1, SHAPE(h->classes), 0, 0.5)) : y;
 }
 
 static void model(samba_graph *g, const void *options)
@@ -59,8 +60,7 @@ static void model(samba_graph *g, const void *options)
     if (h->kind == 1) /* scaled and capped */
         logits = samba_mul_scalar(samba_tanh(samba_mul_scalar(logits, 0.3)), 4);
     if (h->kind == 7) /* a leaf as wide as the logits */
-        logits = samba_add(logits, samba_parameter(g, "offsets", samba_value_dtype(logits), 2, SHAPE(h->batch, h->classes),
-                                                   (samba_initializer){SAMBA_INIT_NORMAL, 0, 1}));
+        logits = samba_add(logits, parameter(g, "offsets", SAMBA_FLOAT32, 2, SHAPE(h->batch, h->classes), 0, 1));
     if (h->kind == 4) /* (N, C, d) */
         logits = samba_permute(logits, (const int[]){0, 2, 1});
     samba_cross_entropy_options o = {h->ignore ? h->ignore : -100, h->label_smoothing, h->reduction, {NULL, 0, 0}};
@@ -74,8 +74,7 @@ static void model(samba_graph *g, const void *options)
     if (h->kind == 3) /* the gradient waits for the loss */
         loss = samba_mul(loss, loss);
     if (h->kind == 5) { /* rows as the columns of a product */
-        samba_value w =
-            samba_parameter(g, "across", SAMBA_FLOAT32, 2, SHAPE(3, h->classes), (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
+        samba_value w = parameter(g, "across", SAMBA_FLOAT32, 2, SHAPE(3, h->classes), 0, 1);
         samba_value across = samba_matmul(w, samba_transpose(samba_softmax(logits, -1), 0, 1));
         samba_output(g, "across_rows", across);
         loss = samba_add(loss, samba_sum(samba_mul(across, across), 0, NULL, false));
@@ -271,8 +270,8 @@ static void remembering(samba_graph *g, const void *options)
     samba_initializer normal = {SAMBA_INIT_NORMAL, 0, 1};
     samba_value state = samba_register_buffer(g, "state", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal),
                 last = samba_register_buffer(g, "last", SAMBA_FLOAT32, 2, SHAPE(h->batch, INNER), normal);
-    samba_value scale = samba_mean(samba_parameter(g, "scale", SAMBA_FLOAT32, 1, SHAPE(INNER), normal), 0, NULL, false);
-    samba_value w = samba_parameter(g, "head", SAMBA_FLOAT32, 2, SHAPE(INNER, h->classes), normal);
+    samba_value scale = samba_mean(parameter(g, "scale", SAMBA_FLOAT32, 1, SHAPE(INNER), 0, 1), 0, NULL, false);
+    samba_value w = parameter(g, "head", SAMBA_FLOAT32, 2, SHAPE(INNER, h->classes), 0, 1);
     samba_value offset =
         samba_reshape(samba_slice(samba_reshape(last, 1, SHAPE(-1)), 0, 7, 7 + h->batch, 1), 2, SHAPE(h->batch, 1));
     samba_value logits = samba_add(samba_matmul(samba_add(last, samba_input(g, "x")), w), offset);

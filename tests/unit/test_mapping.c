@@ -25,31 +25,27 @@ static samba_status run_ids(samba_session *session, int first, int second)
     return samba_run(session, &r);
 }
 
+static void refuse_compile(int64_t fast_memory, int mapping, const char *words)
+{
+    samba_compile_options options = mapped_options(0, inputs, 1, fast_memory, (samba_mapping)mapping);
+    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, words);
+}
+
 TEST(test_refusals)
 {
     make_inputs(0);
-    char path[512];
     int64_t least = mapped_least(0, inputs, 1);
-    samba_compile_options options = mapped_options(0, inputs, 1, least - 1, SAMBA_MAPPING_SECTION);
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT, "bytes: model 'dense' needs");
-    options.fast_memory = least;
-    need(samba_compile(context, &options, path, sizeof path)); /* no more than was said */
-    options.mapping = SAMBA_MAPPING_SPATIAL;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
-           "mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes ");
+    refuse_compile(least - 1, SAMBA_MAPPING_SECTION, "bytes: model 'dense' needs");
+    refuse_compile(least, SAMBA_MAPPING_SPATIAL,
+                   "mapping 'spatial' keeps FWD and BCKWD in fast memory at once: that takes "); /* of which sections can do */
     int64_t takes = strtoll(strstr(samba_error_message(context), "takes ") + 6, NULL, 10);
-    options.fast_memory = takes - 1;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
-           "give that much, a smaller batch, or mapping 'section'");
-    options.fast_memory = takes; /* of FWD and BCKWD; OPT is cut as ever */
-    need(samba_compile(context, &options, path, sizeof path));
-    options.fast_memory = -1;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
-           "fast_memory is -1 bytes, expected 1 or more, or 0");
-    options.fast_memory = 0;
-    options.mapping = (samba_mapping)2;
-    refuse(samba_compile(context, &options, path, sizeof path), SAMBA_ERROR_ARGUMENT,
-           "mapping is 2, expected SAMBA_MAPPING_SECTION (0)");
+    refuse_compile(takes - 1, SAMBA_MAPPING_SPATIAL, "give that much, a smaller batch, or mapping 'section'");
+    for (int mapping = 0; mapping < 2; mapping++) { /* no more than was said; OPT is cut as ever */
+        samba_compile_options options = mapped_options(0, inputs, 1, mapping ? takes : least, (samba_mapping)mapping);
+        need(samba_compile(context, &options, NULL, 0));
+    }
+    refuse_compile(-1, SAMBA_MAPPING_SECTION, "fast_memory is -1 bytes, expected 1 or more, or 0");
+    refuse_compile(0, 2, "mapping is 2, expected SAMBA_MAPPING_SECTION (0)");
 }
 
 /* Sections end between blocks where they can, and say which they have. */

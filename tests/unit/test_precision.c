@@ -16,22 +16,14 @@ static samba_tensor *inputs[2];
 static int make_inputs(void **unused)
 {
     (void)unused;
-    inputs[0] = normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5);
-    inputs[1] = tensor("label", SAMBA_INT64, 1, SHAPE(32));
+    inputs[0] = kept(normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5));
+    inputs[1] = kept(tensor("label", SAMBA_INT64, 1, SHAPE(32)));
     float *x = samba_tensor_data(inputs[0]);
     int64_t *label = samba_tensor_data(inputs[1]);
     for (int i = 0; i < 32; i++) {
         label[i] = i * 7 % 10;
         x[i * 64 + label[i] * 3] += 3;
     }
-    return 0;
-}
-
-static int free_inputs(void **unused)
-{
-    (void)unused;
-    samba_tensor_free(inputs[0]);
-    samba_tensor_free(inputs[1]);
     return 0;
 }
 
@@ -45,8 +37,7 @@ MODEL(mlp)
 {
     samba_value h = samba_layer_norm(samba_linear(samba_input(g, "x"), "fc1", 48), "norm");
     samba_value k = samba_linear(samba_gelu(samba_linear(h, "fc2", 96)), "fc3", 48);
-    samba_value logits = samba_linear(samba_tanh(samba_add(h, k)), "fc4", 10);
-    end(g, logits);
+    end(g, samba_linear(samba_tanh(samba_add(h, k)), "fc4", 10));
 }
 
 MODEL(convolutions)
@@ -54,8 +45,7 @@ MODEL(convolutions)
     samba_value h = samba_reshape(samba_input(g, "x"), 4, SHAPE(32, 1, 8, 8));
     h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv1", 6, SHAPE(3, 3), NULL)), SHAPE(2, 2), NULL);
     h = samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(2, 2), NULL));
-    h = samba_linear(samba_flatten(h, 1, -1), "fc", 10);
-    end(g, h);
+    end(g, samba_linear(samba_flatten(h, 1, -1), "fc", 10));
 }
 
 MODEL(transformer)
@@ -69,8 +59,7 @@ MODEL(transformer)
         samba_matmul(samba_softmax(samba_mul_scalar(samba_matmul(head[0], samba_transpose(head[1], 2, 3)), 0.35), -1), head[2]);
     h = samba_add(h, samba_linear(samba_reshape(samba_transpose(y, 1, 2), 3, SHAPE(32, 4, 16)), "proj", 16));
     h = samba_add(h, samba_linear(samba_gelu(samba_linear(samba_layer_norm(h, "ln_2"), "fc", 64)), "out", 16));
-    h = samba_linear(samba_reshape(h, 2, SHAPE(32, 64)), "head", 10);
-    end(g, h);
+    end(g, samba_linear(samba_reshape(h, 2, SHAPE(32, 64)), "head", 10));
 }
 
 static const struct {
@@ -227,19 +216,14 @@ static void losses_of(samba_model model, samba_precision precision, double *loss
 {
     samba_optimizer adamw = samba_adamw(2e-3);
     adamw.max_grad_norm = 1;
-    samba_compile_options options = compile_of("losses", model, NULL, 2, inputs);
+    samba_compile_options options = training_of("losses", model, NULL, 2, inputs, &adamw);
     options.precision = precision;
-    options.optimizers = &adamw;
-    options.optimizer_count = 1;
-    samba_session *session = compile_and_open(&options, 2, 9);
-    samba_run_options run = samba_run_defaults();
-    run.inputs = inputs;
-    run.input_count = 2;
+    samba_session *session = open_kept(&options, 2, 9);
+    samba_run_options run = giving(2, inputs);
     for (int i = 0; i < STEPS; i++) {
         need(samba_run(session, &run));
         losses[i] = get_scalar(session, "loss");
     }
-    samba_session_free(session);
 }
 
 TEST(test_losses)
@@ -314,17 +298,14 @@ TEST(test_inference_drops_nothing)
 {
     samba_session *sessions[2];
     for (int plain = 0; plain < 2; plain++) {
-        samba_compile_options options = compile_of(plain ? "plain" : "drops", drops, plain ? &plain : NULL, 1, inputs);
-        options.inference = true;
-        sessions[plain] = compile_and_open(&options, 2, 4);
+        samba_compile_options options = inference_of(plain ? "plain" : "drops", drops, plain ? &plain : NULL, 1, inputs);
+        sessions[plain] = open_kept(&options, 2, 4);
         assert_int_equal(samba_session_hyperparameter_count(sessions[plain]), 0);
         need(samba_session_set(sessions[plain], inputs[0]));
         need(samba_run(sessions[plain], NULL));
     }
     assert_same_bits(sessions[0], sessions[1], 1u << SAMBA_KIND_OUTPUT);
-    samba_session_free(sessions[0]);
-    samba_session_free(sessions[1]);
 }
 
-TEST_MAIN_WITH(make_inputs, free_inputs, test_table, test_left_out, test_refusals, test_losses, test_pef_says_it, test_warning,
+TEST_MAIN_WITH(make_inputs, drop_kept, test_table, test_left_out, test_refusals, test_losses, test_pef_says_it, test_warning,
                test_inference_drops_nothing)
