@@ -156,9 +156,12 @@ def c_file(name):
     found = {}
     for helper in re.findall(r'#include "([^"]+\.h)"', text):
         if (UNIT / helper).is_file():
-            found.update(functions((UNIT / helper).read_text(encoding="utf-8")))
+            found.update(c_file(helper))
     found.update(functions(text))
-    for test, setup in re.findall(r"_setup_teardown\((\w+), (\w+)", text):  # what runs before it counts
+    for setup, teardown, tests in re.findall(r"TEST_MAIN_WITH\((\w+), (\w+), ([^)]*)\)", text):  # what runs around it counts
+        for test in re.findall(r"\w+", tests):
+            found[test] = found.get(test, "") + found.get(setup, "") + found.get(teardown, "")
+    for test, setup in re.findall(r"_setup_teardown\((\w+), (\w+)", text):
         if test in found:
             found[test] += found.get(setup, "")
     return found
@@ -166,6 +169,7 @@ def c_file(name):
 
 def functions(text):
     """{name: text} of C functions: from one that begins at the line's start to a brace there."""
+    text = re.sub(r"^(?:TEST|MODEL)\((\w+)\)", r"static void \1(void)", text, flags=re.M)
     return {
         match[1]: match[0]
         for match in re.finditer(r"^(?:static |inline )*[\w *]+?(\w+)\([^;{}]*\)\s*\{(?:[^\n]*\}$|.*?^\})", text, re.M | re.S)

@@ -9,14 +9,10 @@
 #ifndef SAMBA_TEST_RANDOM_MODELS_H
 #define SAMBA_TEST_RANDOM_MODELS_H
 
-#include "tensor/tensor.h"
+#include "noise.h"
 #include <sambaflow/functional.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/layers.h>
-
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 typedef struct random_case {
     uint64_t state; /* of the random numbers */
@@ -34,14 +30,8 @@ typedef struct random_case {
     int index_count;
 } random_case;
 
-/* ---- random numbers: splitmix64 ---- */
-static inline uint64_t draw(random_case *t)
-{
-    uint64_t z = t->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+/* ---- random numbers ---- */
+static inline uint64_t draw(random_case *t) { return next_seed(&t->state); }
 static inline int64_t below(random_case *t, int64_t bound) { return (int64_t)(draw(t) % (uint64_t)bound); }
 static inline int64_t between(random_case *t, int64_t low, int64_t high) { return low + below(t, high - low + 1); }
 static inline bool chance(random_case *t, int percent) { return below(t, 100) < percent; }
@@ -277,53 +267,39 @@ static inline void attention_kernel(random_case *t) /* one operator; masks, grou
     finish(t, y);
 }
 
-static inline void convolution(random_case *t)
+static inline void convolution(random_case *t) /* of two or three dims of space; transposed and depthwise ones too */
 {
-    int64_t groups = chance(t, 70) ? 1 : between(t, 2, 4), in = between(t, 1, 6), out = between(t, 1, 12), hw[2], kernel[2];
-    samba_conv2d_options o = {.groups = groups, .no_bias = chance(t, 50)};
-    if (chance(t, 15)) /* depthwise */
-        in = out = 1, groups = o.groups = between(t, 2, 17);
-    for (int i = 0; i < 2; i++) {
-        kernel[i] = between(t, 1, 5);
-        o.stride[i] = chance(t, 60) ? 1 : between(t, 2, 3);
-        o.padding[i] = below(t, 3);
-        o.dilation[i] = chance(t, 75) ? 1 : between(t, 2, 3);
-        int64_t least = o.dilation[i] * (kernel[i] - 1) + 1 - 2 * o.padding[i];
-        hw[i] = (least < 1 ? 1 : least) + below(t, chance(t, 10) ? 60 : 18);
-    }
-    int64_t images = chance(t, 3) ? 0 : between(t, 1, 4);
-    samba_value x = leaf(t, 4, (int64_t[]){images, groups * in, hw[0], hw[1]});
-    samba_value y = samba_conv2d(x, "c", groups * out, kernel, &o);
-    if (samba_value_size(y, 2) > 1 && samba_value_size(y, 3) > 1 && chance(t, 20))
-        y = samba_max_pool2d(y, (int64_t[]){2, 2}, NULL);
-    finish(t, y);
-}
-
-/* Three dims of space; transposed ones too, and those of one. */
-static inline void volumes(random_case *t)
-{
-    int64_t groups = chance(t, 70) ? 1 : 2, in = between(t, 1, 4), out = between(t, 1, 5), size[3], kernel[3],
-            images = chance(t, 3) ? 0 : between(t, 1, 3);
-    bool back = chance(t, 35);
+    int spatial = chance(t, 65) ? 2 : 3;
+    bool back = spatial == 3 && chance(t, 35), plane = spatial == 2, depthwise = chance(t, 15);
+    int64_t groups = depthwise ? between(t, 2, 17) : chance(t, 70) ? 1 : between(t, 2, plane ? 4 : 2);
+    int64_t in = depthwise ? 1 : between(t, 1, plane ? 6 : 4), out = depthwise ? 1 : between(t, 1, plane ? 12 : 5);
+    int64_t image[5] = {chance(t, 3) ? 0 : between(t, 1, 4), groups * in}, filters = groups * out;
+    int64_t weight[5] = {back ? groups * in : filters, back ? out : in};
     samba_conv3d_options o = {.groups = groups};
     samba_conv_transpose3d_options b = {.groups = groups};
-    for (int i = 0; i < 3; i++) {
-        kernel[i] = between(t, 1, chance(t, 70) ? 3 : 5);
+    for (int i = 0; i < spatial; i++) {
+        int64_t kernel = weight[2 + i] = between(t, 1, plane || chance(t, 30) ? 5 : 3);
         b.stride[i] = o.stride[i] = chance(t, 60) ? 1 : between(t, 2, 3);
         o.padding[i] = below(t, 3);
-        b.padding[i] = below(t, kernel[i]);
+        b.padding[i] = below(t, kernel);
         b.dilation[i] = o.dilation[i] = chance(t, 75) ? 1 : between(t, 2, 3);
         b.output_padding[i] = b.stride[i] > 1 && chance(t, 50) ? 1 : 0;
-        int64_t least = back ? 2 * b.padding[i] : o.dilation[i] * (kernel[i] - 1) + 1 - 2 * o.padding[i];
-        size[i] = (least < 1 ? 1 : least) + below(t, i == 2 && chance(t, 20) ? 40 : 8);
+        int64_t least = back ? 2 * b.padding[i] : o.dilation[i] * (kernel - 1) + 1 - 2 * o.padding[i];
+        image[2 + i] = (least < 1 ? 1 : least) + below(t, plane ? (chance(t, 10) ? 60 : 18) : i == 2 && chance(t, 20) ? 40 : 8);
     }
-    samba_value x = leaf(t, 5, (int64_t[]){images, groups * in, size[0], size[1], size[2]}), none = {NULL, 0, 0};
-    if (back)
-        finish(t, samba_functional_conv_transpose3d(x, leaf(t, 5, (int64_t[]){groups * in, out, kernel[0], kernel[1], kernel[2]}),
-                                                    chance(t, 50) ? none : leaf(t, 1, (int64_t[]){groups * out}), &b));
-    else
-        finish(t, samba_functional_conv3d(x, leaf(t, 5, (int64_t[]){groups * out, in, kernel[0], kernel[1], kernel[2]}),
-                                          chance(t, 50) ? none : leaf(t, 1, (int64_t[]){groups * out}), &o));
+    samba_value x = leaf(t, 2 + spatial, image), w = leaf(t, 2 + spatial, weight), bias = {NULL, 0, 0}, y;
+    if (chance(t, 50))
+        bias = leaf(t, 1, &filters);
+    samba_conv2d_options two = {.groups = groups,
+                                .stride = {o.stride[0], o.stride[1]},
+                                .padding = {o.padding[0], o.padding[1]},
+                                .dilation = {o.dilation[0], o.dilation[1]}};
+    y = back    ? samba_functional_conv_transpose3d(x, w, bias, &b)
+        : plane ? samba_functional_conv2d(x, w, bias, &two)
+                : samba_functional_conv3d(x, w, bias, &o);
+    if (plane && samba_value_size(y, 2) > 1 && samba_value_size(y, 3) > 1 && chance(t, 20))
+        y = samba_max_pool2d(y, (int64_t[]){2, 2}, NULL);
+    finish(t, y);
 }
 
 static inline void windows_of_images(random_case *t) /* unfold, and fold again */
@@ -629,8 +605,7 @@ static const random_family random_families[] = {
     {"vectors", vectors, 4},
     {"attention", attention, 4},
     {"attention_kernel", attention_kernel, 8},
-    {"convolution", convolution, 16},
-    {"volumes", volumes, 8},
+    {"convolution", convolution, 24},
     {"windows", windows_of_images, 2},
     {"maps", maps, 10},
     {"rereads", rereads, 24},

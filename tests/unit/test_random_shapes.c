@@ -2,9 +2,9 @@
  *
  * Random models (random_models.h) through the whole compiler, and their stages run here, one part of one thread after the other,
  * on every ISA of this machine, with libxsmm and without, for teams of 1 to 3: outputs and gradients against the same graph
- * evaluated node by node in double. Buffers are where they were planned, some over what they are made of, or every buffer is, as every
- * scratch, an allocation of its own, filled with NaN and followed by
- * guard bytes, so what is read before it is written or written beyond the end shows; sanitizers and valgrind see the rest.
+ * evaluated node by node in double. Buffers lie where they were planned, some over what they are made of, or each in an allocation
+ * of its own, as every scratch: filled with NaN and followed by guard bytes, so what is read before it is written or written
+ * beyond the end shows; sanitizers and valgrind see the rest.
  *
  * A family that rounds nowhere must agree exactly. For the others the reference tells how much is allowed: what its results move
  * when every element on the way is off by a few units in its last place, times the root of the longest sum.
@@ -19,8 +19,6 @@
 #include "../seed.h"
 #include "device/cpu/kernel.h"
 #include "machines.h"
-#include "noise.h"
-#include "plan/plan.h"
 #include "random_models.h"
 #include "reference.h"
 
