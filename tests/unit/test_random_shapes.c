@@ -151,8 +151,12 @@ static void find_allowed(random_case *t, const samba_graph *graph, const leaves 
 typedef struct running {
     uint64_t seed;
     const char *family;
-    const samba_graph *traced;
-    const samba_plan *plan; /* NULL: not compiled yet */
+    random_case *drawn;
+    const samba_graph *traced, *graph; /* as the model was traced, with its gradients */
+    samba_plan *plan;                  /* NULL: not compiled yet */
+    leaves all;
+    samba_array values[MOST_SINKS]; /* of the graph's sinks */
+    double allowed[MOST_SINKS];
 } running;
 
 static void report(const running *run, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
@@ -176,8 +180,9 @@ static void report(const running *run, const char *format, ...)
     abort();
 }
 
-static int32_t tensor_named(const running *run, const samba_plan *plan, const char *name)
+static int32_t tensor_named(const running *run, const char *name)
 {
+    const samba_plan *plan = run->plan;
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (strcmp(plan->tensors[i].name, name) == 0)
             return i;
@@ -209,10 +214,10 @@ static void fill_device(const samba_plan *plan, const leaves *all, char *memory)
     }
 }
 
-static void run_stage(const running *run, const samba_plan *plan, int32_t index, samba_prepare *prepare, const char *how)
+static void run_stage(const running *run, int32_t index, samba_prepare *prepare, const char *how)
 {
     samba_prepared stage;
-    const samba_stage *source = &plan->stages[index];
+    const samba_stage *source = &run->plan->stages[index];
     prepare->stage_index = index;
     if (samba_prepare_stage(prepare, source, &stage) != SAMBA_OK)
         report(run, "stage %s: %s", source->name, samba_error_message(context));
@@ -233,9 +238,12 @@ static void run_stage(const running *run, const samba_plan *plan, int32_t index,
     free(kept.data);
 }
 
-static void run_plan(const running *run, samba_plan *plan, const samba_graph *graph, const leaves *all, const samba_array *values,
-                     const double *allowed, const samba_cpu_machine *machine, const char *kind, int threads, bool apart)
+static void run_plan(const running *run, const samba_cpu_machine *machine, const char *kind)
 {
+    samba_plan *plan = run->plan;
+    const samba_graph *graph = run->graph;
+    const int threads = (int)between(run->drawn, 1, 3);
+    const bool apart = chance(run->drawn, 50);
     char how[96];
     volatile int32_t fault = 0;
     samba_arena arena;
@@ -250,7 +258,7 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     memcpy(plan->buffers, planned, (size_t)plan->buffer_count * sizeof *planned);
     if (apart)
         move_buffers(plan, memory.data, blocks);
-    fill_device(plan, all, memory.data);
+    fill_device(plan, &run->all, memory.data);
     samba_prepare prepare = {.context = context,
                              .machine = machine,
                              .threads = threads,
@@ -263,7 +271,7 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
     for (int32_t c = 0; c < plan->call_count; c++) {
         const samba_plan_section *section = &plan->sections[plan->calls[c]];
         for (int32_t i = section->first_stage; i < section->first_stage + section->stage_count; i++) {
-            run_stage(run, plan, i, &prepare, how);
+            run_stage(run, i, &prepare, how);
             for (int32_t b = 0; b < plan->buffer_count; b++)
                 if (blocks[b].data && !block_is_whole(&blocks[b]))
                     report(run, "stage %s wrote beyond buffer %d (%s)", plan->stages[i].name, (int)b, how);
@@ -273,15 +281,15 @@ static void run_plan(const running *run, samba_plan *plan, const samba_graph *gr
         report(run, "a stage wrote beyond the plan's memory (%s)", how);
     for (int64_t s = 0; s < graph->sink_count; s++) {
         const char *name = sink_name(graph, &graph->sinks[s]);
-        const samba_plan_tensor *tensor = &plan->tensors[tensor_named(run, plan, name)];
+        const samba_plan_tensor *tensor = &plan->tensors[tensor_named(run, name)];
         samba_array given = {(samba_dtype)tensor->dtype, 0, {0}, 0, memory.data + plan->buffers[tensor->buffer].offset};
-        if (given.dtype != values[s].dtype)
+        if (given.dtype != run->values[s].dtype)
             report(run, "%s is %s", name, samba_dtype_name(given.dtype));
-        for (int64_t i = 0; i < values[s].numel; i++) {
-            double x = value_at(&values[s], i), y = value_at(&given, i);
-            if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= allowed[s]))
+        for (int64_t i = 0; i < run->values[s].numel; i++) {
+            double x = value_at(&run->values[s], i), y = value_at(&given, i);
+            if (!(x == y || (isnan(x) && isnan(y)) || fabs(x - y) <= run->allowed[s]))
                 report(run, "%s[%lld] is %.9g, not %.9g; off by %g, %g allowed (%s)", name, (long long)i, y, x, fabs(x - y),
-                       allowed[s], how);
+                       run->allowed[s], how);
         }
     }
     for (int32_t b = 0; b < plan->buffer_count; b++)
@@ -342,9 +350,9 @@ static uint64_t next_figure(void *t) { return (uint64_t)below(t, 1 << 20); }
 static void run_case(uint64_t seed)
 {
     random_case t;
-    running run = {.seed = seed};
+    running run = {.seed = seed, .drawn = &t};
     samba_graph *graph = make_model(&t, &run);
-
+    run.graph = graph;
     char path[512];
     samba_compile_options options = samba_compile_defaults();
     options.graph = t.graph;
@@ -357,26 +365,20 @@ static void run_case(uint64_t seed)
     run.plan = &plan;
     in_place += in_place_stages(&plan);
     samba_arena arena;
-    samba_array values[MOST_SINKS];
-    double allowed[MOST_SINKS];
-    leaves all = {.count = 0};
     samba_arena_init(&arena, context);
     assert_true(graph->sink_count <= MOST_SINKS);
     for (int64_t i = 0; i < graph->node_count; i++)
         if (graph->nodes[i].op == SAMBA_OP_input || graph->nodes[i].op == SAMBA_OP_parameter)
-            make_leaf(&t, graph, &graph->nodes[i], &all, &arena);
-    need(samba_graph_evaluate(graph, all.count, all.names, all.arrays, &arena, values));
-    find_allowed(&t, graph, &all, values, allowed);
-    run_plan(&run, &plan, graph, &all, values, allowed, machine_with(samba_isa_best(), true), "", (int)between(&t, 1, 3),
-             chance(&t, 50));
+            make_leaf(&t, graph, &graph->nodes[i], &run.all, &arena);
+    need(samba_graph_evaluate(graph, run.all.count, run.all.names, run.all.arrays, &arena, run.values));
+    find_allowed(&t, graph, &run.all, run.values, run.allowed);
+    run_plan(&run, machine_with(samba_isa_best(), true), "");
     samba_cpu_machine strange = *machine_with(samba_isa_best(), between(&t, 0, 1));
     make_strange(&strange, next_figure, &t);
-    run_plan(&run, &plan, graph, &all, values, allowed, &strange, " of a strange machine", (int)between(&t, 1, 3),
-             chance(&t, 50));
+    run_plan(&run, &strange, " of a strange machine");
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
         if (samba_kernels_for((samba_isa)isa))
-            run_plan(&run, &plan, graph, &all, values, allowed, machine_with((samba_isa)isa, false), "", (int)between(&t, 1, 3),
-                     chance(&t, 50));
+            run_plan(&run, machine_with((samba_isa)isa, false), "");
     samba_arena_free(&arena);
     samba_plan_free(&plan);
     samba_graph_free(graph);
