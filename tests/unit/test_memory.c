@@ -119,13 +119,12 @@ static samba_compile_options options_of_many(void)
 {
     static const char *const biases[] = {"*.bias", "norm.*"};
     static samba_optimizer optimizers[2];
-    samba_compile_options options = compile_of("many", many_operators, NULL, INPUTS, inputs);
+    samba_compile_options options = training_of("many", many_operators, NULL, INPUTS, inputs, optimizers);
     optimizers[0] = samba_sgd(0.1), optimizers[1] = samba_adamw(0.01);
     optimizers[0].momentum = 0.9, optimizers[0].dampening = 0.1;
     optimizers[0].parameters = biases, optimizers[0].parameter_count = 2;
     optimizers[1].amsgrad = true, optimizers[1].max_grad_norm = 1;
     options.optimizer_count = 2;
-    options.optimizers = optimizers;
     options.grad_accumulation_steps = 2;
     return options;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the tests of training share: models compiled into the harness's scratch folder, sessions, host tensors filled from a seed
- * and named device tensors read back as bytes or as doubles. The caller frees what it gets, or leaves it to the test's end: kept. */
+ * and named device tensors read back as bytes or as doubles. The caller frees what it gets, or leaves it to the test's end. */
 #ifndef SAMBA_TEST_TRAINING_H
 #define SAMBA_TEST_TRAINING_H
 
