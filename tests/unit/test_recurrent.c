@@ -179,7 +179,7 @@ TEST(refused_weights)
          "lstm_cell: expected a state (N, hidden_size), or (hidden_size) where the input has no batch, given float32(3, 2, 3)"},
         {SAMBA_ERROR_DTYPE, "lstm: expected b_ih float32(8), given float64(8)"},
     };
-    for (int i = 0; i < LENGTH(refused); i++) {
+    for (int i = 0; i <= LENGTH(refused); i++) { /* the last are right, with a state */
         samba_graph *g;
         need(samba_graph_new(context, "wrong", &g));
         samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)), none = {NULL, 0, 0}, last[2] = {x, none};
@@ -195,7 +195,13 @@ TEST(refused_weights)
         case 4: samba_functional_lstm_cell(step, (samba_value[]){w, u, b, b}, last); break;
         case 5: samba_functional_lstm(x, 4, (samba_value[]){w, u, wide, b}, NULL, NULL); break;
         }
-        refuse(samba_graph_status(g), refused[i].status, refused[i].words);
+        last[0] = last[1] = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(1, 2, 2));
+        if (i < LENGTH(refused)) {
+            refuse(samba_graph_status(g), refused[i].status, refused[i].words);
+        } else {
+            assert_int_equal(samba_value_size(samba_functional_lstm(x, 4, (samba_value[]){w, u, b, b}, NULL, last), 2), 2);
+            need(samba_graph_status(g));
+        }
         samba_graph_free(g);
     }
 }
