@@ -11,7 +11,7 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 
-enum { MAPPED_MODELS = 3, MAPPED_SAMPLES = 12 };
+enum { MAPPED_MODELS = 3, MAPPED_CLASSES = 130, MAPPED_CHUNK = 64 }; /* of the tokens, of which two chunks and two are given */
 
 MODEL(mapped_dense)
 {
@@ -50,17 +50,18 @@ MODEL(mapped_images)
 
 MODEL(mapped_tokens)
 {
-    samba_value x = samba_embedding(samba_input(g, "label"), "tokens", 90, 16);
+    samba_value x = samba_embedding(samba_input(g, "label"), "tokens", MAPPED_CLASSES, 16);
     x = samba_dropout(samba_layer_norm(samba_relu(samba_linear(samba_add(x, samba_input(g, "x")), "mix", 16)), "norm"), "drop",
                       0.1);
-    samba_loss(g, "loss", samba_cross_entropy(samba_linear(x, "head", 90), samba_input(g, "label")));
+    samba_loss(g, "loss", samba_cross_entropy(samba_linear(x, "head", MAPPED_CLASSES), samba_input(g, "label")));
 }
 
 static void mapped_inputs(int model, samba_tensor **inputs)
 {
-    inputs[0] = normal("x", SAMBA_FLOAT32, 2, SHAPE(MAPPED_SAMPLES, 16), 3);
-    inputs[1] = tensor("label", SAMBA_INT64, 1, SHAPE(MAPPED_SAMPLES));
-    need(samba_fill_integers(inputs[1], 4, 0, model == 2 ? 90 : 5));
+    int64_t samples = model == 2 ? 2 * MAPPED_CHUNK + 2 : 12;
+    inputs[0] = normal("x", SAMBA_FLOAT32, 2, SHAPE(samples, 16), 3);
+    inputs[1] = tensor("label", SAMBA_INT64, 1, SHAPE(samples));
+    need(samba_fill_integers(inputs[1], 4, 0, model == 2 ? MAPPED_CLASSES : 5));
 }
 
 static samba_compile_options mapped_options(int model, samba_tensor **inputs, int accumulation, int64_t fast_memory,
@@ -74,14 +75,14 @@ static samba_compile_options mapped_options(int model, samba_tensor **inputs, in
     optimizer.max_grad_norm = model == 1 ? 0 : 0.5;
     samba_compile_options options = training_of(names[model], models[model], NULL, 2, inputs, &optimizer);
     options.grad_accumulation_steps = accumulation;
-    options.chunk_bytes = model == 2 ? 4 * 90 * 4 : 0;
+    options.chunk_bytes = model == 2 ? MAPPED_CHUNK * MAPPED_CLASSES * 4 : 0;
     options.fast_memory = fast_memory;
     options.mapping = mapping;
     return options;
 }
 
 /* The least fast memory that the model can have, as the refusal of less says. */
-static int64_t mapped_least(int model, samba_tensor **inputs, int accumulation)
+static inline int64_t mapped_least(int model, samba_tensor **inputs, int accumulation)
 {
     samba_compile_options options = mapped_options(model, inputs, accumulation, 1, SAMBA_MAPPING_SECTION);
     refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "fast memory of 1 bytes cannot hold stage 0");

@@ -74,7 +74,7 @@ typedef struct noise_source { /* rewriter->user */
     bool leaves;              /* parameters too */
 } noise_source;
 
-static inline uint64_t next_seed(uint64_t *state)
+static inline uint64_t next_seed(uint64_t *state) /* splitmix64 */
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -9,14 +9,10 @@
 #ifndef SAMBA_TEST_RANDOM_MODELS_H
 #define SAMBA_TEST_RANDOM_MODELS_H
 
-#include "tensor/tensor.h"
+#include "noise.h"
 #include <sambaflow/functional.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/layers.h>
-
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 typedef struct random_case {
     uint64_t state; /* of the random numbers */
@@ -34,14 +30,8 @@ typedef struct random_case {
     int index_count;
 } random_case;
 
-/* ---- random numbers: splitmix64 ---- */
-static inline uint64_t draw(random_case *t)
-{
-    uint64_t z = t->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+/* ---- random numbers ---- */
+static inline uint64_t draw(random_case *t) { return next_seed(&t->state); }
 static inline int64_t below(random_case *t, int64_t bound) { return (int64_t)(draw(t) % (uint64_t)bound); }
 static inline int64_t between(random_case *t, int64_t low, int64_t high) { return low + below(t, high - low + 1); }
 static inline bool chance(random_case *t, int percent) { return below(t, 100) < percent; }
@@ -277,53 +267,39 @@ static inline void attention_kernel(random_case *t) /* one operator; masks, grou
     finish(t, y);
 }
 
-static inline void convolution(random_case *t)
+static inline void convolution(random_case *t) /* of two or three dims of space; transposed and depthwise ones too */
 {
-    int64_t groups = chance(t, 70) ? 1 : between(t, 2, 4), in = between(t, 1, 6), out = between(t, 1, 12), hw[2], kernel[2];
-    samba_conv2d_options o = {.groups = groups, .no_bias = chance(t, 50)};
-    if (chance(t, 15)) /* depthwise */
-        in = out = 1, groups = o.groups = between(t, 2, 17);
-    for (int i = 0; i < 2; i++) {
-        kernel[i] = between(t, 1, 5);
-        o.stride[i] = chance(t, 60) ? 1 : between(t, 2, 3);
-        o.padding[i] = below(t, 3);
-        o.dilation[i] = chance(t, 75) ? 1 : between(t, 2, 3);
-        int64_t least = o.dilation[i] * (kernel[i] - 1) + 1 - 2 * o.padding[i];
-        hw[i] = (least < 1 ? 1 : least) + below(t, chance(t, 10) ? 60 : 18);
-    }
-    int64_t images = chance(t, 3) ? 0 : between(t, 1, 4);
-    samba_value x = leaf(t, 4, (int64_t[]){images, groups * in, hw[0], hw[1]});
-    samba_value y = samba_conv2d(x, "c", groups * out, kernel, &o);
-    if (samba_value_size(y, 2) > 1 && samba_value_size(y, 3) > 1 && chance(t, 20))
-        y = samba_max_pool2d(y, (int64_t[]){2, 2}, NULL);
-    finish(t, y);
-}
-
-/* Three dims of space; transposed ones too, and those of one. */
-static inline void volumes(random_case *t)
-{
-    int64_t groups = chance(t, 70) ? 1 : 2, in = between(t, 1, 4), out = between(t, 1, 5), size[3], kernel[3],
-            images = chance(t, 3) ? 0 : between(t, 1, 3);
-    bool back = chance(t, 35);
+    int spatial = chance(t, 65) ? 2 : 3;
+    bool back = spatial == 3 && chance(t, 35), plane = spatial == 2, depthwise = chance(t, 15);
+    int64_t groups = depthwise ? between(t, 2, 17) : chance(t, 70) ? 1 : between(t, 2, plane ? 4 : 2);
+    int64_t in = depthwise ? 1 : between(t, 1, plane ? 6 : 4), out = depthwise ? 1 : between(t, 1, plane ? 12 : 5);
+    int64_t image[5] = {chance(t, 3) ? 0 : between(t, 1, 4), groups * in}, filters = groups * out;
+    int64_t weight[5] = {back ? groups * in : filters, back ? out : in};
     samba_conv3d_options o = {.groups = groups};
     samba_conv_transpose3d_options b = {.groups = groups};
-    for (int i = 0; i < 3; i++) {
-        kernel[i] = between(t, 1, chance(t, 70) ? 3 : 5);
+    for (int i = 0; i < spatial; i++) {
+        int64_t kernel = weight[2 + i] = between(t, 1, plane || chance(t, 30) ? 5 : 3);
         b.stride[i] = o.stride[i] = chance(t, 60) ? 1 : between(t, 2, 3);
         o.padding[i] = below(t, 3);
-        b.padding[i] = below(t, kernel[i]);
+        b.padding[i] = below(t, kernel);
         b.dilation[i] = o.dilation[i] = chance(t, 75) ? 1 : between(t, 2, 3);
         b.output_padding[i] = b.stride[i] > 1 && chance(t, 50) ? 1 : 0;
-        int64_t least = back ? 2 * b.padding[i] : o.dilation[i] * (kernel[i] - 1) + 1 - 2 * o.padding[i];
-        size[i] = (least < 1 ? 1 : least) + below(t, i == 2 && chance(t, 20) ? 40 : 8);
+        int64_t least = back ? 2 * b.padding[i] : o.dilation[i] * (kernel - 1) + 1 - 2 * o.padding[i];
+        image[2 + i] = (least < 1 ? 1 : least) + below(t, plane ? (chance(t, 10) ? 60 : 18) : i == 2 && chance(t, 20) ? 40 : 8);
     }
-    samba_value x = leaf(t, 5, (int64_t[]){images, groups * in, size[0], size[1], size[2]}), none = {NULL, 0, 0};
-    if (back)
-        finish(t, samba_functional_conv_transpose3d(x, leaf(t, 5, (int64_t[]){groups * in, out, kernel[0], kernel[1], kernel[2]}),
-                                                    chance(t, 50) ? none : leaf(t, 1, (int64_t[]){groups * out}), &b));
-    else
-        finish(t, samba_functional_conv3d(x, leaf(t, 5, (int64_t[]){groups * out, in, kernel[0], kernel[1], kernel[2]}),
-                                          chance(t, 50) ? none : leaf(t, 1, (int64_t[]){groups * out}), &o));
+    samba_value x = leaf(t, 2 + spatial, image), w = leaf(t, 2 + spatial, weight), bias = {NULL, 0, 0}, y;
+    if (chance(t, 50))
+        bias = leaf(t, 1, &filters);
+    samba_conv2d_options two = {.groups = groups,
+                                .stride = {o.stride[0], o.stride[1]},
+                                .padding = {o.padding[0], o.padding[1]},
+                                .dilation = {o.dilation[0], o.dilation[1]}};
+    y = back    ? samba_functional_conv_transpose3d(x, w, bias, &b)
+        : plane ? samba_functional_conv2d(x, w, bias, &two)
+                : samba_functional_conv3d(x, w, bias, &o);
+    if (plane && samba_value_size(y, 2) > 1 && samba_value_size(y, 3) > 1 && chance(t, 20))
+        y = samba_max_pool2d(y, (int64_t[]){2, 2}, NULL);
+    finish(t, y);
 }
 
 static inline void windows_of_images(random_case *t) /* unfold, and fold again */
@@ -368,6 +344,45 @@ static inline void maps(random_case *t) /* several leaves, several users, views 
     }
     output(t, samba_add(v[2], v[3]));
     lose(t, samba_add(v[0], v[1]));
+}
+
+/* Values that are read once more, in another order, by a later loop over a row or by a product: what results may not lie over. */
+static inline void rereads(random_case *t)
+{
+    enum { MOST = 24 };
+    t->dtype = t->dtype == SAMBA_FLOAT32 && chance(t, 40) ? SAMBA_FLOAT32 : SAMBA_FLOAT64; /* nothing passes for rounding */
+    t->exact = false;
+    int64_t rows = some(t), cols = chance(t, 30) ? rows : some(t);
+    samba_value w = leaf(t, 2, (int64_t[]){cols, cols}), b = leaf(t, 1, &cols), s = leaf(t, 2, (int64_t[]){rows, 1});
+    samba_value pool[MOST] = {leaf(t, 2, (int64_t[]){rows, cols})};
+    pool[1] = samba_mul(pool[0], leaf(t, 2, (int64_t[]){rows, cols}));
+    int count = 2;
+    for (int most = (int)between(t, 6, MOST); count < most; count++) {
+        samba_value a = pool[chance(t, 75) ? count - 1 : below(t, count)], other = pool[below(t, count)], v;
+        switch (below(t, 14)) {
+        case 0: v = samba_add(a, other); break;
+        case 1: v = samba_sub(samba_mul(a, s), other); break;
+        case 2: v = samba_tanh(samba_add(a, b)); break;
+        case 3: v = samba_relu(a); break;
+        case 4: v = samba_sub(a, samba_mean(a, 1, (int[]){1}, true)); break;
+        case 5: v = samba_mul(other, samba_softmax(a, 1)); break;
+        case 6: v = samba_add(samba_mul_scalar(samba_matmul(a, w), 0.1), other); break;
+        case 7: v = samba_add(a, samba_mul_scalar(samba_matmul(samba_tanh(a), w), 0.1)); break;
+        case 8: /* rows moved down by one, the last first: the same elements at other places */
+            v = samba_add(
+                other,
+                samba_concat(2, (samba_value[]){samba_slice(a, 0, rows - 1, rows, 1), samba_slice(a, 0, 0, rows - 1, 1)}, 0));
+            break;
+        case 9: v = samba_add(a, rows == cols ? samba_transpose(a, 0, 1) : samba_sum(a, 1, (int[]){0}, true)); break;
+        case 10: v = samba_add(samba_matmul(a, samba_transpose(w, 0, 1)), samba_mul(other, samba_tanh(other))); break;
+        case 11: v = samba_sub(a, samba_amax(other, 1, (int[]){1}, true)); break;
+        case 12: v = norm(t, a); break;
+        default: /* kept small, and looked at from outside */ v = samba_tanh(samba_mul_scalar(a, 0.5)); output(t, v);
+        }
+        pool[count] = v;
+    }
+    output(t, pool[count - 1]);
+    lose(t, samba_add(samba_tanh(pool[count - 1]), samba_sigmoid(pool[count / 2])));
 }
 
 static inline void moves(random_case *t) /* shapes taken apart and put together; gradients are pads and sums */
@@ -468,45 +483,57 @@ static inline void integers(random_case *t)
 }
 
 /* ---- families: kernels ---- */
-/* Three dims of space, adaptive windows, divisors. */
-static inline void pooled_volumes(random_case *t)
+static inline samba_value pooled(samba_value x, int spatial, bool average, bool adaptive, bool where, const int64_t *size,
+                                 const samba_pool3d_options *o)
 {
-    int spatial = (int)between(t, 1, 3);
-    bool average = chance(t, 50);
-    int64_t shape[5] = {between(t, 1, 3), between(t, 1, 5)}, kernel[3] = {1, 1, 1}, *hw = shape + 2;
+    const samba_pool1d_options one = {o->stride[0], o->padding[0], o->dilation[0], o->ceil_mode, o->no_count_include_pad};
+    const samba_pool2d_options two = {{o->stride[0], o->stride[1]},     {o->padding[0], o->padding[1]},
+                                      {o->dilation[0], o->dilation[1]}, o->ceil_mode,
+                                      o->no_count_include_pad,          o->divisor_override};
+    if (where) /* a greatest element was found */
+        switch (spatial) {
+        case 1: return adaptive ? samba_adaptive_max_pool1d_indices(x, *size) : samba_max_pool1d_indices(x, *size, &one);
+        case 2: return adaptive ? samba_adaptive_max_pool2d_indices(x, size) : samba_max_pool2d_indices(x, size, &two);
+        default: return adaptive ? samba_adaptive_max_pool3d_indices(x, size) : samba_max_pool3d_indices(x, size, o);
+        }
+    switch (spatial * 4 + adaptive * 2 + average) {
+    case 4: return samba_max_pool1d(x, *size, &one);
+    case 5: return samba_avg_pool1d(x, *size, &one);
+    case 6: return samba_adaptive_max_pool1d(x, *size);
+    case 7: return samba_adaptive_avg_pool1d(x, *size);
+    case 8: return samba_max_pool2d(x, size, &two);
+    case 9: return samba_avg_pool2d(x, size, &two);
+    case 10: return samba_adaptive_max_pool2d(x, size);
+    case 11: return samba_adaptive_avg_pool2d(x, size);
+    case 12: return samba_max_pool3d(x, size, o);
+    case 13: return samba_avg_pool3d(x, size, o);
+    case 14: return samba_adaptive_max_pool3d(x, size);
+    default: return samba_adaptive_avg_pool3d(x, size);
+    }
+}
+
+static inline void pools(random_case *t) /* of one to three dims of space, adaptive ones, with divisors */
+{
+    int spatial = chance(t, 60) ? 2 : (int)between(t, 1, 3);
+    bool average = chance(t, 50), adaptive = chance(t, 25);
+    int64_t shape[5] = {!adaptive && chance(t, 3) ? 0 : between(t, 1, 3), between(t, 1, 5)}, kernel[3] = {1, 1, 1};
     samba_pool3d_options o = {
         .ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40), .divisor_override = average && chance(t, 20) ? 4 : 0};
-    bool adaptive = chance(t, 40);
     for (int i = 0; i < spatial; i++) {
         kernel[i] = between(t, 1, 4);
-        o.stride[i] = below(t, 4);
+        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, 4);
         o.padding[i] = below(t, kernel[i] / 2 + 1);
-        o.dilation[i] = average || chance(t, 75) ? 1 : 2;
-        hw[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 12);
-        kernel[i] = adaptive ? between(t, 1, hw[i] + 1) : kernel[i];
+        o.dilation[i] = average || chance(t, 70) ? 1 : 2;
+        shape[2 + i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, spatial == 2 ? 20 : 12);
+        kernel[i] = adaptive ? between(t, 1, shape[2 + i] + 1) : kernel[i];
     }
     samba_value x = leaf(t, 2 + spatial, shape);
     t->exact = !average;
-    samba_pool1d_options one = {o.stride[0], o.padding[0], o.dilation[0], o.ceil_mode, o.no_count_include_pad};
-    samba_pool2d_options two = {{o.stride[0], o.stride[1]},     {o.padding[0], o.padding[1]},
-                                {o.dilation[0], o.dilation[1]}, o.ceil_mode,
-                                o.no_count_include_pad,         o.divisor_override};
-    samba_value y =
-        spatial == 1   ? (adaptive ? (average ? samba_adaptive_avg_pool1d(x, kernel[0]) : samba_adaptive_max_pool1d(x, kernel[0]))
-                                   : (average ? samba_avg_pool1d(x, kernel[0], &one) : samba_max_pool1d(x, kernel[0], &one)))
-        : spatial == 2 ? (adaptive ? (average ? samba_adaptive_avg_pool2d(x, kernel) : samba_adaptive_max_pool2d(x, kernel))
-                                   : (average ? samba_avg_pool2d(x, kernel, &two) : samba_max_pool2d(x, kernel, &two)))
-                       : (adaptive ? (average ? samba_adaptive_avg_pool3d(x, kernel) : samba_adaptive_max_pool3d(x, kernel))
-                                   : (average ? samba_avg_pool3d(x, kernel, &o) : samba_max_pool3d(x, kernel, &o)));
-    if (!average && chance(t, 50)) /* where they were found, too */
-        y = samba_add(
-            y,
-            samba_cast(spatial == 1 ? (adaptive ? samba_adaptive_max_pool1d_indices(x, kernel[0])
-                                                : samba_max_pool1d_indices(x, kernel[0], &one))
-                       : spatial == 2
-                           ? (adaptive ? samba_adaptive_max_pool2d_indices(x, kernel) : samba_max_pool2d_indices(x, kernel, &two))
-                           : (adaptive ? samba_adaptive_max_pool3d_indices(x, kernel) : samba_max_pool3d_indices(x, kernel, &o)),
-                       t->dtype));
+    if (chance(t, 30))
+        x = samba_mul(x, broadcast_leaf(t, x));
+    samba_value y = pooled(x, spatial, average, adaptive, false, kernel, &o);
+    if (!average && chance(t, 40))
+        y = samba_add(y, samba_cast(pooled(x, spatial, average, adaptive, true, kernel, &o), t->dtype));
     finish(t, y);
 }
 
@@ -526,25 +553,6 @@ static inline void resampled(random_case *t) /* images of other sizes; weights r
     t->exact = false;
     samba_value y = samba_interpolate(leaf(t, 2 + spatial, shape), &o);
     finish(t, chance(t, 30) ? samba_channel_shuffle(y, shape[1]) : y);
-}
-
-static inline void pools(random_case *t)
-{
-    int64_t hw[2], kernel[2];
-    samba_pool2d_options o = {.ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40)};
-    bool average = chance(t, 50);
-    for (int i = 0; i < 2; i++) {
-        kernel[i] = between(t, 1, 4);
-        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, 4);
-        o.padding[i] = below(t, kernel[i] / 2 + 1);
-        o.dilation[i] = average || chance(t, 70) ? 1 : 2;
-        hw[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 20);
-    }
-    t->exact = !average;
-    samba_value x = leaf(t, 4, (int64_t[]){chance(t, 3) ? 0 : between(t, 1, 3), between(t, 1, 5), hw[0], hw[1]});
-    if (chance(t, 40))
-        x = samba_mul(x, broadcast_leaf(t, x));
-    finish(t, average ? samba_avg_pool2d(x, kernel, &o) : samba_max_pool2d(x, kernel, &o));
 }
 
 static inline void embeddings(random_case *t)
@@ -597,16 +605,15 @@ static const random_family random_families[] = {
     {"vectors", vectors, 4},
     {"attention", attention, 4},
     {"attention_kernel", attention_kernel, 8},
-    {"convolution", convolution, 16},
-    {"volumes", volumes, 8},
+    {"convolution", convolution, 24},
     {"windows", windows_of_images, 2},
     {"maps", maps, 10},
+    {"rereads", rereads, 24},
     {"moves", moves, 8},
     {"reductions", reductions, 8},
     {"rows", rows, 10},
     {"integers", integers, 3},
-    {"pools", pools, 6},
-    {"pooled volumes", pooled_volumes, 5},
+    {"pools", pools, 11},
     {"resampled", resampled, 4},
     {"embeddings", embeddings, 4},
     {"dropouts", dropouts, 3},

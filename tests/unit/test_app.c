@@ -325,7 +325,7 @@ TEST(test_commands_without_memory)
 TEST(test_other_graphs)
 {
     float numbers[] = {1, 2};
-    char *pef = in_folder("small.pef"), compile[256];
+    char *pef = in_folder("small.pef"), compile[512];
     samba_plan plan;
     samba_app app = small_app();
     app.model = model_with_table;

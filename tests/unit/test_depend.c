@@ -2,16 +2,10 @@
  *
  * Dependences of groups (compiler/fuse/depend.c) against what they must be: random groups that depend on each other and are
  * merged, with the whole relation kept in a matrix beside them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "harness.h"
 
-#include <cmocka.h>
-
-#include "../seed.h"
 #include "compiler/fuse/fuse.h"
+#include "seeded.h"
 
 enum { MOST = 40 };
 
@@ -21,14 +15,7 @@ typedef struct pair { /* the groups, and the relation: before[b][a]: a must run 
     bool alive[MOST], before[MOST][MOST];
 } pair;
 
-static uint64_t state;
-static int below(int limit)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (int)((state >> 33) % (uint64_t)limit);
-}
-
-static void need(samba_status status) { assert_int_equal(status, SAMBA_OK); }
+static int below(int limit) { return (int)((next_random() >> 16) % (uint64_t)limit); }
 
 static void add_group(pair *p)
 {
@@ -117,11 +104,7 @@ static void check_schedule(pair *p)
 static void test_random(void **unused)
 {
     (void)unused;
-    uint64_t seed = random_seed();
-    print_message("seed %llu\n", (unsigned long long)seed);
-    state = seed;
-    samba_context *context;
-    need(samba_context_new(NULL, &context));
+    seed_anew();
     for (int round = 0; round < 300; round++) {
         pair p = {.count = 0};
         samba_arena_init(&p.fusion.arena, context);
@@ -129,13 +112,14 @@ static void test_random(void **unused)
         int most = 2 + below(MOST - 1);
         for (int step = 0; step < 400; step++) {
             int a = p.count ? below(p.count) : 0, b = p.count ? below(p.count) : 0, what = below(10);
+            bool two = a != b && p.alive[a] && p.alive[b];
             if (p.count < 2 || (what < 2 && p.count < most)) {
                 add_group(&p);
-            } else if (a != b && p.alive[a] && p.alive[b] && what < 9 && !p.before[a][b]) {
+            } else if (two && what < 9 && !p.before[a][b]) {
                 need(samba_group_depend(&p.fusion, b, a));
                 p.before[b][a] = true;
                 close_relation(&p);
-            } else if (a != b && p.alive[a] && p.alive[b] && what == 9 && !between(&p, a, b) && !between(&p, b, a)) {
+            } else if (two && what == 9 && !between(&p, a, b) && !between(&p, b, a)) {
                 merge(&p, a, b);
             }
         }
@@ -143,11 +127,6 @@ static void test_random(void **unused)
         check_schedule(&p);
         samba_fusion_free(&p.fusion);
     }
-    samba_context_free(context);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random)};
-    return cmocka_run_group_tests_name("dependences of groups", tests, NULL, NULL);
-}
+TEST_MAIN(test_random)

@@ -4,19 +4,11 @@
  * half written. Then runs after the first: none may allocate, counted at the library's hook and, because OpenMP and kernel
  * libraries have memory of their own, at malloc itself, which this program stands in for. Under the address sanitizer malloc is
  * the sanitizer's and only the hook counts. */
-#include <errno.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "failing_allocator.h"
 #include "training.h"
 
+#include "failing_allocator.h"
+#include "mapped_models.h"
+#include <errno.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 
@@ -87,19 +79,9 @@ static long malloc_count_stop(void) { return 0; }
 #endif
 
 /* ---- models ---- */
-static void small(samba_graph *g, const void *options)
-{
-    (void)options;
-    samba_value hidden = samba_dropout(samba_relu(samba_linear(samba_input(g, "image"), "fc1", 9)), "drop", 0.2);
-    samba_value logits = samba_linear(samba_layer_norm(hidden, "norm"), "fc2", 10);
-    samba_output(g, "logits", samba_softmax(logits, -1));
-    samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
-}
-
 /* Images and words together; between them most operators. */
-static void many_operators(samba_graph *g, const void *options)
+MODEL(many_operators)
 {
-    (void)options;
     samba_value x = samba_reshape(samba_input(g, "image"), 4, SHAPE(-1, 1, 8, 6)), t = samba_input(g, "token");
     int64_t n = samba_value_size(x, 0);
     samba_conv2d_options padded = {.padding = {1, 1}};
@@ -122,42 +104,27 @@ static void many_operators(samba_graph *g, const void *options)
     samba_loss(g, "penalty", samba_mul_scalar(samba_sum(samba_sigmoid(samba_mul(q, k)), 0, NULL, false), 0.01));
 }
 
-/* Logits that are computed in chunks of rows. */
-static void wide(samba_graph *g, const void *options)
-{
-    (void)options;
-    samba_value x = samba_slice(samba_input(g, "image"), 1, 0, 8, 1);
-    samba_loss(g, "loss",
-               samba_cross_entropy(samba_linear(samba_tanh(samba_linear(x, "fc1", 8)), "fc2", 100), samba_input(g, "label")));
-}
-
-enum { INPUTS = 3 }; /* small takes the first two */
+enum { INPUTS = 3 };
 static samba_tensor *inputs[INPUTS];
 static void make_inputs(int64_t n)
 {
-    inputs[0] = normal("image", SAMBA_FLOAT32, 2, SHAPE(n, 48), 1);
-    inputs[1] = tensor("label", SAMBA_INT64, 1, SHAPE(n));
-    inputs[2] = tensor("token", SAMBA_INT32, 2, SHAPE(n, 5));
+    inputs[0] = kept(normal("image", SAMBA_FLOAT32, 2, SHAPE(n, 48), 1));
+    inputs[1] = kept(tensor("label", SAMBA_INT64, 1, SHAPE(n)));
+    inputs[2] = kept(tensor("token", SAMBA_INT32, 2, SHAPE(n, 5)));
     need(samba_fill_integers(inputs[1], 2, 0, 10));
     need(samba_fill_integers(inputs[2], 3, 0, 11));
 }
-static void free_inputs(void)
-{
-    for (int i = 0; i < INPUTS; i++)
-        samba_tensor_free(inputs[i]);
-}
 
-static samba_optimizer optimizers[2];
-static samba_compile_options options_of(samba_model model)
+static samba_compile_options options_of_many(void)
 {
     static const char *const biases[] = {"*.bias", "norm.*"};
-    samba_compile_options options = compile_of(model == small ? "small" : "many", model, NULL, model == small ? 2 : 3, inputs);
+    static samba_optimizer optimizers[2];
+    samba_compile_options options = training_of("many", many_operators, NULL, INPUTS, inputs, optimizers);
     optimizers[0] = samba_sgd(0.1), optimizers[1] = samba_adamw(0.01);
     optimizers[0].momentum = 0.9, optimizers[0].dampening = 0.1;
     optimizers[0].parameters = biases, optimizers[0].parameter_count = 2;
     optimizers[1].amsgrad = true, optimizers[1].max_grad_norm = 1;
     options.optimizer_count = 2;
-    options.optimizers = optimizers;
     options.grad_accumulation_steps = 2;
     return options;
 }
@@ -169,97 +136,71 @@ static samba_status compile_scenario(samba_context *refusing, void *user)
     return samba_compile(refusing, user, path, sizeof path);
 }
 
-static void test_compile_small(void **unused)
+/* Logits in chunks of rows; what the last compile wrote is whole. */
+TEST(test_compile)
 {
-    (void)unused;
-    make_inputs(6);
-    samba_compile_options options = options_of(small);
-    options.verify = false;
+    mapped_inputs(2, inputs);
+    samba_compile_options options = mapped_options(2, inputs, 2, 0, SAMBA_MAPPING_SECTION);
     fail_each_allocation(compile_scenario, &options);
-    samba_session *session = compile_and_open(&options, 1, 1); /* what the last one wrote is whole */
-    samba_session_free(session);
-    free_inputs();
+    assert_int_equal(samba_session_section_count(open_kept(&options, 1, 1)), 6); /* FWD twice: BCKWD computes a part again */
+    samba_tensor_free(inputs[0]);
+    samba_tensor_free(inputs[1]);
 }
 
-/* Every so manyth allocation, each time from another start, so that over the rounds all kinds come up. */
-static void test_compile_wide(void **unused)
+/* Every so manyth allocation, alone or with all after it, so that all kinds come up. */
+TEST(test_compile_many)
 {
-    (void)unused;
-    make_inputs(130);
-    samba_compile_options options = compile_of("wide", wide, NULL, 2, inputs);
-    options.chunk_bytes = 64 * 100 * 4;
-    fail_each_allocation(compile_scenario, &options);
-    samba_session *session = compile_and_open(&options, 1, 1);
-    assert_int_equal(samba_session_section_count(session), 3); /* FWD, what BCKWD computes again, BCKWD */
-    samba_session_free(session);
-    free_inputs();
-}
-
-static void test_compile_many(void **unused)
-{
-    (void)unused;
     make_inputs(6);
-    samba_compile_options options = options_of(many_operators);
-    failing_allocator state;
-    samba_context *refusing = counting_context_new(&state);
-    int64_t before = state.calls;
-    char path[512];
-    need(samba_compile(context, &options, path, sizeof path)); /* a message if it fails by itself */
-    assert_int_equal(samba_compile(refusing, &options, path, sizeof path), SAMBA_OK);
-    int64_t calls = state.calls - before, stride = calls / 400 > 0 ? calls / 400 : 1;
-    counting_context_free(refusing, &state);
+    samba_compile_options options = options_of_many();
+    failing_allocator asked;
+    samba_context *refusing = counting_context_new(&asked);
+    int64_t before = asked.calls;
+    assert_int_equal(compile_scenario(refusing, &options), SAMBA_OK);
+    int64_t calls = asked.calls - before, stride = calls / 400 > 0 ? calls / 400 : 1;
+    counting_context_free(refusing, &asked);
     for (int64_t number = 0; number < calls; number += stride) {
-        refusing = counting_context_new(&state);
-        state.fail_from = state.calls + number;
-        state.fail_count = number / stride % 2 ? 1 : INT64_MAX;
-        samba_status status = samba_compile(refusing, &options, path, sizeof path);
-        if (status != SAMBA_ERROR_MEMORY || state.refused == 0 || state.live_blocks != 1 || !samba_error_message(refusing)[0])
+        refusing = counting_context_new(&asked);
+        asked.fail_from = asked.calls + number;
+        asked.fail_count = number / stride % 2 ? 1 : INT64_MAX;
+        samba_status status = compile_scenario(refusing, &options);
+        if (status != SAMBA_ERROR_MEMORY || asked.refused == 0 || asked.live_blocks != 1 || !samba_error_message(refusing)[0])
             fail_msg("allocation %lld of %lld refused: status %s, message \"%s\", %lld blocks leaked", (long long)number,
                      (long long)calls, samba_status_name(status), samba_error_message(refusing),
-                     (long long)state.live_blocks - 1);
-        counting_context_free(refusing, &state);
+                     (long long)asked.live_blocks - 1);
+        counting_context_free(refusing, &asked);
     }
-    free_inputs();
 }
-
-typedef struct life {
-    char path[512], file[512];
-    int threads;
-} life;
 
 static samba_status session_scenario(samba_context *refusing, void *user)
 {
-    const life *l = user;
+    char file[128];
     samba_session *session;
     samba_tensor *weight = NULL;
     samba_session_options options = samba_session_defaults();
-    options.threads = l->threads;
-    samba_run_options r = samba_run_defaults();
-    r.inputs = inputs, r.input_count = INPUTS;
-    samba_status status = samba_session_new(refusing, l->path, &options, &session);
+    options.threads = 2;
+    snprintf(file, sizeof file, "%s/life.safetensors", folder);
+    samba_run_options r = giving(INPUTS, inputs);
+    samba_status status = samba_session_new(refusing, user, &options, &session);
     for (int i = 0; i < 2 && status == SAMBA_OK; i++)
         status = samba_run(session, &r);
     if (status == SAMBA_OK)
         status = samba_session_get_by_name(session, "fc1.weight", &weight);
     if (status == SAMBA_OK)
-        status = samba_session_save(session, l->file, true);
+        status = samba_session_save(session, file, true);
     if (status == SAMBA_OK)
-        status = samba_session_load(session, l->file);
+        status = samba_session_load(session, file);
     samba_tensor_free(weight);
     samba_session_free(session);
     return status;
 }
 
-static void test_session(void **unused)
+TEST(test_session)
 {
-    (void)unused;
     make_inputs(6);
-    samba_compile_options options = options_of(many_operators);
-    life l = {.threads = 2};
-    need(samba_compile(context, &options, l.path, sizeof l.path));
-    snprintf(l.file, sizeof l.file, "%s/life.safetensors", folder);
-    fail_each_allocation(session_scenario, &l);
-    free_inputs();
+    samba_compile_options options = options_of_many();
+    char path[512];
+    need(samba_compile(context, &options, path, sizeof path));
+    fail_each_allocation(session_scenario, path);
 }
 
 /* ---- runs that allocate nothing ---- */
@@ -267,7 +208,7 @@ static void check_runs(int64_t n, int threads)
 {
     static const char *const each[] = {"zerograd", "FWD", "bckwd", "gradnorm", "Opt"};
     make_inputs(n);
-    samba_compile_options options = options_of(many_operators);
+    samba_compile_options options = options_of_many();
     char path[512];
     need(samba_compile(context, &options, path, sizeof path));
     failing_allocator state;
@@ -276,12 +217,13 @@ static void check_runs(int64_t n, int threads)
     so.threads = threads;
     samba_session *session;
     assert_int_equal(samba_session_new(watched, path, &so, &session), SAMBA_OK);
-    samba_tensor *logits = tensor("logits", SAMBA_FLOAT32, 2, SHAPE(n, 10)), *loss = tensor("loss", SAMBA_FLOAT32, 0, NULL);
-    samba_tensor *transposed = tensor("image", SAMBA_FLOAT32, 2, SHAPE(48, n)), *view, *outputs[] = {logits, loss};
+    samba_tensor *outputs[] = {kept(tensor("logits", SAMBA_FLOAT32, 2, SHAPE(n, 10))),
+                               kept(tensor("loss", SAMBA_FLOAT32, 0, NULL))};
+    samba_tensor *transposed = kept(tensor("image", SAMBA_FLOAT32, 2, SHAPE(48, n))), *view;
     need(samba_tensor_permute(transposed, (const int[]){1, 0}, &view)); /* gathered in pieces on its way in */
-    samba_tensor *strided[] = {view, inputs[1], inputs[2]};
-    samba_run_options r = samba_run_defaults();
-    r.inputs = inputs, r.input_count = INPUTS, r.outputs = outputs, r.output_count = 2;
+    samba_tensor *strided[] = {kept(view), inputs[1], inputs[2]};
+    samba_run_options r = giving(INPUTS, inputs);
+    r.outputs = outputs, r.output_count = 2;
     assert_int_equal(samba_run(session, &r), SAMBA_OK);
     int64_t calls = state.calls;
     bool good = true;
@@ -292,19 +234,14 @@ static void check_runs(int64_t n, int threads)
         r.hyperparameters = &lr, r.hyperparameter_count = 1;
         r.train = i != 3;
         good = samba_run(session, &r) == SAMBA_OK; /* whole schedule */
-        for (int k = 0; k < 5 && good; k++) {      /* section types one by one */
-            samba_run_options part = samba_run_defaults();
-            part.section_types = &each[k], part.section_type_count = 1;
-            good = samba_run(session, &part) == SAMBA_OK;
-        }
+        for (int k = 0; k < 5 && good; k++)        /* section types one by one */
+            good = run_sections(session, NULL, each[k]) == SAMBA_OK;
     }
     samba_run_options ids = samba_run_defaults();
     ids.section_id_count = 1, ids.section_ids = (const int[]){0};
     good = good && samba_run(session, &ids) == SAMBA_OK && samba_run(session, NULL) == SAMBA_OK;
-    samba_run_options wrong = samba_run_defaults(); /* a refusal allocates nothing either */
-    wrong.section_types = (const char *const[]){"BACKWARD"}, wrong.section_type_count = 1;
-    bool refused = samba_run(session, &wrong) == SAMBA_ERROR_NAME;
-    good = good && samba_session_set(session, inputs[0]) == SAMBA_OK && samba_session_get(session, loss) == SAMBA_OK;
+    bool refused = run_sections(session, NULL, "BACKWARD") == SAMBA_ERROR_NAME; /* allocates nothing either */
+    good = good && samba_session_set(session, inputs[0]) == SAMBA_OK && samba_session_get(session, outputs[1]) == SAMBA_OK;
     const char *warning = samba_session_warning(session);
     long mallocs = malloc_count_stop();
     if (!good)
@@ -315,16 +252,10 @@ static void check_runs(int64_t n, int threads)
     assert_int_equal(mallocs, 0);
     samba_session_free(session);
     counting_context_free(watched, &state);
-    samba_tensor_free(view);
-    samba_tensor_free(transposed);
-    samba_tensor_free(logits);
-    samba_tensor_free(loss);
-    free_inputs();
 }
 
-static void test_runs(void **unused)
+TEST(test_runs)
 {
-    (void)unused;
 #if COUNTS_MALLOC
     malloc_count_start(); /* does the count work? */
     void *volatile block = malloc(10);
@@ -337,11 +268,4 @@ static void test_runs(void **unused)
     check_runs(192, 2); /* stages that are worth sharing */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compile_small), cmocka_unit_test(test_compile_wide), cmocka_unit_test(test_compile_many),
-        cmocka_unit_test(test_session),       cmocka_unit_test(test_runs),
-    };
-    return training_begin() ? training_end(cmocka_run_group_tests(tests, NULL, NULL)) : 1;
-}
+TEST_MAIN_WITH(NULL, drop_kept, test_compile, test_compile_many, test_session, test_runs)

@@ -3,15 +3,6 @@
  * Mixed precision: the rewritten graph keeps what ops.def's column says, parameters are cast once and trained unrounded, parts
  * are left out, losses follow those of float32, and a PEF says what it is.
  * Values of compiled bf16 programs are test_compile.c's. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "training.h"
 
 #include "reference.h"
@@ -19,33 +10,47 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 
-static samba_value in(samba_graph *g, const char *name) { return samba_input(g, name); }
+/* ---- models of x, two blobs a class, and label, the class ---- */
+static samba_tensor *inputs[2];
 
-static void mlp(samba_graph *g, const void *o)
+static int make_inputs(void **unused)
 {
-    (void)o;
-    samba_value h = samba_layer_norm(samba_linear(in(g, "x"), "fc1", 48), "norm");
-    samba_value k = samba_linear(samba_gelu(samba_linear(h, "fc2", 96)), "fc3", 48);
-    samba_value logits = samba_linear(samba_tanh(samba_add(h, k)), "fc4", 10);
-    samba_output(g, "logits", logits);
-    samba_loss(g, "loss", samba_cross_entropy(logits, in(g, "label")));
+    (void)unused;
+    inputs[0] = kept(normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5));
+    inputs[1] = kept(tensor("label", SAMBA_INT64, 1, SHAPE(32)));
+    float *x = samba_tensor_data(inputs[0]);
+    int64_t *label = samba_tensor_data(inputs[1]);
+    for (int i = 0; i < 32; i++) {
+        label[i] = i * 7 % 10;
+        x[i * 64 + label[i] * 3] += 3;
+    }
+    return 0;
 }
 
-static void convolutions(samba_graph *g, const void *o)
+static void end(samba_graph *g, samba_value logits)
 {
-    (void)o;
-    samba_value h = samba_reshape(in(g, "x"), 4, SHAPE(32, 1, 8, 8));
+    samba_output(g, "logits", logits);
+    samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
+}
+
+MODEL(mlp)
+{
+    samba_value h = samba_layer_norm(samba_linear(samba_input(g, "x"), "fc1", 48), "norm");
+    samba_value k = samba_linear(samba_gelu(samba_linear(h, "fc2", 96)), "fc3", 48);
+    end(g, samba_linear(samba_tanh(samba_add(h, k)), "fc4", 10));
+}
+
+MODEL(convolutions)
+{
+    samba_value h = samba_reshape(samba_input(g, "x"), 4, SHAPE(32, 1, 8, 8));
     h = samba_max_pool2d(samba_relu(samba_conv2d(h, "conv1", 6, SHAPE(3, 3), NULL)), SHAPE(2, 2), NULL);
     h = samba_relu(samba_conv2d(h, "conv2", 16, SHAPE(2, 2), NULL));
-    h = samba_linear(samba_flatten(h, 1, -1), "fc", 10);
-    samba_output(g, "logits", h);
-    samba_loss(g, "loss", samba_cross_entropy(h, in(g, "label")));
+    end(g, samba_linear(samba_flatten(h, 1, -1), "fc", 10));
 }
 
-static void transformer(samba_graph *g, const void *o)
+MODEL(transformer)
 {
-    (void)o;
-    samba_value h = samba_reshape(in(g, "x"), 3, SHAPE(32, 4, 16)), part[3], head[3];
+    samba_value h = samba_reshape(samba_input(g, "x"), 3, SHAPE(32, 4, 16)), part[3], head[3];
     samba_value qkv = samba_linear(samba_layer_norm(h, "ln_1"), "qkv", 48);
     samba_split(qkv, 16, -1, 3, part);
     for (int i = 0; i < 3; i++)
@@ -54,12 +59,15 @@ static void transformer(samba_graph *g, const void *o)
         samba_matmul(samba_softmax(samba_mul_scalar(samba_matmul(head[0], samba_transpose(head[1], 2, 3)), 0.35), -1), head[2]);
     h = samba_add(h, samba_linear(samba_reshape(samba_transpose(y, 1, 2), 3, SHAPE(32, 4, 16)), "proj", 16));
     h = samba_add(h, samba_linear(samba_gelu(samba_linear(samba_layer_norm(h, "ln_2"), "fc", 64)), "out", 16));
-    h = samba_linear(samba_reshape(h, 2, SHAPE(32, 64)), "head", 10);
-    samba_output(g, "logits", h);
-    samba_loss(g, "loss", samba_cross_entropy(h, in(g, "label")));
+    end(g, samba_linear(samba_reshape(h, 2, SHAPE(32, 64)), "head", 10));
 }
 
-static samba_graph *trace(samba_model model, samba_tensor *const *inputs)
+static const struct {
+    const char *name;
+    samba_model model;
+} models[] = {{"mlp", mlp}, {"convolutions", convolutions}, {"transformer", transformer}};
+
+static samba_graph *trace(samba_model model)
 {
     samba_graph *traced;
     need(samba_graph_new(context, "traced", &traced));
@@ -70,49 +78,45 @@ static samba_graph *trace(samba_model model, samba_tensor *const *inputs)
     return traced;
 }
 
-/* x: two blobs a class; label: the class */
-static void make_inputs(samba_tensor **inputs)
+static samba_graph *lower(const samba_graph *traced, samba_precision precision)
 {
-    inputs[0] = normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5);
-    inputs[1] = tensor("label", SAMBA_INT64, 1, SHAPE(32));
-    float *x = samba_tensor_data(inputs[0]);
-    int64_t *label = samba_tensor_data(inputs[1]);
-    for (int i = 0; i < 32; i++) {
-        label[i] = i * 7 % 10;
-        x[i * 64 + label[i] * 3] += 3;
-    }
-}
-
-static void free_inputs(samba_tensor **inputs)
-{
-    samba_tensor_free(inputs[0]);
-    samba_tensor_free(inputs[1]);
+    samba_graph *lowered;
+    need(samba_lower_precision(traced, precision, &lowered));
+    need(samba_graph_verify(lowered));
+    return lowered;
 }
 
 static samba_dtype dtype_at(const samba_graph *g, samba_ref ref) { return (samba_dtype)samba_node_at(g, ref)->dtype; }
 
 /* ---- what the graph says ---- */
-static void test_table(void **unused)
+/* A weight's gradient is the product's own sum: behind views stands a contraction, not a rounding. */
+static int unrounded_gradients(const samba_graph *graph)
 {
-    (void)unused;
-    const samba_model models[] = {mlp, convolutions, transformer};
-    samba_tensor *inputs[2];
-    make_inputs(inputs);
-    for (int m = 0; m < 3; m++) {
-        samba_graph *traced = trace(models[m], inputs), *lowered, *graph;
-        need(samba_lower_precision(traced, SAMBA_BF16, &lowered));
-        need(samba_graph_verify(lowered));
+    int weights = 0;
+    for (int64_t i = 0; i < graph->sink_count; i++) {
+        const samba_sink *sink = &graph->sinks[i];
+        if (sink->kind != SAMBA_SINK_ASSIGN || samba_node_at(graph, sink->target)->rank < 2)
+            continue;
+        const samba_node *node = samba_node_at(graph, sink->value);
+        while (samba_ops[node->op].class_ == SAMBA_VIEW)
+            node = samba_node_at(graph, node->inputs[0]);
+        weights += samba_ops[node->op].class_ == SAMBA_CONTRACT && node->dtype == SAMBA_FLOAT32;
+    }
+    return weights;
+}
+
+TEST(test_table)
+{
+    for (int m = 0; m < LENGTH(models); m++) {
+        samba_graph *traced = trace(models[m].model), *lowered = lower(traced, SAMBA_BF16), *graph;
         need(samba_autodiff(lowered, 1, &graph));
         need(samba_graph_verify(graph));
         int contractions = 0, casts = 0, parameters = 0;
         for (int64_t i = 0; i < graph->node_count; i++) {
             const samba_node *node = samba_node_at(graph, (samba_ref)i);
             for (int k = 0; k < node->arity; k++) {
-                samba_dtype dtype = dtype_at(graph, node->inputs[k]);
-                if (samba_ops[node->op].amp == SAMBA_AMP_low)
-                    assert_true(dtype == SAMBA_BFLOAT16);
-                if (samba_ops[node->op].amp == SAMBA_AMP_fp32)
-                    assert_true(dtype != SAMBA_BFLOAT16);
+                bool low = dtype_at(graph, node->inputs[k]) == SAMBA_BFLOAT16;
+                assert_true(low ? samba_ops[node->op].amp != SAMBA_AMP_fp32 : samba_ops[node->op].amp != SAMBA_AMP_low);
             }
             contractions += samba_ops[node->op].amp == SAMBA_AMP_low;
             parameters += node->op == SAMBA_OP_parameter && node->rank > 1; /* weights of contractions */
@@ -122,119 +126,75 @@ static void test_table(void **unused)
         }
         assert_true(contractions >= 8);
         assert_int_equal(casts, parameters); /* each once, and biases and norms never */
+        assert_int_equal(unrounded_gradients(graph), parameters);
         for (int64_t i = 0; i < traced->sink_count; i++)
             assert_int_equal(dtype_at(traced, traced->sinks[i].value), dtype_at(lowered, lowered->sinks[i].value));
         samba_graph_free(graph);
         samba_graph_free(lowered);
         samba_graph_free(traced);
     }
-    free_inputs(inputs);
-}
-
-/* Squared distances are what cancellation leaves of squares and products:
- * those of cdist stay in float32, and what follows is as it was. */
-static void test_distances(void **unused)
-{
-    (void)unused;
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5);
-    samba_graph *traced, *lowered;
-    need(samba_graph_new(context, "traced", &traced));
-    need(samba_graph_add_input(traced, x));
-    samba_value h = samba_linear(in(traced, "x"), "fc", 8);
-    samba_output(traced, "y", samba_linear(samba_cdist(h, h, 2, SAMBA_CDIST_MM_IF_NECESSARY), "head", 3));
-    need(samba_lower_precision(traced, SAMBA_BF16, &lowered));
-    int kept = 0, low = 0;
-    for (int64_t i = 0; i < lowered->node_count; i++)
-        if (samba_ops[lowered->nodes[i].op].amp == SAMBA_AMP_low)
-            *(dtype_at(lowered, lowered->nodes[i].inputs[0]) == SAMBA_FLOAT32 ? &kept : &low) += 1;
-    assert_int_equal(kept, 1);
-    assert_int_equal(low, 2);
-    samba_graph_free(lowered);
-    samba_graph_free(traced);
-    samba_tensor_free(x);
-}
-
-/* A weight's gradient is the product's own sum: behind views stands a contraction, not a rounding. */
-static void test_gradients_unrounded(void **unused)
-{
-    (void)unused;
-    samba_tensor *inputs[2];
-    make_inputs(inputs);
-    samba_graph *traced = trace(convolutions, inputs), *lowered, *graph;
-    need(samba_lower_precision(traced, SAMBA_BF16, &lowered));
-    need(samba_autodiff(lowered, 1, &graph));
-    int weights = 0;
-    for (int64_t i = 0; i < graph->sink_count; i++) {
-        const samba_sink *sink = &graph->sinks[i];
-        if (sink->kind != SAMBA_SINK_ASSIGN || samba_node_at(graph, sink->target)->rank < 2)
-            continue;
-        const samba_node *node = samba_node_at(graph, sink->value);
-        while (samba_ops[node->op].class_ == SAMBA_VIEW)
-            node = samba_node_at(graph, node->inputs[0]);
-        assert_int_equal(samba_ops[node->op].class_, SAMBA_CONTRACT);
-        assert_int_equal(node->dtype, SAMBA_FLOAT32);
-        weights++;
-    }
-    assert_int_equal(weights, 3);
-    samba_graph_free(graph);
-    samba_graph_free(lowered);
-    samba_graph_free(traced);
-    free_inputs(inputs);
 }
 
 /* ---- parts left out ---- */
-static void partly(samba_graph *g, const void *o)
+/* Squared distances are what cancellation leaves of squares and products:
+ * those of cdist stay in float32, and what follows is as it was. */
+MODEL(distances)
 {
-    (void)o;
+    samba_value h = samba_linear(samba_input(g, "x"), "fc", 8);
+    samba_output(g, "y", samba_linear(samba_cdist(h, h, 2, SAMBA_CDIST_MM_IF_NECESSARY), "head", 3));
+}
+
+MODEL(partly)
+{
     samba_graphamp_push(g, false);
-    samba_value h = samba_linear(in(g, "x"), "plain", 16);
+    samba_value h = samba_linear(samba_input(g, "x"), "plain", 16);
     samba_graphamp_push(g, true);
     h = samba_linear(h, "low", 16);
     samba_graphamp_pop(g);
     h = samba_linear(h, "plain2", 16);
     samba_graphamp_pop(g);
-    samba_value logits = samba_linear(h, "low2", 10);
-    samba_loss(g, "loss", samba_cross_entropy(logits, in(g, "label")));
+    end(g, samba_linear(h, "low2", 10));
 }
 
-static void test_left_out(void **unused)
+/* Products in their order: f of float32 operands, b of bfloat16. No mark is left. */
+static void check_products(const samba_graph *graph, const char *expected)
 {
-    (void)unused;
-    samba_tensor *inputs[2];
-    make_inputs(inputs);
-    samba_graph *traced = trace(partly, inputs), *parsed, *lowered, *same;
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const samba_node *node = samba_node_at(graph, (samba_ref)i);
+        assert_int_equal(node->fp32, 0);
+        if (samba_ops[node->op].amp == SAMBA_AMP_low)
+            assert_int_equal(dtype_at(graph, node->inputs[0]), *expected++ == 'b' ? SAMBA_BFLOAT16 : SAMBA_FLOAT32);
+    }
+    assert_string_equal(expected, "");
+}
+
+TEST(test_left_out)
+{
+    samba_graph *traced = trace(distances), *lowered = lower(traced, SAMBA_BF16), *parsed;
+    check_products(lowered, "bfb");
+    samba_graph_free(lowered);
+    samba_graph_free(traced);
     char *text, *again;
+    traced = trace(partly);
     need(samba_graph_print(traced, &text));
     assert_non_null(strstr(text, " @FWD fp32 \"plain\""));
     need(samba_graph_parse(context, text, &parsed));
     need(samba_graph_print(parsed, &again));
     assert_string_equal(text, again);
     assert_true(samba_graph_hash(parsed) == samba_graph_hash(traced));
-    need(samba_lower_precision(parsed, SAMBA_BF16, &lowered));
-    static const samba_dtype expected[] = {SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT32, SAMBA_BFLOAT16};
-    int products = 0;
-    for (int64_t i = 0; i < lowered->node_count; i++) {
-        const samba_node *node = samba_node_at(lowered, (samba_ref)i);
-        assert_int_equal(node->fp32, 0);
-        if (node->op == SAMBA_OP_matmul)
-            assert_int_equal(dtype_at(lowered, node->inputs[0]), expected[products++]);
+    for (int low = 0; low < 2; low++) { /* without mixed precision the marks say nothing */
+        lowered = lower(parsed, low ? SAMBA_BF16 : SAMBA_FP32);
+        check_products(lowered, low ? "fbfb" : "ffff");
+        samba_graph_free(lowered);
     }
-    assert_int_equal(products, 4);
-    need(samba_lower_precision(parsed, SAMBA_FP32, &same)); /* without mixed precision the marks say nothing */
-    for (int64_t i = 0; i < same->node_count; i++)
-        assert_true(!same->nodes[i].fp32 && same->nodes[i].dtype != SAMBA_BFLOAT16);
     samba_text_free(context, text);
     samba_text_free(context, again);
-    samba_graph_free(same);
-    samba_graph_free(lowered);
     samba_graph_free(parsed);
     samba_graph_free(traced);
-    free_inputs(inputs);
 }
 
-static void test_refusals(void **unused)
+TEST(test_refusals)
 {
-    (void)unused;
     samba_graph *g;
     need(samba_graph_new(context, "g", &g));
     samba_graphamp_pop(g);
@@ -245,66 +205,43 @@ static void test_refusals(void **unused)
         samba_graphamp_push(g, i % 2);
     refuse(samba_graph_status(g), SAMBA_ERROR_UNSUPPORTED, "64 regions");
     samba_graph_free(g);
-    samba_tensor *inputs[2];
-    make_inputs(inputs);
     samba_compile_options options = compile_of("wrong", mlp, NULL, 2, inputs);
     options.precision = (samba_precision)2;
     refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "precision is 2");
-    free_inputs(inputs);
 }
 
 /* ---- training ---- */
-static void losses_of(samba_model model, samba_precision precision, samba_tensor *const *inputs, int steps, double *losses)
+enum { STEPS = 30 };
+static void losses_of(samba_model model, samba_precision precision, double *losses)
 {
     samba_optimizer adamw = samba_adamw(2e-3);
     adamw.max_grad_norm = 1;
-    samba_compile_options options = compile_of(precision == SAMBA_BF16 ? "bf16" : "fp32", model, NULL, 2, inputs);
+    samba_compile_options options = training_of("losses", model, NULL, 2, inputs, &adamw);
     options.precision = precision;
-    options.optimizers = &adamw;
-    options.optimizer_count = 1;
-    samba_session *session = compile_and_open(&options, 2, 9);
-    samba_tensor *loss = tensor("loss", SAMBA_FLOAT32, 0, NULL);
-    samba_run_options run = samba_run_defaults();
-    run.inputs = inputs;
-    run.input_count = 2;
-    run.outputs = &loss;
-    run.output_count = 1;
-    for (int i = 0; i < steps; i++) {
+    samba_session *session = open_kept(&options, 2, 9);
+    samba_run_options run = giving(2, inputs);
+    for (int i = 0; i < STEPS; i++) {
         need(samba_run(session, &run));
-        losses[i] = (double)*(float *)samba_tensor_data(loss);
+        losses[i] = get_scalar(session, "loss");
     }
-    samba_tensor_free(loss);
-    samba_session_free(session);
 }
 
-static void test_losses(void **unused)
+TEST(test_losses)
 {
-    (void)unused;
-    enum { STEPS = 30 };
-    static const struct {
-        const char *name;
-        samba_model model;
-    } models[] = {{"mlp", mlp}, {"convolutions", convolutions}, {"transformer", transformer}};
-    samba_tensor *inputs[2];
-    make_inputs(inputs);
-    for (int m = 0; m < 3; m++) {
+    for (int m = 0; m < LENGTH(models); m++) {
         double full[STEPS], mixed[STEPS];
-        losses_of(models[m].model, SAMBA_FP32, inputs, STEPS, full);
-        losses_of(models[m].model, SAMBA_BF16, inputs, STEPS, mixed);
+        losses_of(models[m].model, SAMBA_FP32, full);
+        losses_of(models[m].model, SAMBA_BF16, mixed);
         assert_true(full[STEPS - 1] < 0.9 * full[0]); /* it learns */
         for (int i = 0; i < STEPS; i++)
             if (!(fabs(mixed[i] - full[i]) <= 0.01 * full[0]))
                 fail_msg("%s, step %d: loss %g in bf16, %g in fp32", models[m].name, i, mixed[i], full[i]);
     }
-    free_inputs(inputs);
 }
 
 /* ---- the PEF ---- */
-static void test_pef_says_it(void **unused)
+TEST(test_pef_says_it)
 {
-    (void)unused;
-    samba_tensor *inputs[2];
-    make_inputs(inputs);
     for (int inference = 0; inference < 2; inference++) {
         samba_compile_options options = compile_of("said", mlp, NULL, 2, inputs);
         options.precision = SAMBA_BF16;
@@ -324,15 +261,11 @@ static void test_pef_says_it(void **unused)
         refuse(samba_plan_check(context, &plan), SAMBA_ERROR_FORMAT, "precision is 2");
         samba_plan_free(&plan);
     }
-    free_inputs(inputs);
 }
 
 /* A CPU without a bfloat16 unit, here an instruction set that is made to lack it, says so once. */
-static void test_warning(void **unused)
+TEST(test_warning)
 {
-    (void)unused;
-    samba_tensor *inputs[2];
-    make_inputs(inputs);
     for (int precision = SAMBA_FP32; precision <= SAMBA_BF16; precision++) {
         samba_compile_options options = compile_of("warned", mlp, NULL, 2, inputs);
         options.precision = (samba_precision)precision;
@@ -342,18 +275,16 @@ static void test_warning(void **unused)
         forced.isa = "generic";
         samba_session *session;
         need(samba_session_new(context, path, &forced, &session));
-        bool warned = strstr(samba_session_warning(session), "bfloat16") != NULL;
-        assert_int_equal(warned, precision == SAMBA_BF16);
+        assert_int_equal(strstr(samba_session_warning(session), "bfloat16") != NULL, precision == SAMBA_BF16);
         assert_string_equal(samba_session_warning(session), "");
         samba_session_free(session);
     }
-    free_inputs(inputs);
 }
 
 /* For inference dropout does nothing, whatever the run says, and leaves no hyperparameters. */
 static void drops(samba_graph *g, const void *plain)
 {
-    samba_value x = samba_linear(in(g, "x"), "fc", 32), h = samba_reshape(x, 4, SHAPE(1, 2, 32, 16));
+    samba_value x = samba_linear(samba_input(g, "x"), "fc", 32), h = samba_reshape(x, 4, SHAPE(1, 2, 32, 16));
     samba_attention_options options = samba_attention_defaults();
     if (!plain) {
         x = samba_dropout(x, "drop", 0.5);
@@ -363,38 +294,18 @@ static void drops(samba_graph *g, const void *plain)
     samba_output(g, "z", samba_scaled_dot_product_attention(h, h, h, &options));
 }
 
-static void test_inference_drops_nothing(void **unused)
+TEST(test_inference_drops_nothing)
 {
-    (void)unused;
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(32, 64), 5);
     samba_session *sessions[2];
     for (int plain = 0; plain < 2; plain++) {
-        samba_compile_options options = compile_of(plain ? "plain" : "drops", drops, plain ? &plain : NULL, 1, &x);
-        options.inference = true;
-        sessions[plain] = compile_and_open(&options, 2, 4);
+        samba_compile_options options = inference_of(plain ? "plain" : "drops", drops, plain ? &plain : NULL, 1, inputs);
+        sessions[plain] = open_kept(&options, 2, 4);
         assert_int_equal(samba_session_hyperparameter_count(sessions[plain]), 0);
-        samba_run_options run = samba_run_defaults();
-        run.inputs = &x;
-        run.input_count = 1;
-        need(samba_run(sessions[plain], &run));
+        need(samba_session_set(sessions[plain], inputs[0]));
+        need(samba_run(sessions[plain], NULL));
     }
-    for (int i = 0; i < 2; i++) {
-        samba_tensor *a = get(sessions[0], i ? "y" : "z"), *b = get(sessions[1], i ? "y" : "z");
-        assert_int_equal(samba_tensor_numel(a), samba_tensor_numel(b));
-        assert_memory_equal(samba_tensor_data(a), samba_tensor_data(b), sizeof(float) * (size_t)samba_tensor_numel(a));
-        samba_tensor_free(a);
-        samba_tensor_free(b);
-    }
-    samba_session_free(sessions[0]);
-    samba_session_free(sessions[1]);
-    samba_tensor_free(x);
+    assert_same_bits(sessions[0], sessions[1], 1u << SAMBA_KIND_OUTPUT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_distances), cmocka_unit_test(test_gradients_unrounded),
-        cmocka_unit_test(test_left_out),    cmocka_unit_test(test_refusals),  cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_pef_says_it), cmocka_unit_test(test_warning),   cmocka_unit_test(test_inference_drops_nothing)};
-    return training_begin() ? training_end(cmocka_run_group_tests_name("mixed precision", tests, NULL, NULL)) : 1;
-}
+TEST_MAIN_WITH(make_inputs, drop_kept, test_table, test_left_out, test_refusals, test_losses, test_pef_says_it, test_warning,
+               test_inference_drops_nothing)

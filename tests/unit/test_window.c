@@ -2,15 +2,6 @@
  *
  * Convolutions whose windows meet padding, or all of an image: what simplify makes of them and of both their gradients, and that
  * values stay those of the reference. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "training.h"
 
 #include "reference.h"
@@ -59,56 +50,22 @@ static const window_case cases[] = {
     {"tap between two strides", {1, 4}, {2, 2}, {.stride = {2, 2}, .padding = {1, 1}}, 1, 1, 0, 3},
 };
 
-static int occurrences(const char *text, const char *word)
+TEST(windows)
 {
-    int count = 0;
-    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
-        count++;
-    return count;
-}
-
-static void take(void *user, const char *pass, const char *text)
-{
-    char **simplified = user;
-    if (strcmp(pass, "simplify") == 0)
-        *simplified = strdup(text);
-}
-
-static void check_case(void **state)
-{
-    const window_case *c = *state;
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 4, SHAPE(BATCH, CHANNELS, c->image[0], c->image[1]), 5);
-    char *text = NULL, path[512];
-    samba_compile_options options = compile_of("window", model, c, 1, &x);
-    options.dump_after = "all";
-    options.dump = take;
-    options.dump_user = &text;
-    need(samba_compile(context, &options, path, sizeof path));
-    int slices = occurrences(text, "= slice"), pads = occurrences(text, "= pad"), products = occurrences(text, "= matmul"),
-        left = occurrences(text, "= conv2d");
-    if (slices != c->slices || pads != c->pads || products != c->products || left != c->left)
-        fail_msg("%s: %d slices, %d pads, %d products, %d convolutions, expected %d, %d, %d, %d:\n%s", c->name, slices, pads,
-                 products, left, c->slices, c->pads, c->products, c->left, text);
-    for (int threads = 1; threads <= 2; threads++) {
-        samba_session *session = open_session(path, threads, 3);
-        samba_run_options r = samba_run_defaults();
-        r.inputs = &x;
-        r.input_count = 1;
-        need(samba_run(session, &r));
-        compare_with_reference(&(reference_case){c->name, model, c, 1, &x, false, 0, NULL, 0, SAMBA_FP32}, session);
-        samba_session_free(session);
+    for (int i = 0; i < LENGTH(cases); i++) {
+        const window_case *c = &cases[i];
+        samba_tensor *x = kept(normal("x", SAMBA_FLOAT32, 4, SHAPE(BATCH, CHANNELS, c->image[0], c->image[1]), 5));
+        const reference_case compared = {c->name, model, c, 1, &x, .precision = SAMBA_FP32};
+        char path[512];
+        pass_texts texts = compile_case(&compared, 0, path);
+        int slices = occurrences(texts.simplified, "= slice"), pads = occurrences(texts.simplified, "= pad"),
+            products = occurrences(texts.simplified, "= matmul"), left = occurrences(texts.simplified, "= conv2d");
+        if (slices != c->slices || pads != c->pads || products != c->products || left != c->left)
+            fail_msg("%s: %d slices, %d pads, %d products, %d convolutions, expected %d, %d, %d, %d:\n%s", c->name, slices, pads,
+                     products, left, c->slices, c->pads, c->products, c->left, texts.simplified);
+        check_teams(&compared, path);
+        free_texts(&texts);
     }
-    free(text);
-    samba_tensor_free(x);
 }
 
-int main(void)
-{
-    if (!training_begin())
-        return 1;
-    enum { COUNT = sizeof cases / sizeof cases[0] };
-    struct CMUnitTest tests[COUNT];
-    for (int i = 0; i < COUNT; i++)
-        tests[i] = (struct CMUnitTest){cases[i].name, check_case, NULL, NULL, (void *)(uintptr_t)&cases[i]};
-    return training_end(_cmocka_run_group_tests("window", tests, COUNT, NULL, NULL));
-}
+TEST_MAIN_WITH(NULL, drop_kept, windows)
