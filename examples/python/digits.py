@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The handwritten digits of examples/data as torch data sets: 4,000 for training, 1,000 for testing."""
-
 import gzip
 import pathlib
 import struct

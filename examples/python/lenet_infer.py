@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """LeNet on the test digits, from a PEF of its own that has the forward pass alone and the weights that lenet_train.py saved.
 
-python examples/python/lenet_infer.py compile --inference --pef-name lenet-inference
-python examples/python/lenet_infer.py run --inference -p out/lenet-inference/lenet-inference.pef --checkpoint lenet.safetensors
+    python examples/python/lenet_infer.py compile --inference --pef-name lenet-inference
+    python examples/python/lenet_infer.py run --inference -p out/lenet-inference/lenet-inference.pef --checkpoint lenet.safetensors
 """
-
 import sys
 
 import torch
@@ -43,7 +42,9 @@ def infer(args, model):
     right = total = 0
     for image, label in progress(DataLoader(digits(args, train=False), args.batch_size, drop_last=True), "testing"):
         inputs = (samba.from_torch_tensor(image, name="image"),)
-        (logits,) = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd"])
+        logits, = samba.session.run(input_tensors=inputs,
+                                    output_tensors=traced_outputs,
+                                    section_types=["fwd"])
         right += (samba.to_torch(logits).argmax(1) == label).sum().item()
         total += len(label)
     print(f"accuracy {right / total:.2%} ({right} of {total})")
@@ -57,9 +58,7 @@ def main(argv):
     samba.from_torch_model_(model)
 
     if args.command == "compile":
-        pef = samba.session.compile(
-            model, inputs, name="lenet", inference=args.inference, output_folder=args.output_folder, pef_name=args.pef_name
-        )
+        pef = samba.session.compile(model, inputs, name="lenet", inference=args.inference, output_folder=args.output_folder, pef_name=args.pef_name)
         print(pef)
     if args.command == "run":
         utils.trace_graph(model, inputs, pef=args.pef, mapping=args.mapping)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LeNet with dropout on handwritten digits, trained with hyperparameters that change from step to step. lenet_infer.py uses what
-it learned.
+"""LeNet with dropout on handwritten digits, trained with hyperparameters that change from step to step. lenet_infer.py uses what it learned.
 
-python examples/python/lenet_train.py compile --pef-name lenet
-python examples/python/lenet_train.py run -p out/lenet/lenet.pef --checkpoint lenet.safetensors
+    python examples/python/lenet_train.py compile --pef-name lenet
+    python examples/python/lenet_train.py run -p out/lenet/lenet.pef --checkpoint lenet.safetensors
 """
-
 import math
 import sys
 
@@ -75,20 +73,16 @@ def hyperparameters(args, step, steps, epoch_steps):
 
 def train(args, model):
     traced_outputs = model.output_tensors
-    dataloader = SambaLoader(
-        DataLoader(digits(args, train=True), args.batch_size, shuffle=True, drop_last=True), ["image", "label"]
-    )
+    dataloader = SambaLoader(DataLoader(digits(args, train=True), args.batch_size, shuffle=True, drop_last=True), ["image", "label"])
     epoch_steps, step, losses = len(dataloader), 0, []
     for epoch in range(args.num_epochs):
         for inputs in progress(dataloader, f"epoch {epoch + 1}/{args.num_epochs}"):
             hyperparam_dict = hyperparameters(args, step, args.num_epochs * epoch_steps, epoch_steps)
             # Only the loss is asked for, so only the loss comes back.
-            outputs = samba.session.run(
-                input_tensors=inputs,
-                output_tensors=traced_outputs[:1],
-                hyperparam_dict=hyperparam_dict,
-                section_types=["fwd", "bckwd", "opt"],
-            )
+            outputs = samba.session.run(input_tensors=inputs,
+                                        output_tensors=traced_outputs[:1],
+                                        hyperparam_dict=hyperparam_dict,
+                                        section_types=["fwd", "bckwd", "opt"])
             losses.append(outputs[0].item())
             step += 1
         print(f"epoch {epoch + 1}/{args.num_epochs}  loss {sum(losses[-epoch_steps:]) / epoch_steps:.4f}")
@@ -108,9 +102,7 @@ def main(argv):
     optim = samba.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
 
     if args.command == "compile":
-        pef = samba.session.compile(
-            model, inputs, optim, name="lenet", loss_indices=[0], output_folder=args.output_folder, pef_name=args.pef_name
-        )
+        pef = samba.session.compile(model, inputs, optim, name="lenet", loss_indices=[0], output_folder=args.output_folder, pef_name=args.pef_name)
         print(pef)
     # Running, or training, a model must be explicitly carried out
     if args.command == "run":

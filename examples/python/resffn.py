@@ -12,7 +12,6 @@ and for inference, from the weights that training left:
     python examples/python/resffn.py compile --inference -p out/inference/inference.pef
     python examples/python/resffn.py run --inference -p out/inference/inference.pef --checkpoint resffn.safetensors
 """
-
 import sys
 from typing import Tuple
 
@@ -38,7 +37,6 @@ def basic_weight_init(module):
 
 class ResFFNLogReg(nn.Module):
     """Feed Forward Network with two different activation functions and a residual connection"""
-
     def __init__(self, num_features: int, hidden_size: int, num_classes: int) -> None:
         super().__init__()
         self.gemm1 = nn.Linear(num_features, hidden_size, bias=True)
@@ -101,7 +99,9 @@ def infer(args, model):
     dataloader = loader(args, train=False)
     for inputs in progress(dataloader, "testing"):
         # Running only fwd here for inference
-        loss, out = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd"])
+        loss, out = samba.session.run(input_tensors = inputs,
+                                      output_tensors = traced_outputs,
+                                      section_types = ['fwd'])
 
         process_inference_results(loss, out)
 
@@ -121,9 +121,9 @@ def train(args, model):
     for epoch in range(args.num_epochs):
         total = 0.0
         for inputs in progress(dataloader, f"epoch {epoch + 1}/{args.num_epochs}"):
-            outputs = samba.session.run(
-                input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd", "bckwd", "opt"]
-            )
+            outputs = samba.session.run(input_tensors=inputs,
+                                        output_tensors=traced_outputs,
+                                        section_types=['fwd', 'bckwd', 'opt'])
             total += outputs[0].item()
         print(f"epoch {epoch + 1}/{args.num_epochs}  loss {total / len(dataloader):.4f}")
     infer(args, model)
@@ -135,9 +135,9 @@ def main(argv):
     args = parse_app_args(argv, common_parser_fn=add_common_args, run_parser_fn=add_run_args)
     utils.set_seed(args.seed)
 
-    # Input definition
-    image = samba.randn(args.batch_size, args.num_features, name="image", batch_dim=0)
-    label = samba.randint(args.num_classes, (args.batch_size,), name="label", batch_dim=0)
+    #Input definition
+    image = samba.randn(args.batch_size, args.num_features, name='image', batch_dim=0)
+    label = samba.randint(args.num_classes, (args.batch_size, ), name='label', batch_dim=0)
     inputs = (image, label)
 
     # Model definition
@@ -145,7 +145,10 @@ def main(argv):
     samba.from_torch_model_(model)
 
     # Optimizer definition
-    optim = sambaflow.samba.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
+    optim = sambaflow.samba.optim.SGD(model.parameters(),
+                                      lr=args.lr,
+                                      momentum=args.momentum,
+                                      weight_decay=args.weight_decay)
 
     # Different run modes
     if args.command == "run":
@@ -154,15 +157,13 @@ def main(argv):
         # Within the user defined train function, call: samba.session.run
         train(args, model)
     else:
-        common_app_driver(
-            args=args,
-            model=model,
-            inputs=inputs,
-            optim=optim,
-            name=model.__class__.__name__,
-            init_output_grads=not args.inference,
-            app_dir=utils.get_file_dir(__file__),
-        )
+        common_app_driver(args=args,
+                          model=model,
+                          inputs=inputs,
+                          optim=optim,
+                          name=model.__class__.__name__,
+                          init_output_grads=not args.inference,
+                          app_dir=utils.get_file_dir(__file__))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of the page "Model conversion overview", as it stands there, and what the page says of tensors, tracing and
-hyperparameters. Its training and inference programs are examples/python/lenet_train.py and lenet_infer.py,
-which test_examples.py runs."""
-
+"""The code of the page "Model conversion overview", as it stands there, and what the page says of tensors, tracing and hyperparameters. Its training
+and inference programs are examples/python/lenet_train.py and lenet_infer.py, which test_examples.py runs."""
 import types
 
 import pytest
@@ -52,7 +50,7 @@ def test_run(tmp_path):
     model, inputs, traced_outputs = trained(tmp_path)
     expected = [x.data for x in model(*(x.torch() for x in inputs))]
     before = model.gemm3.bias.sn_data
-    outputs = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd", "bckwd", "opt"])
+    outputs = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types= ['fwd', 'bckwd', 'opt'])
     torch.testing.assert_close([x.data for x in outputs], expected)
     assert not torch.equal(model.gemm3.bias.sn_data, before)
 

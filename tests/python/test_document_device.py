@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of the document on samba.sambatensor that go through device memory, as they stand there."""
-
 import copy
 import pickle
 
@@ -23,12 +22,10 @@ def weight(tmp_path):
 def test_access(weight, capsys):
     sambatensor = weight
     # samba_tensor.sn_data and samba_tensor.sn_grad copy data
-    print("data on device memory:", sambatensor.sn_data)
-    print("gradient data on device memory if it exists:", sambatensor.sn_grad)
+    print('data on device memory:', sambatensor.sn_data)
+    print('gradient data on device memory if it exists:', sambatensor.sn_grad)
     text = capsys.readouterr().out
-    assert (
-        text.startswith("data on device memory: tensor([[") and "gradient data on device memory if it exists: tensor([[" in text
-    )
+    assert text.startswith("data on device memory: tensor([[") and "gradient data on device memory if it exists: tensor([[" in text
     sn_weight = weight.sn_data
     sn_grad = weight.sn_grad
     assert type(sn_weight) is torch.Tensor and torch.equal(sn_weight, weight.torch()) and torch.count_nonzero(sn_grad)
@@ -93,9 +90,7 @@ def test_in_place(weight):
     memory = weight.torch()
     weight.sn_data = torch.full(weight.shape, 2.0)
     weight.cpu()
-    assert weight.torch() is not memory and not torch.equal(
-        memory, weight.torch()
-    )  # other views of the host's memory are left alone
+    assert weight.torch() is not memory and not torch.equal(memory, weight.torch())  # other views of the host's memory are left alone
     memory = weight.torch()
     weight.sn_data = torch.full(weight.shape, 3.0)
     weight.cpu_()
@@ -120,14 +115,9 @@ def test_results_stay(tmp_path):
     model, inputs, outputs = trained(tmp_path)
     losses = [samba.session.run(inputs, outputs)[0] for _ in range(3)]
     values = [loss.tolist() for loss in losses]
-    assert values[0] != values[2] and [loss.cpu().tolist() for loss in losses] == values == [
-        loss.cpu_().tolist() for loss in losses
-    ]
+    assert values[0] != values[2] and [loss.cpu().tolist() for loss in losses] == values == [loss.cpu_().tolist() for loss in losses]
     logits = losses[1] * 2
-    assert (
-        np.array_equal(logits.detach().cpu().numpy(), 2 * losses[1].numpy())
-        and (logits + 1).softmax(-1).cpu().shape == logits.shape
-    )
+    assert np.array_equal(logits.detach().cpu().numpy(), 2 * losses[1].numpy()) and (logits + 1).softmax(-1).cpu().shape == logits.shape
     assert outputs[0].cpu() is outputs[0] and outputs[0].tolist() == values[2]
     samba.session.run(inputs, outputs)
     assert outputs[0].cpu().tolist() not in values
@@ -135,8 +125,7 @@ def test_results_stay(tmp_path):
 
 
 def test_tensors_belong_to_the_session_that_traced_them(tmp_path):
-    """sn_data, sn_grad, rdu and cpu mean that session's device;
-    a session's own to_cpu and to_rdu mean its own, whatever the tensors' is."""
+    """sn_data, sn_grad, rdu and cpu mean that session's device; a session's own to_cpu and to_rdu mean its own, whatever the tensors' is."""
     model = samba.from_torch_model_(torch.nn.Linear(3, 2))
     inputs = (samba.randn(4, 3, name="x"),)
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
@@ -147,18 +136,12 @@ def test_tensors_belong_to_the_session_that_traced_them(tmp_path):
     start = model.weight.torch().clone()
     other.run(inputs, (y,))
     moved = other.device_get("weight")
-    assert (
-        torch.equal(model.weight.sn_data, moved)
-        and not torch.equal(moved, start)
-        and torch.equal(samba.session.device_get("weight"), start)
-    )
+    assert torch.equal(model.weight.sn_data, moved) and not torch.equal(moved, start) and torch.equal(samba.session.device_get("weight"), start)
     assert torch.equal(model.weight.sn_grad, other.device_get("weight.grad"))
     model.weight.sn_data = torch.ones(2, 3)
     y.sn_grad = torch.full((4, 2), 3.0)
     assert torch.equal(other.device_get("weight"), torch.ones(2, 3)) and torch.equal(samba.session.device_get("weight"), start)
-    assert torch.equal(other.device_get("output_0.grad"), torch.full((4, 2), 3.0)) and torch.equal(
-        samba.session.device_get("output_0.grad"), torch.ones(4, 2)
-    )
+    assert torch.equal(other.device_get("output_0.grad"), torch.full((4, 2), 3.0)) and torch.equal(samba.session.device_get("output_0.grad"), torch.ones(4, 2))
     assert torch.equal(model.weight.cpu().torch(), torch.ones(2, 3))
     samba.session.to_cpu(model)  # of the other one, since it says so
     assert torch.equal(model.weight.torch(), start)
@@ -184,18 +167,14 @@ def test_moving_while_tracing(tmp_path):
 
     trained(tmp_path)
     model, inputs = samba.from_torch_model_(Moves(3, 2)), (samba.randn(4, 3, name="moved"),)
-    outputs = samba.utils.trace_graph(
-        model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path)
-    )
+    outputs = samba.utils.trace_graph(model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path))
     torch.testing.assert_close(samba.session.run(inputs, outputs)[0].torch(), model(inputs[0]).detach().torch())
 
 
 def test_what_the_host_writes(tmp_path):
     """The device goes on with its weights until to_rdu, or rdu of a parameter, copies the host's."""
     model, inputs = samba.from_torch_model_(torch.nn.Linear(3, 2)), (samba.randn(4, 3, name="x"),)
-    outputs = samba.utils.trace_graph(
-        model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path)
-    )
+    outputs = samba.utils.trace_graph(model, inputs, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path))
     x = inputs[0].torch()
 
     def y():

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of the document on samba.session, as they stand there, and what the document says of each name."""
-
 import pytest
 import torch
 from models import ResFFNLogReg, trained
@@ -12,48 +11,40 @@ import sambaflow.samba.utils as utils
 def test_compile(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     import torch
-
     import sambaflow.samba as samba
     import sambaflow.samba.utils as utils
-
     model = torch.nn.Linear(10, 10)
     samba.from_torch_model_(model)
     torch_input = torch.randn(5, 10)
-    ipt = samba.from_torch_tensor(torch_input, name="input")
+    ipt = samba.from_torch_tensor(torch_input, name='input')
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
-    samba.session.compile(model, (ipt,), optim)
+    samba.session.compile(model, (ipt, ), optim)
     assert [path.name for path in sorted((tmp_path / "out" / "Linear").iterdir())] == ["Linear.pef", "Linear.pef.log"]
-    assert utils.trace_graph(model, (ipt,), optim, pef="out/Linear/Linear.pef")[0].shape == (5, 10)
+    assert utils.trace_graph(model, (ipt, ), optim, pef="out/Linear/Linear.pef")[0].shape == (5, 10)
 
 
 def test_run(tmp_path, monkeypatch):
     import torch.nn as nn
-
     import sambaflow.samba as samba
     import sambaflow.samba.utils as utils
-
-    monkeypatch.setattr(
-        torch.nn, "BiLinear", torch.nn.Linear, raising=False
-    )  # torch has none of that name; it has two sizes, as Linear
+    monkeypatch.setattr(torch.nn, "BiLinear", torch.nn.Linear, raising=False)  # torch has none of that name; it has two sizes, as Linear
     path_to_pef = str(tmp_path / "BiLinear" / "BiLinear.pef")
     like = samba.from_torch_model_(torch.nn.Linear(10, 10))
-    samba.session.compile(
-        like, (samba.randn(5, 10, name="input"),), samba.optim.SGD(like.parameters(), lr=0.1), "BiLinear", output_folder=tmp_path
-    )
+    samba.session.compile(like, (samba.randn(5, 10, name="input"),), samba.optim.SGD(like.parameters(), lr=0.1), "BiLinear", output_folder=tmp_path)
     model = nn.BiLinear(10, 10)
     samba.from_torch_model_(model)
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
-    ipt = samba.randn(5, 10, name="input")
+    ipt = samba.randn(5, 10, name='input')
     before = model.weight.data.clone()
     expected = torch.nn.functional.linear(ipt.torch(), before, model.bias.data)
-    utils.trace_graph(model, (ipt,), optim, init_output_grads=True, pef=path_to_pef)
-    samba_outputs = samba.session.run(model, (ipt,), model.output_tensors)
+    utils.trace_graph(model, (ipt, ), optim, init_output_grads=True, pef=path_to_pef)
+    samba_outputs = samba.session.run(model, (ipt, ), model.output_tensors)
     torch.testing.assert_close(samba_outputs[0].data, expected)
     # gradients started from ones, and the optimizer ran
     torch.testing.assert_close(model.weight.sn_grad, torch.ones(10, 5) @ ipt.torch())
     torch.testing.assert_close(model.weight.sn_data, before - 0.1 * model.weight.sn_grad)
     after = model.weight.sn_data
-    samba_outputs = samba.session.run(model, (ipt,), model.output_tensors, section_types=["FWD"])
+    samba_outputs = samba.session.run(model, (ipt, ), model.output_tensors, section_types=["FWD"])
     torch.testing.assert_close(samba_outputs[0].data, torch.nn.functional.linear(ipt.torch(), after, model.bias.sn_data))
     assert torch.equal(model.weight.sn_data, after)
 
@@ -101,7 +92,7 @@ def test_mem_type(tmp_path):
 
 def test_section_types(tmp_path):
     model, inputs, outputs = trained(tmp_path)
-    section_types = ["FWD"]
+    section_types=['FWD']
     before = model.gemm1.weight.sn_data
     loss, out = samba.session.run(inputs, outputs, section_types=section_types)
     assert torch.equal(model.gemm1.weight.sn_data, before)
@@ -112,8 +103,7 @@ def test_profile(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model, input_tensors, output_tensors = trained(tmp_path)
     import sambaflow.samba as samba
-
-    with samba.session.samba_profile("dump.txt"):
+    with samba.session.samba_profile('dump.txt'):
         samba.session.run(input_tensors, output_tensors)
         samba.session.run(input_tensors, output_tensors, section_types=["FWD"])
     text = (tmp_path / "dump.txt").read_text()
@@ -258,9 +248,7 @@ def test_buffers(tmp_path):
     outputs = utils.trace_graph(model, inputs, None, pef=pef)
     for step in range(1, 4):
         result = samba.session.run(inputs, outputs)[0]
-        torch.testing.assert_close(
-            result.data, step * torch.nn.functional.linear(inputs[0].torch(), model.lin.weight.torch(), model.lin.bias.torch())
-        )
+        torch.testing.assert_close(result.data, step * torch.nn.functional.linear(inputs[0].torch(), model.lin.weight.torch(), model.lin.bias.torch()))
     assert model.count.item() == 0
     samba.session.sync_buffers_to_cpu(model)
     assert model.count.item() == 3
@@ -341,17 +329,9 @@ def test_atexit_register(tmp_path):
     import subprocess
     import sys
 
-    program = (
-        "import sambaflow.samba as samba; samba.session.atexit_register(print, 'the end', flush=True); "
-        "print('before', flush=True)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    program = "import sambaflow.samba as samba; samba.session.atexit_register(print, 'the end', flush=True); print('before', flush=True)"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
     assert done.stdout.split("\n")[:2] == ["before", "the end"]
 
 

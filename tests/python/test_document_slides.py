@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sample code of the slides "Modeling: PyTorch to SambaFlow", as it stands there; what the fragments leave out (arguments,
-data) is around them. The application itself is examples/python/resffn.py, which test_examples.py runs."""
-
+"""The sample code of the slides "Modeling: PyTorch to SambaFlow", as it stands there; what the fragments leave out (arguments, data) is around
+them. The application itself is examples/python/resffn.py, which test_examples.py runs."""
 import numpy as np
 import pytest
 import torch
@@ -67,7 +66,9 @@ def test_run_all_sections(tmp_path):
     traced_outputs = utils.trace_graph(model, inputs, optim, pef=pef, loss_indices=[0])
     before = model.linear1.weight.torch().clone()
     loss, out = model(*(x.torch() for x in inputs))
-    outputs = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd", "bckwd", "opt"])
+    outputs = samba.session.run(input_tensors=inputs,
+                                 output_tensors=traced_outputs,
+                                 section_types=['fwd', 'bckwd', 'opt'])
 
     # Sync the parameter values on rdu back to host
     samba.session.to_cpu(model)
@@ -83,9 +84,7 @@ def test_run_all_sections(tmp_path):
 def test_inference_loop(tmp_path):
     model = samba.from_torch_model_(Small())
     dataloader = batches(2)
-    traced_outputs = utils.trace_graph(
-        model, dataloader[0], pef=samba.session.compile(model, dataloader[0], inference=True, output_folder=tmp_path)
-    )
+    traced_outputs = utils.trace_graph(model, dataloader[0], pef=samba.session.compile(model, dataloader[0], inference=True, output_folder=tmp_path))
     seen = []
 
     def process_inference_results(loss, out):
@@ -94,7 +93,9 @@ def test_inference_loop(tmp_path):
 
     for inputs in dataloader:
         # Running only fwd here for inference
-        loss, out = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd"])
+        loss, out = samba.session.run(input_tensors = inputs,
+                                      output_tensors = traced_outputs,
+                                      section_types = ['fwd'])
 
         # Can do anything you like with the outputs
         process_inference_results(loss, out)
@@ -110,7 +111,7 @@ def test_arguments():
     assert args.command == "compile"
     assert args.batch_size == 64
     assert args.microbatch_size == 4
-    assert args.inference == True
+    assert args.inference == True  # noqa: E712
     # python <app>.py run -b=64 -mb=4
     # --inference -p <app.pef>
     argv = ["run", "-b=64", "-mb=4", "--inference", "-p", "app.pef"]
@@ -118,7 +119,7 @@ def test_arguments():
     assert args.command == "run"
     assert args.batch_size == 64
     assert args.microbatch_size == 4
-    assert args.inference == True
+    assert args.inference == True  # noqa: E712
     assert args.pef == "app.pef"
 
 
@@ -132,18 +133,18 @@ def test_partial_model_on_the_device(tmp_path):
     pef = samba.session.compile(model, inputs, optim, output_folder=str(tmp_path))
     utils.trace_graph(model, inputs, optim, pef=pef)
     traced_outputs = utils.trace_graph(model, inputs, optim)
-    partial_output = samba.session.run(input_tensors=inputs, output_tensors=traced_outputs, section_types=["fwd"])[0]
+    partial_output = samba.session.run(input_tensors=inputs,
+                                       output_tensors=traced_outputs,
+                                       section_types=['fwd'])[0]
     # Make PyTorch return the grads
     partial_output = samba.to_torch(partial_output)
     partial_output.requires_grad = True
     loss = criterion(partial_output, targets)
     loss.backward()
-    samba.session.run(
-        input_tensors=inputs,
-        output_tensors=traced_outputs,
-        grad_of_outputs=(samba.from_torch_tensor(partial_output.grad),),
-        section_types=["bckwd", "opt"],
-    )
+    samba.session.run(input_tensors=inputs,
+                      output_tensors=traced_outputs,
+                      grad_of_outputs=(samba.from_torch_tensor(partial_output.grad),),
+                      section_types=['bckwd', 'opt'])
     criterion(reference(inputs[0].torch()), targets).backward()
     torch.testing.assert_close(model.weight.sn_grad, reference.weight.grad)
     torch.testing.assert_close(model.weight.sn_data, reference.weight.detach() - 0.1 * reference.weight.grad)
@@ -166,19 +167,25 @@ def test_schedule_of_the_learning_rate(tmp_path):
     for batch_num, input_batch in enumerate(dataloader):
         # Generate a new lr per iteration
         new_lr = lr_schedule(base_lr, batch_num)
-        hyperparam_dict = {"lr": new_lr, "weight_decay": weight_decay}
+        hyperparam_dict = {'lr': new_lr, 'weight_decay': weight_decay}
 
         before = model.bias.sn_data
-        samba.session.run(input_tensors=input_batch, output_tensors=traced_outputs, hyperparam_dict=hyperparam_dict)
+        samba.session.run(input_tensors=input_batch,
+                          output_tensors=traced_outputs,
+                          hyperparam_dict=hyperparam_dict)
         seen.append((before - model.bias.sn_data)[0].item() / 8)
     assert seen == pytest.approx([0.01, 0.005, 0.0025], rel=1e-4)
 
 
 def test_tracing_of_modules(tmp_path):
-    module = torch.nn.Conv2d(kernel_size=(3, 3), in_channels=3, out_channels=64, padding=1, bias=True)
+    module = torch.nn.Conv2d(kernel_size=(3, 3),
+                             in_channels=3,
+                             out_channels=64,
+                             padding=1,
+                             bias=True)
 
     # batch_size, in_channels, width, height
-    x = samba.randn(100, 3, 64, 64, name="input", batch_dim=0)
+    x = samba.randn(100, 3, 64, 64, name='input', batch_dim=0)
 
     # If samba.session.tracing is set, this will trace the convolution operation
     y = module(x)
@@ -192,12 +199,7 @@ def test_tracing_of_modules(tmp_path):
 
         def forward(self, x):
             y = self.module(x)
-            assert (
-                samba.session.tracing is True
-                and isinstance(y, samba.SambaTensor)
-                and not y.has_data
-                and y.shape == (100, 64, 64, 64)
-            )
+            assert samba.session.tracing is True and isinstance(y, samba.SambaTensor) and not y.has_data and y.shape == (100, 64, 64, 64)
             return y
 
     log = samba.session.compile(samba.from_torch_model_(Traced()), (x,), inference=True, output_folder=tmp_path) + ".log"
@@ -207,8 +209,7 @@ def test_tracing_of_modules(tmp_path):
 
 def test_tracing_of_functions(tmp_path):
     import torch.nn.functional as F
-
-    x = samba.rand(10, 20, name="input", batch_dim=0)
+    x = samba.rand(10, 20, name='input', batch_dim=0)
     # Similarly, during tracing these will get traced
     y = F.relu(x)
     z = x.split(10, dim=1)
@@ -241,7 +242,6 @@ def test_loader(tmp_path):
     utils.trace_graph(model, inputs, optim, pef=samba.session.compile(model, inputs, optim, output_folder=tmp_path))
     args, outputs = Args(), []
     from torch.utils.data import DataLoader
-
     from sambaflow.samba.sambaloader import SambaLoader
 
     dataset = torch.utils.data.TensorDataset(torch.randn(24, 20), torch.randint(10, (24,)))
@@ -264,7 +264,6 @@ def test_loader_with_pinned_memory(tmp_path):
     args, outputs = Args(), []
     dataset = torch.utils.data.TensorDataset(torch.randn(24, 20), torch.randint(10, (24,)))
     from torch.utils.data import DataLoader
-
     from sambaflow.samba.sambaloader import SambaLoader
 
     # data_loader = DataLoader(dataset, batch_size=args.bs,...)
@@ -306,15 +305,15 @@ def test_measuring(tmp_path, capsys):
     args.pef = samba.session.compile(model, inputs, optim, output_folder=str(tmp_path))
     # Trace the model
     utils.trace_graph(model, inputs, optim, pef=args.pef)
-    utils.measure_performance(
-        model,
-        inputs,
-        batch_size=args.batch_size,
-        inference=args.inference,
-        run_graph_only=args.run_graph_only,
-        n_iterations=args.num_iterations,
-    )
+    utils.measure_performance(model, inputs,
+                             batch_size=args.batch_size,
+                             inference=args.inference,
+                             run_graph_only=args.run_graph_only,
+                             n_iterations=args.num_iterations)
 
-    utils.measure_sections(model, inputs, batch_size=args.batch_size, num_sections=num_sections, n_iterations=args.num_iterations)
+    utils.measure_sections(model, inputs,
+                           batch_size=args.batch_size,
+                           num_sections=num_sections,
+                           n_iterations=args.num_iterations)
     lines = capsys.readouterr().out.splitlines()
     assert "samples/s" in lines[1] and len(lines) == 2 + 1 + num_sections

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents on samba.session and samba.utils state and their examples do not show: defaults, what is returned, names of
-events, arguments that are for several replicas or deprecated. statements.py says which test is whose."""
-
+"""What the documents on samba.session and samba.utils state and their examples do not show: defaults, what is returned, names of events, arguments
+that are for several replicas or deprecated. statements.py says which test is whose."""
 import json
 import re
 
@@ -34,35 +33,23 @@ def test_onnx(line, tmp_path):
         pass
 
     _, inputs, _ = line
-    for call in (
-        lambda: samba.session.compile(ModelProto(), inputs, output_folder=tmp_path),
-        lambda: utils.trace_graph(ModelProto(), inputs, pef="any.pef"),
-        lambda: utils.trace_multigraph(ModelProto(), inputs),
-    ):
-        with pytest.raises(
-            NotImplementedError,
-            match="an ONNX ModelProto, which a later version reads: give the torch.nn.Module that it was made of",
-        ):
+    for call in (lambda: samba.session.compile(ModelProto(), inputs, output_folder=tmp_path), lambda: utils.trace_graph(ModelProto(), inputs, pef="any.pef"),
+                 lambda: utils.trace_multigraph(ModelProto(), inputs)):  # fmt: skip
+        with pytest.raises(NotImplementedError, match="an ONNX ModelProto, which a later version reads: give the torch.nn.Module that it was made of"):
             call()
 
 
 def test_several_replicas(line, tmp_path):
     model, inputs, optim = line
     pef = samba.session.compile(model, inputs, optim, output_folder=tmp_path)
-    with pytest.raises(
-        NotImplementedError, match="distlearn_config describes replicas of data parallel training, which a later version has"
-    ):
+    with pytest.raises(NotImplementedError, match="distlearn_config describes replicas of data parallel training, which a later version has"):
         utils.trace_graph(model, inputs, optim, pef=pef, distlearn_config={"world_size": 2})
     for mode in ("normal", "inorder", "optimal"):
         outputs = utils.trace_graph(model, inputs, optim, pef=pef, data_parallel_mode=mode)
-        with pytest.raises(
-            NotImplementedError, match="run: data_parallel=True needs one process for each replica and this is a single one"
-        ):
+        with pytest.raises(NotImplementedError, match="run: data_parallel=True needs one process for each replica and this is a single one"):
             samba.session.run(inputs, outputs, data_parallel=True, data_parallel_mode=mode)
         samba.session.run(inputs, outputs, data_parallel_mode=mode)  # one replica has nobody to wait for
-    with pytest.raises(
-        ValueError, match="run: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it"
-    ):
+    with pytest.raises(ValueError, match="run: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it"):
         samba.session.run(inputs, outputs, reduce_on_rdu=True)
     with pytest.warns(RuntimeWarning, match="has no section of type REDUCE, which its model does not need: runs leave it out"):
         samba.session.run(inputs, outputs, section_types=["REDUCE"])
@@ -70,17 +57,10 @@ def test_several_replicas(line, tmp_path):
 
 def test_deprecated(line, tmp_path):
     model, inputs, optim = line
-    samba.session.compile(
-        model, inputs, optim, init_output_grads=True, graph_names=None, graph_transform_hook=None, output_folder=tmp_path
-    )
-    with pytest.raises(
-        NotImplementedError, match="compile: graph_names is deprecated and does nothing: leave it out; a graph is called by name"
-    ):
+    samba.session.compile(model, inputs, optim, init_output_grads=True, graph_names=None, graph_transform_hook=None, output_folder=tmp_path)
+    with pytest.raises(NotImplementedError, match="compile: graph_names is deprecated and does nothing: leave it out; a graph is called by name"):
         samba.session.compile(model, inputs, optim, graph_names=["a"], output_folder=tmp_path)
-    with pytest.raises(
-        NotImplementedError,
-        match="compile: graph_transform_hook is deprecated and does nothing: leave it out; what it would change",
-    ):
+    with pytest.raises(NotImplementedError, match="compile: graph_transform_hook is deprecated and does nothing: leave it out; what it would change"):
         samba.session.compile(model, inputs, optim, graph_transform_hook=print, output_folder=tmp_path)
     with pytest.raises(TypeError, match="compile: io_host_memory is 'HBM': expected True, False or None"):
         samba.session.compile(model, inputs, optim, io_host_memory="HBM", output_folder=tmp_path)
@@ -201,24 +181,12 @@ def test_some_outputs(tmp_path):
 def test_types_of_results(tmp_path):
     model, inputs, outputs = trained(tmp_path)
     session, weight = samba.session, model.gemm1.weight
-    for value, kind in (
-        (session.get_argin_names(), OrderedSet),
-        (session.get_dropout_rate_argin_names(), list),
-        (session.get_dropout_seed_argin_names(), list),
-        (session.get_section_types(), set),
-        (session.get_weight_names(), list),
-        (session.get_tensors([weight]), tuple),
-        (session.get_tensors_by_name(["gemm1.weight"]), tuple),
-        (session.get_samba_tensor_by_name("gemm1.weight"), samba.SambaParameter),
-        (session.tracing, bool),
-        (session.use_static_functional(), bool),
-        (session.use_pinned_memory(), bool),
-        (session.use_lazy_param(), bool),
-        (session.to_device(), type(None)),
-        (session.to_cpu(model), type(None)),
-        (session.update_tensor("gemm1.weight", weight), type(None)),
-        (session.run(inputs, outputs), tuple),
-    ):
+    for value, kind in ((session.get_argin_names(), OrderedSet), (session.get_dropout_rate_argin_names(), list), (session.get_dropout_seed_argin_names(), list),
+                        (session.get_section_types(), set), (session.get_weight_names(), list), (session.get_tensors([weight]), tuple),
+                        (session.get_tensors_by_name(["gemm1.weight"]), tuple), (session.get_samba_tensor_by_name("gemm1.weight"), samba.SambaParameter),
+                        (session.tracing, bool), (session.use_static_functional(), bool), (session.use_pinned_memory(), bool), (session.use_lazy_param(), bool),
+                        (session.to_device(), type(None)), (session.to_cpu(model), type(None)), (session.update_tensor("gemm1.weight", weight), type(None)),
+                        (session.run(inputs, outputs), tuple)):  # fmt: skip
         assert type(value) is kind, value
     assert all(isinstance(x, samba.SambaTensor) for x in session.get_tensors([weight, model.gemm1.bias]))
     assert all(isinstance(name, str) for name in (*session.get_argin_names(), *session.get_weight_names()))
@@ -245,9 +213,7 @@ def test_static_functional(line, tmp_path):
         def __init__(self):
             super().__init__()
             self.lin = nn.Linear(3, 2)
-            seen.append(
-                (samba.session.use_static_functional(), samba.session.tracing, getattr(self.lin.weight, "has_data", True))
-            )
+            seen.append((samba.session.use_static_functional(), samba.session.tracing, getattr(self.lin.weight, "has_data", True)))
 
         def forward(self, x):
             y = self.lin(x)
@@ -284,17 +250,8 @@ def test_events(line, tmp_path):
         session.run(batch, outputs)
     session.end_samba_profile(filename=tmp_path / "events.json")
     counts = {name: row[0] for name, row in session.profiler.events.items()}
-    assert counts == {
-        "SAMBA_SET_PEF": 1,
-        "SAMBA_INIT_RUNTIME": 1,
-        "PyRT_SET_TENSORS": 2,
-        "SAMBA_SESSION_RUN": 2,
-        "SAMBA_SESSION_RUN_FWD": 1,
-        "SAMBA_SESSION_RUN_FWD_BCKWD": 1,
-        "PyRT_RUN": 4,
-        "PyRT_GET_TENSORS": 1,
-        "PyRT_SET_PINNED_INPUT_TENSORS": 1,
-    }
+    assert counts == {"SAMBA_SET_PEF": 1, "SAMBA_INIT_RUNTIME": 1, "PyRT_SET_TENSORS": 2, "SAMBA_SESSION_RUN": 2, "SAMBA_SESSION_RUN_FWD": 1,
+                      "SAMBA_SESSION_RUN_FWD_BCKWD": 1, "PyRT_RUN": 4, "PyRT_GET_TENSORS": 1, "PyRT_SET_PINNED_INPUT_TENSORS": 1}  # fmt: skip
     for absent in ("PyRT_GET_TENSORS_GATHER", "PyRT_SET_TENSORS_BROADCAST"):  # of several replicas
         assert absent not in counts
     kept = [e["name"] for e in json.loads((tmp_path / "events.json").read_text())["traceEvents"] if e["ph"] == "X"]

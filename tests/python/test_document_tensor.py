@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of the document on samba.sambatensor, as they stand there, and what the document says of each name."""
-
 import pytest
 import torch
 from shown import shown
@@ -175,13 +174,7 @@ def test_to(sambatensor):
 
 def test_casts():
     x = samba.SambaTensor(torch.tensor([1.5, -2.5]))
-    for cast, dtype in (
-        (x.bfloat16, torch.bfloat16),
-        (x.int, torch.int32),
-        (x.long, torch.int64),
-        (x.short, torch.int16),
-        (x.bool, torch.bool),
-    ):
+    for cast, dtype in ((x.bfloat16, torch.bfloat16), (x.int, torch.int32), (x.long, torch.int64), (x.short, torch.int16), (x.bool, torch.bool)):
         assert cast().dtype is dtype
         assert torch.equal(cast().data, x.data.to(dtype))
     assert x.float() is x and x.to(torch.float32) is x and x.type(torch.float32) is x  # no copy where nothing changes
@@ -212,9 +205,7 @@ def test_region_name():
 
 
 def test_materializer():
-    x = samba.SambaTensor(
-        shape=(2, 2), name="x", materializer=lambda shape, dtype, requires_grad: torch.full(shape, 3.0, dtype=dtype)
-    )
+    x = samba.SambaTensor(shape=(2, 2), name="x", materializer=lambda shape, dtype, requires_grad: torch.full(shape, 3.0, dtype=dtype))
     assert x.materializer_provided and not x.has_data and x.torch() is None and not x.reusable()
     assert x.torch_tensor().tolist() == [[3, 3], [3, 3]]
     x.materialize_()

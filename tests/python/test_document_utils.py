@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the document on samba.utils says: trace_graph and init_output_grads with every argument, and its fragments."""
-
 import pytest
 import torch
 from torch import nn
@@ -19,7 +18,7 @@ class Four(nn.Module):
 
     def forward(self, x):
         out0, out1, loss0, loss1 = self.a(x), self.b(x), self.c(x).sum(), 2 * self.d(x).sum()
-        outputs = [out0, out1, loss0, loss1]
+        outputs=[out0, out1, loss0, loss1]
         return outputs
 
 
@@ -35,7 +34,7 @@ def gradients(tmp_path, loss_indices):
 
 
 def test_loss_indices(tmp_path):
-    loss_indices = [2, 3]
+    loss_indices=[2, 3]
     assert gradients(tmp_path, loss_indices) == [0, 0, 1, 2]
     assert gradients(tmp_path, [(2,), (3,)]) == [0, 0, 1, 2]
     assert gradients(tmp_path, [(2, 3)]) == [0, 0, 1, 2]
@@ -70,14 +69,11 @@ def test_trace_graph(model):
     optim = samba.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ValueError, match="mapping 'fused': expected one of section, spatial"):
         trace_graph(model, model.inputs, mapping="fused")
-    with pytest.raises(
-        RuntimeError, match="was compiled with mapping 'section': compile it with mapping='spatial', or trace it without"
-    ):
+    with pytest.raises(RuntimeError, match="was compiled with mapping 'section': compile it with mapping='spatial', or trace it without"):
         trace_graph(model, model.inputs, pef=model.pef, mapping="spatial")
     with pytest.raises(ValueError, match="data_parallel_mode 'random': expected one of normal, inorder, optimal"):
         trace_graph(model, model.inputs, data_parallel_mode="random")
-    # by position, as the document has them: model, inputs, optim, init_output_grads, loss_indices, pef, mapping,
-    # data_parallel_mode, transfer_device
+    # by position, as the document has them: model, inputs, optim, init_output_grads, loss_indices, pef, mapping, data_parallel_mode, transfer_device
     outputs = trace_graph(model, list(model.inputs), [optim], True, None, model.pef, "section", "normal", True)
     assert outputs is model.output_tensors or list(outputs) == list(model.output_tensors)
     assert [x.sn_name for x in outputs] == ["output_0", "output_1"] and all(isinstance(x, samba.SambaTensor) for x in outputs)
@@ -88,9 +84,7 @@ def test_transfer_device(model):
     trace_graph(model, model.inputs, pef=model.pef, transfer_device=False)
     assert torch.count_nonzero(model.lin.weight.sn_data) == 0  # nothing was moved
     samba.session.to_device()
-    assert torch.equal(model.lin.weight.sn_data, model.lin.weight.torch()) and torch.equal(
-        model.inputs[0].sn_data, model.inputs[0].torch()
-    )
+    assert torch.equal(model.lin.weight.sn_data, model.lin.weight.torch()) and torch.equal(model.inputs[0].sn_data, model.inputs[0].torch())
 
 
 def test_init_output_grads_of_trace_graph(model):
@@ -129,9 +123,7 @@ def test_init_output_grads(model):
 
 
 def test_outputs_without_gradients(model, tmp_path):
-    trace_graph(
-        model, model.inputs, pef=samba.session.compile(model, model.inputs, inference=True, output_folder=tmp_path / "inference")
-    )
+    trace_graph(model, model.inputs, pef=samba.session.compile(model, model.inputs, inference=True, output_folder=tmp_path / "inference"))
     init_output_grads(model.output_tensors)  # nothing to set
     with pytest.raises(LookupError, match="output_0.grad"):
         model.output_tensors[0].sn_grad
@@ -147,12 +139,7 @@ def compiled(tmp_path, make):
 def test_hyperparameters_of_the_optimizer(tmp_path):
     model, inputs, pef = compiled(tmp_path, lambda model: samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
     trace_graph(model, inputs, pef=pef)
-    assert samba.session.loaded().hyperparameters == {
-        "lr": 0.1,
-        "weight_decay": 0,
-        "momentum": 0.9,
-        "dampening": 0,
-    }  # as compiled
+    assert samba.session.loaded().hyperparameters == {"lr": 0.1, "weight_decay": 0, "momentum": 0.9, "dampening": 0}  # as compiled
     trace_graph(model, inputs, samba.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25), pef=pef)
     assert samba.session.loaded().hyperparameters == {"lr": 0.5, "weight_decay": 0.25, "momentum": 0, "dampening": 0}
     before = model[0].bias.sn_data
@@ -163,9 +150,7 @@ def test_hyperparameters_of_the_optimizer(tmp_path):
     with pytest.raises(NotImplementedError, match="optimizer Rprop"):
         trace_graph(model, inputs, torch.optim.Rprop(model.parameters()), pef=pef)
     model, inputs, pef = compiled(tmp_path, lambda model: samba.optim.SGD(model.parameters(), lr=0.1))
-    trace_graph(
-        model, inputs, samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), pef=pef
-    )  # whatever it was when compiled
+    trace_graph(model, inputs, samba.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), pef=pef)  # whatever it was when compiled
     assert samba.session.loaded().hyperparameters["momentum"] == 0.9
 
 
@@ -191,9 +176,7 @@ def test_optimizer_state_goes_to_the_device(tmp_path):
     before = model[0].weight.sn_data
     samba.session.run(inputs)
     torch.testing.assert_close(model[0].weight.sn_data, before - 0.1 * (0.9 * momentum + model[0].weight.sn_grad))
-    trace_graph(
-        model, inputs, optim, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path / "inference")
-    )  # no state there
+    trace_graph(model, inputs, optim, pef=samba.session.compile(model, inputs, inference=True, output_folder=tmp_path / "inference"))  # no state there
 
 
 def test_adamw_goes_on_where_it_was(tmp_path):
