@@ -131,11 +131,9 @@ samba_ref samba_emit_sum_to(samba_graph *g, samba_ref a, int rank, const int64_t
         else
             fits = wanted == node->shape[i];
     }
-    char from[SAMBA_SHAPE_TEXT], to[SAMBA_SHAPE_TEXT];
     if (!fits)
-        return samba_graph_fail(g, SAMBA_ERROR_INTERNAL, "%s cannot be summed down to %s",
-                                samba_shape_format(node->rank, node->shape, from, sizeof(from)),
-                                samba_shape_format(rank, shape, to, sizeof(to)));
+        return samba_graph_fail(g, SAMBA_ERROR_INTERNAL, "%s cannot be summed down to %s", SAMBA_SHAPE_OF(node),
+                                SAMBA_SHAPE(rank, shape));
     return samba_emit_reshape(g, samba_emit_reduce(g, SAMBA_OP_sum, a, count, dims), rank, shape);
 }
 

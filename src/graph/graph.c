@@ -361,13 +361,11 @@ static int64_t leaf_name(const samba_node *node)
 
 static samba_ref fail_taken_name(samba_graph *graph, const samba_node *node, const samba_node *first)
 {
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     return samba_graph_fail_at(graph, SAMBA_ERROR_NAME, samba_op_table[node->op].name,
                                "the name \"%.200s\" is taken: %s %s%s was made first, %s %s%s with %s cannot share it",
                                graph->names[node->attrs->leaf.name], samba_op_table[first->op].name,
-                               samba_dtype_name(first->dtype), samba_shape_format(first->rank, first->shape, a, sizeof(a)),
-                               samba_op_table[node->op].name, samba_dtype_name(node->dtype),
-                               samba_shape_format(node->rank, node->shape, b, sizeof(b)),
+                               samba_dtype_name(first->dtype), SAMBA_SHAPE_OF(first), samba_op_table[node->op].name,
+                               samba_dtype_name(node->dtype), SAMBA_SHAPE_OF(node),
                                first->op == node->op ? "other attributes" : "another operator");
 }
 
@@ -487,52 +485,38 @@ samba_status samba_graph_parameter(const samba_graph *graph, int64_t index, samb
 
 static bool check_assignment(samba_graph *graph, const samba_sink *sink)
 {
-    if (sink->target >= graph->node_count) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "an assignment has no target");
-        return false;
-    }
+    if (sink->target >= graph->node_count)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "", "an assignment has no target");
     const samba_node *target = samba_node_at(graph, sink->target), *value = samba_node_at(graph, sink->value);
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
-    if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL,
-                         "an assignment's target is %s, only a parameter, a state or an input can be assigned",
-                         samba_op_table[target->op].name);
-        return false;
-    }
-    if (target->dtype != value->dtype || !samba_shape_equal(target->rank, target->shape, value->rank, value->shape)) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is %s%s, the value assigned to it %s%s",
-                         graph->names[target->attrs->leaf.name], samba_dtype_name(target->dtype),
-                         samba_shape_format(target->rank, target->shape, a, sizeof(a)), samba_dtype_name(value->dtype),
-                         samba_shape_format(value->rank, value->shape, b, sizeof(b)));
-        return false;
-    }
-    if (graph->leaves[target->attrs->leaf.name].assigned >> sink->phase & 1) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is assigned twice in %s",
-                         graph->names[target->attrs->leaf.name], samba_phase_names[sink->phase]);
-        return false;
-    }
+    if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "",
+                                  "an assignment's target is %s, only a parameter, a state or an input can be assigned",
+                                  samba_op_table[target->op].name);
+    if (target->dtype != value->dtype || !samba_shape_equal(target->rank, target->shape, value->rank, value->shape))
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "", "\"%.200s\" is %s%s, the value assigned to it %s%s",
+                                  graph->names[target->attrs->leaf.name], samba_dtype_name(target->dtype), SAMBA_SHAPE_OF(target),
+                                  samba_dtype_name(value->dtype), SAMBA_SHAPE_OF(value));
+    if (graph->leaves[target->attrs->leaf.name].assigned >> sink->phase & 1)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "", "\"%.200s\" is assigned twice in %s",
+                                  graph->names[target->attrs->leaf.name], samba_phase_names[sink->phase]);
     return true;
 }
 
 static bool check_named_sink(samba_graph *graph, const samba_sink *sink)
 {
     const char *name = sink->name < graph->name_count ? graph->names[sink->name] : "";
-    if (!name[0]) {
-        samba_graph_fail(graph, SAMBA_ERROR_NAME, "an output needs a name that is not empty");
-        return false;
-    }
-    if (graph->leaves[sink->name].ref) {
-        samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": %s %%%u has that name already", name,
-                         samba_op_table[graph->nodes[graph->leaves[sink->name].ref - 1].op].name,
-                         graph->leaves[sink->name].ref - 1);
-        return false;
-    }
+    if (!name[0])
+        return samba_graph_refuse(graph, SAMBA_ERROR_NAME, "", "an output needs a name that is not empty");
+    if (graph->leaves[sink->name].ref)
+        return samba_graph_refuse(graph, SAMBA_ERROR_NAME, "", "output \"%.200s\": %s %%%u has that name already", name,
+                                  samba_op_table[graph->nodes[graph->leaves[sink->name].ref - 1].op].name,
+                                  graph->leaves[sink->name].ref - 1);
     for (int64_t i = 0; i < graph->sink_count; i++)
         if (graph->sinks[i].kind != SAMBA_SINK_ASSIGN && graph->sinks[i].name == sink->name) {
             if (sink->kind == SAMBA_SINK_AGAIN && graph->sinks[i].kind != SAMBA_SINK_AGAIN && graph->sinks[i].phase < sink->phase)
                 continue;
-            samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": another output has that name already", name);
-            return false;
+            return samba_graph_refuse(graph, SAMBA_ERROR_NAME, "", "output \"%.200s\": another output has that name already",
+                                      name);
         }
     return true;
 }

@@ -220,6 +220,8 @@ samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *
 /* The same about an operator or layer: "what at scope: message" or "what: message (in module scope, model.py:42)". */
 samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same as a condition that does not hold, which compilers see. */
+#define samba_graph_refuse(...) (samba_graph_fail_at(__VA_ARGS__), false)
 /* The same with the message that the context already has. */
 samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
 /* A new, empty graph of the same context and name; passes build their result in one. */

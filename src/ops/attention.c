@@ -43,12 +43,10 @@ static samba_status check_mask(samba_infer *infer, const sizes *s)
     bool broadcasts = mask->rank <= 4;
     for (int i = 1; broadcasts && i <= mask->rank; i++)
         broadcasts = mask->shape[mask->rank - i] == 1 || mask->shape[mask->rank - i] == scores[4 - i];
-    char given[SAMBA_SHAPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
     return broadcasts
                ? SAMBA_OK
                : samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the mask %s does not broadcast to the scores (B, H, Tq, Tk) = %s",
-                                  samba_shape_format(mask->rank, mask->shape, given, sizeof given),
-                                  samba_shape_format(4, scores, wanted, sizeof wanted));
+                                  SAMBA_SHAPE_OF(mask), SAMBA_SHAPE(4, scores));
 }
 
 /* Checks what attention, attention_lse and attention_grad share: `more` inputs follow attention's own. */
@@ -112,21 +110,16 @@ samba_status samba_infer_attention_grad(samba_infer *infer)
     const int64_t result[4] = {s.b, s.tq, s.h, s.dv}, rows[3] = {s.b, s.h, s.tq};
     for (int i = s.rest; i <= s.rest + 2; i += 2) {
         const samba_node *given = infer->inputs[i];
-        char given_text[SAMBA_SHAPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
         SAMBA_TRY(samba_infer_need_same_dtype(infer, Q, i));
         if (!samba_shape_equal(given->rank, given->shape, 4, result))
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the %s in shape %s, given %s",
-                                    i == s.rest ? "result" : "gradient of the result",
-                                    samba_shape_format(4, result, wanted, sizeof wanted),
-                                    samba_shape_format(given->rank, given->shape, given_text, sizeof given_text));
+                                    i == s.rest ? "result" : "gradient of the result", SAMBA_SHAPE(4, result),
+                                    SAMBA_SHAPE_OF(given));
     }
     SAMBA_TRY(samba_infer_need_dtype(infer, s.rest + 1, samba_compute_dtype((samba_dtype)q->dtype)));
-    if (!samba_shape_equal(lse->rank, lse->shape, 3, rows)) {
-        char given_text[SAMBA_SHAPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the log-sum-exp in shape %s, given %s",
-                                samba_shape_format(3, rows, wanted, sizeof wanted),
-                                samba_shape_format(lse->rank, lse->shape, given_text, sizeof given_text));
-    }
+    if (!samba_shape_equal(lse->rank, lse->shape, 3, rows))
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the log-sum-exp in shape %s, given %s", SAMBA_SHAPE(3, rows),
+                                SAMBA_SHAPE_OF(lse));
     if (packs(&s))
         return samba_infer_set(infer, q->dtype, 4, (int64_t[]){s.b, s.tq, s.h + 2 * s.hkv, s.d});
     int64_t dq, dk, dv, total; /* each at most the size of an input, which is checked; the heads of k are at most q's */

@@ -48,10 +48,9 @@ samba_status samba_infer_embedding(samba_infer *infer)
 {
     const samba_node *weight = infer->inputs[0], *index = infer->inputs[1];
     SAMBA_TRY(need_index(infer, 1));
-    char text[SAMBA_SHAPE_TEXT];
     if (weight->rank != 2)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected a weight (rows, features), given shape %s",
-                                samba_shape_format(weight->rank, weight->shape, text, sizeof text));
+                                SAMBA_SHAPE_OF(weight));
     int64_t shape[SAMBA_MAX_RANK + 1];
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->rank] = weight->shape[1];
@@ -70,13 +69,11 @@ static samba_status need_index_for(const samba_infer *infer, int64_t dim, int64_
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++)
         fits = d == dim || index->shape[d] <= x->shape[d];
-    char x_text[SAMBA_SHAPE_TEXT], index_text[SAMBA_SHAPE_TEXT];
     if (!fits)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "expected an index of as many dims as the input, each but dim %lld no longer than the input's, "
                                 "given an input %s and an index %s",
-                                (long long)dim, samba_shape_format(x->rank, x->shape, x_text, sizeof x_text),
-                                samba_shape_format(index->rank, index->shape, index_text, sizeof index_text));
+                                (long long)dim, SAMBA_SHAPE_OF(x), SAMBA_SHAPE_OF(index));
     return SAMBA_OK;
 }
 
@@ -91,14 +88,12 @@ samba_status samba_infer_scatter(samba_infer *infer)
     const samba_node *index = infer->inputs[1], *source = infer->inputs[2];
     SAMBA_TRY(need_index_for(infer, infer->attrs->scatter.dim, infer->attrs->scatter.negative));
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 2));
-    char index_text[SAMBA_SHAPE_TEXT], source_text[SAMBA_SHAPE_TEXT];
     if (infer->attrs->scatter.reduce < 0 || infer->attrs->scatter.reduce >= REDUCE_COUNT)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "there is no reduction %lld: expected 0 to %d",
                                 (long long)infer->attrs->scatter.reduce, REDUCE_COUNT - 1);
     if (!samba_shape_equal(index->rank, index->shape, source->rank, source->shape))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected a source of the index's shape %s, given %s",
-                                samba_shape_format(index->rank, index->shape, index_text, sizeof index_text),
-                                samba_shape_format(source->rank, source->shape, source_text, sizeof source_text));
+                                SAMBA_SHAPE_OF(index), SAMBA_SHAPE_OF(source));
     return samba_infer_set_like(infer, 0);
 }
 

@@ -35,11 +35,9 @@ samba_status samba_infer_set(samba_infer *infer, int64_t dtype, int64_t rank, co
     }
     int64_t numel, bytes;
     if (!samba_shape_numel(infer->rank, infer->shape, &numel) ||
-        !samba_mul_checked(numel, (int64_t)samba_dtype_size(infer->dtype), &bytes) || bytes > BYTES_MAX) {
-        char text[SAMBA_SHAPE_TEXT];
+        !samba_mul_checked(numel, (int64_t)samba_dtype_size(infer->dtype), &bytes) || bytes > BYTES_MAX)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "a result of shape %s would have more than 2^62 bytes; make it smaller",
-                                samba_shape_format(infer->rank, infer->shape, text, sizeof text));
-    }
+                                SAMBA_SHAPE_OF(infer));
     return SAMBA_OK;
 }
 
@@ -79,10 +77,9 @@ samba_status samba_infer_need_dtype(const samba_infer *infer, int i, samba_dtype
 samba_status samba_infer_need_rank(const samba_infer *infer, int i, int rank)
 {
     const samba_node *input = infer->inputs[i];
-    char text[SAMBA_SHAPE_TEXT];
     if (input->rank != rank)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "input %d must have rank %d, given shape %s", i, rank,
-                                samba_shape_format(input->rank, input->shape, text, sizeof text));
+                                SAMBA_SHAPE_OF(input));
     return SAMBA_OK;
 }
 

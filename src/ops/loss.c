@@ -28,13 +28,10 @@ samba_status samba_infer_cross_entropy(samba_infer *infer)
     if (labels->dtype != SAMBA_INT64 && labels->dtype != SAMBA_INT32)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected labels of dtype int64 or int32, given %s",
                                 samba_dtype_name(labels->dtype));
-    if (logits->rank != 2 || labels->rank != 1 || logits->shape[0] != labels->shape[0] || logits->shape[1] < 1) {
-        char logits_text[SAMBA_SHAPE_TEXT], labels_text[SAMBA_SHAPE_TEXT];
+    if (logits->rank != 2 || labels->rank != 1 || logits->shape[0] != labels->shape[0] || logits->shape[1] < 1)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "expected logits (rows, classes) of at least one class and labels (rows), given %s and %s",
-                                samba_shape_format(logits->rank, logits->shape, logits_text, sizeof logits_text),
-                                samba_shape_format(labels->rank, labels->shape, labels_text, sizeof labels_text));
-    }
+                                SAMBA_SHAPE_OF(logits), SAMBA_SHAPE_OF(labels));
     if (!(attrs->label_smoothing >= 0 && attrs->label_smoothing <= 1))
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "label_smoothing must be from 0 to 1, given %g",
                                 attrs->label_smoothing);

@@ -27,12 +27,11 @@ static samba_status set_broadcast(samba_infer *infer, samba_dtype dtype)
     memcpy(shape, infer->inputs[0]->shape, sizeof shape);
     for (int i = 1; i < infer->arity; i++) {
         const samba_node *input = infer->inputs[i];
-        char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
         int joined_rank;
         if (!samba_shape_broadcast(rank, shape, input->rank, input->shape, &joined_rank, joined))
-            return samba_infer_fail(
-                infer, SAMBA_ERROR_SHAPE, "shapes %s and %s do not broadcast: counted from the last, sizes must be equal or 1",
-                samba_shape_format(rank, shape, a, sizeof a), samba_shape_format(input->rank, input->shape, b, sizeof b));
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
+                                    "shapes %s and %s do not broadcast: counted from the last, sizes must be equal or 1",
+                                    SAMBA_SHAPE(rank, shape), SAMBA_SHAPE_OF(input));
         rank = joined_rank;
         memcpy(shape, joined, sizeof shape);
     }

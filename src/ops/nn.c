@@ -16,11 +16,9 @@ samba_status samba_infer_softmax(samba_infer *infer)
     const samba_node *x = infer->inputs[0];
     int64_t dim = infer->attrs->axis.dim;
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    if (dim < 0 || dim >= x->rank) {
-        char text[SAMBA_SHAPE_TEXT];
+    if (dim < 0 || dim >= x->rank)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected a dim from 0 to %d for shape %s, given %lld", x->rank - 1,
-                                samba_shape_format(x->rank, x->shape, text, sizeof text), (long long)dim);
-    }
+                                SAMBA_SHAPE_OF(x), (long long)dim);
     return samba_infer_set_like(infer, 0);
 }
 
@@ -121,13 +119,10 @@ samba_status samba_infer_layer_norm(samba_infer *infer)
     for (int i = 1; i < 3; i++) {
         const samba_node *factor = infer->inputs[i];
         SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, i));
-        if (!samba_shape_equal((int)attrs->dims, normalized, factor->rank, factor->shape)) {
-            char needed[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
+        if (!samba_shape_equal((int)attrs->dims, normalized, factor->rank, factor->shape))
             return samba_infer_fail(
                 infer, SAMBA_ERROR_SHAPE, "the %s must have the shape of the input's normalized dims, %s, given %s",
-                i == 1 ? "weight" : "bias", samba_shape_format((int)attrs->dims, normalized, needed, sizeof needed),
-                samba_shape_format(factor->rank, factor->shape, given, sizeof given));
-        }
+                i == 1 ? "weight" : "bias", SAMBA_SHAPE((int)attrs->dims, normalized), SAMBA_SHAPE_OF(factor));
     }
     return samba_infer_set_like(infer, 0);
 }

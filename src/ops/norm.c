@@ -125,11 +125,10 @@ static bool always_trains(const samba_graph *graph, samba_ref training)
 static samba_status need_channels(samba_infer *infer, const char *const *factors, int count)
 {
     const samba_node *x = infer->inputs[0];
-    char needed[SAMBA_SHAPE_TEXT];
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
     if (x->rank < 2)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected an input (N, C, ...) of rank 2 or more, given %s",
-                                samba_shape_format(x->rank, x->shape, needed, sizeof needed));
+                                SAMBA_SHAPE_OF(x));
     for (int i = 1; i <= count; i++) {
         const samba_node *factor = infer->inputs[i];
         if (factor->dtype != x->dtype && factor->dtype != samba_compute_dtype((samba_dtype)x->dtype))
@@ -137,9 +136,9 @@ static samba_status need_channels(samba_infer *infer, const char *const *factors
                                     factors[i - 1], samba_dtype_name((samba_dtype)x->dtype),
                                     samba_dtype_name((samba_dtype)factor->dtype));
         if (factor->rank != 1 || factor->shape[0] != x->shape[1])
-            return samba_infer_fail(
-                infer, SAMBA_ERROR_SHAPE, "expected the %s to have a number for each of the %lld channels, given %s",
-                factors[i - 1], (long long)x->shape[1], samba_shape_format(factor->rank, factor->shape, needed, sizeof needed));
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
+                                    "expected the %s to have a number for each of the %lld channels, given %s", factors[i - 1],
+                                    (long long)x->shape[1], SAMBA_SHAPE_OF(factor));
     }
     return SAMBA_OK;
 }
@@ -430,13 +429,10 @@ samba_status samba_infer_rms_norm(samba_infer *infer)
     if (weight->dtype != x->dtype && weight->dtype != samba_compute_dtype((samba_dtype)x->dtype))
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the weight to be %s as the input, given %s; cast it",
                                 samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)weight->dtype));
-    if (!samba_shape_equal((int)attrs->dims, x->shape + x->rank - attrs->dims, weight->rank, weight->shape)) {
-        char needed[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
+    if (!samba_shape_equal((int)attrs->dims, x->shape + x->rank - attrs->dims, weight->rank, weight->shape))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the weight must have the shape of the last %lld dims, %s, given %s",
-                                (long long)attrs->dims,
-                                samba_shape_format((int)attrs->dims, x->shape + x->rank - attrs->dims, needed, sizeof needed),
-                                samba_shape_format(weight->rank, weight->shape, given, sizeof given));
-    }
+                                (long long)attrs->dims, SAMBA_SHAPE((int)attrs->dims, x->shape + x->rank - attrs->dims),
+                                SAMBA_SHAPE_OF(weight));
     return samba_infer_set_like(infer, 0);
 }
 

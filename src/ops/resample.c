@@ -57,12 +57,9 @@ samba_status samba_infer_resample2d_grad(samba_infer *infer)
     SAMBA_TRY(samba_infer_need_count(infer, "shape", &attrs->shape, 3));
     SAMBA_TRY(check(infer, attrs->shape.at, (samba_dtype)dy->dtype));
     int64_t y[3] = {attrs->shape.at[0], attrs->size.at[0], attrs->size.at[1]};
-    if (!samba_shape_equal(3, y, 3, dy->shape)) {
-        char y_text[SAMBA_SHAPE_TEXT], dy_text[SAMBA_SHAPE_TEXT];
+    if (!samba_shape_equal(3, y, 3, dy->shape))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
-                                samba_shape_format(3, y, y_text, sizeof y_text),
-                                samba_shape_format(3, dy->shape, dy_text, sizeof dy_text));
-    }
+                                SAMBA_SHAPE(3, y), SAMBA_SHAPE(3, dy->shape));
     return samba_infer_set(infer, (samba_dtype)dy->dtype, 3, attrs->shape.at);
 }
 

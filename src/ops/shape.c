@@ -14,12 +14,10 @@ samba_status samba_infer_reshape(samba_infer *infer)
     const samba_dims *to = &infer->attrs->shape.shape;
     SAMBA_TRY(samba_infer_set(infer, input->dtype, to->count, to->at));
     int64_t have, want;
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     if (!samba_shape_numel(input->rank, input->shape, &have) || !samba_shape_numel(infer->rank, infer->shape, &want) ||
         have != want)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "%s has other elements in number than %s",
-                                samba_shape_format(infer->rank, infer->shape, a, sizeof a),
-                                samba_shape_format(input->rank, input->shape, b, sizeof b));
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "%s has other elements in number than %s", SAMBA_SHAPE_OF(infer),
+                                SAMBA_SHAPE_OF(input));
     return SAMBA_OK;
 }
 
@@ -49,12 +47,10 @@ samba_status samba_infer_expand(samba_infer *infer)
     bool fits = infer->rank >= input->rank;
     for (int d = 1; fits && d <= input->rank; d++)
         fits = input->shape[input->rank - d] == 1 || input->shape[input->rank - d] == infer->shape[infer->rank - d];
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     if (!fits)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "%s does not expand to %s: counted from the last, a size must be 1 or stay",
-                                samba_shape_format(input->rank, input->shape, a, sizeof a),
-                                samba_shape_format(infer->rank, infer->shape, b, sizeof b));
+                                SAMBA_SHAPE_OF(input), SAMBA_SHAPE_OF(infer));
     return SAMBA_OK;
 }
 
@@ -109,7 +105,6 @@ samba_status samba_infer_concat(samba_infer *infer)
     memcpy(shape, first->shape, sizeof shape);
     for (int i = 1; i < infer->arity; i++) {
         const samba_node *input = infer->inputs[i];
-        char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
         SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, i));
         bool fits = input->rank == first->rank;
         for (int d = 0; fits && d < first->rank; d++)
@@ -117,8 +112,7 @@ samba_status samba_infer_concat(samba_infer *infer)
         if (!fits)
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                     "all sizes but that of dim %lld must be equal, given %s and, input %d, %s", (long long)dim,
-                                    samba_shape_format(first->rank, first->shape, a, sizeof a), i,
-                                    samba_shape_format(input->rank, input->shape, b, sizeof b));
+                                    SAMBA_SHAPE_OF(first), i, SAMBA_SHAPE_OF(input));
         if (!samba_add_checked(shape[dim], input->shape[dim], &shape[dim]))
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "dim %lld would be larger than 2^63 elements", (long long)dim);
     }

@@ -53,12 +53,10 @@ static samba_ref mask_of(samba_graph *graph, samba_value value, const samba_node
 {
     samba_node mask = samba_trace_node(value);
     samba_ref ref = value.index;
-    char text[SAMBA_TYPE_TEXT], q_text[SAMBA_TYPE_TEXT];
     bool floating = samba_dtype_is_floating_point((samba_dtype)mask.dtype), fits = mask.rank <= (q->rank < 4 ? 4 : q->rank);
     if (!floating && mask.dtype != SAMBA_BOOL)
         return samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                                   "a mask is bool (true: may see) or floating-point (added), given %s",
-                                   samba_trace_format(&mask, text));
+                                   "a mask is bool (true: may see) or floating-point (added), given %s", SAMBA_TYPE_OF(&mask));
     for (int i = 1; fits && i <= mask.rank; i++) {
         int64_t size = mask.shape[mask.rank - i], whole = i == 1 ? tk : i <= q->rank ? q->shape[q->rank - i] : 1;
         fits = size == 1 || size == whole;
@@ -66,7 +64,7 @@ static samba_ref mask_of(samba_graph *graph, samba_value value, const samba_node
     if (!fits)
         return samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
                                    "the mask %s does not broadcast to the scores (..., H, Tq, Tk) of q %s and %lld keys",
-                                   samba_trace_format(&mask, text), samba_trace_format(q, q_text), (long long)tk);
+                                   SAMBA_TYPE_OF(&mask), SAMBA_TYPE_OF(q), (long long)tk);
     if (floating)
         ref = samba_emit_cast(graph, ref, (samba_dtype)q->dtype);
     if (mask.rank <= 3 || q->rank <= 4)

@@ -22,9 +22,8 @@ typedef struct normalizing {
 
 static bool fail_statistics(const normalizing *n, const char *missing)
 {
-    samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "%s: give running_mean and running_var, or set training",
-                        missing);
-    return false;
+    return samba_graph_refuse(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "%s: give running_mean and running_var, or set training",
+                              missing);
 }
 
 /* Enters, fills in what was left out and checks what the operators do not. */
@@ -37,12 +36,9 @@ static bool start(normalizing *n, int least_rank, const samba_batch_norm_options
         !samba_trace_need_floating(n->input, n->what))
         return false;
     n->x = samba_trace_node(n->input);
-    char text[SAMBA_TYPE_TEXT];
-    if (n->x.rank < least_rank) {
-        samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected an input (N, C, ...) of rank %d or more, given %s",
-                            least_rank, samba_trace_format(&n->x, text));
-        return false;
-    }
+    if (n->x.rank < least_rank)
+        return samba_graph_refuse(n->graph, SAMBA_ERROR_SHAPE, n->what,
+                                  "expected an input (N, C, ...) of rank %d or more, given %s", least_rank, SAMBA_TYPE_OF(&n->x));
     bool statistics = n->running_mean.graph && n->running_var.graph;
     if (!n->running_mean.graph != !n->running_var.graph)
         return fail_statistics(n, "one of the running statistics is missing");
@@ -62,12 +58,10 @@ static bool start(normalizing *n, int least_rank, const samba_batch_norm_options
 
 static bool need_several(normalizing *n, const char *each)
 {
-    char text[SAMBA_TYPE_TEXT];
     if (n->count != 1 || n->options.trains.graph || !n->options.training)
         return true;
-    samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected more than 1 value for each %s when training, given %s",
-                        each, samba_trace_format(&n->x, text));
-    return false;
+    return samba_graph_refuse(n->graph, SAMBA_ERROR_SHAPE, n->what,
+                              "expected more than 1 value for each %s when training, given %s", each, SAMBA_TYPE_OF(&n->x));
 }
 
 /* As rank-0 float64: 1, 0, or what decides in each run. */

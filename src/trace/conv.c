@@ -69,10 +69,9 @@ static bool one_dtype(samba_graph *graph, const layout *l, const samba_node *x, 
 {
     if (x->dtype == w->dtype)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what,
-                        "expected an input and a weight of one dtype, given %s and %s; cast one of them",
-                        samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)w->dtype));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, l->what,
+                              "expected an input and a weight of one dtype, given %s and %s; cast one of them",
+                              samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)w->dtype));
 }
 
 static samba_ref emit(samba_graph *graph, const layout *l, samba_op op, samba_ref a, samba_ref b, const samba_attrs *attrs)
@@ -92,18 +91,13 @@ static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, cons
     samba_node result = *samba_node_at(graph, y);
     if (bias.graph) {
         samba_node b = samba_trace_node(bias);
-        if (b.rank != 1 || b.shape[0] != result.shape[1]) {
-            char text[SAMBA_TYPE_TEXT];
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what,
-                                "expected a bias (%lld), a number for each channel of the result, given %s",
-                                (long long)result.shape[1], samba_trace_format(&b, text));
-            return samba_trace_none(graph);
-        }
-        if (b.dtype != x->dtype) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what, "expected a bias of the input's dtype %s, given %s",
-                                samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)b.dtype));
-            return samba_trace_none(graph);
-        }
+        if (b.rank != 1 || b.shape[0] != result.shape[1])
+            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, l->what,
+                                    "expected a bias (%lld), a number for each channel of the result, given %s",
+                                    (long long)result.shape[1], SAMBA_TYPE_OF(&b));
+        if (b.dtype != x->dtype)
+            return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, l->what, "expected a bias of the input's dtype %s, given %s",
+                                    samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)b.dtype));
         int64_t shape[SAMBA_MAX_RANK] = {1, b.shape[0], 1, 1, 1};
         samba_ref wide = samba_emit_cast(graph, bias.index, (samba_dtype)result.dtype);
         y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, wide, result.rank, shape));
@@ -136,14 +130,12 @@ static bool pad_same(samba_graph *graph, const layout *l, const samba_node *w, s
     for (int i = 0; i < l->spatial; i++) {
         int64_t reach;
         if (attrs->conv.stride.at[first + i] != 1 || attrs->conv.padding.at[first + i] != 0 ||
-            !samba_mul_checked(attrs->conv.dilation.at[first + i], w->shape[2 + i] - 1, &reach) || reach < 0) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, l->what,
-                                "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
-                                "padding %lld and dilation %lld",
-                                (long long)attrs->conv.stride.at[first + i], (long long)attrs->conv.padding.at[first + i],
-                                (long long)attrs->conv.dilation.at[first + i]);
-            return false;
-        }
+            !samba_mul_checked(attrs->conv.dilation.at[first + i], w->shape[2 + i] - 1, &reach) || reach < 0)
+            return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, l->what,
+                                      "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
+                                      "padding %lld and dilation %lld",
+                                      (long long)attrs->conv.stride.at[first + i], (long long)attrs->conv.padding.at[first + i],
+                                      (long long)attrs->conv.dilation.at[first + i]);
         attrs->conv.padding.at[first + i] = reach / 2;
         more[first + i] = reach % 2;
         odd = odd || reach % 2;
@@ -186,19 +178,18 @@ static bool transposed_size(int64_t size, int64_t kernel, int64_t stride, int64_
 static samba_value fail_transposed(samba_graph *graph, const layout *l, const samba_attrs *attrs, const samba_node *x,
                                    const samba_node *w)
 {
-    char x_text[SAMBA_TYPE_TEXT], w_text[SAMBA_TYPE_TEXT], numbers_text[4][SAMBA_SHAPE_TEXT];
+    char numbers_text[4][SAMBA_SHAPE_TEXT];
     int first = l->spatial == 1 ? 1 : 0;
     const int64_t *lists[4] = {attrs->conv.stride.at + first, attrs->conv.padding.at + first, l->output_padding,
                                attrs->conv.dilation.at + first};
     for (int i = 0; i < 4; i++)
         samba_shape_format(l->spatial, lists[i], numbers_text[i], sizeof numbers_text[i]);
-    samba_graph_fail_at(
+    return samba_trace_fail(
         graph, SAMBA_ERROR_ARGUMENT, l->what,
         "expected stride, dilation and groups of 1 or more, output_padding below stride or dilation, and a padding that leaves "
         "a result, given stride %s, padding %s, output_padding %s, dilation %s, groups %lld, an input %s and a weight %s",
-        numbers_text[0], numbers_text[1], numbers_text[2], numbers_text[3], (long long)attrs->conv.groups,
-        samba_trace_format(x, x_text), samba_trace_format(w, w_text));
-    return samba_trace_none(graph);
+        numbers_text[0], numbers_text[1], numbers_text[2], numbers_text[3], (long long)attrs->conv.groups, SAMBA_TYPE_OF(x),
+        SAMBA_TYPE_OF(w));
 }
 
 static samba_value transposed(const layout *l, samba_value input, samba_value weight, samba_value bias)

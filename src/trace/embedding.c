@@ -17,9 +17,8 @@ static bool padding_row(samba_graph *graph, const char *what, int64_t given, int
     *row = given < 0 ? given + rows : given;
     if (*row >= 0 && *row < rows)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "padding_idx must be %lld to %lld for %lld rows, given %lld",
-                        (long long)-rows, (long long)rows - 1, (long long)rows, (long long)given);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "padding_idx must be %lld to %lld for %lld rows, given %lld",
+                              (long long)-rows, (long long)rows - 1, (long long)rows, (long long)given);
 }
 
 /* index.shape + (1): is it that row? */
@@ -86,10 +85,9 @@ static bool takes_size(samba_graph *graph, const char *call, size_t given, size_
 {
     if (given == 0 || given == known)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, call,
-                        "its options say a struct_size of %zu and this library knows %zu: compile against this library's headers",
-                        given, known);
-    return false;
+    return samba_graph_refuse(
+        graph, SAMBA_ERROR_ARGUMENT, call,
+        "its options say a struct_size of %zu and this library knows %zu: compile against this library's headers", given, known);
 }
 
 samba_value samba_functional_embedding(samba_value index, samba_value weight, const samba_embedding_options *options)
@@ -115,8 +113,7 @@ typedef struct bags {
 
 static samba_value refuse(samba_graph *graph, samba_status status, const char *message, int64_t given)
 {
-    return samba_trace_value(graph,
-                             samba_graph_fail_at(graph, status, "embedding_bag", "%s, given %lld", message, (long long)given));
+    return samba_trace_fail(graph, status, "embedding_bag", "%s, given %lld", message, (long long)given);
 }
 
 /* A constant: the bag of each of n rows. */
@@ -208,14 +205,12 @@ samba_value samba_functional_embedding_bag(samba_value index, samba_value weight
         b.owner = owners(g, at.shape[0], &given, b.count);
     if (given.per_sample_weights.graph) {
         samba_node factor = samba_trace_node(given.per_sample_weights);
-        char text[SAMBA_TYPE_TEXT];
         if (given.mode != SAMBA_BAG_SUM || factor.dtype != node.dtype ||
             !samba_shape_equal(factor.rank, factor.shape, at.rank, at.shape))
-            return samba_trace_value(
-                g, samba_graph_fail_at(
-                       g, SAMBA_ERROR_SHAPE, "embedding_bag",
-                       "per_sample_weights are factors of a sum, of the weight's dtype and the index's shape, given %s",
-                       samba_trace_format(&factor, text)));
+            return samba_trace_fail(
+                g, SAMBA_ERROR_SHAPE, "embedding_bag",
+                "per_sample_weights are factors of a sum, of the weight's dtype and the index's shape, given %s",
+                SAMBA_TYPE_OF(&factor));
         factor.shape[factor.rank] = 1;
         rows = samba_emit2(g, SAMBA_OP_mul, rows,
                            samba_emit_reshape(g, given.per_sample_weights.index, factor.rank + 1, factor.shape));
@@ -245,13 +240,11 @@ samba_value samba_one_hot(samba_value index, int64_t num_classes)
     if (!samba_trace_enter("one_hot", 1, &index, &g))
         return samba_trace_none(g);
     samba_node node = samba_trace_node(index);
-    char text[SAMBA_TYPE_TEXT];
     if (num_classes < 1 || node.rank == SAMBA_MAX_RANK || (node.dtype != SAMBA_INT64 && node.dtype != SAMBA_INT32))
-        return samba_trace_value(
-            g, samba_graph_fail_at(
-                   g, SAMBA_ERROR_ARGUMENT, "one_hot",
-                   "expected an index of int64 or int32 with at most %d dims and num_classes of 1 or more, given %s and %lld",
-                   SAMBA_MAX_RANK - 1, samba_trace_format(&node, text), (long long)num_classes));
+        return samba_trace_fail(
+            g, SAMBA_ERROR_ARGUMENT, "one_hot",
+            "expected an index of int64 or int32 with at most %d dims and num_classes of 1 or more, given %s and %lld",
+            SAMBA_MAX_RANK - 1, SAMBA_TYPE_OF(&node), (long long)num_classes);
     samba_ref classes = samba_arange(g, num_classes, (samba_dtype)node.dtype).index;
     node.shape[node.rank] = 1;
     samba_ref same = samba_emit2(g, SAMBA_OP_eq, samba_emit_reshape(g, index.index, node.rank + 1, node.shape), classes);

@@ -103,16 +103,11 @@ samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
         else if (d != p.dim)
             at.shape[d] = x.shape[d];
     }
-    if (!fits) {
-        char a_text[SAMBA_TYPE_TEXT], index_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(
-            p.graph,
-            samba_graph_fail_at(
-                p.graph, SAMBA_ERROR_SHAPE, "take_along_dim",
-                "expected an index that broadcasts against the input along every dim but %d, given an input %s and an index %s",
-                p.dim, samba_trace_format(samba_node_at(p.graph, p.a), a_text),
-                samba_trace_format(samba_node_at(p.graph, p.index), index_text)));
-    }
+    if (!fits)
+        return samba_trace_fail(
+            p.graph, SAMBA_ERROR_SHAPE, "take_along_dim",
+            "expected an index that broadcasts against the input along every dim but %d, given an input %s and an index %s",
+            p.dim, SAMBA_TYPE_OF(samba_node_at(p.graph, p.a)), SAMBA_TYPE_OF(samba_node_at(p.graph, p.index)));
     samba_ref wide = samba_emit_expand(p.graph, p.a, x.rank, x.shape),
               index_of = samba_emit_expand(p.graph, p.index, x.rank, at.shape);
     return leave(&p, samba_trace_gather(p.graph, wide, index_of, p.dim, true), p.index_rank);
@@ -131,16 +126,15 @@ static samba_ref source_for(const char *what, const indexed *p, samba_ref source
     bool fits = from.rank == index.rank;
     for (int d = 0; fits && d < from.rank; d++)
         fits = index.shape[d] <= from.shape[d];
-    char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     if (index.rank != p->rank)
         return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what,
                                    "expected an index of as many dims as the input, %d, given %s", p->rank,
-                                   samba_trace_format(&index, index_text));
+                                   SAMBA_TYPE_OF(&index));
     if (!fits) {
         return samba_graph_fail_at(
             p->graph, SAMBA_ERROR_SHAPE, what,
             "expected a source that reaches as far as the index along every dim, given an index %s and a source %s",
-            samba_trace_format(&index, index_text), samba_trace_format(&from, source_text));
+            SAMBA_TYPE_OF(&index), SAMBA_TYPE_OF(&from));
     }
     samba_value cut = samba_trace_value(p->graph, source);
     for (int d = 0; d < from.rank; d++)
@@ -259,12 +253,9 @@ static bool enter_slices(const char *what, samba_value a, int dim, samba_value i
     if (!enter(what, a, dim, index, source, p))
         return false;
     samba_node x = *samba_node_at(p->graph, p->a), line = *samba_node_at(p->graph, p->index);
-    char text[SAMBA_TYPE_TEXT];
-    if (line.rank != 1) {
-        samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of rank 1 or 0, given %s",
-                            samba_trace_format(&line, text));
-        return false;
-    }
+    if (line.rank != 1)
+        return samba_graph_refuse(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of rank 1 or 0, given %s",
+                                  SAMBA_TYPE_OF(&line));
     p->index = samba_trace_along(p->graph, p->index, x.rank, x.shape, p->dim);
     return p->index != SAMBA_NONE;
 }
@@ -277,13 +268,11 @@ static samba_ref slices_for(const char *what, const indexed *p, samba_ref source
         source = samba_emit_reshape(p->graph, source, 1, (int64_t[]){1});
         from = *samba_node_at(p->graph, source);
     }
-    char index_text[SAMBA_SHAPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     if (from.dtype != samba_node_at(p->graph, p->a)->dtype || !samba_shape_equal(from.rank, from.shape, index.rank, index.shape))
         return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what,
                                    "expected a source %s%s, as the input but for dim %d, which is as long as the index, given %s",
-                                   samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype),
-                                   samba_shape_format(index.rank, index.shape, index_text, sizeof index_text), p->dim,
-                                   samba_trace_format(&from, source_text));
+                                   samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), SAMBA_SHAPE_OF(&index),
+                                   p->dim, SAMBA_TYPE_OF(&from));
     return source;
 }
 

@@ -27,10 +27,10 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     if (x.rank == 0 || out_features < 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "linear",
-                                                            "expected an input of rank 1 or more and out_features of 0 or more, "
-                                                            "given rank %d and %lld",
-                                                            x.rank, (long long)out_features));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "linear",
+                                "expected an input of rank 1 or more and out_features of 0 or more, "
+                                "given rank %d and %lld",
+                                x.rank, (long long)out_features);
     int64_t in_features = x.shape[x.rank - 1];
     samba_initializer initializer = uniform_within((double)in_features);
     samba_value weight = samba_parameter(graph, "weight", x.dtype, 2, (int64_t[]){out_features, in_features},
@@ -64,11 +64,9 @@ samba_value samba_bilinear(samba_value input1, samba_value input2, const char *n
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input1), y = samba_trace_node(input2);
     if (x.rank == 0 || y.rank == 0 || out_features < 0)
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "bilinear",
                                 "expected inputs of rank 1 or more and out_features of 0 or more, given ranks %d and %d and %lld",
-                                x.rank, y.rank, (long long)out_features));
+                                x.rank, y.rank, (long long)out_features);
     samba_initializer initializer = uniform_within((double)x.shape[x.rank - 1]);
     samba_value weight =
         samba_parameter(graph, "weight", x.dtype, 3, (int64_t[]){out_features, x.shape[x.rank - 1], y.shape[y.rank - 1]},
@@ -102,20 +100,16 @@ samba_value samba_sequential(samba_value input, const char *name, int count, con
     samba_graph *graph;
     if (!samba_trace_enter_layer("sequential", &input, name, false, &graph))
         return samba_trace_none(graph);
-    if (count < 0 || (count > 0 && !layers)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "expected 0 layers or more, given %s%d",
-                            count > 0 ? "NULL for " : "", count);
-        return samba_trace_none(graph);
-    }
+    if (count < 0 || (count > 0 && !layers))
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "sequential", "expected 0 layers or more, given %s%d",
+                                count > 0 ? "NULL for " : "", count);
     samba_value x = input;
     for (int i = 0; i < count; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", i);
-        if (!layers[i].layer == !layers[i].function) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "layer %d must be a layer or a function, given %s", i,
-                                layers[i].layer ? "both" : "neither");
-            return samba_trace_none(graph);
-        }
+        if (!layers[i].layer == !layers[i].function)
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "sequential", "layer %d must be a layer or a function, given %s",
+                                    i, layers[i].layer ? "both" : "neither");
         x = layers[i].layer ? layers[i].layer(x, number, layers[i].options) : layers[i].function(x);
     }
     samba_scope_pop(graph);

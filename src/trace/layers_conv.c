@@ -31,17 +31,13 @@ static bool begin(parameters *p, const char *what, samba_value input, const char
                 channels % groups == 0 && out_channels % groups == 0;
     for (int i = 0; fits && i < space; i++)
         fits = kernel[i] >= 1;
-    if (!fits) {
-        char type[SAMBA_TYPE_TEXT], sizes[SAMBA_SHAPE_TEXT];
-        samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what,
-                            "expected an input (N, C, ...) or (C, ...) with %d dims of space, kernel sizes of 1 or more, and "
-                            "groups that divide both channel counts; "
-                            "given %s, a kernel %s, %lld output channels, %lld groups",
-                            space, samba_trace_format(&x, type),
-                            kernel ? samba_shape_format(space, kernel, sizes, sizeof sizes) : "NULL", (long long)out_channels,
-                            (long long)groups);
-        return false;
-    }
+    if (!fits)
+        return samba_graph_refuse(
+            g, SAMBA_ERROR_SHAPE, what,
+            "expected an input (N, C, ...) or (C, ...) with %d dims of space, kernel sizes of 1 or more, and "
+            "groups that divide both channel counts; "
+            "given %s, a kernel %s, %lld output channels, %lld groups",
+            space, SAMBA_TYPE_OF(&x), kernel ? SAMBA_SHAPE(space, kernel) : "NULL", (long long)out_channels, (long long)groups);
     shape[0] = transposed ? channels : out_channels;
     fan_in = shape[1] = (transposed ? out_channels : channels) / groups;
     for (int i = 0; i < space; i++)
@@ -66,13 +62,12 @@ static samba_value pad_input(const parameters *p, const char *what, samba_value 
         int64_t before = padding[i], after = padding[i];
         if (*same) {
             if ((stride[i] ? stride[i] : 1) != 1 || padding[i] != 0 ||
-                !samba_mul_checked(dilation[i] ? dilation[i] : 1, samba_value_size(p->weight, 2 + i) - 1, &reach) || reach < 0) {
-                samba_graph_fail_at(p->graph, SAMBA_ERROR_ARGUMENT, what,
-                                    "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
-                                    "padding %lld and dilation %lld",
-                                    (long long)stride[i], (long long)padding[i], (long long)dilation[i]);
-                return samba_trace_none(p->graph);
-            }
+                !samba_mul_checked(dilation[i] ? dilation[i] : 1, samba_value_size(p->weight, 2 + i) - 1, &reach) || reach < 0)
+                return samba_trace_fail(
+                    p->graph, SAMBA_ERROR_ARGUMENT, what,
+                    "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
+                    "padding %lld and dilation %lld",
+                    (long long)stride[i], (long long)padding[i], (long long)dilation[i]);
             before = reach / 2;
             after = reach - before;
         }

@@ -6,7 +6,6 @@
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
-#include <string.h>
 
 static const samba_initializer ones = {SAMBA_INIT_CONSTANT, 1, 0}, zeros = {SAMBA_INIT_ZEROS, 0, 0};
 static const samba_norm_options plain;
@@ -70,12 +69,10 @@ samba_value samba_rms_norm(samba_value input, const char *name, const samba_norm
 /* An input (N, C, ...) of rank least to most. */
 static bool need_channels(samba_graph *graph, const char *what, const samba_node *x, int least, int most)
 {
-    char text[SAMBA_TYPE_TEXT];
     if (x->rank >= least && x->rank <= most)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C%s, ...) of rank %d to %d, given %s",
-                        least > 2 ? ", L" : "", least, most, samba_trace_format(x, text));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C%s, ...) of rank %d to %d, given %s",
+                              least > 2 ? ", L" : "", least, most, SAMBA_TYPE_OF(x));
 }
 
 samba_value samba_group_norm(samba_value input, const char *name, int64_t num_groups, const samba_norm_options *options)

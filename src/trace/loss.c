@@ -19,11 +19,10 @@ static bool check_shapes(samba_graph *graph, const char *what, const samba_node 
     bool fits = logits->rank >= 1 && label->rank == logits->rank - 1;
     for (int d = 0; fits && d < label->rank; d++)
         fits = label->shape[d] == logits->shape[d == 0 ? 0 : d + 1];
-    char logits_type[SAMBA_TYPE_TEXT], label_type[SAMBA_TYPE_TEXT];
     if (!fits)
         samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
                             "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
-                            samba_trace_format(logits, logits_type), samba_trace_format(label, label_type));
+                            SAMBA_TYPE_OF(logits), SAMBA_TYPE_OF(label));
     else if (samba_dtype_table[label->dtype].category != SAMBA_CATEGORY_INTEGER)
         samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s",
                             samba_dtype_name(label->dtype));
@@ -36,11 +35,10 @@ static bool check_smoothing(samba_graph *graph, const char *what, const samba_cr
 {
     if (options->label_smoothing >= 0.0 && options->label_smoothing <= (smooths ? 1.0 : 0.0))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                        smooths ? "label_smoothing must be from 0 to 1, given %g"
-                                : "label_smoothing must be 0, given %g; cross_entropy has it",
-                        options->label_smoothing);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                              smooths ? "label_smoothing must be from 0 to 1, given %g"
+                                      : "label_smoothing must be 0, given %g; cross_entropy has it",
+                              options->label_smoothing);
 }
 
 /* (N, C, d1 ...) as (N * d1 ..., C) */
@@ -83,11 +81,10 @@ static bool check_weight(const samba_losses *loss, samba_value weight, int64_t c
 {
     if (!weight.graph || (samba_value_rank(weight) == 1 && samba_value_size(weight, 0) == classes))
         return true;
-    char text[SAMBA_TYPE_TEXT];
     samba_node node = samba_trace_node(weight);
-    samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected a weight for each of the %lld classes, given %s",
-                        (long long)classes, samba_trace_format(&node, text));
-    return false;
+    return samba_graph_refuse(loss->graph, SAMBA_ERROR_SHAPE, loss->what,
+                              "expected a weight for each of the %lld classes, given %s", (long long)classes,
+                              SAMBA_TYPE_OF(&node));
 }
 
 /* A number of each class (C) as it broadcasts to logits (..., C, ...). */

@@ -46,12 +46,9 @@ static bool need_last_dims(samba_graph *graph, const char *what, const samba_nod
 {
     if (count >= 1 && count <= x->rank && shape && samba_shape_equal(count, shape, count, x->shape + x->rank - count))
         return true;
-    char text[SAMBA_TYPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
     bool known = shape && count >= 0 && count <= SAMBA_MAX_RANK;
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input whose last dims are %s, given %s",
-                        known ? samba_shape_format(count, shape, wanted, sizeof wanted) : "1 to its rank",
-                        samba_trace_format(x, text));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what, "expected an input whose last dims are %s, given %s",
+                              known ? SAMBA_SHAPE(count, shape) : "1 to its rank", SAMBA_TYPE_OF(x));
 }
 
 samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight, samba_value bias,

@@ -124,12 +124,9 @@ static samba_value run(const layout *l, samba_value a)
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, l->what);
     samba_node x = samba_trace_node(a);
-    char text[SAMBA_TYPE_TEXT];
-    if (x.rank != l->spatial + 1 && x.rank != l->spatial + 2) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what, "expected an input %s, given %s", shapes[l->spatial - 1],
-                            samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+    if (x.rank != l->spatial + 1 && x.rank != l->spatial + 2)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, l->what, "expected an input %s, given %s", shapes[l->spatial - 1],
+                                SAMBA_TYPE_OF(&x));
     if (l->spatial == 2)
         return samba_trace_value(graph, pool(graph, l, l->kind, a.index, 0, 1, l->divisor));
     if (l->spatial == 1)
@@ -165,12 +162,10 @@ static samba_value windows(const char *what, pooling kind, int spatial, samba_va
     samba_graph *graph;
     if (!samba_trace_enter(what, 1, &a, &graph))
         return samba_trace_none(graph);
-    if (!kernel || (divisor && kind != AVERAGE)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            kernel ? "divisor_override is of averages" : "a kernel of %d sizes is needed, NULL was given",
-                            spatial);
-        return samba_trace_none(graph);
-    }
+    if (!kernel || (divisor && kind != AVERAGE))
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what,
+                                kernel ? "divisor_override is of averages" : "a kernel of %d sizes is needed, NULL was given",
+                                spatial);
     memcpy(l.kernel, kernel, (size_t)spatial * sizeof *kernel);
     set(l.stride, stride, kernel, 0, spatial);
     set(l.padding, padding, none, 0, spatial);
@@ -267,12 +262,10 @@ static samba_value adaptive(const char *what, pooling kind, int spatial, samba_v
         divides = divides && l.kernel[i] > 0 && size[i] > 0 && size[i] % l.kernel[i] == 0;
         single = single && l.kernel[i] == 1;
     }
-    if (!fits) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "expected %d output sizes of 0 or more, or -1 for the input's, given %lld%s", spatial,
-                            (long long)(output_size ? output_size[0] : 0), output_size ? " first" : " for NULL");
-        return samba_trace_none(graph);
-    }
+    if (!fits)
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what,
+                                "expected %d output sizes of 0 or more, or -1 for the input's, given %lld%s", spatial,
+                                (long long)(output_size ? output_size[0] : 0), output_size ? " first" : " for NULL");
     if (divides && single && kind == AVERAGE && (x.rank == spatial + 1 || x.rank == spatial + 2))
         return samba_mean(a, spatial, (int[]){-1, -2, -3}, true);
     for (int i = 0; divides && i < spatial; i++) {
@@ -330,10 +323,9 @@ static samba_value lp(const char *what, int spatial, samba_value a, double norm_
     samba_graph *graph;
     if (!samba_trace_enter(what, 1, &a, &graph) || !samba_trace_need_floating(a, what))
         return samba_trace_none(graph);
-    if (!(norm_type > 0 || norm_type < 0)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "norm_type must be a number other than 0, given %g", norm_type);
-        return samba_trace_none(graph);
-    }
+    if (!(norm_type > 0 || norm_type < 0))
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what, "norm_type must be a number other than 0, given %g",
+                                norm_type);
     samba_dtype dtype = samba_value_dtype(a);
     double taps = 1;
     for (int i = 0; kernel && i < spatial; i++)

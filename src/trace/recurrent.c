@@ -201,9 +201,7 @@ static samba_ref layers(net *n, const run_weights *w, samba_ref x)
 /* ---- what callers give ---- */
 static samba_value fail(const net *n, samba_status status, const char *expected, const samba_node *given)
 {
-    char type[SAMBA_TYPE_TEXT];
-    return samba_trace_value(n->graph, samba_graph_fail_at(n->graph, status, n->what, "expected %s, given %s", expected,
-                                                           samba_trace_format(given, type)));
+    return samba_trace_fail(n->graph, status, n->what, "expected %s, given %s", expected, SAMBA_TYPE_OF(given));
 }
 
 /* A weight of a dtype and shape; rank 1 where columns is 0. SAMBA_NONE after an error. */
@@ -223,10 +221,9 @@ static samba_ref take(const net *n, samba_value value, const char *name, int64_t
     int rank = matrix ? 2 : 1;
     if (node.dtype == n->dtype && samba_shape_equal(node.rank, node.shape, rank, shape))
         return value.index;
-    char type[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
     samba_graph_fail_at(n->graph, node.dtype == n->dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, n->what,
-                        "expected %s %s%s, given %s", name, samba_dtype_name(n->dtype),
-                        samba_shape_format(rank, shape, text, sizeof text), samba_trace_format(&node, type));
+                        "expected %s %s%s, given %s", name, samba_dtype_name(n->dtype), SAMBA_SHAPE(rank, shape),
+                        SAMBA_TYPE_OF(&node));
     return SAMBA_NONE;
 }
 
@@ -234,12 +231,10 @@ static bool take_weights(const net *n, int count, const samba_value *values, int
 {
     int64_t directions = n->o.bidirectional ? 2 : 1, gates = facts[n->kind].gates * n->hidden;
     int per = (n->o.no_bias ? 2 : 4) + (n->o.proj_size ? 1 : 0);
-    if (count != per * n->o.num_layers * directions) {
-        samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what,
-                            "expected %d weights for each of %lld layers and %lld directions, given %d", per,
-                            (long long)n->o.num_layers, (long long)directions, count);
-        return false;
-    }
+    if (count != per * n->o.num_layers * directions)
+        return samba_graph_refuse(n->graph, SAMBA_ERROR_ARGUMENT, n->what,
+                                  "expected %d weights for each of %lld layers and %lld directions, given %d", per,
+                                  (long long)n->o.num_layers, (long long)directions, count);
     for (int64_t i = 0; i < n->o.num_layers * directions && n->graph->status == SAMBA_OK; i++) {
         const samba_value *own = values + i * per;
         int64_t inputs = i < directions ? input_size : directions * n->width;
@@ -272,14 +267,10 @@ static bool take_state(net *n, int k, samba_value value, bool batched)
     samba_node node = samba_trace_node(value);
     int64_t flat[2] = {shape[0], shape[2]};
     bool fits = batched ? samba_shape_equal(node.rank, node.shape, 3, shape) : samba_shape_equal(node.rank, node.shape, 2, flat);
-    if (!fits || node.dtype != n->dtype) {
-        char type[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
-        samba_graph_fail_at(n->graph, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, n->what, "expected a state %s %s%s, given %s",
-                            names[k], samba_dtype_name(n->dtype),
-                            samba_shape_format(batched ? 3 : 2, batched ? shape : flat, text, sizeof text),
-                            samba_trace_format(&node, type));
-        return false;
-    }
+    if (!fits || node.dtype != n->dtype)
+        return samba_graph_refuse(n->graph, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, n->what,
+                                  "expected a state %s %s%s, given %s", names[k], samba_dtype_name(n->dtype),
+                                  SAMBA_SHAPE(batched ? 3 : 2, batched ? shape : flat), SAMBA_TYPE_OF(&node));
     /* PyTorch's modules make zeros where they are given no state */
     if (node.op != SAMBA_OP_constant || node.attrs->constant.value != 0)
         n->states[k] = samba_emit_reshape(n->graph, value.index, 3, shape);

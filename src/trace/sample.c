@@ -240,13 +240,12 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
     for (int i = 0; fits && i < rank; i++)
         fits = size[i] >= 1;
     if (!fits) {
-        char text[SAMBA_TYPE_TEXT], sizes[SAMBA_SHAPE_TEXT];
         bool known = size && rank >= 0 && rank <= SAMBA_MAX_RANK;
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "affine_grid",
-                            "expected theta (N, 2, 3) and a size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), of 1 or more "
-                            "each, given %s and %s",
-                            samba_trace_format(&t, text), known ? samba_shape_format(rank, size, sizes, sizeof sizes) : "none");
-        return samba_trace_none(graph);
+        return samba_trace_fail(
+            graph, SAMBA_ERROR_SHAPE, "affine_grid",
+            "expected theta (N, 2, 3) and a size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), of 1 or more "
+            "each, given %s and %s",
+            SAMBA_TYPE_OF(&t), known ? SAMBA_SHAPE(rank, size) : "none");
     }
     samba_dtype dtype = samba_compute_dtype((samba_dtype)t.dtype);
     samba_value columns[4];

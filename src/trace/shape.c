@@ -5,15 +5,13 @@
 #include "trace/trace.h"
 
 #include <sambaflow/shape.h>
-#include <string.h>
 
 static bool check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape)
 {
     if (rank >= 0 && rank <= SAMBA_MAX_RANK && (rank == 0 || shape))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes", SAMBA_MAX_RANK,
-                        shape ? "" : "NULL for ", rank);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes",
+                              SAMBA_MAX_RANK, shape ? "" : "NULL for ", rank);
 }
 
 samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
@@ -36,15 +34,10 @@ samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
     }
     if (open == 1 && fits && known > 0 && numel % known == 0)
         sizes[inferred] = numel / known;
-    else if (open > 0 || !fits || known != numel) {
-        char from[SAMBA_SHAPE_TEXT], to[SAMBA_SHAPE_TEXT];
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "reshape",
+    else if (open > 0 || !fits || known != numel)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "reshape",
                                 "%s has %lld elements and cannot become %s; at most one size may be -1, and it must be whole",
-                                samba_shape_format(node.rank, node.shape, from, sizeof from), (long long)numel,
-                                samba_shape_format(rank, shape, to, sizeof to)));
-    }
+                                SAMBA_SHAPE_OF(&node), (long long)numel, SAMBA_SHAPE(rank, shape));
     return samba_trace_value(graph, samba_emit_reshape(graph, a.index, rank, sizes));
 }
 
@@ -59,14 +52,12 @@ samba_value samba_permute(samba_value a, const int *dims)
     for (int i = 0; i < rank; i++) {
         int dim;
         if (!dims)
-            return samba_trace_value(
-                graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "permute", "expected %d dims, given NULL", rank));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "permute", "expected %d dims, given NULL", rank);
         if (!samba_trace_dim(graph, "permute", rank, dims[i], &dim))
             return samba_trace_value(graph, SAMBA_NONE);
         if (taken[dim])
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "permute",
-                                                         "dim %d appears twice; expected each of the %d dims once", dim, rank));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "permute",
+                                    "dim %d appears twice; expected each of the %d dims once", dim, rank);
         taken[dim] = true;
         order[i] = dim;
     }
@@ -96,8 +87,8 @@ samba_value samba_flatten(samba_value a, int start_dim, int end_dim)
         !samba_trace_dim(graph, "flatten", node.rank, end_dim, &last))
         return samba_trace_value(graph, SAMBA_NONE);
     if (first > last)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "flatten",
-                                                            "start_dim %d must not come after end_dim %d", start_dim, end_dim));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "flatten", "start_dim %d must not come after end_dim %d", start_dim,
+                                end_dim);
     int64_t shape[SAMBA_MAX_RANK], joined = 1;
     int rank = 0;
     for (int d = 0; d < first; d++)
@@ -134,14 +125,10 @@ samba_value samba_copy_into(samba_value a, samba_value source)
     bool fits = from.rank <= x.rank;
     for (int d = 1; fits && d <= from.rank; d++)
         fits = from.shape[from.rank - d] == 1 || from.shape[from.rank - d] == x.shape[x.rank - d];
-    if (!fits) {
-        char text[SAMBA_SHAPE_TEXT], source_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "copy",
-                                                     "expected a source that broadcasts to the shape written to, %s, given %s",
-                                                     samba_shape_format(x.rank, x.shape, text, sizeof text),
-                                                     samba_trace_format(&from, source_text)));
-    }
+    if (!fits)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "copy",
+                                "expected a source that broadcasts to the shape written to, %s, given %s", SAMBA_SHAPE_OF(&x),
+                                SAMBA_TYPE_OF(&from));
     return samba_trace_value(
         graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), (samba_dtype)x.dtype));
 }
@@ -176,8 +163,7 @@ samba_value samba_squeeze(samba_value a, int count, const int *dims)
         if (!samba_trace_dim(graph, "squeeze", node.rank, dims[i], &dim))
             return samba_trace_none(graph);
         if (named[dim])
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "squeeze", "dim %d appears twice", dim));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "squeeze", "dim %d appears twice", dim);
         named[dim] = true;
     }
     int64_t shape[SAMBA_MAX_RANK];
@@ -211,13 +197,10 @@ samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *siz
     int64_t size = node.rank > 0 ? node.shape[at] : 0;
     if (fits && open >= 0 && known > 0 && size % known == 0)
         shape[open] = size / known;
-    else if (!fits || open >= 0 || known != size) {
-        char text[SAMBA_SHAPE_TEXT];
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unflatten",
-                                                     "dim %d of size %lld cannot become %s; at most one size may be -1", at,
-                                                     (long long)size, samba_shape_format(rank, sizes, text, sizeof text)));
-    }
+    else if (!fits || open >= 0 || known != size)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "unflatten",
+                                "dim %d of size %lld cannot become %s; at most one size may be -1", at, (long long)size,
+                                SAMBA_SHAPE(rank, sizes));
     for (int d = at + 1; d < node.rank; d++)
         shape[count++] = node.shape[d];
     return check_shape(graph, "unflatten", count, shape) ? samba_reshape(a, count, shape) : samba_trace_none(graph);
@@ -238,8 +221,7 @@ samba_value samba_movedim(samba_value a, int count, const int *source, const int
             !samba_trace_dim(graph, "movedim", rank, destination[i], &to))
             return samba_trace_none(graph);
         if (taken[from] || dims[to] >= 0)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "movedim",
-                                                                "dim %d or position %d appears twice", from, to));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "movedim", "dim %d or position %d appears twice", from, to);
         taken[from] = true;
         dims[to] = from;
     }

@@ -81,9 +81,9 @@ samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_va
         return *indices = samba_trace_none(graph);
     int64_t size = samba_value_size(line, at);
     if (k < 0 || k > size)
-        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "topk",
-                                                                       "k must be 0 to %lld, the size of dim %d, given %lld",
-                                                                       (long long)size, at, (long long)k));
+        return *indices =
+                   samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "topk", "k must be 0 to %lld, the size of dim %d, given %lld",
+                                    (long long)size, at, (long long)k);
     *indices = samba_trace_value(graph, order(graph, SAMBA_OP_argsort, line.index, at, k, largest));
     samba_value values = samba_trace_value(graph, order(graph, SAMBA_OP_sort, line.index, at, k, largest));
     if (samba_value_rank(a) == 0 && k == 1) {
@@ -119,9 +119,9 @@ samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samb
         return *indices = samba_trace_none(graph);
     int64_t size = samba_value_size(line, at);
     if (k < 1 || k > size)
-        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "kthvalue",
-                                                                       "k must be 1 to %lld, the size of dim %d, given %lld",
-                                                                       (long long)size, at, (long long)k));
+        return *indices =
+                   samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "kthvalue",
+                                    "k must be 1 to %lld, the size of dim %d, given %lld", (long long)size, at, (long long)k);
     return chosen(graph, a, line, at, k - 1, keepdim, indices);
 }
 

@@ -56,11 +56,10 @@ bool samba_trace_enter_optional(const char *what, int count, const samba_value *
 bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result)
 {
     int range = rank ? rank : 1;
-    if (dim < -range || dim >= range) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, what, "dim %d is out of range for a value of rank %d: expected %d to %d",
-                            dim, rank, -range, range - 1);
-        return false;
-    }
+    if (dim < -range || dim >= range)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INDEX, what,
+                                  "dim %d is out of range for a value of rank %d: expected %d to %d", dim, rank, -range,
+                                  range - 1);
     *result = dim < 0 ? dim + range : dim;
     return true;
 }
@@ -76,10 +75,8 @@ char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT])
 samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input,
                                    const samba_node *weight)
 {
-    char input_text[SAMBA_TYPE_TEXT], weight_text[SAMBA_TYPE_TEXT];
-    return samba_trace_value(
-        graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected %s, given an input %s and a weight %s", expected,
-                                   samba_trace_format(input, input_text), samba_trace_format(weight, weight_text)));
+    return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what, "expected %s, given an input %s and a weight %s", expected,
+                            SAMBA_TYPE_OF(input), SAMBA_TYPE_OF(weight));
 }
 
 bool samba_trace_need_floating(samba_value value, const char *what)
@@ -87,9 +84,8 @@ bool samba_trace_need_floating(samba_value value, const char *what)
     samba_dtype dtype = samba_node_at(value.graph, value.index)->dtype;
     if (samba_dtype_is_floating_point(dtype))
         return true;
-    samba_graph_fail_at(value.graph, SAMBA_ERROR_DTYPE, what, "expected a floating-point value, given %s; cast it first",
-                        samba_dtype_name(dtype));
-    return false;
+    return samba_graph_refuse(value.graph, SAMBA_ERROR_DTYPE, what, "expected a floating-point value, given %s; cast it first",
+                              samba_dtype_name(dtype));
 }
 
 /* A graph to work on, and a shape as a caller may give it. */
@@ -97,11 +93,9 @@ bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, con
 {
     if (!graph || graph->status != SAMBA_OK)
         return false;
-    if (rank < 0 || rank > SAMBA_MAX_RANK || (rank > 0 && !shape)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes",
-                            SAMBA_MAX_RANK, shape ? "" : "NULL for ", rank);
-        return false;
-    }
+    if (rank < 0 || rank > SAMBA_MAX_RANK || (rank > 0 && !shape))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes",
+                                  SAMBA_MAX_RANK, shape ? "" : "NULL for ", rank);
     return true;
 }
 
@@ -109,8 +103,7 @@ static bool check_dtype(samba_graph *graph, const char *what, samba_dtype dtype)
 {
     if ((int)dtype >= 0 && dtype < SAMBA_DTYPE_COUNT)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "%d is no dtype", (int)dtype);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "%d is no dtype", (int)dtype);
 }
 
 static samba_attrs no_attrs(void)
@@ -174,8 +167,7 @@ samba_value samba_input(samba_graph *graph, const char *name)
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_value(graph, SAMBA_NONE);
     if (!name)
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "input", "a name is needed, NULL was given"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "input", "a name is needed, NULL was given");
     samba_ref leaf = samba_graph_leaf(graph, name);
     if (leaf == SAMBA_NONE || samba_node_at(graph, leaf)->op != SAMBA_OP_input)
         leaf = fail_unknown_input(graph, name);
@@ -211,14 +203,13 @@ samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_value(graph, SAMBA_NONE);
     if (!tensor || !samba_tensor_has_data(tensor))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant",
-                                                            "a tensor with values is needed, given %s",
-                                                            tensor ? "one without" : "NULL"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "constant", "a tensor with values is needed, given %s",
+                                tensor ? "one without" : "NULL");
     samba_dtype dtype = samba_tensor_dtype(tensor);
     int rank = samba_tensor_rank(tensor);
     if (!samba_tensor_is_contiguous(tensor))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant",
-                                                            "a contiguous tensor is needed; samba_tensor_copy makes one"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "constant",
+                                "a contiguous tensor is needed; samba_tensor_copy makes one");
     return samba_trace_literal(graph, dtype, rank, samba_tensor_shape(tensor), samba_tensor_data(tensor));
 }
 
@@ -342,10 +333,9 @@ static bool check_initializer(samba_graph *graph, const char *what, samba_dtype 
     bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NORMAL_BUT_ROW;
     if (known && (samba_dtype_is_floating_point(dtype) || (!floating && initializer.kind <= SAMBA_INIT_CONSTANT)))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
-                        floating ? "a floating-point dtype" : "a floating-point dtype for random values", samba_dtype_name(dtype),
-                        (int)initializer.kind);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
+                              floating ? "a floating-point dtype" : "a floating-point dtype for random values",
+                              samba_dtype_name(dtype), (int)initializer.kind);
 }
 
 /* A parameter, or a state, whose attributes begin with a parameter's. */
@@ -356,10 +346,9 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
         !check_initializer(graph, what, dtype, op == SAMBA_OP_parameter, initializer))
         return samba_trace_value(graph, SAMBA_NONE);
     if (initializer.kind == SAMBA_INIT_NORMAL_BUT_ROW && (rank != 2 || !(initializer.a >= 0 && initializer.a < (double)shape[0])))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                                       "SAMBA_INIT_NORMAL_BUT_ROW is of rank 2 and one of its rows, given rank %d and row %g",
-                                       rank, initializer.a));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what,
+                                "SAMBA_INIT_NORMAL_BUT_ROW is of rank 2 and one of its rows, given rank %d and row %g", rank,
+                                initializer.a);
     uint32_t index = samba_trace_scoped(graph, what, name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
@@ -396,7 +385,6 @@ void samba_assign(samba_value buffer, samba_value value)
     if (!samba_trace_enter("assign", 2, (samba_value[]){buffer, value}, &graph))
         return;
     samba_node target = samba_trace_node(buffer), source = samba_trace_node(value);
-    char target_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     const bool input = target.op == SAMBA_OP_input;
     if (target.op != SAMBA_OP_state && !input)
         samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "assign",
@@ -406,7 +394,7 @@ void samba_assign(samba_value buffer, samba_value value)
         samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "assign", "%s \"%.200s\" is %s, the value assigned to it %s",
                             input ? "input" : "buffer",
                             samba_graph_name_at(graph, input ? target.attrs->leaf.name : target.attrs->state.name),
-                            samba_trace_format(&target, target_text), samba_trace_format(&source, source_text));
+                            SAMBA_TYPE_OF(&target), SAMBA_TYPE_OF(&source));
     else
         samba_graph_sink(
             graph, (samba_sink){.kind = SAMBA_SINK_ASSIGN, .phase = SAMBA_FWD, .value = value.index, .target = buffer.index});

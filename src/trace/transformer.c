@@ -104,8 +104,7 @@ static samba_value stack(const char *what, samba_value x, samba_value memory, co
     if (!samba_trace_enter_optional(what, 2, (samba_value[]){x, memory}, &g))
         return samba_trace_none(g);
     if (num_layers < 1)
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "num_layers must be 1 or more, given %lld",
-                                                        (long long)num_layers));
+        return samba_trace_fail(g, SAMBA_ERROR_ARGUMENT, what, "num_layers must be 1 or more, given %lld", (long long)num_layers);
     samba_scope_push(g, name);
     for (int64_t i = 0; i < num_layers && g->status == SAMBA_OK; i++) {
         char layer[48];

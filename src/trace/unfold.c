@@ -32,7 +32,7 @@ static bool count_windows(samba_graph *graph, const char *what, const int64_t *i
     }
     if (fits && w->kernel[0] <= SAMBA_MAX_ARITY && w->kernel[0] * w->kernel[1] <= SAMBA_MAX_ARITY)
         return true;
-    samba_graph_fail_at(
+    return samba_graph_refuse(
         graph, SAMBA_ERROR_ARGUMENT, what,
         "expected a kernel of 1 to %d elements, dilation and stride of 1 or more, padding of 0 or more and a window that fits "
         "the image, given "
@@ -40,7 +40,6 @@ static bool count_windows(samba_graph *graph, const char *what, const int64_t *i
         SAMBA_MAX_ARITY, (long long)(kernel ? kernel[0] : 0), (long long)(kernel ? kernel[1] : 0), (long long)o->dilation[0],
         (long long)o->dilation[1], (long long)o->padding[0], (long long)o->padding[1], (long long)o->stride[0],
         (long long)o->stride[1], (long long)image[0], (long long)image[1]);
-    return false;
 }
 
 /* (N, C, height, width) with `before` and `after` elements around it, and `interior` between neighbours. */
@@ -75,12 +74,9 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
     if (!samba_trace_enter("unfold", 1, &input, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    char text[SAMBA_TYPE_TEXT];
-    if (x.rank != 3 && x.rank != 4) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unfold", "expected an input (N, C, H, W) or (C, H, W), given %s",
-                            samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+    if (x.rank != 3 && x.rank != 4)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "unfold", "expected an input (N, C, H, W) or (C, H, W), given %s",
+                                SAMBA_TYPE_OF(&x));
     const int64_t *image = x.shape + x.rank - 2, images = x.rank == 4 ? x.shape[0] : 1, channels = x.shape[x.rank - 3];
     if (!count_windows(graph, "unfold", image, kernel, options ? options : &defaults, &w))
         return samba_trace_none(graph);
@@ -117,14 +113,11 @@ samba_value samba_fold(samba_value input, const int64_t output_size[2], const in
     if (!count_windows(graph, "fold", output_size ? output_size : unknown, kernel, options ? options : &defaults, &w))
         return samba_trace_none(graph);
     int64_t taps = w.kernel[0] * w.kernel[1], all = w.count[0] * w.count[1];
-    if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % taps != 0 || x.shape[x.rank - 1] != all) {
-        char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(
+    if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % taps != 0 || x.shape[x.rank - 1] != all)
+        return samba_trace_fail(
             graph, SAMBA_ERROR_SHAPE, "fold",
             "expected (N, C * %lld, %lld) or without N, for %lld elements of the kernel and %lld windows, given %s",
-            (long long)taps, (long long)all, (long long)taps, (long long)all, samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+            (long long)taps, (long long)all, (long long)taps, (long long)all, SAMBA_TYPE_OF(&x));
     int64_t images = x.rank == 3 ? x.shape[0] : 1, channels = x.shape[x.rank - 2] / taps;
     samba_dtype dtype = (samba_dtype)x.dtype, wide = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
     samba_ref columns =
