@@ -37,10 +37,7 @@ typedef struct reverse {
 static samba_ref state_leaf(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
                             samba_initializer_kind init, double a)
 {
-    samba_attrs attrs = {0};
-    attrs.state.name = samba_graph_intern(g, name);
-    attrs.state.dtype = dtype;
-    attrs.state.shape.count = rank;
+    samba_attrs attrs = {.state = {.name = samba_graph_intern(g, name), .dtype = dtype, .shape.count = rank}};
     for (int i = 0; i < rank; i++)
         attrs.state.shape.at[i] = shape[i];
     attrs.state.init = init;
@@ -163,9 +160,7 @@ static samba_status deliver(reverse *r)
         g->location = node.location;
         samba_ref leaf = gradient_leaf(g, node.attrs->parameter.name, (samba_ref)i, SAMBA_INIT_ZEROS, 0);
         if (r->steps > 1) {
-            samba_attrs zero = {0};
-            zero.constant.dtype = node.dtype;
-            zero.constant.shape = node.attrs->parameter.shape;
+            samba_attrs zero = {.constant = {.dtype = node.dtype, .shape = node.attrs->parameter.shape}};
             samba_ref zeros = samba_emit(g, SAMBA_OP_constant, 0, NULL, &zero);
             SAMBA_TRY(g->status);
             samba_graph_sink(g, (samba_sink){SAMBA_SINK_ASSIGN, SAMBA_ZEROGRAD, 0, leaf, zeros});
@@ -263,10 +258,8 @@ static samba_status seed_from_inputs(reverse *r)
         if (sink.kind == SAMBA_SINK_ASSIGN || !floating(g, sink.value))
             continue;
         samba_node node = *samba_node_at(g, sink.value);
-        samba_attrs attrs = {0};
-        attrs.leaf.name = gradient_name(g, samba_graph_name_at(g, sink.name));
-        attrs.leaf.dtype = node.dtype;
-        attrs.leaf.shape.count = node.rank;
+        samba_attrs attrs = {
+            .leaf = {.name = gradient_name(g, samba_graph_name_at(g, sink.name)), .dtype = node.dtype, .shape.count = node.rank}};
         memcpy(attrs.leaf.shape.at, node.shape, sizeof(int64_t) * node.rank);
         SAMBA_TRY(g->status);
         samba_ref start = samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), *total = &r->gradient[sink.value];
@@ -288,9 +281,7 @@ static samba_status name_gradients(reverse *r, int count, const char *const *inp
         samba_ref leaf = samba_graph_leaf(g, inputs[i]), value = r->gradient[leaf];
         if (value == SAMBA_NONE) {
             samba_node node = *samba_node_at(g, leaf);
-            samba_attrs zero = {0};
-            zero.constant.dtype = node.dtype;
-            zero.constant.shape = node.attrs->leaf.shape;
+            samba_attrs zero = {.constant = {.dtype = node.dtype, .shape = node.attrs->leaf.shape}};
             value = samba_emit(g, SAMBA_OP_constant, 0, NULL, &zero);
         }
         samba_graph_sink(g, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, gradient_name(g, inputs[i]), SAMBA_NONE, value});

@@ -3,16 +3,8 @@
  * Emitting the common operators without filling attributes by hand, for gradients, expansions and passes. Each helper passes
  * SAMBA_NONE on, and gives back its operand where the operator would do nothing. */
 #include "graph/graph.h"
-#include <string.h>
 
 static bool usable(const samba_graph *g, samba_ref a) { return g->status == SAMBA_OK && a < g->node_count; }
-
-static samba_attrs no_attrs(void)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof(attrs));
-    return attrs;
-}
 
 static samba_dims make_dims(int count, const int64_t *numbers)
 {
@@ -36,9 +28,7 @@ samba_ref samba_emit3(samba_graph *g, samba_op op, samba_ref a, samba_ref b, sam
 
 samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype)
 {
-    samba_attrs attrs = no_attrs();
-    attrs.constant.dtype = dtype;
-    attrs.constant.value = samba_dtype_hold(dtype, value);
+    samba_attrs attrs = {.constant = {.dtype = dtype, .value = samba_dtype_hold(dtype, value)}};
     return samba_emit(g, SAMBA_OP_constant, 0, NULL, &attrs);
 }
 
@@ -47,8 +37,7 @@ static samba_ref emit_shaped(samba_graph *g, samba_op op, samba_ref a, int rank,
 {
     if (usable(g, a) && samba_shape_equal(g->nodes[a].rank, g->nodes[a].shape, rank, shape))
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.shape.shape = make_dims(rank, shape);
+    samba_attrs attrs = {.shape = {.shape = make_dims(rank, shape)}};
     return samba_emit(g, op, 1, &a, &attrs);
 }
 
@@ -71,8 +60,7 @@ samba_ref samba_emit_permute(samba_graph *g, samba_ref a, const int64_t *dims)
         moved += dims[i] != i;
     if (!moved)
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.permute.dims = make_dims(rank, dims);
+    samba_attrs attrs = {.permute = {.dims = make_dims(rank, dims)}};
     return samba_emit(g, SAMBA_OP_permute, 1, &a, &attrs);
 }
 
@@ -95,8 +83,7 @@ samba_ref samba_emit_cast(samba_graph *g, samba_ref a, samba_dtype dtype)
 {
     if (usable(g, a) && g->nodes[a].dtype == dtype)
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.cast.dtype = dtype;
+    samba_attrs attrs = {.cast = {.dtype = dtype}};
     return samba_emit(g, SAMBA_OP_cast, 1, &a, &attrs);
 }
 
@@ -104,8 +91,7 @@ samba_ref samba_emit_reduce(samba_graph *g, samba_op op, samba_ref a, int count,
 {
     if (count == 0)
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.reduce.dims = make_dims(count, dims);
+    samba_attrs attrs = {.reduce = {.dims = make_dims(count, dims)}};
     /* A set: ascending, so that the same reduction is the same node. */
     for (int i = 1; i < count && count <= SAMBA_MAX_RANK; i++)
         for (int k = i; k > 0 && attrs.reduce.dims.at[k - 1] > attrs.reduce.dims.at[k]; k--) {

@@ -38,8 +38,7 @@ const char *samba_location_format(const samba_graph *graph, samba_location locat
 }
 
 /* A source says the line, so the location goes behind the message; else the scope goes before it. */
-static samba_ref fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format,
-                                    va_list arguments)
+static void fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
 {
     char message[sizeof(graph->error)], location[SAMBA_LOCATION_TEXT];
     what = graph->speaker && what[0] ? graph->speaker : what;
@@ -53,7 +52,7 @@ static samba_ref fail_with_location(samba_graph *graph, samba_status status, con
         end = end < room ? end : room;
         snprintf(message + end, sizeof(message) - end, "%s", location);
     }
-    return stick_message(graph, status, message);
+    stick_message(graph, status, message);
 }
 
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)

@@ -173,10 +173,7 @@ static samba_ref for_each_query(samba_graph *graph, const sizes *s, samba_ref he
 /* 0, 1 ... along one dim of the scores, to be broadcast over the other. */
 static samba_ref positions(samba_graph *graph, int64_t count, bool of_queries)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota.dtype = SAMBA_INT64;
-    attrs.iota.shape = (samba_dims){.count = 1, .at = {count}};
+    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape = {.count = 1, .at = {count}}}};
     samba_ref line = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
     return of_queries ? samba_emit_reshape(graph, line, 2, (int64_t[]){count, 1}) : line;
 }

@@ -105,21 +105,14 @@ int64_t samba_flops_scatter(const samba_node *node, const samba_node *const *inp
 /* ---- gradients ---- */
 static samba_ref emit_gather(samba_graph *graph, samba_ref x, samba_ref index, int64_t dim, int64_t negative)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.gather.dim = dim;
-    attrs.gather.negative = negative;
+    samba_attrs attrs = {.gather = {.dim = dim, .negative = negative}};
     return samba_emit(graph, SAMBA_OP_gather, 2, (samba_ref[]){x, index}, &attrs);
 }
 
 static samba_ref emit_scatter(samba_graph *graph, samba_ref x, samba_ref index, samba_ref source, int64_t dim, int64_t reduce,
                               int64_t negative)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scatter.dim = dim;
-    attrs.scatter.reduce = reduce;
-    attrs.scatter.negative = negative;
+    samba_attrs attrs = {.scatter = {.dim = dim, .reduce = reduce, .negative = negative}};
     return samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){x, index, source}, &attrs);
 }
 

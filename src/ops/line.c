@@ -106,10 +106,8 @@ static void deliver_to_indices(samba_vjp *vjp, samba_op index_op, int dim)
     samba_ref gradient = samba_emit_lift(graph, vjp->gradient);
     if (index == SAMBA_NONE || gradient == SAMBA_NONE)
         return;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scatter.dim = dim;
-    attrs.scatter.reduce = 1; /* added: cummax may tell one element for several */
+    samba_attrs attrs = {.scatter = {.dim = dim, .reduce = 1}};
+    /* added: cummax may tell one element for several */
     samba_ref zeros = samba_emit_expand(graph, samba_emit_constant(graph, 0, samba_ref_dtype(graph, gradient)), x.rank, x.shape);
     samba_vjp_deliver(vjp, 0, samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){zeros, index, gradient}, &attrs));
 }

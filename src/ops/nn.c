@@ -228,9 +228,7 @@ samba_status samba_infer_dropout(samba_infer *infer)
 samba_ref samba_expand_dropout(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
     samba_dtype dtype = (samba_dtype)node->dtype, wide = samba_compute_dtype(dtype);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.random.shape.count = node->rank;
+    samba_attrs attrs = {.random = {.shape.count = node->rank}};
     memcpy(attrs.random.shape.at, node->shape, node->rank * sizeof node->shape[0]);
     samba_ref uniform = samba_emit(graph, SAMBA_OP_random, 1, &inputs[2], &attrs);
     samba_ref kept = samba_emit2(graph, SAMBA_OP_ge, uniform, samba_emit_cast(graph, inputs[1], SAMBA_FLOAT32));

@@ -102,12 +102,12 @@ samba_value samba_scaled_dot_product_attention(samba_value q, samba_value k, sam
         return samba_trace_value(graph, SAMBA_NONE);
     samba_node query = samba_trace_node(q), value = samba_trace_node(v);
     int64_t depth = query.shape[query.rank - 1];
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.attention.causal = o.is_causal;
-    attrs.attention.masked = masked;
-    attrs.attention.dropout = o.dropout != NULL;
-    attrs.attention.scale = o.scale != 0 ? o.scale : depth > 0 ? 1 / sqrt((double)depth) : 1;
+    samba_attrs attrs = {.attention = {.causal = o.is_causal,
+                                       .masked = masked,
+                                       .dropout = o.dropout != NULL,
+                                       .scale = o.scale != 0 ? o.scale
+                                                : depth > 0  ? 1 / sqrt((double)depth)
+                                                             : 1}};
     samba_ref inputs[6];
     int count = 0;
     for (; count < 3; count++)

@@ -9,7 +9,6 @@
 #include <sambaflow/norm.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
-#include <string.h>
 
 typedef struct normalizing {
     const char *what;
@@ -95,9 +94,7 @@ static void move_running(const normalizing *n, samba_value old, samba_ref batch,
 
 static samba_ref emit_batch_norm(const normalizing *n, samba_value training)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.batch_norm.eps = n->options.eps;
+    samba_attrs attrs = {.batch_norm = {.eps = n->options.eps}};
     const samba_ref inputs[] = {n->input.index,        n->weight.index,      n->bias.index,
                                 n->running_mean.index, n->running_var.index, training.index};
     return samba_emit(n->graph, SAMBA_OP_batch_norm, SAMBA_COUNT(inputs), inputs, &attrs);

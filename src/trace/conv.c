@@ -39,12 +39,10 @@ static samba_dims numbers(const layout *l, const int64_t *given, int64_t otherwi
 
 static samba_attrs attributes(const layout *l)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv.stride = numbers(l, l->stride, 1, 1);
-    attrs.conv.padding = numbers(l, l->padding, 0, 0);
-    attrs.conv.dilation = numbers(l, l->dilation, 1, 1);
-    attrs.conv.groups = l->groups ? l->groups : 1;
+    samba_attrs attrs = {.conv = {.stride = numbers(l, l->stride, 1, 1),
+                                  .padding = numbers(l, l->padding, 0, 0),
+                                  .dilation = numbers(l, l->dilation, 1, 1),
+                                  .groups = l->groups ? l->groups : 1}};
     return attrs;
 }
 

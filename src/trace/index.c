@@ -8,26 +8,18 @@
 #include <sambaflow/index.h>
 #include <math.h>
 #include <sambaflow/shape.h>
-#include <string.h>
 
 /* ---- for all of the family's files ---- */
 samba_ref samba_trace_gather(samba_graph *graph, samba_ref a, samba_ref index, int dim, bool negative)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.gather.dim = dim;
-    attrs.gather.negative = negative;
+    samba_attrs attrs = {.gather = {.dim = dim, .negative = negative}};
     return samba_emit(graph, SAMBA_OP_gather, 2, (samba_ref[]){a, index}, &attrs);
 }
 
 samba_ref samba_trace_scatter(samba_graph *graph, samba_ref a, samba_ref index, samba_ref source, int dim,
                               samba_scatter_mode mode, bool negative)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scatter.dim = dim;
-    attrs.scatter.reduce = mode;
-    attrs.scatter.negative = negative;
+    samba_attrs attrs = {.scatter = {.dim = dim, .reduce = mode, .negative = negative}};
     return samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){a, index, source}, &attrs);
 }
 

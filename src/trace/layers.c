@@ -7,7 +7,6 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <math.h>
-#include <string.h>
 
 /* The initial distribution of weights and biases of Linear and Conv2d: kaiming_uniform with a = sqrt(5) comes to this. */
 static samba_initializer uniform_within(double fan_in)
@@ -184,9 +183,7 @@ samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int
             calls += graph->nodes[i].inputs[k] == seed;
     if (calls > 0)
         seed = samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.random.shape.count = rank;
+    samba_attrs attrs = {.random = {.shape.count = rank}};
     for (int d = 0; d < rank; d++)
         attrs.random.shape.at[d] = shape[d];
     samba_ref numbers = seed == SAMBA_NONE ? SAMBA_NONE : samba_emit(graph, SAMBA_OP_random, 1, &seed, &attrs);

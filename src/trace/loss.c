@@ -11,7 +11,6 @@
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
 #include <math.h>
-#include <string.h>
 
 /* Labels: (N, d1 ...) for logits (N, C, d1 ...), () for (C). */
 static bool check_shapes(samba_graph *graph, const char *what, const samba_node *logits, const samba_node *label)
@@ -63,11 +62,8 @@ static samba_value of_rows(samba_graph *graph, samba_value logits, samba_value l
     samba_ref flat = samba_emit_reshape(graph, label.index, 1, &rows);
     if (t.dtype != SAMBA_INT64 && t.dtype != SAMBA_INT32)
         flat = samba_emit_cast(graph, flat, SAMBA_INT64);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.cross_entropy.ignore_index = o->ignore_index;
-    attrs.cross_entropy.label_smoothing = o->label_smoothing;
-    attrs.cross_entropy.reduction = o->reduction;
+    samba_attrs attrs = {
+        .cross_entropy = {.ignore_index = o->ignore_index, .label_smoothing = o->label_smoothing, .reduction = o->reduction}};
     samba_ref inputs[2] = {rows_of(graph, logits.index, &x, rows), flat};
     samba_ref loss = samba_emit(graph, SAMBA_OP_cross_entropy, 2, inputs, &attrs);
     if (o->reduction == SAMBA_NO_REDUCTION)

@@ -6,20 +6,17 @@
 #include <sambaflow/elementwise.h>
 #include <sambaflow/norm.h>
 #include <float.h>
-#include <string.h>
 
 static samba_value along(samba_op op, samba_value a, int dim)
 {
     samba_graph *graph;
     int at;
     if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     if (!samba_trace_dim(graph, samba_op_table[op].name, rank, dim, &at))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = at;
+    samba_attrs attrs = {.axis = {.dim = at}};
     samba_ref input =
         rank == 0 ? samba_emit_reshape(graph, a.index, 1, (int64_t[]){1}) : a.index; /* one element is a dim of one */
     samba_ref result = samba_emit(graph, op, 1, &input, &attrs);
@@ -65,10 +62,7 @@ samba_value samba_functional_layer_norm(samba_value input, int count, const int6
         weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
     if (!bias.graph)
         bias = samba_constant(graph, 0, (samba_dtype)x.dtype, count, shape);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.norm.dims = count;
-    attrs.norm.eps = eps;
+    samba_attrs attrs = {.norm = {.dims = count, .eps = eps}};
     return samba_trace_value(
         graph, samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
 }
@@ -84,10 +78,7 @@ samba_value samba_functional_rms_norm(samba_value input, int count, const int64_
         return samba_trace_none(graph);
     if (!weight.graph)
         weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.norm.dims = count;
-    attrs.norm.eps = eps < 0 ? (x.dtype == SAMBA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON) : eps;
+    samba_attrs attrs = {.norm = {.dims = count, .eps = eps < 0 ? (x.dtype == SAMBA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON) : eps}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_rms_norm, 2, (samba_ref[]){input.index, weight.index}, &attrs));
 }
 
@@ -105,10 +96,7 @@ samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, s
         weight = samba_constant(graph, 1, (samba_dtype)x.dtype, 1, &channels);
     if (!bias.graph)
         bias = samba_constant(graph, 0, (samba_dtype)x.dtype, 1, &channels);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.group_norm.groups = num_groups;
-    attrs.group_norm.eps = eps;
+    samba_attrs attrs = {.group_norm = {.groups = num_groups, .eps = eps}};
     return samba_trace_value(
         graph, samba_emit(graph, SAMBA_OP_group_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
 }

@@ -46,7 +46,7 @@ samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int
     samba_graph *graph;
     int at;
     if (!samba_trace_enter("slice", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     if (!cut_dim(graph, "slice", node.rank, dim, &at))
         return samba_trace_value(graph, SAMBA_NONE);
@@ -127,9 +127,7 @@ samba_value samba_concat(int count, const samba_value *values, int dim)
     for (int i = 0; i < count; i++)
         if (lines || !is_nothing(graph, values[i]))
             inputs[used++] = samba_emit_cast(graph, values[i].index, dtype);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = at;
+    samba_attrs attrs = {.axis = {.dim = at}};
     return samba_trace_value(graph, used == 1 ? inputs[0] : samba_emit(graph, SAMBA_OP_concat, used, inputs, &attrs));
 }
 

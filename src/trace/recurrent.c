@@ -14,7 +14,6 @@
 
 #include <sambaflow/recurrent.h>
 #include <math.h>
-#include <string.h>
 
 typedef enum kind { RNN, GRU, LSTM } kind;
 static const struct {
@@ -55,9 +54,7 @@ static samba_ref gate(const net *n, samba_ref a, int64_t i) { return cut(n, a, 1
 /* Along `dim`; more than one concat takes are joined by several. Overwrites `parts`. */
 static samba_ref join(const net *n, int64_t count, samba_ref *parts, int dim)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = dim;
+    samba_attrs attrs = {.axis = {.dim = dim}};
     for (; count > 1; count = (count + SAMBA_MAX_ARITY - 1) / SAMBA_MAX_ARITY)
         for (int64_t i = 0; i < count; i += SAMBA_MAX_ARITY) {
             int some = (int)(count - i < SAMBA_MAX_ARITY ? count - i : SAMBA_MAX_ARITY);

@@ -122,14 +122,12 @@ static samba_ref repeat(samba_graph *graph, samba_ref a, const samba_node *x, co
 static samba_ref resample(samba_graph *graph, const samba_interpolate_options *o, const layout *l, samba_ref a,
                           const int64_t planes[3], int i, int j)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.resample.size = (samba_dims){.count = 2, .at = {i < 0 ? planes[1] : l->out[i], j < 0 ? planes[2] : l->out[j]}};
-    attrs.resample.mode = (int64_t)o->mode;
-    attrs.resample.align_corners = o->align_corners;
-    attrs.resample.antialias = o->antialias;
-    attrs.resample.scale_height = i < 0 ? 0 : l->scale[i];
-    attrs.resample.scale_width = j < 0 ? 0 : l->scale[j];
+    samba_attrs attrs = {.resample = {.size = {.count = 2, .at = {i < 0 ? planes[1] : l->out[i], j < 0 ? planes[2] : l->out[j]}},
+                                      .mode = (int64_t)o->mode,
+                                      .align_corners = o->align_corners,
+                                      .antialias = o->antialias,
+                                      .scale_height = i < 0 ? 0 : l->scale[i],
+                                      .scale_width = j < 0 ? 0 : l->scale[j]}};
     a = samba_emit_reshape(graph, a, 3, planes);
     return samba_emit(graph, SAMBA_OP_resample2d, 1, &a, &attrs);
 }

@@ -45,7 +45,7 @@ samba_value samba_permute(samba_value a, const int *dims)
 {
     samba_graph *graph;
     if (!samba_trace_enter("permute", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     bool taken[SAMBA_MAX_RANK] = {false};
     int64_t order[SAMBA_MAX_RANK];
@@ -69,7 +69,7 @@ samba_value samba_transpose(samba_value a, int dim0, int dim1)
     samba_graph *graph;
     int first, second;
     if (!samba_trace_enter("transpose", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     if (!samba_trace_dim(graph, "transpose", rank, dim0, &first) || !samba_trace_dim(graph, "transpose", rank, dim1, &second))
         return samba_trace_value(graph, SAMBA_NONE);
@@ -81,7 +81,7 @@ samba_value samba_flatten(samba_value a, int start_dim, int end_dim)
     samba_graph *graph;
     int first, last;
     if (!samba_trace_enter("flatten", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     if (!samba_trace_dim(graph, "flatten", node.rank, start_dim, &first) ||
         !samba_trace_dim(graph, "flatten", node.rank, end_dim, &last))

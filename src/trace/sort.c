@@ -8,7 +8,6 @@
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
 #include <sambaflow/sort.h>
-#include <string.h>
 
 /* A checked value with at least one dim, and the dim. */
 static bool enter(const char *what, samba_value a, int dim, samba_graph **graph, samba_value *line, int *at)
@@ -32,9 +31,7 @@ static samba_value leave(samba_value a, samba_value of, samba_ref result)
 
 static samba_ref order(samba_graph *graph, samba_op op, samba_ref a, int dim, int64_t count, bool descending)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.sort = (samba_attrs_sort){.dim = dim, .count = count, .descending = descending};
+    samba_attrs attrs = {.sort = {.dim = dim, .count = count, .descending = descending}};
     return samba_emit(graph, op, 1, &a, &attrs);
 }
 
@@ -174,9 +171,7 @@ samba_value samba_median_of_all(samba_value a)
 
 static samba_ref scan(samba_graph *graph, samba_op op, samba_ref a, int dim)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scan.dim = dim;
+    samba_attrs attrs = {.scan = {.dim = dim}};
     return samba_emit(graph, op, 1, &a, &attrs);
 }
 

@@ -85,10 +85,7 @@ samba_value samba_diag(samba_value a, int64_t diagonal)
 /* 0 .. n-1 along a dim of `rank`. */
 static samba_ref numbers(samba_graph *graph, int rank, int dim, int64_t n)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota.dtype = SAMBA_INT64;
-    attrs.iota.shape.count = rank;
+    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape.count = rank}};
     for (int d = 0; d < rank; d++)
         attrs.iota.shape.at[d] = d == dim ? n : 1;
     attrs.iota.dim = dim;

@@ -138,10 +138,9 @@ samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *examp
         samba_graph_fail(graph, SAMBA_ERROR_NAME, "an input \"%.200s\" cannot be added: the graph has a leaf of that name", name);
         return samba_graph_status(graph);
     }
-    samba_attrs attrs = no_attrs();
-    attrs.leaf.name = samba_graph_intern(graph, name);
-    attrs.leaf.dtype = samba_tensor_dtype(example);
-    attrs.leaf.shape = make_dims(samba_tensor_rank(example), samba_tensor_shape(example));
+    samba_attrs attrs = {.leaf = {.name = samba_graph_intern(graph, name),
+                                  .dtype = samba_tensor_dtype(example),
+                                  .shape = make_dims(samba_tensor_rank(example), samba_tensor_shape(example))}};
     samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
     return samba_graph_status(graph);
 }
@@ -178,18 +177,13 @@ samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, 
 {
     if (!samba_trace_check_shape(graph, "constant", rank, shape) || !check_dtype(graph, "constant", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs = no_attrs();
-    attrs.constant.dtype = dtype;
-    attrs.constant.shape = make_dims(rank, shape);
-    attrs.constant.value = samba_dtype_hold(dtype, value);
+    samba_attrs attrs = {.constant = {.dtype = dtype, .shape = make_dims(rank, shape), .value = samba_dtype_hold(dtype, value)}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
 }
 
 samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
 {
-    samba_attrs attrs = no_attrs();
-    attrs.literal.dtype = dtype;
-    attrs.literal.shape = make_dims(rank, shape);
+    samba_attrs attrs = {.literal = {.dtype = dtype, .shape = make_dims(rank, shape)}};
     int64_t numel;
     samba_shape_numel(rank, shape, &numel);
     samba_blob *blob = samba_blob_copy(graph->context, data, numel * (int64_t)samba_dtype_size(dtype));
@@ -217,9 +211,7 @@ samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)
 {
     if (!samba_trace_check_shape(graph, "arange", 1, &end) || !check_dtype(graph, "arange", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs = no_attrs();
-    attrs.iota.dtype = dtype;
-    attrs.iota.shape = make_dims(1, &end);
+    samba_attrs attrs = {.iota = {.dtype = dtype, .shape = make_dims(1, &end)}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs));
 }
 
@@ -355,13 +347,12 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
     samba_ref leaf = named_leaf(graph, op, index, dtype, rank, shape);
     if (leaf != SAMBA_NONE)
         return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
-    samba_attrs attrs = no_attrs();
-    attrs.parameter.name = index;
-    attrs.parameter.dtype = dtype;
-    attrs.parameter.shape = make_dims(rank, shape);
-    attrs.parameter.init = initializer.kind;
-    attrs.parameter.init_a = initializer.a;
-    attrs.parameter.init_b = initializer.b;
+    samba_attrs attrs = {.parameter = {.name = index,
+                                       .dtype = dtype,
+                                       .shape = make_dims(rank, shape),
+                                       .init = initializer.kind,
+                                       .init_a = initializer.a,
+                                       .init_b = initializer.b}};
     if (op == SAMBA_OP_state)
         attrs.state.kind = SAMBA_KIND_BUFFER;
     return samba_trace_value(graph, samba_emit(graph, op, 0, NULL, &attrs));
@@ -402,11 +393,8 @@ void samba_assign(samba_value buffer, samba_value value)
 
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role)
 {
-    samba_attrs attrs = no_attrs();
-    attrs.argin.name = samba_trace_scoped(graph, "hyperparameter", name);
-    attrs.argin.dtype = dtype;
-    attrs.argin.value = value;
-    attrs.argin.role = role;
+    samba_attrs attrs = {
+        .argin = {.name = samba_trace_scoped(graph, "hyperparameter", name), .dtype = dtype, .value = value, .role = role}};
     return samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs);
 }
 

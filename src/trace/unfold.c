@@ -5,7 +5,6 @@
 #include "trace/trace.h"
 
 #include <sambaflow/conv.h>
-#include <string.h>
 
 typedef struct windows { /* height, width */
     int64_t kernel[2], dilation[2], padding[2], stride[2];
@@ -45,11 +44,9 @@ static bool count_windows(samba_graph *graph, const char *what, const int64_t *i
 /* (N, C, height, width) with `before` and `after` elements around it, and `interior` between neighbours. */
 static samba_ref pad(samba_graph *graph, samba_ref a, const int64_t *before, const int64_t *after, const int64_t *interior)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before = (samba_dims){.count = 4, .at = {0, 0, before[0], before[1]}};
-    attrs.pad.after = (samba_dims){.count = 4, .at = {0, 0, after[0], after[1]}};
-    attrs.pad.interior = (samba_dims){.count = 4, .at = {0, 0, interior[0], interior[1]}};
+    samba_attrs attrs = {.pad = {.before = {.count = 4, .at = {0, 0, before[0], before[1]}},
+                                 .after = {.count = 4, .at = {0, 0, after[0], after[1]}},
+                                 .interior = {.count = 4, .at = {0, 0, interior[0], interior[1]}}}};
     return samba_emit(graph, SAMBA_OP_pad, 1, &a, &attrs);
 }
 
@@ -58,11 +55,9 @@ static samba_ref slice(samba_graph *graph, samba_ref a, const int64_t *start, co
     if (a == SAMBA_NONE)
         return a;
     samba_node node = *samba_node_at(graph, a);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start = (samba_dims){.count = 4, .at = {0, 0, start[0], start[1]}};
-    attrs.slice.stop = (samba_dims){.count = 4, .at = {node.shape[0], node.shape[1], stop[0], stop[1]}};
-    attrs.slice.step = (samba_dims){.count = 4, .at = {1, 1, step[0], step[1]}};
+    samba_attrs attrs = {.slice = {.start = {.count = 4, .at = {0, 0, start[0], start[1]}},
+                                   .stop = {.count = 4, .at = {node.shape[0], node.shape[1], stop[0], stop[1]}},
+                                   .step = {.count = 4, .at = {1, 1, step[0], step[1]}}}};
     return samba_emit(graph, SAMBA_OP_slice, 1, &a, &attrs);
 }
 
@@ -92,9 +87,7 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
             parts[count++] = samba_emit_reshape(graph, slice(graph, a, start, stop, w.stride), 5,
                                                 (int64_t[]){images, channels, 1, w.count[0], w.count[1]});
         }
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = 2;
+    samba_attrs attrs = {.axis = {.dim = 2}};
     samba_ref columns = count == 1 ? parts[0] : samba_emit(graph, SAMBA_OP_concat, count, parts, &attrs);
     int64_t shape[3] = {images, channels * count, w.count[0] * w.count[1]};
     return samba_trace_value(graph, samba_emit_reshape(graph, columns, x.rank - 1, x.rank == 4 ? shape : shape + 1));
