@@ -32,6 +32,12 @@ samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype)
     return samba_emit(g, SAMBA_OP_constant, 0, NULL, &attrs);
 }
 
+samba_ref samba_emit_iota(samba_graph *g, int rank, const int64_t *shape, int dim)
+{
+    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape = make_dims(rank, shape), .dim = dim}};
+    return samba_emit(g, SAMBA_OP_iota, 0, NULL, &attrs);
+}
+
 /* reshape or expand */
 static samba_ref emit_shaped(samba_graph *g, samba_op op, samba_ref a, int rank, const int64_t *shape)
 {

@@ -284,7 +284,8 @@ samba_status samba_graph_verify(const samba_graph *graph);
 samba_ref samba_emit1(samba_graph *g, samba_op op, samba_ref a);
 samba_ref samba_emit2(samba_graph *g, samba_op op, samba_ref a, samba_ref b);
 samba_ref samba_emit3(samba_graph *g, samba_op op, samba_ref a, samba_ref b, samba_ref c);
-samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype); /* rank 0 */
+samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype);     /* rank 0 */
+samba_ref samba_emit_iota(samba_graph *g, int rank, const int64_t *shape, int dim); /* int64: the index along dim */
 samba_ref samba_emit_reshape(samba_graph *g, samba_ref a, int rank, const int64_t *shape);
 samba_ref samba_emit_permute(samba_graph *g, samba_ref a, const int64_t *dims);
 samba_ref samba_emit_transpose(samba_graph *g, samba_ref a, int dim0, int dim1);

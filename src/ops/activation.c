@@ -31,8 +31,7 @@ static samba_status times_gradient(const samba_reference *reference, double (*sl
 
 static samba_status differentiate(samba_vjp *vjp, samba_op op)
 {
-    samba_vjp_deliver(vjp, 0, samba_emit2(vjp->graph, op, vjp->inputs[0], vjp->gradient));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(vjp->graph, op, vjp->inputs[0], vjp->gradient));
 }
 
 /* ---- gelu: x (1 + erf(x / sqrt 2)) / 2 ---- */
@@ -70,7 +69,6 @@ samba_status samba_vjp_gelu_tanh(samba_vjp *vjp) { return differentiate(vjp, SAM
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double silu(double x) { return x * sigmoid(x); }
 static double silu_slope(double x) { return sigmoid(x) * (1 + x * sigmoid(-x)); }
-
 samba_status samba_ref_silu(const samba_reference *reference) { return of_one(reference, silu); }
 samba_status samba_ref_silu_grad(const samba_reference *reference) { return times_gradient(reference, silu_slope); }
 samba_status samba_vjp_silu(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_silu_grad); }
@@ -115,8 +113,8 @@ samba_status samba_vjp_logit(samba_vjp *vjp)
         samba_emit2(graph, SAMBA_OP_mul, x, samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_neg, x), 1));
     samba_ref outside = samba_emit_scalar(graph, SAMBA_OP_lt, product, 0),
               nan = samba_emit_constant(graph, NAN, samba_ref_dtype(graph, x));
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_div, g, samba_emit3(graph, SAMBA_OP_where, outside, nan, product)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0,
+                             samba_emit2(graph, SAMBA_OP_div, g, samba_emit3(graph, SAMBA_OP_where, outside, nan, product)));
 }
 
 static double logit(double x) { return fabs(2 * x - 1) < 0.5 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x)); }
@@ -137,8 +135,7 @@ samba_status samba_vjp_softplus(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, x)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, x)));
 }
 
 samba_status samba_ref_softplus(const samba_reference *reference) { return of_one(reference, softplus); }

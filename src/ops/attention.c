@@ -173,8 +173,7 @@ static samba_ref for_each_query(samba_graph *graph, const sizes *s, samba_ref he
 /* 0, 1 ... along one dim of the scores, to be broadcast over the other. */
 static samba_ref positions(samba_graph *graph, int64_t count, bool of_queries)
 {
-    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape = {.count = 1, .at = {count}}}};
-    samba_ref line = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+    samba_ref line = samba_emit_iota(graph, 1, &count, 0);
     return of_queries ? samba_emit_reshape(graph, line, 2, (int64_t[]){count, 1}) : line;
 }
 
@@ -212,9 +211,7 @@ samba_status samba_vjp_attention(samba_vjp *vjp)
     enum { MOST = MASK + 6 };
     samba_graph *graph = vjp->graph;
     samba_node node = *vjp->node;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.attention = node.attrs->attention;
+    samba_attrs attrs = {.attention = node.attrs->attention};
     sizes s = sizes_of(&attrs.attention, samba_node_at(graph, vjp->inputs[Q])->shape, samba_node_at(graph, vjp->inputs[K])->shape,
                        samba_node_at(graph, vjp->inputs[V])->shape);
     samba_ref inputs[MOST];

@@ -149,9 +149,7 @@ samba_status samba_infer_conv_weight_grad(samba_infer *infer)
 /* The node's attributes with the shape that a gradient delivers; without one: the forward's. */
 static samba_attrs with_shape(const samba_vjp *vjp, const samba_node *shape)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv = vjp->node->attrs->conv;
+    samba_attrs attrs = {.conv = vjp->node->attrs->conv};
     attrs.conv.shape = (samba_dims){.count = shape ? shape->rank : 0};
     if (shape)
         memcpy(attrs.conv.shape.at, shape->shape, (size_t)shape->rank * sizeof shape->shape[0]);

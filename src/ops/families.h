@@ -52,8 +52,9 @@ static inline samba_ref samba_emit_lift(samba_graph *graph, samba_ref a)
 {
     return a == SAMBA_NONE ? a : samba_emit_cast(graph, a, samba_compute_dtype(samba_ref_dtype(graph, a)));
 }
-/* Delivers the gradient of input `i`: summed over what broadcasting repeated, cast to the input's dtype (map.c). */
-void samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient);
+/* Delivers the gradient of input `i`: summed over what broadcasting repeated, cast to the input's dtype (map.c). Always OK, which
+ * a vjp may return: errors stick. */
+samba_status samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient);
 
 /* ---- elements of reference arrays: any dtype as double or int64_t, by flat index ---- */
 static inline void *samba_array_at(const samba_array *array, int64_t i)

@@ -152,7 +152,7 @@ samba_status samba_vjp_gather(samba_vjp *vjp)
 }
 
 /* Of the values that meet in one element the greatest (or least) share its gradient evenly, the old value among them. */
-static void extremum_gradient(samba_vjp *vjp, samba_attrs_scatter at)
+static samba_status extremum_gradient(samba_vjp *vjp, samba_attrs_scatter at)
 {
     samba_graph *g = vjp->graph;
     samba_ref x = vjp->inputs[0], index = vjp->inputs[1], source = vjp->inputs[2], gradient = samba_emit_lift(g, vjp->gradient);
@@ -166,10 +166,11 @@ static void extremum_gradient(samba_vjp *vjp, samba_attrs_scatter at)
         samba_vjp_deliver(vjp, 0, samba_emit2(g, SAMBA_OP_mul, mine, share));
     if (vjp->needed[2])
         samba_vjp_deliver(vjp, 2, samba_emit2(g, SAMBA_OP_mul, theirs, emit_gather(g, share, index, at.dim, at.negative)));
+    return SAMBA_OK;
 }
 
 /* The product of all others. Where just one of them is 0, it is computed without it; where more are, it is 0. */
-static void product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
+static samba_status product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
 {
     samba_graph *g = vjp->graph;
     samba_ref index = vjp->inputs[1], gradient = samba_emit_lift(g, vjp->gradient), x = samba_emit_lift(g, vjp->inputs[0]);
@@ -196,6 +197,7 @@ static void product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
                                       samba_emit3(g, SAMBA_OP_where, is_zero, one, source));
         samba_vjp_deliver(vjp, 2, samba_emit3(g, SAMBA_OP_where, single, there, usual));
     }
+    return SAMBA_OK;
 }
 
 samba_status samba_vjp_scatter(samba_vjp *vjp)
@@ -210,8 +212,8 @@ samba_status samba_vjp_scatter(samba_vjp *vjp)
                 emit_scatter(g, vjp->gradient, index, filled_like(g, vjp->inputs[2], 0), at.dim, SET, at.negative);
         break;
     case ADD: vjp->input_gradients[0] = vjp->needed[0] ? vjp->gradient : SAMBA_NONE; break;
-    case MUL: product_gradient(vjp, at); return SAMBA_OK;
-    default: extremum_gradient(vjp, at); return SAMBA_OK;
+    case MUL: return product_gradient(vjp, at);
+    default: return extremum_gradient(vjp, at);
     }
     if (vjp->needed[2])
         vjp->input_gradients[2] = emit_gather(g, vjp->gradient, index, at.dim, at.negative);

@@ -10,7 +10,6 @@
 
 #include <sambaflow/loss.h> /* samba_reduction */
 #include <math.h>
-#include <string.h>
 
 #define EXACT_MAX ((int64_t)1 << 53) /* constants are doubles */
 
@@ -76,10 +75,7 @@ static parts emit_parts(samba_graph *graph, const samba_attrs *attrs, const samb
     p.logits = samba_emit2(graph, SAMBA_OP_sub, wide, over_classes(&p, SAMBA_OP_amax, wide));
     p.powers = samba_emit1(graph, SAMBA_OP_exp, p.logits);
     p.sum = over_classes(&p, SAMBA_OP_sum, p.powers);
-    samba_attrs iota;
-    memset(&iota, 0, sizeof iota);
-    iota.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 2, .at = {1, p.classes}}, .dim = 1};
-    samba_ref classes = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &iota);
+    samba_ref classes = samba_emit_iota(graph, 2, (int64_t[]){1, p.classes}, 1);
     samba_ref labels = samba_emit_reshape(graph, samba_emit_cast(graph, inputs[1], SAMBA_INT64), 2, (int64_t[]){p.rows, 1});
     p.matches = samba_emit2(graph, SAMBA_OP_eq, classes, labels);
     samba_ref ignored = samba_emit_constant(graph, (double)p.attrs.ignore_index, SAMBA_INT64);
@@ -134,8 +130,7 @@ samba_status samba_vjp_cross_entropy(samba_vjp *vjp)
     if (p.attrs.reduction == SAMBA_MEAN)
         g = samba_emit2(graph, SAMBA_OP_div, g, counted_rows(&p));
     samba_ref dlogits = samba_emit2(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_sub, softmax, target), g);
-    samba_vjp_deliver(vjp, 0, samba_emit3(graph, SAMBA_OP_where, p.counts, dlogits, number(&p, 0)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit3(graph, SAMBA_OP_where, p.counts, dlogits, number(&p, 0)));
 }
 
 /* ---- reference ---- */

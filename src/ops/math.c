@@ -54,15 +54,13 @@ static samba_ref input(samba_vjp *vjp, int i) { return samba_emit_lift(vjp->grap
 /* `slope`, a value in the dtype formulas are computed in, times the result's gradient. */
 static samba_status along(samba_vjp *vjp, int i, samba_ref slope)
 {
-    samba_vjp_deliver(vjp, i, mul(vjp, samba_emit_lift(vjp->graph, vjp->gradient), slope));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, i, mul(vjp, samba_emit_lift(vjp->graph, vjp->gradient), slope));
 }
 
 /* The result's gradient over `steepness`. */
 static samba_status against(samba_vjp *vjp, int i, samba_ref steepness)
 {
-    samba_vjp_deliver(vjp, i, divide(vjp, samba_emit_lift(vjp->graph, vjp->gradient), steepness));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, i, divide(vjp, samba_emit_lift(vjp->graph, vjp->gradient), steepness));
 }
 
 samba_status samba_vjp_exp2(samba_vjp *vjp) { return along(vjp, 0, scale(vjp, samba_emit_lift(vjp->graph, vjp->output), M_LN2)); }
@@ -138,8 +136,7 @@ samba_status samba_vjp_copysign(samba_vjp *vjp)
     if (!vjp->needed[0])
         return SAMBA_OK;
     samba_ref slope = mul(vjp, samba_emit1(graph, SAMBA_OP_sign, vjp->inputs[0]), samba_emit1(graph, SAMBA_OP_sign, vjp->output));
-    samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, slope));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, slope));
 }
 
 /* ---- entr: -x log(x), 0 at 0, -infinity below ---- */

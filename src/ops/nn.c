@@ -59,8 +59,7 @@ samba_status samba_vjp_softmax(samba_vjp *vjp)
     int64_t dim = vjp->node->attrs->axis.dim;
     samba_ref y = samba_emit_lift(graph, vjp->output), g = samba_emit_lift(graph, vjp->gradient);
     samba_ref sum = samba_emit_reduce(graph, SAMBA_OP_sum, samba_emit2(graph, SAMBA_OP_mul, g, y), 1, &dim);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, y, samba_emit2(graph, SAMBA_OP_sub, g, sum)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, y, samba_emit2(graph, SAMBA_OP_sub, g, sum)));
 }
 
 /* dx = g - exp(y) * sum(g) */
@@ -71,8 +70,7 @@ samba_status samba_vjp_log_softmax(samba_vjp *vjp)
     samba_ref y = samba_emit_lift(graph, vjp->output), g = samba_emit_lift(graph, vjp->gradient);
     samba_ref sum = samba_emit_reduce(graph, SAMBA_OP_sum, g, 1, &dim);
     samba_ref share = samba_emit2(graph, SAMBA_OP_mul, samba_emit1(graph, SAMBA_OP_exp, y), sum);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, g, share));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, g, share));
 }
 
 static samba_status softmax_reference(const samba_reference *reference, bool log_result)
@@ -99,7 +97,6 @@ static samba_status softmax_reference(const samba_reference *reference, bool log
 }
 
 samba_status samba_ref_softmax(const samba_reference *reference) { return softmax_reference(reference, false); }
-
 samba_status samba_ref_log_softmax(const samba_reference *reference) { return softmax_reference(reference, true); }
 
 /* ---- layer_norm(x, weight, bias) over the last attrs.dims dims ---- */

@@ -158,9 +158,7 @@ samba_status samba_infer_avg_pool2d_grad(samba_infer *infer) { return infer_grad
 static samba_status emit_gradient(samba_vjp *vjp, samba_op op, int arity, const samba_ref *inputs)
 {
     const samba_node *x = samba_node_at(vjp->graph, vjp->inputs[0]);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pool2d = vjp->node->attrs->pool2d;
+    samba_attrs attrs = {.pool2d = vjp->node->attrs->pool2d};
     attrs.pool2d.shape = (samba_dims){.count = x->rank};
     memcpy(attrs.pool2d.shape.at, x->shape, x->rank * sizeof x->shape[0]);
     vjp->input_gradients[0] = samba_emit(vjp->graph, op, arity, inputs, &attrs);

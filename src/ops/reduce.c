@@ -80,8 +80,7 @@ samba_status samba_vjp_extremum(samba_vjp *vjp)
     samba_ref mask = samba_emit_cast(graph, equal, samba_ref_dtype(graph, gradient));
     samba_ref sharers = samba_emit_reduce(graph, SAMBA_OP_sum, mask, (int)dims->count, dims->at);
     samba_ref share = samba_emit2(graph, SAMBA_OP_div, gradient, sharers);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, mask, share));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, mask, share));
 }
 
 /* ---- values ---- */

@@ -66,9 +66,7 @@ samba_status samba_infer_resample2d_grad(samba_infer *infer)
 samba_status samba_vjp_resample2d(samba_vjp *vjp)
 {
     const samba_node *x = samba_node_at(vjp->graph, vjp->inputs[0]);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.resample = vjp->node->attrs->resample;
+    samba_attrs attrs = {.resample = vjp->node->attrs->resample};
     attrs.resample.shape.count = 3;
     memcpy(attrs.resample.shape.at, x->shape, 3 * sizeof *x->shape);
     vjp->input_gradients[0] = samba_emit(vjp->graph, SAMBA_OP_resample2d_grad, 1, &vjp->gradient, &attrs);
@@ -78,10 +76,8 @@ samba_status samba_vjp_resample2d(samba_vjp *vjp)
 /* The operator is linear in dy, and resample2d is its transpose. */
 samba_status samba_vjp_resample2d_grad(samba_vjp *vjp)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.resample = vjp->node->attrs->resample;
-    memset(&attrs.resample.shape, 0, sizeof attrs.resample.shape);
+    samba_attrs attrs = {.resample = vjp->node->attrs->resample};
+    attrs.resample.shape = (samba_dims){0};
     vjp->input_gradients[0] = samba_emit(vjp->graph, SAMBA_OP_resample2d, 1, &vjp->gradient, &attrs);
     return SAMBA_OK;
 }

@@ -157,20 +157,14 @@ samba_status samba_vjp_permute(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
-samba_status samba_vjp_expand(samba_vjp *vjp)
-{
-    samba_vjp_deliver(vjp, 0, vjp->gradient);
-    return SAMBA_OK;
-}
+samba_status samba_vjp_expand(samba_vjp *vjp) { return samba_vjp_deliver(vjp, 0, vjp->gradient); }
 
 /* Every element goes back to where it was, with zeros around and between. */
 samba_status samba_vjp_slice(samba_vjp *vjp)
 {
     const samba_attrs_slice *attrs = &vjp->node->attrs->slice;
     const samba_node *input = samba_node_at(vjp->graph, vjp->inputs[0]);
-    samba_attrs pad;
-    memset(&pad, 0, sizeof pad);
-    pad.pad.before.count = pad.pad.after.count = pad.pad.interior.count = input->rank;
+    samba_attrs pad = {.pad = {.before.count = input->rank, .after.count = input->rank, .interior.count = input->rank}};
     for (int d = 0; d < input->rank; d++) {
         int64_t taken = vjp->node->shape[d], start = attrs->start.at[d], step = attrs->step.at[d];
         int64_t end = taken > 0 ? start + (taken - 1) * step + 1 : start; /* after the last element taken */
@@ -186,10 +180,8 @@ samba_status samba_vjp_pad(samba_vjp *vjp)
 {
     const samba_attrs_pad *attrs = &vjp->node->attrs->pad;
     const samba_node *input = samba_node_at(vjp->graph, vjp->inputs[0]);
-    samba_attrs slice;
-    memset(&slice, 0, sizeof slice);
     int rank = vjp->node->rank;
-    slice.slice.start.count = slice.slice.stop.count = slice.slice.step.count = rank;
+    samba_attrs slice = {.slice = {.start.count = rank, .stop.count = rank, .step.count = rank}};
     for (int d = 0; d < rank; d++) {
         slice.slice.start.at[d] = attrs->before.at[d];
         slice.slice.stop.at[d] = vjp->node->shape[d] - attrs->after.at[d];
@@ -202,11 +194,9 @@ samba_status samba_vjp_pad(samba_vjp *vjp)
 samba_status samba_vjp_concat(samba_vjp *vjp)
 {
     int64_t dim = vjp->node->attrs->axis.dim, start = 0;
-    int arity = vjp->node->arity;
-    samba_attrs slice;
-    memset(&slice, 0, sizeof slice);
-    slice.slice.start.count = slice.slice.stop.count = slice.slice.step.count = vjp->node->rank;
-    for (int d = 0; d < vjp->node->rank; d++) {
+    int arity = vjp->node->arity, rank = vjp->node->rank;
+    samba_attrs slice = {.slice = {.start.count = rank, .stop.count = rank, .step.count = rank}};
+    for (int d = 0; d < rank; d++) {
         slice.slice.stop.at[d] = vjp->node->shape[d];
         slice.slice.step.at[d] = 1;
     }
@@ -222,9 +212,7 @@ samba_status samba_vjp_concat(samba_vjp *vjp)
 
 samba_status samba_vjp_flip(samba_vjp *vjp)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.reduce = vjp->node->attrs->reduce;
+    samba_attrs attrs = {.reduce = vjp->node->attrs->reduce};
     vjp->input_gradients[0] = samba_emit(vjp->graph, SAMBA_OP_flip, 1, &vjp->gradient, &attrs);
     return SAMBA_OK;
 }

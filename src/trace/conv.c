@@ -112,9 +112,7 @@ static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, cons
 static samba_ref pad_behind(samba_graph *graph, samba_ref a, const int64_t *more)
 {
     samba_node node = *samba_node_at(graph, a);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = node.rank;
+    samba_attrs attrs = {.pad = {.before.count = node.rank, .after.count = node.rank, .interior.count = node.rank}};
     memcpy(attrs.pad.after.at + 2, more, (size_t)(node.rank - 2) * sizeof *more);
     return samba_emit(graph, SAMBA_OP_pad, 1, &a, &attrs);
 }

@@ -18,8 +18,7 @@ samba_value samba_flip(samba_value a, int count, const int *dims)
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     bool named[SAMBA_MAX_RANK] = {false};
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
+    samba_attrs attrs = {.reduce = {.dims.count = 0}};
     for (int i = 0; i < count && dims; i++) {
         int dim;
         if (!samba_trace_dim(graph, "flip", node.rank, dims[i], &dim))
@@ -216,10 +215,8 @@ static samba_value fail_pad(samba_graph *graph, const char *message, int64_t amo
 static samba_value pad_constant(samba_graph *graph, samba_value a, int count, const int64_t *amounts, double value)
 {
     samba_node node = samba_trace_node(a);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = node.rank;
-    attrs.pad.value = value;
+    const int rank = node.rank;
+    samba_attrs attrs = {.pad = {.before.count = rank, .after.count = rank, .interior.count = rank, .value = value}};
     bool any = false;
     for (int i = 0; i < count; i++) {
         int d = node.rank - 1 - i;

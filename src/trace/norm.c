@@ -24,7 +24,6 @@ static samba_value along(samba_op op, samba_value a, int dim)
 }
 
 samba_value samba_softmax(samba_value a, int dim) { return along(SAMBA_OP_softmax, a, dim); }
-
 samba_value samba_log_softmax(samba_value a, int dim) { return along(SAMBA_OP_log_softmax, a, dim); }
 
 samba_value samba_softmin(samba_value a, int dim)

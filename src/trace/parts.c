@@ -5,7 +5,6 @@
 #include "trace/shape.h"
 
 #include <sambaflow/shape.h>
-#include <string.h>
 
 samba_ref samba_trace_slice(samba_graph *graph, samba_ref a, int dim, int64_t start, int64_t stop, int64_t step)
 {
@@ -14,9 +13,7 @@ samba_ref samba_trace_slice(samba_graph *graph, samba_ref a, int dim, int64_t st
     samba_node node = *samba_node_at(graph, a);
     if (start == 0 && stop == node.shape[dim] && step == 1)
         return a;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = node.rank;
+    samba_attrs attrs = {.slice = {.start.count = node.rank, .stop.count = node.rank, .step.count = node.rank}};
     for (int d = 0; d < node.rank; d++) {
         attrs.slice.start.at[d] = d == dim ? start : 0;
         attrs.slice.stop.at[d] = d == dim ? stop : node.shape[d];

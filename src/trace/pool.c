@@ -26,13 +26,18 @@ typedef struct layout { /* of one call; an entry for each dim of space */
 static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_ref planes, int i, int j, int64_t divisor)
 {
     static const samba_op ops[] = {SAMBA_OP_max_pool2d, SAMBA_OP_max_pool2d_indices, SAMBA_OP_avg_pool2d};
-    samba_attrs attrs;
     if (planes == SAMBA_NONE)
         return planes;
     const samba_node *node = samba_node_at(graph, planes);
-    memset(&attrs, 0, sizeof attrs);
+    samba_attrs attrs = {.pool2d = {.kernel.count = 2,
+                                    .stride.count = 2,
+                                    .padding.count = 2,
+                                    .dilation.count = 2,
+                                    .adaptive = l->adaptive,
+                                    .ceil_mode = l->ceil_mode,
+                                    .count_include_pad = kind == AVERAGE && !l->no_count_include_pad && !l->adaptive,
+                                    .divisor = divisor}};
     int from[2] = {i, j};
-    attrs.pool2d.kernel.count = attrs.pool2d.stride.count = attrs.pool2d.padding.count = attrs.pool2d.dilation.count = 2;
     for (int d = 0; d < 2; d++) {
         int at = from[d];
         attrs.pool2d.kernel.at[d] = at >= 0 ? l->kernel[at] : l->adaptive ? node->shape[node->rank - 2 + d] : 1;
@@ -40,10 +45,6 @@ static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_r
         attrs.pool2d.padding.at[d] = at >= 0 ? l->padding[at] : 0;
         attrs.pool2d.dilation.at[d] = at >= 0 && !l->adaptive ? l->dilation[at] : 1;
     }
-    attrs.pool2d.adaptive = l->adaptive;
-    attrs.pool2d.ceil_mode = l->ceil_mode;
-    attrs.pool2d.count_include_pad = kind == AVERAGE && !l->no_count_include_pad && !l->adaptive;
-    attrs.pool2d.divisor = divisor;
     static const char *const of_rows[] = {"height", "length"}, *const of_depths[] = {"depth", "plane"};
     graph->axes = l->spatial == 1 ? of_rows : l->spatial == 3 && j < 0 ? of_depths : NULL;
     samba_ref pooled = samba_emit(graph, ops[kind], 1, &planes, &attrs);
@@ -54,10 +55,8 @@ static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_r
 /* Values that lie at `indices` (planes, count) of (planes, ...), int64 both. */
 static samba_ref taken(samba_graph *graph, samba_ref values, samba_ref indices, int64_t planes, int64_t each)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 2, .at = {planes, 1}}, .dim = 0};
-    samba_ref first = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs), (double)each);
+    samba_ref plane = samba_emit_iota(graph, 2, (int64_t[]){planes, 1}, 0);
+    samba_ref first = samba_emit_scalar(graph, SAMBA_OP_mul, plane, (double)each);
     samba_ref table = samba_emit_reshape(graph, samba_emit_cast(graph, values, SAMBA_FLOAT64), 2, (int64_t[]){planes * each, 1});
     samba_ref rows = samba_emit2(graph, SAMBA_OP_embedding, table, samba_emit2(graph, SAMBA_OP_add, indices, first));
     return samba_emit_cast(graph, rows, SAMBA_INT64); /* exact: a plane has less than 2^53 elements */
@@ -85,11 +84,8 @@ static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_n
         int64_t each = high * wide;
         samba_ref inside = taken(graph, pool(graph, l, INDICES, flat, 1, 2, 0),
                                  samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes, depth * each);
-        samba_attrs attrs;
-        memset(&attrs, 0, sizeof attrs);
-        attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 1, .at = {each}}, .dim = 0};
-        samba_ref planes_before = samba_emit_cast(
-            graph, samba_emit2(graph, SAMBA_OP_sub, y, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs)), SAMBA_FLOAT64);
+        samba_ref planes_before = samba_emit2(graph, SAMBA_OP_sub, y, samba_emit_iota(graph, 1, &each, 0));
+        planes_before = samba_emit_cast(graph, planes_before, SAMBA_FLOAT64);
         planes_before =
             samba_emit1(graph, SAMBA_OP_round, samba_emit_scalar(graph, SAMBA_OP_mul, planes_before, 1.0 / (double)each));
         samba_ref start =

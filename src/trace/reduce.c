@@ -203,7 +203,6 @@ static samba_value index_of(const char *what, bool least, samba_value a, int dim
 }
 
 samba_value samba_argmax(samba_value a, int dim, bool keepdim) { return index_of("argmax", false, a, dim, keepdim); }
-
 samba_value samba_argmin(samba_value a, int dim, bool keepdim) { return index_of("argmin", true, a, dim, keepdim); }
 
 /* The extremum and its index. Floats are looked up at the index, so that the gradient goes there; others have none. */

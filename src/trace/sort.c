@@ -188,9 +188,7 @@ static samba_value running(samba_op op, samba_value a, int dim)
 }
 
 samba_value samba_cumsum(samba_value a, int dim) { return running(SAMBA_OP_cumsum, a, dim); }
-
 samba_value samba_cumprod(samba_value a, int dim) { return running(SAMBA_OP_cumprod, a, dim); }
-
 samba_value samba_logcumsumexp(samba_value a, int dim) { return running(SAMBA_OP_logcumsumexp, a, dim); }
 
 static samba_value running_extremum(samba_op op, samba_op index, samba_value a, int dim, samba_value *indices)

@@ -7,7 +7,6 @@
 #include "trace/shape.h"
 
 #include <sambaflow/shape.h>
-#include <string.h>
 
 /* ---- diagonals ---- */
 
@@ -57,9 +56,7 @@ samba_value samba_diag_embed(samba_value a, int64_t offset, int dim1, int dim2)
     int last = node.rank - 1;
     int64_t length = node.shape[last], away = offset < 0 ? -offset : offset, size = length + away,
             start = offset < 0 ? away * size : away;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = node.rank;
+    samba_attrs attrs = {.pad = {.before.count = node.rank, .after.count = node.rank, .interior.count = node.rank}};
     attrs.pad.before.at[last] = length > 0 ? start : size * size;
     attrs.pad.after.at[last] = length > 0 ? size * size - start - (length - 1) * (size + 1) - 1 : 0;
     attrs.pad.interior.at[last] = size;
@@ -85,11 +82,10 @@ samba_value samba_diag(samba_value a, int64_t diagonal)
 /* 0 .. n-1 along a dim of `rank`. */
 static samba_ref numbers(samba_graph *graph, int rank, int dim, int64_t n)
 {
-    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape.count = rank}};
+    int64_t shape[SAMBA_MAX_RANK];
     for (int d = 0; d < rank; d++)
-        attrs.iota.shape.at[d] = d == dim ? n : 1;
-    attrs.iota.dim = dim;
-    return samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+        shape[d] = d == dim ? n : 1;
+    return samba_emit_iota(graph, rank, shape, dim);
 }
 
 static samba_value triangle(const char *what, samba_value a, int64_t diagonal, bool lower)

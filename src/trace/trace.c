@@ -106,13 +106,6 @@ static bool check_dtype(samba_graph *graph, const char *what, samba_dtype dtype)
     return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "%d is no dtype", (int)dtype);
 }
 
-static samba_attrs no_attrs(void)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    return attrs;
-}
-
 static samba_dims make_dims(int rank, const int64_t *shape)
 {
     samba_dims dims = {.count = rank};
@@ -402,9 +395,7 @@ samba_value samba_training(samba_graph *graph)
 {
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_none(graph);
-    samba_attrs attrs = no_attrs();
-    attrs.argin =
-        (samba_attrs_argin){.name = samba_graph_intern(graph, "training"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 3};
+    samba_attrs attrs = {.argin = {.name = samba_graph_intern(graph, "training"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 3}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs));
 }
 
