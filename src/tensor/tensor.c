@@ -236,38 +236,13 @@ samba_status samba_tensor_set_name(samba_tensor *tensor, const char *name)
     return SAMBA_OK;
 }
 
-const char *samba_tensor_name(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return "";
-    return tensor->name ? tensor->name : "";
-}
-samba_dtype samba_tensor_dtype(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return 0;
-    return tensor->dtype;
-}
-int samba_tensor_rank(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return 0;
-    return tensor->rank;
-}
+const char *samba_tensor_name(const samba_tensor *tensor) { return tensor && tensor->name ? tensor->name : ""; }
+samba_dtype samba_tensor_dtype(const samba_tensor *tensor) { return tensor ? tensor->dtype : 0; }
+int samba_tensor_rank(const samba_tensor *tensor) { return tensor ? tensor->rank : 0; }
 const int64_t *samba_tensor_shape(const samba_tensor *tensor) { return tensor->shape; }
 const int64_t *samba_tensor_strides(const samba_tensor *tensor) { return tensor->strides; }
-bool samba_tensor_has_data(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return false;
-    return tensor->storage != NULL;
-}
-void *samba_tensor_data(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return NULL;
-    return tensor->data;
-}
+bool samba_tensor_has_data(const samba_tensor *tensor) { return tensor && tensor->storage; }
+void *samba_tensor_data(const samba_tensor *tensor) { return tensor ? tensor->data : NULL; }
 
 int64_t samba_tensor_numel(const samba_tensor *tensor)
 {

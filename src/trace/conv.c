@@ -223,51 +223,29 @@ static samba_value transposed(const layout *l, samba_value input, samba_value we
 
 /* ---- the public functions: one layout each ---- */
 
-samba_value samba_functional_conv1d(samba_value input, samba_value weight, samba_value bias, const samba_conv1d_options *options)
-{
-    static const samba_conv1d_options defaults;
-    const samba_conv1d_options *o = options ? options : &defaults;
-    return convolve(&(layout){"conv1d", 1, &o->stride, &o->padding, NULL, &o->dilation, o->groups, o->same}, input, weight, bias);
-}
+/* `of` is how the layout reaches the options' numbers: & of one, nothing of an array. */
+#define CONVOLUTION(name, spatial, of)                                                                                           \
+    samba_value samba_functional_##name(samba_value input, samba_value weight, samba_value bias,                                 \
+                                        const samba_##name##_options *options)                                                   \
+    {                                                                                                                            \
+        static const samba_##name##_options defaults;                                                                            \
+        const samba_##name##_options *o = options ? options : &defaults;                                                         \
+        const layout l = {#name, spatial, of o->stride, of o->padding, NULL, of o->dilation, o->groups, o->same};                \
+        return convolve(&l, input, weight, bias);                                                                                \
+    }
+CONVOLUTION(conv1d, 1, &)
+CONVOLUTION(conv2d, 2, )
+CONVOLUTION(conv3d, 3, )
 
-samba_value samba_functional_conv2d(samba_value input, samba_value weight, samba_value bias, const samba_conv2d_options *options)
-{
-    static const samba_conv2d_options defaults;
-    const samba_conv2d_options *o = options ? options : &defaults;
-    return convolve(&(layout){"conv2d", 2, o->stride, o->padding, NULL, o->dilation, o->groups, o->same}, input, weight, bias);
-}
-
-samba_value samba_functional_conv3d(samba_value input, samba_value weight, samba_value bias, const samba_conv3d_options *options)
-{
-    static const samba_conv3d_options defaults;
-    const samba_conv3d_options *o = options ? options : &defaults;
-    return convolve(&(layout){"conv3d", 3, o->stride, o->padding, NULL, o->dilation, o->groups, o->same}, input, weight, bias);
-}
-
-samba_value samba_functional_conv_transpose1d(samba_value input, samba_value weight, samba_value bias,
-                                              const samba_conv_transpose1d_options *options)
-{
-    static const samba_conv_transpose1d_options defaults;
-    const samba_conv_transpose1d_options *o = options ? options : &defaults;
-    return transposed(
-        &(layout){"conv_transpose1d", 1, &o->stride, &o->padding, &o->output_padding, &o->dilation, o->groups, false}, input,
-        weight, bias);
-}
-
-samba_value samba_functional_conv_transpose2d(samba_value input, samba_value weight, samba_value bias,
-                                              const samba_conv_transpose2d_options *options)
-{
-    static const samba_conv_transpose2d_options defaults;
-    const samba_conv_transpose2d_options *o = options ? options : &defaults;
-    return transposed(&(layout){"conv_transpose2d", 2, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false},
-                      input, weight, bias);
-}
-
-samba_value samba_functional_conv_transpose3d(samba_value input, samba_value weight, samba_value bias,
-                                              const samba_conv_transpose3d_options *options)
-{
-    static const samba_conv_transpose3d_options defaults;
-    const samba_conv_transpose3d_options *o = options ? options : &defaults;
-    return transposed(&(layout){"conv_transpose3d", 3, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false},
-                      input, weight, bias);
-}
+#define TRANSPOSED(name, spatial, of)                                                                                            \
+    samba_value samba_functional_##name(samba_value input, samba_value weight, samba_value bias,                                 \
+                                        const samba_##name##_options *options)                                                   \
+    {                                                                                                                            \
+        static const samba_##name##_options defaults;                                                                            \
+        const samba_##name##_options *o = options ? options : &defaults;                                                         \
+        const layout l = {#name, spatial, of o->stride, of o->padding, of o->output_padding, of o->dilation, o->groups, false};  \
+        return transposed(&l, input, weight, bias);                                                                              \
+    }
+TRANSPOSED(conv_transpose1d, 1, &)
+TRANSPOSED(conv_transpose2d, 2, )
+TRANSPOSED(conv_transpose3d, 3, )

@@ -26,30 +26,6 @@ static samba_dtype arithmetic_dtype(int count, const samba_value *values, samba_
     return dtype;
 }
 
-static samba_value arithmetic(samba_op op, samba_value a, samba_value b, samba_graph *graph, samba_dtype dtype)
-{
-    samba_dtype in = arithmetic_dtype(2, (samba_value[]){a, b}, dtype);
-    return samba_trace_result(graph, samba_emit2(graph, op, samba_trace_operand(a, in), samba_trace_operand(b, in)), dtype);
-}
-
-samba_value samba_add(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote("add", 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_add, a, b, graph, dtype);
-}
-
-samba_value samba_mul(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote("mul", 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_mul, a, b, graph, dtype);
-}
-
 /* As PyTorch; the cast would hide a bool from inference. */
 static bool refuse_bool(samba_graph *graph, samba_value a, samba_value b)
 {
@@ -60,23 +36,23 @@ static bool refuse_bool(samba_graph *graph, samba_value a, samba_value b)
     return true;
 }
 
-samba_value samba_sub(samba_value a, samba_value b)
+static samba_value arithmetic(samba_op op, samba_value a, samba_value b)
 {
+    const samba_value values[] = {a, b};
     samba_graph *graph;
     samba_dtype dtype;
-    if (!samba_trace_promote("sub", 2, (samba_value[]){a, b}, &graph, &dtype) || refuse_bool(graph, a, b))
+    bool meet = (op == SAMBA_OP_div ? samba_trace_promote_floating : samba_trace_promote)(samba_op_table[op].name, 2, values,
+                                                                                          &graph, &dtype);
+    if (!meet || (op == SAMBA_OP_sub && refuse_bool(graph, a, b)))
         return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_sub, a, b, graph, dtype);
+    samba_dtype in = arithmetic_dtype(2, values, dtype);
+    return samba_trace_result(graph, samba_emit2(graph, op, samba_trace_operand(a, in), samba_trace_operand(b, in)), dtype);
 }
 
-samba_value samba_div(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote_floating("div", 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_div, a, b, graph, dtype);
-}
+samba_value samba_add(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_add, a, b); }
+samba_value samba_sub(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_sub, a, b); }
+samba_value samba_mul(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_mul, a, b); }
+samba_value samba_div(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_div, a, b); }
 
 static bool is_floating(samba_value a) { return samba_dtype_is_floating_point(samba_value_dtype(a)); }
 
@@ -153,7 +129,7 @@ samba_value samba_pow(samba_value a, samba_value b)
     if (!samba_trace_promote("pow", 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
     if (!samba_trace_known(b, &exponent))
-        return arithmetic(SAMBA_OP_pow, a, b, graph, dtype);
+        return arithmetic(SAMBA_OP_pow, a, b);
     bool floating = samba_dtype_is_floating_point(dtype);
     if (!floating && exponent < 0)
         return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "pow",
@@ -164,7 +140,7 @@ samba_value samba_pow(samba_value a, samba_value b)
         if (power != SAMBA_NONE)
             return samba_trace_result(graph, power, dtype);
     }
-    return arithmetic(SAMBA_OP_pow, a, b, graph, dtype);
+    return arithmetic(SAMBA_OP_pow, a, b);
 }
 
 samba_value samba_add_scalar(samba_value a, double b) { return samba_add(a, samba_number(a.graph, b)); }

@@ -193,50 +193,23 @@ static samba_value windows3(const char *what, pooling kind, samba_value a, const
                    o->divisor_override);
 }
 
-samba_value samba_max_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options)
-{
-    return windows1("max_pool1d", MAXIMUM, a, kernel, options);
-}
-
-samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return windows2("max_pool2d", MAXIMUM, a, kernel, options);
-}
-
-samba_value samba_max_pool3d(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
-{
-    return windows3("max_pool3d", MAXIMUM, a, kernel, options);
-}
-
-samba_value samba_max_pool1d_indices(samba_value a, int64_t kernel, const samba_pool1d_options *options)
-{
-    return windows1("max_pool1d", INDICES, a, kernel, options);
-}
-
-samba_value samba_max_pool2d_indices(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return windows2("max_pool2d", INDICES, a, kernel, options);
-}
-
-samba_value samba_max_pool3d_indices(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
-{
-    return windows3("max_pool3d", INDICES, a, kernel, options);
-}
-
-samba_value samba_avg_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options)
-{
-    return windows1("avg_pool1d", AVERAGE, a, kernel, options);
-}
-
-samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return windows2("avg_pool2d", AVERAGE, a, kernel, options);
-}
-
-samba_value samba_avg_pool3d(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
-{
-    return windows3("avg_pool3d", AVERAGE, a, kernel, options);
-}
+/* samba_<name>1d<suffix>, 2d and 3d */
+#define POOLING(name, suffix, kind)                                                                                              \
+    samba_value samba_##name##1d##suffix(samba_value a, int64_t kernel, const samba_pool1d_options *options)                     \
+    {                                                                                                                            \
+        return windows1(#name "1d", kind, a, kernel, options);                                                                   \
+    }                                                                                                                            \
+    samba_value samba_##name##2d##suffix(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)            \
+    {                                                                                                                            \
+        return windows2(#name "2d", kind, a, kernel, options);                                                                   \
+    }                                                                                                                            \
+    samba_value samba_##name##3d##suffix(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)            \
+    {                                                                                                                            \
+        return windows3(#name "3d", kind, a, kernel, options);                                                                   \
+    }
+POOLING(max_pool, , MAXIMUM)
+POOLING(max_pool, _indices, INDICES)
+POOLING(avg_pool, , AVERAGE)
 
 /* ---- adaptive: windows by the size of the result ---- */
 
@@ -272,44 +245,17 @@ static samba_value adaptive(const char *what, pooling kind, int spatial, samba_v
     return run(&l, a);
 }
 
-samba_value samba_adaptive_avg_pool1d(samba_value a, int64_t output_size)
-{
-    return adaptive("adaptive_avg_pool1d", AVERAGE, 1, a, &output_size);
-}
-samba_value samba_adaptive_avg_pool2d(samba_value a, const int64_t output_size[2])
-{
-    return adaptive("adaptive_avg_pool2d", AVERAGE, 2, a, output_size);
-}
-samba_value samba_adaptive_avg_pool3d(samba_value a, const int64_t output_size[3])
-{
-    return adaptive("adaptive_avg_pool3d", AVERAGE, 3, a, output_size);
-}
-samba_value samba_adaptive_max_pool1d(samba_value a, int64_t output_size)
-{
-    return adaptive("adaptive_max_pool1d", MAXIMUM, 1, a, &output_size);
-}
-samba_value samba_adaptive_max_pool2d(samba_value a, const int64_t output_size[2])
-{
-    return adaptive("adaptive_max_pool2d", MAXIMUM, 2, a, output_size);
-}
-samba_value samba_adaptive_max_pool3d(samba_value a, const int64_t output_size[3])
-{
-    return adaptive("adaptive_max_pool3d", MAXIMUM, 3, a, output_size);
-}
-samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t output_size)
-{
-    return adaptive("adaptive_max_pool1d", INDICES, 1, a, &output_size);
-}
-
-samba_value samba_adaptive_max_pool2d_indices(samba_value a, const int64_t output_size[2])
-{
-    return adaptive("adaptive_max_pool2d", INDICES, 2, a, output_size);
-}
-
-samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int64_t output_size[3])
-{
-    return adaptive("adaptive_max_pool3d", INDICES, 3, a, output_size);
-}
+/* As POOLING */
+#define ADAPTIVE(name, suffix, kind)                                                                                             \
+    samba_value samba_##name##1d##suffix(samba_value a, int64_t size) { return adaptive(#name "1d", kind, 1, a, &size); }        \
+    samba_value samba_##name##2d##suffix(samba_value a, const int64_t size[2])                                                   \
+    {                                                                                                                            \
+        return adaptive(#name "2d", kind, 2, a, size);                                                                           \
+    }                                                                                                                            \
+    samba_value samba_##name##3d##suffix(samba_value a, const int64_t size[3]) { return adaptive(#name "3d", kind, 3, a, size); }
+ADAPTIVE(adaptive_avg_pool, , AVERAGE)
+ADAPTIVE(adaptive_max_pool, , MAXIMUM)
+ADAPTIVE(adaptive_max_pool, _indices, INDICES)
 
 /* ---- lp: a root of sums of powers, through the average as PyTorch has it ---- */
 

@@ -412,21 +412,6 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
                              h == SAMBA_NONE ? h : samba_emit_reshape(n.graph, h, x.rank, x.rank == 2 ? shape + 1 : shape + 2));
 }
 
-samba_value samba_functional_rnn(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options,
-                                 samba_value *state)
-{
-    return run(RNN, input, count, weights, options, state);
-}
-samba_value samba_functional_gru(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options,
-                                 samba_value *state)
-{
-    return run(GRU, input, count, weights, options, state);
-}
-samba_value samba_functional_lstm(samba_value input, int count, const samba_value *weights,
-                                  const samba_recurrent_options *options, samba_value *state)
-{
-    return run(LSTM, input, count, weights, options, state);
-}
 samba_value samba_functional_rnn_cell(samba_value input, const samba_value weights[4], bool relu, samba_value *state)
 {
     return run_cell(RNN, input, weights, relu, state);
@@ -528,33 +513,22 @@ static samba_value cell_by_name(kind k, samba_value input, const char *name, int
     return h;
 }
 
-samba_value samba_rnn(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
-                      samba_value *state)
-{
-    return by_name(RNN, input, name, hidden_size, options, state);
-}
-samba_value samba_gru(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
-                      samba_value *state)
-{
-    return by_name(GRU, input, name, hidden_size, options, state);
-}
-samba_value samba_lstm(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
-                       samba_value *state)
-{
-    return by_name(LSTM, input, name, hidden_size, options, state);
-}
-samba_value samba_rnn_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
-                           samba_value *state)
-{
-    return cell_by_name(RNN, input, name, hidden_size, options, state);
-}
-samba_value samba_gru_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
-                           samba_value *state)
-{
-    return cell_by_name(GRU, input, name, hidden_size, options, state);
-}
-samba_value samba_lstm_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
-                            samba_value *state)
-{
-    return cell_by_name(LSTM, input, name, hidden_size, options, state);
-}
+#define NET(name, kind)                                                                                                          \
+    samba_value samba_functional_##name(samba_value input, int count, const samba_value *weights,                                \
+                                        const samba_recurrent_options *options, samba_value *state)                              \
+    {                                                                                                                            \
+        return run(kind, input, count, weights, options, state);                                                                 \
+    }                                                                                                                            \
+    samba_value samba_##name(samba_value input, const char *scope, int64_t hidden_size, const samba_recurrent_options *options,  \
+                             samba_value *state)                                                                                 \
+    {                                                                                                                            \
+        return by_name(kind, input, scope, hidden_size, options, state);                                                         \
+    }                                                                                                                            \
+    samba_value samba_##name##_cell(samba_value input, const char *scope, int64_t hidden_size,                                   \
+                                    const samba_cell_options *options, samba_value *state)                                       \
+    {                                                                                                                            \
+        return cell_by_name(kind, input, scope, hidden_size, options, state);                                                    \
+    }
+NET(rnn, RNN)
+NET(gru, GRU)
+NET(lstm, LSTM)
