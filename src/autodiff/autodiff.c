@@ -34,30 +34,29 @@ typedef struct reverse {
     bool any; /* a gradient has started from something that depends on a parameter */
 } reverse;
 
-static samba_ref state_leaf(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
-                            samba_initializer_kind init, double a)
+/* "<name>.grad", interned */
+static uint32_t gradient_name(samba_graph *g, const char *name)
 {
-    samba_attrs attrs = {.state = {.name = samba_graph_intern(g, name), .dtype = dtype, .shape.count = rank}};
-    for (int i = 0; i < rank; i++)
-        attrs.state.shape.at[i] = shape[i];
-    attrs.state.init = init;
-    attrs.state.init_a = a;
-    attrs.state.kind = SAMBA_KIND_GRADIENT;
-    return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
+    samba_text text;
+    samba_text_init(&text, g->context);
+    samba_text_add(&text, "%s.grad", name);
+    uint32_t index = text.status == SAMBA_OK ? samba_graph_intern(g, text.data) : 0;
+    if (text.status != SAMBA_OK)
+        g->status = text.status;
+    samba_text_clear(&text);
+    return index;
 }
 
 static samba_ref gradient_leaf(samba_graph *g, int64_t name, samba_ref of, samba_initializer_kind init, double a)
 {
-    samba_text text;
-    samba_text_init(&text, g->context);
-    samba_text_add(&text, "%s.grad", samba_graph_name_at(g, name));
-    if (text.status != SAMBA_OK)
-        g->status = text.status;
-    samba_node node = *samba_node_at(g, of);
-    samba_ref leaf =
-        text.status == SAMBA_OK ? state_leaf(g, text.data, (samba_dtype)node.dtype, node.rank, node.shape, init, a) : SAMBA_NONE;
-    samba_text_clear(&text);
-    return leaf;
+    samba_attrs attrs = {.state = {.name = gradient_name(g, samba_graph_name_at(g, name)),
+                                   .dtype = samba_node_at(g, of)->dtype,
+                                   .shape.count = samba_node_at(g, of)->rank,
+                                   .init = init,
+                                   .init_a = a,
+                                   .kind = SAMBA_KIND_GRADIENT}};
+    memcpy(attrs.state.shape.at, samba_node_at(g, of)->shape, sizeof attrs.state.shape.at);
+    return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
 }
 
 static bool floating(const samba_graph *g, samba_ref ref)
@@ -233,19 +232,6 @@ static samba_status want_inputs(reverse *r, int count, const char *const *inputs
         for (int j = 0; j < samba_node_at(g, (samba_ref)i)->arity; j++)
             r->wanted[i] = r->wanted[i] || r->wanted[samba_node_at(g, (samba_ref)i)->inputs[j]];
     return SAMBA_OK;
-}
-
-/* "<name>.grad", interned */
-static uint32_t gradient_name(samba_graph *g, const char *name)
-{
-    samba_text text;
-    samba_text_init(&text, g->context);
-    samba_text_add(&text, "%s.grad", name);
-    uint32_t index = text.status == SAMBA_OK ? samba_graph_intern(g, text.data) : 0;
-    if (text.status != SAMBA_OK)
-        g->status = text.status;
-    samba_text_clear(&text);
-    return index;
 }
 
 /* Each floating-point output's gradient is an input. */

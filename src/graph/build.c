@@ -93,6 +93,19 @@ samba_ref samba_emit_cast(samba_graph *g, samba_ref a, samba_dtype dtype)
     return samba_emit(g, SAMBA_OP_cast, 1, &a, &attrs);
 }
 
+samba_ref samba_emit_gather(samba_graph *g, samba_ref a, samba_ref index, int64_t dim, bool negative)
+{
+    samba_attrs attrs = {.gather = {.dim = dim, .negative = negative}};
+    return samba_emit(g, SAMBA_OP_gather, 2, (samba_ref[]){a, index}, &attrs);
+}
+
+samba_ref samba_emit_scatter(samba_graph *g, samba_ref a, samba_ref index, samba_ref source, int64_t dim, samba_scatter_mode mode,
+                             bool negative)
+{
+    samba_attrs attrs = {.scatter = {.dim = dim, .reduce = mode, .negative = negative}};
+    return samba_emit(g, SAMBA_OP_scatter, 3, (samba_ref[]){a, index, source}, &attrs);
+}
+
 samba_ref samba_emit_reduce(samba_graph *g, samba_op op, samba_ref a, int count, const int64_t *dims)
 {
     if (count == 0)

@@ -12,13 +12,6 @@
 #define SQRT_2_OVER_PI 0.797884560802865355879892119868763737L
 #define CUBIC 0.044715L
 
-static samba_status of_one(const samba_reference *reference, double (*f)(double))
-{
-    for (int64_t i = 0; i < reference->output->numel; i++)
-        samba_array_set_double(reference->output, i, f(samba_array_double(&reference->inputs[0], i)));
-    return SAMBA_OK;
-}
-
 static samba_status times_gradient(const samba_reference *reference, double (*slope)(double))
 {
     const samba_array *x = &reference->inputs[0], *g = &reference->inputs[1], *y = reference->output;
@@ -45,7 +38,7 @@ static double gelu_slope(double x)
     return (double)(normal_cdf(wide) + wide * expl(-wide * wide / 2) * INVERSE_SQRT_2PI);
 }
 
-samba_status samba_ref_gelu(const samba_reference *reference) { return of_one(reference, gelu); }
+samba_status samba_ref_gelu(const samba_reference *reference) { return samba_reference_of_one(reference, gelu); }
 samba_status samba_ref_gelu_grad(const samba_reference *reference) { return times_gradient(reference, gelu_slope); }
 samba_status samba_vjp_gelu(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_gelu_grad); }
 
@@ -60,7 +53,7 @@ static double gelu_tanh_slope(double x)
     return (double)(s + wide * s * bent_sigmoid(-wide) * 2 * SQRT_2_OVER_PI * (1 + 3 * CUBIC * wide * wide));
 }
 
-samba_status samba_ref_gelu_tanh(const samba_reference *reference) { return of_one(reference, gelu_tanh); }
+samba_status samba_ref_gelu_tanh(const samba_reference *reference) { return samba_reference_of_one(reference, gelu_tanh); }
 samba_status samba_ref_gelu_tanh_grad(const samba_reference *reference) { return times_gradient(reference, gelu_tanh_slope); }
 samba_status samba_vjp_gelu_tanh(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_gelu_tanh_grad); }
 
@@ -69,7 +62,7 @@ samba_status samba_vjp_gelu_tanh(samba_vjp *vjp) { return differentiate(vjp, SAM
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double silu(double x) { return x * sigmoid(x); }
 static double silu_slope(double x) { return sigmoid(x) * (1 + x * sigmoid(-x)); }
-samba_status samba_ref_silu(const samba_reference *reference) { return of_one(reference, silu); }
+samba_status samba_ref_silu(const samba_reference *reference) { return samba_reference_of_one(reference, silu); }
 samba_status samba_ref_silu_grad(const samba_reference *reference) { return times_gradient(reference, silu_slope); }
 samba_status samba_vjp_silu(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_silu_grad); }
 
@@ -83,7 +76,7 @@ static double mish_slope(double x)
     return t + x * sigmoid(x) * over * over; /* 1 - t^2 */
 }
 
-samba_status samba_ref_mish(const samba_reference *reference) { return of_one(reference, mish); }
+samba_status samba_ref_mish(const samba_reference *reference) { return samba_reference_of_one(reference, mish); }
 samba_status samba_ref_mish_grad(const samba_reference *reference) { return times_gradient(reference, mish_slope); }
 samba_status samba_vjp_mish(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_mish_grad); }
 
@@ -118,7 +111,7 @@ samba_status samba_vjp_logit(samba_vjp *vjp)
 }
 
 static double logit(double x) { return fabs(2 * x - 1) < 0.5 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x)); }
-samba_status samba_ref_logit(const samba_reference *reference) { return of_one(reference, logit); }
+samba_status samba_ref_logit(const samba_reference *reference) { return samba_reference_of_one(reference, logit); }
 
 /* ---- softplus: log(1 + e^x), which rises as its two steps do; x where e^-x is less than a digit of it ---- */
 
@@ -138,4 +131,4 @@ samba_status samba_vjp_softplus(samba_vjp *vjp)
     return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, x)));
 }
 
-samba_status samba_ref_softplus(const samba_reference *reference) { return of_one(reference, softplus); }
+samba_status samba_ref_softplus(const samba_reference *reference) { return samba_reference_of_one(reference, softplus); }

@@ -16,7 +16,6 @@
     samba_flops_fn samba_flops_##flops;                                                                                          \
     samba_expand_fn samba_expand_##expand;
 #include "ops.def"
-#undef OP
 
 /* ---- RANGE(cell): the index ranges of rows ---- */
 samba_range_fn samba_range_embedding, samba_range_gather, samba_range_scatter, samba_range_cross_entropy;
@@ -77,6 +76,8 @@ static inline void samba_array_set_int64(const samba_array *array, int64_t i, in
 {
     samba_store_int64(array->dtype, samba_array_at(array, i), value);
 }
+/* The output from f of each element of the input, which is floating-point (map_ref.c). */
+samba_status samba_reference_of_one(const samba_reference *reference, double (*f)(double));
 /* Where element `i` of `whole` finds its partner in `part`, whose shape broadcasts to whole's. A reduction reads it the other
  * way: the element of the result (part) to which element `i` of the input (whole) counts. */
 static inline int64_t samba_broadcast_offset(const samba_array *part, const samba_array *whole, int64_t i)

@@ -103,9 +103,9 @@ static samba_status deliver_to_indices(samba_vjp *vjp, samba_op index_op, int di
     samba_ref gradient = samba_emit_lift(graph, vjp->gradient);
     if (index == SAMBA_NONE || gradient == SAMBA_NONE)
         return SAMBA_OK;
-    samba_attrs attrs = {.scatter = {.dim = dim, .reduce = 1}}; /* added: cummax may tell one element for several */
     samba_ref zeros = samba_emit_expand(graph, samba_emit_constant(graph, 0, samba_ref_dtype(graph, gradient)), x.rank, x.shape);
-    return samba_vjp_deliver(vjp, 0, samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){zeros, index, gradient}, &attrs));
+    /* added: cummax may tell one element for several */
+    return samba_vjp_deliver(vjp, 0, samba_emit_scatter(graph, zeros, index, gradient, dim, SAMBA_MODE_ADD, false));
 }
 
 samba_status samba_vjp_sort(samba_vjp *vjp) { return deliver_to_indices(vjp, SAMBA_OP_argsort, (int)vjp->node->attrs->sort.dim); }

@@ -43,9 +43,9 @@ static samba_ref by_frequency(samba_graph *g, samba_ref rows, samba_ref index, i
     thin[at.rank] = 1;
     samba_ref line = samba_emit_reshape(g, index, 1, &n), one = samba_emit_constant(g, 1, dtype),
               zero = samba_emit_constant(g, 0, dtype);
-    samba_ref counts = samba_trace_scatter(g, samba_emit_expand(g, zero, 1, &count), line, samba_emit_expand(g, one, 1, &n), 0,
-                                           SAMBA_MODE_ADD, false);
-    samba_ref times = samba_emit_reshape(g, samba_trace_gather(g, counts, line, 0, false), at.rank + 1, thin);
+    samba_ref counts = samba_emit_scatter(g, samba_emit_expand(g, zero, 1, &count), line, samba_emit_expand(g, one, 1, &n), 0,
+                                          SAMBA_MODE_ADD, false);
+    samba_ref times = samba_emit_reshape(g, samba_emit_gather(g, counts, line, 0, false), at.rank + 1, thin);
     samba_ref wide = samba_emit_cast(g, rows, dtype), scaled = samba_emit2(g, SAMBA_OP_div, wide, times);
     samba_ref nothing = samba_emit2(g, SAMBA_OP_sub, scaled, detached(g, scaled));
     samba_ref still = detached(g, wide), finite = samba_emit2(g, SAMBA_OP_eq, detached(g, nothing), zero);
@@ -142,8 +142,8 @@ static samba_ref total(const bags *b, samba_ref values, bool greatest, double st
     samba_ref base = samba_emit_expand(g, samba_emit_constant(g, start, (samba_dtype)node.dtype), 2, shape);
     if (b->owner == SAMBA_NONE || node.shape[0] == 0)
         return base;
-    return samba_trace_scatter(g, base, samba_trace_along(g, b->owner, 2, node.shape, 0), values, 0,
-                               greatest ? SAMBA_MODE_AMAX : SAMBA_MODE_ADD, false);
+    return samba_emit_scatter(g, base, samba_trace_along(g, b->owner, 2, node.shape, 0), values, 0,
+                              greatest ? SAMBA_MODE_AMAX : SAMBA_MODE_ADD, false);
 }
 
 /* How many rows each bag has, padding left out: (bags, 1). */

@@ -10,19 +10,6 @@
 #include <sambaflow/shape.h>
 
 /* ---- for all of the family's files ---- */
-samba_ref samba_trace_gather(samba_graph *graph, samba_ref a, samba_ref index, int dim, bool negative)
-{
-    samba_attrs attrs = {.gather = {.dim = dim, .negative = negative}};
-    return samba_emit(graph, SAMBA_OP_gather, 2, (samba_ref[]){a, index}, &attrs);
-}
-
-samba_ref samba_trace_scatter(samba_graph *graph, samba_ref a, samba_ref index, samba_ref source, int dim,
-                              samba_scatter_mode mode, bool negative)
-{
-    samba_attrs attrs = {.scatter = {.dim = dim, .reduce = mode, .negative = negative}};
-    return samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){a, index, source}, &attrs);
-}
-
 samba_ref samba_trace_along(samba_graph *graph, samba_ref line, int rank, const int64_t *shape, int dim)
 {
     if (line == SAMBA_NONE)
@@ -77,7 +64,7 @@ samba_value samba_gather(samba_value a, int dim, samba_value index)
     indexed p;
     if (!enter("gather", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
-    return leave(&p, samba_trace_gather(p.graph, p.a, p.index, p.dim, false), p.index_rank);
+    return leave(&p, samba_emit_gather(p.graph, p.a, p.index, p.dim, false), p.index_rank);
 }
 
 samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
@@ -102,7 +89,7 @@ samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
             p.dim, SAMBA_TYPE_OF(samba_node_at(p.graph, p.a)), SAMBA_TYPE_OF(samba_node_at(p.graph, p.index)));
     samba_ref wide = samba_emit_expand(p.graph, p.a, x.rank, x.shape),
               index_of = samba_emit_expand(p.graph, p.index, x.rank, at.shape);
-    return leave(&p, samba_trace_gather(p.graph, wide, index_of, p.dim, true), p.index_rank);
+    return leave(&p, samba_emit_gather(p.graph, wide, index_of, p.dim, true), p.index_rank);
 }
 
 /* `source` cut to the index's shape, or repeated where it is a number. */
@@ -143,7 +130,7 @@ static samba_value scatter(const char *what, samba_value a, int dim, samba_value
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, what);
     samba_ref rows = source_for(what, &p, source.index);
-    return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
+    return leave(&p, samba_emit_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
 }
 
 samba_value samba_scatter(samba_value a, int dim, samba_value index, samba_value source)
@@ -207,16 +194,16 @@ static samba_ref reduced(const char *what, const indexed *p, samba_ref source, s
     if (exclude_self) {
         samba_node index = *samba_node_at(g, p->index);
         samba_ref nothing = samba_emit_expand(g, neutral(g, reduce, dtype), index.rank, index.shape);
-        base = samba_trace_scatter(g, base, p->index, nothing, p->dim, SAMBA_MODE_SET, false);
+        base = samba_emit_scatter(g, base, p->index, nothing, p->dim, SAMBA_MODE_SET, false);
     }
-    samba_ref result = samba_trace_scatter(g, base, p->index, source, p->dim, modes[reduce], false);
+    samba_ref result = samba_emit_scatter(g, base, p->index, source, p->dim, modes[reduce], false);
     if (!mean || result == SAMBA_NONE)
         return result;
     /* halves count in float32: bfloat16 has no numbers between 256 and 258 */
     bool half = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16;
     samba_dtype wide = half ? SAMBA_FLOAT32 : dtype;
-    samba_ref count = samba_trace_scatter(g, filled(g, exclude_self ? 0 : 1, wide, p->a), p->index, filled(g, 1, wide, p->index),
-                                          p->dim, SAMBA_MODE_ADD, false);
+    samba_ref count = samba_emit_scatter(g, filled(g, exclude_self ? 0 : 1, wide, p->a), p->index, filled(g, 1, wide, p->index),
+                                         p->dim, SAMBA_MODE_ADD, false);
     if (exclude_self)
         count = samba_emit2(g, SAMBA_OP_maximum, count, samba_emit_constant(g, 1, wide));
     if (samba_dtype_is_floating_point(dtype))
@@ -274,7 +261,7 @@ samba_value samba_index_select(samba_value a, int dim, samba_value index)
     if (!enter_slices("index_select", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "index_select");
-    return leave(&p, samba_trace_gather(p.graph, p.a, p.index, p.dim, false), p.a_rank);
+    return leave(&p, samba_emit_gather(p.graph, p.a, p.index, p.dim, false), p.a_rank);
 }
 
 static samba_value write_slices(const char *what, samba_value a, int dim, samba_value index, samba_value source,
@@ -287,7 +274,7 @@ static samba_value write_slices(const char *what, samba_value a, int dim, samba_
     samba_ref rows = slices_for(what, &p, source.index);
     if (alpha != 1 && rows != SAMBA_NONE)
         rows = samba_emit_scalar(p.graph, SAMBA_OP_mul, rows, alpha);
-    return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
+    return leave(&p, samba_emit_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
 }
 
 samba_value samba_index_add(samba_value a, int dim, samba_value index, samba_value source, double alpha)
@@ -307,7 +294,7 @@ samba_value samba_index_fill(samba_value a, int dim, samba_value index, double v
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "index_fill");
     samba_ref rows = filled(p.graph, value, (samba_dtype)samba_node_at(p.graph, p.a)->dtype, p.index);
-    return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, SAMBA_MODE_SET, true), p.a_rank);
+    return leave(&p, samba_emit_scatter(p.graph, p.a, p.index, rows, p.dim, SAMBA_MODE_SET, true), p.a_rank);
 }
 
 samba_value samba_index_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce,

@@ -184,7 +184,7 @@ samba_value samba_index(samba_value a, int count, const samba_value *indices)
     if (!enter(&j, "index", a, count, indices, NULL))
         return samba_trace_none(j.graph);
     int rank = result_shape(&j, shape);
-    samba_ref found = samba_trace_gather(j.graph, j.merged, index_of(&j), j.at, j.negative);
+    samba_ref found = samba_emit_gather(j.graph, j.merged, index_of(&j), j.at, j.negative);
     return samba_trace_value(j.graph, found == SAMBA_NONE ? found : samba_emit_reshape(j.graph, found, rank, shape));
 }
 
@@ -209,7 +209,7 @@ samba_value samba_index_put(samba_value a, int count, const samba_value *indices
     samba_node flat = *samba_node_at(j.graph, index);
     samba_ref source = samba_emit_reshape(j.graph, samba_emit_expand(j.graph, values.index, rank, shape), flat.rank, flat.shape);
     samba_ref written =
-        samba_trace_scatter(j.graph, j.merged, index, source, j.at, accumulate ? SAMBA_MODE_ADD : SAMBA_MODE_SET, j.negative);
+        samba_emit_scatter(j.graph, j.merged, index, source, j.at, accumulate ? SAMBA_MODE_ADD : SAMBA_MODE_SET, j.negative);
     if (written != SAMBA_NONE)
         written = samba_emit_reshape(j.graph, written, j.rank, j.shape);
     for (int d = 0; d < j.rank; d++)

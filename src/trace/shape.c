@@ -6,18 +6,10 @@
 
 #include <sambaflow/shape.h>
 
-static bool check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape)
-{
-    if (rank >= 0 && rank <= SAMBA_MAX_RANK && (rank == 0 || shape))
-        return true;
-    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes",
-                              SAMBA_MAX_RANK, shape ? "" : "NULL for ", rank);
-}
-
 samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
 {
     samba_graph *graph;
-    if (!samba_trace_enter("reshape", 1, &a, &graph) || !check_shape(graph, "reshape", rank, shape))
+    if (!samba_trace_enter("reshape", 1, &a, &graph) || !samba_trace_check_shape(graph, "reshape", rank, shape))
         return samba_trace_value(graph, SAMBA_NONE);
     samba_node node = samba_trace_node(a);
     int64_t sizes[SAMBA_MAX_RANK], numel = 1, known = 1;
@@ -104,7 +96,7 @@ samba_value samba_flatten(samba_value a, int start_dim, int end_dim)
 samba_value samba_expand(samba_value a, int rank, const int64_t *shape)
 {
     samba_graph *graph;
-    if (!samba_trace_enter("expand", 1, &a, &graph) || !check_shape(graph, "expand", rank, shape))
+    if (!samba_trace_enter("expand", 1, &a, &graph) || !samba_trace_check_shape(graph, "expand", rank, shape))
         return samba_trace_value(graph, SAMBA_NONE);
     const samba_node *node = samba_node_at(graph, a.index);
     int64_t sizes[SAMBA_MAX_RANK];
@@ -147,8 +139,8 @@ samba_value samba_unsqueeze(samba_value a, int dim)
     int64_t shape[SAMBA_MAX_RANK + 1];
     for (int d = 0; d <= node.rank; d++)
         shape[d] = d == at ? 1 : node.shape[d - (d > at)];
-    return check_shape(graph, "unsqueeze", node.rank + 1, shape) ? samba_reshape(a, node.rank + 1, shape)
-                                                                 : samba_trace_none(graph);
+    return samba_trace_check_shape(graph, "unsqueeze", node.rank + 1, shape) ? samba_reshape(a, node.rank + 1, shape)
+                                                                             : samba_trace_none(graph);
 }
 
 samba_value samba_squeeze(samba_value a, int count, const int *dims)
@@ -182,7 +174,7 @@ samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *siz
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     int64_t shape[2 * SAMBA_MAX_RANK], known = 1;
-    if (!samba_trace_dim(graph, "unflatten", node.rank, dim, &at) || !check_shape(graph, "unflatten", rank, sizes))
+    if (!samba_trace_dim(graph, "unflatten", node.rank, dim, &at) || !samba_trace_check_shape(graph, "unflatten", rank, sizes))
         return samba_trace_none(graph);
     int open = -1, count = 0;
     bool fits = rank > 0 && node.rank > 0;
@@ -203,7 +195,7 @@ samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *siz
                                 SAMBA_SHAPE(rank, sizes));
     for (int d = at + 1; d < node.rank; d++)
         shape[count++] = node.shape[d];
-    return check_shape(graph, "unflatten", count, shape) ? samba_reshape(a, count, shape) : samba_trace_none(graph);
+    return samba_trace_check_shape(graph, "unflatten", count, shape) ? samba_reshape(a, count, shape) : samba_trace_none(graph);
 }
 
 samba_value samba_movedim(samba_value a, int count, const int *source, const int *destination)

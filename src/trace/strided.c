@@ -142,7 +142,7 @@ samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step)
         int64_t n = count * size;
         samba_ref line = samba_emit_reshape(graph, samba_emit2(graph, SAMBA_OP_add, first, numbers(graph, 2, 1, size)), 1, &n);
         samba_ref index = samba_trace_along(graph, line, node.rank, node.shape, at);
-        a = samba_reshape(samba_trace_value(graph, samba_trace_gather(graph, a.index, index, at, false)), rank, shape);
+        a = samba_reshape(samba_trace_value(graph, samba_emit_gather(graph, a.index, index, at, false)), rank, shape);
     }
     return a.index == SAMBA_NONE ? a : samba_permute(a, order);
 }
@@ -172,7 +172,7 @@ samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, cons
                                  samba_emit2(graph, SAMBA_OP_mul, numbers(graph, rank, d, shape[d]),
                                              samba_emit_constant(graph, (double)strides[d], SAMBA_INT64)));
     samba_ref all = samba_emit_reshape(graph, a.index, 1, &numel),
-              found = samba_trace_gather(graph, all, samba_emit_reshape(graph, offset, 1, &size), 0, false);
+              found = samba_emit_gather(graph, all, samba_emit_reshape(graph, offset, 1, &size), 0, false);
     return samba_trace_value(graph, found == SAMBA_NONE ? found : samba_emit_reshape(graph, found, rank, shape));
 }
 

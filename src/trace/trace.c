@@ -25,13 +25,10 @@ bool samba_trace_enter(const char *what, int count, const samba_value *values, s
             samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what, "operand %d is a value of no graph", i);
             usable = false;
         } else if (other != *graph) {
-            /* Either graph may be the one that is compiled. */
-            samba_graph_fail_at(other, SAMBA_ERROR_ARGUMENT, what,
-                                "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
-                                (*graph)->name);
-            samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what,
-                                "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
-                                (*graph)->name);
+            for (int k = 0; k < 2; k++) /* either graph may be the one that is compiled */
+                samba_graph_fail_at(k ? *graph : other, SAMBA_ERROR_ARGUMENT, what,
+                                    "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
+                                    (*graph)->name);
             usable = false;
         } else if (values[i].index == SAMBA_NONE) {
             usable = false;
