@@ -122,11 +122,8 @@ static samba_status infer_gradient(samba_infer *infer, const int64_t *x, const i
 {
     int64_t y[SAMBA_MAX_RANK];
     int rank = 2 + spatial_of(infer->op);
-    const samba_node *dy = infer->inputs[1];
     SAMBA_TRY(output_shape(infer, x, w, y));
-    if (!samba_shape_equal(rank, y, dy->rank, dy->shape))
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
-                                SAMBA_SHAPE(rank, y), SAMBA_SHAPE_OF(dy));
+    SAMBA_TRY(samba_infer_need_shape(infer, 1, rank, y));
     return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), rank, infer->attrs->conv.shape.at);
 }
 

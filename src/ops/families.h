@@ -32,6 +32,10 @@ samba_status samba_infer_need_dtype(const samba_infer *infer, int i, samba_dtype
 samba_status samba_infer_need_rank(const samba_infer *infer, int i, int rank);
 /* Inputs `i` and `j` must have one dtype: tracing has already inserted the casts of promotion. */
 samba_status samba_infer_need_same_dtype(const samba_infer *infer, int i, int j);
+/* Input `i`, the gradient of a result, must have the result's shape. */
+samba_status samba_infer_need_shape(const samba_infer *infer, int i, int rank, const int64_t *shape);
+/* A norm over the last `dims` dims of input 0, of which there is 1 or more, with an eps of 0 or more. */
+samba_status samba_infer_need_norm(const samba_infer *infer, int64_t dims, double eps);
 /* A list in the attributes must have `count` entries. */
 samba_status samba_infer_need_count(const samba_infer *infer, const char *what, const samba_dims *dims, int64_t count);
 

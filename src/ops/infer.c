@@ -93,6 +93,26 @@ samba_status samba_infer_need_same_dtype(const samba_infer *infer, int i, int j)
     return SAMBA_OK;
 }
 
+samba_status samba_infer_need_shape(const samba_infer *infer, int i, int rank, const int64_t *shape)
+{
+    const samba_node *input = infer->inputs[i];
+    if (!samba_shape_equal(rank, shape, input->rank, input->shape))
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
+                                SAMBA_SHAPE(rank, shape), SAMBA_SHAPE_OF(input));
+    return SAMBA_OK;
+}
+
+samba_status samba_infer_need_norm(const samba_infer *infer, int64_t dims, double eps)
+{
+    const int rank = infer->inputs[0]->rank;
+    SAMBA_TRY(samba_infer_need_floating(infer, 0));
+    if (dims < 1 || dims > rank)
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                "expected to normalize 1 to %d dims of an input of rank %d, given %lld", rank, rank,
+                                (long long)dims);
+    return eps >= 0 ? SAMBA_OK : samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "eps must be 0 or more, given %g", eps);
+}
+
 samba_status samba_infer_need_count(const samba_infer *infer, const char *what, const samba_dims *dims, int64_t count)
 {
     if (dims->count != count)

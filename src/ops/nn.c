@@ -105,13 +105,7 @@ samba_status samba_infer_layer_norm(samba_infer *infer)
 {
     const samba_node *x = infer->inputs[0];
     const samba_attrs_norm *attrs = &infer->attrs->norm;
-    SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    if (attrs->dims < 1 || attrs->dims > x->rank)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                "expected to normalize 1 to %d dims of an input of rank %d, given %lld", x->rank, x->rank,
-                                (long long)attrs->dims);
-    if (!(attrs->eps >= 0))
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "eps must be 0 or more, given %g", attrs->eps);
+    SAMBA_TRY(samba_infer_need_norm(infer, attrs->dims, attrs->eps));
     const int64_t *normalized = x->shape + x->rank - attrs->dims;
     for (int i = 1; i < 3; i++) {
         const samba_node *factor = infer->inputs[i];

@@ -420,12 +420,7 @@ samba_status samba_infer_rms_norm(samba_infer *infer)
 {
     const samba_node *x = infer->inputs[0], *weight = infer->inputs[1];
     const samba_attrs_norm *attrs = &infer->attrs->norm;
-    SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    if (attrs->dims < 1 || attrs->dims > x->rank)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                "expected to normalize 1 to %d dims of an input of rank %d, given %lld", x->rank, x->rank,
-                                (long long)attrs->dims);
-    SAMBA_TRY(need_eps(infer, attrs->eps));
+    SAMBA_TRY(samba_infer_need_norm(infer, attrs->dims, attrs->eps));
     if (weight->dtype != x->dtype && weight->dtype != samba_compute_dtype((samba_dtype)x->dtype))
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the weight to be %s as the input, given %s; cast it",
                                 samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)weight->dtype));

@@ -133,9 +133,7 @@ static samba_status infer_gradient(samba_infer *infer)
     SAMBA_TRY(samba_infer_need_floating(infer, infer->arity - 1));
     SAMBA_TRY(samba_infer_need_count(infer, "shape", x, rank));
     SAMBA_TRY(output_shape(infer, rank, x->at, y));
-    if (!samba_shape_equal(rank, y, dy->rank, dy->shape))
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
-                                SAMBA_SHAPE(rank, y), SAMBA_SHAPE_OF(dy));
+    SAMBA_TRY(samba_infer_need_shape(infer, infer->arity - 1, rank, y));
     return samba_infer_set(infer, dy->dtype, rank, x->at);
 }
 

@@ -57,9 +57,7 @@ samba_status samba_infer_resample2d_grad(samba_infer *infer)
     SAMBA_TRY(samba_infer_need_count(infer, "shape", &attrs->shape, 3));
     SAMBA_TRY(check(infer, attrs->shape.at, (samba_dtype)dy->dtype));
     int64_t y[3] = {attrs->shape.at[0], attrs->size.at[0], attrs->size.at[1]};
-    if (!samba_shape_equal(3, y, 3, dy->shape))
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
-                                SAMBA_SHAPE(3, y), SAMBA_SHAPE(3, dy->shape));
+    SAMBA_TRY(samba_infer_need_shape(infer, 0, 3, y));
     return samba_infer_set(infer, (samba_dtype)dy->dtype, 3, attrs->shape.at);
 }
 

@@ -152,6 +152,16 @@ samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num
     return y;
 }
 
+/* The seed of this call: that of the name plus how many nodes have `used` by now. */
+static samba_ref seed_of_call(samba_graph *graph, samba_ref seed, samba_ref used)
+{
+    int64_t calls = 0;
+    for (int64_t i = 0; used != SAMBA_NONE && i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].arity; k++)
+            calls += graph->nodes[i].inputs[k] == used;
+    return calls > 0 ? samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls) : seed;
+}
+
 bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed)
 {
     samba_scope_push(graph, name);
@@ -161,12 +171,7 @@ bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name,
         return false;
     *rate = samba_trace_argin(graph, "p", SAMBA_FLOAT64, p, 1);
     *seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
-    int64_t calls = 0;
-    for (int64_t i = 0; *rate != SAMBA_NONE && i < graph->node_count; i++)
-        for (int k = 0; k < graph->nodes[i].arity; k++)
-            calls += graph->nodes[i].inputs[k] == *rate;
-    if (calls > 0)
-        *seed = samba_emit_scalar(graph, SAMBA_OP_add, *seed, (double)calls);
+    *seed = seed_of_call(graph, *seed, *rate);
     samba_scope_pop(graph);
     return graph->status == SAMBA_OK;
 }
@@ -177,12 +182,7 @@ samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int
         return samba_trace_none(graph);
     samba_scope_push(graph, name);
     samba_ref seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
-    int64_t calls = 0;
-    for (int64_t i = 0; seed != SAMBA_NONE && i < graph->node_count; i++)
-        for (int k = 0; k < graph->nodes[i].arity; k++)
-            calls += graph->nodes[i].inputs[k] == seed;
-    if (calls > 0)
-        seed = samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls);
+    seed = seed_of_call(graph, seed, seed);
     samba_attrs attrs = {.random = {.shape.count = rank}};
     for (int d = 0; d < rank; d++)
         attrs.random.shape.at[d] = shape[d];

@@ -94,14 +94,21 @@ samba_value samba_group_norm(samba_value input, const char *name, int64_t num_gr
     return y;
 }
 
+typedef samba_value functional_norm(samba_value, samba_value, samba_value, samba_value, samba_value,
+                                    const samba_batch_norm_options *);
+
 /* Normalizes in the layer's scope; the running statistics, where there are any, are buffers that runs which train move. */
-static samba_value normalize(samba_graph *graph, const samba_node *x, samba_value input, const samba_batch_norm_layer *o,
-                             bool affine, bool tracks,
-                             samba_value (*functional)(samba_value, samba_value, samba_value, samba_value, samba_value,
-                                                       const samba_batch_norm_options *))
+static samba_value normalize(const char *what, samba_value input, const char *name, int least_rank,
+                             const samba_batch_norm_layer *o, bool affine, bool tracks, functional_norm *functional)
 {
-    const int64_t *channels = &x->shape[1];
-    samba_dtype dtype = (samba_dtype)x->dtype;
+    samba_graph *graph;
+    if (!samba_trace_enter_layer(what, &input, name, true, &graph))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input);
+    if (!need_channels(graph, what, &x, least_rank, 5))
+        return samba_trace_none(graph);
+    const int64_t *channels = &x.shape[1];
+    samba_dtype dtype = (samba_dtype)x.dtype;
     samba_batch_norm_options options = samba_batch_norm_defaults();
     samba_value weight = {0}, bias = {0}, mean = {0}, variance = {0}, next_mean, next_var, tracked = {0}, count = {0};
     if (affine) {
@@ -133,28 +140,16 @@ static samba_value normalize(samba_graph *graph, const samba_node *x, samba_valu
     return y;
 }
 
+static const samba_batch_norm_layer defaults;
+
 samba_value samba_batch_norm(samba_value input, const char *name, const samba_batch_norm_layer *options)
 {
-    static const samba_batch_norm_layer defaults;
     const samba_batch_norm_layer *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter_layer("batch_norm", &input, name, true, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    if (!need_channels(graph, "batch_norm", &x, 2, 5))
-        return samba_trace_none(graph);
-    return normalize(graph, &x, input, o, !o->no_affine, !o->no_running_stats, samba_functional_batch_norm);
+    return normalize("batch_norm", input, name, 2, o, !o->no_affine, !o->no_running_stats, samba_functional_batch_norm);
 }
 
 samba_value samba_instance_norm(samba_value input, const char *name, const samba_batch_norm_layer *options)
 {
-    static const samba_batch_norm_layer defaults;
     const samba_batch_norm_layer *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter_layer("instance_norm", &input, name, true, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    if (!need_channels(graph, "instance_norm", &x, 3, 5))
-        return samba_trace_none(graph);
-    return normalize(graph, &x, input, o, o->affine, o->track_running_stats, samba_functional_instance_norm);
+    return normalize("instance_norm", input, name, 3, o, o->affine, o->track_running_stats, samba_functional_instance_norm);
 }
