@@ -90,24 +90,19 @@ samba_status samba_graph_status(const samba_graph *graph)
 
 /* ---- arrays and tables ---- */
 
-static samba_status grow_nodes(samba_graph *graph)
+samba_status samba_graph_grow(samba_graph *graph, void *array, size_t size, int64_t *capacity, int64_t count)
 {
-    void *items = graph->nodes; /* samba_grow takes the address of a void pointer, and a node pointer is none */
-    samba_status status = samba_grow(graph->context, &items, sizeof(samba_node), &graph->node_capacity, graph->node_count + 1);
-    graph->nodes = items;
+    void *items; /* samba_grow takes the address of a void pointer, which that of an array's pointer is not */
+    memcpy(&items, array, sizeof(items));
+    samba_status status = samba_grow(graph->context, &items, size, capacity, count + 1);
+    memcpy(array, &items, sizeof(items));
     return status;
 }
 
 static samba_status grow_names(samba_graph *graph)
 {
-    void *items = graph->names;
-    samba_status status = samba_grow(graph->context, &items, sizeof(*graph->names), &graph->name_capacity, graph->name_count + 1);
-    graph->names = items;
-    SAMBA_TRY(status);
-    items = graph->leaves;
-    status = samba_grow(graph->context, &items, sizeof(*graph->leaves), &graph->leaf_capacity, graph->name_count + 1);
-    graph->leaves = items;
-    return status;
+    SAMBA_TRY(samba_graph_grow(graph, &graph->names, sizeof(*graph->names), &graph->name_capacity, graph->name_count));
+    return samba_graph_grow(graph, &graph->leaves, sizeof(*graph->leaves), &graph->leaf_capacity, graph->name_count);
 }
 
 static uint64_t hash_text(const char *text) { return samba_hash(text, strlen(text) + 1, 0); }
@@ -276,12 +271,9 @@ static int64_t find_blob(const samba_graph *graph, const samba_blob *blob)
 
 static samba_status add_blob(samba_graph *graph, samba_blob *blob)
 {
-    void *items = graph->blobs;
     if (graph->blob_count >= MAX_NODES)
         return samba_fail(graph->context, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 literals");
-    samba_status status = samba_grow(graph->context, &items, sizeof(*graph->blobs), &graph->blob_capacity, graph->blob_count + 1);
-    graph->blobs = items;
-    SAMBA_TRY(status);
+    SAMBA_TRY(samba_graph_grow(graph, &graph->blobs, sizeof(*graph->blobs), &graph->blob_capacity, graph->blob_count));
     SAMBA_TRY(reserve_table(graph, BLOBS));
     if (blob->context == graph->context) {
         SAMBA_TRY(samba_arena_keep(&graph->arena, blob));
@@ -289,7 +281,7 @@ static samba_status add_blob(samba_graph *graph, samba_blob *blob)
         blob = samba_blob_copy(graph->context, blob->data, blob->size);
         if (!blob)
             return SAMBA_ERROR_MEMORY;
-        status = samba_arena_keep(&graph->arena, blob);
+        samba_status status = samba_arena_keep(&graph->arena, blob);
         samba_blob_drop(blob);
         SAMBA_TRY(status);
     }
@@ -413,7 +405,8 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
         return fail_taken_name(graph, &node, &graph->nodes[graph->leaves[name].ref - 1]);
     if (graph->node_count >= MAX_NODES)
         return samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 nodes");
-    if (grow_nodes(graph) != SAMBA_OK || reserve_table(graph, NODES) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
+    if (samba_graph_grow(graph, &graph->nodes, sizeof(samba_node), &graph->node_capacity, graph->node_count) != SAMBA_OK ||
+        reserve_table(graph, NODES) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
         return samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
     samba_ref ref = (samba_ref)graph->node_count;
     table_put(graph->table, graph->table_size, hash_node(&node), ref);
@@ -538,9 +531,7 @@ void samba_graph_sink(samba_graph *graph, samba_sink sink)
         if (!check_named_sink(graph, &sink))
             return;
     }
-    void *items = graph->sinks;
-    samba_status status = samba_grow(graph->context, &items, sizeof(samba_sink), &graph->sink_capacity, graph->sink_count + 1);
-    graph->sinks = items;
+    samba_status status = samba_graph_grow(graph, &graph->sinks, sizeof(samba_sink), &graph->sink_capacity, graph->sink_count);
     if (status != SAMBA_OK) {
         samba_graph_stick(graph, status);
         return;

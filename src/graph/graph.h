@@ -214,6 +214,8 @@ samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const cha
 #define samba_graph_refuse(...) (samba_graph_fail_at(__VA_ARGS__), false)
 /* The same with the message that the context already has. */
 samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
+/* Room for one more than `count` items in an array of the graph, of whose pointer `array` is the address. */
+samba_status samba_graph_grow(samba_graph *graph, void *array, size_t size, int64_t *capacity, int64_t count);
 /* A new, empty graph of the same context and name; passes build their result in one. */
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
 static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }

@@ -153,20 +153,21 @@ static samba_attrs with_shape(const samba_vjp *vjp, const samba_node *shape)
     return attrs;
 }
 
+/* Delivers to input `i` what the operator, or that of three dims, makes of a and b. */
+static void deliver(samba_vjp *vjp, int i, samba_op op, samba_op op_3d, samba_ref a, samba_ref b, const samba_attrs *attrs)
+{
+    if (vjp->needed[i])
+        samba_vjp_deliver(vjp, i,
+                          samba_emit(vjp->graph, is_3d((samba_op)vjp->node->op) ? op_3d : op, 2, (samba_ref[]){a, b}, attrs));
+}
+
 samba_status samba_vjp_conv(samba_vjp *vjp)
 {
     samba_node x = *samba_node_at(vjp->graph, vjp->inputs[0]), w = *samba_node_at(vjp->graph, vjp->inputs[1]);
-    bool deep = is_3d((samba_op)vjp->node->op);
     samba_attrs for_x = with_shape(vjp, &x), for_w = with_shape(vjp, &w);
     samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)x.dtype);
-    if (vjp->needed[0])
-        samba_vjp_deliver(vjp, 0,
-                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_input_grad : SAMBA_OP_conv2d_input_grad, 2,
-                                     (samba_ref[]){vjp->inputs[1], g}, &for_x));
-    if (vjp->needed[1])
-        samba_vjp_deliver(vjp, 1,
-                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
-                                     (samba_ref[]){vjp->inputs[0], g}, &for_w));
+    deliver(vjp, 0, SAMBA_OP_conv2d_input_grad, SAMBA_OP_conv3d_input_grad, vjp->inputs[1], g, &for_x);
+    deliver(vjp, 1, SAMBA_OP_conv2d_weight_grad, SAMBA_OP_conv3d_weight_grad, vjp->inputs[0], g, &for_w);
     return SAMBA_OK;
 }
 
@@ -174,17 +175,10 @@ samba_status samba_vjp_conv(samba_vjp *vjp)
 samba_status samba_vjp_conv_input_grad(samba_vjp *vjp)
 {
     samba_node w = *samba_node_at(vjp->graph, vjp->inputs[0]);
-    bool deep = is_3d((samba_op)vjp->node->op);
     samba_attrs forward = with_shape(vjp, NULL), for_w = with_shape(vjp, &w);
     samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)w.dtype);
-    if (vjp->needed[1])
-        samba_vjp_deliver(
-            vjp, 1,
-            samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d : SAMBA_OP_conv2d, 2, (samba_ref[]){g, vjp->inputs[0]}, &forward));
-    if (vjp->needed[0])
-        samba_vjp_deliver(vjp, 0,
-                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
-                                     (samba_ref[]){g, vjp->inputs[1]}, &for_w));
+    deliver(vjp, 1, SAMBA_OP_conv2d, SAMBA_OP_conv3d, g, vjp->inputs[0], &forward);
+    deliver(vjp, 0, SAMBA_OP_conv2d_weight_grad, SAMBA_OP_conv3d_weight_grad, g, vjp->inputs[1], &for_w);
     return SAMBA_OK;
 }
 

@@ -107,16 +107,11 @@ static samba_ref chosen(samba_graph *graph, samba_ref training, samba_ref a, sam
     return samba_emit3(graph, SAMBA_OP_where, trains, a, b);
 }
 
-static bool never_trains(const samba_graph *graph, samba_ref training)
+/* Whether it is known already that all runs train, or none does. */
+static bool decided(const samba_graph *graph, samba_ref training, bool trains)
 {
     double value;
-    return is_constant(graph, training, &value) && value == 0;
-}
-
-static bool always_trains(const samba_graph *graph, samba_ref training)
-{
-    double value;
-    return is_constant(graph, training, &value) && value != 0;
+    return is_constant(graph, training, &value) && (value != 0) == trains;
 }
 
 /* ---- inference ---- */
@@ -188,12 +183,12 @@ static void batch_statistics(samba_graph *graph, const planes *p, const samba_re
                              samba_ref *reciprocal)
 {
     samba_ref variance, running_mean = SAMBA_NONE, running_variance = SAMBA_NONE;
-    if (!always_trains(graph, inputs[5])) {
+    if (!decided(graph, inputs[5], true)) {
         running_mean = beside(graph, p, samba_emit_lift(graph, inputs[3]), 1);
         running_variance = beside(graph, p, samba_emit_lift(graph, inputs[4]), 1);
     }
     *mean = running_mean, variance = running_variance;
-    if (!never_trains(graph, inputs[5])) {
+    if (!decided(graph, inputs[5], false)) {
         samba_emit_batch_moments(graph, inputs[0], mean, &variance);
         *mean = chosen(graph, inputs[5], *mean, running_mean);
         variance = chosen(graph, inputs[5], variance, running_variance);
@@ -222,7 +217,7 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
     double eps = vjp->node->attrs->batch_norm.eps;
     planes p = planes_of(graph, vjp->inputs[0]);
     double n = (double)p.images * (double)p.pixels;
-    bool through = vjp->needed[0] && !never_trains(graph, vjp->inputs[5]);
+    bool through = vjp->needed[0] && !decided(graph, vjp->inputs[5], false);
     samba_ref g = samba_emit_lift(graph, vjp->gradient), mean, reciprocal, sum = SAMBA_NONE, along = SAMBA_NONE,
               centered = SAMBA_NONE;
     batch_statistics(graph, &p, vjp->inputs, eps, &mean, &reciprocal);

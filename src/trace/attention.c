@@ -19,33 +19,31 @@ static bool leading_dims_equal(const samba_node *a, const samba_node *b)
 static bool check(samba_graph *graph, const samba_value values[3], const samba_attention_options *o)
 {
     samba_node q = samba_trace_node(values[0]), k = samba_trace_node(values[1]), v = samba_trace_node(values[2]);
-    char q_text[SAMBA_TYPE_TEXT], k_text[SAMBA_TYPE_TEXT], v_text[SAMBA_TYPE_TEXT];
-    samba_trace_format(&q, q_text), samba_trace_format(&k, k_text), samba_trace_format(&v, v_text);
     int t = q.rank - 2, d = q.rank - 1, h = q.rank - 3;
-    if (!samba_dtype_is_floating_point((samba_dtype)q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                            "q, k and v must have one floating-point dtype, given %s, %s and %s; cast them", q_text, k_text,
-                            v_text);
-    } else if (q.rank < 2 || !leading_dims_equal(&q, &k) || !leading_dims_equal(&q, &v) || q.shape[d] != k.shape[d] ||
-               k.shape[t] != v.shape[t] || (h >= 0 && k.shape[h] != v.shape[h])) {
-        samba_graph_fail_at(
+    if (!samba_dtype_is_floating_point((samba_dtype)q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype)
+        return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what,
+                                  "q, k and v must have one floating-point dtype, given %s, %s and %s; cast them",
+                                  SAMBA_TYPE_OF(&q), SAMBA_TYPE_OF(&k), SAMBA_TYPE_OF(&v));
+    if (q.rank < 2 || !leading_dims_equal(&q, &k) || !leading_dims_equal(&q, &v) || q.shape[d] != k.shape[d] ||
+        k.shape[t] != v.shape[t] || (h >= 0 && k.shape[h] != v.shape[h]))
+        return samba_graph_refuse(
             graph, SAMBA_ERROR_SHAPE, what,
             "expected q (..., H, Tq, D), k (..., H, Tk, D) and v (..., H, Tk, Dv) with equal leading dims, given %s, %s and "
             "%s; expand repeats what should broadcast",
-            q_text, k_text, v_text);
-    } else if (h >= 0 && k.shape[h] != q.shape[h] && (!o->enable_gqa || k.shape[h] == 0 || q.shape[h] % k.shape[h] != 0)) {
-        samba_graph_fail_at(
+            SAMBA_TYPE_OF(&q), SAMBA_TYPE_OF(&k), SAMBA_TYPE_OF(&v));
+    if (h >= 0 && k.shape[h] != q.shape[h] && (!o->enable_gqa || k.shape[h] == 0 || q.shape[h] % k.shape[h] != 0))
+        return samba_graph_refuse(
             graph, SAMBA_ERROR_SHAPE, what,
             o->enable_gqa ? "with enable_gqa the heads of k and v must divide those of q, given %s, %s and %s"
                           : "q, k and v must have as many heads as each other unless enable_gqa is set, given %s, %s and %s",
-            q_text, k_text, v_text);
-    } else if (isnan(o->scale)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "the scale must be a number, given NaN");
-    } else if (!o->dropout && o->dropout_p != 0) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "dropout_p is %g: dropout needs the name of its hyperparameters in the option dropout", o->dropout_p);
-    }
-    return graph->status == SAMBA_OK;
+            SAMBA_TYPE_OF(&q), SAMBA_TYPE_OF(&k), SAMBA_TYPE_OF(&v));
+    if (isnan(o->scale))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "the scale must be a number, given NaN");
+    if (!o->dropout && o->dropout_p != 0)
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                                  "dropout_p is %g: dropout needs the name of its hyperparameters in the option dropout",
+                                  o->dropout_p);
+    return true;
 }
 
 /* The mask over (B, H, Tq, Tk), in a dtype that the operator takes; it need not have all dims. */

@@ -17,16 +17,10 @@ samba_value samba_flip(samba_value a, int count, const int *dims)
     if (!samba_trace_enter("flip", 1, &a, &graph))
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    bool named[SAMBA_MAX_RANK] = {false};
+    bool named[SAMBA_MAX_RANK];
+    if (!samba_trace_named_dims(graph, "flip", node.rank, count, dims, named))
+        return samba_trace_none(graph);
     samba_attrs attrs = {.reduce = {.dims.count = 0}};
-    for (int i = 0; i < count && dims; i++) {
-        int dim;
-        if (!samba_trace_dim(graph, "flip", node.rank, dims[i], &dim))
-            return samba_trace_none(graph);
-        if (named[dim])
-            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "flip", "dim %d appears twice", dim);
-        named[dim] = true;
-    }
     for (int d = 0; d < node.rank; d++) /* in order, so that equal flips are one */
         if (named[d] && node.shape[d] > 1)
             attrs.reduce.dims.at[attrs.reduce.dims.count++] = d;

@@ -19,15 +19,13 @@ static bool check_shapes(samba_graph *graph, const char *what, const samba_node 
     for (int d = 0; fits && d < label->rank; d++)
         fits = label->shape[d] == logits->shape[d == 0 ? 0 : d + 1];
     if (!fits)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
-                            SAMBA_TYPE_OF(logits), SAMBA_TYPE_OF(label));
-    else if (samba_dtype_table[label->dtype].category != SAMBA_CATEGORY_INTEGER)
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s",
-                            samba_dtype_name(label->dtype));
-    else
-        return true;
-    return false;
+        return samba_graph_refuse(
+            graph, SAMBA_ERROR_SHAPE, what,
+            "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
+            SAMBA_TYPE_OF(logits), SAMBA_TYPE_OF(label));
+    return samba_dtype_table[label->dtype].category == SAMBA_CATEGORY_INTEGER ||
+           samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s",
+                              samba_dtype_name(label->dtype));
 }
 
 static bool check_smoothing(samba_graph *graph, const char *what, const samba_cross_entropy_options *options, bool smooths)

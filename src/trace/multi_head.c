@@ -256,9 +256,7 @@ static samba_value attend(const samba_value part[3], samba_value mask, const cha
 
 static samba_multi_head_options settled(const samba_multi_head_options *options)
 {
-    samba_multi_head_options o;
-    memset(&o, 0, sizeof o);
-    return options ? *options : o;
+    return options ? *options : (samba_multi_head_options){0};
 }
 
 static samba_value forward(samba_graph *g, const samba_value given[3], const samba_multi_head_weights *w,
@@ -291,8 +289,7 @@ samba_value samba_functional_multi_head_attention(samba_value query, samba_value
                                                   const samba_multi_head_options *options)
 {
     samba_multi_head_options o = settled(options);
-    samba_multi_head_weights none;
-    memset(&none, 0, sizeof none);
+    static const samba_multi_head_weights none;
     const samba_value given[3] = {query, key, value};
     sizes s;
     samba_graph *g;
@@ -320,8 +317,7 @@ static samba_multi_head_weights parameters(samba_graph *g, const samba_multi_hea
     static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
     const int64_t e = s->width, one[3] = {1, 1, e};
     const double bound = 1 / sqrt((double)e);
-    samba_multi_head_weights w;
-    memset(&w, 0, sizeof w);
+    samba_multi_head_weights w = {0};
     if (s->features[1] == e && s->features[2] == e) {
         w.in_proj_weight = projection(g, "in_proj_weight", s->dtype, 3 * e, e);
     } else {

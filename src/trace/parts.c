@@ -232,19 +232,23 @@ void samba_meshgrid(int count, const samba_value *values, bool xy, samba_value *
 
 /* ---- cut apart ---- */
 
+/* Enters; values are what a failure leaves. */
+static bool enter_cut(const char *what, samba_value a, int dim, int count, samba_value *values, samba_graph **graph, int *at)
+{
+    bool usable = samba_trace_enter(what, 1, &a, graph);
+    for (int i = 0; i < count && values; i++)
+        values[i] = samba_trace_none(*graph);
+    return usable && cut_dim(*graph, what, samba_node_at(*graph, a.index)->rank, dim, at);
+}
+
 void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_value *values)
 {
     samba_graph *graph;
     int at;
-    bool usable = samba_trace_enter("split", 1, &a, &graph);
-    for (int i = 0; i < count && values; i++)
-        values[i] = samba_trace_value(graph, SAMBA_NONE);
-    if (!usable)
+    if (!enter_cut("split", a, dim, count, values, &graph, &at))
         return;
-    samba_node node = samba_trace_node(a);
-    if (!cut_dim(graph, "split", node.rank, dim, &at))
-        return;
-    int64_t size = node.shape[at], chunks = split_size > 0 ? size / split_size + (size % split_size != 0) : 0;
+    int64_t size = samba_node_at(graph, a.index)->shape[at],
+            chunks = split_size > 0 ? size / split_size + (size % split_size != 0) : 0;
     chunks = split_size > 0 && size == 0 ? 1 : chunks; /* one empty chunk */
     if (split_size < 1 || chunks != count || !values) {
         samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "split",
@@ -259,15 +263,6 @@ void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_va
         if (values[i].index == SAMBA_NONE)
             return;
     }
-}
-
-/* Enters; values are what a failure leaves. */
-static bool enter_cut(const char *what, samba_value a, int dim, int count, samba_value *values, samba_graph **graph, int *at)
-{
-    bool usable = samba_trace_enter(what, 1, &a, graph);
-    for (int i = 0; i < count && values; i++)
-        values[i] = samba_trace_none(*graph);
-    return usable && cut_dim(*graph, what, samba_node_at(*graph, a.index)->rank, dim, at);
 }
 
 static void cut(samba_graph *graph, samba_value a, int at, int count, const int64_t *ends, samba_value *values)

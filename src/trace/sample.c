@@ -148,34 +148,29 @@ static bool check(samba_graph *graph, const samba_node *x, const samba_node *g, 
                   samba_grid_padding padding)
 {
     static const char what[] = "grid_sample";
-    char x_text[SAMBA_TYPE_TEXT], g_text[SAMBA_TYPE_TEXT];
-    samba_trace_format(x, x_text);
-    samba_trace_format(g, g_text);
     bool fits = (x->rank == 4 || x->rank == 5) && g->rank == x->rank && g->shape[0] == x->shape[0] &&
                 g->shape[g->rank - 1] == x->rank - 2;
     if (!fits)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "expected an input (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, Wo, "
-                            "3), given %s and %s",
-                            x_text, g_text);
-    else if (!samba_dtype_is_floating_point((samba_dtype)x->dtype) || x->dtype != g->dtype)
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                            "expected an input and a grid of one floating-point dtype, given %s and %s; cast them", x_text,
-                            g_text);
-    else if (mode != SAMBA_RESAMPLE_NEAREST && mode != SAMBA_RESAMPLE_LINEAR && (mode != SAMBA_RESAMPLE_BICUBIC || x->rank != 4))
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "expected the mode nearest, linear or, of (N, C, H, W), bicubic, given mode %d for %s", (int)mode,
-                            x_text);
-    else if (padding < SAMBA_GRID_ZEROS || padding > SAMBA_GRID_REFLECTION)
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "expected a padding of zeros, border or reflection, 0 to 2, given %d", (int)padding);
-    else if (x->shape[2] < 1 || x->shape[3] < 1 || x->shape[x->rank - 1] < 1)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "there is no pixel to read: expected sizes of 1 or more in each dim of space, given an input %s",
-                            x_text);
-    else
-        return true;
-    return false;
+        return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what,
+                                  "expected an input (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, "
+                                  "Wo, 3), given %s and %s",
+                                  SAMBA_TYPE_OF(x), SAMBA_TYPE_OF(g));
+    if (!samba_dtype_is_floating_point((samba_dtype)x->dtype) || x->dtype != g->dtype)
+        return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what,
+                                  "expected an input and a grid of one floating-point dtype, given %s and %s; cast them",
+                                  SAMBA_TYPE_OF(x), SAMBA_TYPE_OF(g));
+    if (mode != SAMBA_RESAMPLE_NEAREST && mode != SAMBA_RESAMPLE_LINEAR && (mode != SAMBA_RESAMPLE_BICUBIC || x->rank != 4))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                                  "expected the mode nearest, linear or, of (N, C, H, W), bicubic, given mode %d for %s",
+                                  (int)mode, SAMBA_TYPE_OF(x));
+    if (padding < SAMBA_GRID_ZEROS || padding > SAMBA_GRID_REFLECTION)
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                                  "expected a padding of zeros, border or reflection, 0 to 2, given %d", (int)padding);
+    if (x->shape[2] < 1 || x->shape[3] < 1 || x->shape[x->rank - 1] < 1)
+        return samba_graph_refuse(
+            graph, SAMBA_ERROR_SHAPE, what,
+            "there is no pixel to read: expected sizes of 1 or more in each dim of space, given an input %s", SAMBA_TYPE_OF(x));
+    return true;
 }
 
 samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resample_mode mode, samba_grid_padding padding,

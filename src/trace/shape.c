@@ -2,9 +2,10 @@
  *
  * Functions that move elements without computing. PyTorch's conveniences end here: dims counted from the end, one size of -1 and
  * Python's slice bounds become the plain numbers that operators of the graph take. */
-#include "trace/trace.h"
+#include "trace/shape.h"
 
 #include <sambaflow/shape.h>
+#include <string.h>
 
 samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
 {
@@ -143,21 +144,30 @@ samba_value samba_unsqueeze(samba_value a, int dim)
                                                                              : samba_trace_none(graph);
 }
 
+bool samba_trace_named_dims(samba_graph *graph, const char *what, int rank, int count, const int *dims,
+                            bool named[SAMBA_MAX_RANK])
+{
+    memset(named, 0, SAMBA_MAX_RANK * sizeof *named);
+    for (int i = 0; i < count && dims; i++) {
+        int dim;
+        if (!samba_trace_dim(graph, what, rank, dims[i], &dim))
+            return false;
+        if (named[dim])
+            return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "dim %d appears twice", dim);
+        named[dim] = true;
+    }
+    return true;
+}
+
 samba_value samba_squeeze(samba_value a, int count, const int *dims)
 {
     samba_graph *graph;
     if (!samba_trace_enter("squeeze", 1, &a, &graph))
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    bool named[SAMBA_MAX_RANK] = {false};
-    for (int i = 0; i < count && dims; i++) {
-        int dim;
-        if (!samba_trace_dim(graph, "squeeze", node.rank, dims[i], &dim))
-            return samba_trace_none(graph);
-        if (named[dim])
-            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "squeeze", "dim %d appears twice", dim);
-        named[dim] = true;
-    }
+    bool named[SAMBA_MAX_RANK];
+    if (!samba_trace_named_dims(graph, "squeeze", node.rank, count, dims, named))
+        return samba_trace_none(graph);
     int64_t shape[SAMBA_MAX_RANK];
     int rank = 0;
     for (int d = 0; d < node.rank; d++)

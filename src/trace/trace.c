@@ -238,10 +238,8 @@ void samba_scope_push(samba_graph *graph, const char *name)
     uint32_t scope = samba_trace_scoped(graph, "scope", name);
     if (!scope)
         return;
-    void *items = graph->scopes;
     samba_status status =
-        samba_grow(graph->context, &items, sizeof(*graph->scopes), &graph->scope_capacity, graph->scope_count + 1);
-    graph->scopes = items;
+        samba_graph_grow(graph, &graph->scopes, sizeof(*graph->scopes), &graph->scope_capacity, graph->scope_count);
     if (status != SAMBA_OK) {
         samba_graph_stick(graph, status);
         return;

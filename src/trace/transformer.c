@@ -6,7 +6,6 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/transformer.h>
-#include <string.h>
 
 /* ---- layers ---- */
 typedef enum source { SELF, MEMORY } source;
@@ -42,11 +41,7 @@ static samba_value feed(samba_value x, const char *dropout, const samba_transfor
 
 static samba_transformer_options settled(const samba_transformer_options *options)
 {
-    samba_transformer_options o;
-    memset(&o, 0, sizeof o);
-    if (options)
-        o = *options;
-    return o;
+    return options ? *options : (samba_transformer_options){0};
 }
 
 samba_value samba_transformer_encoder_layer(samba_value src, const char *name, int64_t num_heads,
