@@ -51,11 +51,10 @@ static samba_ref gradient_leaf(samba_graph *g, int64_t name, samba_ref of, samba
 {
     samba_attrs attrs = {.state = {.name = gradient_name(g, samba_graph_name_at(g, name)),
                                    .dtype = samba_node_at(g, of)->dtype,
-                                   .shape.count = samba_node_at(g, of)->rank,
+                                   .shape = samba_dims_of(samba_node_at(g, of)->rank, samba_node_at(g, of)->shape),
                                    .init = init,
                                    .init_a = a,
                                    .kind = SAMBA_KIND_GRADIENT}};
-    memcpy(attrs.state.shape.at, samba_node_at(g, of)->shape, sizeof attrs.state.shape.at);
     return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
 }
 
@@ -244,9 +243,9 @@ static samba_status seed_from_inputs(reverse *r)
         if (sink.kind == SAMBA_SINK_ASSIGN || !floating(g, sink.value))
             continue;
         samba_node node = *samba_node_at(g, sink.value);
-        samba_attrs attrs = {
-            .leaf = {.name = gradient_name(g, samba_graph_name_at(g, sink.name)), .dtype = node.dtype, .shape.count = node.rank}};
-        memcpy(attrs.leaf.shape.at, node.shape, sizeof(int64_t) * node.rank);
+        samba_attrs attrs = {.leaf = {.name = gradient_name(g, samba_graph_name_at(g, sink.name)),
+                                      .dtype = node.dtype,
+                                      .shape = samba_dims_of(node.rank, node.shape)}};
         SAMBA_TRY(g->status);
         samba_ref start = samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), *total = &r->gradient[sink.value];
         SAMBA_TRY(g->status);

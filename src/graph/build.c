@@ -6,10 +6,10 @@
 
 static bool usable(const samba_graph *g, samba_ref a) { return g->status == SAMBA_OK && a < g->node_count; }
 
-static samba_dims make_dims(int count, const int64_t *numbers)
+samba_dims samba_dims_of(int count, const int64_t *numbers)
 {
     samba_dims dims = {.count = count};
-    for (int i = 0; i < count && i < SAMBA_MAX_RANK; i++) /* a longer list is refused by its count */
+    for (int i = 0; i < count && i < SAMBA_MAX_RANK; i++)
         dims.at[i] = numbers[i];
     return dims;
 }
@@ -34,7 +34,7 @@ samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype)
 
 samba_ref samba_emit_iota(samba_graph *g, int rank, const int64_t *shape, int dim)
 {
-    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape = make_dims(rank, shape), .dim = dim}};
+    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape = samba_dims_of(rank, shape), .dim = dim}};
     return samba_emit(g, SAMBA_OP_iota, 0, NULL, &attrs);
 }
 
@@ -43,7 +43,7 @@ static samba_ref emit_shaped(samba_graph *g, samba_op op, samba_ref a, int rank,
 {
     if (usable(g, a) && samba_shape_equal(g->nodes[a].rank, g->nodes[a].shape, rank, shape))
         return a;
-    samba_attrs attrs = {.shape = {.shape = make_dims(rank, shape)}};
+    samba_attrs attrs = {.shape = {.shape = samba_dims_of(rank, shape)}};
     return samba_emit(g, op, 1, &a, &attrs);
 }
 
@@ -66,7 +66,7 @@ samba_ref samba_emit_permute(samba_graph *g, samba_ref a, const int64_t *dims)
         moved += dims[i] != i;
     if (!moved)
         return a;
-    samba_attrs attrs = {.permute = {.dims = make_dims(rank, dims)}};
+    samba_attrs attrs = {.permute = {.dims = samba_dims_of(rank, dims)}};
     return samba_emit(g, SAMBA_OP_permute, 1, &a, &attrs);
 }
 
@@ -110,7 +110,7 @@ samba_ref samba_emit_reduce(samba_graph *g, samba_op op, samba_ref a, int count,
 {
     if (count == 0)
         return a;
-    samba_attrs attrs = {.reduce = {.dims = make_dims(count, dims)}};
+    samba_attrs attrs = {.reduce = {.dims = samba_dims_of(count, dims)}};
     /* A set: ascending, so that the same reduction is the same node. */
     for (int i = 1; i < count && count <= SAMBA_MAX_RANK; i++)
         for (int k = i; k > 0 && attrs.reduce.dims.at[k - 1] > attrs.reduce.dims.at[k]; k--) {
@@ -146,5 +146,5 @@ samba_ref samba_emit_scalar(samba_graph *g, samba_op op, samba_ref a, double num
 {
     if (!usable(g, a))
         return SAMBA_NONE;
-    return samba_emit2(g, op, a, samba_emit_constant(g, number, (samba_dtype)g->nodes[a].dtype));
+    return samba_emit2(g, op, a, samba_emit_constant(g, number, g->nodes[a].dtype));
 }

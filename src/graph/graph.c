@@ -430,7 +430,7 @@ samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_nod
     bool leaf = samba_op_table[node->op].leaf;
     *info = (samba_node_info){.op = samba_op_table[node->op].name,
                               .name = name > 0 ? graph->names[name] : "",
-                              .dtype = (samba_dtype)node->dtype,
+                              .dtype = node->dtype,
                               .rank = node->rank,
                               .input_count = node->arity,
                               .inputs = node->inputs,
@@ -465,10 +465,8 @@ samba_status samba_graph_parameter(const samba_graph *graph, int64_t index, samb
         return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT,
                           "graph \"%.200s\" has %lld parameters and buffers, numbered from 0: asked for %lld%s", graph->name,
                           (long long)samba_graph_parameter_count(graph), (long long)index, info ? "" : " with no place for it");
-    *info = (samba_parameter_info){.name = graph->names[leaf_name(node)],
-                                   .buffer = node->op == SAMBA_OP_state,
-                                   .dtype = (samba_dtype)node->dtype,
-                                   .rank = node->rank};
+    *info = (samba_parameter_info){
+        .name = graph->names[leaf_name(node)], .buffer = node->op == SAMBA_OP_state, .dtype = node->dtype, .rank = node->rank};
     memcpy(info->shape, node->shape, sizeof info->shape);
     return SAMBA_OK;
 }

@@ -273,6 +273,7 @@ bool samba_real_parse(const char *text, int64_t length, double *value);
 samba_status samba_graph_verify(const samba_graph *graph);
 
 /* ---- emit helpers (graph/build.c), for vjps, expansions and passes; same dtype operands, broadcasting as the op allows ---- */
+samba_dims samba_dims_of(int count, const int64_t *numbers); /* a longer list keeps its count, which samba_emit refuses */
 samba_ref samba_emit1(samba_graph *g, samba_op op, samba_ref a);
 samba_ref samba_emit2(samba_graph *g, samba_op op, samba_ref a, samba_ref b);
 samba_ref samba_emit3(samba_graph *g, samba_op op, samba_ref a, samba_ref b, samba_ref c);

@@ -85,7 +85,7 @@ samba_status samba_vjp_mish(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP
 
 samba_ref samba_expand_logit(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     samba_ref x = samba_emit_cast(graph, inputs[0], SAMBA_FLOAT64);
     samba_ref other = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_neg, x), 1);
     samba_ref far = samba_emit1(graph, SAMBA_OP_log, samba_emit2(graph, SAMBA_OP_div, x, other));
@@ -117,7 +117,7 @@ samba_status samba_ref_logit(const samba_reference *reference) { return samba_re
 
 samba_ref samba_expand_softplus(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     samba_ref x = samba_emit_lift(graph, inputs[0]);
     samba_ref far = samba_emit_scalar(graph, SAMBA_OP_gt, x, samba_ref_dtype(graph, x) == SAMBA_FLOAT64 ? 40 : 20);
     samba_ref near = samba_emit1(graph, SAMBA_OP_log1p, samba_emit1(graph, SAMBA_OP_exp, x));

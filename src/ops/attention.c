@@ -99,7 +99,7 @@ samba_status samba_infer_attention_lse(samba_infer *infer)
 {
     sizes s;
     SAMBA_TRY(check_inputs(infer, 0, &s));
-    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[Q]->dtype), 3, (int64_t[]){s.b, s.h, s.tq});
+    return samba_infer_set(infer, samba_compute_dtype(infer->inputs[Q]->dtype), 3, (int64_t[]){s.b, s.h, s.tq});
 }
 
 samba_status samba_infer_attention_grad(samba_infer *infer)
@@ -116,7 +116,7 @@ samba_status samba_infer_attention_grad(samba_infer *infer)
                                     i == s.rest ? "result" : "gradient of the result", SAMBA_SHAPE(4, result),
                                     SAMBA_SHAPE_OF(given));
     }
-    SAMBA_TRY(samba_infer_need_dtype(infer, s.rest + 1, samba_compute_dtype((samba_dtype)q->dtype)));
+    SAMBA_TRY(samba_infer_need_dtype(infer, s.rest + 1, samba_compute_dtype(q->dtype)));
     if (!samba_shape_equal(lse->rank, lse->shape, 3, rows))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the log-sum-exp in shape %s, given %s", SAMBA_SHAPE(3, rows),
                                 SAMBA_SHAPE_OF(lse));

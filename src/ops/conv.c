@@ -11,7 +11,6 @@
  * depends on the road taken, as in PyTorch. */
 #include "ops/families.h"
 #include <math.h>
-#include <string.h>
 
 enum { N, C, SPACE }; /* dims of x; y: N, O = C, then its own */
 enum { OUT, IN };     /* dims of w, then the kernel's */
@@ -114,7 +113,7 @@ samba_status samba_infer_conv(samba_infer *infer)
     int64_t y[SAMBA_MAX_RANK];
     SAMBA_TRY(check_operands(infer));
     SAMBA_TRY(output_shape(infer, infer->inputs[0]->shape, infer->inputs[1]->shape, y));
-    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), 2 + spatial_of(infer->op), y);
+    return samba_infer_set(infer, samba_compute_dtype(infer->inputs[0]->dtype), 2 + spatial_of(infer->op), y);
 }
 
 /* A gradient delivers attrs.shape; its second input dy must be of the shape of y. */
@@ -124,7 +123,7 @@ static samba_status infer_gradient(samba_infer *infer, const int64_t *x, const i
     int rank = 2 + spatial_of(infer->op);
     SAMBA_TRY(output_shape(infer, x, w, y));
     SAMBA_TRY(samba_infer_need_shape(infer, 1, rank, y));
-    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), rank, infer->attrs->conv.shape.at);
+    return samba_infer_set(infer, samba_compute_dtype(infer->inputs[0]->dtype), rank, infer->attrs->conv.shape.at);
 }
 
 samba_status samba_infer_conv_input_grad(samba_infer *infer)
@@ -147,9 +146,7 @@ samba_status samba_infer_conv_weight_grad(samba_infer *infer)
 static samba_attrs with_shape(const samba_vjp *vjp, const samba_node *shape)
 {
     samba_attrs attrs = {.conv = vjp->node->attrs->conv};
-    attrs.conv.shape = (samba_dims){.count = shape ? shape->rank : 0};
-    if (shape)
-        memcpy(attrs.conv.shape.at, shape->shape, (size_t)shape->rank * sizeof shape->shape[0]);
+    attrs.conv.shape = shape ? samba_dims_of(shape->rank, shape->shape) : (samba_dims){0};
     return attrs;
 }
 
@@ -165,7 +162,7 @@ samba_status samba_vjp_conv(samba_vjp *vjp)
 {
     samba_node x = *samba_node_at(vjp->graph, vjp->inputs[0]), w = *samba_node_at(vjp->graph, vjp->inputs[1]);
     samba_attrs for_x = with_shape(vjp, &x), for_w = with_shape(vjp, &w);
-    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)x.dtype);
+    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, x.dtype);
     deliver(vjp, 0, SAMBA_OP_conv2d_input_grad, SAMBA_OP_conv3d_input_grad, vjp->inputs[1], g, &for_x);
     deliver(vjp, 1, SAMBA_OP_conv2d_weight_grad, SAMBA_OP_conv3d_weight_grad, vjp->inputs[0], g, &for_w);
     return SAMBA_OK;
@@ -176,7 +173,7 @@ samba_status samba_vjp_conv_input_grad(samba_vjp *vjp)
 {
     samba_node w = *samba_node_at(vjp->graph, vjp->inputs[0]);
     samba_attrs forward = with_shape(vjp, NULL), for_w = with_shape(vjp, &w);
-    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)w.dtype);
+    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, w.dtype);
     deliver(vjp, 1, SAMBA_OP_conv2d, SAMBA_OP_conv3d, g, vjp->inputs[0], &forward);
     deliver(vjp, 0, SAMBA_OP_conv2d_weight_grad, SAMBA_OP_conv3d_weight_grad, g, vjp->inputs[1], &for_w);
     return SAMBA_OK;

@@ -127,7 +127,7 @@ samba_ref samba_expand_grad_output(samba_graph *graph, const samba_node *node, c
 {
     samba_node as = *node;
     (void)inputs;
-    return samba_emit_expand(graph, samba_emit_constant(graph, 0, (samba_dtype)as.dtype), as.rank, as.shape);
+    return samba_emit_expand(graph, samba_emit_constant(graph, 0, as.dtype), as.rank, as.shape);
 }
 
 samba_status samba_ref_grad_output(const samba_reference *reference)

@@ -29,7 +29,7 @@ static size_t array_size(const samba_array *array) { return (size_t)array->numel
 static samba_status shape_array(const samba_node *node, samba_context *context, samba_array *array)
 {
     memset(array, 0, sizeof *array);
-    array->dtype = (samba_dtype)node->dtype;
+    array->dtype = node->dtype;
     array->rank = node->rank;
     memcpy(array->shape, node->shape, sizeof array->shape);
     if (!samba_shape_numel(array->rank, array->shape, &array->numel))
@@ -80,9 +80,9 @@ static samba_status borrow_leaf(evaluator *e, const char *name, const samba_arra
         return samba_fail(e->context, SAMBA_ERROR_NAME, "evaluate: graph \"%.200s\" has no leaf \"%.200s\"", e->graph->name,
                           name);
     const samba_node *node = samba_node_at(e->graph, ref);
-    if (given->dtype != (samba_dtype)node->dtype)
+    if (given->dtype != node->dtype)
         return samba_fail(e->context, SAMBA_ERROR_DTYPE, "evaluate: \"%.200s\" is %s, given %s", name,
-                          samba_dtype_name((samba_dtype)node->dtype), samba_dtype_name(given->dtype));
+                          samba_dtype_name(node->dtype), samba_dtype_name(given->dtype));
     if (!samba_shape_equal(given->rank, given->shape, node->rank, node->shape))
         return samba_fail(e->context, SAMBA_ERROR_SHAPE, "evaluate: \"%.200s\" has shape %s, given %s", name,
                           SAMBA_SHAPE_OF(node), SAMBA_SHAPE_OF(given));

@@ -14,7 +14,7 @@
 
 static samba_status need_index(const samba_infer *infer, int i)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype dtype = infer->inputs[i]->dtype;
     if (dtype != SAMBA_INT64 && dtype != SAMBA_INT32)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected indices of dtype int64 or int32, given %s",
                                 samba_dtype_name(dtype));
@@ -107,7 +107,7 @@ static samba_ref filled_like(samba_graph *graph, samba_ref like, double value)
     if (like == SAMBA_NONE)
         return SAMBA_NONE;
     samba_node node = *samba_node_at(graph, like);
-    return samba_emit_expand(graph, samba_emit_constant(graph, value, (samba_dtype)node.dtype), node.rank, node.shape);
+    return samba_emit_expand(graph, samba_emit_constant(graph, value, node.dtype), node.rank, node.shape);
 }
 
 /* Rows go back to the rows they came from. */

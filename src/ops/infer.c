@@ -49,7 +49,7 @@ samba_status samba_infer_set_like(samba_infer *infer, int i)
 
 samba_status samba_infer_need_floating(const samba_infer *infer, int i)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype dtype = infer->inputs[i]->dtype;
     if (samba_dtype_table[dtype].category != SAMBA_CATEGORY_FLOAT)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "input %d must be floating-point, given %s; cast it to float32 first",
                                 i, samba_dtype_name(dtype));
@@ -58,7 +58,7 @@ samba_status samba_infer_need_floating(const samba_infer *infer, int i)
 
 samba_status samba_infer_need_integer(const samba_infer *infer, int i)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype dtype = infer->inputs[i]->dtype;
     if (samba_dtype_table[dtype].category != SAMBA_CATEGORY_INTEGER)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "input %d must be of integers, given %s; cast it to int64 first", i,
                                 samba_dtype_name(dtype));
@@ -67,7 +67,7 @@ samba_status samba_infer_need_integer(const samba_infer *infer, int i)
 
 samba_status samba_infer_need_dtype(const samba_infer *infer, int i, samba_dtype dtype)
 {
-    samba_dtype given = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype given = infer->inputs[i]->dtype;
     if (given != dtype)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "input %d must be %s, given %s; cast it first", i,
                                 samba_dtype_name(dtype), samba_dtype_name(given));
@@ -85,7 +85,7 @@ samba_status samba_infer_need_rank(const samba_infer *infer, int i, int rank)
 
 samba_status samba_infer_need_same_dtype(const samba_infer *infer, int i, int j)
 {
-    samba_dtype a = (samba_dtype)infer->inputs[i]->dtype, b = (samba_dtype)infer->inputs[j]->dtype;
+    samba_dtype a = infer->inputs[i]->dtype, b = infer->inputs[j]->dtype;
     if (a != b)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE,
                                 "inputs %d and %d must have one dtype, given %s and %s; cast one of them", i, j,

@@ -36,7 +36,7 @@ static samba_status infer_order(samba_infer *infer, samba_dtype dtype)
     return samba_infer_set(infer, dtype, infer->inputs[0]->rank, shape);
 }
 
-samba_status samba_infer_sort(samba_infer *infer) { return infer_order(infer, (samba_dtype)infer->inputs[0]->dtype); }
+samba_status samba_infer_sort(samba_infer *infer) { return infer_order(infer, infer->inputs[0]->dtype); }
 samba_status samba_infer_argsort(samba_infer *infer) { return infer_order(infer, SAMBA_INT64); }
 
 samba_status samba_infer_scan_any(samba_infer *infer)

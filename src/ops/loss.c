@@ -69,7 +69,7 @@ static parts emit_parts(samba_graph *graph, const samba_attrs *attrs, const samb
 {
     const samba_node *node = samba_node_at(graph, inputs[0]);
     parts p = {.graph = graph, .attrs = attrs->cross_entropy, .rows = node->shape[0], .classes = node->shape[1]};
-    p.wide = samba_compute_dtype((samba_dtype)node->dtype);
+    p.wide = samba_compute_dtype(node->dtype);
     p.smooth = p.attrs.label_smoothing / (double)p.classes;
     samba_ref wide = samba_emit_lift(graph, inputs[0]);
     p.logits = samba_emit2(graph, SAMBA_OP_sub, wide, over_classes(&p, SAMBA_OP_amax, wide));
@@ -92,7 +92,7 @@ static samba_ref counted_rows(const parts *p) { return total(p, samba_emit_cast(
 
 samba_ref samba_expand_cross_entropy(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     parts p = emit_parts(graph, node->attrs, inputs);
     samba_ref log_sum = samba_emit1(graph, SAMBA_OP_log, p.sum);
     /* The greatest of one logit and -inf is that logit; of none it is -inf, and the loss of such a label infinite. */

@@ -76,21 +76,21 @@ samba_status samba_infer_binary(samba_infer *infer)
     if (infer->op != SAMBA_OP_add && infer->op != SAMBA_OP_mul && infer->op != SAMBA_OP_maximum && infer->op != SAMBA_OP_minimum)
         /* add and maximum are "or" of bools, mul and minimum "and" */
         SAMBA_TRY(refuse_bool(infer));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
+    return set_broadcast(infer, infer->inputs[0]->dtype);
 }
 
 samba_status samba_infer_binary_floating(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
+    return set_broadcast(infer, infer->inputs[0]->dtype);
 }
 
 samba_status samba_infer_binary_integer(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
     SAMBA_TRY(samba_infer_need_integer(infer, 0));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
+    return set_broadcast(infer, infer->inputs[0]->dtype);
 }
 
 samba_status samba_infer_compare(samba_infer *infer)
@@ -103,7 +103,7 @@ samba_status samba_infer_where(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_dtype(infer, 0, SAMBA_BOOL));
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 1, 2));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[1]->dtype);
+    return set_broadcast(infer, infer->inputs[1]->dtype);
 }
 
 /* ---- gradients ---- */
@@ -113,7 +113,7 @@ samba_status samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient)
     if (gradient == SAMBA_NONE)
         return SAMBA_OK;
     const samba_node *input = samba_node_at(vjp->graph, vjp->inputs[i]);
-    samba_dtype dtype = (samba_dtype)input->dtype;
+    samba_dtype dtype = input->dtype;
     int rank = input->rank;
     int64_t shape[SAMBA_MAX_RANK];
     memcpy(shape, input->shape, sizeof shape); /* emitting may move the nodes */
@@ -242,11 +242,10 @@ samba_status samba_vjp_cast(samba_vjp *vjp)
 {
     samba_node input = *samba_node_at(vjp->graph, vjp->inputs[0]);
     /* nothing flows through integers */
-    if (!samba_dtype_is_floating_point((samba_dtype)input.dtype) ||
-        !samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
+    if (!samba_dtype_is_floating_point(input.dtype) || !samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
         return SAMBA_OK;
     /* A parameter that is used rounded is trained as it is: the sum that its gradient was rounded from is the better gradient. */
-    samba_ref g = input.op == SAMBA_OP_parameter ? unrounded(vjp->graph, vjp->gradient, (samba_dtype)input.dtype) : vjp->gradient;
+    samba_ref g = input.op == SAMBA_OP_parameter ? unrounded(vjp->graph, vjp->gradient, input.dtype) : vjp->gradient;
     return samba_vjp_deliver(vjp, 0, g);
 }
 

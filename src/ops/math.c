@@ -136,7 +136,7 @@ samba_status samba_vjp_copysign(samba_vjp *vjp)
 
 samba_ref samba_expand_entr(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     samba_ref x = samba_emit_lift(graph, inputs[0]);
     samba_ref term = samba_emit1(graph, SAMBA_OP_neg, samba_emit2(graph, SAMBA_OP_mul, x, samba_emit1(graph, SAMBA_OP_log, x)));
     term = samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_eq, x, 0),

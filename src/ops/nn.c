@@ -6,6 +6,7 @@
  * The gradient of a layer_norm needs its mean and deviation again. It emits them through `normalize` as the expansion does:
  * then they are equal nodes, and need be computed only once. */
 #include "ops/families.h"
+#include "ops/norm.h"
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ static samba_ref shifted(samba_graph *graph, samba_ref x, int64_t dim)
 
 samba_ref samba_expand_softmax(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     int64_t dim = node->attrs->axis.dim;
     if (node->shape[dim] == 0)
         return inputs[0]; /* no elements, which have no greatest one */
@@ -42,7 +43,7 @@ samba_ref samba_expand_softmax(samba_graph *graph, const samba_node *node, const
 
 samba_ref samba_expand_log_softmax(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     int64_t dim = node->attrs->axis.dim;
     if (node->shape[dim] == 0)
         return inputs[0];
@@ -118,43 +119,24 @@ samba_status samba_infer_layer_norm(samba_infer *infer)
     return samba_infer_set_like(infer, 0);
 }
 
-typedef struct norm { /* the dims that are normalized, and what is common to forward and backward */
-    int64_t count, dims[SAMBA_MAX_RANK];
-    double size; /* elements of a row: all that share one mean */
-    double eps;
-} norm;
-
-static norm norm_of(const samba_attrs *attrs, int rank, const int64_t *shape)
-{
-    norm n = {.count = attrs->norm.dims, .size = 1, .eps = attrs->norm.eps};
-    for (int64_t i = 0; i < n.count; i++) {
-        n.dims[i] = rank - n.count + i;
-        n.size *= (double)shape[n.dims[i]];
-    }
-    return n;
-}
-
-static samba_ref mean(samba_graph *graph, const norm *n, samba_ref a)
-{
-    return samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reduce(graph, SAMBA_OP_sum, a, (int)n->count, n->dims), 1 / n->size);
-}
-
 /* Returns x normalized to mean 0 and deviation 1, and its reciprocal deviation. */
-static samba_ref normalize(samba_graph *graph, const norm *n, samba_ref x, samba_ref *reciprocal_deviation)
+static samba_ref normalize(samba_graph *graph, const samba_norm_rows *rows, double eps, samba_ref x,
+                           samba_ref *reciprocal_deviation)
 {
     samba_ref wide = samba_emit_lift(graph, x);
-    samba_ref centered = samba_emit2(graph, SAMBA_OP_sub, wide, mean(graph, n, wide));
-    samba_ref variance = mean(graph, n, samba_emit2(graph, SAMBA_OP_mul, centered, centered));
-    *reciprocal_deviation = samba_emit1(graph, SAMBA_OP_rsqrt, samba_emit_scalar(graph, SAMBA_OP_add, variance, n->eps));
+    samba_ref centered = samba_emit2(graph, SAMBA_OP_sub, wide, samba_emit_row_mean(graph, rows, wide));
+    samba_ref variance = samba_emit_row_mean(graph, rows, samba_emit2(graph, SAMBA_OP_mul, centered, centered));
+    *reciprocal_deviation = samba_emit1(graph, SAMBA_OP_rsqrt, samba_emit_scalar(graph, SAMBA_OP_add, variance, eps));
     return samba_emit2(graph, SAMBA_OP_mul, centered, *reciprocal_deviation);
 }
 
 samba_ref samba_expand_layer_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
-    norm n = norm_of(node->attrs, node->rank, node->shape);
+    samba_dtype dtype = node->dtype;
+    const double eps = node->attrs->norm.eps;
+    samba_norm_rows rows = samba_norm_rows_of(node->rank, node->shape, node->attrs->norm.dims);
     samba_ref reciprocal_deviation;
-    samba_ref result = normalize(graph, &n, inputs[0], &reciprocal_deviation);
+    samba_ref result = normalize(graph, &rows, eps, inputs[0], &reciprocal_deviation);
     result = samba_emit2(graph, SAMBA_OP_mul, result, samba_emit_lift(graph, inputs[1]));
     result = samba_emit2(graph, SAMBA_OP_add, result, samba_emit_lift(graph, inputs[2]));
     return samba_emit_cast(graph, result, dtype);
@@ -164,14 +146,15 @@ samba_ref samba_expand_layer_norm(samba_graph *graph, const samba_node *node, co
 samba_status samba_vjp_layer_norm(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
-    norm n = norm_of(vjp->node->attrs, vjp->node->rank, vjp->node->shape);
+    const double eps = vjp->node->attrs->norm.eps;
+    samba_norm_rows rows = samba_norm_rows_of(vjp->node->rank, vjp->node->shape, vjp->node->attrs->norm.dims);
     samba_ref g = samba_emit_lift(graph, vjp->gradient), xhat = SAMBA_NONE, reciprocal_deviation = SAMBA_NONE;
     if (vjp->needed[0] || vjp->needed[1])
-        xhat = normalize(graph, &n, vjp->inputs[0], &reciprocal_deviation);
+        xhat = normalize(graph, &rows, eps, vjp->inputs[0], &reciprocal_deviation);
     if (vjp->needed[0]) {
         samba_ref gw = samba_emit2(graph, SAMBA_OP_mul, g, samba_emit_lift(graph, vjp->inputs[1]));
-        samba_ref along = mean(graph, &n, samba_emit2(graph, SAMBA_OP_mul, gw, xhat));
-        samba_ref dx = samba_emit2(graph, SAMBA_OP_sub, gw, mean(graph, &n, gw));
+        samba_ref along = samba_emit_row_mean(graph, &rows, samba_emit2(graph, SAMBA_OP_mul, gw, xhat));
+        samba_ref dx = samba_emit2(graph, SAMBA_OP_sub, gw, samba_emit_row_mean(graph, &rows, gw));
         dx = samba_emit2(graph, SAMBA_OP_sub, dx, samba_emit2(graph, SAMBA_OP_mul, xhat, along));
         samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, reciprocal_deviation, dx));
     }
@@ -218,9 +201,8 @@ samba_status samba_infer_dropout(samba_infer *infer)
 /* where(random(seed) >= p, x / (1-p), 0). With p = 1 the scale is infinite and nothing is kept: the result is 0. */
 samba_ref samba_expand_dropout(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype, wide = samba_compute_dtype(dtype);
-    samba_attrs attrs = {.random = {.shape.count = node->rank}};
-    memcpy(attrs.random.shape.at, node->shape, node->rank * sizeof node->shape[0]);
+    samba_dtype dtype = node->dtype, wide = samba_compute_dtype(dtype);
+    samba_attrs attrs = {.random = {.shape = samba_dims_of(node->rank, node->shape)}};
     samba_ref uniform = samba_emit(graph, SAMBA_OP_random, 1, &inputs[2], &attrs);
     samba_ref kept = samba_emit2(graph, SAMBA_OP_ge, uniform, samba_emit_cast(graph, inputs[1], SAMBA_FLOAT32));
     samba_ref remaining = samba_emit2(graph, SAMBA_OP_sub, samba_emit_constant(graph, 1, SAMBA_FLOAT64), inputs[1]);

@@ -126,10 +126,9 @@ static samba_status need_channels(samba_infer *infer, const char *const *factors
                                 SAMBA_SHAPE_OF(x));
     for (int i = 1; i <= count; i++) {
         const samba_node *factor = infer->inputs[i];
-        if (factor->dtype != x->dtype && factor->dtype != samba_compute_dtype((samba_dtype)x->dtype))
+        if (factor->dtype != x->dtype && factor->dtype != samba_compute_dtype(x->dtype))
             return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the %s to be %s as the input, given %s; cast it",
-                                    factors[i - 1], samba_dtype_name((samba_dtype)x->dtype),
-                                    samba_dtype_name((samba_dtype)factor->dtype));
+                                    factors[i - 1], samba_dtype_name(x->dtype), samba_dtype_name(factor->dtype));
         if (factor->rank != 1 || factor->shape[0] != x->shape[1])
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                     "expected the %s to have a number for each of the %lld channels, given %s", factors[i - 1],
@@ -196,17 +195,24 @@ static void batch_statistics(samba_graph *graph, const planes *p, const samba_re
     *reciprocal = reciprocal_deviation(graph, variance, eps);
 }
 
+/* (x - mean) reciprocal weight + bias */
+static samba_ref affine(samba_graph *graph, const planes *p, const samba_ref *inputs, samba_ref mean, samba_ref reciprocal,
+                        samba_dtype dtype)
+{
+    samba_ref scale = mul(graph, reciprocal, beside(graph, p, samba_emit_lift(graph, inputs[1]), 1));
+    samba_ref result = mul(graph, sub(graph, samba_emit_lift(graph, inputs[0]), mean), scale);
+    result = samba_emit2(graph, SAMBA_OP_add, result, beside(graph, p, samba_emit_lift(graph, inputs[2]), 1));
+    return samba_emit_cast(graph, result, dtype);
+}
+
 samba_ref samba_expand_batch_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     double eps = node->attrs->batch_norm.eps;
     planes p = planes_of(graph, inputs[0]);
     samba_ref mean, reciprocal;
     batch_statistics(graph, &p, inputs, eps, &mean, &reciprocal);
-    samba_ref scale = mul(graph, reciprocal, beside(graph, &p, samba_emit_lift(graph, inputs[1]), 1));
-    samba_ref result = mul(graph, sub(graph, samba_emit_lift(graph, inputs[0]), mean), scale);
-    result = samba_emit2(graph, SAMBA_OP_add, result, beside(graph, &p, samba_emit_lift(graph, inputs[2]), 1));
-    return samba_emit_cast(graph, result, dtype);
+    return affine(graph, &p, inputs, mean, reciprocal, dtype);
 }
 
 /* With c = x - mean, a = weight / deviation and n elements a channel: dx = a g - a sum(g) / n - c a sum(g c) / (n deviation^2),
@@ -345,15 +351,12 @@ static void group_statistics(samba_graph *graph, const planes *p, samba_ref x, i
 
 samba_ref samba_expand_group_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     const samba_attrs_group_norm attrs = node->attrs->group_norm;
     planes p = planes_of(graph, inputs[0]);
     samba_ref mean, reciprocal;
     group_statistics(graph, &p, inputs[0], attrs.groups, attrs.eps, &mean, &reciprocal);
-    samba_ref scale = mul(graph, reciprocal, beside(graph, &p, samba_emit_lift(graph, inputs[1]), 1));
-    samba_ref result = mul(graph, sub(graph, samba_emit_lift(graph, inputs[0]), mean), scale);
-    result = samba_emit2(graph, SAMBA_OP_add, result, beside(graph, &p, samba_emit_lift(graph, inputs[2]), 1));
-    return samba_emit_cast(graph, result, dtype);
+    return affine(graph, &p, inputs, mean, reciprocal, dtype);
 }
 
 /* As batch_norm's, but that the factors stand inside the sums over a group: of each plane sum(g) and sum(g c) are taken, times
@@ -416,9 +419,9 @@ samba_status samba_infer_rms_norm(samba_infer *infer)
     const samba_node *x = infer->inputs[0], *weight = infer->inputs[1];
     const samba_attrs_norm *attrs = &infer->attrs->norm;
     SAMBA_TRY(samba_infer_need_norm(infer, attrs->dims, attrs->eps));
-    if (weight->dtype != x->dtype && weight->dtype != samba_compute_dtype((samba_dtype)x->dtype))
+    if (weight->dtype != x->dtype && weight->dtype != samba_compute_dtype(x->dtype))
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the weight to be %s as the input, given %s; cast it",
-                                samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)weight->dtype));
+                                samba_dtype_name(x->dtype), samba_dtype_name(weight->dtype));
     if (!samba_shape_equal((int)attrs->dims, x->shape + x->rank - attrs->dims, weight->rank, weight->shape))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the weight must have the shape of the last %lld dims, %s, given %s",
                                 (long long)attrs->dims, SAMBA_SHAPE((int)attrs->dims, x->shape + x->rank - attrs->dims),
@@ -426,35 +429,28 @@ samba_status samba_infer_rms_norm(samba_infer *infer)
     return samba_infer_set_like(infer, 0);
 }
 
-typedef struct rows {
-    int count;
-    int64_t dims[SAMBA_MAX_RANK];
-    double size;
-} rows;
-
-static rows rows_of(const samba_graph *graph, samba_ref x, int64_t count)
+samba_norm_rows samba_norm_rows_of(int rank, const int64_t *shape, int64_t count)
 {
-    const samba_node *node = samba_node_at(graph, x);
-    rows r = {.count = (int)count, .size = 1};
-    for (int i = 0; i < r.count; i++) {
-        r.dims[i] = node->rank - r.count + i;
-        r.size *= (double)node->shape[r.dims[i]];
+    samba_norm_rows rows = {.count = (int)count, .size = 1};
+    for (int i = 0; i < rows.count; i++) {
+        rows.dims[i] = rank - rows.count + i;
+        rows.size *= (double)shape[rows.dims[i]];
     }
-    return r;
+    return rows;
 }
 
-static samba_ref row_mean(samba_graph *graph, const rows *r, samba_ref a)
+samba_ref samba_emit_row_mean(samba_graph *graph, const samba_norm_rows *rows, samba_ref a)
 {
-    return scaled(graph, samba_emit_reduce(graph, SAMBA_OP_sum, a, r->count, r->dims), 1 / r->size);
+    return scaled(graph, samba_emit_reduce(graph, SAMBA_OP_sum, a, rows->count, rows->dims), 1 / rows->size);
 }
 
 samba_ref samba_expand_rms_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     const samba_attrs_norm attrs = node->attrs->norm;
-    rows r = rows_of(graph, inputs[0], attrs.dims);
+    samba_norm_rows r = samba_norm_rows_of(node->rank, node->shape, attrs.dims);
     samba_ref wide = samba_emit_lift(graph, inputs[0]);
-    samba_ref reciprocal = reciprocal_deviation(graph, row_mean(graph, &r, square(graph, wide)), attrs.eps);
+    samba_ref reciprocal = reciprocal_deviation(graph, samba_emit_row_mean(graph, &r, square(graph, wide)), attrs.eps);
     return samba_emit_cast(graph, mul(graph, mul(graph, wide, reciprocal), samba_emit_lift(graph, inputs[1])), dtype);
 }
 
@@ -463,13 +459,13 @@ samba_status samba_vjp_rms_norm(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     const samba_attrs_norm attrs = vjp->node->attrs->norm;
-    rows r = rows_of(graph, vjp->inputs[0], attrs.dims);
+    samba_norm_rows r = samba_norm_rows_of(vjp->node->rank, vjp->node->shape, attrs.dims);
     samba_ref g = samba_emit_lift(graph, vjp->gradient), wide = samba_emit_lift(graph, vjp->inputs[0]);
-    samba_ref reciprocal = reciprocal_deviation(graph, row_mean(graph, &r, square(graph, wide)), attrs.eps);
+    samba_ref reciprocal = reciprocal_deviation(graph, samba_emit_row_mean(graph, &r, square(graph, wide)), attrs.eps);
     samba_ref xhat = mul(graph, wide, reciprocal);
     if (vjp->needed[0]) {
         samba_ref gw = mul(graph, g, samba_emit_lift(graph, vjp->inputs[1]));
-        samba_ref along = row_mean(graph, &r, mul(graph, gw, xhat));
+        samba_ref along = samba_emit_row_mean(graph, &r, mul(graph, gw, xhat));
         samba_vjp_deliver(vjp, 0, mul(graph, reciprocal, sub(graph, gw, mul(graph, xhat, along))));
     }
     if (vjp->needed[1])

@@ -98,7 +98,7 @@ static samba_status output_shape(const samba_infer *infer, int rank, const int64
 /* Averages are of floats and, as in PyTorch, of int64; a greatest one have all numbers. */
 static samba_status check_dtype(const samba_infer *infer, const samba_attrs_pool2d *attrs)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[0]->dtype;
+    samba_dtype dtype = infer->inputs[0]->dtype;
     bool average = infer->op == SAMBA_OP_avg_pool2d;
     if (dtype == SAMBA_BOOL)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected numbers, given bool");
@@ -157,8 +157,7 @@ static samba_status emit_gradient(samba_vjp *vjp, samba_op op, int arity, const 
 {
     const samba_node *x = samba_node_at(vjp->graph, vjp->inputs[0]);
     samba_attrs attrs = {.pool2d = vjp->node->attrs->pool2d};
-    attrs.pool2d.shape = (samba_dims){.count = x->rank};
-    memcpy(attrs.pool2d.shape.at, x->shape, x->rank * sizeof x->shape[0]);
+    attrs.pool2d.shape = samba_dims_of(x->rank, x->shape);
     vjp->input_gradients[0] = samba_emit(vjp->graph, op, arity, inputs, &attrs);
     return SAMBA_OK;
 }

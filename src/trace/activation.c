@@ -22,7 +22,7 @@ samba_value samba_glu(samba_value a, int dim)
     int64_t half = node.shape[at] / 2;
     samba_ref gate = samba_emit1(graph, SAMBA_OP_sigmoid, samba_trace_slice(graph, x, at, half, 2 * half, 1));
     return samba_trace_result(graph, samba_emit2(graph, SAMBA_OP_mul, samba_trace_slice(graph, x, at, 0, half, 1), gate),
-                              (samba_dtype)node.dtype);
+                              node.dtype);
 }
 
 /* ---- positive values as they are ---- */

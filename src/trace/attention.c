@@ -20,7 +20,7 @@ static bool check(samba_graph *graph, const samba_value values[3], const samba_a
 {
     samba_node q = samba_trace_node(values[0]), k = samba_trace_node(values[1]), v = samba_trace_node(values[2]);
     int t = q.rank - 2, d = q.rank - 1, h = q.rank - 3;
-    if (!samba_dtype_is_floating_point((samba_dtype)q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype)
+    if (!samba_dtype_is_floating_point(q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype)
         return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what,
                                   "q, k and v must have one floating-point dtype, given %s, %s and %s; cast them",
                                   SAMBA_TYPE_OF(&q), SAMBA_TYPE_OF(&k), SAMBA_TYPE_OF(&v));
@@ -51,7 +51,7 @@ static samba_ref mask_of(samba_graph *graph, samba_value value, const samba_node
 {
     samba_node mask = samba_trace_node(value);
     samba_ref ref = value.index;
-    bool floating = samba_dtype_is_floating_point((samba_dtype)mask.dtype), fits = mask.rank <= (q->rank < 4 ? 4 : q->rank);
+    bool floating = samba_dtype_is_floating_point(mask.dtype), fits = mask.rank <= (q->rank < 4 ? 4 : q->rank);
     if (!floating && mask.dtype != SAMBA_BOOL)
         return samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
                                    "a mask is bool (true: may see) or floating-point (added), given %s", SAMBA_TYPE_OF(&mask));
@@ -64,7 +64,7 @@ static samba_ref mask_of(samba_graph *graph, samba_value value, const samba_node
                                    "the mask %s does not broadcast to the scores (..., H, Tq, Tk) of q %s and %lld keys",
                                    SAMBA_TYPE_OF(&mask), SAMBA_TYPE_OF(q), (long long)tk);
     if (floating)
-        ref = samba_emit_cast(graph, ref, (samba_dtype)q->dtype);
+        ref = samba_emit_cast(graph, ref, q->dtype);
     if (mask.rank <= 3 || q->rank <= 4)
         return ref;
     int64_t wide[SAMBA_MAX_RANK], flat[4] = {1, 0, 0, 0}; /* a mask with dims in front of the heads: they become one here too */

@@ -45,12 +45,12 @@ static bool start(normalizing *n, int least_rank, const samba_batch_norm_options
         return fail_statistics(n, "there are no statistics to normalize by where nothing trains");
     n->channels = n->x.shape[1];
     if (!n->weight.graph)
-        n->weight = samba_constant(n->graph, 1, (samba_dtype)n->x.dtype, 1, &n->channels);
+        n->weight = samba_constant(n->graph, 1, n->x.dtype, 1, &n->channels);
     if (!n->bias.graph)
-        n->bias = samba_constant(n->graph, 0, (samba_dtype)n->x.dtype, 1, &n->channels);
+        n->bias = samba_constant(n->graph, 0, n->x.dtype, 1, &n->channels);
     if (!statistics) {
-        n->running_mean = samba_constant(n->graph, 0, (samba_dtype)n->x.dtype, 1, &n->channels);
-        n->running_var = samba_constant(n->graph, 1, (samba_dtype)n->x.dtype, 1, &n->channels);
+        n->running_mean = samba_constant(n->graph, 0, n->x.dtype, 1, &n->channels);
+        n->running_var = samba_constant(n->graph, 1, n->x.dtype, 1, &n->channels);
     }
     return n->graph->status == SAMBA_OK;
 }

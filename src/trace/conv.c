@@ -69,7 +69,7 @@ static bool one_dtype(samba_graph *graph, const layout *l, const samba_node *x, 
         return true;
     return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, l->what,
                               "expected an input and a weight of one dtype, given %s and %s; cast one of them",
-                              samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)w->dtype));
+                              samba_dtype_name(x->dtype), samba_dtype_name(w->dtype));
 }
 
 static samba_ref emit(samba_graph *graph, const layout *l, samba_op op, samba_ref a, samba_ref b, const samba_attrs *attrs)
@@ -95,12 +95,12 @@ static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, cons
                                     (long long)result.shape[1], SAMBA_TYPE_OF(&b));
         if (b.dtype != x->dtype)
             return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, l->what, "expected a bias of the input's dtype %s, given %s",
-                                    samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)b.dtype));
+                                    samba_dtype_name(x->dtype), samba_dtype_name(b.dtype));
         int64_t shape[SAMBA_MAX_RANK] = {1, b.shape[0], 1, 1, 1};
-        samba_ref wide = samba_emit_cast(graph, bias.index, (samba_dtype)result.dtype);
+        samba_ref wide = samba_emit_cast(graph, bias.index, result.dtype);
         y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, wide, result.rank, shape));
     }
-    y = samba_emit_cast(graph, y, (samba_dtype)x->dtype);
+    y = samba_emit_cast(graph, y, x->dtype);
     int64_t shape[SAMBA_MAX_RANK];
     int rank = 0;
     for (int i = x->rank == l->spatial + 1 ? 1 : 0; i < result.rank; i++)

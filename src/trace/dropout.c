@@ -43,8 +43,8 @@ static samba_value of_channels(const char *what, samba_value input, const char *
                                 SAMBA_TYPE_OF(&x));
     int64_t shape[SAMBA_MAX_RANK];
     channel_shape(&x, x.rank >= batched_rank, shape);
-    samba_value mask = mask_of(graph, what, (samba_dtype)x.dtype, name, p, x.rank, shape, NULL);
-    return samba_cast(samba_mul(input, mask), (samba_dtype)x.dtype);
+    samba_value mask = mask_of(graph, what, x.dtype, name, p, x.rank, shape, NULL);
+    return samba_cast(samba_mul(input, mask), x.dtype);
 }
 
 samba_value samba_dropout1d(samba_value input, const char *name, double p)
@@ -77,7 +77,7 @@ static samba_value alpha_dropout(const char *what, samba_value input, const char
     memcpy(shape, x.shape, sizeof shape);
     if (channels)
         channel_shape(&x, true, shape);
-    samba_value rate, mask = mask_of(graph, what, (samba_dtype)x.dtype, name, p, x.rank, shape, &rate);
+    samba_value rate, mask = mask_of(graph, what, x.dtype, name, p, x.rank, shape, &rate);
     samba_dtype wide = x.dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     if (graph->status != SAMBA_OK)
         return samba_trace_none(graph);
@@ -90,7 +90,7 @@ static samba_value alpha_dropout(const char *what, samba_value input, const char
     samba_value stays = samba_add(samba_mul(samba_cast(input, wide), scale), shift);
     samba_value result = samba_where(samba_gt(mask, zero), stays, low);
     samba_value all = samba_eq(rate, one); /* p = 1: nothing is left, and 0 instead of infinity */
-    return samba_cast(samba_where(all, zero, result), (samba_dtype)x.dtype);
+    return samba_cast(samba_where(all, zero, result), x.dtype);
 }
 
 samba_value samba_alpha_dropout(samba_value input, const char *name, double p)
@@ -121,7 +121,7 @@ samba_value samba_bernoulli(samba_value p, const char *name)
     if (!samba_trace_enter("bernoulli", 1, &p, &graph) || !samba_trace_need_floating(p, "bernoulli"))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(p);
-    return samba_cast(samba_lt(samba_rand(graph, name, x.rank, x.shape), p), (samba_dtype)x.dtype);
+    return samba_cast(samba_lt(samba_rand(graph, name, x.rank, x.shape), p), x.dtype);
 }
 
 samba_value samba_randint(samba_graph *graph, const char *name, int64_t low, int64_t high, int rank, const int64_t *shape)
@@ -150,7 +150,7 @@ samba_value samba_gumbel_softmax(samba_value logits, const char *name, double ta
     /* in the middle of its step: never 0 */
     samba_value uniform = samba_add_scalar(samba_rand(graph, name, x.rank, x.shape), 0x1p-25);
     samba_value gumbels = samba_neg(samba_log(samba_neg(samba_log(uniform))));
-    samba_value soft = samba_softmax(samba_mul_scalar(samba_add(logits, samba_cast(gumbels, (samba_dtype)x.dtype)), 1 / tau), at);
+    samba_value soft = samba_softmax(samba_mul_scalar(samba_add(logits, samba_cast(gumbels, x.dtype)), 1 / tau), at);
     if (!hard || x.rank == 0)
         return soft;
     int64_t shape[SAMBA_MAX_RANK];
@@ -159,5 +159,5 @@ samba_value samba_gumbel_softmax(samba_value logits, const char *name, double ta
     samba_value is_greatest =
         samba_eq(samba_argmax(soft, at, true), samba_reshape(samba_arange(graph, x.shape[at], SAMBA_INT64), x.rank, shape));
     /* the value of one, the gradient of the other */
-    return samba_add(samba_cast(is_greatest, (samba_dtype)x.dtype), samba_sub(soft, samba_detach(soft)));
+    return samba_add(samba_cast(is_greatest, x.dtype), samba_sub(soft, samba_detach(soft)));
 }

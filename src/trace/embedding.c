@@ -28,7 +28,7 @@ static samba_ref is_row(samba_graph *g, samba_ref index, int64_t row)
     int64_t shape[SAMBA_MAX_RANK + 1];
     memcpy(shape, node.shape, sizeof node.shape);
     shape[node.rank] = 1;
-    samba_ref same = samba_emit2(g, SAMBA_OP_eq, index, samba_emit_constant(g, (double)row, (samba_dtype)node.dtype));
+    samba_ref same = samba_emit2(g, SAMBA_OP_eq, index, samba_emit_constant(g, (double)row, node.dtype));
     return same == SAMBA_NONE ? same : samba_emit_reshape(g, same, node.rank + 1, shape);
 }
 
@@ -50,7 +50,7 @@ static samba_ref by_frequency(samba_graph *g, samba_ref rows, samba_ref index, i
     samba_ref nothing = samba_emit2(g, SAMBA_OP_sub, scaled, detached(g, scaled));
     samba_ref still = detached(g, wide), finite = samba_emit2(g, SAMBA_OP_eq, detached(g, nothing), zero);
     return samba_emit_cast(g, samba_emit3(g, SAMBA_OP_where, finite, samba_emit2(g, SAMBA_OP_add, still, nothing), still),
-                           (samba_dtype)node.dtype);
+                           node.dtype);
 }
 
 /* Indices that datasets keep as int16, which no kernel reads: as int32. */
@@ -139,7 +139,7 @@ static samba_ref total(const bags *b, samba_ref values, bool greatest, double st
     int64_t dims[1] = {1}, shape[2] = {b->count, node.shape[node.rank - 1]};
     if (b->owner == SAMBA_NONE && b->n > 0)
         return samba_emit_reshape(g, samba_emit_reduce(g, greatest ? SAMBA_OP_amax : SAMBA_OP_sum, values, 1, dims), 2, shape);
-    samba_ref base = samba_emit_expand(g, samba_emit_constant(g, start, (samba_dtype)node.dtype), 2, shape);
+    samba_ref base = samba_emit_expand(g, samba_emit_constant(g, start, node.dtype), 2, shape);
     if (b->owner == SAMBA_NONE || node.shape[0] == 0)
         return base;
     return samba_emit_scatter(g, base, samba_trace_along(g, b->owner, 2, node.shape, 0), values, 0,
@@ -215,7 +215,7 @@ samba_value samba_functional_embedding_bag(samba_value index, samba_value weight
         rows = samba_emit2(g, SAMBA_OP_mul, rows,
                            samba_emit_reshape(g, given.per_sample_weights.index, factor.rank + 1, factor.shape));
     }
-    samba_dtype dtype = (samba_dtype)node.dtype, wide = dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
+    samba_dtype dtype = node.dtype, wide = dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     samba_ref padding = SAMBA_NONE, zero = samba_emit_constant(g, 0, wide);
     int64_t row;
     rows = samba_emit_cast(g, rows, wide);
@@ -245,7 +245,7 @@ samba_value samba_one_hot(samba_value index, int64_t num_classes)
             g, SAMBA_ERROR_ARGUMENT, "one_hot",
             "expected an index of int64 or int32 with at most %d dims and num_classes of 1 or more, given %s and %lld",
             SAMBA_MAX_RANK - 1, SAMBA_TYPE_OF(&node), (long long)num_classes);
-    samba_ref classes = samba_arange(g, num_classes, (samba_dtype)node.dtype).index;
+    samba_ref classes = samba_arange(g, num_classes, node.dtype).index;
     node.shape[node.rank] = 1;
     samba_ref same = samba_emit2(g, SAMBA_OP_eq, samba_emit_reshape(g, index.index, node.rank + 1, node.shape), classes);
     return samba_trace_value(g, samba_emit_cast(g, same, SAMBA_INT64));

@@ -99,7 +99,7 @@ static samba_ref source_for(const char *what, const indexed *p, samba_ref source
     if (from.dtype != samba_node_at(p->graph, p->a)->dtype)
         return samba_graph_fail_at(
             p->graph, SAMBA_ERROR_DTYPE, what, "expected a source of the input's dtype %s, given %s; cast it first",
-            samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), samba_dtype_name((samba_dtype)from.dtype));
+            samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), samba_dtype_name(from.dtype));
     if (from.rank == 0)
         return samba_emit_expand(p->graph, source, index.rank, index.shape);
     bool fits = from.rank == index.rank;

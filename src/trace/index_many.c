@@ -87,8 +87,7 @@ static bool is_index(joint *j, int i, const samba_node *node)
     if (node->dtype == SAMBA_INT64 || node->dtype == SAMBA_INT32)
         return true;
     return samba_graph_refuse(j->graph, SAMBA_ERROR_DTYPE, j->what,
-                              "expected indices of dtype int64 or int32, given %s for dim %d%s",
-                              samba_dtype_name((samba_dtype)node->dtype), i,
+                              "expected indices of dtype int64 or int32, given %s for dim %d%s", samba_dtype_name(node->dtype), i,
                               node->dtype == SAMBA_BOOL ? ": how many elements a mask selects depends on values" : "");
 }
 
@@ -202,7 +201,7 @@ samba_value samba_index_put(samba_value a, int count, const samba_value *indices
     if (!fits || from.dtype != x.dtype)
         return samba_trace_fail(j.graph, SAMBA_ERROR_SHAPE, "index_put",
                                 "expected values of the input's dtype %s that broadcast to %s, given %s",
-                                samba_dtype_name((samba_dtype)x.dtype), SAMBA_SHAPE(rank, shape), SAMBA_TYPE_OF(&from));
+                                samba_dtype_name(x.dtype), SAMBA_SHAPE(rank, shape), SAMBA_TYPE_OF(&from));
     samba_ref index = index_of(&j);
     if (index == SAMBA_NONE)
         return samba_trace_none(j.graph);
@@ -247,7 +246,7 @@ samba_value samba_put(samba_value a, samba_value index, samba_value source, bool
     if (!counted || elements_named != values || from.dtype != x.dtype)
         return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "put",
                                 "expected as many values of the input's dtype %s as indices, given an index %s and a source %s",
-                                samba_dtype_name((samba_dtype)x.dtype), SAMBA_TYPE_OF(&at), SAMBA_TYPE_OF(&from));
+                                samba_dtype_name(x.dtype), SAMBA_TYPE_OF(&at), SAMBA_TYPE_OF(&from));
     samba_value line = as_line(index);
     return samba_reshape(samba_index_put(as_line(a), 1, &line, as_line(source), accumulate), x.rank, x.shape);
 }

@@ -183,9 +183,7 @@ samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int
     samba_scope_push(graph, name);
     samba_ref seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
     seed = seed_of_call(graph, seed, seed);
-    samba_attrs attrs = {.random = {.shape.count = rank}};
-    for (int d = 0; d < rank; d++)
-        attrs.random.shape.at[d] = shape[d];
+    samba_attrs attrs = {.random = {.shape = samba_dims_of(rank, shape)}};
     samba_ref numbers = seed == SAMBA_NONE ? SAMBA_NONE : samba_emit(graph, SAMBA_OP_random, 1, &seed, &attrs);
     samba_scope_pop(graph);
     return samba_trace_value(graph, numbers);

@@ -18,12 +18,9 @@ typedef struct parameters {
 static bool begin(parameters *p, const char *what, samba_value input, const char *name, int space, int64_t out_channels,
                   const int64_t *kernel, int64_t groups, bool no_bias, bool transposed)
 {
-    if (!samba_trace_enter(what, 1, &input, &p->graph))
+    if (!samba_trace_enter_layer(what, &input, name, true, &p->graph))
         return false;
     samba_graph *g = p->graph;
-    samba_scope_push(g, name);
-    if (g->status != SAMBA_OK || !samba_trace_need_floating(input, what))
-        return false;
     samba_node x = samba_trace_node(input);
     int64_t channels = x.rank > space ? x.shape[x.rank - space - 1] : 0, shape[5], fan_in;
     groups = groups ? groups : 1;
@@ -44,9 +41,8 @@ static bool begin(parameters *p, const char *what, samba_value input, const char
         fan_in *= shape[2 + i] = kernel[i];
     double bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;
     samba_initializer initializer = {SAMBA_INIT_UNIFORM, -bound, bound};
-    p->weight = samba_parameter(g, "weight", (samba_dtype)x.dtype, space + 2, shape, initializer);
-    p->bias =
-        no_bias ? (samba_value){NULL, 0, 0} : samba_parameter(g, "bias", (samba_dtype)x.dtype, 1, &out_channels, initializer);
+    p->weight = samba_parameter(g, "weight", x.dtype, space + 2, shape, initializer);
+    p->bias = no_bias ? (samba_value){NULL, 0, 0} : samba_parameter(g, "bias", x.dtype, 1, &out_channels, initializer);
     return g->status == SAMBA_OK;
 }
 

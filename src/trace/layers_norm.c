@@ -108,7 +108,7 @@ static samba_value normalize(const char *what, samba_value input, const char *na
     if (!need_channels(graph, what, &x, least_rank, 5))
         return samba_trace_none(graph);
     const int64_t *channels = &x.shape[1];
-    samba_dtype dtype = (samba_dtype)x.dtype;
+    samba_dtype dtype = x.dtype;
     samba_batch_norm_options options = samba_batch_norm_defaults();
     samba_value weight = {0}, bias = {0}, mean = {0}, variance = {0}, next_mean, next_var, tracked = {0}, count = {0};
     if (affine) {

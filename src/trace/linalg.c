@@ -58,7 +58,7 @@ samba_value samba_matmul(samba_value a, samba_value b)
     /* A vector is a row on the left, a column on the right, and its dim of 1 leaves the result. */
     samba_ref rows = left.rank == 1 ? samba_emit_reshape(graph, a.index, 2, (int64_t[]){1, left.shape[0]}) : a.index;
     samba_ref columns = right.rank == 1 ? samba_emit_reshape(graph, b.index, 2, (int64_t[]){right.shape[0], 1}) : b.index;
-    samba_ref product = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_matmul, rows, columns), (samba_dtype)left.dtype);
+    samba_ref product = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_matmul, rows, columns), left.dtype);
     if (product == SAMBA_NONE || (left.rank > 1 && right.rank > 1))
         return samba_trace_value(graph, product);
     const samba_node *result = samba_node_at(graph, product);
@@ -156,7 +156,7 @@ static samba_value added(const char *what, samba_value input, samba_ref product,
                                 SAMBA_SHAPE_OF(&node), SAMBA_TYPE_OF(&of));
     samba_ref result = alpha == 1 ? product : samba_emit_scalar(graph, SAMBA_OP_mul, product, alpha);
     if (beta != 0) {
-        samba_ref base = samba_emit_cast(graph, input.index, (samba_dtype)node.dtype);
+        samba_ref base = samba_emit_cast(graph, input.index, node.dtype);
         result = samba_emit2(graph, SAMBA_OP_add, beta == 1 ? base : samba_emit_scalar(graph, SAMBA_OP_mul, base, beta), result);
     }
     return samba_trace_value(graph, samba_emit_cast(graph, result, dtype));
@@ -291,7 +291,7 @@ samba_value samba_functional_linear(samba_value input, samba_value weight, samba
     if (x.dtype != w.dtype)
         return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, "linear",
                                 "expected an input and a weight of one dtype, given %s and %s; cast one of them",
-                                samba_dtype_name((samba_dtype)x.dtype), samba_dtype_name((samba_dtype)w.dtype));
+                                samba_dtype_name(x.dtype), samba_dtype_name(w.dtype));
     samba_value result = samba_matmul(input, w.rank == 2 ? samba_transpose(weight, 0, 1) : weight);
     return bias.graph ? samba_add(result, bias) : result;
 }

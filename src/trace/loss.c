@@ -184,7 +184,7 @@ samba_value samba_cross_entropy_with(samba_value logits, samba_value label, cons
     if (!samba_losses_enter_any(&loss, "cross_entropy", 3, v, o->reduction))
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(logits), t = samba_trace_node(label);
-    bool indices = !samba_dtype_is_floating_point((samba_dtype)t.dtype);
+    bool indices = !samba_dtype_is_floating_point(t.dtype);
     if ((indices && !check_shapes(loss.graph, loss.what, &x, &t)) || !check_smoothing(loss.graph, loss.what, o, true))
         return samba_trace_none(loss.graph);
     if (indices && !o->weight.graph)

@@ -30,10 +30,10 @@ bool samba_losses_enter_any(samba_losses *loss, const char *what, int count, sam
         if (!values[i].graph)
             continue;
         const samba_node *node = samba_node_at(loss->graph, values[i].index);
-        if (!samba_dtype_is_floating_point((samba_dtype)node->dtype))
+        if (!samba_dtype_is_floating_point(node->dtype))
             continue;
         samba_promotion kind = node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED, first = i == 0 ? kind : SAMBA_DIMENSIONED;
-        loss->dtype = i == 0 ? (samba_dtype)node->dtype : samba_promote(loss->dtype, first, (samba_dtype)node->dtype, kind);
+        loss->dtype = i == 0 ? node->dtype : samba_promote(loss->dtype, first, node->dtype, kind);
     }
     loss->wide = loss->dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     for (int i = 0; i < count; i++)

@@ -113,7 +113,7 @@ static bool need_rows(const samba_losses *loss, samba_value input, samba_value t
     if (samba_dtype_table[t.dtype].category == SAMBA_CATEGORY_INTEGER)
         return true;
     return samba_graph_refuse(loss->graph, SAMBA_ERROR_DTYPE, loss->what,
-                              "expected a target of class indices, integers, given %s", samba_dtype_name((samba_dtype)t.dtype));
+                              "expected a target of class indices, integers, given %s", samba_dtype_name(t.dtype));
 }
 
 samba_value samba_multi_margin_loss(samba_value input, samba_value target, const samba_multi_margin_options *options)

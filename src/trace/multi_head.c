@@ -40,7 +40,7 @@ static bool check_values(samba_graph *g, const samba_value given[3], int64_t hea
             samba_trace_format(&q, text[0]), samba_trace_format(&k, text[1]), samba_trace_format(&v, text[2]));
     }
     *s = (sizes){.rank = rank,
-                 .dtype = (samba_dtype)q.dtype,
+                 .dtype = q.dtype,
                  .batch = rank == 3 ? q.shape[batch_dim] : 1,
                  .heads = heads,
                  .queries = q.shape[time_dim],
@@ -67,7 +67,7 @@ static bool check_masks(samba_graph *g, const samba_multi_head_options *o, const
         bool fits =
             i ? samba_shape_equal(node.rank, node.shape, s->rank - 1, s->rank == 3 ? padded : padded + 1)
               : samba_shape_equal(node.rank, node.shape, 2, flat + 1) || samba_shape_equal(node.rank, node.shape, 3, flat);
-        if (!fits || (node.dtype != SAMBA_BOOL && !samba_dtype_is_floating_point((samba_dtype)node.dtype)))
+        if (!fits || (node.dtype != SAMBA_BOOL && !samba_dtype_is_floating_point(node.dtype)))
             return samba_graph_refuse(
                 g, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, what,
                 "expected %s, bool (true hides) or floating-point (added), for %lld queries and %lld keys in a "
@@ -153,8 +153,7 @@ static samba_value with_more_keys(samba_value mask, int64_t more)
     if (more == 0)
         return mask;
     node.shape[node.rank - 1] = more;
-    return samba_concat(2, (samba_value[]){mask, samba_constant(mask.graph, 0, (samba_dtype)node.dtype, node.rank, node.shape)},
-                        -1);
+    return samba_concat(2, (samba_value[]){mask, samba_constant(mask.graph, 0, node.dtype, node.rank, node.shape)}, -1);
 }
 
 /* Of attn_mask and key_padding_mask, to broadcast to (N, H, Tq, Tk); none where both are. */

@@ -58,9 +58,9 @@ samba_value samba_functional_layer_norm(samba_value input, int count, const int6
     if (!need_last_dims(graph, "layer_norm", &x, count, shape))
         return samba_trace_none(graph);
     if (!weight.graph)
-        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
+        weight = samba_constant(graph, 1, x.dtype, count, shape);
     if (!bias.graph)
-        bias = samba_constant(graph, 0, (samba_dtype)x.dtype, count, shape);
+        bias = samba_constant(graph, 0, x.dtype, count, shape);
     samba_attrs attrs = {.norm = {.dims = count, .eps = eps}};
     return samba_trace_value(
         graph, samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
@@ -76,7 +76,7 @@ samba_value samba_functional_rms_norm(samba_value input, int count, const int64_
     if (!need_last_dims(graph, "rms_norm", &x, count, shape))
         return samba_trace_none(graph);
     if (!weight.graph)
-        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
+        weight = samba_constant(graph, 1, x.dtype, count, shape);
     samba_attrs attrs = {.norm = {.dims = count, .eps = eps < 0 ? (x.dtype == SAMBA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON) : eps}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_rms_norm, 2, (samba_ref[]){input.index, weight.index}, &attrs));
 }
@@ -92,9 +92,9 @@ samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, s
     samba_node x = samba_trace_node(input);
     int64_t channels = x.rank > 1 ? x.shape[1] : 0;
     if (!weight.graph)
-        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, 1, &channels);
+        weight = samba_constant(graph, 1, x.dtype, 1, &channels);
     if (!bias.graph)
-        bias = samba_constant(graph, 0, (samba_dtype)x.dtype, 1, &channels);
+        bias = samba_constant(graph, 0, x.dtype, 1, &channels);
     samba_attrs attrs = {.group_norm = {.groups = num_groups, .eps = eps}};
     return samba_trace_value(
         graph, samba_emit(graph, SAMBA_OP_group_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));

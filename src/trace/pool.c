@@ -133,7 +133,7 @@ static samba_value run(const layout *l, samba_value a)
         return samba_trace_none(graph);
     bool half = x.dtype == SAMBA_BFLOAT16 || x.dtype == SAMBA_FLOAT16;
     samba_ref y = pool_volumes(graph, l, &x, half ? samba_emit_cast(graph, a.index, SAMBA_FLOAT32) : a.index);
-    return samba_trace_value(graph, samba_emit_cast(graph, y, (samba_dtype)x.dtype));
+    return samba_trace_value(graph, samba_emit_cast(graph, y, x.dtype));
 }
 
 /* ---- kernels, strides and paddings ---- */

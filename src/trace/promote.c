@@ -71,7 +71,7 @@ samba_dtype samba_trace_result_type(int count, const samba_value *values)
             continue;
         const samba_node *node = samba_node_at(values[i].graph, values[i].index);
         samba_promotion kind = values[i].number ? SAMBA_NUMBER : node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED;
-        samba_dtype dtype = values[i].number ? (samba_dtype)(values[i].number - 1) : (samba_dtype)node->dtype;
+        samba_dtype dtype = values[i].number ? (samba_dtype)(values[i].number - 1) : node->dtype;
         found[kind] = found[kind] == NONE
                           ? (int)dtype
                           : (int)samba_promote((samba_dtype)found[kind], SAMBA_DIMENSIONED, dtype, SAMBA_DIMENSIONED);

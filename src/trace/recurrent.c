@@ -326,7 +326,7 @@ static samba_value run(kind k, samba_value input, int count, const samba_value *
     if (x.rank != 2 && x.rank != 3)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size)",
                     &x);
-    if (!samba_dtype_is_floating_point((samba_dtype)x.dtype))
+    if (!samba_dtype_is_floating_point(x.dtype))
         return fail(&n, SAMBA_ERROR_DTYPE, "a floating-point input", &x);
     if (x.shape[time] < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input of 1 or more steps", &x);
@@ -336,7 +336,7 @@ static samba_value run(kind k, samba_value input, int count, const samba_value *
     if (!samba_trace_enter(n.what, 3, (samba_value[]){input, values[0], values[1]}, &of))
         return samba_trace_none(n.graph);
     samba_node w_ih = samba_trace_node(values[0]);
-    n.dtype = (samba_dtype)x.dtype;
+    n.dtype = x.dtype;
     n.steps = x.shape[time];
     n.batch = batched ? x.shape[1 - time] : 1;
     n.hidden = w_ih.rank ? w_ih.shape[0] / facts[k].gates : 0;
@@ -376,7 +376,7 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
     samba_node x = samba_trace_node(input);
     if (x.rank != 1 && x.rank != 2)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (N, input_size) or (input_size)", &x);
-    if (!samba_dtype_is_floating_point((samba_dtype)x.dtype))
+    if (!samba_dtype_is_floating_point(x.dtype))
         return fail(&n, SAMBA_ERROR_DTYPE, "a floating-point input", &x);
     if (!given || !given[0].graph || !given[2].graph != !given[3].graph)
         return fail(&n, SAMBA_ERROR_ARGUMENT, "weights w_ih, w_hh, and both biases or none of them behind the input", &x);
@@ -386,7 +386,7 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
     samba_node w_ih = samba_trace_node(given[0]);
     run_weights w;
     n.o.no_bias = !given[2].graph;
-    n.dtype = (samba_dtype)x.dtype;
+    n.dtype = x.dtype;
     n.batch = x.rank == 2 ? x.shape[0] : 1;
     n.width = n.hidden = w_ih.rank ? w_ih.shape[0] / facts[k].gates : 0;
     int64_t size = x.shape[x.rank - 1], shape[3] = {1, n.batch, n.hidden};
@@ -443,21 +443,18 @@ static samba_value by_name(kind k, samba_value input, const char *name, int64_t 
                            samba_value *state)
 {
     net n = {.kind = k, .what = facts[k].name, .o = settled(options)};
-    if (!samba_trace_enter(n.what, 1, &input, &n.graph))
-        return samba_trace_none(n.graph);
-    samba_graph *g = n.graph;
-    samba_scope_push(g, name);
     if (!n.o.dropout && n.o.dropout_p != 0)
         n.o.dropout = "dropout";
-    if (g->status != SAMBA_OK || !check_options(&n, hidden))
-        return samba_trace_none(g);
+    if (!samba_trace_enter_layer(n.what, &input, name, false, &n.graph) || !check_options(&n, hidden))
+        return samba_trace_none(n.graph);
+    samba_graph *g = n.graph;
     samba_node x = samba_trace_node(input);
     int directions = n.o.bidirectional ? 2 : 1, count = 0;
     int64_t width = n.o.proj_size ? n.o.proj_size : hidden, gates = facts[k].gates * hidden,
             inputs = x.rank ? x.shape[x.rank - 1] : 0;
     if (inputs < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (T, N, input_size) of an input_size of 1 or more", &x);
-    samba_dtype dtype = (samba_dtype)x.dtype;
+    samba_dtype dtype = x.dtype;
     samba_arena scratch;
     samba_arena_init(&scratch, g->context);
     samba_value *w = samba_arena_alloc(&scratch, sizeof *w * (size_t)(10 * n.o.num_layers)), result = samba_trace_none(g);
@@ -490,17 +487,14 @@ static samba_value cell_by_name(kind k, samba_value input, const char *name, int
     if (options)
         o = *options;
     net n = {.kind = k, .what = facts[k].cell, .o = {.num_layers = 1, .relu = o.relu}};
-    if (!samba_trace_enter(n.what, 1, &input, &n.graph))
+    if (!samba_trace_enter_layer(n.what, &input, name, false, &n.graph) || !check_options(&n, hidden))
         return samba_trace_none(n.graph);
     samba_graph *g = n.graph;
-    samba_scope_push(g, name);
-    if (g->status != SAMBA_OK || !check_options(&n, hidden))
-        return samba_trace_none(g);
     samba_node x = samba_trace_node(input);
     int64_t inputs = x.rank ? x.shape[x.rank - 1] : 0, gates = facts[k].gates * hidden;
     if (inputs < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (N, input_size) of an input_size of 1 or more", &x);
-    samba_dtype dtype = (samba_dtype)x.dtype;
+    samba_dtype dtype = x.dtype;
     samba_value w[4] = {{NULL, 0, 0}};
     w[0] = named(g, "weight_ih", -1, false, dtype, gates, inputs, hidden);
     w[1] = named(g, "weight_hh", -1, false, dtype, gates, hidden, hidden);

@@ -152,7 +152,7 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
     bool whole = true;
     int64_t times[3] = {0}, n = x.shape[0] * x.shape[1], columns = 1;
     for (int i = 0; i < l.spatial; i++) {
-        samba_resample_axis axis = axis_of(options, &l, i, (samba_dtype)x.dtype);
+        samba_resample_axis axis = axis_of(options, &l, i, x.dtype);
         if (!samba_resample_possible(&axis))
             return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
                                     "expected sizes below 2^31 and a finite scale_factor, given %lld of %lld in dim %d and %g",
@@ -175,7 +175,7 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
         a = resample(graph, options, &l, a, (int64_t[]){n, l.in[0], columns}, 0, -1);
     }
     int64_t shape[SAMBA_MAX_RANK] = {x.shape[0], x.shape[1], l.out[0], l.out[1], l.out[2]};
-    a = samba_emit_cast(graph, a, (samba_dtype)x.dtype);
+    a = samba_emit_cast(graph, a, x.dtype);
     return samba_trace_value(graph, samba_emit_reshape(graph, a, x.rank, shape));
 }
 

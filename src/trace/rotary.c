@@ -94,5 +94,5 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
         turned[2] = part(in, last, dims, width, 1);
         result = samba_concat(dims < width ? 3 : 2, turned, last);
     }
-    return samba_cast(result, (samba_dtype)node.dtype);
+    return samba_cast(result, node.dtype);
 }

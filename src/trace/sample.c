@@ -155,7 +155,7 @@ static bool check(samba_graph *graph, const samba_node *x, const samba_node *g, 
                                   "expected an input (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, "
                                   "Wo, 3), given %s and %s",
                                   SAMBA_TYPE_OF(x), SAMBA_TYPE_OF(g));
-    if (!samba_dtype_is_floating_point((samba_dtype)x->dtype) || x->dtype != g->dtype)
+    if (!samba_dtype_is_floating_point(x->dtype) || x->dtype != g->dtype)
         return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what,
                                   "expected an input and a grid of one floating-point dtype, given %s and %s; cast them",
                                   SAMBA_TYPE_OF(x), SAMBA_TYPE_OF(g));
@@ -185,7 +185,7 @@ samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resampl
         return samba_trace_none(s.graph);
     SAMBA_SPEAKS(s.graph, "grid_sample");
     s.spatial = s.image.rank - 2;
-    s.dtype = samba_compute_dtype((samba_dtype)s.image.dtype);
+    s.dtype = samba_compute_dtype(s.image.dtype);
     int64_t pixels = 1, shape[5] = {s.image.shape[0], s.image.shape[1]};
     for (int i = 0; i < s.spatial; i++) {
         s.size[i] = s.image.shape[s.image.rank - 1 - i];
@@ -206,7 +206,7 @@ samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resampl
         result = fetch(&s, at);
     else
         result = mode == SAMBA_RESAMPLE_LINEAR ? linear(&s, at) : cubic(&s, at);
-    return samba_cast(samba_reshape(result, s.image.rank, shape), (samba_dtype)s.image.dtype);
+    return samba_cast(samba_reshape(result, s.image.rank, shape), s.image.dtype);
 }
 
 /* Centres (align_corners: edges) of `size` pixels, from -1 to 1, in the dim of a grid that is theirs. */
@@ -242,7 +242,7 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
             "each, given %s and %s",
             SAMBA_TYPE_OF(&t), known ? SAMBA_SHAPE(rank, size) : "none");
     }
-    samba_dtype dtype = samba_compute_dtype((samba_dtype)t.dtype);
+    samba_dtype dtype = samba_compute_dtype(t.dtype);
     samba_value columns[4];
     int64_t shape[4], positions = 1, result[5] = {size[0]};
     for (int i = 0; i < spatial; i++)
@@ -255,5 +255,5 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
     samba_value base = samba_reshape(samba_concat(spatial + 1, columns, spatial), 3, (int64_t[]){1, positions, spatial + 1});
     samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], positions, spatial + 1}),
                                      samba_transpose(samba_cast(theta, dtype), 1, 2));
-    return samba_cast(samba_reshape(moved, rank, result), (samba_dtype)t.dtype);
+    return samba_cast(samba_reshape(moved, rank, result), t.dtype);
 }

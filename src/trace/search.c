@@ -64,7 +64,7 @@ samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *i
         return *indices = samba_trace_none(graph);
     SAMBA_SPEAKS(graph, what);
     samba_node x = samba_trace_node(a);
-    if (!samba_dtype_is_floating_point((samba_dtype)x.dtype) || x.rank == 0 || x.shape[at] == 0)
+    if (!samba_dtype_is_floating_point(x.dtype) || x.rank == 0 || x.shape[at] == 0)
         return samba_median(a, dim, keepdim, indices); /* there is no NaN among integers, and one of one is the median */
     samba_value order, sorted = samba_sort(a, at, false, &order), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
     samba_value numbers = samba_sum(samba_cast(samba_logical_not(samba_isnan(a)), SAMBA_INT64), 1, &at, true);
@@ -105,6 +105,6 @@ samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, co
                                 spatial, SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&i));
     samba_value flat = samba_reshape(a, 2, (int64_t[]){planes, elements}),
                 to = samba_reshape(indices, 2, (int64_t[]){planes, elements});
-    samba_value empty = samba_constant(graph, 0, (samba_dtype)x.dtype, 2, (int64_t[]){planes, each});
+    samba_value empty = samba_constant(graph, 0, x.dtype, 2, (int64_t[]){planes, each});
     return samba_reshape(samba_scatter(empty, 1, to, flat), x.rank, shape);
 }

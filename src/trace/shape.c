@@ -122,8 +122,7 @@ samba_value samba_copy_into(samba_value a, samba_value source)
         return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "copy",
                                 "expected a source that broadcasts to the shape written to, %s, given %s", SAMBA_SHAPE_OF(&x),
                                 SAMBA_TYPE_OF(&from));
-    return samba_trace_value(
-        graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), (samba_dtype)x.dtype));
+    return samba_trace_value(graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), x.dtype));
 }
 
 /* ---- dims of size 1 ---- */

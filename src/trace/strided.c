@@ -101,8 +101,7 @@ static samba_value triangle(const char *what, samba_value a, int64_t diagonal, b
     diagonal = diagonal > farthest ? farthest : diagonal < -farthest ? -farthest : diagonal;
     samba_ref edge = samba_emit2(graph, SAMBA_OP_add, row, samba_emit_constant(graph, (double)diagonal, SAMBA_INT64));
     samba_ref kept = samba_emit2(graph, lower ? SAMBA_OP_le : SAMBA_OP_ge, column, edge);
-    return samba_trace_value(
-        graph, samba_emit3(graph, SAMBA_OP_where, kept, a.index, samba_emit_constant(graph, 0, (samba_dtype)node.dtype)));
+    return samba_trace_value(graph, samba_emit3(graph, SAMBA_OP_where, kept, a.index, samba_emit_constant(graph, 0, node.dtype)));
 }
 
 samba_value samba_tril(samba_value a, int64_t diagonal) { return triangle("tril", a, diagonal, true); }

@@ -103,14 +103,6 @@ static bool check_dtype(samba_graph *graph, const char *what, samba_dtype dtype)
     return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "%d is no dtype", (int)dtype);
 }
 
-static samba_dims make_dims(int rank, const int64_t *shape)
-{
-    samba_dims dims = {.count = rank};
-    if (rank > 0)
-        memcpy(dims.at, shape, (size_t)rank * sizeof *shape);
-    return dims;
-}
-
 /* ---- inputs and constants ---- */
 
 samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *example)
@@ -130,7 +122,7 @@ samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *examp
     }
     samba_attrs attrs = {.leaf = {.name = samba_graph_intern(graph, name),
                                   .dtype = samba_tensor_dtype(example),
-                                  .shape = make_dims(samba_tensor_rank(example), samba_tensor_shape(example))}};
+                                  .shape = samba_dims_of(samba_tensor_rank(example), samba_tensor_shape(example))}};
     samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
     return samba_graph_status(graph);
 }
@@ -167,13 +159,14 @@ samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, 
 {
     if (!samba_trace_check_shape(graph, "constant", rank, shape) || !check_dtype(graph, "constant", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs = {.constant = {.dtype = dtype, .shape = make_dims(rank, shape), .value = samba_dtype_hold(dtype, value)}};
+    samba_attrs attrs = {
+        .constant = {.dtype = dtype, .shape = samba_dims_of(rank, shape), .value = samba_dtype_hold(dtype, value)}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
 }
 
 samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
 {
-    samba_attrs attrs = {.literal = {.dtype = dtype, .shape = make_dims(rank, shape)}};
+    samba_attrs attrs = {.literal = {.dtype = dtype, .shape = samba_dims_of(rank, shape)}};
     int64_t numel;
     samba_shape_numel(rank, shape, &numel);
     samba_blob *blob = samba_blob_copy(graph->context, data, numel * (int64_t)samba_dtype_size(dtype));
@@ -201,7 +194,7 @@ samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)
 {
     if (!samba_trace_check_shape(graph, "arange", 1, &end) || !check_dtype(graph, "arange", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs = {.iota = {.dtype = dtype, .shape = make_dims(1, &end)}};
+    samba_attrs attrs = {.iota = {.dtype = dtype, .shape = samba_dims_of(1, &end)}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs));
 }
 
@@ -337,7 +330,7 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
         return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
     samba_attrs attrs = {.parameter = {.name = index,
                                        .dtype = dtype,
-                                       .shape = make_dims(rank, shape),
+                                       .shape = samba_dims_of(rank, shape),
                                        .init = initializer.kind,
                                        .init_a = initializer.a,
                                        .init_b = initializer.b}};
@@ -460,5 +453,5 @@ int samba_value_dim(samba_value value, const char *what, int dim)
 samba_dtype samba_value_dtype(samba_value value)
 {
     const samba_node *node = node_or_null(value);
-    return node ? (samba_dtype)node->dtype : SAMBA_FLOAT32;
+    return node ? node->dtype : SAMBA_FLOAT32;
 }

@@ -112,7 +112,7 @@ samba_value samba_fold(samba_value input, const int64_t output_size[2], const in
             "expected (N, C * %lld, %lld) or without N, for %lld elements of the kernel and %lld windows, given %s",
             (long long)taps, (long long)all, (long long)taps, (long long)all, SAMBA_TYPE_OF(&x));
     int64_t images = x.rank == 3 ? x.shape[0] : 1, channels = x.shape[x.rank - 2] / taps;
-    samba_dtype dtype = (samba_dtype)x.dtype, wide = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
+    samba_dtype dtype = x.dtype, wide = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
     samba_ref columns =
         samba_emit_reshape(graph, samba_emit_cast(graph, input.index, wide), 4, (int64_t[]){images, channels, taps, all});
     samba_ref sum = SAMBA_NONE;
