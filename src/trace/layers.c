@@ -27,8 +27,7 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
     samba_node x = samba_trace_node(input);
     if (x.rank == 0 || out_features < 0)
         return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "linear",
-                                "expected an input of rank 1 or more and out_features of 0 or more, "
-                                "given rank %d and %lld",
+                                "expected an input of rank 1 or more and out_features of 0 or more, given rank %d and %lld",
                                 x.rank, (long long)out_features);
     int64_t in_features = x.shape[x.rank - 1];
     samba_initializer initializer = uniform_within((double)in_features);

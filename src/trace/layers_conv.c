@@ -32,8 +32,7 @@ static bool begin(parameters *p, const char *what, samba_value input, const char
         return samba_graph_refuse(
             g, SAMBA_ERROR_SHAPE, what,
             "expected an input (N, C, ...) or (C, ...) with %d dims of space, kernel sizes of 1 or more, and "
-            "groups that divide both channel counts; "
-            "given %s, a kernel %s, %lld output channels, %lld groups",
+            "groups that divide both channel counts; given %s, a kernel %s, %lld output channels, %lld groups",
             space, SAMBA_TYPE_OF(&x), kernel ? SAMBA_SHAPE(space, kernel) : "NULL", (long long)out_channels, (long long)groups);
     shape[0] = transposed ? channels : out_channels;
     fan_in = shape[1] = (transposed ? out_channels : channels) / groups;

@@ -22,46 +22,39 @@ static int last_dims(samba_graph *graph, const char *what, const samba_node *x, 
     return 0;
 }
 
-samba_value samba_layer_norm_with(samba_value input, const char *name, const samba_norm_options *options)
+static samba_value over_last_dims(const char *what, samba_value input, const char *name, const samba_norm_options *options,
+                                  bool rms)
 {
     const samba_norm_options *o = options ? options : &plain;
     samba_graph *graph;
-    if (!samba_trace_enter_layer("layer_norm", &input, name, true, &graph))
+    if (!samba_trace_enter_layer(what, &input, name, true, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    int count = last_dims(graph, "layer_norm", &x, o->dims);
+    int count = last_dims(graph, what, &x, o->dims);
     if (!count)
         return samba_trace_none(graph);
     const int64_t *shape = x.shape + x.rank - count;
     samba_value weight = {0}, bias = {0};
     if (!o->no_affine)
         weight = samba_parameter(graph, "weight", x.dtype, count, shape, ones);
-    if (!o->no_affine && !o->no_bias)
+    if (!rms && !o->no_affine && !o->no_bias)
         bias = samba_parameter(graph, "bias", x.dtype, count, shape, zeros);
-    samba_value y = samba_functional_layer_norm(input, count, shape, weight, bias, o->eps != 0 ? o->eps : 1e-5);
+    samba_value y = rms ? samba_functional_rms_norm(input, count, shape, weight, o->eps != 0 ? o->eps : -1)
+                        : samba_functional_layer_norm(input, count, shape, weight, bias, o->eps != 0 ? o->eps : 1e-5);
     samba_scope_pop(graph);
     return y;
+}
+
+samba_value samba_layer_norm_with(samba_value input, const char *name, const samba_norm_options *options)
+{
+    return over_last_dims("layer_norm", input, name, options, false);
 }
 
 samba_value samba_layer_norm(samba_value input, const char *name) { return samba_layer_norm_with(input, name, NULL); }
 
 samba_value samba_rms_norm(samba_value input, const char *name, const samba_norm_options *options)
 {
-    const samba_norm_options *o = options ? options : &plain;
-    samba_graph *graph;
-    if (!samba_trace_enter_layer("rms_norm", &input, name, true, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    int count = last_dims(graph, "rms_norm", &x, o->dims);
-    if (!count)
-        return samba_trace_none(graph);
-    const int64_t *shape = x.shape + x.rank - count;
-    samba_value weight = {0};
-    if (!o->no_affine)
-        weight = samba_parameter(graph, "weight", x.dtype, count, shape, ones);
-    samba_value y = samba_functional_rms_norm(input, count, shape, weight, o->eps != 0 ? o->eps : -1);
-    samba_scope_pop(graph);
-    return y;
+    return over_last_dims("rms_norm", input, name, options, true);
 }
 
 /* ---- channels ---- */

@@ -35,8 +35,7 @@ static bool check_values(samba_graph *g, const samba_value given[3], int64_t hea
         return samba_graph_refuse(
             g, SAMBA_ERROR_SHAPE, what,
             "expected query, key and value of one dtype, (T, N, E), with batch_first (N, T, E), or (T, E), key "
-            "and value of as many steps, "
-            "given %s, %s, %s",
+            "and value of as many steps, given %s, %s, %s",
             samba_trace_format(&q, text[0]), samba_trace_format(&k, text[1]), samba_trace_format(&v, text[2]));
     }
     *s = (sizes){.rank = rank,
