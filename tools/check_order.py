@@ -18,7 +18,7 @@ SEQUENCED = {"&&", "||", "?", ":"}  # the left side is done before the right one
 OPERATORS = {"+", "-", "*", "/", "%", "|", "^", "<<", ">>", "<", ">", "<=", ">=", "==", "!="}
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 # These read what they are given the address of, and change nothing.
-READ = {"memcmp", "strcmp", "sizeof"}
+READ = {"memcmp", "strcmp", "sizeof", "SAMBA_SHAPE_OF", "SAMBA_TYPE_OF"}
 
 
 def tokens_of(text):

@@ -34,33 +34,28 @@ typedef struct reverse {
     bool any; /* a gradient has started from something that depends on a parameter */
 } reverse;
 
-static samba_ref state_leaf(samba_graph *g, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
-                            samba_initializer_kind init, double a)
+/* "<name>.grad", interned */
+static uint32_t gradient_name(samba_graph *g, const char *name)
 {
-    samba_attrs attrs = {0};
-    attrs.state.name = samba_graph_intern(g, name);
-    attrs.state.dtype = dtype;
-    attrs.state.shape.count = rank;
-    for (int i = 0; i < rank; i++)
-        attrs.state.shape.at[i] = shape[i];
-    attrs.state.init = init;
-    attrs.state.init_a = a;
-    attrs.state.kind = SAMBA_KIND_GRADIENT;
-    return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
+    samba_text text;
+    samba_text_init(&text, g->context);
+    samba_text_add(&text, "%s.grad", name);
+    uint32_t index = text.status == SAMBA_OK ? samba_graph_intern(g, text.data) : 0;
+    if (text.status != SAMBA_OK)
+        g->status = text.status;
+    samba_text_clear(&text);
+    return index;
 }
 
 static samba_ref gradient_leaf(samba_graph *g, int64_t name, samba_ref of, samba_initializer_kind init, double a)
 {
-    samba_text text;
-    samba_text_init(&text, g->context);
-    samba_text_add(&text, "%s.grad", samba_graph_name_at(g, name));
-    if (text.status != SAMBA_OK)
-        g->status = text.status;
-    samba_node node = *samba_node_at(g, of);
-    samba_ref leaf =
-        text.status == SAMBA_OK ? state_leaf(g, text.data, (samba_dtype)node.dtype, node.rank, node.shape, init, a) : SAMBA_NONE;
-    samba_text_clear(&text);
-    return leaf;
+    samba_attrs attrs = {.state = {.name = gradient_name(g, samba_graph_name_at(g, name)),
+                                   .dtype = samba_node_at(g, of)->dtype,
+                                   .shape = samba_dims_of(samba_node_at(g, of)->rank, samba_node_at(g, of)->shape),
+                                   .init = init,
+                                   .init_a = a,
+                                   .kind = SAMBA_KIND_GRADIENT}};
+    return samba_emit(g, SAMBA_OP_state, 0, NULL, &attrs);
 }
 
 static bool floating(const samba_graph *g, samba_ref ref)
@@ -163,9 +158,7 @@ static samba_status deliver(reverse *r)
         g->location = node.location;
         samba_ref leaf = gradient_leaf(g, node.attrs->parameter.name, (samba_ref)i, SAMBA_INIT_ZEROS, 0);
         if (r->steps > 1) {
-            samba_attrs zero = {0};
-            zero.constant.dtype = node.dtype;
-            zero.constant.shape = node.attrs->parameter.shape;
+            samba_attrs zero = {.constant = {.dtype = node.dtype, .shape = node.attrs->parameter.shape}};
             samba_ref zeros = samba_emit(g, SAMBA_OP_constant, 0, NULL, &zero);
             SAMBA_TRY(g->status);
             samba_graph_sink(g, (samba_sink){SAMBA_SINK_ASSIGN, SAMBA_ZEROGRAD, 0, leaf, zeros});
@@ -240,19 +233,6 @@ static samba_status want_inputs(reverse *r, int count, const char *const *inputs
     return SAMBA_OK;
 }
 
-/* "<name>.grad", interned */
-static uint32_t gradient_name(samba_graph *g, const char *name)
-{
-    samba_text text;
-    samba_text_init(&text, g->context);
-    samba_text_add(&text, "%s.grad", name);
-    uint32_t index = text.status == SAMBA_OK ? samba_graph_intern(g, text.data) : 0;
-    if (text.status != SAMBA_OK)
-        g->status = text.status;
-    samba_text_clear(&text);
-    return index;
-}
-
 /* Each floating-point output's gradient is an input. */
 static samba_status seed_from_inputs(reverse *r)
 {
@@ -263,11 +243,9 @@ static samba_status seed_from_inputs(reverse *r)
         if (sink.kind == SAMBA_SINK_ASSIGN || !floating(g, sink.value))
             continue;
         samba_node node = *samba_node_at(g, sink.value);
-        samba_attrs attrs = {0};
-        attrs.leaf.name = gradient_name(g, samba_graph_name_at(g, sink.name));
-        attrs.leaf.dtype = node.dtype;
-        attrs.leaf.shape.count = node.rank;
-        memcpy(attrs.leaf.shape.at, node.shape, sizeof(int64_t) * node.rank);
+        samba_attrs attrs = {.leaf = {.name = gradient_name(g, samba_graph_name_at(g, sink.name)),
+                                      .dtype = node.dtype,
+                                      .shape = samba_dims_of(node.rank, node.shape)}};
         SAMBA_TRY(g->status);
         samba_ref start = samba_emit(g, SAMBA_OP_input, 0, NULL, &attrs), *total = &r->gradient[sink.value];
         SAMBA_TRY(g->status);
@@ -288,9 +266,7 @@ static samba_status name_gradients(reverse *r, int count, const char *const *inp
         samba_ref leaf = samba_graph_leaf(g, inputs[i]), value = r->gradient[leaf];
         if (value == SAMBA_NONE) {
             samba_node node = *samba_node_at(g, leaf);
-            samba_attrs zero = {0};
-            zero.constant.dtype = node.dtype;
-            zero.constant.shape = node.attrs->leaf.shape;
+            samba_attrs zero = {.constant = {.dtype = node.dtype, .shape = node.attrs->leaf.shape}};
             value = samba_emit(g, SAMBA_OP_constant, 0, NULL, &zero);
         }
         samba_graph_sink(g, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, gradient_name(g, inputs[i]), SAMBA_NONE, value});

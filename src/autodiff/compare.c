@@ -16,21 +16,15 @@ static bool same_attrs(const samba_graph *a, const samba_node *x, const samba_gr
     const char *p = (const char *)x->attrs, *q = (const char *)y->attrs;
     for (int i = 0; i < facts->field_count; i++) {
         size_t size = samba_field_size(facts->fields[i].kind);
-        if (facts->fields[i].kind == SAMBA_FIELD_NAME) { /* numbers of names depend on the order in which they were met */
-            int64_t m, n;
-            memcpy(&m, p, sizeof m);
-            memcpy(&n, q, sizeof n);
-            if (strcmp(samba_graph_name_at(a, m), samba_graph_name_at(b, n)) != 0)
-                return false;
-        } else if (facts->fields[i].kind == SAMBA_FIELD_BLOB) {
-            int64_t m, n;
-            memcpy(&m, p, sizeof m);
-            memcpy(&n, q, sizeof n);
-            if (!samba_blob_equal(samba_graph_blob_at(a, m), samba_graph_blob_at(b, n)))
-                return false;
-        } else if (memcmp(p, q, size) != 0) {
+        int64_t m, n; /* numbers of names and bytes depend on the order in which they were met */
+        memcpy(&m, p, sizeof m);
+        memcpy(&n, q, sizeof n);
+        bool same = facts->fields[i].kind == SAMBA_FIELD_NAME ? strcmp(samba_graph_name_at(a, m), samba_graph_name_at(b, n)) == 0
+                    : facts->fields[i].kind == SAMBA_FIELD_BLOB
+                        ? samba_blob_equal(samba_graph_blob_at(a, m), samba_graph_blob_at(b, n))
+                        : memcmp(p, q, size) == 0;
+        if (!same)
             return false;
-        }
         p += size;
         q += size;
     }

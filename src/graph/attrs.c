@@ -16,18 +16,10 @@
 #define BLOB(field) {#field, SAMBA_FIELD_BLOB},
 #define ATTRS(kind, fields) static const samba_attrs_field fields_of_##kind[] = {fields{NULL, SAMBA_FIELD_INT}};
 #include "graph/attrs.def"
-#undef ATTRS
-#undef BLOB
-#undef NAME
-#undef DTYPE
-#undef DIMS
-#undef REAL
-#undef INT
 
 const samba_attrs_facts samba_attrs_table[SAMBA_ATTRS_COUNT] = {
 #define ATTRS(kind, fields) {#kind, sizeof(samba_attrs_##kind), SAMBA_COUNT(fields_of_##kind) - 1, fields_of_##kind},
 #include "graph/attrs.def"
-#undef ATTRS
 };
 
 /* The walk relies on it: the fields' sizes and the closing unused_ add up to the struct. */
@@ -39,13 +31,6 @@ const samba_attrs_facts samba_attrs_table[SAMBA_ATTRS_COUNT] = {
 #define BLOB(field) +sizeof(int64_t)
 #define ATTRS(kind, fields) _Static_assert(sizeof(samba_attrs_##kind) == sizeof(int64_t) fields, "a gap in attributes " #kind);
 #include "graph/attrs.def"
-#undef ATTRS
-#undef BLOB
-#undef NAME
-#undef DTYPE
-#undef DIMS
-#undef REAL
-#undef INT
 
 enum {
     CLASS_LEAF = 1,
@@ -60,7 +45,6 @@ enum {
 const samba_op_syntax samba_op_table[SAMBA_OP_COUNT] = {
 #define OP(name, arity, attrs, class_, ...) {#name, arity, SAMBA_ATTRS_##attrs, CLASS_##class_},
 #include "ops.def"
-#undef OP
 };
 
 size_t samba_field_size(samba_field_kind kind) { return kind == SAMBA_FIELD_DIMS ? sizeof(samba_dims) : sizeof(int64_t); }

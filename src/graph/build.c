@@ -3,21 +3,13 @@
  * Emitting the common operators without filling attributes by hand, for gradients, expansions and passes. Each helper passes
  * SAMBA_NONE on, and gives back its operand where the operator would do nothing. */
 #include "graph/graph.h"
-#include <string.h>
 
 static bool usable(const samba_graph *g, samba_ref a) { return g->status == SAMBA_OK && a < g->node_count; }
 
-static samba_attrs no_attrs(void)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof(attrs));
-    return attrs;
-}
-
-static samba_dims make_dims(int count, const int64_t *numbers)
+samba_dims samba_dims_of(int count, const int64_t *numbers)
 {
     samba_dims dims = {.count = count};
-    for (int i = 0; i < count && i < SAMBA_MAX_RANK; i++) /* a longer list is refused by its count */
+    for (int i = 0; i < count && i < SAMBA_MAX_RANK; i++)
         dims.at[i] = numbers[i];
     return dims;
 }
@@ -36,10 +28,14 @@ samba_ref samba_emit3(samba_graph *g, samba_op op, samba_ref a, samba_ref b, sam
 
 samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype)
 {
-    samba_attrs attrs = no_attrs();
-    attrs.constant.dtype = dtype;
-    attrs.constant.value = samba_dtype_hold(dtype, value);
+    samba_attrs attrs = {.constant = {.dtype = dtype, .value = samba_dtype_hold(dtype, value)}};
     return samba_emit(g, SAMBA_OP_constant, 0, NULL, &attrs);
+}
+
+samba_ref samba_emit_iota(samba_graph *g, int rank, const int64_t *shape, int dim)
+{
+    samba_attrs attrs = {.iota = {.dtype = SAMBA_INT64, .shape = samba_dims_of(rank, shape), .dim = dim}};
+    return samba_emit(g, SAMBA_OP_iota, 0, NULL, &attrs);
 }
 
 /* reshape or expand */
@@ -47,8 +43,7 @@ static samba_ref emit_shaped(samba_graph *g, samba_op op, samba_ref a, int rank,
 {
     if (usable(g, a) && samba_shape_equal(g->nodes[a].rank, g->nodes[a].shape, rank, shape))
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.shape.shape = make_dims(rank, shape);
+    samba_attrs attrs = {.shape = {.shape = samba_dims_of(rank, shape)}};
     return samba_emit(g, op, 1, &a, &attrs);
 }
 
@@ -71,8 +66,7 @@ samba_ref samba_emit_permute(samba_graph *g, samba_ref a, const int64_t *dims)
         moved += dims[i] != i;
     if (!moved)
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.permute.dims = make_dims(rank, dims);
+    samba_attrs attrs = {.permute = {.dims = samba_dims_of(rank, dims)}};
     return samba_emit(g, SAMBA_OP_permute, 1, &a, &attrs);
 }
 
@@ -95,17 +89,28 @@ samba_ref samba_emit_cast(samba_graph *g, samba_ref a, samba_dtype dtype)
 {
     if (usable(g, a) && g->nodes[a].dtype == dtype)
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.cast.dtype = dtype;
+    samba_attrs attrs = {.cast = {.dtype = dtype}};
     return samba_emit(g, SAMBA_OP_cast, 1, &a, &attrs);
+}
+
+samba_ref samba_emit_gather(samba_graph *g, samba_ref a, samba_ref index, int64_t dim, bool negative)
+{
+    samba_attrs attrs = {.gather = {.dim = dim, .negative = negative}};
+    return samba_emit(g, SAMBA_OP_gather, 2, (samba_ref[]){a, index}, &attrs);
+}
+
+samba_ref samba_emit_scatter(samba_graph *g, samba_ref a, samba_ref index, samba_ref source, int64_t dim, samba_scatter_mode mode,
+                             bool negative)
+{
+    samba_attrs attrs = {.scatter = {.dim = dim, .reduce = mode, .negative = negative}};
+    return samba_emit(g, SAMBA_OP_scatter, 3, (samba_ref[]){a, index, source}, &attrs);
 }
 
 samba_ref samba_emit_reduce(samba_graph *g, samba_op op, samba_ref a, int count, const int64_t *dims)
 {
     if (count == 0)
         return a;
-    samba_attrs attrs = no_attrs();
-    attrs.reduce.dims = make_dims(count, dims);
+    samba_attrs attrs = {.reduce = {.dims = samba_dims_of(count, dims)}};
     /* A set: ascending, so that the same reduction is the same node. */
     for (int i = 1; i < count && count <= SAMBA_MAX_RANK; i++)
         for (int k = i; k > 0 && attrs.reduce.dims.at[k - 1] > attrs.reduce.dims.at[k]; k--) {
@@ -131,11 +136,9 @@ samba_ref samba_emit_sum_to(samba_graph *g, samba_ref a, int rank, const int64_t
         else
             fits = wanted == node->shape[i];
     }
-    char from[SAMBA_SHAPE_TEXT], to[SAMBA_SHAPE_TEXT];
     if (!fits)
-        return samba_graph_fail(g, SAMBA_ERROR_INTERNAL, "%s cannot be summed down to %s",
-                                samba_shape_format(node->rank, node->shape, from, sizeof(from)),
-                                samba_shape_format(rank, shape, to, sizeof(to)));
+        return samba_graph_fail(g, SAMBA_ERROR_INTERNAL, "%s cannot be summed down to %s", SAMBA_SHAPE_OF(node),
+                                SAMBA_SHAPE(rank, shape));
     return samba_emit_reshape(g, samba_emit_reduce(g, SAMBA_OP_sum, a, count, dims), rank, shape);
 }
 
@@ -143,5 +146,5 @@ samba_ref samba_emit_scalar(samba_graph *g, samba_op op, samba_ref a, double num
 {
     if (!usable(g, a))
         return SAMBA_NONE;
-    return samba_emit2(g, op, a, samba_emit_constant(g, number, (samba_dtype)g->nodes[a].dtype));
+    return samba_emit2(g, op, a, samba_emit_constant(g, number, g->nodes[a].dtype));
 }

@@ -38,8 +38,7 @@ const char *samba_location_format(const samba_graph *graph, samba_location locat
 }
 
 /* A source says the line, so the location goes behind the message; else the scope goes before it. */
-static samba_ref fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format,
-                                    va_list arguments)
+static void fail_with_location(samba_graph *graph, samba_status status, const char *what, const char *format, va_list arguments)
 {
     char message[sizeof(graph->error)], location[SAMBA_LOCATION_TEXT];
     what = graph->speaker && what[0] ? graph->speaker : what;
@@ -53,7 +52,7 @@ static samba_ref fail_with_location(samba_graph *graph, samba_status status, con
         end = end < room ? end : room;
         snprintf(message + end, sizeof(message) - end, "%s", location);
     }
-    return stick_message(graph, status, message);
+    stick_message(graph, status, message);
 }
 
 samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *format, ...)
@@ -91,24 +90,19 @@ samba_status samba_graph_status(const samba_graph *graph)
 
 /* ---- arrays and tables ---- */
 
-static samba_status grow_nodes(samba_graph *graph)
+samba_status samba_graph_grow(samba_graph *graph, void *array, size_t size, int64_t *capacity, int64_t count)
 {
-    void *items = graph->nodes; /* samba_grow takes the address of a void pointer, and a node pointer is none */
-    samba_status status = samba_grow(graph->context, &items, sizeof(samba_node), &graph->node_capacity, graph->node_count + 1);
-    graph->nodes = items;
+    void *items; /* samba_grow takes the address of a void pointer, which that of an array's pointer is not */
+    memcpy(&items, array, sizeof(items));
+    samba_status status = samba_grow(graph->context, &items, size, capacity, count + 1);
+    memcpy(array, &items, sizeof(items));
     return status;
 }
 
 static samba_status grow_names(samba_graph *graph)
 {
-    void *items = graph->names;
-    samba_status status = samba_grow(graph->context, &items, sizeof(*graph->names), &graph->name_capacity, graph->name_count + 1);
-    graph->names = items;
-    SAMBA_TRY(status);
-    items = graph->leaves;
-    status = samba_grow(graph->context, &items, sizeof(*graph->leaves), &graph->leaf_capacity, graph->name_count + 1);
-    graph->leaves = items;
-    return status;
+    SAMBA_TRY(samba_graph_grow(graph, &graph->names, sizeof(*graph->names), &graph->name_capacity, graph->name_count));
+    return samba_graph_grow(graph, &graph->leaves, sizeof(*graph->leaves), &graph->leaf_capacity, graph->name_count);
 }
 
 static uint64_t hash_text(const char *text) { return samba_hash(text, strlen(text) + 1, 0); }
@@ -277,12 +271,9 @@ static int64_t find_blob(const samba_graph *graph, const samba_blob *blob)
 
 static samba_status add_blob(samba_graph *graph, samba_blob *blob)
 {
-    void *items = graph->blobs;
     if (graph->blob_count >= MAX_NODES)
         return samba_fail(graph->context, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 literals");
-    samba_status status = samba_grow(graph->context, &items, sizeof(*graph->blobs), &graph->blob_capacity, graph->blob_count + 1);
-    graph->blobs = items;
-    SAMBA_TRY(status);
+    SAMBA_TRY(samba_graph_grow(graph, &graph->blobs, sizeof(*graph->blobs), &graph->blob_capacity, graph->blob_count));
     SAMBA_TRY(reserve_table(graph, BLOBS));
     if (blob->context == graph->context) {
         SAMBA_TRY(samba_arena_keep(&graph->arena, blob));
@@ -290,7 +281,7 @@ static samba_status add_blob(samba_graph *graph, samba_blob *blob)
         blob = samba_blob_copy(graph->context, blob->data, blob->size);
         if (!blob)
             return SAMBA_ERROR_MEMORY;
-        status = samba_arena_keep(&graph->arena, blob);
+        samba_status status = samba_arena_keep(&graph->arena, blob);
         samba_blob_drop(blob);
         SAMBA_TRY(status);
     }
@@ -361,13 +352,11 @@ static int64_t leaf_name(const samba_node *node)
 
 static samba_ref fail_taken_name(samba_graph *graph, const samba_node *node, const samba_node *first)
 {
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     return samba_graph_fail_at(graph, SAMBA_ERROR_NAME, samba_op_table[node->op].name,
                                "the name \"%.200s\" is taken: %s %s%s was made first, %s %s%s with %s cannot share it",
                                graph->names[node->attrs->leaf.name], samba_op_table[first->op].name,
-                               samba_dtype_name(first->dtype), samba_shape_format(first->rank, first->shape, a, sizeof(a)),
-                               samba_op_table[node->op].name, samba_dtype_name(node->dtype),
-                               samba_shape_format(node->rank, node->shape, b, sizeof(b)),
+                               samba_dtype_name(first->dtype), SAMBA_SHAPE_OF(first), samba_op_table[node->op].name,
+                               samba_dtype_name(node->dtype), SAMBA_SHAPE_OF(node),
                                first->op == node->op ? "other attributes" : "another operator");
 }
 
@@ -416,7 +405,8 @@ samba_ref samba_graph_add(samba_graph *graph, const samba_node *proto)
         return fail_taken_name(graph, &node, &graph->nodes[graph->leaves[name].ref - 1]);
     if (graph->node_count >= MAX_NODES)
         return samba_graph_fail(graph, SAMBA_ERROR_UNSUPPORTED, "a graph has at most 2^31 nodes");
-    if (grow_nodes(graph) != SAMBA_OK || reserve_table(graph, NODES) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
+    if (samba_graph_grow(graph, &graph->nodes, sizeof(samba_node), &graph->node_capacity, graph->node_count) != SAMBA_OK ||
+        reserve_table(graph, NODES) != SAMBA_OK || keep_lists(graph, &node) != SAMBA_OK)
         return samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
     samba_ref ref = (samba_ref)graph->node_count;
     table_put(graph->table, graph->table_size, hash_node(&node), ref);
@@ -440,7 +430,7 @@ samba_status samba_graph_node(const samba_graph *graph, int64_t index, samba_nod
     bool leaf = samba_op_table[node->op].leaf;
     *info = (samba_node_info){.op = samba_op_table[node->op].name,
                               .name = name > 0 ? graph->names[name] : "",
-                              .dtype = (samba_dtype)node->dtype,
+                              .dtype = node->dtype,
                               .rank = node->rank,
                               .input_count = node->arity,
                               .inputs = node->inputs,
@@ -475,10 +465,8 @@ samba_status samba_graph_parameter(const samba_graph *graph, int64_t index, samb
         return samba_fail(graph->context, SAMBA_ERROR_ARGUMENT,
                           "graph \"%.200s\" has %lld parameters and buffers, numbered from 0: asked for %lld%s", graph->name,
                           (long long)samba_graph_parameter_count(graph), (long long)index, info ? "" : " with no place for it");
-    *info = (samba_parameter_info){.name = graph->names[leaf_name(node)],
-                                   .buffer = node->op == SAMBA_OP_state,
-                                   .dtype = (samba_dtype)node->dtype,
-                                   .rank = node->rank};
+    *info = (samba_parameter_info){
+        .name = graph->names[leaf_name(node)], .buffer = node->op == SAMBA_OP_state, .dtype = node->dtype, .rank = node->rank};
     memcpy(info->shape, node->shape, sizeof info->shape);
     return SAMBA_OK;
 }
@@ -487,52 +475,38 @@ samba_status samba_graph_parameter(const samba_graph *graph, int64_t index, samb
 
 static bool check_assignment(samba_graph *graph, const samba_sink *sink)
 {
-    if (sink->target >= graph->node_count) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "an assignment has no target");
-        return false;
-    }
+    if (sink->target >= graph->node_count)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "", "an assignment has no target");
     const samba_node *target = samba_node_at(graph, sink->target), *value = samba_node_at(graph, sink->value);
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
-    if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL,
-                         "an assignment's target is %s, only a parameter, a state or an input can be assigned",
-                         samba_op_table[target->op].name);
-        return false;
-    }
-    if (target->dtype != value->dtype || !samba_shape_equal(target->rank, target->shape, value->rank, value->shape)) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is %s%s, the value assigned to it %s%s",
-                         graph->names[target->attrs->leaf.name], samba_dtype_name(target->dtype),
-                         samba_shape_format(target->rank, target->shape, a, sizeof(a)), samba_dtype_name(value->dtype),
-                         samba_shape_format(value->rank, value->shape, b, sizeof(b)));
-        return false;
-    }
-    if (graph->leaves[target->attrs->leaf.name].assigned >> sink->phase & 1) {
-        samba_graph_fail(graph, SAMBA_ERROR_INTERNAL, "\"%.200s\" is assigned twice in %s",
-                         graph->names[target->attrs->leaf.name], samba_phase_names[sink->phase]);
-        return false;
-    }
+    if (target->op != SAMBA_OP_parameter && target->op != SAMBA_OP_state && target->op != SAMBA_OP_input)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "",
+                                  "an assignment's target is %s, only a parameter, a state or an input can be assigned",
+                                  samba_op_table[target->op].name);
+    if (target->dtype != value->dtype || !samba_shape_equal(target->rank, target->shape, value->rank, value->shape))
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "", "\"%.200s\" is %s%s, the value assigned to it %s%s",
+                                  graph->names[target->attrs->leaf.name], samba_dtype_name(target->dtype), SAMBA_SHAPE_OF(target),
+                                  samba_dtype_name(value->dtype), SAMBA_SHAPE_OF(value));
+    if (graph->leaves[target->attrs->leaf.name].assigned >> sink->phase & 1)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INTERNAL, "", "\"%.200s\" is assigned twice in %s",
+                                  graph->names[target->attrs->leaf.name], samba_phase_names[sink->phase]);
     return true;
 }
 
 static bool check_named_sink(samba_graph *graph, const samba_sink *sink)
 {
     const char *name = sink->name < graph->name_count ? graph->names[sink->name] : "";
-    if (!name[0]) {
-        samba_graph_fail(graph, SAMBA_ERROR_NAME, "an output needs a name that is not empty");
-        return false;
-    }
-    if (graph->leaves[sink->name].ref) {
-        samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": %s %%%u has that name already", name,
-                         samba_op_table[graph->nodes[graph->leaves[sink->name].ref - 1].op].name,
-                         graph->leaves[sink->name].ref - 1);
-        return false;
-    }
+    if (!name[0])
+        return samba_graph_refuse(graph, SAMBA_ERROR_NAME, "", "an output needs a name that is not empty");
+    if (graph->leaves[sink->name].ref)
+        return samba_graph_refuse(graph, SAMBA_ERROR_NAME, "", "output \"%.200s\": %s %%%u has that name already", name,
+                                  samba_op_table[graph->nodes[graph->leaves[sink->name].ref - 1].op].name,
+                                  graph->leaves[sink->name].ref - 1);
     for (int64_t i = 0; i < graph->sink_count; i++)
         if (graph->sinks[i].kind != SAMBA_SINK_ASSIGN && graph->sinks[i].name == sink->name) {
             if (sink->kind == SAMBA_SINK_AGAIN && graph->sinks[i].kind != SAMBA_SINK_AGAIN && graph->sinks[i].phase < sink->phase)
                 continue;
-            samba_graph_fail(graph, SAMBA_ERROR_NAME, "output \"%.200s\": another output has that name already", name);
-            return false;
+            return samba_graph_refuse(graph, SAMBA_ERROR_NAME, "", "output \"%.200s\": another output has that name already",
+                                      name);
         }
     return true;
 }
@@ -555,9 +529,7 @@ void samba_graph_sink(samba_graph *graph, samba_sink sink)
         if (!check_named_sink(graph, &sink))
             return;
     }
-    void *items = graph->sinks;
-    samba_status status = samba_grow(graph->context, &items, sizeof(samba_sink), &graph->sink_capacity, graph->sink_count + 1);
-    graph->sinks = items;
+    samba_status status = samba_graph_grow(graph, &graph->sinks, sizeof(samba_sink), &graph->sink_capacity, graph->sink_count);
     if (status != SAMBA_OK) {
         samba_graph_stick(graph, status);
         return;

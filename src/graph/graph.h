@@ -23,7 +23,6 @@ typedef uint32_t samba_ref; /* a node of one graph */
 typedef enum samba_op {
 #define OP(name, ...) SAMBA_OP_##name,
 #include "ops.def"
-#undef OP
     SAMBA_OP_COUNT
 } samba_op;
 
@@ -54,22 +53,13 @@ typedef struct samba_dims { /* a list of up to 8 numbers: a shape, strides, dims
         fields int64_t unused_;                                                                                                  \
     } samba_attrs_##kind;
 #include "graph/attrs.def"
-#undef ATTRS
-#undef BLOB
-#undef NAME
-#undef DTYPE
-#undef DIMS
-#undef REAL
-#undef INT
 typedef union samba_attrs { /* zero all of it before filling: equality and hash are over the kind's bytes */
 #define ATTRS(kind, fields) samba_attrs_##kind kind;
 #include "graph/attrs.def"
-#undef ATTRS
 } samba_attrs;
 typedef enum samba_attrs_kind {
 #define ATTRS(kind, fields) SAMBA_ATTRS_##kind,
 #include "graph/attrs.def"
-#undef ATTRS
     SAMBA_ATTRS_COUNT
 } samba_attrs_kind;
 /* What a state leaf is for: a samba_tensor_kind (a buffer of the model, a gradient), or of what an optimizer keeps. */
@@ -220,8 +210,12 @@ samba_ref samba_graph_fail(samba_graph *graph, samba_status status, const char *
 /* The same about an operator or layer: "what at scope: message" or "what: message (in module scope, model.py:42)". */
 samba_ref samba_graph_fail_at(samba_graph *graph, samba_status status, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same as a condition that does not hold, which compilers see. */
+#define samba_graph_refuse(...) (samba_graph_fail_at(__VA_ARGS__), false)
 /* The same with the message that the context already has. */
 samba_ref samba_graph_stick(samba_graph *graph, samba_status status);
+/* Room for one more than `count` items in an array of the graph, of whose pointer `array` is the address. */
+samba_status samba_graph_grow(samba_graph *graph, void *array, size_t size, int64_t *capacity, int64_t count);
 /* A new, empty graph of the same context and name; passes build their result in one. */
 samba_status samba_graph_like(const samba_graph *graph, samba_graph **result);
 static inline const samba_node *samba_node_at(const samba_graph *graph, samba_ref ref) { return &graph->nodes[ref]; }
@@ -279,15 +273,27 @@ bool samba_real_parse(const char *text, int64_t length, double *value);
 samba_status samba_graph_verify(const samba_graph *graph);
 
 /* ---- emit helpers (graph/build.c), for vjps, expansions and passes; same dtype operands, broadcasting as the op allows ---- */
+samba_dims samba_dims_of(int count, const int64_t *numbers); /* a longer list keeps its count, which samba_emit refuses */
 samba_ref samba_emit1(samba_graph *g, samba_op op, samba_ref a);
 samba_ref samba_emit2(samba_graph *g, samba_op op, samba_ref a, samba_ref b);
 samba_ref samba_emit3(samba_graph *g, samba_op op, samba_ref a, samba_ref b, samba_ref c);
-samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype); /* rank 0 */
+samba_ref samba_emit_constant(samba_graph *g, double value, samba_dtype dtype);     /* rank 0 */
+samba_ref samba_emit_iota(samba_graph *g, int rank, const int64_t *shape, int dim); /* int64: the index along dim */
 samba_ref samba_emit_reshape(samba_graph *g, samba_ref a, int rank, const int64_t *shape);
 samba_ref samba_emit_permute(samba_graph *g, samba_ref a, const int64_t *dims);
 samba_ref samba_emit_transpose(samba_graph *g, samba_ref a, int dim0, int dim1);
 samba_ref samba_emit_expand(samba_graph *g, samba_ref a, int rank, const int64_t *shape);
 samba_ref samba_emit_cast(samba_graph *g, samba_ref a, samba_dtype dtype); /* a itself when it has the dtype */
+typedef enum samba_scatter_mode {                                          /* scatter's attrs.reduce */
+                                  SAMBA_MODE_SET,
+                                  SAMBA_MODE_ADD,
+                                  SAMBA_MODE_MUL,
+                                  SAMBA_MODE_AMAX,
+                                  SAMBA_MODE_AMIN
+} samba_scatter_mode;
+samba_ref samba_emit_gather(samba_graph *g, samba_ref a, samba_ref index, int64_t dim, bool negative);
+samba_ref samba_emit_scatter(samba_graph *g, samba_ref a, samba_ref index, samba_ref source, int64_t dim, samba_scatter_mode mode,
+                             bool negative);
 /* reduce ops (sum, amax, amin) over a set of dims, each kept with size 1; dims not negative */
 samba_ref samba_emit_reduce(samba_graph *g, samba_op op, samba_ref a, int count, const int64_t *dims);
 /* Sums `a` down to a shape that broadcasts to a's shape: the gradient of broadcasting. */

@@ -17,17 +17,14 @@ static uint64_t hash_attrs(const samba_graph *graph, const samba_node *node, uin
     const char *at = (const char *)node->attrs;
     for (int i = 0; i < facts->field_count; i++) {
         size_t size = samba_field_size(facts->fields[i].kind);
-        if (facts->fields[i].kind == SAMBA_FIELD_NAME) {
-            int64_t name;
-            memcpy(&name, at, sizeof(name));
-            hash = hash_name(graph, name, hash);
-        } else if (facts->fields[i].kind == SAMBA_FIELD_BLOB) {
-            int64_t blob;
-            memcpy(&blob, at, sizeof(blob));
-            hash = samba_hash(&samba_graph_blob_at(graph, blob)->hash, sizeof(uint64_t), hash);
-        } else {
+        int64_t number;
+        memcpy(&number, at, sizeof(number));
+        if (facts->fields[i].kind == SAMBA_FIELD_NAME)
+            hash = hash_name(graph, number, hash);
+        else if (facts->fields[i].kind == SAMBA_FIELD_BLOB)
+            hash = samba_hash(&samba_graph_blob_at(graph, number)->hash, sizeof(uint64_t), hash);
+        else
             hash = samba_hash(at, size, hash);
-        }
         at += size;
     }
     return hash;

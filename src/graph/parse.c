@@ -352,15 +352,13 @@ static samba_status check_node(parser *p, int64_t number, samba_ref ref, samba_d
 {
     const samba_node *node = samba_node_at(p->graph, ref);
     const char *op = samba_op_table[node->op].name;
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     if (ref != number)
         return samba_fail(p->context, SAMBA_ERROR_FORMAT, "line %lld: %%%lld is %%%u over again; a graph has each node once",
                           (long long)p->line, (long long)number, ref);
     if (node->dtype != dtype || !samba_shape_equal(node->rank, node->shape, (int)shape->count, shape->at))
         return samba_fail(p->context, SAMBA_ERROR_FORMAT, "line %lld: %s gives %s%s here, but %s%s is written",
-                          (long long)p->line, op, samba_dtype_name(node->dtype),
-                          samba_shape_format(node->rank, node->shape, a, sizeof(a)), samba_dtype_name(dtype),
-                          samba_shape_format((int)shape->count, shape->at, b, sizeof(b)));
+                          (long long)p->line, op, samba_dtype_name(node->dtype), SAMBA_SHAPE_OF(node), samba_dtype_name(dtype),
+                          SAMBA_SHAPE((int)shape->count, shape->at));
     if (node->phase != phase)
         return samba_fail(p->context, SAMBA_ERROR_FORMAT, "line %lld: %s has an input of phase %s, so it cannot be of phase %s",
                           (long long)p->line, op, samba_phase_names[node->phase], samba_phase_names[phase]);

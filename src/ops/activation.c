@@ -12,13 +12,6 @@
 #define SQRT_2_OVER_PI 0.797884560802865355879892119868763737L
 #define CUBIC 0.044715L
 
-static samba_status of_one(const samba_reference *reference, double (*f)(double))
-{
-    for (int64_t i = 0; i < reference->output->numel; i++)
-        samba_array_set_double(reference->output, i, f(samba_array_double(&reference->inputs[0], i)));
-    return SAMBA_OK;
-}
-
 static samba_status times_gradient(const samba_reference *reference, double (*slope)(double))
 {
     const samba_array *x = &reference->inputs[0], *g = &reference->inputs[1], *y = reference->output;
@@ -31,8 +24,7 @@ static samba_status times_gradient(const samba_reference *reference, double (*sl
 
 static samba_status differentiate(samba_vjp *vjp, samba_op op)
 {
-    samba_vjp_deliver(vjp, 0, samba_emit2(vjp->graph, op, vjp->inputs[0], vjp->gradient));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(vjp->graph, op, vjp->inputs[0], vjp->gradient));
 }
 
 /* ---- gelu: x (1 + erf(x / sqrt 2)) / 2 ---- */
@@ -46,7 +38,7 @@ static double gelu_slope(double x)
     return (double)(normal_cdf(wide) + wide * expl(-wide * wide / 2) * INVERSE_SQRT_2PI);
 }
 
-samba_status samba_ref_gelu(const samba_reference *reference) { return of_one(reference, gelu); }
+samba_status samba_ref_gelu(const samba_reference *reference) { return samba_reference_of_one(reference, gelu); }
 samba_status samba_ref_gelu_grad(const samba_reference *reference) { return times_gradient(reference, gelu_slope); }
 samba_status samba_vjp_gelu(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_gelu_grad); }
 
@@ -61,7 +53,7 @@ static double gelu_tanh_slope(double x)
     return (double)(s + wide * s * bent_sigmoid(-wide) * 2 * SQRT_2_OVER_PI * (1 + 3 * CUBIC * wide * wide));
 }
 
-samba_status samba_ref_gelu_tanh(const samba_reference *reference) { return of_one(reference, gelu_tanh); }
+samba_status samba_ref_gelu_tanh(const samba_reference *reference) { return samba_reference_of_one(reference, gelu_tanh); }
 samba_status samba_ref_gelu_tanh_grad(const samba_reference *reference) { return times_gradient(reference, gelu_tanh_slope); }
 samba_status samba_vjp_gelu_tanh(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_gelu_tanh_grad); }
 
@@ -70,8 +62,7 @@ samba_status samba_vjp_gelu_tanh(samba_vjp *vjp) { return differentiate(vjp, SAM
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double silu(double x) { return x * sigmoid(x); }
 static double silu_slope(double x) { return sigmoid(x) * (1 + x * sigmoid(-x)); }
-
-samba_status samba_ref_silu(const samba_reference *reference) { return of_one(reference, silu); }
+samba_status samba_ref_silu(const samba_reference *reference) { return samba_reference_of_one(reference, silu); }
 samba_status samba_ref_silu_grad(const samba_reference *reference) { return times_gradient(reference, silu_slope); }
 samba_status samba_vjp_silu(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_silu_grad); }
 
@@ -85,7 +76,7 @@ static double mish_slope(double x)
     return t + x * sigmoid(x) * over * over; /* 1 - t^2 */
 }
 
-samba_status samba_ref_mish(const samba_reference *reference) { return of_one(reference, mish); }
+samba_status samba_ref_mish(const samba_reference *reference) { return samba_reference_of_one(reference, mish); }
 samba_status samba_ref_mish_grad(const samba_reference *reference) { return times_gradient(reference, mish_slope); }
 samba_status samba_vjp_mish(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_mish_grad); }
 
@@ -94,7 +85,7 @@ samba_status samba_vjp_mish(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP
 
 samba_ref samba_expand_logit(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     samba_ref x = samba_emit_cast(graph, inputs[0], SAMBA_FLOAT64);
     samba_ref other = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_neg, x), 1);
     samba_ref far = samba_emit1(graph, SAMBA_OP_log, samba_emit2(graph, SAMBA_OP_div, x, other));
@@ -115,18 +106,18 @@ samba_status samba_vjp_logit(samba_vjp *vjp)
         samba_emit2(graph, SAMBA_OP_mul, x, samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_neg, x), 1));
     samba_ref outside = samba_emit_scalar(graph, SAMBA_OP_lt, product, 0),
               nan = samba_emit_constant(graph, NAN, samba_ref_dtype(graph, x));
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_div, g, samba_emit3(graph, SAMBA_OP_where, outside, nan, product)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0,
+                             samba_emit2(graph, SAMBA_OP_div, g, samba_emit3(graph, SAMBA_OP_where, outside, nan, product)));
 }
 
 static double logit(double x) { return fabs(2 * x - 1) < 0.5 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x)); }
-samba_status samba_ref_logit(const samba_reference *reference) { return of_one(reference, logit); }
+samba_status samba_ref_logit(const samba_reference *reference) { return samba_reference_of_one(reference, logit); }
 
 /* ---- softplus: log(1 + e^x), which rises as its two steps do; x where e^-x is less than a digit of it ---- */
 
 samba_ref samba_expand_softplus(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     samba_ref x = samba_emit_lift(graph, inputs[0]);
     samba_ref far = samba_emit_scalar(graph, SAMBA_OP_gt, x, samba_ref_dtype(graph, x) == SAMBA_FLOAT64 ? 40 : 20);
     samba_ref near = samba_emit1(graph, SAMBA_OP_log1p, samba_emit1(graph, SAMBA_OP_exp, x));
@@ -137,8 +128,7 @@ samba_status samba_vjp_softplus(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, x)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, x)));
 }
 
-samba_status samba_ref_softplus(const samba_reference *reference) { return of_one(reference, softplus); }
+samba_status samba_ref_softplus(const samba_reference *reference) { return samba_reference_of_one(reference, softplus); }

@@ -43,12 +43,10 @@ static samba_status check_mask(samba_infer *infer, const sizes *s)
     bool broadcasts = mask->rank <= 4;
     for (int i = 1; broadcasts && i <= mask->rank; i++)
         broadcasts = mask->shape[mask->rank - i] == 1 || mask->shape[mask->rank - i] == scores[4 - i];
-    char given[SAMBA_SHAPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
     return broadcasts
                ? SAMBA_OK
                : samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the mask %s does not broadcast to the scores (B, H, Tq, Tk) = %s",
-                                  samba_shape_format(mask->rank, mask->shape, given, sizeof given),
-                                  samba_shape_format(4, scores, wanted, sizeof wanted));
+                                  SAMBA_SHAPE_OF(mask), SAMBA_SHAPE(4, scores));
 }
 
 /* Checks what attention, attention_lse and attention_grad share: `more` inputs follow attention's own. */
@@ -101,7 +99,7 @@ samba_status samba_infer_attention_lse(samba_infer *infer)
 {
     sizes s;
     SAMBA_TRY(check_inputs(infer, 0, &s));
-    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[Q]->dtype), 3, (int64_t[]){s.b, s.h, s.tq});
+    return samba_infer_set(infer, samba_compute_dtype(infer->inputs[Q]->dtype), 3, (int64_t[]){s.b, s.h, s.tq});
 }
 
 samba_status samba_infer_attention_grad(samba_infer *infer)
@@ -112,21 +110,16 @@ samba_status samba_infer_attention_grad(samba_infer *infer)
     const int64_t result[4] = {s.b, s.tq, s.h, s.dv}, rows[3] = {s.b, s.h, s.tq};
     for (int i = s.rest; i <= s.rest + 2; i += 2) {
         const samba_node *given = infer->inputs[i];
-        char given_text[SAMBA_SHAPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
         SAMBA_TRY(samba_infer_need_same_dtype(infer, Q, i));
         if (!samba_shape_equal(given->rank, given->shape, 4, result))
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the %s in shape %s, given %s",
-                                    i == s.rest ? "result" : "gradient of the result",
-                                    samba_shape_format(4, result, wanted, sizeof wanted),
-                                    samba_shape_format(given->rank, given->shape, given_text, sizeof given_text));
+                                    i == s.rest ? "result" : "gradient of the result", SAMBA_SHAPE(4, result),
+                                    SAMBA_SHAPE_OF(given));
     }
-    SAMBA_TRY(samba_infer_need_dtype(infer, s.rest + 1, samba_compute_dtype((samba_dtype)q->dtype)));
-    if (!samba_shape_equal(lse->rank, lse->shape, 3, rows)) {
-        char given_text[SAMBA_SHAPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the log-sum-exp in shape %s, given %s",
-                                samba_shape_format(3, rows, wanted, sizeof wanted),
-                                samba_shape_format(lse->rank, lse->shape, given_text, sizeof given_text));
-    }
+    SAMBA_TRY(samba_infer_need_dtype(infer, s.rest + 1, samba_compute_dtype(q->dtype)));
+    if (!samba_shape_equal(lse->rank, lse->shape, 3, rows))
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the log-sum-exp in shape %s, given %s", SAMBA_SHAPE(3, rows),
+                                SAMBA_SHAPE_OF(lse));
     if (packs(&s))
         return samba_infer_set(infer, q->dtype, 4, (int64_t[]){s.b, s.tq, s.h + 2 * s.hkv, s.d});
     int64_t dq, dk, dv, total; /* each at most the size of an input, which is checked; the heads of k are at most q's */
@@ -180,11 +173,7 @@ static samba_ref for_each_query(samba_graph *graph, const sizes *s, samba_ref he
 /* 0, 1 ... along one dim of the scores, to be broadcast over the other. */
 static samba_ref positions(samba_graph *graph, int64_t count, bool of_queries)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota.dtype = SAMBA_INT64;
-    attrs.iota.shape = (samba_dims){.count = 1, .at = {count}};
-    samba_ref line = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+    samba_ref line = samba_emit_iota(graph, 1, &count, 0);
     return of_queries ? samba_emit_reshape(graph, line, 2, (int64_t[]){count, 1}) : line;
 }
 
@@ -222,9 +211,7 @@ samba_status samba_vjp_attention(samba_vjp *vjp)
     enum { MOST = MASK + 6 };
     samba_graph *graph = vjp->graph;
     samba_node node = *vjp->node;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.attention = node.attrs->attention;
+    samba_attrs attrs = {.attention = node.attrs->attention};
     sizes s = sizes_of(&attrs.attention, samba_node_at(graph, vjp->inputs[Q])->shape, samba_node_at(graph, vjp->inputs[K])->shape,
                        samba_node_at(graph, vjp->inputs[V])->shape);
     samba_ref inputs[MOST];

@@ -11,7 +11,6 @@
  * depends on the road taken, as in PyTorch. */
 #include "ops/families.h"
 #include <math.h>
-#include <string.h>
 
 enum { N, C, SPACE }; /* dims of x; y: N, O = C, then its own */
 enum { OUT, IN };     /* dims of w, then the kernel's */
@@ -114,7 +113,7 @@ samba_status samba_infer_conv(samba_infer *infer)
     int64_t y[SAMBA_MAX_RANK];
     SAMBA_TRY(check_operands(infer));
     SAMBA_TRY(output_shape(infer, infer->inputs[0]->shape, infer->inputs[1]->shape, y));
-    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), 2 + spatial_of(infer->op), y);
+    return samba_infer_set(infer, samba_compute_dtype(infer->inputs[0]->dtype), 2 + spatial_of(infer->op), y);
 }
 
 /* A gradient delivers attrs.shape; its second input dy must be of the shape of y. */
@@ -122,15 +121,9 @@ static samba_status infer_gradient(samba_infer *infer, const int64_t *x, const i
 {
     int64_t y[SAMBA_MAX_RANK];
     int rank = 2 + spatial_of(infer->op);
-    const samba_node *dy = infer->inputs[1];
     SAMBA_TRY(output_shape(infer, x, w, y));
-    if (!samba_shape_equal(rank, y, dy->rank, dy->shape)) {
-        char y_text[SAMBA_SHAPE_TEXT], dy_text[SAMBA_SHAPE_TEXT];
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
-                                samba_shape_format(rank, y, y_text, sizeof y_text),
-                                samba_shape_format(dy->rank, dy->shape, dy_text, sizeof dy_text));
-    }
-    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), rank, infer->attrs->conv.shape.at);
+    SAMBA_TRY(samba_infer_need_shape(infer, 1, rank, y));
+    return samba_infer_set(infer, samba_compute_dtype(infer->inputs[0]->dtype), rank, infer->attrs->conv.shape.at);
 }
 
 samba_status samba_infer_conv_input_grad(samba_infer *infer)
@@ -152,29 +145,26 @@ samba_status samba_infer_conv_weight_grad(samba_infer *infer)
 /* The node's attributes with the shape that a gradient delivers; without one: the forward's. */
 static samba_attrs with_shape(const samba_vjp *vjp, const samba_node *shape)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv = vjp->node->attrs->conv;
-    attrs.conv.shape = (samba_dims){.count = shape ? shape->rank : 0};
-    if (shape)
-        memcpy(attrs.conv.shape.at, shape->shape, (size_t)shape->rank * sizeof shape->shape[0]);
+    samba_attrs attrs = {.conv = vjp->node->attrs->conv};
+    attrs.conv.shape = shape ? samba_dims_of(shape->rank, shape->shape) : (samba_dims){0};
     return attrs;
+}
+
+/* Delivers to input `i` what the operator, or that of three dims, makes of a and b. */
+static void deliver(samba_vjp *vjp, int i, samba_op op, samba_op op_3d, samba_ref a, samba_ref b, const samba_attrs *attrs)
+{
+    if (vjp->needed[i])
+        samba_vjp_deliver(vjp, i,
+                          samba_emit(vjp->graph, is_3d((samba_op)vjp->node->op) ? op_3d : op, 2, (samba_ref[]){a, b}, attrs));
 }
 
 samba_status samba_vjp_conv(samba_vjp *vjp)
 {
     samba_node x = *samba_node_at(vjp->graph, vjp->inputs[0]), w = *samba_node_at(vjp->graph, vjp->inputs[1]);
-    bool deep = is_3d((samba_op)vjp->node->op);
     samba_attrs for_x = with_shape(vjp, &x), for_w = with_shape(vjp, &w);
-    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)x.dtype);
-    if (vjp->needed[0])
-        samba_vjp_deliver(vjp, 0,
-                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_input_grad : SAMBA_OP_conv2d_input_grad, 2,
-                                     (samba_ref[]){vjp->inputs[1], g}, &for_x));
-    if (vjp->needed[1])
-        samba_vjp_deliver(vjp, 1,
-                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
-                                     (samba_ref[]){vjp->inputs[0], g}, &for_w));
+    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, x.dtype);
+    deliver(vjp, 0, SAMBA_OP_conv2d_input_grad, SAMBA_OP_conv3d_input_grad, vjp->inputs[1], g, &for_x);
+    deliver(vjp, 1, SAMBA_OP_conv2d_weight_grad, SAMBA_OP_conv3d_weight_grad, vjp->inputs[0], g, &for_w);
     return SAMBA_OK;
 }
 
@@ -182,17 +172,10 @@ samba_status samba_vjp_conv(samba_vjp *vjp)
 samba_status samba_vjp_conv_input_grad(samba_vjp *vjp)
 {
     samba_node w = *samba_node_at(vjp->graph, vjp->inputs[0]);
-    bool deep = is_3d((samba_op)vjp->node->op);
     samba_attrs forward = with_shape(vjp, NULL), for_w = with_shape(vjp, &w);
-    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, (samba_dtype)w.dtype);
-    if (vjp->needed[1])
-        samba_vjp_deliver(
-            vjp, 1,
-            samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d : SAMBA_OP_conv2d, 2, (samba_ref[]){g, vjp->inputs[0]}, &forward));
-    if (vjp->needed[0])
-        samba_vjp_deliver(vjp, 0,
-                          samba_emit(vjp->graph, deep ? SAMBA_OP_conv3d_weight_grad : SAMBA_OP_conv2d_weight_grad, 2,
-                                     (samba_ref[]){g, vjp->inputs[1]}, &for_w));
+    samba_ref g = samba_emit_cast(vjp->graph, vjp->gradient, w.dtype);
+    deliver(vjp, 1, SAMBA_OP_conv2d, SAMBA_OP_conv3d, g, vjp->inputs[0], &forward);
+    deliver(vjp, 0, SAMBA_OP_conv2d_weight_grad, SAMBA_OP_conv3d_weight_grad, g, vjp->inputs[1], &for_w);
     return SAMBA_OK;
 }
 

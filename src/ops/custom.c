@@ -10,11 +10,9 @@
  * and each puts its own gradient there. A custom_gradient inside a g is its value, since nobody differentiates a gradient's
  * graph. samba_check_grad_outputs finds a grad_output that is read elsewhere, where no gradient could be put in its place. */
 #include "ops/families.h"
-#include <string.h>
 
 samba_status samba_infer_custom_gradient(samba_infer *infer)
 {
-    char has[SAMBA_SHAPE_TEXT], wants[SAMBA_SHAPE_TEXT];
     if (infer->arity < 4 || infer->arity % 2 != 0)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
                                 "expected a value, its grad_output, and pairs of an input and its gradient, given %d inputs",
@@ -29,8 +27,7 @@ samba_status samba_infer_custom_gradient(samba_infer *infer)
         SAMBA_TRY(samba_infer_need_floating(infer, i + 1));
         if (!samba_shape_equal(of->rank, of->shape, gradient->rank, gradient->shape))
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "input %d must have the shape of input %d, %s, given %s", i + 1, i,
-                                    samba_shape_format(of->rank, of->shape, wants, sizeof wants),
-                                    samba_shape_format(gradient->rank, gradient->shape, has, sizeof has));
+                                    SAMBA_SHAPE_OF(of), SAMBA_SHAPE_OF(gradient));
     }
     return samba_infer_set_like(infer, 0);
 }
@@ -130,7 +127,7 @@ samba_ref samba_expand_grad_output(samba_graph *graph, const samba_node *node, c
 {
     samba_node as = *node;
     (void)inputs;
-    return samba_emit_expand(graph, samba_emit_constant(graph, 0, (samba_dtype)as.dtype), as.rank, as.shape);
+    return samba_emit_expand(graph, samba_emit_constant(graph, 0, as.dtype), as.rank, as.shape);
 }
 
 samba_status samba_ref_grad_output(const samba_reference *reference)

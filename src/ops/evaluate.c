@@ -29,7 +29,7 @@ static size_t array_size(const samba_array *array) { return (size_t)array->numel
 static samba_status shape_array(const samba_node *node, samba_context *context, samba_array *array)
 {
     memset(array, 0, sizeof *array);
-    array->dtype = (samba_dtype)node->dtype;
+    array->dtype = node->dtype;
     array->rank = node->rank;
     memcpy(array->shape, node->shape, sizeof array->shape);
     if (!samba_shape_numel(array->rank, array->shape, &array->numel))
@@ -80,14 +80,12 @@ static samba_status borrow_leaf(evaluator *e, const char *name, const samba_arra
         return samba_fail(e->context, SAMBA_ERROR_NAME, "evaluate: graph \"%.200s\" has no leaf \"%.200s\"", e->graph->name,
                           name);
     const samba_node *node = samba_node_at(e->graph, ref);
-    char wanted_text[SAMBA_SHAPE_TEXT], given_text[SAMBA_SHAPE_TEXT];
-    if (given->dtype != (samba_dtype)node->dtype)
+    if (given->dtype != node->dtype)
         return samba_fail(e->context, SAMBA_ERROR_DTYPE, "evaluate: \"%.200s\" is %s, given %s", name,
-                          samba_dtype_name((samba_dtype)node->dtype), samba_dtype_name(given->dtype));
+                          samba_dtype_name(node->dtype), samba_dtype_name(given->dtype));
     if (!samba_shape_equal(given->rank, given->shape, node->rank, node->shape))
         return samba_fail(e->context, SAMBA_ERROR_SHAPE, "evaluate: \"%.200s\" has shape %s, given %s", name,
-                          samba_shape_format(node->rank, node->shape, wanted_text, sizeof wanted_text),
-                          samba_shape_format(given->rank, given->shape, given_text, sizeof given_text));
+                          SAMBA_SHAPE_OF(node), SAMBA_SHAPE_OF(given));
     value_slot *slot = &e->slots[ref];
     if (slot->held != ABSENT)
         return samba_fail(e->context, SAMBA_ERROR_NAME, "evaluate: \"%.200s\" is given twice", name);

@@ -16,7 +16,6 @@
     samba_flops_fn samba_flops_##flops;                                                                                          \
     samba_expand_fn samba_expand_##expand;
 #include "ops.def"
-#undef OP
 
 /* ---- RANGE(cell): the index ranges of rows ---- */
 samba_range_fn samba_range_embedding, samba_range_gather, samba_range_scatter, samba_range_cross_entropy;
@@ -33,6 +32,10 @@ samba_status samba_infer_need_dtype(const samba_infer *infer, int i, samba_dtype
 samba_status samba_infer_need_rank(const samba_infer *infer, int i, int rank);
 /* Inputs `i` and `j` must have one dtype: tracing has already inserted the casts of promotion. */
 samba_status samba_infer_need_same_dtype(const samba_infer *infer, int i, int j);
+/* Input `i`, the gradient of a result, must have the result's shape. */
+samba_status samba_infer_need_shape(const samba_infer *infer, int i, int rank, const int64_t *shape);
+/* A norm over the last `dims` dims of input 0, of which there is 1 or more, with an eps of 0 or more. */
+samba_status samba_infer_need_norm(const samba_infer *infer, int64_t dims, double eps);
 /* A list in the attributes must have `count` entries. */
 samba_status samba_infer_need_count(const samba_infer *infer, const char *what, const samba_dims *dims, int64_t count);
 
@@ -52,8 +55,9 @@ static inline samba_ref samba_emit_lift(samba_graph *graph, samba_ref a)
 {
     return a == SAMBA_NONE ? a : samba_emit_cast(graph, a, samba_compute_dtype(samba_ref_dtype(graph, a)));
 }
-/* Delivers the gradient of input `i`: summed over what broadcasting repeated, cast to the input's dtype (map.c). */
-void samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient);
+/* Delivers the gradient of input `i`: summed over what broadcasting repeated, cast to the input's dtype (map.c). Always OK, which
+ * a vjp may return: errors stick. */
+samba_status samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient);
 
 /* ---- elements of reference arrays: any dtype as double or int64_t, by flat index ---- */
 static inline void *samba_array_at(const samba_array *array, int64_t i)
@@ -76,6 +80,8 @@ static inline void samba_array_set_int64(const samba_array *array, int64_t i, in
 {
     samba_store_int64(array->dtype, samba_array_at(array, i), value);
 }
+/* The output from f of each element of the input, which is floating-point (map_ref.c). */
+samba_status samba_reference_of_one(const samba_reference *reference, double (*f)(double));
 /* Where element `i` of `whole` finds its partner in `part`, whose shape broadcasts to whole's. A reduction reads it the other
  * way: the element of the result (part) to which element `i` of the input (whole) counts. */
 static inline int64_t samba_broadcast_offset(const samba_array *part, const samba_array *whole, int64_t i)

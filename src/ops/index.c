@@ -12,11 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { SET, ADD, MUL, AMAX, AMIN, REDUCE_COUNT }; /* attrs.reduce */
-
 static samba_status need_index(const samba_infer *infer, int i)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype dtype = infer->inputs[i]->dtype;
     if (dtype != SAMBA_INT64 && dtype != SAMBA_INT32)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected indices of dtype int64 or int32, given %s",
                                 samba_dtype_name(dtype));
@@ -48,10 +46,9 @@ samba_status samba_infer_embedding(samba_infer *infer)
 {
     const samba_node *weight = infer->inputs[0], *index = infer->inputs[1];
     SAMBA_TRY(need_index(infer, 1));
-    char text[SAMBA_SHAPE_TEXT];
     if (weight->rank != 2)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected a weight (rows, features), given shape %s",
-                                samba_shape_format(weight->rank, weight->shape, text, sizeof text));
+                                SAMBA_SHAPE_OF(weight));
     int64_t shape[SAMBA_MAX_RANK + 1];
     memcpy(shape, index->shape, sizeof index->shape);
     shape[index->rank] = weight->shape[1];
@@ -70,13 +67,11 @@ static samba_status need_index_for(const samba_infer *infer, int64_t dim, int64_
     bool fits = index->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++)
         fits = d == dim || index->shape[d] <= x->shape[d];
-    char x_text[SAMBA_SHAPE_TEXT], index_text[SAMBA_SHAPE_TEXT];
     if (!fits)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "expected an index of as many dims as the input, each but dim %lld no longer than the input's, "
                                 "given an input %s and an index %s",
-                                (long long)dim, samba_shape_format(x->rank, x->shape, x_text, sizeof x_text),
-                                samba_shape_format(index->rank, index->shape, index_text, sizeof index_text));
+                                (long long)dim, SAMBA_SHAPE_OF(x), SAMBA_SHAPE_OF(index));
     return SAMBA_OK;
 }
 
@@ -91,50 +86,28 @@ samba_status samba_infer_scatter(samba_infer *infer)
     const samba_node *index = infer->inputs[1], *source = infer->inputs[2];
     SAMBA_TRY(need_index_for(infer, infer->attrs->scatter.dim, infer->attrs->scatter.negative));
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 2));
-    char index_text[SAMBA_SHAPE_TEXT], source_text[SAMBA_SHAPE_TEXT];
-    if (infer->attrs->scatter.reduce < 0 || infer->attrs->scatter.reduce >= REDUCE_COUNT)
+    if (infer->attrs->scatter.reduce < 0 || infer->attrs->scatter.reduce > SAMBA_MODE_AMIN)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "there is no reduction %lld: expected 0 to %d",
-                                (long long)infer->attrs->scatter.reduce, REDUCE_COUNT - 1);
+                                (long long)infer->attrs->scatter.reduce, SAMBA_MODE_AMIN);
     if (!samba_shape_equal(index->rank, index->shape, source->rank, source->shape))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected a source of the index's shape %s, given %s",
-                                samba_shape_format(index->rank, index->shape, index_text, sizeof index_text),
-                                samba_shape_format(source->rank, source->shape, source_text, sizeof source_text));
+                                SAMBA_SHAPE_OF(index), SAMBA_SHAPE_OF(source));
     return samba_infer_set_like(infer, 0);
 }
 
 int64_t samba_flops_scatter(const samba_node *node, const samba_node *const *inputs)
 {
-    return node->attrs->scatter.reduce == SET ? 0 : samba_flops_map(inputs[2], NULL);
+    return node->attrs->scatter.reduce == SAMBA_MODE_SET ? 0 : samba_flops_map(inputs[2], NULL);
 }
 
 /* ---- gradients ---- */
-static samba_ref emit_gather(samba_graph *graph, samba_ref x, samba_ref index, int64_t dim, int64_t negative)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.gather.dim = dim;
-    attrs.gather.negative = negative;
-    return samba_emit(graph, SAMBA_OP_gather, 2, (samba_ref[]){x, index}, &attrs);
-}
-
-static samba_ref emit_scatter(samba_graph *graph, samba_ref x, samba_ref index, samba_ref source, int64_t dim, int64_t reduce,
-                              int64_t negative)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scatter.dim = dim;
-    attrs.scatter.reduce = reduce;
-    attrs.scatter.negative = negative;
-    return samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){x, index, source}, &attrs);
-}
-
 /* A constant of a node's dtype and shape. */
 static samba_ref filled_like(samba_graph *graph, samba_ref like, double value)
 {
     if (like == SAMBA_NONE)
         return SAMBA_NONE;
     samba_node node = *samba_node_at(graph, like);
-    return samba_emit_expand(graph, samba_emit_constant(graph, value, (samba_dtype)node.dtype), node.rank, node.shape);
+    return samba_emit_expand(graph, samba_emit_constant(graph, value, node.dtype), node.rank, node.shape);
 }
 
 /* Rows go back to the rows they came from. */
@@ -150,7 +123,7 @@ samba_status samba_vjp_embedding(samba_vjp *vjp)
     samba_ref line =
         samba_emit_expand(g, samba_emit_reshape(g, vjp->inputs[1], 2, (int64_t[]){count, 1}), 2, (int64_t[]){count, width});
     samba_ref rows = samba_emit_reshape(g, vjp->gradient, 2, (int64_t[]){count, width});
-    vjp->input_gradients[0] = emit_scatter(g, filled_like(g, vjp->inputs[0], 0), line, rows, 0, ADD, 0);
+    vjp->input_gradients[0] = samba_emit_scatter(g, filled_like(g, vjp->inputs[0], 0), line, rows, 0, SAMBA_MODE_ADD, 0);
     return SAMBA_OK;
 }
 
@@ -158,30 +131,31 @@ samba_status samba_vjp_gather(samba_vjp *vjp)
 {
     samba_attrs_gather at = vjp->node->attrs->gather;
     if (vjp->needed[0])
-        vjp->input_gradients[0] = emit_scatter(vjp->graph, filled_like(vjp->graph, vjp->inputs[0], 0), vjp->inputs[1],
-                                               vjp->gradient, at.dim, ADD, at.negative);
+        vjp->input_gradients[0] = samba_emit_scatter(vjp->graph, filled_like(vjp->graph, vjp->inputs[0], 0), vjp->inputs[1],
+                                                     vjp->gradient, at.dim, SAMBA_MODE_ADD, at.negative);
     return SAMBA_OK;
 }
 
 /* Of the values that meet in one element the greatest (or least) share its gradient evenly, the old value among them. */
-static void extremum_gradient(samba_vjp *vjp, samba_attrs_scatter at)
+static samba_status extremum_gradient(samba_vjp *vjp, samba_attrs_scatter at)
 {
     samba_graph *g = vjp->graph;
     samba_ref x = vjp->inputs[0], index = vjp->inputs[1], source = vjp->inputs[2], gradient = samba_emit_lift(g, vjp->gradient);
     samba_dtype dtype = samba_ref_dtype(g, gradient);
     samba_ref mine = samba_emit_cast(g, samba_emit2(g, SAMBA_OP_eq, x, vjp->output), dtype);
-    samba_ref best = emit_gather(g, vjp->output, index, at.dim, at.negative);
+    samba_ref best = samba_emit_gather(g, vjp->output, index, at.dim, at.negative);
     samba_ref theirs = samba_emit_cast(g, samba_emit2(g, SAMBA_OP_eq, source, best), dtype);
-    samba_ref count = emit_scatter(g, mine, index, theirs, at.dim, ADD, at.negative);
+    samba_ref count = samba_emit_scatter(g, mine, index, theirs, at.dim, SAMBA_MODE_ADD, at.negative);
     samba_ref share = samba_emit2(g, SAMBA_OP_div, gradient, count);
     if (vjp->needed[0])
         samba_vjp_deliver(vjp, 0, samba_emit2(g, SAMBA_OP_mul, mine, share));
     if (vjp->needed[2])
-        samba_vjp_deliver(vjp, 2, samba_emit2(g, SAMBA_OP_mul, theirs, emit_gather(g, share, index, at.dim, at.negative)));
+        samba_vjp_deliver(vjp, 2, samba_emit2(g, SAMBA_OP_mul, theirs, samba_emit_gather(g, share, index, at.dim, at.negative)));
+    return SAMBA_OK;
 }
 
 /* The product of all others. Where just one of them is 0, it is computed without it; where more are, it is 0. */
-static void product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
+static samba_status product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
 {
     samba_graph *g = vjp->graph;
     samba_ref index = vjp->inputs[1], gradient = samba_emit_lift(g, vjp->gradient), x = samba_emit_lift(g, vjp->inputs[0]);
@@ -190,24 +164,26 @@ static void product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
     samba_ref zero = samba_emit_constant(g, 0, dtype), one = samba_emit_constant(g, 1, dtype);
     if (vjp->needed[0]) {
         samba_ref masked = samba_emit3(g, SAMBA_OP_where, samba_emit2(g, SAMBA_OP_eq, x, zero), one, x);
-        samba_ref others = samba_emit2(g, SAMBA_OP_div, emit_scatter(g, masked, index, source, at.dim, MUL, at.negative), masked);
+        samba_ref others = samba_emit2(g, SAMBA_OP_div,
+                                       samba_emit_scatter(g, masked, index, source, at.dim, SAMBA_MODE_MUL, at.negative), masked);
         samba_vjp_deliver(vjp, 0, samba_emit2(g, SAMBA_OP_mul, gradient, others));
     }
     if (vjp->needed[2]) {
         samba_ref is_zero = samba_emit2(g, SAMBA_OP_eq, source, zero);
-        samba_ref zeros =
-            emit_scatter(g, filled_like(g, x, 0), index, samba_emit_cast(g, is_zero, dtype), at.dim, ADD, at.negative);
-        samba_ref lonely = samba_emit2(g, SAMBA_OP_eq, emit_gather(g, zeros, index, at.dim, at.negative), one);
+        samba_ref zeros = samba_emit_scatter(g, filled_like(g, x, 0), index, samba_emit_cast(g, is_zero, dtype), at.dim,
+                                             SAMBA_MODE_ADD, at.negative);
+        samba_ref lonely = samba_emit2(g, SAMBA_OP_eq, samba_emit_gather(g, zeros, index, at.dim, at.negative), one);
         samba_ref no = samba_emit_constant(g, 0, SAMBA_BOOL);
         samba_ref single = samba_emit3(g, SAMBA_OP_where, is_zero, lonely, no);
-        samba_ref without =
-            emit_scatter(g, x, index, samba_emit3(g, SAMBA_OP_where, single, one, source), at.dim, MUL, at.negative);
-        samba_ref there = emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, without), index, at.dim, at.negative);
-        samba_ref usual = samba_emit2(g, SAMBA_OP_div,
-                                      emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, output), index, at.dim, at.negative),
-                                      samba_emit3(g, SAMBA_OP_where, is_zero, one, source));
+        samba_ref without = samba_emit_scatter(g, x, index, samba_emit3(g, SAMBA_OP_where, single, one, source), at.dim,
+                                               SAMBA_MODE_MUL, at.negative);
+        samba_ref there = samba_emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, without), index, at.dim, at.negative);
+        samba_ref usual = samba_emit2(
+            g, SAMBA_OP_div, samba_emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, output), index, at.dim, at.negative),
+            samba_emit3(g, SAMBA_OP_where, is_zero, one, source));
         samba_vjp_deliver(vjp, 2, samba_emit3(g, SAMBA_OP_where, single, there, usual));
     }
+    return SAMBA_OK;
 }
 
 samba_status samba_vjp_scatter(samba_vjp *vjp)
@@ -216,17 +192,17 @@ samba_status samba_vjp_scatter(samba_vjp *vjp)
     samba_graph *g = vjp->graph;
     samba_ref index = vjp->inputs[1];
     switch (at.reduce) {
-    case SET:
+    case SAMBA_MODE_SET:
         if (vjp->needed[0])
-            vjp->input_gradients[0] =
-                emit_scatter(g, vjp->gradient, index, filled_like(g, vjp->inputs[2], 0), at.dim, SET, at.negative);
+            vjp->input_gradients[0] = samba_emit_scatter(g, vjp->gradient, index, filled_like(g, vjp->inputs[2], 0), at.dim,
+                                                         SAMBA_MODE_SET, at.negative);
         break;
-    case ADD: vjp->input_gradients[0] = vjp->needed[0] ? vjp->gradient : SAMBA_NONE; break;
-    case MUL: product_gradient(vjp, at); return SAMBA_OK;
-    default: extremum_gradient(vjp, at); return SAMBA_OK;
+    case SAMBA_MODE_ADD: vjp->input_gradients[0] = vjp->needed[0] ? vjp->gradient : SAMBA_NONE; break;
+    case SAMBA_MODE_MUL: return product_gradient(vjp, at);
+    default: return extremum_gradient(vjp, at);
     }
     if (vjp->needed[2])
-        vjp->input_gradients[2] = emit_gather(g, vjp->gradient, index, at.dim, at.negative);
+        vjp->input_gradients[2] = samba_emit_gather(g, vjp->gradient, index, at.dim, at.negative);
     return SAMBA_OK;
 }
 
@@ -287,10 +263,10 @@ samba_status samba_ref_gather(const samba_reference *reference)
 static double combine_double(int64_t reduce, double a, double b)
 {
     switch (reduce) {
-    case SET: return b;
-    case ADD: return a + b;
-    case MUL: return a * b;
-    case AMAX: return isnan(a) || a > b ? a : b;
+    case SAMBA_MODE_SET: return b;
+    case SAMBA_MODE_ADD: return a + b;
+    case SAMBA_MODE_MUL: return a * b;
+    case SAMBA_MODE_AMAX: return isnan(a) || a > b ? a : b;
     default: return isnan(a) || a < b ? a : b;
     }
 }
@@ -298,10 +274,10 @@ static double combine_double(int64_t reduce, double a, double b)
 static int64_t combine_int64(int64_t reduce, int64_t a, int64_t b)
 {
     switch (reduce) {
-    case SET: return b;
-    case ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
-    case MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case AMAX: return a > b ? a : b;
+    case SAMBA_MODE_SET: return b;
+    case SAMBA_MODE_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
+    case SAMBA_MODE_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case SAMBA_MODE_AMAX: return a > b ? a : b;
     default: return a < b ? a : b;
     }
 }

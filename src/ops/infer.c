@@ -35,11 +35,9 @@ samba_status samba_infer_set(samba_infer *infer, int64_t dtype, int64_t rank, co
     }
     int64_t numel, bytes;
     if (!samba_shape_numel(infer->rank, infer->shape, &numel) ||
-        !samba_mul_checked(numel, (int64_t)samba_dtype_size(infer->dtype), &bytes) || bytes > BYTES_MAX) {
-        char text[SAMBA_SHAPE_TEXT];
+        !samba_mul_checked(numel, (int64_t)samba_dtype_size(infer->dtype), &bytes) || bytes > BYTES_MAX)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "a result of shape %s would have more than 2^62 bytes; make it smaller",
-                                samba_shape_format(infer->rank, infer->shape, text, sizeof text));
-    }
+                                SAMBA_SHAPE_OF(infer));
     return SAMBA_OK;
 }
 
@@ -51,7 +49,7 @@ samba_status samba_infer_set_like(samba_infer *infer, int i)
 
 samba_status samba_infer_need_floating(const samba_infer *infer, int i)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype dtype = infer->inputs[i]->dtype;
     if (samba_dtype_table[dtype].category != SAMBA_CATEGORY_FLOAT)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "input %d must be floating-point, given %s; cast it to float32 first",
                                 i, samba_dtype_name(dtype));
@@ -60,7 +58,7 @@ samba_status samba_infer_need_floating(const samba_infer *infer, int i)
 
 samba_status samba_infer_need_integer(const samba_infer *infer, int i)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype dtype = infer->inputs[i]->dtype;
     if (samba_dtype_table[dtype].category != SAMBA_CATEGORY_INTEGER)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "input %d must be of integers, given %s; cast it to int64 first", i,
                                 samba_dtype_name(dtype));
@@ -69,7 +67,7 @@ samba_status samba_infer_need_integer(const samba_infer *infer, int i)
 
 samba_status samba_infer_need_dtype(const samba_infer *infer, int i, samba_dtype dtype)
 {
-    samba_dtype given = (samba_dtype)infer->inputs[i]->dtype;
+    samba_dtype given = infer->inputs[i]->dtype;
     if (given != dtype)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "input %d must be %s, given %s; cast it first", i,
                                 samba_dtype_name(dtype), samba_dtype_name(given));
@@ -79,21 +77,40 @@ samba_status samba_infer_need_dtype(const samba_infer *infer, int i, samba_dtype
 samba_status samba_infer_need_rank(const samba_infer *infer, int i, int rank)
 {
     const samba_node *input = infer->inputs[i];
-    char text[SAMBA_SHAPE_TEXT];
     if (input->rank != rank)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "input %d must have rank %d, given shape %s", i, rank,
-                                samba_shape_format(input->rank, input->shape, text, sizeof text));
+                                SAMBA_SHAPE_OF(input));
     return SAMBA_OK;
 }
 
 samba_status samba_infer_need_same_dtype(const samba_infer *infer, int i, int j)
 {
-    samba_dtype a = (samba_dtype)infer->inputs[i]->dtype, b = (samba_dtype)infer->inputs[j]->dtype;
+    samba_dtype a = infer->inputs[i]->dtype, b = infer->inputs[j]->dtype;
     if (a != b)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE,
                                 "inputs %d and %d must have one dtype, given %s and %s; cast one of them", i, j,
                                 samba_dtype_name(a), samba_dtype_name(b));
     return SAMBA_OK;
+}
+
+samba_status samba_infer_need_shape(const samba_infer *infer, int i, int rank, const int64_t *shape)
+{
+    const samba_node *input = infer->inputs[i];
+    if (!samba_shape_equal(rank, shape, input->rank, input->shape))
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
+                                SAMBA_SHAPE(rank, shape), SAMBA_SHAPE_OF(input));
+    return SAMBA_OK;
+}
+
+samba_status samba_infer_need_norm(const samba_infer *infer, int64_t dims, double eps)
+{
+    const int rank = infer->inputs[0]->rank;
+    SAMBA_TRY(samba_infer_need_floating(infer, 0));
+    if (dims < 1 || dims > rank)
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
+                                "expected to normalize 1 to %d dims of an input of rank %d, given %lld", rank, rank,
+                                (long long)dims);
+    return eps >= 0 ? SAMBA_OK : samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "eps must be 0 or more, given %g", eps);
 }
 
 samba_status samba_infer_need_count(const samba_infer *infer, const char *what, const samba_dims *dims, int64_t count)

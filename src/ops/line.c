@@ -36,7 +36,7 @@ static samba_status infer_order(samba_infer *infer, samba_dtype dtype)
     return samba_infer_set(infer, dtype, infer->inputs[0]->rank, shape);
 }
 
-samba_status samba_infer_sort(samba_infer *infer) { return infer_order(infer, (samba_dtype)infer->inputs[0]->dtype); }
+samba_status samba_infer_sort(samba_infer *infer) { return infer_order(infer, infer->inputs[0]->dtype); }
 samba_status samba_infer_argsort(samba_infer *infer) { return infer_order(infer, SAMBA_INT64); }
 
 samba_status samba_infer_scan_any(samba_infer *infer)
@@ -81,12 +81,9 @@ samba_ref samba_emit_flat_indices(samba_graph *graph, const samba_node *a, samba
     int64_t count = samba_node_at(graph, index)->shape[dim];
     for (int d = 0; d < a->rank; d++)
         *(d < dim ? &outer : &inner) *= d == dim ? 1 : a->shape[d];
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 3, .at = {outer, 1, inner}}, .dim = 0};
-    samba_ref block = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
-    attrs.iota.dim = 2;
-    samba_ref element = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+    const int64_t shape[3] = {outer, 1, inner};
+    samba_ref block = samba_emit_iota(graph, 3, shape, 0);
+    samba_ref element = samba_emit_iota(graph, 3, shape, 2);
     samba_ref start =
         samba_emit2(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, block, (double)(size * inner)), element);
     index = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reshape(graph, index, 3, (int64_t[]){outer, count, inner}),
@@ -95,7 +92,7 @@ samba_ref samba_emit_flat_indices(samba_graph *graph, const samba_node *a, samba
 }
 
 /* The gradient goes back to the elements that `index_op`, which has the node's input and attributes, tells. */
-static void deliver_to_indices(samba_vjp *vjp, samba_op index_op, int dim)
+static samba_status deliver_to_indices(samba_vjp *vjp, samba_op index_op, int dim)
 {
     samba_graph *graph = vjp->graph;
     samba_node node = *vjp->node, x = *samba_node_at(graph, vjp->inputs[0]);
@@ -105,38 +102,25 @@ static void deliver_to_indices(samba_vjp *vjp, samba_op index_op, int dim)
     graph->phase = phase;
     samba_ref gradient = samba_emit_lift(graph, vjp->gradient);
     if (index == SAMBA_NONE || gradient == SAMBA_NONE)
-        return;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scatter.dim = dim;
-    attrs.scatter.reduce = 1; /* added: cummax may tell one element for several */
+        return SAMBA_OK;
     samba_ref zeros = samba_emit_expand(graph, samba_emit_constant(graph, 0, samba_ref_dtype(graph, gradient)), x.rank, x.shape);
-    samba_vjp_deliver(vjp, 0, samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){zeros, index, gradient}, &attrs));
+    /* added: cummax may tell one element for several */
+    return samba_vjp_deliver(vjp, 0, samba_emit_scatter(graph, zeros, index, gradient, dim, SAMBA_MODE_ADD, false));
 }
 
-samba_status samba_vjp_sort(samba_vjp *vjp)
-{
-    deliver_to_indices(vjp, SAMBA_OP_argsort, (int)vjp->node->attrs->sort.dim);
-    return SAMBA_OK;
-}
-
+samba_status samba_vjp_sort(samba_vjp *vjp) { return deliver_to_indices(vjp, SAMBA_OP_argsort, (int)vjp->node->attrs->sort.dim); }
 samba_status samba_vjp_cummax(samba_vjp *vjp)
 {
-    deliver_to_indices(vjp, SAMBA_OP_cummax_index, (int)vjp->node->attrs->scan.dim);
-    return SAMBA_OK;
+    return deliver_to_indices(vjp, SAMBA_OP_cummax_index, (int)vjp->node->attrs->scan.dim);
 }
-
 samba_status samba_vjp_cummin(samba_vjp *vjp)
 {
-    deliver_to_indices(vjp, SAMBA_OP_cummin_index, (int)vjp->node->attrs->scan.dim);
-    return SAMBA_OK;
+    return deliver_to_indices(vjp, SAMBA_OP_cummin_index, (int)vjp->node->attrs->scan.dim);
 }
 
 static samba_attrs turned(const samba_vjp *vjp)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scan = vjp->node->attrs->scan;
+    samba_attrs attrs = {.scan = vjp->node->attrs->scan};
     attrs.scan.reverse = !attrs.scan.reverse;
     return attrs;
 }
@@ -144,18 +128,14 @@ static samba_attrs turned(const samba_vjp *vjp)
 samba_status samba_vjp_cumsum(samba_vjp *vjp)
 {
     samba_attrs attrs = turned(vjp);
-    samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, SAMBA_OP_cumsum, 1, &vjp->gradient, &attrs));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit(vjp->graph, SAMBA_OP_cumsum, 1, &vjp->gradient, &attrs));
 }
 
 samba_status samba_vjp_cumprod(samba_vjp *vjp)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scan = vjp->node->attrs->scan;
-    samba_vjp_deliver(vjp, 0,
-                      samba_emit(vjp->graph, SAMBA_OP_cumprod_grad, 2, (samba_ref[]){vjp->inputs[0], vjp->gradient}, &attrs));
-    return SAMBA_OK;
+    samba_attrs attrs = {.scan = vjp->node->attrs->scan};
+    return samba_vjp_deliver(
+        vjp, 0, samba_emit(vjp->graph, SAMBA_OP_cumprod_grad, 2, (samba_ref[]){vjp->inputs[0], vjp->gradient}, &attrs));
 }
 
 /* dx k = sum over i >= k of dy i * exp(x k - y i), in logarithms; negative dy apart from positive */
@@ -173,8 +153,7 @@ samba_status samba_vjp_logcumsumexp(samba_vjp *vjp)
         part = samba_emit(graph, SAMBA_OP_logcumsumexp, 1, &part, &attrs);
         parts[i] = samba_emit1(graph, SAMBA_OP_exp, samba_emit2(graph, SAMBA_OP_add, part, x));
     }
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, parts[0], parts[1]));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, parts[0], parts[1]));
 }
 
 /* ---- work ---- */

@@ -10,7 +10,6 @@
 
 #include <sambaflow/loss.h> /* samba_reduction */
 #include <math.h>
-#include <string.h>
 
 #define EXACT_MAX ((int64_t)1 << 53) /* constants are doubles */
 
@@ -28,13 +27,10 @@ samba_status samba_infer_cross_entropy(samba_infer *infer)
     if (labels->dtype != SAMBA_INT64 && labels->dtype != SAMBA_INT32)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected labels of dtype int64 or int32, given %s",
                                 samba_dtype_name(labels->dtype));
-    if (logits->rank != 2 || labels->rank != 1 || logits->shape[0] != labels->shape[0] || logits->shape[1] < 1) {
-        char logits_text[SAMBA_SHAPE_TEXT], labels_text[SAMBA_SHAPE_TEXT];
+    if (logits->rank != 2 || labels->rank != 1 || logits->shape[0] != labels->shape[0] || logits->shape[1] < 1)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "expected logits (rows, classes) of at least one class and labels (rows), given %s and %s",
-                                samba_shape_format(logits->rank, logits->shape, logits_text, sizeof logits_text),
-                                samba_shape_format(labels->rank, labels->shape, labels_text, sizeof labels_text));
-    }
+                                SAMBA_SHAPE_OF(logits), SAMBA_SHAPE_OF(labels));
     if (!(attrs->label_smoothing >= 0 && attrs->label_smoothing <= 1))
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "label_smoothing must be from 0 to 1, given %g",
                                 attrs->label_smoothing);
@@ -73,16 +69,13 @@ static parts emit_parts(samba_graph *graph, const samba_attrs *attrs, const samb
 {
     const samba_node *node = samba_node_at(graph, inputs[0]);
     parts p = {.graph = graph, .attrs = attrs->cross_entropy, .rows = node->shape[0], .classes = node->shape[1]};
-    p.wide = samba_compute_dtype((samba_dtype)node->dtype);
+    p.wide = samba_compute_dtype(node->dtype);
     p.smooth = p.attrs.label_smoothing / (double)p.classes;
     samba_ref wide = samba_emit_lift(graph, inputs[0]);
     p.logits = samba_emit2(graph, SAMBA_OP_sub, wide, over_classes(&p, SAMBA_OP_amax, wide));
     p.powers = samba_emit1(graph, SAMBA_OP_exp, p.logits);
     p.sum = over_classes(&p, SAMBA_OP_sum, p.powers);
-    samba_attrs iota;
-    memset(&iota, 0, sizeof iota);
-    iota.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 2, .at = {1, p.classes}}, .dim = 1};
-    samba_ref classes = samba_emit(graph, SAMBA_OP_iota, 0, NULL, &iota);
+    samba_ref classes = samba_emit_iota(graph, 2, (int64_t[]){1, p.classes}, 1);
     samba_ref labels = samba_emit_reshape(graph, samba_emit_cast(graph, inputs[1], SAMBA_INT64), 2, (int64_t[]){p.rows, 1});
     p.matches = samba_emit2(graph, SAMBA_OP_eq, classes, labels);
     samba_ref ignored = samba_emit_constant(graph, (double)p.attrs.ignore_index, SAMBA_INT64);
@@ -99,7 +92,7 @@ static samba_ref counted_rows(const parts *p) { return total(p, samba_emit_cast(
 
 samba_ref samba_expand_cross_entropy(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     parts p = emit_parts(graph, node->attrs, inputs);
     samba_ref log_sum = samba_emit1(graph, SAMBA_OP_log, p.sum);
     /* The greatest of one logit and -inf is that logit; of none it is -inf, and the loss of such a label infinite. */
@@ -137,8 +130,7 @@ samba_status samba_vjp_cross_entropy(samba_vjp *vjp)
     if (p.attrs.reduction == SAMBA_MEAN)
         g = samba_emit2(graph, SAMBA_OP_div, g, counted_rows(&p));
     samba_ref dlogits = samba_emit2(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_sub, softmax, target), g);
-    samba_vjp_deliver(vjp, 0, samba_emit3(graph, SAMBA_OP_where, p.counts, dlogits, number(&p, 0)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit3(graph, SAMBA_OP_where, p.counts, dlogits, number(&p, 0)));
 }
 
 /* ---- reference ---- */

@@ -27,12 +27,11 @@ static samba_status set_broadcast(samba_infer *infer, samba_dtype dtype)
     memcpy(shape, infer->inputs[0]->shape, sizeof shape);
     for (int i = 1; i < infer->arity; i++) {
         const samba_node *input = infer->inputs[i];
-        char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
         int joined_rank;
         if (!samba_shape_broadcast(rank, shape, input->rank, input->shape, &joined_rank, joined))
-            return samba_infer_fail(
-                infer, SAMBA_ERROR_SHAPE, "shapes %s and %s do not broadcast: counted from the last, sizes must be equal or 1",
-                samba_shape_format(rank, shape, a, sizeof a), samba_shape_format(input->rank, input->shape, b, sizeof b));
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
+                                    "shapes %s and %s do not broadcast: counted from the last, sizes must be equal or 1",
+                                    SAMBA_SHAPE(rank, shape), SAMBA_SHAPE_OF(input));
         rank = joined_rank;
         memcpy(shape, joined, sizeof shape);
     }
@@ -77,21 +76,21 @@ samba_status samba_infer_binary(samba_infer *infer)
     if (infer->op != SAMBA_OP_add && infer->op != SAMBA_OP_mul && infer->op != SAMBA_OP_maximum && infer->op != SAMBA_OP_minimum)
         /* add and maximum are "or" of bools, mul and minimum "and" */
         SAMBA_TRY(refuse_bool(infer));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
+    return set_broadcast(infer, infer->inputs[0]->dtype);
 }
 
 samba_status samba_infer_binary_floating(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
+    return set_broadcast(infer, infer->inputs[0]->dtype);
 }
 
 samba_status samba_infer_binary_integer(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
     SAMBA_TRY(samba_infer_need_integer(infer, 0));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[0]->dtype);
+    return set_broadcast(infer, infer->inputs[0]->dtype);
 }
 
 samba_status samba_infer_compare(samba_infer *infer)
@@ -104,22 +103,23 @@ samba_status samba_infer_where(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_dtype(infer, 0, SAMBA_BOOL));
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 1, 2));
-    return set_broadcast(infer, (samba_dtype)infer->inputs[1]->dtype);
+    return set_broadcast(infer, infer->inputs[1]->dtype);
 }
 
 /* ---- gradients ---- */
 
-void samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient)
+samba_status samba_vjp_deliver(samba_vjp *vjp, int i, samba_ref gradient)
 {
     if (gradient == SAMBA_NONE)
-        return;
+        return SAMBA_OK;
     const samba_node *input = samba_node_at(vjp->graph, vjp->inputs[i]);
-    samba_dtype dtype = (samba_dtype)input->dtype;
+    samba_dtype dtype = input->dtype;
     int rank = input->rank;
     int64_t shape[SAMBA_MAX_RANK];
     memcpy(shape, input->shape, sizeof shape); /* emitting may move the nodes */
     gradient = samba_emit_sum_to(vjp->graph, gradient, rank, shape);
     vjp->input_gradients[i] = samba_emit_cast(vjp->graph, gradient, dtype);
+    return SAMBA_OK;
 }
 
 /* The operand of a formula, in the dtype in which it is computed. */
@@ -146,108 +146,84 @@ static samba_ref where(samba_vjp *vjp, samba_ref condition, samba_ref a, samba_r
     return samba_emit3(vjp->graph, SAMBA_OP_where, condition, a, b);
 }
 
-samba_status samba_vjp_neg(samba_vjp *vjp)
-{
-    samba_vjp_deliver(vjp, 0, neg(vjp, vjp->gradient));
-    return SAMBA_OK;
-}
+samba_status samba_vjp_neg(samba_vjp *vjp) { return samba_vjp_deliver(vjp, 0, neg(vjp, vjp->gradient)); }
 
 samba_status samba_vjp_abs(samba_vjp *vjp)
 {
-    samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, samba_emit1(vjp->graph, SAMBA_OP_sign, vjp->inputs[0])));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, samba_emit1(vjp->graph, SAMBA_OP_sign, vjp->inputs[0])));
 }
 
-samba_status samba_vjp_exp(samba_vjp *vjp)
-{
-    samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, vjp->output));
-    return SAMBA_OK;
-}
+samba_status samba_vjp_exp(samba_vjp *vjp) { return samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, vjp->output)); }
 
-samba_status samba_vjp_log(samba_vjp *vjp)
-{
-    samba_vjp_deliver(vjp, 0, divide(vjp, vjp->gradient, vjp->inputs[0]));
-    return SAMBA_OK;
-}
+samba_status samba_vjp_log(samba_vjp *vjp) { return samba_vjp_deliver(vjp, 0, divide(vjp, vjp->gradient, vjp->inputs[0])); }
 
 samba_status samba_vjp_log1p(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), x = input_of(vjp, 0);
-    samba_vjp_deliver(vjp, 0, divide(vjp, g, samba_emit_scalar(vjp->graph, SAMBA_OP_add, x, 1)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, divide(vjp, g, samba_emit_scalar(vjp->graph, SAMBA_OP_add, x, 1)));
 }
 
 samba_status samba_vjp_expm1(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), x = input_of(vjp, 0); /* not y + 1, which has lost its digits where y is near -1 */
-    samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit1(vjp->graph, SAMBA_OP_exp, x)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit1(vjp->graph, SAMBA_OP_exp, x)));
 }
 
 samba_status samba_vjp_sin(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), x = input_of(vjp, 0);
-    samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit1(vjp->graph, SAMBA_OP_cos, x)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, g, samba_emit1(vjp->graph, SAMBA_OP_cos, x)));
 }
 
 samba_status samba_vjp_cos(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), x = input_of(vjp, 0);
-    samba_vjp_deliver(vjp, 0, mul(vjp, g, neg(vjp, samba_emit1(vjp->graph, SAMBA_OP_sin, x))));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, g, neg(vjp, samba_emit1(vjp->graph, SAMBA_OP_sin, x))));
 }
 
 samba_status samba_vjp_sqrt(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), y = output_of(vjp);
-    samba_vjp_deliver(vjp, 0, divide(vjp, g, scale(vjp, y, 2)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, divide(vjp, g, scale(vjp, y, 2)));
 }
 
 samba_status samba_vjp_rsqrt(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), y = output_of(vjp);
     samba_ref cube = mul(vjp, mul(vjp, y, y), y);
-    samba_vjp_deliver(vjp, 0, mul(vjp, scale(vjp, g, -0.5), cube));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, scale(vjp, g, -0.5), cube));
 }
 
 samba_status samba_vjp_reciprocal(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), y = output_of(vjp);
-    samba_vjp_deliver(vjp, 0, mul(vjp, neg(vjp, g), mul(vjp, y, y)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, neg(vjp, g), mul(vjp, y, y)));
 }
 
 samba_status samba_vjp_tanh(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), y = output_of(vjp);
-    samba_vjp_deliver(vjp, 0, mul(vjp, g, one_minus(vjp, mul(vjp, y, y))));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, g, one_minus(vjp, mul(vjp, y, y))));
 }
 
 samba_status samba_vjp_sigmoid(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), y = output_of(vjp);
-    samba_vjp_deliver(vjp, 0, mul(vjp, g, mul(vjp, one_minus(vjp, y), y)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, g, mul(vjp, one_minus(vjp, y), y)));
 }
 
 samba_status samba_vjp_relu(samba_vjp *vjp)
 {
     samba_ref zero = zero_like(vjp, vjp->gradient);
     samba_ref closed = samba_emit2(vjp->graph, SAMBA_OP_le, vjp->output, zero); /* not y > 0: a NaN lets the gradient through */
-    samba_vjp_deliver(vjp, 0, where(vjp, closed, zero, vjp->gradient));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, where(vjp, closed, zero, vjp->gradient));
 }
 
 samba_status samba_vjp_erf(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), x = input_of(vjp, 0);
     samba_ref bell = samba_emit1(vjp->graph, SAMBA_OP_exp, neg(vjp, mul(vjp, x, x)));
-    samba_vjp_deliver(vjp, 0, mul(vjp, scale(vjp, bell, M_2_SQRTPI), g));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, scale(vjp, bell, M_2_SQRTPI), g));
 }
 
 /* `ref` as it was before it was rounded from `dtype`, or `ref`: a view of a cast becomes the same view of what was cast. */
@@ -266,13 +242,11 @@ samba_status samba_vjp_cast(samba_vjp *vjp)
 {
     samba_node input = *samba_node_at(vjp->graph, vjp->inputs[0]);
     /* nothing flows through integers */
-    if (!samba_dtype_is_floating_point((samba_dtype)input.dtype) ||
-        !samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
+    if (!samba_dtype_is_floating_point(input.dtype) || !samba_dtype_is_floating_point(samba_ref_dtype(vjp->graph, vjp->gradient)))
         return SAMBA_OK;
     /* A parameter that is used rounded is trained as it is: the sum that its gradient was rounded from is the better gradient. */
-    samba_ref g = input.op == SAMBA_OP_parameter ? unrounded(vjp->graph, vjp->gradient, (samba_dtype)input.dtype) : vjp->gradient;
-    samba_vjp_deliver(vjp, 0, g);
-    return SAMBA_OK;
+    samba_ref g = input.op == SAMBA_OP_parameter ? unrounded(vjp->graph, vjp->gradient, input.dtype) : vjp->gradient;
+    return samba_vjp_deliver(vjp, 0, g);
 }
 
 samba_status samba_vjp_add(samba_vjp *vjp)
@@ -331,7 +305,7 @@ samba_status samba_vjp_pow(samba_vjp *vjp)
 }
 
 /* The operand that `loses` gets nothing; equal ones share; a NaN is neither less nor equal, and both get all, as in PyTorch. */
-static void extremum_of_two(samba_vjp *vjp, const samba_op loses[2])
+static samba_status extremum_of_two(samba_vjp *vjp, const samba_op loses[2])
 {
     samba_ref zero = zero_like(vjp, vjp->gradient);
     for (int i = 0; i < 2; i++) {
@@ -342,44 +316,28 @@ static void extremum_of_two(samba_vjp *vjp, const samba_op loses[2])
         samba_ref share = where(vjp, tied, scale(vjp, vjp->gradient, 0.5), vjp->gradient);
         samba_vjp_deliver(vjp, i, where(vjp, lost, zero, share));
     }
-}
-
-samba_status samba_vjp_maximum(samba_vjp *vjp)
-{
-    extremum_of_two(vjp, (const samba_op[2]){SAMBA_OP_lt, SAMBA_OP_gt});
     return SAMBA_OK;
 }
 
-samba_status samba_vjp_minimum(samba_vjp *vjp)
-{
-    extremum_of_two(vjp, (const samba_op[2]){SAMBA_OP_gt, SAMBA_OP_lt});
-    return SAMBA_OK;
-}
+samba_status samba_vjp_maximum(samba_vjp *vjp) { return extremum_of_two(vjp, (const samba_op[2]){SAMBA_OP_lt, SAMBA_OP_gt}); }
+samba_status samba_vjp_minimum(samba_vjp *vjp) { return extremum_of_two(vjp, (const samba_op[2]){SAMBA_OP_gt, SAMBA_OP_lt}); }
 
 /* A bound that wins has the gradient; at the border the value has it, as in PyTorch's clamp. */
-static void bounded(samba_vjp *vjp, samba_op beyond)
+static samba_status bounded(samba_vjp *vjp, samba_op beyond)
 {
     samba_ref zero = zero_like(vjp, vjp->gradient), out = samba_emit2(vjp->graph, beyond, vjp->inputs[0], vjp->inputs[1]);
     if (vjp->needed[0])
         samba_vjp_deliver(vjp, 0, where(vjp, out, zero, vjp->gradient));
     if (vjp->needed[1])
         samba_vjp_deliver(vjp, 1, where(vjp, out, vjp->gradient, zero));
-}
-
-samba_status samba_vjp_clamp_min(samba_vjp *vjp)
-{
-    bounded(vjp, SAMBA_OP_lt);
     return SAMBA_OK;
 }
 
-samba_status samba_vjp_clamp_max(samba_vjp *vjp)
-{
-    bounded(vjp, SAMBA_OP_gt);
-    return SAMBA_OK;
-}
+samba_status samba_vjp_clamp_min(samba_vjp *vjp) { return bounded(vjp, SAMBA_OP_lt); }
+samba_status samba_vjp_clamp_max(samba_vjp *vjp) { return bounded(vjp, SAMBA_OP_gt); }
 
 /* a - b q, where q is the rounded quotient, which stands still. */
-static void rest(samba_vjp *vjp, samba_op quotient)
+static samba_status rest(samba_vjp *vjp, samba_op quotient)
 {
     if (vjp->needed[0])
         samba_vjp_deliver(vjp, 0, vjp->gradient);
@@ -387,19 +345,11 @@ static void rest(samba_vjp *vjp, samba_op quotient)
         samba_ref g = gradient_of(vjp), a = input_of(vjp, 0), b = input_of(vjp, 1);
         samba_vjp_deliver(vjp, 1, neg(vjp, mul(vjp, g, samba_emit2(vjp->graph, quotient, a, b))));
     }
-}
-
-samba_status samba_vjp_remainder(samba_vjp *vjp)
-{
-    rest(vjp, SAMBA_OP_floor_divide);
     return SAMBA_OK;
 }
 
-samba_status samba_vjp_fmod(samba_vjp *vjp)
-{
-    rest(vjp, SAMBA_OP_trunc_divide);
-    return SAMBA_OK;
-}
+samba_status samba_vjp_remainder(samba_vjp *vjp) { return rest(vjp, SAMBA_OP_floor_divide); }
+samba_status samba_vjp_fmod(samba_vjp *vjp) { return rest(vjp, SAMBA_OP_trunc_divide); }
 
 samba_status samba_vjp_where(samba_vjp *vjp)
 {

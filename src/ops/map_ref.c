@@ -13,6 +13,13 @@ typedef int64_t int_binary(int64_t a, int64_t b);
 
 static bool is_real(const samba_array *array) { return samba_dtype_is_floating_point(array->dtype); }
 
+samba_status samba_reference_of_one(const samba_reference *reference, double (*f)(double))
+{
+    for (int64_t i = 0; i < reference->output->numel; i++)
+        samba_array_set_double(reference->output, i, f(samba_array_double(&reference->inputs[0], i)));
+    return SAMBA_OK;
+}
+
 /* `on_ints` is NULL for operators that inference keeps from integers. */
 static samba_status unary(const samba_reference *reference, real_unary *on_reals, int_unary *on_ints)
 {
@@ -89,17 +96,8 @@ samba_status samba_ref_bitwise_not(const samba_reference *reference) { return un
 samba_status samba_ref_logical_not(const samba_reference *reference) { return unary(reference, NULL, not_int); }
 
 /* Truncation, wrapping, rounding and "is not 0" are those of the stores. */
-samba_status samba_ref_cast(const samba_reference *reference)
-{
-    const samba_array *a = &reference->inputs[0], *output = reference->output;
-    for (int64_t i = 0; i < output->numel; i++) {
-        if (is_real(a))
-            samba_array_set_double(output, i, samba_array_double(a, i));
-        else
-            samba_array_set_int64(output, i, samba_array_int64(a, i));
-    }
-    return SAMBA_OK;
-}
+static double whole_real(double a) { return a; }
+samba_status samba_ref_cast(const samba_reference *reference) { return unary(reference, whole_real, whole_int); }
 
 /* ---- two operands ---- */
 

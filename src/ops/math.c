@@ -8,13 +8,6 @@
 
 /* ---- values ---- */
 
-static samba_status of_one(const samba_reference *reference, double (*f)(double))
-{
-    for (int64_t i = 0; i < reference->output->numel; i++)
-        samba_array_set_double(reference->output, i, f(samba_array_double(&reference->inputs[0], i)));
-    return SAMBA_OK;
-}
-
 static samba_status of_two(const samba_reference *reference, double (*f)(double, double))
 {
     const samba_array *a = &reference->inputs[0], *b = &reference->inputs[1], *y = reference->output;
@@ -25,19 +18,19 @@ static samba_status of_two(const samba_reference *reference, double (*f)(double,
     return SAMBA_OK;
 }
 
-samba_status samba_ref_exp2(const samba_reference *reference) { return of_one(reference, exp2); }
-samba_status samba_ref_log2(const samba_reference *reference) { return of_one(reference, log2); }
-samba_status samba_ref_log10(const samba_reference *reference) { return of_one(reference, log10); }
-samba_status samba_ref_tan(const samba_reference *reference) { return of_one(reference, tan); }
-samba_status samba_ref_asin(const samba_reference *reference) { return of_one(reference, asin); }
-samba_status samba_ref_acos(const samba_reference *reference) { return of_one(reference, acos); }
-samba_status samba_ref_atan(const samba_reference *reference) { return of_one(reference, atan); }
-samba_status samba_ref_sinh(const samba_reference *reference) { return of_one(reference, sinh); }
-samba_status samba_ref_cosh(const samba_reference *reference) { return of_one(reference, cosh); }
-samba_status samba_ref_asinh(const samba_reference *reference) { return of_one(reference, asinh); }
-samba_status samba_ref_acosh(const samba_reference *reference) { return of_one(reference, acosh); }
-samba_status samba_ref_atanh(const samba_reference *reference) { return of_one(reference, atanh); }
-samba_status samba_ref_erfc(const samba_reference *reference) { return of_one(reference, erfc); }
+samba_status samba_ref_exp2(const samba_reference *reference) { return samba_reference_of_one(reference, exp2); }
+samba_status samba_ref_log2(const samba_reference *reference) { return samba_reference_of_one(reference, log2); }
+samba_status samba_ref_log10(const samba_reference *reference) { return samba_reference_of_one(reference, log10); }
+samba_status samba_ref_tan(const samba_reference *reference) { return samba_reference_of_one(reference, tan); }
+samba_status samba_ref_asin(const samba_reference *reference) { return samba_reference_of_one(reference, asin); }
+samba_status samba_ref_acos(const samba_reference *reference) { return samba_reference_of_one(reference, acos); }
+samba_status samba_ref_atan(const samba_reference *reference) { return samba_reference_of_one(reference, atan); }
+samba_status samba_ref_sinh(const samba_reference *reference) { return samba_reference_of_one(reference, sinh); }
+samba_status samba_ref_cosh(const samba_reference *reference) { return samba_reference_of_one(reference, cosh); }
+samba_status samba_ref_asinh(const samba_reference *reference) { return samba_reference_of_one(reference, asinh); }
+samba_status samba_ref_acosh(const samba_reference *reference) { return samba_reference_of_one(reference, acosh); }
+samba_status samba_ref_atanh(const samba_reference *reference) { return samba_reference_of_one(reference, atanh); }
+samba_status samba_ref_erfc(const samba_reference *reference) { return samba_reference_of_one(reference, erfc); }
 samba_status samba_ref_atan2(const samba_reference *reference) { return of_two(reference, atan2); }
 samba_status samba_ref_hypot(const samba_reference *reference) { return of_two(reference, hypot); }
 samba_status samba_ref_copysign(const samba_reference *reference) { return of_two(reference, copysign); }
@@ -54,15 +47,13 @@ static samba_ref input(samba_vjp *vjp, int i) { return samba_emit_lift(vjp->grap
 /* `slope`, a value in the dtype formulas are computed in, times the result's gradient. */
 static samba_status along(samba_vjp *vjp, int i, samba_ref slope)
 {
-    samba_vjp_deliver(vjp, i, mul(vjp, samba_emit_lift(vjp->graph, vjp->gradient), slope));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, i, mul(vjp, samba_emit_lift(vjp->graph, vjp->gradient), slope));
 }
 
 /* The result's gradient over `steepness`. */
 static samba_status against(samba_vjp *vjp, int i, samba_ref steepness)
 {
-    samba_vjp_deliver(vjp, i, divide(vjp, samba_emit_lift(vjp->graph, vjp->gradient), steepness));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, i, divide(vjp, samba_emit_lift(vjp->graph, vjp->gradient), steepness));
 }
 
 samba_status samba_vjp_exp2(samba_vjp *vjp) { return along(vjp, 0, scale(vjp, samba_emit_lift(vjp->graph, vjp->output), M_LN2)); }
@@ -138,15 +129,14 @@ samba_status samba_vjp_copysign(samba_vjp *vjp)
     if (!vjp->needed[0])
         return SAMBA_OK;
     samba_ref slope = mul(vjp, samba_emit1(graph, SAMBA_OP_sign, vjp->inputs[0]), samba_emit1(graph, SAMBA_OP_sign, vjp->output));
-    samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, slope));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, slope));
 }
 
 /* ---- entr: -x log(x), 0 at 0, -infinity below ---- */
 
 samba_ref samba_expand_entr(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     samba_ref x = samba_emit_lift(graph, inputs[0]);
     samba_ref term = samba_emit1(graph, SAMBA_OP_neg, samba_emit2(graph, SAMBA_OP_mul, x, samba_emit1(graph, SAMBA_OP_log, x)));
     term = samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_eq, x, 0),
@@ -163,4 +153,4 @@ samba_status samba_vjp_entr(samba_vjp *vjp)
 }
 
 static double entr(double x) { return x < 0 ? -INFINITY : x == 0 ? 0 : -x * log(x); }
-samba_status samba_ref_entr(const samba_reference *reference) { return of_one(reference, entr); }
+samba_status samba_ref_entr(const samba_reference *reference) { return samba_reference_of_one(reference, entr); }

@@ -34,7 +34,7 @@ samba_status samba_infer_matmul(samba_infer *infer)
                                 a_text, b_text);
     shape[rank++] = a->shape[a->rank - 2];
     shape[rank++] = b->shape[b->rank - 1];
-    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)a->dtype), rank, shape);
+    return samba_infer_set(infer, samba_compute_dtype(a->dtype), rank, shape);
 }
 
 static samba_ref transposed(samba_graph *graph, samba_ref matrix, int rank)
@@ -61,7 +61,7 @@ samba_status samba_vjp_matmul(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     samba_node a = *samba_node_at(graph, vjp->inputs[0]), b = *samba_node_at(graph, vjp->inputs[1]);
-    samba_ref g = samba_emit_cast(graph, vjp->gradient, (samba_dtype)a.dtype);
+    samba_ref g = samba_emit_cast(graph, vjp->gradient, a.dtype);
     if (vjp->needed[0])
         samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_matmul, g, transposed(graph, vjp->inputs[1], b.rank)));
     if (vjp->needed[1] && b.rank == 2)

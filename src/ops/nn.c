@@ -6,6 +6,7 @@
  * The gradient of a layer_norm needs its mean and deviation again. It emits them through `normalize` as the expansion does:
  * then they are equal nodes, and need be computed only once. */
 #include "ops/families.h"
+#include "ops/norm.h"
 #include <math.h>
 #include <string.h>
 
@@ -16,11 +17,9 @@ samba_status samba_infer_softmax(samba_infer *infer)
     const samba_node *x = infer->inputs[0];
     int64_t dim = infer->attrs->axis.dim;
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    if (dim < 0 || dim >= x->rank) {
-        char text[SAMBA_SHAPE_TEXT];
+    if (dim < 0 || dim >= x->rank)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected a dim from 0 to %d for shape %s, given %lld", x->rank - 1,
-                                samba_shape_format(x->rank, x->shape, text, sizeof text), (long long)dim);
-    }
+                                SAMBA_SHAPE_OF(x), (long long)dim);
     return samba_infer_set_like(infer, 0);
 }
 
@@ -32,7 +31,7 @@ static samba_ref shifted(samba_graph *graph, samba_ref x, int64_t dim)
 
 samba_ref samba_expand_softmax(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     int64_t dim = node->attrs->axis.dim;
     if (node->shape[dim] == 0)
         return inputs[0]; /* no elements, which have no greatest one */
@@ -44,7 +43,7 @@ samba_ref samba_expand_softmax(samba_graph *graph, const samba_node *node, const
 
 samba_ref samba_expand_log_softmax(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     int64_t dim = node->attrs->axis.dim;
     if (node->shape[dim] == 0)
         return inputs[0];
@@ -61,8 +60,7 @@ samba_status samba_vjp_softmax(samba_vjp *vjp)
     int64_t dim = vjp->node->attrs->axis.dim;
     samba_ref y = samba_emit_lift(graph, vjp->output), g = samba_emit_lift(graph, vjp->gradient);
     samba_ref sum = samba_emit_reduce(graph, SAMBA_OP_sum, samba_emit2(graph, SAMBA_OP_mul, g, y), 1, &dim);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, y, samba_emit2(graph, SAMBA_OP_sub, g, sum)));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, y, samba_emit2(graph, SAMBA_OP_sub, g, sum)));
 }
 
 /* dx = g - exp(y) * sum(g) */
@@ -73,8 +71,7 @@ samba_status samba_vjp_log_softmax(samba_vjp *vjp)
     samba_ref y = samba_emit_lift(graph, vjp->output), g = samba_emit_lift(graph, vjp->gradient);
     samba_ref sum = samba_emit_reduce(graph, SAMBA_OP_sum, g, 1, &dim);
     samba_ref share = samba_emit2(graph, SAMBA_OP_mul, samba_emit1(graph, SAMBA_OP_exp, y), sum);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, g, share));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_sub, g, share));
 }
 
 static samba_status softmax_reference(const samba_reference *reference, bool log_result)
@@ -101,7 +98,6 @@ static samba_status softmax_reference(const samba_reference *reference, bool log
 }
 
 samba_status samba_ref_softmax(const samba_reference *reference) { return softmax_reference(reference, false); }
-
 samba_status samba_ref_log_softmax(const samba_reference *reference) { return softmax_reference(reference, true); }
 
 /* ---- layer_norm(x, weight, bias) over the last attrs.dims dims ---- */
@@ -110,65 +106,37 @@ samba_status samba_infer_layer_norm(samba_infer *infer)
 {
     const samba_node *x = infer->inputs[0];
     const samba_attrs_norm *attrs = &infer->attrs->norm;
-    SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    if (attrs->dims < 1 || attrs->dims > x->rank)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                "expected to normalize 1 to %d dims of an input of rank %d, given %lld", x->rank, x->rank,
-                                (long long)attrs->dims);
-    if (!(attrs->eps >= 0))
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "eps must be 0 or more, given %g", attrs->eps);
+    SAMBA_TRY(samba_infer_need_norm(infer, attrs->dims, attrs->eps));
     const int64_t *normalized = x->shape + x->rank - attrs->dims;
     for (int i = 1; i < 3; i++) {
         const samba_node *factor = infer->inputs[i];
         SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, i));
-        if (!samba_shape_equal((int)attrs->dims, normalized, factor->rank, factor->shape)) {
-            char needed[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
+        if (!samba_shape_equal((int)attrs->dims, normalized, factor->rank, factor->shape))
             return samba_infer_fail(
                 infer, SAMBA_ERROR_SHAPE, "the %s must have the shape of the input's normalized dims, %s, given %s",
-                i == 1 ? "weight" : "bias", samba_shape_format((int)attrs->dims, normalized, needed, sizeof needed),
-                samba_shape_format(factor->rank, factor->shape, given, sizeof given));
-        }
+                i == 1 ? "weight" : "bias", SAMBA_SHAPE((int)attrs->dims, normalized), SAMBA_SHAPE_OF(factor));
     }
     return samba_infer_set_like(infer, 0);
 }
 
-typedef struct norm { /* the dims that are normalized, and what is common to forward and backward */
-    int64_t count, dims[SAMBA_MAX_RANK];
-    double size; /* elements of a row: all that share one mean */
-    double eps;
-} norm;
-
-static norm norm_of(const samba_attrs *attrs, int rank, const int64_t *shape)
-{
-    norm n = {.count = attrs->norm.dims, .size = 1, .eps = attrs->norm.eps};
-    for (int64_t i = 0; i < n.count; i++) {
-        n.dims[i] = rank - n.count + i;
-        n.size *= (double)shape[n.dims[i]];
-    }
-    return n;
-}
-
-static samba_ref mean(samba_graph *graph, const norm *n, samba_ref a)
-{
-    return samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit_reduce(graph, SAMBA_OP_sum, a, (int)n->count, n->dims), 1 / n->size);
-}
-
 /* Returns x normalized to mean 0 and deviation 1, and its reciprocal deviation. */
-static samba_ref normalize(samba_graph *graph, const norm *n, samba_ref x, samba_ref *reciprocal_deviation)
+static samba_ref normalize(samba_graph *graph, const samba_norm_rows *rows, double eps, samba_ref x,
+                           samba_ref *reciprocal_deviation)
 {
     samba_ref wide = samba_emit_lift(graph, x);
-    samba_ref centered = samba_emit2(graph, SAMBA_OP_sub, wide, mean(graph, n, wide));
-    samba_ref variance = mean(graph, n, samba_emit2(graph, SAMBA_OP_mul, centered, centered));
-    *reciprocal_deviation = samba_emit1(graph, SAMBA_OP_rsqrt, samba_emit_scalar(graph, SAMBA_OP_add, variance, n->eps));
+    samba_ref centered = samba_emit2(graph, SAMBA_OP_sub, wide, samba_emit_row_mean(graph, rows, wide));
+    samba_ref variance = samba_emit_row_mean(graph, rows, samba_emit2(graph, SAMBA_OP_mul, centered, centered));
+    *reciprocal_deviation = samba_emit1(graph, SAMBA_OP_rsqrt, samba_emit_scalar(graph, SAMBA_OP_add, variance, eps));
     return samba_emit2(graph, SAMBA_OP_mul, centered, *reciprocal_deviation);
 }
 
 samba_ref samba_expand_layer_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
-    norm n = norm_of(node->attrs, node->rank, node->shape);
+    samba_dtype dtype = node->dtype;
+    const double eps = node->attrs->norm.eps;
+    samba_norm_rows rows = samba_norm_rows_of(node->rank, node->shape, node->attrs->norm.dims);
     samba_ref reciprocal_deviation;
-    samba_ref result = normalize(graph, &n, inputs[0], &reciprocal_deviation);
+    samba_ref result = normalize(graph, &rows, eps, inputs[0], &reciprocal_deviation);
     result = samba_emit2(graph, SAMBA_OP_mul, result, samba_emit_lift(graph, inputs[1]));
     result = samba_emit2(graph, SAMBA_OP_add, result, samba_emit_lift(graph, inputs[2]));
     return samba_emit_cast(graph, result, dtype);
@@ -178,14 +146,15 @@ samba_ref samba_expand_layer_norm(samba_graph *graph, const samba_node *node, co
 samba_status samba_vjp_layer_norm(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
-    norm n = norm_of(vjp->node->attrs, vjp->node->rank, vjp->node->shape);
+    const double eps = vjp->node->attrs->norm.eps;
+    samba_norm_rows rows = samba_norm_rows_of(vjp->node->rank, vjp->node->shape, vjp->node->attrs->norm.dims);
     samba_ref g = samba_emit_lift(graph, vjp->gradient), xhat = SAMBA_NONE, reciprocal_deviation = SAMBA_NONE;
     if (vjp->needed[0] || vjp->needed[1])
-        xhat = normalize(graph, &n, vjp->inputs[0], &reciprocal_deviation);
+        xhat = normalize(graph, &rows, eps, vjp->inputs[0], &reciprocal_deviation);
     if (vjp->needed[0]) {
         samba_ref gw = samba_emit2(graph, SAMBA_OP_mul, g, samba_emit_lift(graph, vjp->inputs[1]));
-        samba_ref along = mean(graph, &n, samba_emit2(graph, SAMBA_OP_mul, gw, xhat));
-        samba_ref dx = samba_emit2(graph, SAMBA_OP_sub, gw, mean(graph, &n, gw));
+        samba_ref along = samba_emit_row_mean(graph, &rows, samba_emit2(graph, SAMBA_OP_mul, gw, xhat));
+        samba_ref dx = samba_emit2(graph, SAMBA_OP_sub, gw, samba_emit_row_mean(graph, &rows, gw));
         dx = samba_emit2(graph, SAMBA_OP_sub, dx, samba_emit2(graph, SAMBA_OP_mul, xhat, along));
         samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, reciprocal_deviation, dx));
     }
@@ -232,11 +201,8 @@ samba_status samba_infer_dropout(samba_infer *infer)
 /* where(random(seed) >= p, x / (1-p), 0). With p = 1 the scale is infinite and nothing is kept: the result is 0. */
 samba_ref samba_expand_dropout(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype, wide = samba_compute_dtype(dtype);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.random.shape.count = node->rank;
-    memcpy(attrs.random.shape.at, node->shape, node->rank * sizeof node->shape[0]);
+    samba_dtype dtype = node->dtype, wide = samba_compute_dtype(dtype);
+    samba_attrs attrs = {.random = {.shape = samba_dims_of(node->rank, node->shape)}};
     samba_ref uniform = samba_emit(graph, SAMBA_OP_random, 1, &inputs[2], &attrs);
     samba_ref kept = samba_emit2(graph, SAMBA_OP_ge, uniform, samba_emit_cast(graph, inputs[1], SAMBA_FLOAT32));
     samba_ref remaining = samba_emit2(graph, SAMBA_OP_sub, samba_emit_constant(graph, 1, SAMBA_FLOAT64), inputs[1]);

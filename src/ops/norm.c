@@ -107,16 +107,11 @@ static samba_ref chosen(samba_graph *graph, samba_ref training, samba_ref a, sam
     return samba_emit3(graph, SAMBA_OP_where, trains, a, b);
 }
 
-static bool never_trains(const samba_graph *graph, samba_ref training)
+/* Whether it is known already that all runs train, or none does. */
+static bool decided(const samba_graph *graph, samba_ref training, bool trains)
 {
     double value;
-    return is_constant(graph, training, &value) && value == 0;
-}
-
-static bool always_trains(const samba_graph *graph, samba_ref training)
-{
-    double value;
-    return is_constant(graph, training, &value) && value != 0;
+    return is_constant(graph, training, &value) && (value != 0) == trains;
 }
 
 /* ---- inference ---- */
@@ -125,21 +120,19 @@ static bool always_trains(const samba_graph *graph, samba_ref training)
 static samba_status need_channels(samba_infer *infer, const char *const *factors, int count)
 {
     const samba_node *x = infer->inputs[0];
-    char needed[SAMBA_SHAPE_TEXT];
     SAMBA_TRY(samba_infer_need_floating(infer, 0));
     if (x->rank < 2)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected an input (N, C, ...) of rank 2 or more, given %s",
-                                samba_shape_format(x->rank, x->shape, needed, sizeof needed));
+                                SAMBA_SHAPE_OF(x));
     for (int i = 1; i <= count; i++) {
         const samba_node *factor = infer->inputs[i];
-        if (factor->dtype != x->dtype && factor->dtype != samba_compute_dtype((samba_dtype)x->dtype))
+        if (factor->dtype != x->dtype && factor->dtype != samba_compute_dtype(x->dtype))
             return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the %s to be %s as the input, given %s; cast it",
-                                    factors[i - 1], samba_dtype_name((samba_dtype)x->dtype),
-                                    samba_dtype_name((samba_dtype)factor->dtype));
+                                    factors[i - 1], samba_dtype_name(x->dtype), samba_dtype_name(factor->dtype));
         if (factor->rank != 1 || factor->shape[0] != x->shape[1])
-            return samba_infer_fail(
-                infer, SAMBA_ERROR_SHAPE, "expected the %s to have a number for each of the %lld channels, given %s",
-                factors[i - 1], (long long)x->shape[1], samba_shape_format(factor->rank, factor->shape, needed, sizeof needed));
+            return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
+                                    "expected the %s to have a number for each of the %lld channels, given %s", factors[i - 1],
+                                    (long long)x->shape[1], SAMBA_SHAPE_OF(factor));
     }
     return SAMBA_OK;
 }
@@ -189,12 +182,12 @@ static void batch_statistics(samba_graph *graph, const planes *p, const samba_re
                              samba_ref *reciprocal)
 {
     samba_ref variance, running_mean = SAMBA_NONE, running_variance = SAMBA_NONE;
-    if (!always_trains(graph, inputs[5])) {
+    if (!decided(graph, inputs[5], true)) {
         running_mean = beside(graph, p, samba_emit_lift(graph, inputs[3]), 1);
         running_variance = beside(graph, p, samba_emit_lift(graph, inputs[4]), 1);
     }
     *mean = running_mean, variance = running_variance;
-    if (!never_trains(graph, inputs[5])) {
+    if (!decided(graph, inputs[5], false)) {
         samba_emit_batch_moments(graph, inputs[0], mean, &variance);
         *mean = chosen(graph, inputs[5], *mean, running_mean);
         variance = chosen(graph, inputs[5], variance, running_variance);
@@ -202,17 +195,24 @@ static void batch_statistics(samba_graph *graph, const planes *p, const samba_re
     *reciprocal = reciprocal_deviation(graph, variance, eps);
 }
 
+/* (x - mean) reciprocal weight + bias */
+static samba_ref affine(samba_graph *graph, const planes *p, const samba_ref *inputs, samba_ref mean, samba_ref reciprocal,
+                        samba_dtype dtype)
+{
+    samba_ref scale = mul(graph, reciprocal, beside(graph, p, samba_emit_lift(graph, inputs[1]), 1));
+    samba_ref result = mul(graph, sub(graph, samba_emit_lift(graph, inputs[0]), mean), scale);
+    result = samba_emit2(graph, SAMBA_OP_add, result, beside(graph, p, samba_emit_lift(graph, inputs[2]), 1));
+    return samba_emit_cast(graph, result, dtype);
+}
+
 samba_ref samba_expand_batch_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     double eps = node->attrs->batch_norm.eps;
     planes p = planes_of(graph, inputs[0]);
     samba_ref mean, reciprocal;
     batch_statistics(graph, &p, inputs, eps, &mean, &reciprocal);
-    samba_ref scale = mul(graph, reciprocal, beside(graph, &p, samba_emit_lift(graph, inputs[1]), 1));
-    samba_ref result = mul(graph, sub(graph, samba_emit_lift(graph, inputs[0]), mean), scale);
-    result = samba_emit2(graph, SAMBA_OP_add, result, beside(graph, &p, samba_emit_lift(graph, inputs[2]), 1));
-    return samba_emit_cast(graph, result, dtype);
+    return affine(graph, &p, inputs, mean, reciprocal, dtype);
 }
 
 /* With c = x - mean, a = weight / deviation and n elements a channel: dx = a g - a sum(g) / n - c a sum(g c) / (n deviation^2),
@@ -223,7 +223,7 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
     double eps = vjp->node->attrs->batch_norm.eps;
     planes p = planes_of(graph, vjp->inputs[0]);
     double n = (double)p.images * (double)p.pixels;
-    bool through = vjp->needed[0] && !never_trains(graph, vjp->inputs[5]);
+    bool through = vjp->needed[0] && !decided(graph, vjp->inputs[5], false);
     samba_ref g = samba_emit_lift(graph, vjp->gradient), mean, reciprocal, sum = SAMBA_NONE, along = SAMBA_NONE,
               centered = SAMBA_NONE;
     batch_statistics(graph, &p, vjp->inputs, eps, &mean, &reciprocal);
@@ -351,15 +351,12 @@ static void group_statistics(samba_graph *graph, const planes *p, samba_ref x, i
 
 samba_ref samba_expand_group_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     const samba_attrs_group_norm attrs = node->attrs->group_norm;
     planes p = planes_of(graph, inputs[0]);
     samba_ref mean, reciprocal;
     group_statistics(graph, &p, inputs[0], attrs.groups, attrs.eps, &mean, &reciprocal);
-    samba_ref scale = mul(graph, reciprocal, beside(graph, &p, samba_emit_lift(graph, inputs[1]), 1));
-    samba_ref result = mul(graph, sub(graph, samba_emit_lift(graph, inputs[0]), mean), scale);
-    result = samba_emit2(graph, SAMBA_OP_add, result, beside(graph, &p, samba_emit_lift(graph, inputs[2]), 1));
-    return samba_emit_cast(graph, result, dtype);
+    return affine(graph, &p, inputs, mean, reciprocal, dtype);
 }
 
 /* As batch_norm's, but that the factors stand inside the sums over a group: of each plane sum(g) and sum(g c) are taken, times
@@ -421,54 +418,39 @@ samba_status samba_infer_rms_norm(samba_infer *infer)
 {
     const samba_node *x = infer->inputs[0], *weight = infer->inputs[1];
     const samba_attrs_norm *attrs = &infer->attrs->norm;
-    SAMBA_TRY(samba_infer_need_floating(infer, 0));
-    if (attrs->dims < 1 || attrs->dims > x->rank)
-        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT,
-                                "expected to normalize 1 to %d dims of an input of rank %d, given %lld", x->rank, x->rank,
-                                (long long)attrs->dims);
-    SAMBA_TRY(need_eps(infer, attrs->eps));
-    if (weight->dtype != x->dtype && weight->dtype != samba_compute_dtype((samba_dtype)x->dtype))
+    SAMBA_TRY(samba_infer_need_norm(infer, attrs->dims, attrs->eps));
+    if (weight->dtype != x->dtype && weight->dtype != samba_compute_dtype(x->dtype))
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected the weight to be %s as the input, given %s; cast it",
-                                samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)weight->dtype));
-    if (!samba_shape_equal((int)attrs->dims, x->shape + x->rank - attrs->dims, weight->rank, weight->shape)) {
-        char needed[SAMBA_SHAPE_TEXT], given[SAMBA_SHAPE_TEXT];
+                                samba_dtype_name(x->dtype), samba_dtype_name(weight->dtype));
+    if (!samba_shape_equal((int)attrs->dims, x->shape + x->rank - attrs->dims, weight->rank, weight->shape))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "the weight must have the shape of the last %lld dims, %s, given %s",
-                                (long long)attrs->dims,
-                                samba_shape_format((int)attrs->dims, x->shape + x->rank - attrs->dims, needed, sizeof needed),
-                                samba_shape_format(weight->rank, weight->shape, given, sizeof given));
-    }
+                                (long long)attrs->dims, SAMBA_SHAPE((int)attrs->dims, x->shape + x->rank - attrs->dims),
+                                SAMBA_SHAPE_OF(weight));
     return samba_infer_set_like(infer, 0);
 }
 
-typedef struct rows {
-    int count;
-    int64_t dims[SAMBA_MAX_RANK];
-    double size;
-} rows;
-
-static rows rows_of(const samba_graph *graph, samba_ref x, int64_t count)
+samba_norm_rows samba_norm_rows_of(int rank, const int64_t *shape, int64_t count)
 {
-    const samba_node *node = samba_node_at(graph, x);
-    rows r = {.count = (int)count, .size = 1};
-    for (int i = 0; i < r.count; i++) {
-        r.dims[i] = node->rank - r.count + i;
-        r.size *= (double)node->shape[r.dims[i]];
+    samba_norm_rows rows = {.count = (int)count, .size = 1};
+    for (int i = 0; i < rows.count; i++) {
+        rows.dims[i] = rank - rows.count + i;
+        rows.size *= (double)shape[rows.dims[i]];
     }
-    return r;
+    return rows;
 }
 
-static samba_ref row_mean(samba_graph *graph, const rows *r, samba_ref a)
+samba_ref samba_emit_row_mean(samba_graph *graph, const samba_norm_rows *rows, samba_ref a)
 {
-    return scaled(graph, samba_emit_reduce(graph, SAMBA_OP_sum, a, r->count, r->dims), 1 / r->size);
+    return scaled(graph, samba_emit_reduce(graph, SAMBA_OP_sum, a, rows->count, rows->dims), 1 / rows->size);
 }
 
 samba_ref samba_expand_rms_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_dtype dtype = (samba_dtype)node->dtype;
+    samba_dtype dtype = node->dtype;
     const samba_attrs_norm attrs = node->attrs->norm;
-    rows r = rows_of(graph, inputs[0], attrs.dims);
+    samba_norm_rows r = samba_norm_rows_of(node->rank, node->shape, attrs.dims);
     samba_ref wide = samba_emit_lift(graph, inputs[0]);
-    samba_ref reciprocal = reciprocal_deviation(graph, row_mean(graph, &r, square(graph, wide)), attrs.eps);
+    samba_ref reciprocal = reciprocal_deviation(graph, samba_emit_row_mean(graph, &r, square(graph, wide)), attrs.eps);
     return samba_emit_cast(graph, mul(graph, mul(graph, wide, reciprocal), samba_emit_lift(graph, inputs[1])), dtype);
 }
 
@@ -477,13 +459,13 @@ samba_status samba_vjp_rms_norm(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     const samba_attrs_norm attrs = vjp->node->attrs->norm;
-    rows r = rows_of(graph, vjp->inputs[0], attrs.dims);
+    samba_norm_rows r = samba_norm_rows_of(vjp->node->rank, vjp->node->shape, attrs.dims);
     samba_ref g = samba_emit_lift(graph, vjp->gradient), wide = samba_emit_lift(graph, vjp->inputs[0]);
-    samba_ref reciprocal = reciprocal_deviation(graph, row_mean(graph, &r, square(graph, wide)), attrs.eps);
+    samba_ref reciprocal = reciprocal_deviation(graph, samba_emit_row_mean(graph, &r, square(graph, wide)), attrs.eps);
     samba_ref xhat = mul(graph, wide, reciprocal);
     if (vjp->needed[0]) {
         samba_ref gw = mul(graph, g, samba_emit_lift(graph, vjp->inputs[1]));
-        samba_ref along = row_mean(graph, &r, mul(graph, gw, xhat));
+        samba_ref along = samba_emit_row_mean(graph, &r, mul(graph, gw, xhat));
         samba_vjp_deliver(vjp, 0, mul(graph, reciprocal, sub(graph, gw, mul(graph, xhat, along))));
     }
     if (vjp->needed[1])

@@ -87,11 +87,9 @@ static samba_status output_shape(const samba_infer *infer, int rank, const int64
 {
     const samba_attrs_pool2d *attrs = &infer->attrs->pool2d;
     SAMBA_TRY(check_attributes(infer, attrs));
-    if (rank != 3 && rank != 4) {
-        char text[SAMBA_SHAPE_TEXT];
+    if (rank != 3 && rank != 4)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected an input (N, C, H, W) or (C, H, W), given shape %s",
-                                samba_shape_format(rank, x, text, sizeof text));
-    }
+                                SAMBA_SHAPE(rank, x));
     memcpy(y, x, (size_t)rank * sizeof *y);
     SAMBA_TRY(output_size(infer, attrs, 0, x[rank - 2], &y[rank - 2]));
     return output_size(infer, attrs, 1, x[rank - 1], &y[rank - 1]);
@@ -100,7 +98,7 @@ static samba_status output_shape(const samba_infer *infer, int rank, const int64
 /* Averages are of floats and, as in PyTorch, of int64; a greatest one have all numbers. */
 static samba_status check_dtype(const samba_infer *infer, const samba_attrs_pool2d *attrs)
 {
-    samba_dtype dtype = (samba_dtype)infer->inputs[0]->dtype;
+    samba_dtype dtype = infer->inputs[0]->dtype;
     bool average = infer->op == SAMBA_OP_avg_pool2d;
     if (dtype == SAMBA_BOOL)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected numbers, given bool");
@@ -135,12 +133,7 @@ static samba_status infer_gradient(samba_infer *infer)
     SAMBA_TRY(samba_infer_need_floating(infer, infer->arity - 1));
     SAMBA_TRY(samba_infer_need_count(infer, "shape", x, rank));
     SAMBA_TRY(output_shape(infer, rank, x->at, y));
-    if (!samba_shape_equal(rank, y, dy->rank, dy->shape)) {
-        char y_text[SAMBA_SHAPE_TEXT], dy_text[SAMBA_SHAPE_TEXT];
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected the gradient of a result of shape %s, given shape %s",
-                                samba_shape_format(rank, y, y_text, sizeof y_text),
-                                samba_shape_format(dy->rank, dy->shape, dy_text, sizeof dy_text));
-    }
+    SAMBA_TRY(samba_infer_need_shape(infer, infer->arity - 1, rank, y));
     return samba_infer_set(infer, dy->dtype, rank, x->at);
 }
 
@@ -150,12 +143,9 @@ samba_status samba_infer_max_pool2d_grad(samba_infer *infer)
     const samba_node *x = infer->inputs[0];
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
     SAMBA_TRY(infer_gradient(infer));
-    if (!samba_shape_equal(x->rank, x->shape, (int)shape->count, shape->at)) {
-        char x_text[SAMBA_SHAPE_TEXT], text[SAMBA_SHAPE_TEXT];
+    if (!samba_shape_equal(x->rank, x->shape, (int)shape->count, shape->at))
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected an input of attribute shape %s, given shape %s",
-                                samba_shape_format((int)shape->count, shape->at, text, sizeof text),
-                                samba_shape_format(x->rank, x->shape, x_text, sizeof x_text));
-    }
+                                SAMBA_SHAPE((int)shape->count, shape->at), SAMBA_SHAPE_OF(x));
     return SAMBA_OK;
 }
 
@@ -166,11 +156,8 @@ samba_status samba_infer_avg_pool2d_grad(samba_infer *infer) { return infer_grad
 static samba_status emit_gradient(samba_vjp *vjp, samba_op op, int arity, const samba_ref *inputs)
 {
     const samba_node *x = samba_node_at(vjp->graph, vjp->inputs[0]);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pool2d = vjp->node->attrs->pool2d;
-    attrs.pool2d.shape = (samba_dims){.count = x->rank};
-    memcpy(attrs.pool2d.shape.at, x->shape, x->rank * sizeof x->shape[0]);
+    samba_attrs attrs = {.pool2d = vjp->node->attrs->pool2d};
+    attrs.pool2d.shape = samba_dims_of(x->rank, x->shape);
     vjp->input_gradients[0] = samba_emit(vjp->graph, op, arity, inputs, &attrs);
     return SAMBA_OK;
 }

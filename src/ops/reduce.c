@@ -38,7 +38,7 @@ static samba_status reduced_shape(const samba_infer *infer, int64_t *shape)
 samba_status samba_infer_reduce(samba_infer *infer)
 {
     const samba_node *input = infer->inputs[0];
-    bool widens = infer->op == SAMBA_OP_sum && !samba_dtype_is_floating_point((samba_dtype)input->dtype);
+    bool widens = infer->op == SAMBA_OP_sum && !samba_dtype_is_floating_point(input->dtype);
     int64_t shape[SAMBA_MAX_RANK];
     SAMBA_TRY(reduced_shape(infer, shape));
     return samba_infer_set(infer, widens ? SAMBA_INT64 : input->dtype, input->rank, shape);
@@ -80,8 +80,7 @@ samba_status samba_vjp_extremum(samba_vjp *vjp)
     samba_ref mask = samba_emit_cast(graph, equal, samba_ref_dtype(graph, gradient));
     samba_ref sharers = samba_emit_reduce(graph, SAMBA_OP_sum, mask, (int)dims->count, dims->at);
     samba_ref share = samba_emit2(graph, SAMBA_OP_div, gradient, sharers);
-    samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, mask, share));
-    return SAMBA_OK;
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, mask, share));
 }
 
 /* ---- values ---- */
@@ -99,24 +98,18 @@ static void add_element(partial *to, double real, int64_t integer)
     to->integer = (int64_t)((uint64_t)to->integer + (uint64_t)integer); /* wraps */
 }
 
-static void take_greater(partial *to, double real, int64_t integer)
+static void take_extreme(partial *to, double real, int64_t integer, bool greatest)
 {
-    bool greater = real > to->real || integer > to->integer || (isnan(real) && !isnan(to->real));
-    if (to->seen > 0 && !greater)
+    bool beyond = greatest ? real > to->real || integer > to->integer : real < to->real || integer < to->integer;
+    if (to->seen > 0 && !beyond && !(isnan(real) && !isnan(to->real)))
         return;
     to->real = real;
     to->integer = integer;
     to->index = to->seen;
 }
 
-static void take_less(partial *to, double real, int64_t integer)
-{
-    bool less = real < to->real || integer < to->integer || (isnan(real) && !isnan(to->real));
-    if (to->seen > 0 && !less)
-        return;
-    to->real = real;
-    to->integer = integer;
-}
+static void take_greater(partial *to, double real, int64_t integer) { take_extreme(to, real, integer, true); }
+static void take_less(partial *to, double real, int64_t integer) { take_extreme(to, real, integer, false); }
 
 /* Gives every element to its result: floats as `real` with integer 0, integers the other way. */
 static samba_status reduce(const samba_reference *reference, void (*take)(partial *, double, int64_t), bool wants_index)

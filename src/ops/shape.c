@@ -14,12 +14,10 @@ samba_status samba_infer_reshape(samba_infer *infer)
     const samba_dims *to = &infer->attrs->shape.shape;
     SAMBA_TRY(samba_infer_set(infer, input->dtype, to->count, to->at));
     int64_t have, want;
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     if (!samba_shape_numel(input->rank, input->shape, &have) || !samba_shape_numel(infer->rank, infer->shape, &want) ||
         have != want)
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "%s has other elements in number than %s",
-                                samba_shape_format(infer->rank, infer->shape, a, sizeof a),
-                                samba_shape_format(input->rank, input->shape, b, sizeof b));
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "%s has other elements in number than %s", SAMBA_SHAPE_OF(infer),
+                                SAMBA_SHAPE_OF(input));
     return SAMBA_OK;
 }
 
@@ -49,12 +47,10 @@ samba_status samba_infer_expand(samba_infer *infer)
     bool fits = infer->rank >= input->rank;
     for (int d = 1; fits && d <= input->rank; d++)
         fits = input->shape[input->rank - d] == 1 || input->shape[input->rank - d] == infer->shape[infer->rank - d];
-    char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
     if (!fits)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                 "%s does not expand to %s: counted from the last, a size must be 1 or stay",
-                                samba_shape_format(input->rank, input->shape, a, sizeof a),
-                                samba_shape_format(infer->rank, infer->shape, b, sizeof b));
+                                SAMBA_SHAPE_OF(input), SAMBA_SHAPE_OF(infer));
     return SAMBA_OK;
 }
 
@@ -109,7 +105,6 @@ samba_status samba_infer_concat(samba_infer *infer)
     memcpy(shape, first->shape, sizeof shape);
     for (int i = 1; i < infer->arity; i++) {
         const samba_node *input = infer->inputs[i];
-        char a[SAMBA_SHAPE_TEXT], b[SAMBA_SHAPE_TEXT];
         SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, i));
         bool fits = input->rank == first->rank;
         for (int d = 0; fits && d < first->rank; d++)
@@ -117,8 +112,7 @@ samba_status samba_infer_concat(samba_infer *infer)
         if (!fits)
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
                                     "all sizes but that of dim %lld must be equal, given %s and, input %d, %s", (long long)dim,
-                                    samba_shape_format(first->rank, first->shape, a, sizeof a), i,
-                                    samba_shape_format(input->rank, input->shape, b, sizeof b));
+                                    SAMBA_SHAPE_OF(first), i, SAMBA_SHAPE_OF(input));
         if (!samba_add_checked(shape[dim], input->shape[dim], &shape[dim]))
             return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "dim %lld would be larger than 2^63 elements", (long long)dim);
     }
@@ -163,20 +157,14 @@ samba_status samba_vjp_permute(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
-samba_status samba_vjp_expand(samba_vjp *vjp)
-{
-    samba_vjp_deliver(vjp, 0, vjp->gradient);
-    return SAMBA_OK;
-}
+samba_status samba_vjp_expand(samba_vjp *vjp) { return samba_vjp_deliver(vjp, 0, vjp->gradient); }
 
 /* Every element goes back to where it was, with zeros around and between. */
 samba_status samba_vjp_slice(samba_vjp *vjp)
 {
     const samba_attrs_slice *attrs = &vjp->node->attrs->slice;
     const samba_node *input = samba_node_at(vjp->graph, vjp->inputs[0]);
-    samba_attrs pad;
-    memset(&pad, 0, sizeof pad);
-    pad.pad.before.count = pad.pad.after.count = pad.pad.interior.count = input->rank;
+    samba_attrs pad = {.pad = {.before.count = input->rank, .after.count = input->rank, .interior.count = input->rank}};
     for (int d = 0; d < input->rank; d++) {
         int64_t taken = vjp->node->shape[d], start = attrs->start.at[d], step = attrs->step.at[d];
         int64_t end = taken > 0 ? start + (taken - 1) * step + 1 : start; /* after the last element taken */
@@ -192,10 +180,8 @@ samba_status samba_vjp_pad(samba_vjp *vjp)
 {
     const samba_attrs_pad *attrs = &vjp->node->attrs->pad;
     const samba_node *input = samba_node_at(vjp->graph, vjp->inputs[0]);
-    samba_attrs slice;
-    memset(&slice, 0, sizeof slice);
     int rank = vjp->node->rank;
-    slice.slice.start.count = slice.slice.stop.count = slice.slice.step.count = rank;
+    samba_attrs slice = {.slice = {.start.count = rank, .stop.count = rank, .step.count = rank}};
     for (int d = 0; d < rank; d++) {
         slice.slice.start.at[d] = attrs->before.at[d];
         slice.slice.stop.at[d] = vjp->node->shape[d] - attrs->after.at[d];
@@ -208,11 +194,9 @@ samba_status samba_vjp_pad(samba_vjp *vjp)
 samba_status samba_vjp_concat(samba_vjp *vjp)
 {
     int64_t dim = vjp->node->attrs->axis.dim, start = 0;
-    int arity = vjp->node->arity;
-    samba_attrs slice;
-    memset(&slice, 0, sizeof slice);
-    slice.slice.start.count = slice.slice.stop.count = slice.slice.step.count = vjp->node->rank;
-    for (int d = 0; d < vjp->node->rank; d++) {
+    int arity = vjp->node->arity, rank = vjp->node->rank;
+    samba_attrs slice = {.slice = {.start.count = rank, .stop.count = rank, .step.count = rank}};
+    for (int d = 0; d < rank; d++) {
         slice.slice.stop.at[d] = vjp->node->shape[d];
         slice.slice.step.at[d] = 1;
     }
@@ -228,9 +212,7 @@ samba_status samba_vjp_concat(samba_vjp *vjp)
 
 samba_status samba_vjp_flip(samba_vjp *vjp)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.reduce = vjp->node->attrs->reduce;
+    samba_attrs attrs = {.reduce = vjp->node->attrs->reduce};
     vjp->input_gradients[0] = samba_emit(vjp->graph, SAMBA_OP_flip, 1, &vjp->gradient, &attrs);
     return SAMBA_OK;
 }

@@ -11,7 +11,6 @@
                        sizeof(#expand) > 1 && sizeof(#amp) > 1 && sizeof(#traits) > 1 && sizeof(#call) > 1,                      \
                    "ops.def: operator '" #name "' has an empty cell");
 #include "ops.def"
-#undef OP
 
 /* REDUCE is also a phase, so classes take their enumerators by name. */
 #define CLASS_LEAF SAMBA_LEAF
@@ -52,7 +51,6 @@ const samba_op_facts samba_ops[SAMBA_OP_COUNT] = {
      .amp = SAMBA_AMP_##amp_,                                                                                                    \
      traits},
 #include "ops.def"
-#undef OP
 };
 #undef none
 #undef TENSOR
@@ -71,10 +69,8 @@ uint64_t samba_ops_signature(void)
 #define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, ...)                                            \
     #name "," #arity "," #attrs "," #class "," #tile "," #infer "," #vjp "," #ref "," #flops "," #expand "," #amp "\n"
 #include "ops.def"
-#undef OP
 #define ATTRS(kind, fields) #kind ":" #fields "\n"
 #include "graph/attrs.def"
-#undef ATTRS
         ;
     return samba_hash(tokens, sizeof(tokens) - 1, 0);
 }

@@ -53,7 +53,7 @@ static samba_status verify_meaning(const samba_graph *graph, int64_t index)
         snprintf(message, sizeof message, "is refused by its own inference: %.600s", samba_error_message(graph->context));
         return broken(graph, index, message);
     }
-    if (infer.dtype != (samba_dtype)node->dtype || !samba_shape_equal(infer.rank, infer.shape, node->rank, node->shape))
+    if (infer.dtype != node->dtype || !samba_shape_equal(infer.rank, infer.shape, node->rank, node->shape))
         return broken(graph, index, "has another dtype or shape than its inference gives");
     return SAMBA_OK;
 }

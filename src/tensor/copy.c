@@ -140,12 +140,10 @@ static int merge_dims(const samba_tensor *a, const samba_tensor *b, int64_t *sha
 static samba_status check_copy(const samba_tensor *destination, const samba_tensor *source)
 {
     samba_context *context = destination->context;
-    char to_text[SAMBA_SHAPE_TEXT], from_text[SAMBA_SHAPE_TEXT];
     if (!samba_shape_equal(destination->rank, destination->shape, source->rank, source->shape))
         return samba_fail(context, SAMBA_ERROR_SHAPE, "copy of tensor %s %s into %s %s: the shapes must be equal",
-                          samba_tensor_name(source), samba_shape_format(source->rank, source->shape, from_text, sizeof from_text),
-                          samba_tensor_name(destination),
-                          samba_shape_format(destination->rank, destination->shape, to_text, sizeof to_text));
+                          samba_tensor_name(source), SAMBA_SHAPE_OF(source), samba_tensor_name(destination),
+                          SAMBA_SHAPE_OF(destination));
     if (!destination->storage || !source->storage)
         return samba_fail(context, SAMBA_ERROR_STATE, "copy of tensor %s into %s: %s has no data; make it with samba_tensor_new",
                           samba_tensor_name(source), samba_tensor_name(destination),

@@ -71,16 +71,15 @@ static samba_status check_shape(samba_context *context, const char *name, samba_
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "tensor %s: rank %d; give 0 to %d", label, rank, SAMBA_MAX_RANK);
     if (rank > 0 && !shape)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "tensor %s: rank %d without a shape", label, rank);
-    char text[SAMBA_SHAPE_TEXT];
     for (int i = 0; i < rank; i++)
         if (shape[i] < 0)
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "tensor %s: shape %s has a negative size", label,
-                              samba_shape_format(rank, shape, text, sizeof text));
+                              SAMBA_SHAPE(rank, shape));
     int64_t limit = LARGEST_BYTES / (int64_t)samba_dtype_size(dtype), product = 1;
     for (int i = 0; i < rank; i++)
         if (shape[i] != 0 && (!samba_mul_checked(product, shape[i], &product) || product >= limit))
             return samba_fail(context, SAMBA_ERROR_SHAPE, "tensor %s: shape %s of %s takes 2^62 bytes or more", label,
-                              samba_shape_format(rank, shape, text, sizeof text), samba_dtype_name(dtype));
+                              SAMBA_SHAPE(rank, shape), samba_dtype_name(dtype));
     int64_t numel = 0;
     samba_shape_numel(rank, shape, &numel);
     *bytes = numel * (int64_t)samba_dtype_size(dtype);
@@ -126,16 +125,15 @@ static samba_status check_strides(samba_context *context, const char *name, samb
                                   const int64_t *strides)
 {
     int64_t limit = LARGEST_BYTES / (int64_t)samba_dtype_size(dtype), last = 0, reach;
-    char text[SAMBA_SHAPE_TEXT];
     for (int i = 0; i < rank; i++) {
         if (strides[i] < 0)
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "tensor %s: strides %s; they may not be negative", name,
-                              samba_shape_format(rank, strides, text, sizeof text));
+                              SAMBA_SHAPE(rank, strides));
         bool fits =
             samba_mul_checked(strides[i], shape[i] > 1 ? shape[i] - 1 : 0, &reach) && samba_add_checked(last, reach, &last);
         if (!fits || last >= limit || strides[i] >= limit)
             return samba_fail(context, SAMBA_ERROR_SHAPE, "tensor %s: strides %s reach 2^62 bytes or more", name,
-                              samba_shape_format(rank, strides, text, sizeof text));
+                              SAMBA_SHAPE(rank, strides));
     }
     return SAMBA_OK;
 }
@@ -238,38 +236,13 @@ samba_status samba_tensor_set_name(samba_tensor *tensor, const char *name)
     return SAMBA_OK;
 }
 
-const char *samba_tensor_name(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return "";
-    return tensor->name ? tensor->name : "";
-}
-samba_dtype samba_tensor_dtype(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return 0;
-    return tensor->dtype;
-}
-int samba_tensor_rank(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return 0;
-    return tensor->rank;
-}
+const char *samba_tensor_name(const samba_tensor *tensor) { return tensor && tensor->name ? tensor->name : ""; }
+samba_dtype samba_tensor_dtype(const samba_tensor *tensor) { return tensor ? tensor->dtype : 0; }
+int samba_tensor_rank(const samba_tensor *tensor) { return tensor ? tensor->rank : 0; }
 const int64_t *samba_tensor_shape(const samba_tensor *tensor) { return tensor->shape; }
 const int64_t *samba_tensor_strides(const samba_tensor *tensor) { return tensor->strides; }
-bool samba_tensor_has_data(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return false;
-    return tensor->storage != NULL;
-}
-void *samba_tensor_data(const samba_tensor *tensor)
-{
-    if (!tensor)
-        return NULL;
-    return tensor->data;
-}
+bool samba_tensor_has_data(const samba_tensor *tensor) { return tensor && tensor->storage; }
+void *samba_tensor_data(const samba_tensor *tensor) { return tensor ? tensor->data : NULL; }
 
 int64_t samba_tensor_numel(const samba_tensor *tensor)
 {
@@ -298,11 +271,9 @@ bool samba_tensor_is_contiguous(const samba_tensor *tensor)
 
 static samba_status check_item(const samba_tensor *tensor)
 {
-    char text[SAMBA_SHAPE_TEXT];
     if (samba_tensor_numel(tensor) != 1)
         return samba_fail(tensor->context, SAMBA_ERROR_SHAPE, "item of tensor %s: shape %s has %lld elements; it must have one",
-                          samba_tensor_name(tensor), samba_shape_format(tensor->rank, tensor->shape, text, sizeof text),
-                          (long long)samba_tensor_numel(tensor));
+                          samba_tensor_name(tensor), SAMBA_SHAPE_OF(tensor), (long long)samba_tensor_numel(tensor));
     if (!tensor->storage)
         return samba_fail(tensor->context, SAMBA_ERROR_STATE, "item of tensor %s: it has no data; make it with samba_tensor_new",
                           samba_tensor_name(tensor));

@@ -49,6 +49,9 @@ bool samba_shape_next(int rank, const int64_t *shape, int64_t *index);
 /* "(2, 3)" into buffer, always terminated. Returns buffer. */
 char *samba_shape_format(int rank, const int64_t *shape, char *buffer, size_t size);
 #define SAMBA_SHAPE_TEXT 192 /* room that always suffices for samba_shape_format */
+/* The text for a message, which lives until the block's end; of a node, tensor or array. */
+#define SAMBA_SHAPE(rank, shape) samba_shape_format(rank, shape, (char[SAMBA_SHAPE_TEXT]){0}, SAMBA_SHAPE_TEXT)
+#define SAMBA_SHAPE_OF(of) SAMBA_SHAPE((of)->rank, (of)->shape)
 
 struct samba_storage; /* shared memory with a holder count */
 struct samba_tensor {

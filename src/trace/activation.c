@@ -16,16 +16,13 @@ samba_value samba_glu(samba_value a, int dim)
     if (!samba_trace_floating("glu", a, &graph, &x) || !samba_trace_dim(graph, "glu", samba_value_rank(a), dim, &at))
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    if (node.rank == 0 || node.shape[at] % 2 != 0) {
-        char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "glu", "expected an even size of dim %d, to halve it, given %s", at,
-                            samba_trace_format(&node, text));
-        return samba_trace_none(graph);
-    }
+    if (node.rank == 0 || node.shape[at] % 2 != 0)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "glu", "expected an even size of dim %d, to halve it, given %s", at,
+                                SAMBA_TYPE_OF(&node));
     int64_t half = node.shape[at] / 2;
     samba_ref gate = samba_emit1(graph, SAMBA_OP_sigmoid, samba_trace_slice(graph, x, at, half, 2 * half, 1));
     return samba_trace_result(graph, samba_emit2(graph, SAMBA_OP_mul, samba_trace_slice(graph, x, at, 0, half, 1), gate),
-                              (samba_dtype)node.dtype);
+                              node.dtype);
 }
 
 /* ---- positive values as they are ---- */
@@ -84,7 +81,7 @@ samba_value samba_celu(samba_value a, double alpha)
 {
     samba_graph *graph;
     if (alpha == 0 && samba_trace_enter("celu", 1, &a, &graph))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "celu", "alpha must not be 0"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "celu", "alpha must not be 0");
     return exponential("celu", a, alpha, 1, alpha);
 }
 
@@ -96,12 +93,12 @@ samba_value samba_hardtanh(samba_value a, double min, double max)
     if (!samba_trace_enter("hardtanh", 1, &a, &graph))
         return samba_trace_none(graph);
     if (min > max)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "hardtanh",
-                                                            "min must not be greater than max, given %g and %g", min, max));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "hardtanh", "min must not be greater than max, given %g and %g", min,
+                                max);
     samba_dtype dtype = samba_value_dtype(a);
     if (dtype == SAMBA_BOOL)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "hardtanh",
-                                                            "expected integers or floating-point, given bool; cast it first"));
+        return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, "hardtanh",
+                                "expected integers or floating-point, given bool; cast it first");
     samba_ref x = a.index, low = CONSTANT(samba_trace_held(min, dtype), x), high = CONSTANT(samba_trace_held(max, dtype), x);
     return samba_trace_value(graph, E3(where, E2(le, x, low), low, E3(where, E2(ge, x, high), high, x)));
 }
@@ -146,8 +143,8 @@ samba_value samba_threshold(samba_value a, double threshold, double value)
         return samba_trace_none(graph);
     samba_dtype dtype = samba_value_dtype(a);
     if (dtype == SAMBA_BOOL)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "threshold",
-                                                            "expected integers or floating-point, given bool; cast it first"));
+        return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, "threshold",
+                                "expected integers or floating-point, given bool; cast it first");
     samba_ref x = a.index, below = E2(le, x, CONSTANT(samba_trace_held(threshold, dtype), x));
     return samba_trace_value(graph, E3(where, below, CONSTANT(samba_trace_held(value, dtype), x), x));
 }
@@ -240,8 +237,7 @@ samba_value samba_softshrink(samba_value a, double lambda)
     if (!samba_trace_floating("softshrink", a, &graph, &x))
         return samba_trace_none(graph);
     if (!(lambda >= 0))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda);
     double held = samba_trace_held(lambda, samba_value_dtype(a));
     samba_ref left = E3(where, EN(lt, x, -held), EN(add, x, held), EN(mul, x, 0)); /* 0, or a NaN as it is */
     return samba_trace_result(graph, E3(where, EN(gt, x, held), EN(sub, x, held), left), samba_value_dtype(a));

@@ -19,33 +19,31 @@ static bool leading_dims_equal(const samba_node *a, const samba_node *b)
 static bool check(samba_graph *graph, const samba_value values[3], const samba_attention_options *o)
 {
     samba_node q = samba_trace_node(values[0]), k = samba_trace_node(values[1]), v = samba_trace_node(values[2]);
-    char q_text[SAMBA_TYPE_TEXT], k_text[SAMBA_TYPE_TEXT], v_text[SAMBA_TYPE_TEXT];
-    samba_trace_format(&q, q_text), samba_trace_format(&k, k_text), samba_trace_format(&v, v_text);
     int t = q.rank - 2, d = q.rank - 1, h = q.rank - 3;
-    if (!samba_dtype_is_floating_point((samba_dtype)q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                            "q, k and v must have one floating-point dtype, given %s, %s and %s; cast them", q_text, k_text,
-                            v_text);
-    } else if (q.rank < 2 || !leading_dims_equal(&q, &k) || !leading_dims_equal(&q, &v) || q.shape[d] != k.shape[d] ||
-               k.shape[t] != v.shape[t] || (h >= 0 && k.shape[h] != v.shape[h])) {
-        samba_graph_fail_at(
+    if (!samba_dtype_is_floating_point(q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype)
+        return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what,
+                                  "q, k and v must have one floating-point dtype, given %s, %s and %s; cast them",
+                                  SAMBA_TYPE_OF(&q), SAMBA_TYPE_OF(&k), SAMBA_TYPE_OF(&v));
+    if (q.rank < 2 || !leading_dims_equal(&q, &k) || !leading_dims_equal(&q, &v) || q.shape[d] != k.shape[d] ||
+        k.shape[t] != v.shape[t] || (h >= 0 && k.shape[h] != v.shape[h]))
+        return samba_graph_refuse(
             graph, SAMBA_ERROR_SHAPE, what,
             "expected q (..., H, Tq, D), k (..., H, Tk, D) and v (..., H, Tk, Dv) with equal leading dims, given %s, %s and "
             "%s; expand repeats what should broadcast",
-            q_text, k_text, v_text);
-    } else if (h >= 0 && k.shape[h] != q.shape[h] && (!o->enable_gqa || k.shape[h] == 0 || q.shape[h] % k.shape[h] != 0)) {
-        samba_graph_fail_at(
+            SAMBA_TYPE_OF(&q), SAMBA_TYPE_OF(&k), SAMBA_TYPE_OF(&v));
+    if (h >= 0 && k.shape[h] != q.shape[h] && (!o->enable_gqa || k.shape[h] == 0 || q.shape[h] % k.shape[h] != 0))
+        return samba_graph_refuse(
             graph, SAMBA_ERROR_SHAPE, what,
             o->enable_gqa ? "with enable_gqa the heads of k and v must divide those of q, given %s, %s and %s"
                           : "q, k and v must have as many heads as each other unless enable_gqa is set, given %s, %s and %s",
-            q_text, k_text, v_text);
-    } else if (isnan(o->scale)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "the scale must be a number, given NaN");
-    } else if (!o->dropout && o->dropout_p != 0) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "dropout_p is %g: dropout needs the name of its hyperparameters in the option dropout", o->dropout_p);
-    }
-    return graph->status == SAMBA_OK;
+            SAMBA_TYPE_OF(&q), SAMBA_TYPE_OF(&k), SAMBA_TYPE_OF(&v));
+    if (isnan(o->scale))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "the scale must be a number, given NaN");
+    if (!o->dropout && o->dropout_p != 0)
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                                  "dropout_p is %g: dropout needs the name of its hyperparameters in the option dropout",
+                                  o->dropout_p);
+    return true;
 }
 
 /* The mask over (B, H, Tq, Tk), in a dtype that the operator takes; it need not have all dims. */
@@ -53,12 +51,10 @@ static samba_ref mask_of(samba_graph *graph, samba_value value, const samba_node
 {
     samba_node mask = samba_trace_node(value);
     samba_ref ref = value.index;
-    char text[SAMBA_TYPE_TEXT], q_text[SAMBA_TYPE_TEXT];
-    bool floating = samba_dtype_is_floating_point((samba_dtype)mask.dtype), fits = mask.rank <= (q->rank < 4 ? 4 : q->rank);
+    bool floating = samba_dtype_is_floating_point(mask.dtype), fits = mask.rank <= (q->rank < 4 ? 4 : q->rank);
     if (!floating && mask.dtype != SAMBA_BOOL)
         return samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                                   "a mask is bool (true: may see) or floating-point (added), given %s",
-                                   samba_trace_format(&mask, text));
+                                   "a mask is bool (true: may see) or floating-point (added), given %s", SAMBA_TYPE_OF(&mask));
     for (int i = 1; fits && i <= mask.rank; i++) {
         int64_t size = mask.shape[mask.rank - i], whole = i == 1 ? tk : i <= q->rank ? q->shape[q->rank - i] : 1;
         fits = size == 1 || size == whole;
@@ -66,9 +62,9 @@ static samba_ref mask_of(samba_graph *graph, samba_value value, const samba_node
     if (!fits)
         return samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
                                    "the mask %s does not broadcast to the scores (..., H, Tq, Tk) of q %s and %lld keys",
-                                   samba_trace_format(&mask, text), samba_trace_format(q, q_text), (long long)tk);
+                                   SAMBA_TYPE_OF(&mask), SAMBA_TYPE_OF(q), (long long)tk);
     if (floating)
-        ref = samba_emit_cast(graph, ref, (samba_dtype)q->dtype);
+        ref = samba_emit_cast(graph, ref, q->dtype);
     if (mask.rank <= 3 || q->rank <= 4)
         return ref;
     int64_t wide[SAMBA_MAX_RANK], flat[4] = {1, 0, 0, 0}; /* a mask with dims in front of the heads: they become one here too */
@@ -104,12 +100,12 @@ samba_value samba_scaled_dot_product_attention(samba_value q, samba_value k, sam
         return samba_trace_value(graph, SAMBA_NONE);
     samba_node query = samba_trace_node(q), value = samba_trace_node(v);
     int64_t depth = query.shape[query.rank - 1];
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.attention.causal = o.is_causal;
-    attrs.attention.masked = masked;
-    attrs.attention.dropout = o.dropout != NULL;
-    attrs.attention.scale = o.scale != 0 ? o.scale : depth > 0 ? 1 / sqrt((double)depth) : 1;
+    samba_attrs attrs = {.attention = {.causal = o.is_causal,
+                                       .masked = masked,
+                                       .dropout = o.dropout != NULL,
+                                       .scale = o.scale != 0 ? o.scale
+                                                : depth > 0  ? 1 / sqrt((double)depth)
+                                                             : 1}};
     samba_ref inputs[6];
     int count = 0;
     for (; count < 3; count++)

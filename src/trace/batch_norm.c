@@ -9,7 +9,6 @@
 #include <sambaflow/norm.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
-#include <string.h>
 
 typedef struct normalizing {
     const char *what;
@@ -22,9 +21,8 @@ typedef struct normalizing {
 
 static bool fail_statistics(const normalizing *n, const char *missing)
 {
-    samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "%s: give running_mean and running_var, or set training",
-                        missing);
-    return false;
+    return samba_graph_refuse(n->graph, SAMBA_ERROR_ARGUMENT, n->what, "%s: give running_mean and running_var, or set training",
+                              missing);
 }
 
 /* Enters, fills in what was left out and checks what the operators do not. */
@@ -37,12 +35,9 @@ static bool start(normalizing *n, int least_rank, const samba_batch_norm_options
         !samba_trace_need_floating(n->input, n->what))
         return false;
     n->x = samba_trace_node(n->input);
-    char text[SAMBA_TYPE_TEXT];
-    if (n->x.rank < least_rank) {
-        samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected an input (N, C, ...) of rank %d or more, given %s",
-                            least_rank, samba_trace_format(&n->x, text));
-        return false;
-    }
+    if (n->x.rank < least_rank)
+        return samba_graph_refuse(n->graph, SAMBA_ERROR_SHAPE, n->what,
+                                  "expected an input (N, C, ...) of rank %d or more, given %s", least_rank, SAMBA_TYPE_OF(&n->x));
     bool statistics = n->running_mean.graph && n->running_var.graph;
     if (!n->running_mean.graph != !n->running_var.graph)
         return fail_statistics(n, "one of the running statistics is missing");
@@ -50,24 +45,22 @@ static bool start(normalizing *n, int least_rank, const samba_batch_norm_options
         return fail_statistics(n, "there are no statistics to normalize by where nothing trains");
     n->channels = n->x.shape[1];
     if (!n->weight.graph)
-        n->weight = samba_constant(n->graph, 1, (samba_dtype)n->x.dtype, 1, &n->channels);
+        n->weight = samba_constant(n->graph, 1, n->x.dtype, 1, &n->channels);
     if (!n->bias.graph)
-        n->bias = samba_constant(n->graph, 0, (samba_dtype)n->x.dtype, 1, &n->channels);
+        n->bias = samba_constant(n->graph, 0, n->x.dtype, 1, &n->channels);
     if (!statistics) {
-        n->running_mean = samba_constant(n->graph, 0, (samba_dtype)n->x.dtype, 1, &n->channels);
-        n->running_var = samba_constant(n->graph, 1, (samba_dtype)n->x.dtype, 1, &n->channels);
+        n->running_mean = samba_constant(n->graph, 0, n->x.dtype, 1, &n->channels);
+        n->running_var = samba_constant(n->graph, 1, n->x.dtype, 1, &n->channels);
     }
     return n->graph->status == SAMBA_OK;
 }
 
 static bool need_several(normalizing *n, const char *each)
 {
-    char text[SAMBA_TYPE_TEXT];
     if (n->count != 1 || n->options.trains.graph || !n->options.training)
         return true;
-    samba_graph_fail_at(n->graph, SAMBA_ERROR_SHAPE, n->what, "expected more than 1 value for each %s when training, given %s",
-                        each, samba_trace_format(&n->x, text));
-    return false;
+    return samba_graph_refuse(n->graph, SAMBA_ERROR_SHAPE, n->what,
+                              "expected more than 1 value for each %s when training, given %s", each, SAMBA_TYPE_OF(&n->x));
 }
 
 /* As rank-0 float64: 1, 0, or what decides in each run. */
@@ -101,9 +94,7 @@ static void move_running(const normalizing *n, samba_value old, samba_ref batch,
 
 static samba_ref emit_batch_norm(const normalizing *n, samba_value training)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.batch_norm.eps = n->options.eps;
+    samba_attrs attrs = {.batch_norm = {.eps = n->options.eps}};
     const samba_ref inputs[] = {n->input.index,        n->weight.index,      n->bias.index,
                                 n->running_mean.index, n->running_var.index, training.index};
     return samba_emit(n->graph, SAMBA_OP_batch_norm, SAMBA_COUNT(inputs), inputs, &attrs);

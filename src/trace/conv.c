@@ -39,12 +39,10 @@ static samba_dims numbers(const layout *l, const int64_t *given, int64_t otherwi
 
 static samba_attrs attributes(const layout *l)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv.stride = numbers(l, l->stride, 1, 1);
-    attrs.conv.padding = numbers(l, l->padding, 0, 0);
-    attrs.conv.dilation = numbers(l, l->dilation, 1, 1);
-    attrs.conv.groups = l->groups ? l->groups : 1;
+    samba_attrs attrs = {.conv = {.stride = numbers(l, l->stride, 1, 1),
+                                  .padding = numbers(l, l->padding, 0, 0),
+                                  .dilation = numbers(l, l->dilation, 1, 1),
+                                  .groups = l->groups ? l->groups : 1}};
     return attrs;
 }
 
@@ -69,10 +67,9 @@ static bool one_dtype(samba_graph *graph, const layout *l, const samba_node *x, 
 {
     if (x->dtype == w->dtype)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what,
-                        "expected an input and a weight of one dtype, given %s and %s; cast one of them",
-                        samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)w->dtype));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, l->what,
+                              "expected an input and a weight of one dtype, given %s and %s; cast one of them",
+                              samba_dtype_name(x->dtype), samba_dtype_name(w->dtype));
 }
 
 static samba_ref emit(samba_graph *graph, const layout *l, samba_op op, samba_ref a, samba_ref b, const samba_attrs *attrs)
@@ -92,23 +89,18 @@ static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, cons
     samba_node result = *samba_node_at(graph, y);
     if (bias.graph) {
         samba_node b = samba_trace_node(bias);
-        if (b.rank != 1 || b.shape[0] != result.shape[1]) {
-            char text[SAMBA_TYPE_TEXT];
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what,
-                                "expected a bias (%lld), a number for each channel of the result, given %s",
-                                (long long)result.shape[1], samba_trace_format(&b, text));
-            return samba_trace_none(graph);
-        }
-        if (b.dtype != x->dtype) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, l->what, "expected a bias of the input's dtype %s, given %s",
-                                samba_dtype_name((samba_dtype)x->dtype), samba_dtype_name((samba_dtype)b.dtype));
-            return samba_trace_none(graph);
-        }
+        if (b.rank != 1 || b.shape[0] != result.shape[1])
+            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, l->what,
+                                    "expected a bias (%lld), a number for each channel of the result, given %s",
+                                    (long long)result.shape[1], SAMBA_TYPE_OF(&b));
+        if (b.dtype != x->dtype)
+            return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, l->what, "expected a bias of the input's dtype %s, given %s",
+                                    samba_dtype_name(x->dtype), samba_dtype_name(b.dtype));
         int64_t shape[SAMBA_MAX_RANK] = {1, b.shape[0], 1, 1, 1};
-        samba_ref wide = samba_emit_cast(graph, bias.index, (samba_dtype)result.dtype);
+        samba_ref wide = samba_emit_cast(graph, bias.index, result.dtype);
         y = samba_emit2(graph, SAMBA_OP_add, y, samba_emit_reshape(graph, wide, result.rank, shape));
     }
-    y = samba_emit_cast(graph, y, (samba_dtype)x->dtype);
+    y = samba_emit_cast(graph, y, x->dtype);
     int64_t shape[SAMBA_MAX_RANK];
     int rank = 0;
     for (int i = x->rank == l->spatial + 1 ? 1 : 0; i < result.rank; i++)
@@ -120,9 +112,7 @@ static samba_value finish(samba_graph *graph, const layout *l, samba_ref y, cons
 static samba_ref pad_behind(samba_graph *graph, samba_ref a, const int64_t *more)
 {
     samba_node node = *samba_node_at(graph, a);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = node.rank;
+    samba_attrs attrs = {.pad = {.before.count = node.rank, .after.count = node.rank, .interior.count = node.rank}};
     memcpy(attrs.pad.after.at + 2, more, (size_t)(node.rank - 2) * sizeof *more);
     return samba_emit(graph, SAMBA_OP_pad, 1, &a, &attrs);
 }
@@ -136,14 +126,12 @@ static bool pad_same(samba_graph *graph, const layout *l, const samba_node *w, s
     for (int i = 0; i < l->spatial; i++) {
         int64_t reach;
         if (attrs->conv.stride.at[first + i] != 1 || attrs->conv.padding.at[first + i] != 0 ||
-            !samba_mul_checked(attrs->conv.dilation.at[first + i], w->shape[2 + i] - 1, &reach) || reach < 0) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, l->what,
-                                "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
-                                "padding %lld and dilation %lld",
-                                (long long)attrs->conv.stride.at[first + i], (long long)attrs->conv.padding.at[first + i],
-                                (long long)attrs->conv.dilation.at[first + i]);
-            return false;
-        }
+            !samba_mul_checked(attrs->conv.dilation.at[first + i], w->shape[2 + i] - 1, &reach) || reach < 0)
+            return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, l->what,
+                                      "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
+                                      "padding %lld and dilation %lld",
+                                      (long long)attrs->conv.stride.at[first + i], (long long)attrs->conv.padding.at[first + i],
+                                      (long long)attrs->conv.dilation.at[first + i]);
         attrs->conv.padding.at[first + i] = reach / 2;
         more[first + i] = reach % 2;
         odd = odd || reach % 2;
@@ -186,19 +174,18 @@ static bool transposed_size(int64_t size, int64_t kernel, int64_t stride, int64_
 static samba_value fail_transposed(samba_graph *graph, const layout *l, const samba_attrs *attrs, const samba_node *x,
                                    const samba_node *w)
 {
-    char x_text[SAMBA_TYPE_TEXT], w_text[SAMBA_TYPE_TEXT], numbers_text[4][SAMBA_SHAPE_TEXT];
+    char numbers_text[4][SAMBA_SHAPE_TEXT];
     int first = l->spatial == 1 ? 1 : 0;
     const int64_t *lists[4] = {attrs->conv.stride.at + first, attrs->conv.padding.at + first, l->output_padding,
                                attrs->conv.dilation.at + first};
     for (int i = 0; i < 4; i++)
         samba_shape_format(l->spatial, lists[i], numbers_text[i], sizeof numbers_text[i]);
-    samba_graph_fail_at(
+    return samba_trace_fail(
         graph, SAMBA_ERROR_ARGUMENT, l->what,
         "expected stride, dilation and groups of 1 or more, output_padding below stride or dilation, and a padding that leaves "
         "a result, given stride %s, padding %s, output_padding %s, dilation %s, groups %lld, an input %s and a weight %s",
-        numbers_text[0], numbers_text[1], numbers_text[2], numbers_text[3], (long long)attrs->conv.groups,
-        samba_trace_format(x, x_text), samba_trace_format(w, w_text));
-    return samba_trace_none(graph);
+        numbers_text[0], numbers_text[1], numbers_text[2], numbers_text[3], (long long)attrs->conv.groups, SAMBA_TYPE_OF(x),
+        SAMBA_TYPE_OF(w));
 }
 
 static samba_value transposed(const layout *l, samba_value input, samba_value weight, samba_value bias)
@@ -236,51 +223,29 @@ static samba_value transposed(const layout *l, samba_value input, samba_value we
 
 /* ---- the public functions: one layout each ---- */
 
-samba_value samba_functional_conv1d(samba_value input, samba_value weight, samba_value bias, const samba_conv1d_options *options)
-{
-    static const samba_conv1d_options defaults;
-    const samba_conv1d_options *o = options ? options : &defaults;
-    return convolve(&(layout){"conv1d", 1, &o->stride, &o->padding, NULL, &o->dilation, o->groups, o->same}, input, weight, bias);
-}
+/* `of` is how the layout reaches the options' numbers: & of one, nothing of an array. */
+#define CONVOLUTION(name, spatial, of)                                                                                           \
+    samba_value samba_functional_##name(samba_value input, samba_value weight, samba_value bias,                                 \
+                                        const samba_##name##_options *options)                                                   \
+    {                                                                                                                            \
+        static const samba_##name##_options defaults;                                                                            \
+        const samba_##name##_options *o = options ? options : &defaults;                                                         \
+        const layout l = {#name, spatial, of o->stride, of o->padding, NULL, of o->dilation, o->groups, o->same};                \
+        return convolve(&l, input, weight, bias);                                                                                \
+    }
+CONVOLUTION(conv1d, 1, &)
+CONVOLUTION(conv2d, 2, )
+CONVOLUTION(conv3d, 3, )
 
-samba_value samba_functional_conv2d(samba_value input, samba_value weight, samba_value bias, const samba_conv2d_options *options)
-{
-    static const samba_conv2d_options defaults;
-    const samba_conv2d_options *o = options ? options : &defaults;
-    return convolve(&(layout){"conv2d", 2, o->stride, o->padding, NULL, o->dilation, o->groups, o->same}, input, weight, bias);
-}
-
-samba_value samba_functional_conv3d(samba_value input, samba_value weight, samba_value bias, const samba_conv3d_options *options)
-{
-    static const samba_conv3d_options defaults;
-    const samba_conv3d_options *o = options ? options : &defaults;
-    return convolve(&(layout){"conv3d", 3, o->stride, o->padding, NULL, o->dilation, o->groups, o->same}, input, weight, bias);
-}
-
-samba_value samba_functional_conv_transpose1d(samba_value input, samba_value weight, samba_value bias,
-                                              const samba_conv_transpose1d_options *options)
-{
-    static const samba_conv_transpose1d_options defaults;
-    const samba_conv_transpose1d_options *o = options ? options : &defaults;
-    return transposed(
-        &(layout){"conv_transpose1d", 1, &o->stride, &o->padding, &o->output_padding, &o->dilation, o->groups, false}, input,
-        weight, bias);
-}
-
-samba_value samba_functional_conv_transpose2d(samba_value input, samba_value weight, samba_value bias,
-                                              const samba_conv_transpose2d_options *options)
-{
-    static const samba_conv_transpose2d_options defaults;
-    const samba_conv_transpose2d_options *o = options ? options : &defaults;
-    return transposed(&(layout){"conv_transpose2d", 2, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false},
-                      input, weight, bias);
-}
-
-samba_value samba_functional_conv_transpose3d(samba_value input, samba_value weight, samba_value bias,
-                                              const samba_conv_transpose3d_options *options)
-{
-    static const samba_conv_transpose3d_options defaults;
-    const samba_conv_transpose3d_options *o = options ? options : &defaults;
-    return transposed(&(layout){"conv_transpose3d", 3, o->stride, o->padding, o->output_padding, o->dilation, o->groups, false},
-                      input, weight, bias);
-}
+#define TRANSPOSED(name, spatial, of)                                                                                            \
+    samba_value samba_functional_##name(samba_value input, samba_value weight, samba_value bias,                                 \
+                                        const samba_##name##_options *options)                                                   \
+    {                                                                                                                            \
+        static const samba_##name##_options defaults;                                                                            \
+        const samba_##name##_options *o = options ? options : &defaults;                                                         \
+        const layout l = {#name, spatial, of o->stride, of o->padding, of o->output_padding, of o->dilation, o->groups, false};  \
+        return transposed(&l, input, weight, bias);                                                                              \
+    }
+TRANSPOSED(conv_transpose1d, 1, &)
+TRANSPOSED(conv_transpose2d, 2, )
+TRANSPOSED(conv_transpose3d, 3, )

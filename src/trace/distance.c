@@ -108,11 +108,10 @@ samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode
         return samba_losses_fail_shapes(&common, "values (..., P, M) and (..., R, M) of rank 2 to 7 whose leading dims broadcast",
                                         a, b);
     if (!(p >= 0))
-        return samba_trace_value(
-            common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "p must be 0 or more, given %g", p));
+        return samba_trace_fail(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "p must be 0 or more, given %g", p);
     if (mode < SAMBA_CDIST_MM_IF_NECESSARY || mode > SAMBA_CDIST_NO_MM)
-        return samba_trace_value(common.graph, samba_graph_fail_at(common.graph, SAMBA_ERROR_ARGUMENT, "cdist",
-                                                                   "mode must be a samba_cdist_mode, given %d", (int)mode));
+        return samba_trace_fail(common.graph, SAMBA_ERROR_ARGUMENT, "cdist", "mode must be a samba_cdist_mode, given %d",
+                                (int)mode);
     bool many = x.shape[x.rank - 2] > 25 || y.shape[y.rank - 2] > 25;
     if (p == 2 && (mode == SAMBA_CDIST_MM || (mode == SAMBA_CDIST_MM_IF_NECESSARY && many)))
         return samba_losses_leave(&common, euclidean(&common, v[0], v[1], y.rank), SAMBA_NO_REDUCTION);

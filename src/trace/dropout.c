@@ -38,15 +38,13 @@ static samba_value of_channels(const char *what, samba_value input, const char *
     if (!samba_trace_enter(what, 1, &input, &graph) || !samba_trace_need_floating(input, what))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    char text[SAMBA_TYPE_TEXT];
     if (x.rank < least)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                                                            "expected an input of rank %d or %d, given %s", least, least + 1,
-                                                            samba_trace_format(&x, text)));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what, "expected an input of rank %d or %d, given %s", least, least + 1,
+                                SAMBA_TYPE_OF(&x));
     int64_t shape[SAMBA_MAX_RANK];
     channel_shape(&x, x.rank >= batched_rank, shape);
-    samba_value mask = mask_of(graph, what, (samba_dtype)x.dtype, name, p, x.rank, shape, NULL);
-    return samba_cast(samba_mul(input, mask), (samba_dtype)x.dtype);
+    samba_value mask = mask_of(graph, what, x.dtype, name, p, x.rank, shape, NULL);
+    return samba_cast(samba_mul(input, mask), x.dtype);
 }
 
 samba_value samba_dropout1d(samba_value input, const char *name, double p)
@@ -72,16 +70,14 @@ static samba_value alpha_dropout(const char *what, samba_value input, const char
     if (!samba_trace_enter(what, 1, &input, &graph) || !samba_trace_need_floating(input, what))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    char text[SAMBA_TYPE_TEXT];
     if (channels && x.rank < 2)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                                                            "expected an input (N, C, ...) of rank 2 or more, given %s",
-                                                            samba_trace_format(&x, text)));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C, ...) of rank 2 or more, given %s",
+                                SAMBA_TYPE_OF(&x));
     int64_t shape[SAMBA_MAX_RANK];
     memcpy(shape, x.shape, sizeof shape);
     if (channels)
         channel_shape(&x, true, shape);
-    samba_value rate, mask = mask_of(graph, what, (samba_dtype)x.dtype, name, p, x.rank, shape, &rate);
+    samba_value rate, mask = mask_of(graph, what, x.dtype, name, p, x.rank, shape, &rate);
     samba_dtype wide = x.dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     if (graph->status != SAMBA_OK)
         return samba_trace_none(graph);
@@ -94,7 +90,7 @@ static samba_value alpha_dropout(const char *what, samba_value input, const char
     samba_value stays = samba_add(samba_mul(samba_cast(input, wide), scale), shift);
     samba_value result = samba_where(samba_gt(mask, zero), stays, low);
     samba_value all = samba_eq(rate, one); /* p = 1: nothing is left, and 0 instead of infinity */
-    return samba_cast(samba_where(all, zero, result), (samba_dtype)x.dtype);
+    return samba_cast(samba_where(all, zero, result), x.dtype);
 }
 
 samba_value samba_alpha_dropout(samba_value input, const char *name, double p)
@@ -125,7 +121,7 @@ samba_value samba_bernoulli(samba_value p, const char *name)
     if (!samba_trace_enter("bernoulli", 1, &p, &graph) || !samba_trace_need_floating(p, "bernoulli"))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(p);
-    return samba_cast(samba_lt(samba_rand(graph, name, x.rank, x.shape), p), (samba_dtype)x.dtype);
+    return samba_cast(samba_lt(samba_rand(graph, name, x.rank, x.shape), p), x.dtype);
 }
 
 samba_value samba_randint(samba_graph *graph, const char *name, int64_t low, int64_t high, int rank, const int64_t *shape)
@@ -133,9 +129,8 @@ samba_value samba_randint(samba_graph *graph, const char *name, int64_t low, int
     if (!samba_trace_check_shape(graph, "randint", rank, shape))
         return samba_trace_none(graph);
     if (low >= high || (double)high - (double)low > 0x1p24)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "randint",
-                                                            "expected low below high by at most 2^24, given %lld and %lld",
-                                                            (long long)low, (long long)high));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "randint",
+                                "expected low below high by at most 2^24, given %lld and %lld", (long long)low, (long long)high);
     samba_value wide = samba_cast(samba_rand(graph, name, rank, shape), SAMBA_FLOAT64); /* multiples of 2^-24 */
     samba_value steps = samba_cast(samba_floor(samba_mul_scalar(wide, (double)(high - low))), SAMBA_INT64);
     return samba_add(steps, samba_constant(graph, (double)low, SAMBA_INT64, 0, NULL));
@@ -151,12 +146,11 @@ samba_value samba_gumbel_softmax(samba_value logits, const char *name, double ta
     if (!samba_trace_dim(graph, "gumbel_softmax", x.rank, dim, &at))
         return samba_trace_none(graph);
     if (!(tau > 0))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "gumbel_softmax", "tau must be more than 0, given %g", tau));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "gumbel_softmax", "tau must be more than 0, given %g", tau);
     /* in the middle of its step: never 0 */
     samba_value uniform = samba_add_scalar(samba_rand(graph, name, x.rank, x.shape), 0x1p-25);
     samba_value gumbels = samba_neg(samba_log(samba_neg(samba_log(uniform))));
-    samba_value soft = samba_softmax(samba_mul_scalar(samba_add(logits, samba_cast(gumbels, (samba_dtype)x.dtype)), 1 / tau), at);
+    samba_value soft = samba_softmax(samba_mul_scalar(samba_add(logits, samba_cast(gumbels, x.dtype)), 1 / tau), at);
     if (!hard || x.rank == 0)
         return soft;
     int64_t shape[SAMBA_MAX_RANK];
@@ -165,5 +159,5 @@ samba_value samba_gumbel_softmax(samba_value logits, const char *name, double ta
     samba_value is_greatest =
         samba_eq(samba_argmax(soft, at, true), samba_reshape(samba_arange(graph, x.shape[at], SAMBA_INT64), x.rank, shape));
     /* the value of one, the gradient of the other */
-    return samba_add(samba_cast(is_greatest, (samba_dtype)x.dtype), samba_sub(soft, samba_detach(soft)));
+    return samba_add(samba_cast(is_greatest, x.dtype), samba_sub(soft, samba_detach(soft)));
 }

@@ -93,10 +93,8 @@ static labelled contract(labelled a, labelled b, const bool *wanted)
         for (int i = 0; i < count[kind] && kind != SUMMED; i++)
             all[rank++] = labels[kind][i];
     if (rank > SAMBA_MAX_RANK) {
-        result.value =
-            samba_trace_value(a.value.graph, samba_graph_fail_at(a.value.graph, SAMBA_ERROR_SHAPE, "einsum",
-                                                                 "a product on the way has %d dims; at most %d are possible",
-                                                                 rank, SAMBA_MAX_RANK));
+        result.value = samba_trace_fail(a.value.graph, SAMBA_ERROR_SHAPE, "einsum",
+                                        "a product on the way has %d dims; at most %d are possible", rank, SAMBA_MAX_RANK);
         return result;
     }
     memcpy(result.at, all, sizeof(int) * (size_t)rank);
@@ -154,8 +152,7 @@ typedef struct equation {
 
 static bool refuse(equation *e, samba_status status, const char *text, const char *what, int number)
 {
-    samba_graph_fail_at(e->graph, status, "einsum", "%s %d of the equation \"%.80s\"", what, number, text);
-    return false;
+    return samba_graph_refuse(e->graph, status, "einsum", "%s %d of the equation \"%.80s\"", what, number, text);
 }
 
 static int letter(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
@@ -182,12 +179,10 @@ static bool parse_operand(equation *e, const char *whole, const char **text, int
     }
     *text = c;
     if (dots_at < 0 ? count != rank : count > rank) {
-        char shape[SAMBA_TYPE_TEXT];
         samba_node node = samba_trace_node(value);
-        samba_graph_fail_at(e->graph, SAMBA_ERROR_SHAPE, "einsum",
-                            "operand %d has %d letters%s in the equation \"%.80s\", given %s", number, count,
-                            dots_at < 0 ? "" : " and \"...\"", whole, samba_trace_format(&node, shape));
-        return false;
+        return samba_graph_refuse(e->graph, SAMBA_ERROR_SHAPE, "einsum",
+                                  "operand %d has %d letters%s in the equation \"%.80s\", given %s", number, count,
+                                  dots_at < 0 ? "" : " and \"...\"", whole, SAMBA_TYPE_OF(&node));
     }
     int dots = rank - count;
     e->dots = dots > e->dots && dots_at >= 0 ? dots : e->dots;
@@ -197,12 +192,10 @@ static bool parse_operand(equation *e, const char *whole, const char **text, int
         bool dotted = dots_at >= 0 && d >= dots_at && d < dots_at + dots;
         int label = dotted ? LETTERS + (dots_at + dots - 1 - d) : labels[at++]; /* the last dim of "..." is the first label */
         int64_t size = samba_value_size(value, d);
-        if (e->size[label] > 1 && size > 1 && e->size[label] != size) {
-            samba_graph_fail_at(e->graph, SAMBA_ERROR_SHAPE, "einsum",
-                                "dim %d of operand %d has size %lld, and %lld elsewhere in the equation \"%.80s\"", d, number,
-                                (long long)size, (long long)e->size[label], whole);
-            return false;
-        }
+        if (e->size[label] > 1 && size > 1 && e->size[label] != size)
+            return samba_graph_refuse(e->graph, SAMBA_ERROR_SHAPE, "einsum",
+                                      "dim %d of operand %d has size %lld, and %lld elsewhere in the equation \"%.80s\"", d,
+                                      number, (long long)size, (long long)e->size[label], whole);
         e->size[label] = e->count[label] == 0 || size != 1 ? size : e->size[label];
         e->count[label]++;
         x->at[d] = label;
@@ -266,12 +259,10 @@ static bool parse_result(equation *e, const char *whole, const char *c)
             continue;
         }
         int label = letter(*c);
-        if (label < 0 || e->in_result[label] || e->count[label] == 0) {
-            samba_graph_fail_at(e->graph, SAMBA_ERROR_ARGUMENT, "einsum",
-                                "\"%c\" in the result of the equation \"%.80s\": expected letters of the operands, each once", *c,
-                                whole);
-            return false;
-        }
+        if (label < 0 || e->in_result[label] || e->count[label] == 0)
+            return samba_graph_refuse(
+                e->graph, SAMBA_ERROR_ARGUMENT, "einsum",
+                "\"%c\" in the result of the equation \"%.80s\": expected letters of the operands, each once", *c, whole);
         add_result(e, label);
     }
     return true;
@@ -287,31 +278,28 @@ samba_value samba_einsum(const char *text, int count, const samba_value *operand
     if (!samba_trace_enter("einsum", count, operands, &e.graph))
         return samba_trace_none(e.graph);
     if (!text || count > MOST)
-        return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_ARGUMENT, "einsum",
-                                                              "expected an equation and up to %d operands, given %s and %d", MOST,
-                                                              text ? "one" : "NULL", count));
+        return samba_trace_fail(e.graph, SAMBA_ERROR_ARGUMENT, "einsum",
+                                "expected an equation and up to %d operands, given %s and %d", MOST, text ? "one" : "NULL",
+                                count);
     const char *c = text;
     for (int i = 0; i < count; i++) {
         if (!parse_operand(&e, text, &c, i, operands[i], &values[i]))
             return samba_trace_none(e.graph);
         if (samba_value_dtype(operands[i]) != samba_value_dtype(operands[0]))
-            return samba_trace_value(e.graph,
-                                     samba_graph_fail_at(e.graph, SAMBA_ERROR_DTYPE, "einsum",
-                                                         "expected operands of one dtype, given %s and %s; cast one of them",
-                                                         samba_dtype_name(samba_value_dtype(operands[0])),
-                                                         samba_dtype_name(samba_value_dtype(operands[i]))));
+            return samba_trace_fail(
+                e.graph, SAMBA_ERROR_DTYPE, "einsum", "expected operands of one dtype, given %s and %s; cast one of them",
+                samba_dtype_name(samba_value_dtype(operands[0])), samba_dtype_name(samba_value_dtype(operands[i])));
         if ((*c == ',') != (i + 1 < count))
-            return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_ARGUMENT, "einsum",
-                                                                  "the equation \"%.80s\" has %s operands than the %d given",
-                                                                  text, *c == ',' ? "more" : "fewer", count));
+            return samba_trace_fail(e.graph, SAMBA_ERROR_ARGUMENT, "einsum",
+                                    "the equation \"%.80s\" has %s operands than the %d given", text,
+                                    *c == ',' ? "more" : "fewer", count);
         c += *c == ',';
     }
     if (!parse_result(&e, text, c))
         return samba_trace_none(e.graph);
     if (e.result_rank > SAMBA_MAX_RANK)
-        return samba_trace_value(e.graph, samba_graph_fail_at(e.graph, SAMBA_ERROR_SHAPE, "einsum",
-                                                              "the result has %d dims; at most %d are possible", e.result_rank,
-                                                              SAMBA_MAX_RANK));
+        return samba_trace_fail(e.graph, SAMBA_ERROR_SHAPE, "einsum", "the result has %d dims; at most %d are possible",
+                                e.result_rank, SAMBA_MAX_RANK);
     for (int i = 0; i < count; i++)
         if (!take_diagonals(&e, text, i, &values[i]))
             return samba_trace_none(e.graph);
@@ -348,14 +336,12 @@ samba_value samba_tensordot(samba_value a, samba_value b, int count, const int *
     labelled left = {.value = a, .rank = samba_value_rank(a)}, right = {.value = b, .rank = samba_value_rank(b)};
     bool wanted[LABELS] = {false};
     if (count < 0 || count > left.rank || count > right.rank || (count > 0 && (!dims_a || !dims_b)))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensordot",
-                                                            "expected lists of 0 to %d dims, given %d",
-                                                            left.rank < right.rank ? left.rank : right.rank, count));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "tensordot", "expected lists of 0 to %d dims, given %d",
+                                left.rank < right.rank ? left.rank : right.rank, count);
     if (samba_value_dtype(a) != samba_value_dtype(b))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "tensordot",
-                                                            "expected operands of one dtype, given %s and %s; cast one of them",
-                                                            samba_dtype_name(samba_value_dtype(a)),
-                                                            samba_dtype_name(samba_value_dtype(b))));
+        return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, "tensordot",
+                                "expected operands of one dtype, given %s and %s; cast one of them",
+                                samba_dtype_name(samba_value_dtype(a)), samba_dtype_name(samba_value_dtype(b)));
     for (int d = 0; d < left.rank; d++)
         wanted[left.at[d] = d] = true;
     for (int d = 0; d < right.rank; d++)
@@ -367,15 +353,13 @@ samba_value samba_tensordot(samba_value a, samba_value b, int count, const int *
             return samba_trace_none(graph);
         int64_t m = samba_value_size(a, of_a), n = samba_value_size(b, of_b);
         if (!wanted[left.at[of_a]] || right.at[of_b] < SAMBA_MAX_RANK)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "tensordot",
-                                                                "dim %d of the %s operand is in the list of its dims twice",
-                                                                wanted[left.at[of_a]] ? of_b : of_a,
-                                                                wanted[left.at[of_a]] ? "second" : "first"));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "tensordot",
+                                    "dim %d of the %s operand is in the list of its dims twice",
+                                    wanted[left.at[of_a]] ? of_b : of_a, wanted[left.at[of_a]] ? "second" : "first");
         if (m != n && m != 1 && n != 1)
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "tensordot",
-                                                         "dims %d and %d, of sizes %lld and %lld, cannot be summed over together",
-                                                         dims_a[i], dims_b[i], (long long)m, (long long)n));
+            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "tensordot",
+                                    "dims %d and %d, of sizes %lld and %lld, cannot be summed over together", dims_a[i],
+                                    dims_b[i], (long long)m, (long long)n);
         right.at[of_b] = left.at[of_a];
         wanted[left.at[of_a]] = false;
     }
@@ -397,13 +381,11 @@ samba_value samba_inner(samba_value a, samba_value b)
     if (left < 0 || right < 0)
         return samba_mul(a, b);
     if (samba_value_dtype(a) != samba_value_dtype(b))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "inner",
-                                                            "expected factors of one dtype, given %s and %s; cast one of them",
-                                                            samba_dtype_name(samba_value_dtype(a)),
-                                                            samba_dtype_name(samba_value_dtype(b))));
+        return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, "inner",
+                                "expected factors of one dtype, given %s and %s; cast one of them",
+                                samba_dtype_name(samba_value_dtype(a)), samba_dtype_name(samba_value_dtype(b)));
     if (samba_value_size(a, left) != samba_value_size(b, right))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "inner", "expected last dims of one size, given %lld and %lld",
-                                       (long long)samba_value_size(a, left), (long long)samba_value_size(b, right)));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "inner", "expected last dims of one size, given %lld and %lld",
+                                (long long)samba_value_size(a, left), (long long)samba_value_size(b, right));
     return samba_tensordot(a, b, 1, &left, &right);
 }

@@ -10,8 +10,8 @@
 /* `expected`, and what was given */
 static samba_value fail(samba_graph *graph, const char *what, const char *expected, samba_dtype given)
 {
-    return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected %s, given %s; cast it first",
-                                                        expected, samba_dtype_name(given)));
+    return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, what, "expected %s, given %s; cast it first", expected,
+                            samba_dtype_name(given));
 }
 
 /* ---- arithmetic ---- */
@@ -26,30 +26,6 @@ static samba_dtype arithmetic_dtype(int count, const samba_value *values, samba_
     return dtype;
 }
 
-static samba_value arithmetic(samba_op op, samba_value a, samba_value b, samba_graph *graph, samba_dtype dtype)
-{
-    samba_dtype in = arithmetic_dtype(2, (samba_value[]){a, b}, dtype);
-    return samba_trace_result(graph, samba_emit2(graph, op, samba_trace_operand(a, in), samba_trace_operand(b, in)), dtype);
-}
-
-samba_value samba_add(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote("add", 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_add, a, b, graph, dtype);
-}
-
-samba_value samba_mul(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote("mul", 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_mul, a, b, graph, dtype);
-}
-
 /* As PyTorch; the cast would hide a bool from inference. */
 static bool refuse_bool(samba_graph *graph, samba_value a, samba_value b)
 {
@@ -60,23 +36,23 @@ static bool refuse_bool(samba_graph *graph, samba_value a, samba_value b)
     return true;
 }
 
-samba_value samba_sub(samba_value a, samba_value b)
+static samba_value arithmetic(samba_op op, samba_value a, samba_value b)
 {
+    const samba_value values[] = {a, b};
     samba_graph *graph;
     samba_dtype dtype;
-    if (!samba_trace_promote("sub", 2, (samba_value[]){a, b}, &graph, &dtype) || refuse_bool(graph, a, b))
+    bool meet = (op == SAMBA_OP_div ? samba_trace_promote_floating : samba_trace_promote)(samba_op_table[op].name, 2, values,
+                                                                                          &graph, &dtype);
+    if (!meet || (op == SAMBA_OP_sub && refuse_bool(graph, a, b)))
         return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_sub, a, b, graph, dtype);
+    samba_dtype in = arithmetic_dtype(2, values, dtype);
+    return samba_trace_result(graph, samba_emit2(graph, op, samba_trace_operand(a, in), samba_trace_operand(b, in)), dtype);
 }
 
-samba_value samba_div(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote_floating("div", 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    return arithmetic(SAMBA_OP_div, a, b, graph, dtype);
-}
+samba_value samba_add(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_add, a, b); }
+samba_value samba_sub(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_sub, a, b); }
+samba_value samba_mul(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_mul, a, b); }
+samba_value samba_div(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_div, a, b); }
 
 static bool is_floating(samba_value a) { return samba_dtype_is_floating_point(samba_value_dtype(a)); }
 
@@ -85,9 +61,8 @@ static bool check_factor(samba_graph *graph, const char *what, const char *name,
 {
     if (samba_dtype_is_floating_point(dtype) || !is_floating(factor))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "%s must be an integer beside %s values, given %s", name,
-                        samba_dtype_name(dtype), samba_dtype_name(samba_value_dtype(factor)));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "%s must be an integer beside %s values, given %s", name,
+                              samba_dtype_name(dtype), samba_dtype_name(samba_value_dtype(factor)));
 }
 
 static samba_value with_alpha(samba_op op, samba_value a, samba_value b, samba_value alpha)
@@ -115,9 +90,8 @@ static samba_value quotient(samba_op op, samba_value a, samba_value b)
     if (!samba_trace_promote(samba_op_table[op].name, 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
     if (!samba_dtype_is_floating_point(dtype) && samba_trace_known(b, &divisor) && samba_trace_held(divisor, dtype) == 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, samba_op_table[op].name,
-                                                            "an integer cannot be divided by 0, given %s by %g",
-                                                            samba_dtype_name(dtype), divisor));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, samba_op_table[op].name,
+                                "an integer cannot be divided by 0, given %s by %g", samba_dtype_name(dtype), divisor);
     return samba_trace_promoted(op, a, b);
 }
 
@@ -155,20 +129,18 @@ samba_value samba_pow(samba_value a, samba_value b)
     if (!samba_trace_promote("pow", 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
     if (!samba_trace_known(b, &exponent))
-        return arithmetic(SAMBA_OP_pow, a, b, graph, dtype);
+        return arithmetic(SAMBA_OP_pow, a, b);
     bool floating = samba_dtype_is_floating_point(dtype);
     if (!floating && exponent < 0)
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pow",
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "pow",
                                 "integers have no negative powers, given %s to the %g; cast them to a floating-point dtype",
-                                samba_dtype_name(dtype), exponent));
+                                samba_dtype_name(dtype), exponent);
     if (dtype != SAMBA_BOOL) {
         samba_ref power = simple_power(graph, samba_trace_operand(a, samba_compute_dtype(dtype)), exponent, floating);
         if (power != SAMBA_NONE)
             return samba_trace_result(graph, power, dtype);
     }
-    return arithmetic(SAMBA_OP_pow, a, b, graph, dtype);
+    return arithmetic(SAMBA_OP_pow, a, b);
 }
 
 samba_value samba_add_scalar(samba_value a, double b) { return samba_add(a, samba_number(a.graph, b)); }
@@ -257,11 +229,9 @@ samba_value samba_isclose(samba_value a, samba_value b, double rtol, double atol
     SAMBA_SPEAKS(graph, "isclose");
     samba_dtype dtype = samba_value_dtype(a), other = samba_value_dtype(b);
     if (dtype != other || !(rtol >= 0) || !(atol >= 0))
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "isclose",
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "isclose",
                                 "expected values of one dtype and tolerances of 0 or more, given %s and %s, rtol %g, atol %g",
-                                samba_dtype_name(dtype), samba_dtype_name(other), rtol, atol));
+                                samba_dtype_name(dtype), samba_dtype_name(other), rtol, atol);
     samba_dtype in = samba_dtype_is_floating_point(dtype) ? samba_compute_dtype(dtype) : SAMBA_FLOAT64;
     samba_ref x = samba_emit_cast(graph, a.index, in), y = samba_emit_cast(graph, b.index, in);
     samba_ref distance = E1(abs, E2(sub, x, y)), allowed = EN(add, E1(abs, EN(mul, y, rtol)), atol);
@@ -344,12 +314,9 @@ samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "masked_fill");
     const samba_node *node = samba_node_at(graph, value.index);
-    if (node->rank != 0) {
-        char text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "masked_fill",
-                                                     "expected a value of rank 0, given %s", samba_trace_format(node, text)));
-    }
+    if (node->rank != 0)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "masked_fill", "expected a value of rank 0, given %s",
+                                SAMBA_TYPE_OF(node));
     if (!need_bool("masked_fill", "mask", mask))
         return samba_trace_none(graph);
     return samba_trace_value(graph, E3(where, mask.index, samba_trace_operand(value, samba_value_dtype(a)), a.index));
@@ -377,9 +344,8 @@ static bool check_bound(samba_graph *graph, const char *name, samba_value bound,
     if (!bound.graph || samba_dtype_is_floating_point(dtype) || !samba_trace_known(bound, &number) ||
         samba_trace_held(number, dtype) == number)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "clamp", "%s %g is no value of %s, the dtype of the result", name, number,
-                        samba_dtype_name(dtype));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, "clamp", "%s %g is no value of %s, the dtype of the result", name,
+                              number, samba_dtype_name(dtype));
 }
 
 samba_value samba_clamp(samba_value a, samba_value min, samba_value max)
@@ -390,8 +356,7 @@ samba_value samba_clamp(samba_value a, samba_value min, samba_value max)
     SAMBA_SPEAKS(graph, "clamp");
     samba_dtype dtype = samba_trace_result_type(3, (samba_value[]){a, min, max});
     if (!min.graph && !max.graph)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "clamp",
-                                                            "a least or a greatest value is needed, given neither"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "clamp", "a least or a greatest value is needed, given neither");
     if (dtype == SAMBA_BOOL)
         return fail(graph, "clamp", "integers or floating-point", dtype);
     if (!check_bound(graph, "min", min, dtype) || !check_bound(graph, "max", max, dtype))

@@ -17,9 +17,8 @@ static bool padding_row(samba_graph *graph, const char *what, int64_t given, int
     *row = given < 0 ? given + rows : given;
     if (*row >= 0 && *row < rows)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "padding_idx must be %lld to %lld for %lld rows, given %lld",
-                        (long long)-rows, (long long)rows - 1, (long long)rows, (long long)given);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "padding_idx must be %lld to %lld for %lld rows, given %lld",
+                              (long long)-rows, (long long)rows - 1, (long long)rows, (long long)given);
 }
 
 /* index.shape + (1): is it that row? */
@@ -29,7 +28,7 @@ static samba_ref is_row(samba_graph *g, samba_ref index, int64_t row)
     int64_t shape[SAMBA_MAX_RANK + 1];
     memcpy(shape, node.shape, sizeof node.shape);
     shape[node.rank] = 1;
-    samba_ref same = samba_emit2(g, SAMBA_OP_eq, index, samba_emit_constant(g, (double)row, (samba_dtype)node.dtype));
+    samba_ref same = samba_emit2(g, SAMBA_OP_eq, index, samba_emit_constant(g, (double)row, node.dtype));
     return same == SAMBA_NONE ? same : samba_emit_reshape(g, same, node.rank + 1, shape);
 }
 
@@ -44,14 +43,14 @@ static samba_ref by_frequency(samba_graph *g, samba_ref rows, samba_ref index, i
     thin[at.rank] = 1;
     samba_ref line = samba_emit_reshape(g, index, 1, &n), one = samba_emit_constant(g, 1, dtype),
               zero = samba_emit_constant(g, 0, dtype);
-    samba_ref counts = samba_trace_scatter(g, samba_emit_expand(g, zero, 1, &count), line, samba_emit_expand(g, one, 1, &n), 0,
-                                           SAMBA_MODE_ADD, false);
-    samba_ref times = samba_emit_reshape(g, samba_trace_gather(g, counts, line, 0, false), at.rank + 1, thin);
+    samba_ref counts = samba_emit_scatter(g, samba_emit_expand(g, zero, 1, &count), line, samba_emit_expand(g, one, 1, &n), 0,
+                                          SAMBA_MODE_ADD, false);
+    samba_ref times = samba_emit_reshape(g, samba_emit_gather(g, counts, line, 0, false), at.rank + 1, thin);
     samba_ref wide = samba_emit_cast(g, rows, dtype), scaled = samba_emit2(g, SAMBA_OP_div, wide, times);
     samba_ref nothing = samba_emit2(g, SAMBA_OP_sub, scaled, detached(g, scaled));
     samba_ref still = detached(g, wide), finite = samba_emit2(g, SAMBA_OP_eq, detached(g, nothing), zero);
     return samba_emit_cast(g, samba_emit3(g, SAMBA_OP_where, finite, samba_emit2(g, SAMBA_OP_add, still, nothing), still),
-                           (samba_dtype)node.dtype);
+                           node.dtype);
 }
 
 /* Indices that datasets keep as int16, which no kernel reads: as int32. */
@@ -86,10 +85,9 @@ static bool takes_size(samba_graph *graph, const char *call, size_t given, size_
 {
     if (given == 0 || given == known)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, call,
-                        "its options say a struct_size of %zu and this library knows %zu: compile against this library's headers",
-                        given, known);
-    return false;
+    return samba_graph_refuse(
+        graph, SAMBA_ERROR_ARGUMENT, call,
+        "its options say a struct_size of %zu and this library knows %zu: compile against this library's headers", given, known);
 }
 
 samba_value samba_functional_embedding(samba_value index, samba_value weight, const samba_embedding_options *options)
@@ -115,8 +113,7 @@ typedef struct bags {
 
 static samba_value refuse(samba_graph *graph, samba_status status, const char *message, int64_t given)
 {
-    return samba_trace_value(graph,
-                             samba_graph_fail_at(graph, status, "embedding_bag", "%s, given %lld", message, (long long)given));
+    return samba_trace_fail(graph, status, "embedding_bag", "%s, given %lld", message, (long long)given);
 }
 
 /* A constant: the bag of each of n rows. */
@@ -142,11 +139,11 @@ static samba_ref total(const bags *b, samba_ref values, bool greatest, double st
     int64_t dims[1] = {1}, shape[2] = {b->count, node.shape[node.rank - 1]};
     if (b->owner == SAMBA_NONE && b->n > 0)
         return samba_emit_reshape(g, samba_emit_reduce(g, greatest ? SAMBA_OP_amax : SAMBA_OP_sum, values, 1, dims), 2, shape);
-    samba_ref base = samba_emit_expand(g, samba_emit_constant(g, start, (samba_dtype)node.dtype), 2, shape);
+    samba_ref base = samba_emit_expand(g, samba_emit_constant(g, start, node.dtype), 2, shape);
     if (b->owner == SAMBA_NONE || node.shape[0] == 0)
         return base;
-    return samba_trace_scatter(g, base, samba_trace_along(g, b->owner, 2, node.shape, 0), values, 0,
-                               greatest ? SAMBA_MODE_AMAX : SAMBA_MODE_ADD, false);
+    return samba_emit_scatter(g, base, samba_trace_along(g, b->owner, 2, node.shape, 0), values, 0,
+                              greatest ? SAMBA_MODE_AMAX : SAMBA_MODE_ADD, false);
 }
 
 /* How many rows each bag has, padding left out: (bags, 1). */
@@ -208,19 +205,17 @@ samba_value samba_functional_embedding_bag(samba_value index, samba_value weight
         b.owner = owners(g, at.shape[0], &given, b.count);
     if (given.per_sample_weights.graph) {
         samba_node factor = samba_trace_node(given.per_sample_weights);
-        char text[SAMBA_TYPE_TEXT];
         if (given.mode != SAMBA_BAG_SUM || factor.dtype != node.dtype ||
             !samba_shape_equal(factor.rank, factor.shape, at.rank, at.shape))
-            return samba_trace_value(
-                g, samba_graph_fail_at(
-                       g, SAMBA_ERROR_SHAPE, "embedding_bag",
-                       "per_sample_weights are factors of a sum, of the weight's dtype and the index's shape, given %s",
-                       samba_trace_format(&factor, text)));
+            return samba_trace_fail(
+                g, SAMBA_ERROR_SHAPE, "embedding_bag",
+                "per_sample_weights are factors of a sum, of the weight's dtype and the index's shape, given %s",
+                SAMBA_TYPE_OF(&factor));
         factor.shape[factor.rank] = 1;
         rows = samba_emit2(g, SAMBA_OP_mul, rows,
                            samba_emit_reshape(g, given.per_sample_weights.index, factor.rank + 1, factor.shape));
     }
-    samba_dtype dtype = (samba_dtype)node.dtype, wide = dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
+    samba_dtype dtype = node.dtype, wide = dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     samba_ref padding = SAMBA_NONE, zero = samba_emit_constant(g, 0, wide);
     int64_t row;
     rows = samba_emit_cast(g, rows, wide);
@@ -245,14 +240,12 @@ samba_value samba_one_hot(samba_value index, int64_t num_classes)
     if (!samba_trace_enter("one_hot", 1, &index, &g))
         return samba_trace_none(g);
     samba_node node = samba_trace_node(index);
-    char text[SAMBA_TYPE_TEXT];
     if (num_classes < 1 || node.rank == SAMBA_MAX_RANK || (node.dtype != SAMBA_INT64 && node.dtype != SAMBA_INT32))
-        return samba_trace_value(
-            g, samba_graph_fail_at(
-                   g, SAMBA_ERROR_ARGUMENT, "one_hot",
-                   "expected an index of int64 or int32 with at most %d dims and num_classes of 1 or more, given %s and %lld",
-                   SAMBA_MAX_RANK - 1, samba_trace_format(&node, text), (long long)num_classes));
-    samba_ref classes = samba_arange(g, num_classes, (samba_dtype)node.dtype).index;
+        return samba_trace_fail(
+            g, SAMBA_ERROR_ARGUMENT, "one_hot",
+            "expected an index of int64 or int32 with at most %d dims and num_classes of 1 or more, given %s and %lld",
+            SAMBA_MAX_RANK - 1, SAMBA_TYPE_OF(&node), (long long)num_classes);
+    samba_ref classes = samba_arange(g, num_classes, node.dtype).index;
     node.shape[node.rank] = 1;
     samba_ref same = samba_emit2(g, SAMBA_OP_eq, samba_emit_reshape(g, index.index, node.rank + 1, node.shape), classes);
     return samba_trace_value(g, samba_emit_cast(g, same, SAMBA_INT64));

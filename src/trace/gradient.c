@@ -5,7 +5,6 @@
 #include "trace/trace.h"
 
 #include <sambaflow/elementwise.h>
-#include <string.h>
 
 samba_value samba_grad_output(samba_value value)
 {
@@ -23,10 +22,9 @@ samba_value samba_custom_gradient(samba_value value, samba_value grad_output, in
     if (!samba_trace_enter("custom_gradient", 2, (samba_value[]){value, grad_output}, &graph))
         return samba_trace_none(graph);
     if (count < 1 || count > SAMBA_MAX_ARITY / 2 - 1 || !inputs || !gradients)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "custom_gradient",
-                                                            "expected 1 to %d inputs and as many gradients, given %d%s",
-                                                            SAMBA_MAX_ARITY / 2 - 1, count,
-                                                            inputs && gradients ? "" : " and NULL for them"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "custom_gradient",
+                                "expected 1 to %d inputs and as many gradients, given %d%s", SAMBA_MAX_ARITY / 2 - 1, count,
+                                inputs && gradients ? "" : " and NULL for them");
     all[0] = value.index, all[1] = grad_output.index;
     for (int i = 0; i < count; i++) {
         samba_graph *same;

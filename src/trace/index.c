@@ -8,29 +8,8 @@
 #include <sambaflow/index.h>
 #include <math.h>
 #include <sambaflow/shape.h>
-#include <string.h>
 
 /* ---- for all of the family's files ---- */
-samba_ref samba_trace_gather(samba_graph *graph, samba_ref a, samba_ref index, int dim, bool negative)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.gather.dim = dim;
-    attrs.gather.negative = negative;
-    return samba_emit(graph, SAMBA_OP_gather, 2, (samba_ref[]){a, index}, &attrs);
-}
-
-samba_ref samba_trace_scatter(samba_graph *graph, samba_ref a, samba_ref index, samba_ref source, int dim,
-                              samba_scatter_mode mode, bool negative)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scatter.dim = dim;
-    attrs.scatter.reduce = mode;
-    attrs.scatter.negative = negative;
-    return samba_emit(graph, SAMBA_OP_scatter, 3, (samba_ref[]){a, index, source}, &attrs);
-}
-
 samba_ref samba_trace_along(samba_graph *graph, samba_ref line, int rank, const int64_t *shape, int dim)
 {
     if (line == SAMBA_NONE)
@@ -85,7 +64,7 @@ samba_value samba_gather(samba_value a, int dim, samba_value index)
     indexed p;
     if (!enter("gather", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
-    return leave(&p, samba_trace_gather(p.graph, p.a, p.index, p.dim, false), p.index_rank);
+    return leave(&p, samba_emit_gather(p.graph, p.a, p.index, p.dim, false), p.index_rank);
 }
 
 samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
@@ -103,19 +82,14 @@ samba_value samba_take_along_dim(samba_value a, samba_value index, int dim)
         else if (d != p.dim)
             at.shape[d] = x.shape[d];
     }
-    if (!fits) {
-        char a_text[SAMBA_TYPE_TEXT], index_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(
-            p.graph,
-            samba_graph_fail_at(
-                p.graph, SAMBA_ERROR_SHAPE, "take_along_dim",
-                "expected an index that broadcasts against the input along every dim but %d, given an input %s and an index %s",
-                p.dim, samba_trace_format(samba_node_at(p.graph, p.a), a_text),
-                samba_trace_format(samba_node_at(p.graph, p.index), index_text)));
-    }
+    if (!fits)
+        return samba_trace_fail(
+            p.graph, SAMBA_ERROR_SHAPE, "take_along_dim",
+            "expected an index that broadcasts against the input along every dim but %d, given an input %s and an index %s",
+            p.dim, SAMBA_TYPE_OF(samba_node_at(p.graph, p.a)), SAMBA_TYPE_OF(samba_node_at(p.graph, p.index)));
     samba_ref wide = samba_emit_expand(p.graph, p.a, x.rank, x.shape),
               index_of = samba_emit_expand(p.graph, p.index, x.rank, at.shape);
-    return leave(&p, samba_trace_gather(p.graph, wide, index_of, p.dim, true), p.index_rank);
+    return leave(&p, samba_emit_gather(p.graph, wide, index_of, p.dim, true), p.index_rank);
 }
 
 /* `source` cut to the index's shape, or repeated where it is a number. */
@@ -125,22 +99,21 @@ static samba_ref source_for(const char *what, const indexed *p, samba_ref source
     if (from.dtype != samba_node_at(p->graph, p->a)->dtype)
         return samba_graph_fail_at(
             p->graph, SAMBA_ERROR_DTYPE, what, "expected a source of the input's dtype %s, given %s; cast it first",
-            samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), samba_dtype_name((samba_dtype)from.dtype));
+            samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), samba_dtype_name(from.dtype));
     if (from.rank == 0)
         return samba_emit_expand(p->graph, source, index.rank, index.shape);
     bool fits = from.rank == index.rank;
     for (int d = 0; fits && d < from.rank; d++)
         fits = index.shape[d] <= from.shape[d];
-    char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     if (index.rank != p->rank)
         return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what,
                                    "expected an index of as many dims as the input, %d, given %s", p->rank,
-                                   samba_trace_format(&index, index_text));
+                                   SAMBA_TYPE_OF(&index));
     if (!fits) {
         return samba_graph_fail_at(
             p->graph, SAMBA_ERROR_SHAPE, what,
             "expected a source that reaches as far as the index along every dim, given an index %s and a source %s",
-            samba_trace_format(&index, index_text), samba_trace_format(&from, source_text));
+            SAMBA_TYPE_OF(&index), SAMBA_TYPE_OF(&from));
     }
     samba_value cut = samba_trace_value(p->graph, source);
     for (int d = 0; d < from.rank; d++)
@@ -157,7 +130,7 @@ static samba_value scatter(const char *what, samba_value a, int dim, samba_value
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, what);
     samba_ref rows = source_for(what, &p, source.index);
-    return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
+    return leave(&p, samba_emit_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
 }
 
 samba_value samba_scatter(samba_value a, int dim, samba_value index, samba_value source)
@@ -221,16 +194,16 @@ static samba_ref reduced(const char *what, const indexed *p, samba_ref source, s
     if (exclude_self) {
         samba_node index = *samba_node_at(g, p->index);
         samba_ref nothing = samba_emit_expand(g, neutral(g, reduce, dtype), index.rank, index.shape);
-        base = samba_trace_scatter(g, base, p->index, nothing, p->dim, SAMBA_MODE_SET, false);
+        base = samba_emit_scatter(g, base, p->index, nothing, p->dim, SAMBA_MODE_SET, false);
     }
-    samba_ref result = samba_trace_scatter(g, base, p->index, source, p->dim, modes[reduce], false);
+    samba_ref result = samba_emit_scatter(g, base, p->index, source, p->dim, modes[reduce], false);
     if (!mean || result == SAMBA_NONE)
         return result;
     /* halves count in float32: bfloat16 has no numbers between 256 and 258 */
     bool half = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16;
     samba_dtype wide = half ? SAMBA_FLOAT32 : dtype;
-    samba_ref count = samba_trace_scatter(g, filled(g, exclude_self ? 0 : 1, wide, p->a), p->index, filled(g, 1, wide, p->index),
-                                          p->dim, SAMBA_MODE_ADD, false);
+    samba_ref count = samba_emit_scatter(g, filled(g, exclude_self ? 0 : 1, wide, p->a), p->index, filled(g, 1, wide, p->index),
+                                         p->dim, SAMBA_MODE_ADD, false);
     if (exclude_self)
         count = samba_emit2(g, SAMBA_OP_maximum, count, samba_emit_constant(g, 1, wide));
     if (samba_dtype_is_floating_point(dtype))
@@ -259,12 +232,9 @@ static bool enter_slices(const char *what, samba_value a, int dim, samba_value i
     if (!enter(what, a, dim, index, source, p))
         return false;
     samba_node x = *samba_node_at(p->graph, p->a), line = *samba_node_at(p->graph, p->index);
-    char text[SAMBA_TYPE_TEXT];
-    if (line.rank != 1) {
-        samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of rank 1 or 0, given %s",
-                            samba_trace_format(&line, text));
-        return false;
-    }
+    if (line.rank != 1)
+        return samba_graph_refuse(p->graph, SAMBA_ERROR_SHAPE, what, "expected an index of rank 1 or 0, given %s",
+                                  SAMBA_TYPE_OF(&line));
     p->index = samba_trace_along(p->graph, p->index, x.rank, x.shape, p->dim);
     return p->index != SAMBA_NONE;
 }
@@ -277,13 +247,11 @@ static samba_ref slices_for(const char *what, const indexed *p, samba_ref source
         source = samba_emit_reshape(p->graph, source, 1, (int64_t[]){1});
         from = *samba_node_at(p->graph, source);
     }
-    char index_text[SAMBA_SHAPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     if (from.dtype != samba_node_at(p->graph, p->a)->dtype || !samba_shape_equal(from.rank, from.shape, index.rank, index.shape))
         return samba_graph_fail_at(p->graph, SAMBA_ERROR_SHAPE, what,
                                    "expected a source %s%s, as the input but for dim %d, which is as long as the index, given %s",
-                                   samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype),
-                                   samba_shape_format(index.rank, index.shape, index_text, sizeof index_text), p->dim,
-                                   samba_trace_format(&from, source_text));
+                                   samba_dtype_name((samba_dtype)samba_node_at(p->graph, p->a)->dtype), SAMBA_SHAPE_OF(&index),
+                                   p->dim, SAMBA_TYPE_OF(&from));
     return source;
 }
 
@@ -293,7 +261,7 @@ samba_value samba_index_select(samba_value a, int dim, samba_value index)
     if (!enter_slices("index_select", a, dim, index, NULL, &p))
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "index_select");
-    return leave(&p, samba_trace_gather(p.graph, p.a, p.index, p.dim, false), p.a_rank);
+    return leave(&p, samba_emit_gather(p.graph, p.a, p.index, p.dim, false), p.a_rank);
 }
 
 static samba_value write_slices(const char *what, samba_value a, int dim, samba_value index, samba_value source,
@@ -306,7 +274,7 @@ static samba_value write_slices(const char *what, samba_value a, int dim, samba_
     samba_ref rows = slices_for(what, &p, source.index);
     if (alpha != 1 && rows != SAMBA_NONE)
         rows = samba_emit_scalar(p.graph, SAMBA_OP_mul, rows, alpha);
-    return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
+    return leave(&p, samba_emit_scatter(p.graph, p.a, p.index, rows, p.dim, mode, false), p.a_rank);
 }
 
 samba_value samba_index_add(samba_value a, int dim, samba_value index, samba_value source, double alpha)
@@ -326,7 +294,7 @@ samba_value samba_index_fill(samba_value a, int dim, samba_value index, double v
         return samba_trace_none(p.graph);
     SAMBA_SPEAKS(p.graph, "index_fill");
     samba_ref rows = filled(p.graph, value, (samba_dtype)samba_node_at(p.graph, p.a)->dtype, p.index);
-    return leave(&p, samba_trace_scatter(p.graph, p.a, p.index, rows, p.dim, SAMBA_MODE_SET, true), p.a_rank);
+    return leave(&p, samba_emit_scatter(p.graph, p.a, p.index, rows, p.dim, SAMBA_MODE_SET, true), p.a_rank);
 }
 
 samba_value samba_index_reduce(samba_value a, int dim, samba_value index, samba_value source, samba_scatter_reduction reduce,

@@ -9,7 +9,6 @@
 
 #include <sambaflow/index.h>
 #include <sambaflow/shape.h>
-#include <string.h>
 
 typedef struct joint {
     samba_graph *graph;
@@ -41,14 +40,11 @@ static bool broadcast(joint *j, int count, const samba_value *indices)
             int64_t *size = &j->index_shape[j->index_rank - d], mine = node->shape[node->rank - d];
             if (*size == 1) {
                 *size = mine;
-            } else if (mine != 1 && mine != *size) {
-                char text[SAMBA_TYPE_TEXT];
-                samba_graph_fail_at(
+            } else if (mine != 1 && mine != *size)
+                return samba_graph_refuse(
                     j->graph, SAMBA_ERROR_SHAPE, j->what,
                     "indices must broadcast against each other: that of dim %d is %s, and another has size %lld there", i,
-                    samba_trace_format(node, text), (long long)*size);
-                return false;
-            }
+                    SAMBA_TYPE_OF(node), (long long)*size);
         }
     }
     return true;
@@ -90,10 +86,9 @@ static bool is_index(joint *j, int i, const samba_node *node)
 {
     if (node->dtype == SAMBA_INT64 || node->dtype == SAMBA_INT32)
         return true;
-    samba_graph_fail_at(j->graph, SAMBA_ERROR_DTYPE, j->what, "expected indices of dtype int64 or int32, given %s for dim %d%s",
-                        samba_dtype_name((samba_dtype)node->dtype), i,
-                        node->dtype == SAMBA_BOOL ? ": how many elements a mask selects depends on values" : "");
-    return false;
+    return samba_graph_refuse(j->graph, SAMBA_ERROR_DTYPE, j->what,
+                              "expected indices of dtype int64 or int32, given %s for dim %d%s", samba_dtype_name(node->dtype), i,
+                              node->dtype == SAMBA_BOOL ? ": how many elements a mask selects depends on values" : "");
 }
 
 static bool enter(joint *j, const char *what, samba_value a, int count, const samba_value *indices, const samba_value *values)
@@ -110,12 +105,10 @@ static bool enter(joint *j, const char *what, samba_value a, int count, const sa
     if (!samba_trace_enter(what, used, given, &j->graph))
         return false;
     samba_node x = samba_trace_node(a);
-    if (count < 1 || count > x.rank || !indices || used == (values ? 2 : 1)) {
-        samba_graph_fail_at(j->graph, SAMBA_ERROR_ARGUMENT, what,
-                            "expected 1 to %d indices for an input of %d dims, one of them or more there, given %d", x.rank,
-                            x.rank, count);
-        return false;
-    }
+    if (count < 1 || count > x.rank || !indices || used == (values ? 2 : 1))
+        return samba_graph_refuse(j->graph, SAMBA_ERROR_ARGUMENT, what,
+                                  "expected 1 to %d indices for an input of %d dims, one of them or more there, given %d", x.rank,
+                                  x.rank, count);
     for (int i = 0; i < count; i++)
         if (indices[i].graph) {
             if (!is_index(j, i, samba_node_at(j->graph, indices[i].index)))
@@ -149,11 +142,9 @@ static bool enter(joint *j, const char *what, samba_value a, int count, const sa
     }
     for (int d = 0; d < j->index_rank; d++)
         numel *= j->index_shape[d];
-    if (j->merged_rank - 1 + j->index_rank > SAMBA_MAX_RANK) {
-        samba_graph_fail_at(j->graph, SAMBA_ERROR_SHAPE, what, "the result would have %d dims, more than %d",
-                            j->merged_rank - 1 + j->index_rank, SAMBA_MAX_RANK);
-        return false;
-    }
+    if (j->merged_rank - 1 + j->index_rank > SAMBA_MAX_RANK)
+        return samba_graph_refuse(j->graph, SAMBA_ERROR_SHAPE, what, "the result would have %d dims, more than %d",
+                                  j->merged_rank - 1 + j->index_rank, SAMBA_MAX_RANK);
     samba_ref moved = j->moved ? samba_emit_permute(j->graph, a.index, order) : a.index;
     j->merged = samba_emit_reshape(j->graph, moved, j->merged_rank, merged);
     j->negative = indexed == 1;
@@ -192,7 +183,7 @@ samba_value samba_index(samba_value a, int count, const samba_value *indices)
     if (!enter(&j, "index", a, count, indices, NULL))
         return samba_trace_none(j.graph);
     int rank = result_shape(&j, shape);
-    samba_ref found = samba_trace_gather(j.graph, j.merged, index_of(&j), j.at, j.negative);
+    samba_ref found = samba_emit_gather(j.graph, j.merged, index_of(&j), j.at, j.negative);
     return samba_trace_value(j.graph, found == SAMBA_NONE ? found : samba_emit_reshape(j.graph, found, rank, shape));
 }
 
@@ -207,21 +198,17 @@ samba_value samba_index_put(samba_value a, int count, const samba_value *indices
     bool fits = from.rank <= rank;
     for (int d = 1; fits && d <= from.rank; d++)
         fits = from.shape[from.rank - d] == 1 || from.shape[from.rank - d] == shape[rank - d];
-    char values_text[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
     if (!fits || from.dtype != x.dtype)
-        return samba_trace_value(j.graph,
-                                 samba_graph_fail_at(j.graph, SAMBA_ERROR_SHAPE, "index_put",
-                                                     "expected values of the input's dtype %s that broadcast to %s, given %s",
-                                                     samba_dtype_name((samba_dtype)x.dtype),
-                                                     samba_shape_format(rank, shape, text, sizeof text),
-                                                     samba_trace_format(&from, values_text)));
+        return samba_trace_fail(j.graph, SAMBA_ERROR_SHAPE, "index_put",
+                                "expected values of the input's dtype %s that broadcast to %s, given %s",
+                                samba_dtype_name(x.dtype), SAMBA_SHAPE(rank, shape), SAMBA_TYPE_OF(&from));
     samba_ref index = index_of(&j);
     if (index == SAMBA_NONE)
         return samba_trace_none(j.graph);
     samba_node flat = *samba_node_at(j.graph, index);
     samba_ref source = samba_emit_reshape(j.graph, samba_emit_expand(j.graph, values.index, rank, shape), flat.rank, flat.shape);
     samba_ref written =
-        samba_trace_scatter(j.graph, j.merged, index, source, j.at, accumulate ? SAMBA_MODE_ADD : SAMBA_MODE_SET, j.negative);
+        samba_emit_scatter(j.graph, j.merged, index, source, j.at, accumulate ? SAMBA_MODE_ADD : SAMBA_MODE_SET, j.negative);
     if (written != SAMBA_NONE)
         written = samba_emit_reshape(j.graph, written, j.rank, j.shape);
     for (int d = 0; d < j.rank; d++)
@@ -241,13 +228,9 @@ samba_value samba_take(samba_value a, samba_value index)
     samba_node x = samba_trace_node(a), at = samba_trace_node(index);
     int64_t elements = 0, elements_named = 0;
     if (samba_shape_numel(x.rank, x.shape, &elements) && samba_shape_numel(at.rank, at.shape, &elements_named) && elements == 0 &&
-        elements_named > 0) {
-        char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "take",
-                            "there is nothing to take from: expected an input with elements, given %s",
-                            samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+        elements_named > 0)
+        return samba_trace_fail(graph, SAMBA_ERROR_INDEX, "take",
+                                "there is nothing to take from: expected an input with elements, given %s", SAMBA_TYPE_OF(&x));
     return samba_index(samba_flatten(a, 0, -1), 1, &index);
 }
 
@@ -260,15 +243,10 @@ samba_value samba_put(samba_value a, samba_value index, samba_value source, bool
     samba_node x = samba_trace_node(a), at = samba_trace_node(index), from = samba_trace_node(source);
     int64_t elements_named = 1, values = 1;
     bool counted = samba_shape_numel(at.rank, at.shape, &elements_named) && samba_shape_numel(from.rank, from.shape, &values);
-    if (!counted || elements_named != values || from.dtype != x.dtype) {
-        char index_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "put",
+    if (!counted || elements_named != values || from.dtype != x.dtype)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "put",
                                 "expected as many values of the input's dtype %s as indices, given an index %s and a source %s",
-                                samba_dtype_name((samba_dtype)x.dtype), samba_trace_format(&at, index_text),
-                                samba_trace_format(&from, source_text)));
-    }
+                                samba_dtype_name(x.dtype), SAMBA_TYPE_OF(&at), SAMBA_TYPE_OF(&from));
     samba_value line = as_line(index);
     return samba_reshape(samba_index_put(as_line(a), 1, &line, as_line(source), accumulate), x.rank, x.shape);
 }

@@ -7,7 +7,6 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <math.h>
-#include <string.h>
 
 /* The initial distribution of weights and biases of Linear and Conv2d: kaiming_uniform with a = sqrt(5) comes to this. */
 static samba_initializer uniform_within(double fan_in)
@@ -27,10 +26,9 @@ samba_value samba_linear_with(samba_value input, const char *name, int64_t out_f
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
     if (x.rank == 0 || out_features < 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "linear",
-                                                            "expected an input of rank 1 or more and out_features of 0 or more, "
-                                                            "given rank %d and %lld",
-                                                            x.rank, (long long)out_features));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "linear",
+                                "expected an input of rank 1 or more and out_features of 0 or more, given rank %d and %lld",
+                                x.rank, (long long)out_features);
     int64_t in_features = x.shape[x.rank - 1];
     samba_initializer initializer = uniform_within((double)in_features);
     samba_value weight = samba_parameter(graph, "weight", x.dtype, 2, (int64_t[]){out_features, in_features},
@@ -64,11 +62,9 @@ samba_value samba_bilinear(samba_value input1, samba_value input2, const char *n
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input1), y = samba_trace_node(input2);
     if (x.rank == 0 || y.rank == 0 || out_features < 0)
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "bilinear",
                                 "expected inputs of rank 1 or more and out_features of 0 or more, given ranks %d and %d and %lld",
-                                x.rank, y.rank, (long long)out_features));
+                                x.rank, y.rank, (long long)out_features);
     samba_initializer initializer = uniform_within((double)x.shape[x.rank - 1]);
     samba_value weight =
         samba_parameter(graph, "weight", x.dtype, 3, (int64_t[]){out_features, x.shape[x.rank - 1], y.shape[y.rank - 1]},
@@ -102,20 +98,16 @@ samba_value samba_sequential(samba_value input, const char *name, int count, con
     samba_graph *graph;
     if (!samba_trace_enter_layer("sequential", &input, name, false, &graph))
         return samba_trace_none(graph);
-    if (count < 0 || (count > 0 && !layers)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "expected 0 layers or more, given %s%d",
-                            count > 0 ? "NULL for " : "", count);
-        return samba_trace_none(graph);
-    }
+    if (count < 0 || (count > 0 && !layers))
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "sequential", "expected 0 layers or more, given %s%d",
+                                count > 0 ? "NULL for " : "", count);
     samba_value x = input;
     for (int i = 0; i < count; i++) {
         char number[16];
         snprintf(number, sizeof number, "%d", i);
-        if (!layers[i].layer == !layers[i].function) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "sequential", "layer %d must be a layer or a function, given %s", i,
-                                layers[i].layer ? "both" : "neither");
-            return samba_trace_none(graph);
-        }
+        if (!layers[i].layer == !layers[i].function)
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "sequential", "layer %d must be a layer or a function, given %s",
+                                    i, layers[i].layer ? "both" : "neither");
         x = layers[i].layer ? layers[i].layer(x, number, layers[i].options) : layers[i].function(x);
     }
     samba_scope_pop(graph);
@@ -159,6 +151,16 @@ samba_value samba_embedding_bag(samba_value index, const char *name, int64_t num
     return y;
 }
 
+/* The seed of this call: that of the name plus how many nodes have `used` by now. */
+static samba_ref seed_of_call(samba_graph *graph, samba_ref seed, samba_ref used)
+{
+    int64_t calls = 0;
+    for (int64_t i = 0; used != SAMBA_NONE && i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].arity; k++)
+            calls += graph->nodes[i].inputs[k] == used;
+    return calls > 0 ? samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls) : seed;
+}
+
 bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed)
 {
     samba_scope_push(graph, name);
@@ -168,12 +170,7 @@ bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name,
         return false;
     *rate = samba_trace_argin(graph, "p", SAMBA_FLOAT64, p, 1);
     *seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
-    int64_t calls = 0;
-    for (int64_t i = 0; *rate != SAMBA_NONE && i < graph->node_count; i++)
-        for (int k = 0; k < graph->nodes[i].arity; k++)
-            calls += graph->nodes[i].inputs[k] == *rate;
-    if (calls > 0)
-        *seed = samba_emit_scalar(graph, SAMBA_OP_add, *seed, (double)calls);
+    *seed = seed_of_call(graph, *seed, *rate);
     samba_scope_pop(graph);
     return graph->status == SAMBA_OK;
 }
@@ -184,17 +181,8 @@ samba_value samba_rand(samba_graph *graph, const char *name, int rank, const int
         return samba_trace_none(graph);
     samba_scope_push(graph, name);
     samba_ref seed = samba_trace_argin(graph, "seed", SAMBA_INT64, 0, 2);
-    int64_t calls = 0;
-    for (int64_t i = 0; seed != SAMBA_NONE && i < graph->node_count; i++)
-        for (int k = 0; k < graph->nodes[i].arity; k++)
-            calls += graph->nodes[i].inputs[k] == seed;
-    if (calls > 0)
-        seed = samba_emit_scalar(graph, SAMBA_OP_add, seed, (double)calls);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.random.shape.count = rank;
-    for (int d = 0; d < rank; d++)
-        attrs.random.shape.at[d] = shape[d];
+    seed = seed_of_call(graph, seed, seed);
+    samba_attrs attrs = {.random = {.shape = samba_dims_of(rank, shape)}};
     samba_ref numbers = seed == SAMBA_NONE ? SAMBA_NONE : samba_emit(graph, SAMBA_OP_random, 1, &seed, &attrs);
     samba_scope_pop(graph);
     return samba_trace_value(graph, numbers);

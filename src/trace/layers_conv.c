@@ -18,12 +18,9 @@ typedef struct parameters {
 static bool begin(parameters *p, const char *what, samba_value input, const char *name, int space, int64_t out_channels,
                   const int64_t *kernel, int64_t groups, bool no_bias, bool transposed)
 {
-    if (!samba_trace_enter(what, 1, &input, &p->graph))
+    if (!samba_trace_enter_layer(what, &input, name, true, &p->graph))
         return false;
     samba_graph *g = p->graph;
-    samba_scope_push(g, name);
-    if (g->status != SAMBA_OK || !samba_trace_need_floating(input, what))
-        return false;
     samba_node x = samba_trace_node(input);
     int64_t channels = x.rank > space ? x.shape[x.rank - space - 1] : 0, shape[5], fan_in;
     groups = groups ? groups : 1;
@@ -31,26 +28,20 @@ static bool begin(parameters *p, const char *what, samba_value input, const char
                 channels % groups == 0 && out_channels % groups == 0;
     for (int i = 0; fits && i < space; i++)
         fits = kernel[i] >= 1;
-    if (!fits) {
-        char type[SAMBA_TYPE_TEXT], sizes[SAMBA_SHAPE_TEXT];
-        samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what,
-                            "expected an input (N, C, ...) or (C, ...) with %d dims of space, kernel sizes of 1 or more, and "
-                            "groups that divide both channel counts; "
-                            "given %s, a kernel %s, %lld output channels, %lld groups",
-                            space, samba_trace_format(&x, type),
-                            kernel ? samba_shape_format(space, kernel, sizes, sizeof sizes) : "NULL", (long long)out_channels,
-                            (long long)groups);
-        return false;
-    }
+    if (!fits)
+        return samba_graph_refuse(
+            g, SAMBA_ERROR_SHAPE, what,
+            "expected an input (N, C, ...) or (C, ...) with %d dims of space, kernel sizes of 1 or more, and "
+            "groups that divide both channel counts; given %s, a kernel %s, %lld output channels, %lld groups",
+            space, SAMBA_TYPE_OF(&x), kernel ? SAMBA_SHAPE(space, kernel) : "NULL", (long long)out_channels, (long long)groups);
     shape[0] = transposed ? channels : out_channels;
     fan_in = shape[1] = (transposed ? out_channels : channels) / groups;
     for (int i = 0; i < space; i++)
         fan_in *= shape[2 + i] = kernel[i];
     double bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;
     samba_initializer initializer = {SAMBA_INIT_UNIFORM, -bound, bound};
-    p->weight = samba_parameter(g, "weight", (samba_dtype)x.dtype, space + 2, shape, initializer);
-    p->bias =
-        no_bias ? (samba_value){NULL, 0, 0} : samba_parameter(g, "bias", (samba_dtype)x.dtype, 1, &out_channels, initializer);
+    p->weight = samba_parameter(g, "weight", x.dtype, space + 2, shape, initializer);
+    p->bias = no_bias ? (samba_value){NULL, 0, 0} : samba_parameter(g, "bias", x.dtype, 1, &out_channels, initializer);
     return g->status == SAMBA_OK;
 }
 
@@ -66,13 +57,12 @@ static samba_value pad_input(const parameters *p, const char *what, samba_value 
         int64_t before = padding[i], after = padding[i];
         if (*same) {
             if ((stride[i] ? stride[i] : 1) != 1 || padding[i] != 0 ||
-                !samba_mul_checked(dilation[i] ? dilation[i] : 1, samba_value_size(p->weight, 2 + i) - 1, &reach) || reach < 0) {
-                samba_graph_fail_at(p->graph, SAMBA_ERROR_ARGUMENT, what,
-                                    "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
-                                    "padding %lld and dilation %lld",
-                                    (long long)stride[i], (long long)padding[i], (long long)dilation[i]);
-                return samba_trace_none(p->graph);
-            }
+                !samba_mul_checked(dilation[i] ? dilation[i] : 1, samba_value_size(p->weight, 2 + i) - 1, &reach) || reach < 0)
+                return samba_trace_fail(
+                    p->graph, SAMBA_ERROR_ARGUMENT, what,
+                    "padding 'same' needs stride 1, no padding and a dilation of 1 or more, given stride %lld, "
+                    "padding %lld and dilation %lld",
+                    (long long)stride[i], (long long)padding[i], (long long)dilation[i]);
             before = reach / 2;
             after = reach - before;
         }

@@ -6,7 +6,6 @@
 
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
-#include <string.h>
 
 static const samba_initializer ones = {SAMBA_INIT_CONSTANT, 1, 0}, zeros = {SAMBA_INIT_ZEROS, 0, 0};
 static const samba_norm_options plain;
@@ -23,46 +22,39 @@ static int last_dims(samba_graph *graph, const char *what, const samba_node *x, 
     return 0;
 }
 
-samba_value samba_layer_norm_with(samba_value input, const char *name, const samba_norm_options *options)
+static samba_value over_last_dims(const char *what, samba_value input, const char *name, const samba_norm_options *options,
+                                  bool rms)
 {
     const samba_norm_options *o = options ? options : &plain;
     samba_graph *graph;
-    if (!samba_trace_enter_layer("layer_norm", &input, name, true, &graph))
+    if (!samba_trace_enter_layer(what, &input, name, true, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    int count = last_dims(graph, "layer_norm", &x, o->dims);
+    int count = last_dims(graph, what, &x, o->dims);
     if (!count)
         return samba_trace_none(graph);
     const int64_t *shape = x.shape + x.rank - count;
     samba_value weight = {0}, bias = {0};
     if (!o->no_affine)
         weight = samba_parameter(graph, "weight", x.dtype, count, shape, ones);
-    if (!o->no_affine && !o->no_bias)
+    if (!rms && !o->no_affine && !o->no_bias)
         bias = samba_parameter(graph, "bias", x.dtype, count, shape, zeros);
-    samba_value y = samba_functional_layer_norm(input, count, shape, weight, bias, o->eps != 0 ? o->eps : 1e-5);
+    samba_value y = rms ? samba_functional_rms_norm(input, count, shape, weight, o->eps != 0 ? o->eps : -1)
+                        : samba_functional_layer_norm(input, count, shape, weight, bias, o->eps != 0 ? o->eps : 1e-5);
     samba_scope_pop(graph);
     return y;
+}
+
+samba_value samba_layer_norm_with(samba_value input, const char *name, const samba_norm_options *options)
+{
+    return over_last_dims("layer_norm", input, name, options, false);
 }
 
 samba_value samba_layer_norm(samba_value input, const char *name) { return samba_layer_norm_with(input, name, NULL); }
 
 samba_value samba_rms_norm(samba_value input, const char *name, const samba_norm_options *options)
 {
-    const samba_norm_options *o = options ? options : &plain;
-    samba_graph *graph;
-    if (!samba_trace_enter_layer("rms_norm", &input, name, true, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    int count = last_dims(graph, "rms_norm", &x, o->dims);
-    if (!count)
-        return samba_trace_none(graph);
-    const int64_t *shape = x.shape + x.rank - count;
-    samba_value weight = {0};
-    if (!o->no_affine)
-        weight = samba_parameter(graph, "weight", x.dtype, count, shape, ones);
-    samba_value y = samba_functional_rms_norm(input, count, shape, weight, o->eps != 0 ? o->eps : -1);
-    samba_scope_pop(graph);
-    return y;
+    return over_last_dims("rms_norm", input, name, options, true);
 }
 
 /* ---- channels ---- */
@@ -70,12 +62,10 @@ samba_value samba_rms_norm(samba_value input, const char *name, const samba_norm
 /* An input (N, C, ...) of rank least to most. */
 static bool need_channels(samba_graph *graph, const char *what, const samba_node *x, int least, int most)
 {
-    char text[SAMBA_TYPE_TEXT];
     if (x->rank >= least && x->rank <= most)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C%s, ...) of rank %d to %d, given %s",
-                        least > 2 ? ", L" : "", least, most, samba_trace_format(x, text));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what, "expected an input (N, C%s, ...) of rank %d to %d, given %s",
+                              least > 2 ? ", L" : "", least, most, SAMBA_TYPE_OF(x));
 }
 
 samba_value samba_group_norm(samba_value input, const char *name, int64_t num_groups, const samba_norm_options *options)
@@ -97,14 +87,21 @@ samba_value samba_group_norm(samba_value input, const char *name, int64_t num_gr
     return y;
 }
 
+typedef samba_value functional_norm(samba_value, samba_value, samba_value, samba_value, samba_value,
+                                    const samba_batch_norm_options *);
+
 /* Normalizes in the layer's scope; the running statistics, where there are any, are buffers that runs which train move. */
-static samba_value normalize(samba_graph *graph, const samba_node *x, samba_value input, const samba_batch_norm_layer *o,
-                             bool affine, bool tracks,
-                             samba_value (*functional)(samba_value, samba_value, samba_value, samba_value, samba_value,
-                                                       const samba_batch_norm_options *))
+static samba_value normalize(const char *what, samba_value input, const char *name, int least_rank,
+                             const samba_batch_norm_layer *o, bool affine, bool tracks, functional_norm *functional)
 {
-    const int64_t *channels = &x->shape[1];
-    samba_dtype dtype = (samba_dtype)x->dtype;
+    samba_graph *graph;
+    if (!samba_trace_enter_layer(what, &input, name, true, &graph))
+        return samba_trace_none(graph);
+    samba_node x = samba_trace_node(input);
+    if (!need_channels(graph, what, &x, least_rank, 5))
+        return samba_trace_none(graph);
+    const int64_t *channels = &x.shape[1];
+    samba_dtype dtype = x.dtype;
     samba_batch_norm_options options = samba_batch_norm_defaults();
     samba_value weight = {0}, bias = {0}, mean = {0}, variance = {0}, next_mean, next_var, tracked = {0}, count = {0};
     if (affine) {
@@ -136,28 +133,16 @@ static samba_value normalize(samba_graph *graph, const samba_node *x, samba_valu
     return y;
 }
 
+static const samba_batch_norm_layer defaults;
+
 samba_value samba_batch_norm(samba_value input, const char *name, const samba_batch_norm_layer *options)
 {
-    static const samba_batch_norm_layer defaults;
     const samba_batch_norm_layer *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter_layer("batch_norm", &input, name, true, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    if (!need_channels(graph, "batch_norm", &x, 2, 5))
-        return samba_trace_none(graph);
-    return normalize(graph, &x, input, o, !o->no_affine, !o->no_running_stats, samba_functional_batch_norm);
+    return normalize("batch_norm", input, name, 2, o, !o->no_affine, !o->no_running_stats, samba_functional_batch_norm);
 }
 
 samba_value samba_instance_norm(samba_value input, const char *name, const samba_batch_norm_layer *options)
 {
-    static const samba_batch_norm_layer defaults;
     const samba_batch_norm_layer *o = options ? options : &defaults;
-    samba_graph *graph;
-    if (!samba_trace_enter_layer("instance_norm", &input, name, true, &graph))
-        return samba_trace_none(graph);
-    samba_node x = samba_trace_node(input);
-    if (!need_channels(graph, "instance_norm", &x, 3, 5))
-        return samba_trace_none(graph);
-    return normalize(graph, &x, input, o, o->affine, o->track_running_stats, samba_functional_instance_norm);
+    return normalize("instance_norm", input, name, 3, o, o->affine, o->track_running_stats, samba_functional_instance_norm);
 }

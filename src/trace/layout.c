@@ -17,18 +17,10 @@ samba_value samba_flip(samba_value a, int count, const int *dims)
     if (!samba_trace_enter("flip", 1, &a, &graph))
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    bool named[SAMBA_MAX_RANK] = {false};
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    for (int i = 0; i < count && dims; i++) {
-        int dim;
-        if (!samba_trace_dim(graph, "flip", node.rank, dims[i], &dim))
-            return samba_trace_none(graph);
-        if (named[dim])
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "flip", "dim %d appears twice", dim));
-        named[dim] = true;
-    }
+    bool named[SAMBA_MAX_RANK];
+    if (!samba_trace_named_dims(graph, "flip", node.rank, count, dims, named))
+        return samba_trace_none(graph);
+    samba_attrs attrs = {.reduce = {.dims.count = 0}};
     for (int d = 0; d < node.rank; d++) /* in order, so that equal flips are one */
         if (named[d] && node.shape[d] > 1)
             attrs.reduce.dims.at[attrs.reduce.dims.count++] = d;
@@ -45,11 +37,9 @@ samba_value samba_rot90(samba_value a, int64_t k, int dim0, int dim1)
     if (!samba_trace_dim(graph, "rot90", rank, dim0, &first) || !samba_trace_dim(graph, "rot90", rank, dim1, &second))
         return samba_trace_none(graph);
     if (rank < 2 || first == second)
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "rot90",
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "rot90",
                                 "expected two different dims of a value of rank 2 or more, given dims %d and %d of rank %d", dim0,
-                                dim1, rank));
+                                dim1, rank);
     switch ((k % 4 + 4) % 4) {
     case 1: return samba_transpose(samba_flip(a, 1, &second), first, second);
     case 2: return samba_flip(a, 2, (int[]){first, second});
@@ -74,9 +64,8 @@ samba_value samba_roll(samba_value a, int count, const int64_t *shifts, const in
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     if (count < 1 || !shifts || (!dims && count != 1))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "roll",
-                                       "expected a shift for each dim, or one for all of them as a line, given %d", count));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "roll",
+                                "expected a shift for each dim, or one for all of them as a line, given %d", count);
     if (!dims)
         return samba_reshape(roll_dim(samba_reshape(a, 1, (int64_t[]){-1}), shifts[0], 0), node.rank, node.shape);
     for (int i = 0; i < count; i++) {
@@ -103,8 +92,8 @@ samba_value samba_repeat(samba_value a, int rank, const int64_t *repeats)
         shape[d] = d < whole - node.rank ? 1 : node.shape[d - (whole - node.rank)];
         times[d] = d < whole - rank ? 1 : repeats[d - (whole - rank)];
         if (times[d] < 0)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat",
-                                                                "repeats must be 0 or more, given %lld", (long long)times[d]));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "repeat", "repeats must be 0 or more, given %lld",
+                                    (long long)times[d]);
     }
     samba_value result = samba_reshape(a, whole, shape);
     for (int d = 0; d < whole;) { /* as many dims at a time as eight dims can show: (times, size) each */
@@ -130,8 +119,7 @@ samba_value samba_repeat(samba_value a, int rank, const int64_t *repeats)
         count++;
         for (int i = d; i < done; i++)
             if (!samba_mul_checked(shape[i], times[i], &shape[i]))
-                return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "repeat",
-                                                                    "dim %d would be larger than 2^63 elements", i));
+                return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "repeat", "dim %d would be larger than 2^63 elements", i);
         memcpy(joined, shape, sizeof joined);
         result = samba_reshape(samba_expand(samba_reshape(result, count, split), count, wide), whole, joined);
         d = done;
@@ -151,8 +139,8 @@ samba_value samba_repeat_interleave(samba_value a, int64_t repeats, int dim)
     if (!samba_trace_dim(graph, "repeat_interleave", node.rank, dim, &at))
         return samba_trace_none(graph);
     if (repeats < 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave",
-                                                            "repeats must be 0 or more, given %lld", (long long)repeats));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave", "repeats must be 0 or more, given %lld",
+                                (long long)repeats);
     int64_t thin[3] = {1, 1, 1}, wide[3];
     for (int d = 0; d < node.rank; d++)
         thin[d <= at ? 0 : 2] *= node.shape[d];
@@ -195,11 +183,10 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
     for (; i < size && fits; i++)
         fits = repeats[i] >= 0 && samba_add_checked(total, repeats[i], &total) && total <= INT32_MAX;
     if (!fits)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave",
-                                                            "expected a number of repeats for each of the %lld indices of dim "
-                                                            "%d, 0 or more and below 2^31 in all, given %lld for index %lld",
-                                                            (long long)size, at, (long long)(i > 0 ? repeats[i - 1] : 0),
-                                                            (long long)(i > 0 ? i - 1 : 0)));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "repeat_interleave",
+                                "expected a number of repeats for each of the %lld indices of dim "
+                                "%d, 0 or more and below 2^31 in all, given %lld for index %lld",
+                                (long long)size, at, (long long)(i > 0 ? repeats[i - 1] : 0), (long long)(i > 0 ? i - 1 : 0));
     samba_tensor *tensor = samba_trace_numbers_begin(graph, total, &sources);
     if (!tensor)
         return samba_trace_none(graph);
@@ -214,19 +201,16 @@ samba_value samba_repeat_interleave_each(samba_value a, const int64_t *repeats, 
 
 static samba_value fail_pad(samba_graph *graph, const char *message, int64_t amount, int64_t size)
 {
-    return samba_trace_value(graph,
-                             samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad", "%s, given %lld for a dim of size %lld",
-                                                 message, (long long)amount, (long long)size));
+    return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "pad", "%s, given %lld for a dim of size %lld", message,
+                            (long long)amount, (long long)size);
 }
 
 /* Zeros, or another number, around all dims at once. */
 static samba_value pad_constant(samba_graph *graph, samba_value a, int count, const int64_t *amounts, double value)
 {
     samba_node node = samba_trace_node(a);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = node.rank;
-    attrs.pad.value = value;
+    const int rank = node.rank;
+    samba_attrs attrs = {.pad = {.before.count = rank, .after.count = rank, .interior.count = rank, .value = value}};
     bool any = false;
     for (int i = 0; i < count; i++) {
         int d = node.rank - 1 - i;
@@ -291,9 +275,8 @@ samba_value samba_pad(samba_value a, int count, const int64_t *amounts, samba_pa
         return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     if (count < 0 || count > rank || (count > 0 && !amounts))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad",
-                                       "expected two amounts for each of at most %d dims, given amounts for %d", rank, count));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "pad",
+                                "expected two amounts for each of at most %d dims, given amounts for %d", rank, count);
     for (int i = 0; i < 2 * count; i++)
         if (amounts[i] < -INT64_C(0x7fffffffffff) || amounts[i] > INT64_C(0x7fffffffffff))
             return fail_pad(graph, "an amount is impossible", amounts[i], samba_value_size(a, rank - 1 - i / 2));
@@ -303,10 +286,8 @@ samba_value samba_pad(samba_value a, int count, const int64_t *amounts, samba_pa
     case SAMBA_PAD_REPLICATE:
     case SAMBA_PAD_CIRCULAR: break;
     default:
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "pad",
-                                "there is no mode %d: expected constant, reflect, replicate or circular (0 to 3)", (int)mode));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "pad",
+                                "there is no mode %d: expected constant, reflect, replicate or circular (0 to 3)", (int)mode);
     }
     for (int i = 0; i < count && a.index != SAMBA_NONE; i++)
         if (amounts[2 * i] != 0 || amounts[2 * i + 1] != 0)

@@ -17,10 +17,8 @@ static bool enter_ranks(const char *what, samba_value a, int a_rank, samba_value
     if (samba_value_rank(a) == a_rank && samba_value_rank(b) == b_rank)
         return true;
     samba_node left = samba_trace_node(a), right = samba_trace_node(b);
-    char given[SAMBA_TYPE_TEXT], other[SAMBA_TYPE_TEXT];
-    samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected a value of %d dim%s and one of %d, given %s and %s", a_rank,
-                        a_rank == 1 ? "" : "s", b_rank, samba_trace_format(&left, given), samba_trace_format(&right, other));
-    return false;
+    return samba_graph_refuse(*graph, SAMBA_ERROR_SHAPE, what, "expected a value of %d dim%s and one of %d, given %s and %s",
+                              a_rank, a_rank == 1 ? "" : "s", b_rank, SAMBA_TYPE_OF(&left), SAMBA_TYPE_OF(&right));
 }
 
 /* The same of two that are multiplied: of one dtype, which is not bool, and as many columns as rows. */
@@ -33,14 +31,12 @@ static bool enter_product(const char *what, samba_value a, int a_rank, samba_val
     if (left == right && left != SAMBA_BOOL && columns == rows)
         return true;
     if (left != right || left == SAMBA_BOOL)
-        samba_graph_fail_at(*graph, SAMBA_ERROR_DTYPE, what,
-                            "expected factors of one dtype, floats or integers, given %s and %s; cast one of them",
-                            samba_dtype_name(left), samba_dtype_name(right));
-    else
-        samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected as many %s as the second has %s, given %lld and %lld",
-                            a_rank == 1 ? "elements of the first" : "columns of the first", b_rank == 1 ? "elements" : "rows",
-                            (long long)columns, (long long)rows);
-    return false;
+        return samba_graph_refuse(*graph, SAMBA_ERROR_DTYPE, what,
+                                  "expected factors of one dtype, floats or integers, given %s and %s; cast one of them",
+                                  samba_dtype_name(left), samba_dtype_name(right));
+    return samba_graph_refuse(*graph, SAMBA_ERROR_SHAPE, what, "expected as many %s as the second has %s, given %lld and %lld",
+                              a_rank == 1 ? "elements of the first" : "columns of the first", b_rank == 1 ? "elements" : "rows",
+                              (long long)columns, (long long)rows);
 }
 
 samba_value samba_matmul(samba_value a, samba_value b)
@@ -50,23 +46,19 @@ samba_value samba_matmul(samba_value a, samba_value b)
         return samba_trace_none(graph);
     samba_node left = samba_trace_node(a), right = samba_trace_node(b);
     if (left.rank == 0 || right.rank == 0)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "matmul",
-                                                            "both operands need at least one dim, given ranks %d and %d",
-                                                            left.rank, right.rank));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "matmul", "both operands need at least one dim, given ranks %d and %d",
+                                left.rank, right.rank);
     int64_t columns_of_left = left.shape[left.rank - 1], rows_of_right = right.shape[right.rank == 1 ? 0 : right.rank - 2];
     if ((left.rank == 1 || right.rank == 1) && columns_of_left != rows_of_right) { /* in the shapes that were given */
-        char a_text[SAMBA_TYPE_TEXT], b_text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(
+        return samba_trace_fail(
             graph, SAMBA_ERROR_SHAPE, "matmul",
             "expected (..., M, K) or (K), and (..., K, N) or (K), given %s and %s: K is %lld in the first and %lld in the second",
-            samba_trace_format(&left, a_text), samba_trace_format(&right, b_text), (long long)columns_of_left,
-            (long long)rows_of_right);
-        return samba_trace_none(graph);
+            SAMBA_TYPE_OF(&left), SAMBA_TYPE_OF(&right), (long long)columns_of_left, (long long)rows_of_right);
     }
     /* A vector is a row on the left, a column on the right, and its dim of 1 leaves the result. */
     samba_ref rows = left.rank == 1 ? samba_emit_reshape(graph, a.index, 2, (int64_t[]){1, left.shape[0]}) : a.index;
     samba_ref columns = right.rank == 1 ? samba_emit_reshape(graph, b.index, 2, (int64_t[]){right.shape[0], 1}) : b.index;
-    samba_ref product = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_matmul, rows, columns), (samba_dtype)left.dtype);
+    samba_ref product = samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_matmul, rows, columns), left.dtype);
     if (product == SAMBA_NONE || (left.rank > 1 && right.rank > 1))
         return samba_trace_value(graph, product);
     const samba_node *result = samba_node_at(graph, product);
@@ -90,9 +82,8 @@ static bool enter_batched(const char *what, samba_value a, samba_value b, samba_
         return false;
     if (samba_value_size(a, 0) == samba_value_size(b, 0))
         return true;
-    samba_graph_fail_at(*graph, SAMBA_ERROR_SHAPE, what, "expected as many matrices on both sides, given %lld and %lld",
-                        (long long)samba_value_size(a, 0), (long long)samba_value_size(b, 0));
-    return false;
+    return samba_graph_refuse(*graph, SAMBA_ERROR_SHAPE, what, "expected as many matrices on both sides, given %lld and %lld",
+                              (long long)samba_value_size(a, 0), (long long)samba_value_size(b, 0));
 }
 
 samba_value samba_bmm(samba_value a, samba_value b)
@@ -130,9 +121,8 @@ samba_value samba_kron(samba_value a, samba_value b)
     samba_node left = samba_trace_node(a), right = samba_trace_node(b);
     int rank = left.rank > right.rank ? left.rank : right.rank;
     if (2 * rank > SAMBA_MAX_RANK)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "kron",
-                                                            "expected values of up to %d dims, given ranks %d and %d",
-                                                            SAMBA_MAX_RANK / 2, left.rank, right.rank));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "kron", "expected values of up to %d dims, given ranks %d and %d",
+                                SAMBA_MAX_RANK / 2, left.rank, right.rank);
     int64_t spread_a[SAMBA_MAX_RANK], spread_b[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK]; /* dims of a and b by turns */
     for (int d = 0; d < rank; d++) {
         int i = d - (rank - left.rank), j = d - (rank - right.rank);
@@ -157,19 +147,16 @@ static samba_value added(const char *what, samba_value input, samba_ref product,
         alpha = trunc(alpha);
         beta = trunc(beta);
     }
-    char given[SAMBA_TYPE_TEXT], expected[SAMBA_SHAPE_TEXT];
     bool fits = of.rank <= node.rank && of.dtype == dtype;
     for (int d = 1; d <= of.rank && fits; d++)
         fits = of.shape[of.rank - d] == 1 || of.shape[of.rank - d] == node.shape[node.rank - d];
     if (!fits)
-        return samba_trace_value(
-            graph, samba_graph_fail_at(
-                       graph, of.dtype == dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, what,
-                       "expected an input of %s that broadcasts to the product, %s, given %s", samba_dtype_name(dtype),
-                       samba_shape_format(node.rank, node.shape, expected, sizeof expected), samba_trace_format(&of, given)));
+        return samba_trace_fail(graph, of.dtype == dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, what,
+                                "expected an input of %s that broadcasts to the product, %s, given %s", samba_dtype_name(dtype),
+                                SAMBA_SHAPE_OF(&node), SAMBA_TYPE_OF(&of));
     samba_ref result = alpha == 1 ? product : samba_emit_scalar(graph, SAMBA_OP_mul, product, alpha);
     if (beta != 0) {
-        samba_ref base = samba_emit_cast(graph, input.index, (samba_dtype)node.dtype);
+        samba_ref base = samba_emit_cast(graph, input.index, node.dtype);
         result = samba_emit2(graph, SAMBA_OP_add, beta == 1 ? base : samba_emit_scalar(graph, SAMBA_OP_mul, base, beta), result);
     }
     return samba_trace_value(graph, samba_emit_cast(graph, result, dtype));
@@ -253,15 +240,14 @@ samba_value samba_multi_dot(int count, const samba_value *matrices)
     if (!samba_trace_enter("multi_dot", count, matrices, &graph))
         return samba_trace_none(graph);
     if (count < 2 || count > LONGEST_CHAIN)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "multi_dot",
-                                                            "expected 2 to %d matrices, given %d", LONGEST_CHAIN, count));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "multi_dot", "expected 2 to %d matrices, given %d", LONGEST_CHAIN,
+                                count);
     for (int i = 0; i < count; i++) {
         int rank = samba_value_rank(matrices[i]);
         bool end = i == 0 || i == count - 1;
         if (rank != 2 && !(end && rank == 1))
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "multi_dot",
-                                                                "expected a matrix%s at position %d, given rank %d",
-                                                                end ? " or a vector" : "", i, rank));
+            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "multi_dot", "expected a matrix%s at position %d, given rank %d",
+                                    end ? " or a vector" : "", i, rank);
         sizes[i] = i == 0 && rank == 1 ? 1 : (double)samba_value_size(matrices[i], 0);
         sizes[i + 1] = i > 0 && rank == 1 ? 1 : (double)samba_value_size(matrices[i], rank - 1);
     }
@@ -287,8 +273,7 @@ samba_value samba_trace(samba_value a)
     if (!samba_trace_enter("trace", 1, &a, &graph))
         return samba_trace_none(graph);
     if (samba_value_rank(a) != 2)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "trace", "expected a matrix, given rank %d",
-                                                            samba_value_rank(a)));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "trace", "expected a matrix, given rank %d", samba_value_rank(a));
     return samba_sum(samba_diagonal(a, 0, 0, 1), 0, NULL, false);
 }
 
@@ -304,10 +289,9 @@ samba_value samba_functional_linear(samba_value input, samba_value weight, samba
         return samba_trace_fail_shape(
             graph, "linear", "an input (..., in_features) and a weight (out_features, in_features) or (in_features)", &x, &w);
     if (x.dtype != w.dtype)
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "linear",
-                                       "expected an input and a weight of one dtype, given %s and %s; cast one of them",
-                                       samba_dtype_name((samba_dtype)x.dtype), samba_dtype_name((samba_dtype)w.dtype)));
+        return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, "linear",
+                                "expected an input and a weight of one dtype, given %s and %s; cast one of them",
+                                samba_dtype_name(x.dtype), samba_dtype_name(w.dtype));
     samba_value result = samba_matmul(input, w.rank == 2 ? samba_transpose(weight, 0, 1) : weight);
     return bias.graph ? samba_add(result, bias) : result;
 }
@@ -322,13 +306,10 @@ samba_value samba_functional_bilinear(samba_value input1, samba_value input2, sa
     bool fits = x.rank > 0 && x.rank == y.rank && w.rank == 3 && x.shape[x.rank - 1] == w.shape[1] &&
                 y.shape[y.rank - 1] == w.shape[2] && samba_shape_equal(x.rank - 1, x.shape, y.rank - 1, y.shape) &&
                 x.rank < SAMBA_MAX_RANK;
-    char first[SAMBA_TYPE_TEXT], second[SAMBA_TYPE_TEXT], third[SAMBA_TYPE_TEXT];
     if (!fits)
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "bilinear",
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "bilinear",
                                 "expected inputs (..., n) and (..., m) and a weight (out, n, m), given %s, %s and %s",
-                                samba_trace_format(&x, first), samba_trace_format(&y, second), samba_trace_format(&w, third)));
+                                SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&y), SAMBA_TYPE_OF(&w));
     int rank = x.rank;
     int64_t n = w.shape[1], m = w.shape[2];
     x.shape[rank] = 1;

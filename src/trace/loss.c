@@ -11,7 +11,6 @@
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
 #include <math.h>
-#include <string.h>
 
 /* Labels: (N, d1 ...) for logits (N, C, d1 ...), () for (C). */
 static bool check_shapes(samba_graph *graph, const char *what, const samba_node *logits, const samba_node *label)
@@ -19,28 +18,24 @@ static bool check_shapes(samba_graph *graph, const char *what, const samba_node 
     bool fits = logits->rank >= 1 && label->rank == logits->rank - 1;
     for (int d = 0; fits && d < label->rank; d++)
         fits = label->shape[d] == logits->shape[d == 0 ? 0 : d + 1];
-    char logits_type[SAMBA_TYPE_TEXT], label_type[SAMBA_TYPE_TEXT];
     if (!fits)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
-                            samba_trace_format(logits, logits_type), samba_trace_format(label, label_type));
-    else if (samba_dtype_table[label->dtype].category != SAMBA_CATEGORY_INTEGER)
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s",
-                            samba_dtype_name(label->dtype));
-    else
-        return true;
-    return false;
+        return samba_graph_refuse(
+            graph, SAMBA_ERROR_SHAPE, what,
+            "expected logits (N, C), (N, C, d1 ...) or (C) and labels (N), (N, d1 ...) or (); given %s and %s",
+            SAMBA_TYPE_OF(logits), SAMBA_TYPE_OF(label));
+    return samba_dtype_table[label->dtype].category == SAMBA_CATEGORY_INTEGER ||
+           samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected labels of integers, given %s",
+                              samba_dtype_name(label->dtype));
 }
 
 static bool check_smoothing(samba_graph *graph, const char *what, const samba_cross_entropy_options *options, bool smooths)
 {
     if (options->label_smoothing >= 0.0 && options->label_smoothing <= (smooths ? 1.0 : 0.0))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                        smooths ? "label_smoothing must be from 0 to 1, given %g"
-                                : "label_smoothing must be 0, given %g; cross_entropy has it",
-                        options->label_smoothing);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                              smooths ? "label_smoothing must be from 0 to 1, given %g"
+                                      : "label_smoothing must be 0, given %g; cross_entropy has it",
+                              options->label_smoothing);
 }
 
 /* (N, C, d1 ...) as (N * d1 ..., C) */
@@ -65,11 +60,8 @@ static samba_value of_rows(samba_graph *graph, samba_value logits, samba_value l
     samba_ref flat = samba_emit_reshape(graph, label.index, 1, &rows);
     if (t.dtype != SAMBA_INT64 && t.dtype != SAMBA_INT32)
         flat = samba_emit_cast(graph, flat, SAMBA_INT64);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.cross_entropy.ignore_index = o->ignore_index;
-    attrs.cross_entropy.label_smoothing = o->label_smoothing;
-    attrs.cross_entropy.reduction = o->reduction;
+    samba_attrs attrs = {
+        .cross_entropy = {.ignore_index = o->ignore_index, .label_smoothing = o->label_smoothing, .reduction = o->reduction}};
     samba_ref inputs[2] = {rows_of(graph, logits.index, &x, rows), flat};
     samba_ref loss = samba_emit(graph, SAMBA_OP_cross_entropy, 2, inputs, &attrs);
     if (o->reduction == SAMBA_NO_REDUCTION)
@@ -83,11 +75,10 @@ static bool check_weight(const samba_losses *loss, samba_value weight, int64_t c
 {
     if (!weight.graph || (samba_value_rank(weight) == 1 && samba_value_size(weight, 0) == classes))
         return true;
-    char text[SAMBA_TYPE_TEXT];
     samba_node node = samba_trace_node(weight);
-    samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected a weight for each of the %lld classes, given %s",
-                        (long long)classes, samba_trace_format(&node, text));
-    return false;
+    return samba_graph_refuse(loss->graph, SAMBA_ERROR_SHAPE, loss->what,
+                              "expected a weight for each of the %lld classes, given %s", (long long)classes,
+                              SAMBA_TYPE_OF(&node));
 }
 
 /* A number of each class (C) as it broadcasts to logits (..., C, ...). */
@@ -193,7 +184,7 @@ samba_value samba_cross_entropy_with(samba_value logits, samba_value label, cons
     if (!samba_losses_enter_any(&loss, "cross_entropy", 3, v, o->reduction))
         return samba_trace_none(loss.graph);
     samba_node x = samba_trace_node(logits), t = samba_trace_node(label);
-    bool indices = !samba_dtype_is_floating_point((samba_dtype)t.dtype);
+    bool indices = !samba_dtype_is_floating_point(t.dtype);
     if ((indices && !check_shapes(loss.graph, loss.what, &x, &t)) || !check_smoothing(loss.graph, loss.what, o, true))
         return samba_trace_none(loss.graph);
     if (indices && !o->weight.graph)

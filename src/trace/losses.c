@@ -8,7 +8,6 @@
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
 #include <math.h>
-#include <string.h>
 
 /* ---- what losses share ---- */
 
@@ -31,10 +30,10 @@ bool samba_losses_enter_any(samba_losses *loss, const char *what, int count, sam
         if (!values[i].graph)
             continue;
         const samba_node *node = samba_node_at(loss->graph, values[i].index);
-        if (!samba_dtype_is_floating_point((samba_dtype)node->dtype))
+        if (!samba_dtype_is_floating_point(node->dtype))
             continue;
         samba_promotion kind = node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED, first = i == 0 ? kind : SAMBA_DIMENSIONED;
-        loss->dtype = i == 0 ? (samba_dtype)node->dtype : samba_promote(loss->dtype, first, (samba_dtype)node->dtype, kind);
+        loss->dtype = i == 0 ? node->dtype : samba_promote(loss->dtype, first, node->dtype, kind);
     }
     loss->wide = loss->dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     for (int i = 0; i < count; i++)
@@ -101,8 +100,7 @@ samba_value samba_losses_fail_all(const samba_losses *loss, const char *expected
         used += (size_t)snprintf(given + used, sizeof given - used, "%s%s", between, samba_trace_format(&node, text));
         left--;
     }
-    return samba_trace_value(
-        loss->graph, samba_graph_fail_at(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected %s, given %s", expected, given));
+    return samba_trace_fail(loss->graph, SAMBA_ERROR_SHAPE, loss->what, "expected %s, given %s", expected, given);
 }
 
 samba_value samba_losses_fail_shapes(const samba_losses *loss, const char *expected, samba_value a, samba_value b)
@@ -178,8 +176,7 @@ samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double b
     if (!samba_losses_enter(&loss, "smooth_l1_loss", 2, v, reduction))
         return samba_trace_none(loss.graph);
     if (!(beta >= 0))
-        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what,
-                                                                 "beta must be 0 or more, given %g", beta));
+        return samba_trace_fail(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "beta must be 0 or more, given %g", beta);
     samba_value each = beta == 0 ? samba_abs(samba_sub(v[0], v[1])) : smooth(&loss, v[0], v[1], beta, 1 / beta);
     return samba_losses_leave(&loss, each, reduction);
 }
@@ -191,8 +188,7 @@ samba_value samba_huber_loss(samba_value input, samba_value target, double delta
     if (!samba_losses_enter(&loss, "huber_loss", 3, v, reduction) || !check_weight(&loss, input, weight))
         return samba_trace_none(loss.graph);
     if (!(delta > 0))
-        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what,
-                                                                 "delta must be more than 0, given %g", delta));
+        return samba_trace_fail(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "delta must be more than 0, given %g", delta);
     samba_value each = smooth(&loss, v[0], v[1], delta, 1);
     return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
 }
@@ -297,8 +293,7 @@ samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba
         return samba_losses_fail_shapes(&loss, "a variance of the input's shape, of it without the last dim, or with 1 there",
                                         input, var);
     if (!(o->eps > 0))
-        return samba_trace_value(loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what,
-                                                                 "eps must be more than 0, given %g", o->eps));
+        return samba_trace_fail(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "eps must be more than 0, given %g", o->eps);
     if (rows)
         v[2] = samba_losses_unsqueeze(v[2], x.rank - 1);
     samba_value clamped = samba_maximum(v[2], samba_losses_number(&loss, o->eps)); /* in value, not in gradient */

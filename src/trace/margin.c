@@ -112,9 +112,8 @@ static bool need_rows(const samba_losses *loss, samba_value input, samba_value t
     }
     if (samba_dtype_table[t.dtype].category == SAMBA_CATEGORY_INTEGER)
         return true;
-    samba_graph_fail_at(loss->graph, SAMBA_ERROR_DTYPE, loss->what, "expected a target of class indices, integers, given %s",
-                        samba_dtype_name((samba_dtype)t.dtype));
-    return false;
+    return samba_graph_refuse(loss->graph, SAMBA_ERROR_DTYPE, loss->what,
+                              "expected a target of class indices, integers, given %s", samba_dtype_name(t.dtype));
 }
 
 samba_value samba_multi_margin_loss(samba_value input, samba_value target, const samba_multi_margin_options *options)
@@ -127,8 +126,7 @@ samba_value samba_multi_margin_loss(samba_value input, samba_value target, const
         return samba_trace_none(loss.graph);
     int64_t classes = x.shape[x.rank - 1];
     if (o->p != 1 && o->p != 2)
-        return samba_trace_value(
-            loss.graph, samba_graph_fail_at(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "p must be 1 or 2, given %d", o->p));
+        return samba_trace_fail(loss.graph, SAMBA_ERROR_ARGUMENT, loss.what, "p must be 1 or 2, given %d", o->p);
     if (o->weight.graph && (samba_value_rank(o->weight) != 1 || samba_value_size(o->weight, 0) != classes))
         return samba_losses_fail_shapes(&loss, "a weight of each class", input, o->weight);
     samba_value zero = samba_losses_number(&loss, 0),

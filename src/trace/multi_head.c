@@ -32,15 +32,14 @@ static bool check_values(samba_graph *g, const samba_value given[3], int64_t hea
         (rank == 3 && (k.shape[batch_dim] != q.shape[batch_dim] || v.shape[batch_dim] != q.shape[batch_dim])) ||
         k.dtype != q.dtype || v.dtype != q.dtype) {
         char text[3][SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what,
-                            "expected query, key and value of one dtype, (T, N, E), with batch_first (N, T, E), or (T, E), key "
-                            "and value of as many steps, "
-                            "given %s, %s, %s",
-                            samba_trace_format(&q, text[0]), samba_trace_format(&k, text[1]), samba_trace_format(&v, text[2]));
-        return false;
+        return samba_graph_refuse(
+            g, SAMBA_ERROR_SHAPE, what,
+            "expected query, key and value of one dtype, (T, N, E), with batch_first (N, T, E), or (T, E), key "
+            "and value of as many steps, given %s, %s, %s",
+            samba_trace_format(&q, text[0]), samba_trace_format(&k, text[1]), samba_trace_format(&v, text[2]));
     }
     *s = (sizes){.rank = rank,
-                 .dtype = (samba_dtype)q.dtype,
+                 .dtype = q.dtype,
                  .batch = rank == 3 ? q.shape[batch_dim] : 1,
                  .heads = heads,
                  .queries = q.shape[time_dim],
@@ -49,9 +48,8 @@ static bool check_values(samba_graph *g, const samba_value given[3], int64_t hea
                  .features = {q.shape[rank - 1], k.shape[rank - 1], v.shape[rank - 1]}};
     if (heads >= 1 && s->width >= 1 && s->width % heads == 0)
         return true;
-    samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "num_heads must divide the query's %lld features, given %lld",
-                        (long long)s->width, (long long)heads);
-    return false;
+    return samba_graph_refuse(g, SAMBA_ERROR_ARGUMENT, what, "num_heads must divide the query's %lld features, given %lld",
+                              (long long)s->width, (long long)heads);
 }
 
 static bool check_masks(samba_graph *g, const samba_multi_head_options *o, const sizes *s)
@@ -68,17 +66,13 @@ static bool check_masks(samba_graph *g, const samba_multi_head_options *o, const
         bool fits =
             i ? samba_shape_equal(node.rank, node.shape, s->rank - 1, s->rank == 3 ? padded : padded + 1)
               : samba_shape_equal(node.rank, node.shape, 2, flat + 1) || samba_shape_equal(node.rank, node.shape, 3, flat);
-        if (!fits || (node.dtype != SAMBA_BOOL && !samba_dtype_is_floating_point((samba_dtype)node.dtype))) {
-            char text[SAMBA_TYPE_TEXT];
-            samba_graph_fail_at(g, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, what,
-                                "expected %s, bool (true hides) or floating-point (added), for %lld queries and %lld keys in a "
-                                "batch of %lld with %lld heads, given %s",
-                                i ? "a key_padding_mask (N, Tk), or (Tk) without a batch"
-                                  : "an attn_mask (Tq, Tk) or (N * num_heads, Tq, Tk)",
-                                (long long)s->queries, (long long)s->keys, (long long)s->batch, (long long)s->heads,
-                                samba_trace_format(&node, text));
-            return false;
-        }
+        if (!fits || (node.dtype != SAMBA_BOOL && !samba_dtype_is_floating_point(node.dtype)))
+            return samba_graph_refuse(
+                g, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, what,
+                "expected %s, bool (true hides) or floating-point (added), for %lld queries and %lld keys in a "
+                "batch of %lld with %lld heads, given %s",
+                i ? "a key_padding_mask (N, Tk), or (Tk) without a batch" : "an attn_mask (Tq, Tk) or (N * num_heads, Tq, Tk)",
+                (long long)s->queries, (long long)s->keys, (long long)s->batch, (long long)s->heads, SAMBA_TYPE_OF(&node));
     }
     return true;
 }
@@ -102,9 +96,8 @@ static bool check_weight(samba_graph *g, const char *name, samba_value weight, p
     } else if (wanted == OPTIONAL) {
         return true;
     }
-    samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what, "expected %s %s for a query of %lld features, given %s", name,
-                        samba_trace_format(&like, expected), (long long)s->width, given);
-    return false;
+    return samba_graph_refuse(g, SAMBA_ERROR_SHAPE, what, "expected %s %s for a query of %lld features, given %s", name,
+                              samba_trace_format(&like, expected), (long long)s->width, given);
 }
 
 static bool check_weights(samba_graph *g, const samba_multi_head_weights *w, const sizes *s)
@@ -112,13 +105,12 @@ static bool check_weights(samba_graph *g, const samba_multi_head_weights *w, con
     const int64_t e = s->width, one[3] = {1, 1, e}, flat[1] = {3 * e};
     const samba_value projections[3] = {w->q_proj_weight, w->k_proj_weight, w->v_proj_weight};
     static const char *const names[3] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
-    if (w->in_proj_weight.graph && (s->features[1] != e || s->features[2] != e)) {
-        samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, what,
-                            "in_proj_weight is for a key and a value of the query's %lld features, given %lld and %lld: give "
-                            "q_proj_weight, k_proj_weight and v_proj_weight",
-                            (long long)e, (long long)s->features[1], (long long)s->features[2]);
-        return false;
-    }
+    if (w->in_proj_weight.graph && (s->features[1] != e || s->features[2] != e))
+        return samba_graph_refuse(
+            g, SAMBA_ERROR_SHAPE, what,
+            "in_proj_weight is for a key and a value of the query's %lld features, given %lld and %lld: give "
+            "q_proj_weight, k_proj_weight and v_proj_weight",
+            (long long)e, (long long)s->features[1], (long long)s->features[2]);
     if (w->in_proj_weight.graph && !check_weight(g, "in_proj_weight", w->in_proj_weight, NEEDED, s, 2, (int64_t[]){3 * e, e}))
         return false;
     for (int i = 0; i < 3 && !w->in_proj_weight.graph; i++)
@@ -160,8 +152,7 @@ static samba_value with_more_keys(samba_value mask, int64_t more)
     if (more == 0)
         return mask;
     node.shape[node.rank - 1] = more;
-    return samba_concat(2, (samba_value[]){mask, samba_constant(mask.graph, 0, (samba_dtype)node.dtype, node.rank, node.shape)},
-                        -1);
+    return samba_concat(2, (samba_value[]){mask, samba_constant(mask.graph, 0, node.dtype, node.rank, node.shape)}, -1);
 }
 
 /* Of attn_mask and key_padding_mask, to broadcast to (N, H, Tq, Tk); none where both are. */
@@ -263,9 +254,7 @@ static samba_value attend(const samba_value part[3], samba_value mask, const cha
 
 static samba_multi_head_options settled(const samba_multi_head_options *options)
 {
-    samba_multi_head_options o;
-    memset(&o, 0, sizeof o);
-    return options ? *options : o;
+    return options ? *options : (samba_multi_head_options){0};
 }
 
 static samba_value forward(samba_graph *g, const samba_value given[3], const samba_multi_head_weights *w,
@@ -298,8 +287,7 @@ samba_value samba_functional_multi_head_attention(samba_value query, samba_value
                                                   const samba_multi_head_options *options)
 {
     samba_multi_head_options o = settled(options);
-    samba_multi_head_weights none;
-    memset(&none, 0, sizeof none);
+    static const samba_multi_head_weights none;
     const samba_value given[3] = {query, key, value};
     sizes s;
     samba_graph *g;
@@ -327,8 +315,7 @@ static samba_multi_head_weights parameters(samba_graph *g, const samba_multi_hea
     static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
     const int64_t e = s->width, one[3] = {1, 1, e};
     const double bound = 1 / sqrt((double)e);
-    samba_multi_head_weights w;
-    memset(&w, 0, sizeof w);
+    samba_multi_head_weights w = {0};
     if (s->features[1] == e && s->features[2] == e) {
         w.in_proj_weight = projection(g, "in_proj_weight", s->dtype, 3 * e, e);
     } else {

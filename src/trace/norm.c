@@ -6,20 +6,17 @@
 #include <sambaflow/elementwise.h>
 #include <sambaflow/norm.h>
 #include <float.h>
-#include <string.h>
 
 static samba_value along(samba_op op, samba_value a, int dim)
 {
     samba_graph *graph;
     int at;
     if (!samba_trace_enter(samba_op_table[op].name, 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     if (!samba_trace_dim(graph, samba_op_table[op].name, rank, dim, &at))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = at;
+    samba_attrs attrs = {.axis = {.dim = at}};
     samba_ref input =
         rank == 0 ? samba_emit_reshape(graph, a.index, 1, (int64_t[]){1}) : a.index; /* one element is a dim of one */
     samba_ref result = samba_emit(graph, op, 1, &input, &attrs);
@@ -27,7 +24,6 @@ static samba_value along(samba_op op, samba_value a, int dim)
 }
 
 samba_value samba_softmax(samba_value a, int dim) { return along(SAMBA_OP_softmax, a, dim); }
-
 samba_value samba_log_softmax(samba_value a, int dim) { return along(SAMBA_OP_log_softmax, a, dim); }
 
 samba_value samba_softmin(samba_value a, int dim)
@@ -46,12 +42,9 @@ static bool need_last_dims(samba_graph *graph, const char *what, const samba_nod
 {
     if (count >= 1 && count <= x->rank && shape && samba_shape_equal(count, shape, count, x->shape + x->rank - count))
         return true;
-    char text[SAMBA_TYPE_TEXT], wanted[SAMBA_SHAPE_TEXT];
     bool known = shape && count >= 0 && count <= SAMBA_MAX_RANK;
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected an input whose last dims are %s, given %s",
-                        known ? samba_shape_format(count, shape, wanted, sizeof wanted) : "1 to its rank",
-                        samba_trace_format(x, text));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what, "expected an input whose last dims are %s, given %s",
+                              known ? SAMBA_SHAPE(count, shape) : "1 to its rank", SAMBA_TYPE_OF(x));
 }
 
 samba_value samba_functional_layer_norm(samba_value input, int count, const int64_t *shape, samba_value weight, samba_value bias,
@@ -65,13 +58,10 @@ samba_value samba_functional_layer_norm(samba_value input, int count, const int6
     if (!need_last_dims(graph, "layer_norm", &x, count, shape))
         return samba_trace_none(graph);
     if (!weight.graph)
-        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
+        weight = samba_constant(graph, 1, x.dtype, count, shape);
     if (!bias.graph)
-        bias = samba_constant(graph, 0, (samba_dtype)x.dtype, count, shape);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.norm.dims = count;
-    attrs.norm.eps = eps;
+        bias = samba_constant(graph, 0, x.dtype, count, shape);
+    samba_attrs attrs = {.norm = {.dims = count, .eps = eps}};
     return samba_trace_value(
         graph, samba_emit(graph, SAMBA_OP_layer_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
 }
@@ -86,11 +76,8 @@ samba_value samba_functional_rms_norm(samba_value input, int count, const int64_
     if (!need_last_dims(graph, "rms_norm", &x, count, shape))
         return samba_trace_none(graph);
     if (!weight.graph)
-        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, count, shape);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.norm.dims = count;
-    attrs.norm.eps = eps < 0 ? (x.dtype == SAMBA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON) : eps;
+        weight = samba_constant(graph, 1, x.dtype, count, shape);
+    samba_attrs attrs = {.norm = {.dims = count, .eps = eps < 0 ? (x.dtype == SAMBA_FLOAT64 ? DBL_EPSILON : FLT_EPSILON) : eps}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_rms_norm, 2, (samba_ref[]){input.index, weight.index}, &attrs));
 }
 
@@ -105,13 +92,10 @@ samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, s
     samba_node x = samba_trace_node(input);
     int64_t channels = x.rank > 1 ? x.shape[1] : 0;
     if (!weight.graph)
-        weight = samba_constant(graph, 1, (samba_dtype)x.dtype, 1, &channels);
+        weight = samba_constant(graph, 1, x.dtype, 1, &channels);
     if (!bias.graph)
-        bias = samba_constant(graph, 0, (samba_dtype)x.dtype, 1, &channels);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.group_norm.groups = num_groups;
-    attrs.group_norm.eps = eps;
+        bias = samba_constant(graph, 0, x.dtype, 1, &channels);
+    samba_attrs attrs = {.group_norm = {.groups = num_groups, .eps = eps}};
     return samba_trace_value(
         graph, samba_emit(graph, SAMBA_OP_group_norm, 3, (samba_ref[]){input.index, weight.index, bias.index}, &attrs));
 }

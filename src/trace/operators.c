@@ -57,4 +57,3 @@ samba_value samba_trace_promoted(samba_op op, samba_value a, samba_value b)
 #define CALL_promoted(name, arity) FUNCTION(name, arity, promoted)
 #define OP(name, arity, attrs, class, tile, infer, vjp, ref, flops, expand, amp, traits, call) CALL_##call(name, arity)
 #include "ops.def"
-#undef OP

@@ -5,7 +5,6 @@
 #include "trace/shape.h"
 
 #include <sambaflow/shape.h>
-#include <string.h>
 
 samba_ref samba_trace_slice(samba_graph *graph, samba_ref a, int dim, int64_t start, int64_t stop, int64_t step)
 {
@@ -14,9 +13,7 @@ samba_ref samba_trace_slice(samba_graph *graph, samba_ref a, int dim, int64_t st
     samba_node node = *samba_node_at(graph, a);
     if (start == 0 && stop == node.shape[dim] && step == 1)
         return a;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = node.rank;
+    samba_attrs attrs = {.slice = {.start.count = node.rank, .stop.count = node.rank, .step.count = node.rank}};
     for (int d = 0; d < node.rank; d++) {
         attrs.slice.start.at[d] = d == dim ? start : 0;
         attrs.slice.stop.at[d] = d == dim ? stop : node.shape[d];
@@ -30,8 +27,7 @@ static bool cut_dim(samba_graph *graph, const char *what, int rank, int dim, int
 {
     if (rank > 0)
         return samba_trace_dim(graph, what, rank, dim, at);
-    samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "a value of rank 0 has no dims");
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what, "a value of rank 0 has no dims");
 }
 
 /* Python's reading of a slice bound. */
@@ -47,13 +43,12 @@ samba_value samba_slice(samba_value a, int dim, int64_t start, int64_t stop, int
     samba_graph *graph;
     int at;
     if (!samba_trace_enter("slice", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     if (!cut_dim(graph, "slice", node.rank, dim, &at))
         return samba_trace_value(graph, SAMBA_NONE);
     if (step < 1)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "slice",
-                                                            "step must be 1 or more, given %lld", (long long)step));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "slice", "step must be 1 or more, given %lld", (long long)step);
     start = clamp_bound(start, node.shape[at]);
     stop = clamp_bound(stop, node.shape[at]);
     return samba_trace_value(graph, samba_trace_slice(graph, a.index, at, start, stop < start ? start : stop, step));
@@ -67,9 +62,9 @@ samba_value samba_narrow(samba_value a, int dim, int64_t start, int64_t length)
         return samba_trace_none(graph);
     int64_t size = samba_node_at(graph, a.index)->shape[at], first = start < 0 ? start + size : start;
     if (first < 0 || first > size || length < 0 || length > size - first)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "narrow",
-                                                            "%lld elements from %lld do not lie in dim %d of size %lld",
-                                                            (long long)length, (long long)start, at, (long long)size));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "narrow",
+                                "%lld elements from %lld do not lie in dim %d of size %lld", (long long)length, (long long)start,
+                                at, (long long)size);
     return samba_trace_value(graph, samba_trace_slice(graph, a.index, at, first, first + length, 1));
 }
 
@@ -81,10 +76,8 @@ samba_value samba_select(samba_value a, int dim, int64_t index)
         return samba_trace_none(graph);
     int64_t size = samba_node_at(graph, a.index)->shape[at], position = index < 0 ? index + size : index;
     if (position < 0 || position >= size)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, "select",
-                                                            "index %lld of dim %d, of size %lld: expected %lld to %lld",
-                                                            (long long)index, at, (long long)size, (long long)-size,
-                                                            (long long)size - 1));
+        return samba_trace_fail(graph, SAMBA_ERROR_INDEX, "select", "index %lld of dim %d, of size %lld: expected %lld to %lld",
+                                (long long)index, at, (long long)size, (long long)-size, (long long)size - 1);
     return samba_squeeze(samba_trace_value(graph, samba_trace_slice(graph, a.index, at, position, position + 1, 1)), 1, &at);
 }
 
@@ -131,9 +124,7 @@ samba_value samba_concat(int count, const samba_value *values, int dim)
     for (int i = 0; i < count; i++)
         if (lines || !is_nothing(graph, values[i]))
             inputs[used++] = samba_emit_cast(graph, values[i].index, dtype);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = at;
+    samba_attrs attrs = {.axis = {.dim = at}};
     return samba_trace_value(graph, used == 1 ? inputs[0] : samba_emit(graph, SAMBA_OP_concat, used, inputs, &attrs));
 }
 
@@ -149,13 +140,9 @@ samba_value samba_stack(int count, const samba_value *values, int dim)
         return samba_trace_none(graph);
     for (int i = 0; i < count; i++) {
         const samba_node *node = samba_node_at(graph, values[i].index);
-        char text[SAMBA_SHAPE_TEXT], other[SAMBA_SHAPE_TEXT];
         if (!samba_shape_equal(node->rank, node->shape, first.rank, first.shape))
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "stack",
-                                                         "values must have one shape, given %s and, value %d, %s",
-                                                         samba_shape_format(first.rank, first.shape, text, sizeof text), i,
-                                                         samba_shape_format(node->rank, node->shape, other, sizeof other)));
+            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "stack", "values must have one shape, given %s and, value %d, %s",
+                                    SAMBA_SHAPE_OF(&first), i, SAMBA_SHAPE_OF(node));
         wide[i] = samba_unsqueeze(values[i], at);
     }
     return samba_concat(count, wide, at);
@@ -197,9 +184,8 @@ samba_value samba_block_diag(int count, const samba_value *values)
     for (int i = 0; i < count; i++) {
         samba_node node = samba_trace_node(values[i]);
         if (node.rank > 2)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "block_diag",
-                                                                "expected values of rank 0 to 2, given rank %d for value %d",
-                                                                node.rank, i));
+            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "block_diag",
+                                    "expected values of rank 0 to 2, given rank %d for value %d", node.rank, i);
         rows[i] = samba_reshape(values[i], 2,
                                 (int64_t[]){node.rank == 2 ? node.shape[0] : 1, node.rank == 0 ? 1 : node.shape[node.rank - 1]});
         width += samba_value_size(rows[i], 1);
@@ -246,19 +232,23 @@ void samba_meshgrid(int count, const samba_value *values, bool xy, samba_value *
 
 /* ---- cut apart ---- */
 
+/* Enters; values are what a failure leaves. */
+static bool enter_cut(const char *what, samba_value a, int dim, int count, samba_value *values, samba_graph **graph, int *at)
+{
+    bool usable = samba_trace_enter(what, 1, &a, graph);
+    for (int i = 0; i < count && values; i++)
+        values[i] = samba_trace_none(*graph);
+    return usable && cut_dim(*graph, what, samba_node_at(*graph, a.index)->rank, dim, at);
+}
+
 void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_value *values)
 {
     samba_graph *graph;
     int at;
-    bool usable = samba_trace_enter("split", 1, &a, &graph);
-    for (int i = 0; i < count && values; i++)
-        values[i] = samba_trace_value(graph, SAMBA_NONE);
-    if (!usable)
+    if (!enter_cut("split", a, dim, count, values, &graph, &at))
         return;
-    samba_node node = samba_trace_node(a);
-    if (!cut_dim(graph, "split", node.rank, dim, &at))
-        return;
-    int64_t size = node.shape[at], chunks = split_size > 0 ? size / split_size + (size % split_size != 0) : 0;
+    int64_t size = samba_node_at(graph, a.index)->shape[at],
+            chunks = split_size > 0 ? size / split_size + (size % split_size != 0) : 0;
     chunks = split_size > 0 && size == 0 ? 1 : chunks; /* one empty chunk */
     if (split_size < 1 || chunks != count || !values) {
         samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "split",
@@ -273,15 +263,6 @@ void samba_split(samba_value a, int64_t split_size, int dim, int count, samba_va
         if (values[i].index == SAMBA_NONE)
             return;
     }
-}
-
-/* Enters; values are what a failure leaves. */
-static bool enter_cut(const char *what, samba_value a, int dim, int count, samba_value *values, samba_graph **graph, int *at)
-{
-    bool usable = samba_trace_enter(what, 1, &a, graph);
-    for (int i = 0; i < count && values; i++)
-        values[i] = samba_trace_none(*graph);
-    return usable && cut_dim(*graph, what, samba_node_at(*graph, a.index)->rank, dim, at);
 }
 
 static void cut(samba_graph *graph, samba_value a, int at, int count, const int64_t *ends, samba_value *values)

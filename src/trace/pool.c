@@ -26,13 +26,18 @@ typedef struct layout { /* of one call; an entry for each dim of space */
 static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_ref planes, int i, int j, int64_t divisor)
 {
     static const samba_op ops[] = {SAMBA_OP_max_pool2d, SAMBA_OP_max_pool2d_indices, SAMBA_OP_avg_pool2d};
-    samba_attrs attrs;
     if (planes == SAMBA_NONE)
         return planes;
     const samba_node *node = samba_node_at(graph, planes);
-    memset(&attrs, 0, sizeof attrs);
+    samba_attrs attrs = {.pool2d = {.kernel.count = 2,
+                                    .stride.count = 2,
+                                    .padding.count = 2,
+                                    .dilation.count = 2,
+                                    .adaptive = l->adaptive,
+                                    .ceil_mode = l->ceil_mode,
+                                    .count_include_pad = kind == AVERAGE && !l->no_count_include_pad && !l->adaptive,
+                                    .divisor = divisor}};
     int from[2] = {i, j};
-    attrs.pool2d.kernel.count = attrs.pool2d.stride.count = attrs.pool2d.padding.count = attrs.pool2d.dilation.count = 2;
     for (int d = 0; d < 2; d++) {
         int at = from[d];
         attrs.pool2d.kernel.at[d] = at >= 0 ? l->kernel[at] : l->adaptive ? node->shape[node->rank - 2 + d] : 1;
@@ -40,10 +45,6 @@ static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_r
         attrs.pool2d.padding.at[d] = at >= 0 ? l->padding[at] : 0;
         attrs.pool2d.dilation.at[d] = at >= 0 && !l->adaptive ? l->dilation[at] : 1;
     }
-    attrs.pool2d.adaptive = l->adaptive;
-    attrs.pool2d.ceil_mode = l->ceil_mode;
-    attrs.pool2d.count_include_pad = kind == AVERAGE && !l->no_count_include_pad && !l->adaptive;
-    attrs.pool2d.divisor = divisor;
     static const char *const of_rows[] = {"height", "length"}, *const of_depths[] = {"depth", "plane"};
     graph->axes = l->spatial == 1 ? of_rows : l->spatial == 3 && j < 0 ? of_depths : NULL;
     samba_ref pooled = samba_emit(graph, ops[kind], 1, &planes, &attrs);
@@ -54,10 +55,8 @@ static samba_ref pool(samba_graph *graph, const layout *l, pooling kind, samba_r
 /* Values that lie at `indices` (planes, count) of (planes, ...), int64 both. */
 static samba_ref taken(samba_graph *graph, samba_ref values, samba_ref indices, int64_t planes, int64_t each)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 2, .at = {planes, 1}}, .dim = 0};
-    samba_ref first = samba_emit_scalar(graph, SAMBA_OP_mul, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs), (double)each);
+    samba_ref plane = samba_emit_iota(graph, 2, (int64_t[]){planes, 1}, 0);
+    samba_ref first = samba_emit_scalar(graph, SAMBA_OP_mul, plane, (double)each);
     samba_ref table = samba_emit_reshape(graph, samba_emit_cast(graph, values, SAMBA_FLOAT64), 2, (int64_t[]){planes * each, 1});
     samba_ref rows = samba_emit2(graph, SAMBA_OP_embedding, table, samba_emit2(graph, SAMBA_OP_add, indices, first));
     return samba_emit_cast(graph, rows, SAMBA_INT64); /* exact: a plane has less than 2^53 elements */
@@ -85,11 +84,8 @@ static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_n
         int64_t each = high * wide;
         samba_ref inside = taken(graph, pool(graph, l, INDICES, flat, 1, 2, 0),
                                  samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes, depth * each);
-        samba_attrs attrs;
-        memset(&attrs, 0, sizeof attrs);
-        attrs.iota = (samba_attrs_iota){.dtype = SAMBA_INT64, .shape = {.count = 1, .at = {each}}, .dim = 0};
-        samba_ref planes_before = samba_emit_cast(
-            graph, samba_emit2(graph, SAMBA_OP_sub, y, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs)), SAMBA_FLOAT64);
+        samba_ref planes_before = samba_emit2(graph, SAMBA_OP_sub, y, samba_emit_iota(graph, 1, &each, 0));
+        planes_before = samba_emit_cast(graph, planes_before, SAMBA_FLOAT64);
         planes_before =
             samba_emit1(graph, SAMBA_OP_round, samba_emit_scalar(graph, SAMBA_OP_mul, planes_before, 1.0 / (double)each));
         samba_ref start =
@@ -124,12 +120,9 @@ static samba_value run(const layout *l, samba_value a)
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, l->what);
     samba_node x = samba_trace_node(a);
-    char text[SAMBA_TYPE_TEXT];
-    if (x.rank != l->spatial + 1 && x.rank != l->spatial + 2) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, l->what, "expected an input %s, given %s", shapes[l->spatial - 1],
-                            samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+    if (x.rank != l->spatial + 1 && x.rank != l->spatial + 2)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, l->what, "expected an input %s, given %s", shapes[l->spatial - 1],
+                                SAMBA_TYPE_OF(&x));
     if (l->spatial == 2)
         return samba_trace_value(graph, pool(graph, l, l->kind, a.index, 0, 1, l->divisor));
     if (l->spatial == 1)
@@ -140,7 +133,7 @@ static samba_value run(const layout *l, samba_value a)
         return samba_trace_none(graph);
     bool half = x.dtype == SAMBA_BFLOAT16 || x.dtype == SAMBA_FLOAT16;
     samba_ref y = pool_volumes(graph, l, &x, half ? samba_emit_cast(graph, a.index, SAMBA_FLOAT32) : a.index);
-    return samba_trace_value(graph, samba_emit_cast(graph, y, (samba_dtype)x.dtype));
+    return samba_trace_value(graph, samba_emit_cast(graph, y, x.dtype));
 }
 
 /* ---- kernels, strides and paddings ---- */
@@ -165,12 +158,10 @@ static samba_value windows(const char *what, pooling kind, int spatial, samba_va
     samba_graph *graph;
     if (!samba_trace_enter(what, 1, &a, &graph))
         return samba_trace_none(graph);
-    if (!kernel || (divisor && kind != AVERAGE)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            kernel ? "divisor_override is of averages" : "a kernel of %d sizes is needed, NULL was given",
-                            spatial);
-        return samba_trace_none(graph);
-    }
+    if (!kernel || (divisor && kind != AVERAGE))
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what,
+                                kernel ? "divisor_override is of averages" : "a kernel of %d sizes is needed, NULL was given",
+                                spatial);
     memcpy(l.kernel, kernel, (size_t)spatial * sizeof *kernel);
     set(l.stride, stride, kernel, 0, spatial);
     set(l.padding, padding, none, 0, spatial);
@@ -202,50 +193,23 @@ static samba_value windows3(const char *what, pooling kind, samba_value a, const
                    o->divisor_override);
 }
 
-samba_value samba_max_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options)
-{
-    return windows1("max_pool1d", MAXIMUM, a, kernel, options);
-}
-
-samba_value samba_max_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return windows2("max_pool2d", MAXIMUM, a, kernel, options);
-}
-
-samba_value samba_max_pool3d(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
-{
-    return windows3("max_pool3d", MAXIMUM, a, kernel, options);
-}
-
-samba_value samba_max_pool1d_indices(samba_value a, int64_t kernel, const samba_pool1d_options *options)
-{
-    return windows1("max_pool1d", INDICES, a, kernel, options);
-}
-
-samba_value samba_max_pool2d_indices(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return windows2("max_pool2d", INDICES, a, kernel, options);
-}
-
-samba_value samba_max_pool3d_indices(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
-{
-    return windows3("max_pool3d", INDICES, a, kernel, options);
-}
-
-samba_value samba_avg_pool1d(samba_value a, int64_t kernel, const samba_pool1d_options *options)
-{
-    return windows1("avg_pool1d", AVERAGE, a, kernel, options);
-}
-
-samba_value samba_avg_pool2d(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)
-{
-    return windows2("avg_pool2d", AVERAGE, a, kernel, options);
-}
-
-samba_value samba_avg_pool3d(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)
-{
-    return windows3("avg_pool3d", AVERAGE, a, kernel, options);
-}
+/* samba_<name>1d<suffix>, 2d and 3d */
+#define POOLING(name, suffix, kind)                                                                                              \
+    samba_value samba_##name##1d##suffix(samba_value a, int64_t kernel, const samba_pool1d_options *options)                     \
+    {                                                                                                                            \
+        return windows1(#name "1d", kind, a, kernel, options);                                                                   \
+    }                                                                                                                            \
+    samba_value samba_##name##2d##suffix(samba_value a, const int64_t kernel[2], const samba_pool2d_options *options)            \
+    {                                                                                                                            \
+        return windows2(#name "2d", kind, a, kernel, options);                                                                   \
+    }                                                                                                                            \
+    samba_value samba_##name##3d##suffix(samba_value a, const int64_t kernel[3], const samba_pool3d_options *options)            \
+    {                                                                                                                            \
+        return windows3(#name "3d", kind, a, kernel, options);                                                                   \
+    }
+POOLING(max_pool, , MAXIMUM)
+POOLING(max_pool, _indices, INDICES)
+POOLING(avg_pool, , AVERAGE)
 
 /* ---- adaptive: windows by the size of the result ---- */
 
@@ -267,12 +231,10 @@ static samba_value adaptive(const char *what, pooling kind, int spatial, samba_v
         divides = divides && l.kernel[i] > 0 && size[i] > 0 && size[i] % l.kernel[i] == 0;
         single = single && l.kernel[i] == 1;
     }
-    if (!fits) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "expected %d output sizes of 0 or more, or -1 for the input's, given %lld%s", spatial,
-                            (long long)(output_size ? output_size[0] : 0), output_size ? " first" : " for NULL");
-        return samba_trace_none(graph);
-    }
+    if (!fits)
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what,
+                                "expected %d output sizes of 0 or more, or -1 for the input's, given %lld%s", spatial,
+                                (long long)(output_size ? output_size[0] : 0), output_size ? " first" : " for NULL");
     if (divides && single && kind == AVERAGE && (x.rank == spatial + 1 || x.rank == spatial + 2))
         return samba_mean(a, spatial, (int[]){-1, -2, -3}, true);
     for (int i = 0; divides && i < spatial; i++) {
@@ -283,44 +245,17 @@ static samba_value adaptive(const char *what, pooling kind, int spatial, samba_v
     return run(&l, a);
 }
 
-samba_value samba_adaptive_avg_pool1d(samba_value a, int64_t output_size)
-{
-    return adaptive("adaptive_avg_pool1d", AVERAGE, 1, a, &output_size);
-}
-samba_value samba_adaptive_avg_pool2d(samba_value a, const int64_t output_size[2])
-{
-    return adaptive("adaptive_avg_pool2d", AVERAGE, 2, a, output_size);
-}
-samba_value samba_adaptive_avg_pool3d(samba_value a, const int64_t output_size[3])
-{
-    return adaptive("adaptive_avg_pool3d", AVERAGE, 3, a, output_size);
-}
-samba_value samba_adaptive_max_pool1d(samba_value a, int64_t output_size)
-{
-    return adaptive("adaptive_max_pool1d", MAXIMUM, 1, a, &output_size);
-}
-samba_value samba_adaptive_max_pool2d(samba_value a, const int64_t output_size[2])
-{
-    return adaptive("adaptive_max_pool2d", MAXIMUM, 2, a, output_size);
-}
-samba_value samba_adaptive_max_pool3d(samba_value a, const int64_t output_size[3])
-{
-    return adaptive("adaptive_max_pool3d", MAXIMUM, 3, a, output_size);
-}
-samba_value samba_adaptive_max_pool1d_indices(samba_value a, int64_t output_size)
-{
-    return adaptive("adaptive_max_pool1d", INDICES, 1, a, &output_size);
-}
-
-samba_value samba_adaptive_max_pool2d_indices(samba_value a, const int64_t output_size[2])
-{
-    return adaptive("adaptive_max_pool2d", INDICES, 2, a, output_size);
-}
-
-samba_value samba_adaptive_max_pool3d_indices(samba_value a, const int64_t output_size[3])
-{
-    return adaptive("adaptive_max_pool3d", INDICES, 3, a, output_size);
-}
+/* As POOLING */
+#define ADAPTIVE(name, suffix, kind)                                                                                             \
+    samba_value samba_##name##1d##suffix(samba_value a, int64_t size) { return adaptive(#name "1d", kind, 1, a, &size); }        \
+    samba_value samba_##name##2d##suffix(samba_value a, const int64_t size[2])                                                   \
+    {                                                                                                                            \
+        return adaptive(#name "2d", kind, 2, a, size);                                                                           \
+    }                                                                                                                            \
+    samba_value samba_##name##3d##suffix(samba_value a, const int64_t size[3]) { return adaptive(#name "3d", kind, 3, a, size); }
+ADAPTIVE(adaptive_avg_pool, , AVERAGE)
+ADAPTIVE(adaptive_max_pool, , MAXIMUM)
+ADAPTIVE(adaptive_max_pool, _indices, INDICES)
 
 /* ---- lp: a root of sums of powers, through the average as PyTorch has it ---- */
 
@@ -330,10 +265,9 @@ static samba_value lp(const char *what, int spatial, samba_value a, double norm_
     samba_graph *graph;
     if (!samba_trace_enter(what, 1, &a, &graph) || !samba_trace_need_floating(a, what))
         return samba_trace_none(graph);
-    if (!(norm_type > 0 || norm_type < 0)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "norm_type must be a number other than 0, given %g", norm_type);
-        return samba_trace_none(graph);
-    }
+    if (!(norm_type > 0 || norm_type < 0))
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what, "norm_type must be a number other than 0, given %g",
+                                norm_type);
     samba_dtype dtype = samba_value_dtype(a);
     double taps = 1;
     for (int i = 0; kernel && i < spatial; i++)

@@ -34,12 +34,10 @@ samba_value samba_as_number(samba_value value, samba_dtype dtype)
         return samba_trace_none(graph);
     const samba_node *node = samba_node_at(graph, value.index);
     bool known = (int)dtype >= 0 && dtype < SAMBA_DTYPE_COUNT;
-    if (node->rank != 0 || !known || samba_dtype_table[node->dtype].category != samba_dtype_table[dtype].category) {
-        char text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "as_number",
-                                                            "expected a value of rank 0 and a dtype of its kind, given %s and %s",
-                                                            samba_trace_format(node, text), samba_dtype_name(dtype)));
-    }
+    if (node->rank != 0 || !known || samba_dtype_table[node->dtype].category != samba_dtype_table[dtype].category)
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "as_number",
+                                "expected a value of rank 0 and a dtype of its kind, given %s and %s", SAMBA_TYPE_OF(node),
+                                samba_dtype_name(dtype));
     return as_number(value, dtype);
 }
 
@@ -73,7 +71,7 @@ samba_dtype samba_trace_result_type(int count, const samba_value *values)
             continue;
         const samba_node *node = samba_node_at(values[i].graph, values[i].index);
         samba_promotion kind = values[i].number ? SAMBA_NUMBER : node->rank == 0 ? SAMBA_ZERO_DIM : SAMBA_DIMENSIONED;
-        samba_dtype dtype = values[i].number ? (samba_dtype)(values[i].number - 1) : (samba_dtype)node->dtype;
+        samba_dtype dtype = values[i].number ? (samba_dtype)(values[i].number - 1) : node->dtype;
         found[kind] = found[kind] == NONE
                           ? (int)dtype
                           : (int)samba_promote((samba_dtype)found[kind], SAMBA_DIMENSIONED, dtype, SAMBA_DIMENSIONED);

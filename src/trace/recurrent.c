@@ -14,7 +14,6 @@
 
 #include <sambaflow/recurrent.h>
 #include <math.h>
-#include <string.h>
 
 typedef enum kind { RNN, GRU, LSTM } kind;
 static const struct {
@@ -55,9 +54,7 @@ static samba_ref gate(const net *n, samba_ref a, int64_t i) { return cut(n, a, 1
 /* Along `dim`; more than one concat takes are joined by several. Overwrites `parts`. */
 static samba_ref join(const net *n, int64_t count, samba_ref *parts, int dim)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = dim;
+    samba_attrs attrs = {.axis = {.dim = dim}};
     for (; count > 1; count = (count + SAMBA_MAX_ARITY - 1) / SAMBA_MAX_ARITY)
         for (int64_t i = 0; i < count; i += SAMBA_MAX_ARITY) {
             int some = (int)(count - i < SAMBA_MAX_ARITY ? count - i : SAMBA_MAX_ARITY);
@@ -201,9 +198,7 @@ static samba_ref layers(net *n, const run_weights *w, samba_ref x)
 /* ---- what callers give ---- */
 static samba_value fail(const net *n, samba_status status, const char *expected, const samba_node *given)
 {
-    char type[SAMBA_TYPE_TEXT];
-    return samba_trace_value(n->graph, samba_graph_fail_at(n->graph, status, n->what, "expected %s, given %s", expected,
-                                                           samba_trace_format(given, type)));
+    return samba_trace_fail(n->graph, status, n->what, "expected %s, given %s", expected, SAMBA_TYPE_OF(given));
 }
 
 /* A weight of a dtype and shape; rank 1 where columns is 0. SAMBA_NONE after an error. */
@@ -223,10 +218,9 @@ static samba_ref take(const net *n, samba_value value, const char *name, int64_t
     int rank = matrix ? 2 : 1;
     if (node.dtype == n->dtype && samba_shape_equal(node.rank, node.shape, rank, shape))
         return value.index;
-    char type[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
     samba_graph_fail_at(n->graph, node.dtype == n->dtype ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, n->what,
-                        "expected %s %s%s, given %s", name, samba_dtype_name(n->dtype),
-                        samba_shape_format(rank, shape, text, sizeof text), samba_trace_format(&node, type));
+                        "expected %s %s%s, given %s", name, samba_dtype_name(n->dtype), SAMBA_SHAPE(rank, shape),
+                        SAMBA_TYPE_OF(&node));
     return SAMBA_NONE;
 }
 
@@ -234,12 +228,10 @@ static bool take_weights(const net *n, int count, const samba_value *values, int
 {
     int64_t directions = n->o.bidirectional ? 2 : 1, gates = facts[n->kind].gates * n->hidden;
     int per = (n->o.no_bias ? 2 : 4) + (n->o.proj_size ? 1 : 0);
-    if (count != per * n->o.num_layers * directions) {
-        samba_graph_fail_at(n->graph, SAMBA_ERROR_ARGUMENT, n->what,
-                            "expected %d weights for each of %lld layers and %lld directions, given %d", per,
-                            (long long)n->o.num_layers, (long long)directions, count);
-        return false;
-    }
+    if (count != per * n->o.num_layers * directions)
+        return samba_graph_refuse(n->graph, SAMBA_ERROR_ARGUMENT, n->what,
+                                  "expected %d weights for each of %lld layers and %lld directions, given %d", per,
+                                  (long long)n->o.num_layers, (long long)directions, count);
     for (int64_t i = 0; i < n->o.num_layers * directions && n->graph->status == SAMBA_OK; i++) {
         const samba_value *own = values + i * per;
         int64_t inputs = i < directions ? input_size : directions * n->width;
@@ -272,14 +264,10 @@ static bool take_state(net *n, int k, samba_value value, bool batched)
     samba_node node = samba_trace_node(value);
     int64_t flat[2] = {shape[0], shape[2]};
     bool fits = batched ? samba_shape_equal(node.rank, node.shape, 3, shape) : samba_shape_equal(node.rank, node.shape, 2, flat);
-    if (!fits || node.dtype != n->dtype) {
-        char type[SAMBA_TYPE_TEXT], text[SAMBA_SHAPE_TEXT];
-        samba_graph_fail_at(n->graph, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, n->what, "expected a state %s %s%s, given %s",
-                            names[k], samba_dtype_name(n->dtype),
-                            samba_shape_format(batched ? 3 : 2, batched ? shape : flat, text, sizeof text),
-                            samba_trace_format(&node, type));
-        return false;
-    }
+    if (!fits || node.dtype != n->dtype)
+        return samba_graph_refuse(n->graph, fits ? SAMBA_ERROR_DTYPE : SAMBA_ERROR_SHAPE, n->what,
+                                  "expected a state %s %s%s, given %s", names[k], samba_dtype_name(n->dtype),
+                                  SAMBA_SHAPE(batched ? 3 : 2, batched ? shape : flat), SAMBA_TYPE_OF(&node));
     /* PyTorch's modules make zeros where they are given no state */
     if (node.op != SAMBA_OP_constant || node.attrs->constant.value != 0)
         n->states[k] = samba_emit_reshape(n->graph, value.index, 3, shape);
@@ -338,7 +326,7 @@ static samba_value run(kind k, samba_value input, int count, const samba_value *
     if (x.rank != 2 && x.rank != 3)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size)",
                     &x);
-    if (!samba_dtype_is_floating_point((samba_dtype)x.dtype))
+    if (!samba_dtype_is_floating_point(x.dtype))
         return fail(&n, SAMBA_ERROR_DTYPE, "a floating-point input", &x);
     if (x.shape[time] < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input of 1 or more steps", &x);
@@ -348,7 +336,7 @@ static samba_value run(kind k, samba_value input, int count, const samba_value *
     if (!samba_trace_enter(n.what, 3, (samba_value[]){input, values[0], values[1]}, &of))
         return samba_trace_none(n.graph);
     samba_node w_ih = samba_trace_node(values[0]);
-    n.dtype = (samba_dtype)x.dtype;
+    n.dtype = x.dtype;
     n.steps = x.shape[time];
     n.batch = batched ? x.shape[1 - time] : 1;
     n.hidden = w_ih.rank ? w_ih.shape[0] / facts[k].gates : 0;
@@ -388,7 +376,7 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
     samba_node x = samba_trace_node(input);
     if (x.rank != 1 && x.rank != 2)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (N, input_size) or (input_size)", &x);
-    if (!samba_dtype_is_floating_point((samba_dtype)x.dtype))
+    if (!samba_dtype_is_floating_point(x.dtype))
         return fail(&n, SAMBA_ERROR_DTYPE, "a floating-point input", &x);
     if (!given || !given[0].graph || !given[2].graph != !given[3].graph)
         return fail(&n, SAMBA_ERROR_ARGUMENT, "weights w_ih, w_hh, and both biases or none of them behind the input", &x);
@@ -398,7 +386,7 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
     samba_node w_ih = samba_trace_node(given[0]);
     run_weights w;
     n.o.no_bias = !given[2].graph;
-    n.dtype = (samba_dtype)x.dtype;
+    n.dtype = x.dtype;
     n.batch = x.rank == 2 ? x.shape[0] : 1;
     n.width = n.hidden = w_ih.rank ? w_ih.shape[0] / facts[k].gates : 0;
     int64_t size = x.shape[x.rank - 1], shape[3] = {1, n.batch, n.hidden};
@@ -424,21 +412,6 @@ static samba_value run_cell(kind k, samba_value input, const samba_value given[4
                              h == SAMBA_NONE ? h : samba_emit_reshape(n.graph, h, x.rank, x.rank == 2 ? shape + 1 : shape + 2));
 }
 
-samba_value samba_functional_rnn(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options,
-                                 samba_value *state)
-{
-    return run(RNN, input, count, weights, options, state);
-}
-samba_value samba_functional_gru(samba_value input, int count, const samba_value *weights, const samba_recurrent_options *options,
-                                 samba_value *state)
-{
-    return run(GRU, input, count, weights, options, state);
-}
-samba_value samba_functional_lstm(samba_value input, int count, const samba_value *weights,
-                                  const samba_recurrent_options *options, samba_value *state)
-{
-    return run(LSTM, input, count, weights, options, state);
-}
 samba_value samba_functional_rnn_cell(samba_value input, const samba_value weights[4], bool relu, samba_value *state)
 {
     return run_cell(RNN, input, weights, relu, state);
@@ -470,21 +443,18 @@ static samba_value by_name(kind k, samba_value input, const char *name, int64_t 
                            samba_value *state)
 {
     net n = {.kind = k, .what = facts[k].name, .o = settled(options)};
-    if (!samba_trace_enter(n.what, 1, &input, &n.graph))
-        return samba_trace_none(n.graph);
-    samba_graph *g = n.graph;
-    samba_scope_push(g, name);
     if (!n.o.dropout && n.o.dropout_p != 0)
         n.o.dropout = "dropout";
-    if (g->status != SAMBA_OK || !check_options(&n, hidden))
-        return samba_trace_none(g);
+    if (!samba_trace_enter_layer(n.what, &input, name, false, &n.graph) || !check_options(&n, hidden))
+        return samba_trace_none(n.graph);
+    samba_graph *g = n.graph;
     samba_node x = samba_trace_node(input);
     int directions = n.o.bidirectional ? 2 : 1, count = 0;
     int64_t width = n.o.proj_size ? n.o.proj_size : hidden, gates = facts[k].gates * hidden,
             inputs = x.rank ? x.shape[x.rank - 1] : 0;
     if (inputs < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (T, N, input_size) of an input_size of 1 or more", &x);
-    samba_dtype dtype = (samba_dtype)x.dtype;
+    samba_dtype dtype = x.dtype;
     samba_arena scratch;
     samba_arena_init(&scratch, g->context);
     samba_value *w = samba_arena_alloc(&scratch, sizeof *w * (size_t)(10 * n.o.num_layers)), result = samba_trace_none(g);
@@ -517,17 +487,14 @@ static samba_value cell_by_name(kind k, samba_value input, const char *name, int
     if (options)
         o = *options;
     net n = {.kind = k, .what = facts[k].cell, .o = {.num_layers = 1, .relu = o.relu}};
-    if (!samba_trace_enter(n.what, 1, &input, &n.graph))
+    if (!samba_trace_enter_layer(n.what, &input, name, false, &n.graph) || !check_options(&n, hidden))
         return samba_trace_none(n.graph);
     samba_graph *g = n.graph;
-    samba_scope_push(g, name);
-    if (g->status != SAMBA_OK || !check_options(&n, hidden))
-        return samba_trace_none(g);
     samba_node x = samba_trace_node(input);
     int64_t inputs = x.rank ? x.shape[x.rank - 1] : 0, gates = facts[k].gates * hidden;
     if (inputs < 1)
         return fail(&n, SAMBA_ERROR_SHAPE, "an input (N, input_size) of an input_size of 1 or more", &x);
-    samba_dtype dtype = (samba_dtype)x.dtype;
+    samba_dtype dtype = x.dtype;
     samba_value w[4] = {{NULL, 0, 0}};
     w[0] = named(g, "weight_ih", -1, false, dtype, gates, inputs, hidden);
     w[1] = named(g, "weight_hh", -1, false, dtype, gates, hidden, hidden);
@@ -540,33 +507,22 @@ static samba_value cell_by_name(kind k, samba_value input, const char *name, int
     return h;
 }
 
-samba_value samba_rnn(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
-                      samba_value *state)
-{
-    return by_name(RNN, input, name, hidden_size, options, state);
-}
-samba_value samba_gru(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
-                      samba_value *state)
-{
-    return by_name(GRU, input, name, hidden_size, options, state);
-}
-samba_value samba_lstm(samba_value input, const char *name, int64_t hidden_size, const samba_recurrent_options *options,
-                       samba_value *state)
-{
-    return by_name(LSTM, input, name, hidden_size, options, state);
-}
-samba_value samba_rnn_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
-                           samba_value *state)
-{
-    return cell_by_name(RNN, input, name, hidden_size, options, state);
-}
-samba_value samba_gru_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
-                           samba_value *state)
-{
-    return cell_by_name(GRU, input, name, hidden_size, options, state);
-}
-samba_value samba_lstm_cell(samba_value input, const char *name, int64_t hidden_size, const samba_cell_options *options,
-                            samba_value *state)
-{
-    return cell_by_name(LSTM, input, name, hidden_size, options, state);
-}
+#define NET(name, kind)                                                                                                          \
+    samba_value samba_functional_##name(samba_value input, int count, const samba_value *weights,                                \
+                                        const samba_recurrent_options *options, samba_value *state)                              \
+    {                                                                                                                            \
+        return run(kind, input, count, weights, options, state);                                                                 \
+    }                                                                                                                            \
+    samba_value samba_##name(samba_value input, const char *scope, int64_t hidden_size, const samba_recurrent_options *options,  \
+                             samba_value *state)                                                                                 \
+    {                                                                                                                            \
+        return by_name(kind, input, scope, hidden_size, options, state);                                                         \
+    }                                                                                                                            \
+    samba_value samba_##name##_cell(samba_value input, const char *scope, int64_t hidden_size,                                   \
+                                    const samba_cell_options *options, samba_value *state)                                       \
+    {                                                                                                                            \
+        return cell_by_name(kind, input, scope, hidden_size, options, state);                                                    \
+    }
+NET(rnn, RNN)
+NET(gru, GRU)
+NET(lstm, LSTM)

@@ -9,25 +9,21 @@
 #include <sambaflow/elementwise.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
-#include <string.h>
 
 static bool plan(samba_graph *graph, const char *what, const samba_node *node, int count, const int *dims, bool keepdim,
                  samba_reduced_dims *plan)
 {
     bool reduced[SAMBA_MAX_RANK + 1] = {false};
-    if (count < 0 || (count > 0 && !dims)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected a list of dims, given %s of %d", dims ? "one" : "NULL",
-                            count);
-        return false;
-    }
+    if (count < 0 || (count > 0 && !dims))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "expected a list of dims, given %s of %d",
+                                  dims ? "one" : "NULL", count);
     for (int i = 0; i < count; i++) {
         int dim;
         if (!samba_trace_dim(graph, what, node->rank, dims[i], &dim))
             return false;
-        if (reduced[dim]) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "dim %d appears more than once in the list of dims", dim);
-            return false;
-        }
+        if (reduced[dim])
+            return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "dim %d appears more than once in the list of dims",
+                                      dim);
         reduced[dim] = true;
     }
     *plan = (samba_reduced_dims){.numel = 1};
@@ -196,12 +192,10 @@ static samba_value index_of(const char *what, bool least, samba_value a, int dim
     if (!samba_reduction_enter(what, a, 1, &dim, keepdim, &graph, &to))
         return samba_trace_none(graph);
     if (samba_value_dtype(a) == SAMBA_BOOL)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                                                            "expected integers or floating-point, given bool; cast it first"));
+        return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, what, "expected integers or floating-point, given bool; cast it first");
     if (to.numel == 0)
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                                                     "dim %d has size 0: there is no greatest or least of no elements", dim));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what, "dim %d has size 0: there is no greatest or least of no elements",
+                                dim);
     if (to.count == 0) /* of rank 0: the only element is the first */
         return samba_trace_value(graph, samba_emit_constant(graph, 0, SAMBA_INT64));
     samba_ref x = least ? upside_down(graph, a) : a.index;
@@ -209,7 +203,6 @@ static samba_value index_of(const char *what, bool least, samba_value a, int dim
 }
 
 samba_value samba_argmax(samba_value a, int dim, bool keepdim) { return index_of("argmax", false, a, dim, keepdim); }
-
 samba_value samba_argmin(samba_value a, int dim, bool keepdim) { return index_of("argmin", true, a, dim, keepdim); }
 
 /* The extremum and its index. Floats are looked up at the index, so that the gradient goes there; others have none. */

@@ -31,9 +31,7 @@ static const char *const mode_names[] = {"nearest", "nearest-exact", "linear", "
 
 static bool fail(samba_graph *graph, const char *why, const samba_node *x)
 {
-    char text[SAMBA_TYPE_TEXT];
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "%s, given an input %s", why, samba_trace_format(x, text));
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, "interpolate", "%s, given an input %s", why, SAMBA_TYPE_OF(x));
 }
 
 /* The size of the result along a dim of space. */
@@ -44,17 +42,14 @@ static bool lay_out_dim(samba_graph *graph, const samba_node *x, const samba_int
     l->in[i] = x->shape[2 + i];
     if (l->in[i] < 1)
         return fail(graph, "there is nothing to interpolate: expected sizes of 1 or more in each dim of space", x);
-    if (by_size ? o->size[i] < 1 : !(scaled >= 1 && scaled <= INT32_MAX)) {
-        if (by_size)
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
-                                "size must be 1 or more for each dim of space, given %lld for dim %d", (long long)o->size[i],
-                                2 + i);
-        else
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
-                                "scale_factor %g makes %g of dim %d, of size %lld: expected 1 to 2^31 - 1", o->scale_factor[i],
-                                scaled, 2 + i, (long long)l->in[i]);
-        return false;
-    }
+    if (by_size && o->size[i] < 1)
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                  "size must be 1 or more for each dim of space, given %lld for dim %d", (long long)o->size[i],
+                                  2 + i);
+    if (!by_size && !(scaled >= 1 && scaled <= INT32_MAX))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                  "scale_factor %g makes %g of dim %d, of size %lld: expected 1 to 2^31 - 1", o->scale_factor[i],
+                                  scaled, 2 + i, (long long)l->in[i]);
     l->out[i] = by_size ? o->size[i] : (int64_t)scaled;
     l->scale[i] = !by_size && !o->recompute_scale_factor ? o->scale_factor[i] : 0;
     return true;
@@ -66,20 +61,16 @@ static bool lay_out(samba_graph *graph, const samba_node *x, const samba_interpo
     l->spatial = x->rank - 2;
     if (l->spatial < 1 || l->spatial > 3)
         return fail(graph, "expected (N, C, L), (N, C, H, W) or (N, C, D, H, W)", x);
-    if (o->mode < SAMBA_RESAMPLE_NEAREST || o->mode > SAMBA_RESAMPLE_AREA) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
-                            "expected a mode of samba_resample_mode, 0 to %d, given %d", SAMBA_RESAMPLE_AREA, (int)o->mode);
-        return false;
-    }
+    if (o->mode < SAMBA_RESAMPLE_NEAREST || o->mode > SAMBA_RESAMPLE_AREA)
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                  "expected a mode of samba_resample_mode, 0 to %d, given %d", SAMBA_RESAMPLE_AREA, (int)o->mode);
     if (o->mode == SAMBA_RESAMPLE_BICUBIC && l->spatial != 2)
         return fail(graph, "mode bicubic is of (N, C, H, W)", x);
     bool smooth = o->mode == SAMBA_RESAMPLE_LINEAR || o->mode == SAMBA_RESAMPLE_BICUBIC;
-    if ((o->align_corners || o->antialias) && !smooth) {
-        samba_graph_fail_at(
+    if ((o->align_corners || o->antialias) && !smooth)
+        return samba_graph_refuse(
             graph, SAMBA_ERROR_ARGUMENT, "interpolate", "%s is of the modes bilinear and bicubic%s, given mode %s",
             o->antialias ? "antialias" : "align_corners", o->antialias ? "" : ", linear and trilinear", mode_names[o->mode]);
-        return false;
-    }
     if (o->antialias && l->spatial != 2)
         return fail(graph, "antialias is of (N, C, H, W)", x);
     if ((o->size[0] != 0) == (o->scale_factor[0] != 0))
@@ -131,14 +122,12 @@ static samba_ref repeat(samba_graph *graph, samba_ref a, const samba_node *x, co
 static samba_ref resample(samba_graph *graph, const samba_interpolate_options *o, const layout *l, samba_ref a,
                           const int64_t planes[3], int i, int j)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.resample.size = (samba_dims){.count = 2, .at = {i < 0 ? planes[1] : l->out[i], j < 0 ? planes[2] : l->out[j]}};
-    attrs.resample.mode = (int64_t)o->mode;
-    attrs.resample.align_corners = o->align_corners;
-    attrs.resample.antialias = o->antialias;
-    attrs.resample.scale_height = i < 0 ? 0 : l->scale[i];
-    attrs.resample.scale_width = j < 0 ? 0 : l->scale[j];
+    samba_attrs attrs = {.resample = {.size = {.count = 2, .at = {i < 0 ? planes[1] : l->out[i], j < 0 ? planes[2] : l->out[j]}},
+                                      .mode = (int64_t)o->mode,
+                                      .align_corners = o->align_corners,
+                                      .antialias = o->antialias,
+                                      .scale_height = i < 0 ? 0 : l->scale[i],
+                                      .scale_width = j < 0 ? 0 : l->scale[j]}};
     a = samba_emit_reshape(graph, a, 3, planes);
     return samba_emit(graph, SAMBA_OP_resample2d, 1, &a, &attrs);
 }
@@ -148,11 +137,9 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
     samba_graph *graph;
     if (!samba_trace_enter("interpolate", 1, &input, &graph))
         return samba_trace_none(graph);
-    if (!options) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
-                            "options with a size or a scale_factor are needed, NULL was given");
-        return samba_trace_none(graph);
-    }
+    if (!options)
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                "options with a size or a scale_factor are needed, NULL was given");
     samba_node x = samba_trace_node(input);
     layout l = {0};
     SAMBA_SPEAKS(graph, "interpolate");
@@ -165,13 +152,11 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
     bool whole = true;
     int64_t times[3] = {0}, n = x.shape[0] * x.shape[1], columns = 1;
     for (int i = 0; i < l.spatial; i++) {
-        samba_resample_axis axis = axis_of(options, &l, i, (samba_dtype)x.dtype);
-        if (!samba_resample_possible(&axis)) {
-            samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
-                                "expected sizes below 2^31 and a finite scale_factor, given %lld of %lld in dim %d and %g",
-                                (long long)l.out[i], (long long)l.in[i], 2 + i, options->scale_factor[i]);
-            return samba_trace_none(graph);
-        }
+        samba_resample_axis axis = axis_of(options, &l, i, x.dtype);
+        if (!samba_resample_possible(&axis))
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "interpolate",
+                                    "expected sizes below 2^31 and a finite scale_factor, given %lld of %lld in dim %d and %g",
+                                    (long long)l.out[i], (long long)l.in[i], 2 + i, options->scale_factor[i]);
         times[i] = repeats(&axis);
         whole = whole && times[i] > 0;
         columns *= i > 0 ? l.out[i] : 1;
@@ -190,7 +175,7 @@ samba_value samba_interpolate(samba_value input, const samba_interpolate_options
         a = resample(graph, options, &l, a, (int64_t[]){n, l.in[0], columns}, 0, -1);
     }
     int64_t shape[SAMBA_MAX_RANK] = {x.shape[0], x.shape[1], l.out[0], l.out[1], l.out[2]};
-    a = samba_emit_cast(graph, a, (samba_dtype)x.dtype);
+    a = samba_emit_cast(graph, a, x.dtype);
     return samba_trace_value(graph, samba_emit_reshape(graph, a, x.rank, shape));
 }
 
@@ -208,13 +193,10 @@ static samba_value shuffle(const char *what, samba_value input, int64_t r, bool 
     bool fits = x.rank >= 3 && r >= 1 && samba_mul_checked(r, r, &square) && square <= INT32_MAX;
     if (fits)
         fits = up ? x.shape[first] % square == 0 : x.shape[first + 1] % r == 0 && x.shape[first + 2] % r == 0;
-    if (!fits) {
-        char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "expected %s for a factor r of 1 or more, given a factor of %lld and %s",
-                            up ? "(..., C * r * r, H, W)" : "(..., C, H * r, W * r)", (long long)r, samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+    if (!fits)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what,
+                                "expected %s for a factor r of 1 or more, given a factor of %lld and %s",
+                                up ? "(..., C * r * r, H, W)" : "(..., C, H * r, W * r)", (long long)r, SAMBA_TYPE_OF(&x));
     for (int i = 0; i < first; i++)
         n *= x.shape[i];
     int64_t *c = &x.shape[first], shape[SAMBA_MAX_RANK];
@@ -245,13 +227,10 @@ samba_value samba_channel_shuffle(samba_value input, int64_t groups)
     if (!samba_trace_enter("channel_shuffle", 1, &input, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    if (x.rank < 3 || groups < 1 || x.shape[1] % groups != 0) {
-        char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "channel_shuffle",
-                            "expected (N, C, space...) with channels that %lld groups share, given %s", (long long)groups,
-                            samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+    if (x.rank < 3 || groups < 1 || x.shape[1] % groups != 0)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "channel_shuffle",
+                                "expected (N, C, space...) with channels that %lld groups share, given %s", (long long)groups,
+                                SAMBA_TYPE_OF(&x));
     int64_t pixels = 1;
     for (int i = 2; i < x.rank; i++)
         pixels *= x.shape[i];

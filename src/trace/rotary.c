@@ -36,20 +36,15 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
     if (!samba_trace_enter_optional(what, 4, values, &graph) || !samba_trace_need_floating(x, what))
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(x);
-    char text[SAMBA_TYPE_TEXT];
     int64_t width = node.rank ? node.shape[node.rank - 1] : 0, dims = o.dims ? o.dims : width;
     if (node.rank < 2 || dims < 2 || dims % 2 != 0 || dims > width)
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what,
                                 "expected an input (..., T, D) and an even number of turned features, 2 to D, given %s and %lld",
-                                samba_trace_format(&node, text), (long long)dims));
+                                SAMBA_TYPE_OF(&node), (long long)dims);
     if (!o.cos.graph != !o.sin.graph || (o.cos.graph && o.positions.graph))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                                                            "give cos and sin together, or positions, or none of them"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what, "give cos and sin together, or positions, or none of them");
     if (!(o.base > 0))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "base must be more than 0, given %g", o.base));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what, "base must be more than 0, given %g", o.base);
     int last = node.rank - 1;
     int64_t half = dims / 2;
     if (!o.cos.graph) {
@@ -87,10 +82,9 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
             apart[d] = pairs[d], whole[d] = d < last ? node.shape[d] : dims;
         apart[node.rank] = 1;
         if (node.rank == SAMBA_MAX_RANK)
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                                                         "neighbours of an input of rank %d cannot be put together: at most %d",
-                                                         node.rank, SAMBA_MAX_RANK - 1));
+            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what,
+                                    "neighbours of an input of rank %d cannot be put together: at most %d", node.rank,
+                                    SAMBA_MAX_RANK - 1);
         for (int i = 0; i < 2; i++)
             turned[i] = samba_reshape(turned[i], node.rank + 1, apart);
         result = samba_reshape(samba_concat(2, turned, node.rank), node.rank, whole);
@@ -100,5 +94,5 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
         turned[2] = part(in, last, dims, width, 1);
         result = samba_concat(dims < width ? 3 : 2, turned, last);
     }
-    return samba_cast(result, (samba_dtype)node.dtype);
+    return samba_cast(result, node.dtype);
 }

@@ -148,34 +148,29 @@ static bool check(samba_graph *graph, const samba_node *x, const samba_node *g, 
                   samba_grid_padding padding)
 {
     static const char what[] = "grid_sample";
-    char x_text[SAMBA_TYPE_TEXT], g_text[SAMBA_TYPE_TEXT];
-    samba_trace_format(x, x_text);
-    samba_trace_format(g, g_text);
     bool fits = (x->rank == 4 || x->rank == 5) && g->rank == x->rank && g->shape[0] == x->shape[0] &&
                 g->shape[g->rank - 1] == x->rank - 2;
     if (!fits)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "expected an input (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, Wo, "
-                            "3), given %s and %s",
-                            x_text, g_text);
-    else if (!samba_dtype_is_floating_point((samba_dtype)x->dtype) || x->dtype != g->dtype)
-        samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                            "expected an input and a grid of one floating-point dtype, given %s and %s; cast them", x_text,
-                            g_text);
-    else if (mode != SAMBA_RESAMPLE_NEAREST && mode != SAMBA_RESAMPLE_LINEAR && (mode != SAMBA_RESAMPLE_BICUBIC || x->rank != 4))
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "expected the mode nearest, linear or, of (N, C, H, W), bicubic, given mode %d for %s", (int)mode,
-                            x_text);
-    else if (padding < SAMBA_GRID_ZEROS || padding > SAMBA_GRID_REFLECTION)
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                            "expected a padding of zeros, border or reflection, 0 to 2, given %d", (int)padding);
-    else if (x->shape[2] < 1 || x->shape[3] < 1 || x->shape[x->rank - 1] < 1)
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "there is no pixel to read: expected sizes of 1 or more in each dim of space, given an input %s",
-                            x_text);
-    else
-        return true;
-    return false;
+        return samba_graph_refuse(graph, SAMBA_ERROR_SHAPE, what,
+                                  "expected an input (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, "
+                                  "Wo, 3), given %s and %s",
+                                  SAMBA_TYPE_OF(x), SAMBA_TYPE_OF(g));
+    if (!samba_dtype_is_floating_point(x->dtype) || x->dtype != g->dtype)
+        return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what,
+                                  "expected an input and a grid of one floating-point dtype, given %s and %s; cast them",
+                                  SAMBA_TYPE_OF(x), SAMBA_TYPE_OF(g));
+    if (mode != SAMBA_RESAMPLE_NEAREST && mode != SAMBA_RESAMPLE_LINEAR && (mode != SAMBA_RESAMPLE_BICUBIC || x->rank != 4))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                                  "expected the mode nearest, linear or, of (N, C, H, W), bicubic, given mode %d for %s",
+                                  (int)mode, SAMBA_TYPE_OF(x));
+    if (padding < SAMBA_GRID_ZEROS || padding > SAMBA_GRID_REFLECTION)
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                                  "expected a padding of zeros, border or reflection, 0 to 2, given %d", (int)padding);
+    if (x->shape[2] < 1 || x->shape[3] < 1 || x->shape[x->rank - 1] < 1)
+        return samba_graph_refuse(
+            graph, SAMBA_ERROR_SHAPE, what,
+            "there is no pixel to read: expected sizes of 1 or more in each dim of space, given an input %s", SAMBA_TYPE_OF(x));
+    return true;
 }
 
 samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resample_mode mode, samba_grid_padding padding,
@@ -190,7 +185,7 @@ samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resampl
         return samba_trace_none(s.graph);
     SAMBA_SPEAKS(s.graph, "grid_sample");
     s.spatial = s.image.rank - 2;
-    s.dtype = samba_compute_dtype((samba_dtype)s.image.dtype);
+    s.dtype = samba_compute_dtype(s.image.dtype);
     int64_t pixels = 1, shape[5] = {s.image.shape[0], s.image.shape[1]};
     for (int i = 0; i < s.spatial; i++) {
         s.size[i] = s.image.shape[s.image.rank - 1 - i];
@@ -211,7 +206,7 @@ samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resampl
         result = fetch(&s, at);
     else
         result = mode == SAMBA_RESAMPLE_LINEAR ? linear(&s, at) : cubic(&s, at);
-    return samba_cast(samba_reshape(result, s.image.rank, shape), (samba_dtype)s.image.dtype);
+    return samba_cast(samba_reshape(result, s.image.rank, shape), s.image.dtype);
 }
 
 /* Centres (align_corners: edges) of `size` pixels, from -1 to 1, in the dim of a grid that is theirs. */
@@ -240,15 +235,14 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
     for (int i = 0; fits && i < rank; i++)
         fits = size[i] >= 1;
     if (!fits) {
-        char text[SAMBA_TYPE_TEXT], sizes[SAMBA_SHAPE_TEXT];
         bool known = size && rank >= 0 && rank <= SAMBA_MAX_RANK;
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "affine_grid",
-                            "expected theta (N, 2, 3) and a size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), of 1 or more "
-                            "each, given %s and %s",
-                            samba_trace_format(&t, text), known ? samba_shape_format(rank, size, sizes, sizeof sizes) : "none");
-        return samba_trace_none(graph);
+        return samba_trace_fail(
+            graph, SAMBA_ERROR_SHAPE, "affine_grid",
+            "expected theta (N, 2, 3) and a size (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W), of 1 or more "
+            "each, given %s and %s",
+            SAMBA_TYPE_OF(&t), known ? SAMBA_SHAPE(rank, size) : "none");
     }
-    samba_dtype dtype = samba_compute_dtype((samba_dtype)t.dtype);
+    samba_dtype dtype = samba_compute_dtype(t.dtype);
     samba_value columns[4];
     int64_t shape[4], positions = 1, result[5] = {size[0]};
     for (int i = 0; i < spatial; i++)
@@ -261,5 +255,5 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
     samba_value base = samba_reshape(samba_concat(spatial + 1, columns, spatial), 3, (int64_t[]){1, positions, spatial + 1});
     samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], positions, spatial + 1}),
                                      samba_transpose(samba_cast(theta, dtype), 1, 2));
-    return samba_cast(samba_reshape(moved, rank, result), (samba_dtype)t.dtype);
+    return samba_cast(samba_reshape(moved, rank, result), t.dtype);
 }

@@ -20,23 +20,18 @@ samba_value samba_searchsorted(samba_value sorted, samba_value values, bool righ
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, what);
     samba_node s = samba_trace_node(sorted), v = samba_trace_node(values);
-    char s_text[SAMBA_TYPE_TEXT], v_text[SAMBA_TYPE_TEXT];
     bool fits = s.rank == 1 || (s.rank > 1 && s.rank == v.rank);
     for (int d = 0; fits && d < s.rank - 1; d++)
         fits = s.shape[d] == v.shape[d];
-    if (!fits || s.dtype != v.dtype || s.dtype == SAMBA_BOOL) {
-        samba_trace_format(&s, s_text), samba_trace_format(&v, v_text);
-        if (fits)
-            samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what,
-                                "expected numbers of one dtype, given a sequence %s and values %s; cast one of them", s_text,
-                                v_text);
-        else
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                                "expected a sequence (N), or (..., N) with the dims of the values but the last, given a sequence "
-                                "%s and values %s",
-                                s_text, v_text);
-        return samba_trace_none(graph);
-    }
+    if (!fits)
+        return samba_trace_fail(
+            graph, SAMBA_ERROR_SHAPE, what,
+            "expected a sequence (N), or (..., N) with the dims of the values but the last, given a sequence %s and values %s",
+            SAMBA_TYPE_OF(&s), SAMBA_TYPE_OF(&v));
+    if (s.dtype != v.dtype || s.dtype == SAMBA_BOOL)
+        return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, what,
+                                "expected numbers of one dtype, given a sequence %s and values %s; cast one of them",
+                                SAMBA_TYPE_OF(&s), SAMBA_TYPE_OF(&v));
     int64_t n = s.shape[s.rank - 1], step = 1, numel = 1;
     if (!samba_shape_numel(v.rank, v.shape, &numel))
         return samba_trace_none(graph);
@@ -69,7 +64,7 @@ samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *i
         return *indices = samba_trace_none(graph);
     SAMBA_SPEAKS(graph, what);
     samba_node x = samba_trace_node(a);
-    if (!samba_dtype_is_floating_point((samba_dtype)x.dtype) || x.rank == 0 || x.shape[at] == 0)
+    if (!samba_dtype_is_floating_point(x.dtype) || x.rank == 0 || x.shape[at] == 0)
         return samba_median(a, dim, keepdim, indices); /* there is no NaN among integers, and one of one is the median */
     samba_value order, sorted = samba_sort(a, at, false, &order), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
     samba_value numbers = samba_sum(samba_cast(samba_logical_not(samba_isnan(a)), SAMBA_INT64), 1, &at, true);
@@ -94,7 +89,6 @@ samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, co
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, what);
     samba_node x = samba_trace_node(a), i = samba_trace_node(indices);
-    char x_text[SAMBA_TYPE_TEXT], i_text[SAMBA_TYPE_TEXT];
     int before = x.rank - spatial;
     bool fits = spatial >= 1 && spatial <= 3 && (before == 1 || before == 2) && output_size && i.dtype == SAMBA_INT64 &&
                 samba_shape_equal(x.rank, x.shape, i.rank, i.shape);
@@ -104,15 +98,13 @@ samba_value samba_max_unpool(samba_value a, samba_value indices, int spatial, co
         fits = shape[d] >= 0 && samba_mul_checked(d < before ? planes : each, shape[d], d < before ? &planes : &each);
         elements *= d < before ? 1 : x.shape[d];
     }
-    if (!fits) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                            "expected an input (N, C, ...) or (C, ...) with %d dims of space, int64 indices of its shape and "
-                            "sizes of 0 or more, given %s and %s",
-                            spatial, samba_trace_format(&x, x_text), samba_trace_format(&i, i_text));
-        return samba_trace_none(graph);
-    }
+    if (!fits)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what,
+                                "expected an input (N, C, ...) or (C, ...) with %d dims of space, int64 indices of its shape and "
+                                "sizes of 0 or more, given %s and %s",
+                                spatial, SAMBA_TYPE_OF(&x), SAMBA_TYPE_OF(&i));
     samba_value flat = samba_reshape(a, 2, (int64_t[]){planes, elements}),
                 to = samba_reshape(indices, 2, (int64_t[]){planes, elements});
-    samba_value empty = samba_constant(graph, 0, (samba_dtype)x.dtype, 2, (int64_t[]){planes, each});
+    samba_value empty = samba_constant(graph, 0, x.dtype, 2, (int64_t[]){planes, each});
     return samba_reshape(samba_scatter(empty, 1, to, flat), x.rank, shape);
 }

@@ -2,24 +2,15 @@
  *
  * Functions that move elements without computing. PyTorch's conveniences end here: dims counted from the end, one size of -1 and
  * Python's slice bounds become the plain numbers that operators of the graph take. */
-#include "trace/trace.h"
+#include "trace/shape.h"
 
 #include <sambaflow/shape.h>
 #include <string.h>
 
-static bool check_shape(samba_graph *graph, const char *what, int rank, const int64_t *shape)
-{
-    if (rank >= 0 && rank <= SAMBA_MAX_RANK && (rank == 0 || shape))
-        return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes", SAMBA_MAX_RANK,
-                        shape ? "" : "NULL for ", rank);
-    return false;
-}
-
 samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
 {
     samba_graph *graph;
-    if (!samba_trace_enter("reshape", 1, &a, &graph) || !check_shape(graph, "reshape", rank, shape))
+    if (!samba_trace_enter("reshape", 1, &a, &graph) || !samba_trace_check_shape(graph, "reshape", rank, shape))
         return samba_trace_value(graph, SAMBA_NONE);
     samba_node node = samba_trace_node(a);
     int64_t sizes[SAMBA_MAX_RANK], numel = 1, known = 1;
@@ -36,15 +27,10 @@ samba_value samba_reshape(samba_value a, int rank, const int64_t *shape)
     }
     if (open == 1 && fits && known > 0 && numel % known == 0)
         sizes[inferred] = numel / known;
-    else if (open > 0 || !fits || known != numel) {
-        char from[SAMBA_SHAPE_TEXT], to[SAMBA_SHAPE_TEXT];
-        return samba_trace_value(
-            graph,
-            samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "reshape",
+    else if (open > 0 || !fits || known != numel)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "reshape",
                                 "%s has %lld elements and cannot become %s; at most one size may be -1, and it must be whole",
-                                samba_shape_format(node.rank, node.shape, from, sizeof from), (long long)numel,
-                                samba_shape_format(rank, shape, to, sizeof to)));
-    }
+                                SAMBA_SHAPE_OF(&node), (long long)numel, SAMBA_SHAPE(rank, shape));
     return samba_trace_value(graph, samba_emit_reshape(graph, a.index, rank, sizes));
 }
 
@@ -52,21 +38,19 @@ samba_value samba_permute(samba_value a, const int *dims)
 {
     samba_graph *graph;
     if (!samba_trace_enter("permute", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     bool taken[SAMBA_MAX_RANK] = {false};
     int64_t order[SAMBA_MAX_RANK];
     for (int i = 0; i < rank; i++) {
         int dim;
         if (!dims)
-            return samba_trace_value(
-                graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "permute", "expected %d dims, given NULL", rank));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "permute", "expected %d dims, given NULL", rank);
         if (!samba_trace_dim(graph, "permute", rank, dims[i], &dim))
             return samba_trace_value(graph, SAMBA_NONE);
         if (taken[dim])
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "permute",
-                                                         "dim %d appears twice; expected each of the %d dims once", dim, rank));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "permute",
+                                    "dim %d appears twice; expected each of the %d dims once", dim, rank);
         taken[dim] = true;
         order[i] = dim;
     }
@@ -78,7 +62,7 @@ samba_value samba_transpose(samba_value a, int dim0, int dim1)
     samba_graph *graph;
     int first, second;
     if (!samba_trace_enter("transpose", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     if (!samba_trace_dim(graph, "transpose", rank, dim0, &first) || !samba_trace_dim(graph, "transpose", rank, dim1, &second))
         return samba_trace_value(graph, SAMBA_NONE);
@@ -90,14 +74,14 @@ samba_value samba_flatten(samba_value a, int start_dim, int end_dim)
     samba_graph *graph;
     int first, last;
     if (!samba_trace_enter("flatten", 1, &a, &graph))
-        return samba_trace_value(graph, SAMBA_NONE);
+        return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     if (!samba_trace_dim(graph, "flatten", node.rank, start_dim, &first) ||
         !samba_trace_dim(graph, "flatten", node.rank, end_dim, &last))
         return samba_trace_value(graph, SAMBA_NONE);
     if (first > last)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "flatten",
-                                                            "start_dim %d must not come after end_dim %d", start_dim, end_dim));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "flatten", "start_dim %d must not come after end_dim %d", start_dim,
+                                end_dim);
     int64_t shape[SAMBA_MAX_RANK], joined = 1;
     int rank = 0;
     for (int d = 0; d < first; d++)
@@ -113,7 +97,7 @@ samba_value samba_flatten(samba_value a, int start_dim, int end_dim)
 samba_value samba_expand(samba_value a, int rank, const int64_t *shape)
 {
     samba_graph *graph;
-    if (!samba_trace_enter("expand", 1, &a, &graph) || !check_shape(graph, "expand", rank, shape))
+    if (!samba_trace_enter("expand", 1, &a, &graph) || !samba_trace_check_shape(graph, "expand", rank, shape))
         return samba_trace_value(graph, SAMBA_NONE);
     const samba_node *node = samba_node_at(graph, a.index);
     int64_t sizes[SAMBA_MAX_RANK];
@@ -134,16 +118,11 @@ samba_value samba_copy_into(samba_value a, samba_value source)
     bool fits = from.rank <= x.rank;
     for (int d = 1; fits && d <= from.rank; d++)
         fits = from.shape[from.rank - d] == 1 || from.shape[from.rank - d] == x.shape[x.rank - d];
-    if (!fits) {
-        char text[SAMBA_SHAPE_TEXT], source_text[SAMBA_TYPE_TEXT];
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "copy",
-                                                     "expected a source that broadcasts to the shape written to, %s, given %s",
-                                                     samba_shape_format(x.rank, x.shape, text, sizeof text),
-                                                     samba_trace_format(&from, source_text)));
-    }
-    return samba_trace_value(
-        graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), (samba_dtype)x.dtype));
+    if (!fits)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "copy",
+                                "expected a source that broadcasts to the shape written to, %s, given %s", SAMBA_SHAPE_OF(&x),
+                                SAMBA_TYPE_OF(&from));
+    return samba_trace_value(graph, samba_emit_cast(graph, samba_emit_expand(graph, source.index, x.rank, x.shape), x.dtype));
 }
 
 /* ---- dims of size 1 ---- */
@@ -160,8 +139,23 @@ samba_value samba_unsqueeze(samba_value a, int dim)
     int64_t shape[SAMBA_MAX_RANK + 1];
     for (int d = 0; d <= node.rank; d++)
         shape[d] = d == at ? 1 : node.shape[d - (d > at)];
-    return check_shape(graph, "unsqueeze", node.rank + 1, shape) ? samba_reshape(a, node.rank + 1, shape)
-                                                                 : samba_trace_none(graph);
+    return samba_trace_check_shape(graph, "unsqueeze", node.rank + 1, shape) ? samba_reshape(a, node.rank + 1, shape)
+                                                                             : samba_trace_none(graph);
+}
+
+bool samba_trace_named_dims(samba_graph *graph, const char *what, int rank, int count, const int *dims,
+                            bool named[SAMBA_MAX_RANK])
+{
+    memset(named, 0, SAMBA_MAX_RANK * sizeof *named);
+    for (int i = 0; i < count && dims; i++) {
+        int dim;
+        if (!samba_trace_dim(graph, what, rank, dims[i], &dim))
+            return false;
+        if (named[dim])
+            return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "dim %d appears twice", dim);
+        named[dim] = true;
+    }
+    return true;
 }
 
 samba_value samba_squeeze(samba_value a, int count, const int *dims)
@@ -170,16 +164,9 @@ samba_value samba_squeeze(samba_value a, int count, const int *dims)
     if (!samba_trace_enter("squeeze", 1, &a, &graph))
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
-    bool named[SAMBA_MAX_RANK] = {false};
-    for (int i = 0; i < count && dims; i++) {
-        int dim;
-        if (!samba_trace_dim(graph, "squeeze", node.rank, dims[i], &dim))
-            return samba_trace_none(graph);
-        if (named[dim])
-            return samba_trace_value(graph,
-                                     samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "squeeze", "dim %d appears twice", dim));
-        named[dim] = true;
-    }
+    bool named[SAMBA_MAX_RANK];
+    if (!samba_trace_named_dims(graph, "squeeze", node.rank, count, dims, named))
+        return samba_trace_none(graph);
     int64_t shape[SAMBA_MAX_RANK];
     int rank = 0;
     for (int d = 0; d < node.rank; d++)
@@ -196,7 +183,7 @@ samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *siz
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     int64_t shape[2 * SAMBA_MAX_RANK], known = 1;
-    if (!samba_trace_dim(graph, "unflatten", node.rank, dim, &at) || !check_shape(graph, "unflatten", rank, sizes))
+    if (!samba_trace_dim(graph, "unflatten", node.rank, dim, &at) || !samba_trace_check_shape(graph, "unflatten", rank, sizes))
         return samba_trace_none(graph);
     int open = -1, count = 0;
     bool fits = rank > 0 && node.rank > 0;
@@ -211,16 +198,13 @@ samba_value samba_unflatten(samba_value a, int dim, int rank, const int64_t *siz
     int64_t size = node.rank > 0 ? node.shape[at] : 0;
     if (fits && open >= 0 && known > 0 && size % known == 0)
         shape[open] = size / known;
-    else if (!fits || open >= 0 || known != size) {
-        char text[SAMBA_SHAPE_TEXT];
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unflatten",
-                                                     "dim %d of size %lld cannot become %s; at most one size may be -1", at,
-                                                     (long long)size, samba_shape_format(rank, sizes, text, sizeof text)));
-    }
+    else if (!fits || open >= 0 || known != size)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "unflatten",
+                                "dim %d of size %lld cannot become %s; at most one size may be -1", at, (long long)size,
+                                SAMBA_SHAPE(rank, sizes));
     for (int d = at + 1; d < node.rank; d++)
         shape[count++] = node.shape[d];
-    return check_shape(graph, "unflatten", count, shape) ? samba_reshape(a, count, shape) : samba_trace_none(graph);
+    return samba_trace_check_shape(graph, "unflatten", count, shape) ? samba_reshape(a, count, shape) : samba_trace_none(graph);
 }
 
 samba_value samba_movedim(samba_value a, int count, const int *source, const int *destination)
@@ -238,8 +222,7 @@ samba_value samba_movedim(samba_value a, int count, const int *source, const int
             !samba_trace_dim(graph, "movedim", rank, destination[i], &to))
             return samba_trace_none(graph);
         if (taken[from] || dims[to] >= 0)
-            return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "movedim",
-                                                                "dim %d or position %d appears twice", from, to));
+            return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "movedim", "dim %d or position %d appears twice", from, to);
         taken[from] = true;
         dims[to] = from;
     }

@@ -8,59 +8,66 @@
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
 #include <sambaflow/sort.h>
-#include <string.h>
 
-/* A checked value with at least one dim, and the dim. */
-static bool enter(const char *what, samba_value a, int dim, samba_graph **graph, samba_value *line, int *at)
+typedef struct lines { /* of a checked value: with at least one dim, and the dim */
+    samba_graph *graph;
+    samba_value a, line; /* as given; with the dim */
+    int at;
+} lines;
+
+static bool enter(lines *l, const char *what, samba_value a, int dim)
 {
-    if (!samba_trace_enter(what, 1, &a, graph))
+    *l = (lines){.a = a, .line = a};
+    if (!samba_trace_enter(what, 1, &a, &l->graph) || !samba_trace_dim(l->graph, what, samba_value_rank(a), dim, &l->at))
         return false;
-    int rank = samba_value_rank(a);
-    if (!samba_trace_dim(*graph, what, rank, dim, at))
-        return false;
-    *line = rank > 0 ? a : samba_reshape(a, 1, (int64_t[]){1});
+    if (samba_value_rank(a) == 0)
+        l->line = samba_reshape(a, 1, (int64_t[]){1});
     return true;
 }
 
-/* Back to no dims where there were none. */
-static samba_value leave(samba_value a, samba_value of, samba_ref result)
+/* For a function whose second result goes to `indices`, which after an error are what the function returns. */
+static bool enter_two(lines *l, const char *what, samba_value a, int dim, samba_value *indices, samba_value *result)
 {
-    return samba_trace_value(a.graph, samba_value_rank(of) > 0 ? result : samba_emit_reshape(a.graph, result, 0, NULL));
+    if (!indices) {
+        *result = samba_trace_no_result(what, a, "the indices");
+        return false;
+    }
+    bool usable = enter(l, what, a, dim);
+    *indices = *result = usable ? (samba_value){0} : samba_trace_none(l->graph);
+    return usable;
+}
+
+/* Back to no dims where there were none. */
+static samba_value leave(const lines *l, samba_ref result)
+{
+    return samba_trace_value(l->graph, samba_value_rank(l->a) > 0 ? result : samba_emit_reshape(l->graph, result, 0, NULL));
 }
 
 /* ---- sorting ---- */
 
-static samba_ref order(samba_graph *graph, samba_op op, samba_ref a, int dim, int64_t count, bool descending)
+static samba_ref order(const lines *l, samba_op op, int64_t count, bool descending)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.sort = (samba_attrs_sort){.dim = dim, .count = count, .descending = descending};
-    return samba_emit(graph, op, 1, &a, &attrs);
+    samba_attrs attrs = {.sort = {.dim = l->at, .count = count, .descending = descending}};
+    return samba_emit(l->graph, op, 1, &l->line.index, &attrs);
 }
 
 samba_value samba_sort(samba_value a, int dim, bool descending, samba_value *indices)
 {
-    if (!indices)
-        return samba_trace_no_result("sort", a, "the indices");
-    samba_graph *graph;
-    samba_value line;
-    int at;
-    *indices = (samba_value){0};
-    if (!enter("sort", a, dim, &graph, &line, &at))
-        return *indices = samba_trace_none(graph);
-    int64_t size = samba_value_size(line, at);
-    *indices = leave(line, a, order(graph, SAMBA_OP_argsort, line.index, at, size, descending));
-    return leave(line, a, order(graph, SAMBA_OP_sort, line.index, at, size, descending));
+    lines l;
+    samba_value result;
+    if (!enter_two(&l, "sort", a, dim, indices, &result))
+        return result;
+    int64_t size = samba_value_size(l.line, l.at);
+    *indices = leave(&l, order(&l, SAMBA_OP_argsort, size, descending));
+    return leave(&l, order(&l, SAMBA_OP_sort, size, descending));
 }
 
 samba_value samba_argsort(samba_value a, int dim, bool descending)
 {
-    samba_graph *graph;
-    samba_value line;
-    int at;
-    if (!enter("argsort", a, dim, &graph, &line, &at))
-        return samba_trace_none(graph);
-    return leave(line, a, order(graph, SAMBA_OP_argsort, line.index, at, samba_value_size(line, at), descending));
+    lines l;
+    if (!enter(&l, "argsort", a, dim))
+        return samba_trace_none(l.graph);
+    return leave(&l, order(&l, SAMBA_OP_argsort, samba_value_size(l.line, l.at), descending));
 }
 
 samba_value samba_msort(samba_value a)
@@ -71,71 +78,61 @@ samba_value samba_msort(samba_value a)
 
 samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_value *indices)
 {
-    if (!indices)
-        return samba_trace_no_result("topk", a, "the indices");
-    samba_graph *graph;
-    samba_value line;
-    int at;
-    *indices = (samba_value){0};
-    if (!enter("topk", a, dim, &graph, &line, &at))
-        return *indices = samba_trace_none(graph);
-    int64_t size = samba_value_size(line, at);
+    lines l;
+    samba_value result;
+    if (!enter_two(&l, "topk", a, dim, indices, &result))
+        return result;
+    int64_t size = samba_value_size(l.line, l.at);
     if (k < 0 || k > size)
-        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "topk",
-                                                                       "k must be 0 to %lld, the size of dim %d, given %lld",
-                                                                       (long long)size, at, (long long)k));
-    *indices = samba_trace_value(graph, order(graph, SAMBA_OP_argsort, line.index, at, k, largest));
-    samba_value values = samba_trace_value(graph, order(graph, SAMBA_OP_sort, line.index, at, k, largest));
+        return *indices =
+                   samba_trace_fail(l.graph, SAMBA_ERROR_ARGUMENT, "topk", "k must be 0 to %lld, the size of dim %d, given %lld",
+                                    (long long)size, l.at, (long long)k);
+    *indices = samba_trace_value(l.graph, order(&l, SAMBA_OP_argsort, k, largest));
+    samba_value values = samba_trace_value(l.graph, order(&l, SAMBA_OP_sort, k, largest));
     if (samba_value_rank(a) == 0 && k == 1) {
-        *indices = leave(line, a, indices->index);
-        values = leave(line, a, values.index);
+        *indices = leave(&l, indices->index);
+        values = leave(&l, values.index);
     }
     return values;
 }
 
 /* The element at `index` of the sorted line, and where it stood. */
-static samba_value chosen(samba_graph *graph, samba_value a, samba_value line, int dim, int64_t index, bool keepdim,
-                          samba_value *indices)
+static samba_value chosen(const lines *l, int64_t index, bool keepdim, samba_value *indices)
 {
     int64_t count = index + 1;
-    samba_value found = samba_trace_value(graph, order(graph, SAMBA_OP_argsort, line.index, dim, count, false));
-    samba_value values = samba_trace_value(graph, order(graph, SAMBA_OP_sort, line.index, dim, count, false));
+    samba_value found = samba_trace_value(l->graph, order(l, SAMBA_OP_argsort, count, false));
+    samba_value values = samba_trace_value(l->graph, order(l, SAMBA_OP_sort, count, false));
+    samba_graph *graph;
     samba_reduced_dims to;
-    if (!samba_reduction_enter("kthvalue", a, 1, &dim, keepdim, &graph, &to))
+    if (!samba_reduction_enter("kthvalue", l->a, 1, &l->at, keepdim, &graph, &to))
         return samba_trace_none(graph);
-    *indices = samba_reduction_leave(graph, &to, samba_slice(found, dim, index, count, 1).index);
-    return samba_reduction_leave(graph, &to, samba_slice(values, dim, index, count, 1).index);
+    *indices = samba_reduction_leave(graph, &to, samba_slice(found, l->at, index, count, 1).index);
+    return samba_reduction_leave(graph, &to, samba_slice(values, l->at, index, count, 1).index);
 }
 
 samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samba_value *indices)
 {
-    if (!indices)
-        return samba_trace_no_result("kthvalue", a, "the indices");
-    samba_graph *graph;
-    samba_value line;
-    int at;
-    *indices = (samba_value){0};
-    if (!enter("kthvalue", a, dim, &graph, &line, &at))
-        return *indices = samba_trace_none(graph);
-    int64_t size = samba_value_size(line, at);
+    lines l;
+    samba_value result;
+    if (!enter_two(&l, "kthvalue", a, dim, indices, &result))
+        return result;
+    int64_t size = samba_value_size(l.line, l.at);
     if (k < 1 || k > size)
-        return *indices = samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "kthvalue",
-                                                                       "k must be 1 to %lld, the size of dim %d, given %lld",
-                                                                       (long long)size, at, (long long)k));
-    return chosen(graph, a, line, at, k - 1, keepdim, indices);
+        return *indices =
+                   samba_trace_fail(l.graph, SAMBA_ERROR_ARGUMENT, "kthvalue",
+                                    "k must be 1 to %lld, the size of dim %d, given %lld", (long long)size, l.at, (long long)k);
+    return chosen(&l, k - 1, keepdim, indices);
 }
 
 samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices)
 {
-    if (!indices)
-        return samba_trace_no_result("median", a, "the indices");
-    samba_graph *graph;
-    samba_value line;
-    int at;
-    *indices = (samba_value){0};
-    if (!enter("median", a, dim, &graph, &line, &at))
-        return *indices = samba_trace_none(graph);
-    int64_t size = samba_value_size(line, at);
+    lines l;
+    samba_value result;
+    if (!enter_two(&l, "median", a, dim, indices, &result))
+        return result;
+    samba_graph *graph = l.graph;
+    int at = l.at;
+    int64_t size = samba_value_size(l.line, at);
     if (size == 0 || samba_value_dtype(a) == SAMBA_BOOL)
         return *indices = samba_trace_value(
                    graph, size == 0 ? samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "median",
@@ -143,10 +140,10 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
                                     : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "median",
                                                           "expected integers or floating-point, given bool; cast it first"));
     if (!samba_dtype_is_floating_point(samba_value_dtype(a)) || samba_value_rank(a) == 0)
-        return chosen(graph, a, line, at, (size - 1) / 2, keepdim, indices);
+        return chosen(&l, (size - 1) / 2, keepdim, indices);
     samba_reduced_dims to; /* NaN is greatest, so where there is one it is the maximum, and the index of that is wanted */
     samba_value first, middle, greatest = samba_max(samba_detach(a), at, true, &first);
-    chosen(graph, a, line, at, (size - 1) / 2, true, &middle);
+    chosen(&l, (size - 1) / 2, true, &middle);
     samba_value kept = samba_where(samba_ne(greatest, greatest), first, middle);
     if (!samba_reduction_enter("median", a, 1, &dim, keepdim, &graph, &to))
         return *indices = samba_trace_none(graph);
@@ -172,54 +169,42 @@ samba_value samba_median_of_all(samba_value a)
 
 /* ---- scans ---- */
 
-static samba_ref scan(samba_graph *graph, samba_op op, samba_ref a, int dim)
+static samba_value scan(const lines *l, samba_op op)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.scan.dim = dim;
-    return samba_emit(graph, op, 1, &a, &attrs);
+    samba_attrs attrs = {.scan = {.dim = l->at}};
+    return leave(l, samba_emit(l->graph, op, 1, &l->line.index, &attrs));
 }
 
 static samba_value running(samba_op op, samba_value a, int dim)
 {
-    samba_graph *graph;
-    samba_value line;
-    int at;
-    if (!enter(samba_op_table[op].name, a, dim, &graph, &line, &at))
-        return samba_trace_none(graph);
+    lines l;
+    if (!enter(&l, samba_op_table[op].name, a, dim))
+        return samba_trace_none(l.graph);
     if (op != SAMBA_OP_logcumsumexp && !samba_dtype_is_floating_point(samba_value_dtype(a)))
-        line = samba_cast(line, SAMBA_INT64);
-    return leave(line, a, scan(graph, op, line.index, at));
+        l.line = samba_cast(l.line, SAMBA_INT64);
+    return scan(&l, op);
 }
 
 samba_value samba_cumsum(samba_value a, int dim) { return running(SAMBA_OP_cumsum, a, dim); }
-
 samba_value samba_cumprod(samba_value a, int dim) { return running(SAMBA_OP_cumprod, a, dim); }
-
 samba_value samba_logcumsumexp(samba_value a, int dim) { return running(SAMBA_OP_logcumsumexp, a, dim); }
 
 static samba_value running_extremum(samba_op op, samba_op index, samba_value a, int dim, samba_value *indices)
 {
-    samba_graph *graph;
-    samba_value line;
-    int at;
-    *indices = (samba_value){0};
-    if (!enter(samba_op_table[op].name, a, dim, &graph, &line, &at))
-        return *indices = samba_trace_none(graph);
-    *indices = leave(line, a, scan(graph, index, line.index, at));
-    return leave(line, a, scan(graph, op, line.index, at));
+    lines l;
+    samba_value result;
+    if (!enter_two(&l, samba_op_table[op].name, a, dim, indices, &result))
+        return result;
+    *indices = scan(&l, index);
+    return scan(&l, op);
 }
 
 samba_value samba_cummax(samba_value a, int dim, samba_value *indices)
 {
-    if (!indices)
-        return samba_trace_no_result("cummax", a, "the indices");
     return running_extremum(SAMBA_OP_cummax, SAMBA_OP_cummax_index, a, dim, indices);
 }
 
 samba_value samba_cummin(samba_value a, int dim, samba_value *indices)
 {
-    if (!indices)
-        return samba_trace_no_result("cummin", a, "the indices");
     return running_extremum(SAMBA_OP_cummin, SAMBA_OP_cummin_index, a, dim, indices);
 }

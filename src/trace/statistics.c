@@ -123,11 +123,11 @@ samba_value samba_vector_norm(samba_value a, double p, int count, const int *dim
     if (!samba_reduction_enter("vector_norm", a, count, dims, keepdim, &g, &to) || !samba_trace_need_floating(a, "vector_norm"))
         return samba_trace_none(g);
     if (isnan(p))
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, "vector_norm",
-                                                        "the order p is NaN; expected a number, INFINITY or -INFINITY"));
+        return samba_trace_fail(g, SAMBA_ERROR_ARGUMENT, "vector_norm",
+                                "the order p is NaN; expected a number, INFINITY or -INFINITY");
     if (to.numel == 0 && (p < 0 || p == INFINITY))
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_SHAPE, "vector_norm",
-                                                        "order %g of no elements is not defined; give a dim with elements", p));
+        return samba_trace_fail(g, SAMBA_ERROR_SHAPE, "vector_norm",
+                                "order %g of no elements is not defined; give a dim with elements", p);
     samba_dtype dtype = samba_value_dtype(a);
     samba_ref x = samba_trace_lift(a), norm;
     if (p == 0) {

@@ -7,7 +7,6 @@
 #include "trace/shape.h"
 
 #include <sambaflow/shape.h>
-#include <string.h>
 
 /* ---- diagonals ---- */
 
@@ -17,9 +16,8 @@ static bool two_dims(samba_graph *graph, const char *what, int rank, int dim1, i
         return false;
     if (rank >= 2 && *first != *second)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                        "expected two different dims of at least 2, given dims %d and %d of %d", dim1, dim2, rank);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what,
+                              "expected two different dims of at least 2, given dims %d and %d of %d", dim1, dim2, rank);
 }
 
 samba_value samba_diagonal(samba_value a, int64_t offset, int dim1, int dim2)
@@ -52,16 +50,13 @@ samba_value samba_diag_embed(samba_value a, int64_t offset, int dim1, int dim2)
     if (!two_dims(graph, "diag_embed", node.rank + 1, dim1, dim2, &first, &second))
         return samba_trace_none(graph);
     if (node.rank == 0 || node.rank == SAMBA_MAX_RANK || offset > INT32_MAX || offset < -INT64_C(0x7fffffff))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "diag_embed",
-                                       "expected a value of rank 1 to %d and an offset within its matrix, given rank %d and %lld",
-                                       SAMBA_MAX_RANK - 1, node.rank, (long long)offset));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "diag_embed",
+                                "expected a value of rank 1 to %d and an offset within its matrix, given rank %d and %lld",
+                                SAMBA_MAX_RANK - 1, node.rank, (long long)offset);
     int last = node.rank - 1;
     int64_t length = node.shape[last], away = offset < 0 ? -offset : offset, size = length + away,
             start = offset < 0 ? away * size : away;
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = node.rank;
+    samba_attrs attrs = {.pad = {.before.count = node.rank, .after.count = node.rank, .interior.count = node.rank}};
     attrs.pad.before.at[last] = length > 0 ? start : size * size;
     attrs.pad.after.at[last] = length > 0 ? size * size - start - (length - 1) * (size + 1) - 1 : 0;
     attrs.pad.interior.at[last] = size;
@@ -78,8 +73,7 @@ samba_value samba_diag(samba_value a, int64_t diagonal)
         return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
     if (rank != 1 && rank != 2)
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "diag", "expected a value of rank 1 or 2, given rank %d", rank));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "diag", "expected a value of rank 1 or 2, given rank %d", rank);
     return rank == 1 ? samba_diag_embed(a, diagonal, 0, 1) : samba_diagonal(a, diagonal, 0, 1);
 }
 
@@ -88,14 +82,10 @@ samba_value samba_diag(samba_value a, int64_t diagonal)
 /* 0 .. n-1 along a dim of `rank`. */
 static samba_ref numbers(samba_graph *graph, int rank, int dim, int64_t n)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.iota.dtype = SAMBA_INT64;
-    attrs.iota.shape.count = rank;
+    int64_t shape[SAMBA_MAX_RANK];
     for (int d = 0; d < rank; d++)
-        attrs.iota.shape.at[d] = d == dim ? n : 1;
-    attrs.iota.dim = dim;
-    return samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs);
+        shape[d] = d == dim ? n : 1;
+    return samba_emit_iota(graph, rank, shape, dim);
 }
 
 static samba_value triangle(const char *what, samba_value a, int64_t diagonal, bool lower)
@@ -105,15 +95,13 @@ static samba_value triangle(const char *what, samba_value a, int64_t diagonal, b
         return samba_trace_none(graph);
     samba_node node = samba_trace_node(a);
     if (node.rank < 2)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what,
-                                                            "expected a value of rank 2 or more, given rank %d", node.rank));
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what, "expected a value of rank 2 or more, given rank %d", node.rank);
     samba_ref row = numbers(graph, 2, 0, node.shape[node.rank - 2]), column = numbers(graph, 2, 1, node.shape[node.rank - 1]);
     int64_t farthest = node.shape[node.rank - 2] + node.shape[node.rank - 1];
     diagonal = diagonal > farthest ? farthest : diagonal < -farthest ? -farthest : diagonal;
     samba_ref edge = samba_emit2(graph, SAMBA_OP_add, row, samba_emit_constant(graph, (double)diagonal, SAMBA_INT64));
     samba_ref kept = samba_emit2(graph, lower ? SAMBA_OP_le : SAMBA_OP_ge, column, edge);
-    return samba_trace_value(
-        graph, samba_emit3(graph, SAMBA_OP_where, kept, a.index, samba_emit_constant(graph, 0, (samba_dtype)node.dtype)));
+    return samba_trace_value(graph, samba_emit3(graph, SAMBA_OP_where, kept, a.index, samba_emit_constant(graph, 0, node.dtype)));
 }
 
 samba_value samba_tril(samba_value a, int64_t diagonal) { return triangle("tril", a, diagonal, true); }
@@ -134,11 +122,10 @@ samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step)
         return samba_trace_none(graph);
     int64_t length = node.shape[at];
     if (size < 0 || size > length || step < 1 || step > INT32_MAX || node.rank == SAMBA_MAX_RANK)
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "windows",
-                                                            "expected a size of at most %lld, the size of dim %d, a step of 1 or "
-                                                            "more and at most %d dims, given %lld, %lld and %d",
-                                                            (long long)length, at, SAMBA_MAX_RANK - 1, (long long)size,
-                                                            (long long)step, node.rank));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "windows",
+                                "expected a size of at most %lld, the size of dim %d, a step of 1 or "
+                                "more and at most %d dims, given %lld, %lld and %d",
+                                (long long)length, at, SAMBA_MAX_RANK - 1, (long long)size, (long long)step, node.rank);
     int64_t count = (length - size) / step + 1, shape[SAMBA_MAX_RANK];
     int rank = node.rank + 1, order[SAMBA_MAX_RANK];
     for (int d = 0; d < rank; d++) {
@@ -154,7 +141,7 @@ samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step)
         int64_t n = count * size;
         samba_ref line = samba_emit_reshape(graph, samba_emit2(graph, SAMBA_OP_add, first, numbers(graph, 2, 1, size)), 1, &n);
         samba_ref index = samba_trace_along(graph, line, node.rank, node.shape, at);
-        a = samba_reshape(samba_trace_value(graph, samba_trace_gather(graph, a.index, index, at, false)), rank, shape);
+        a = samba_reshape(samba_trace_value(graph, samba_emit_gather(graph, a.index, index, at, false)), rank, shape);
     }
     return a.index == SAMBA_NONE ? a : samba_permute(a, order);
 }
@@ -173,10 +160,10 @@ samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, cons
                (shape[d] == 0 || (samba_mul_checked(shape[d] - 1, strides[d], &way) && samba_add_checked(reach, way, &reach)));
     }
     if (!fits || (size > 0 && reach >= numel))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "as_strided",
-                                                            "expected sizes, strides and a start of 0 or more that stay within "
-                                                            "the %lld elements of the input, given ones that reach element %lld",
-                                                            (long long)numel, (long long)reach));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "as_strided",
+                                "expected sizes, strides and a start of 0 or more that stay within "
+                                "the %lld elements of the input, given ones that reach element %lld",
+                                (long long)numel, (long long)reach);
     samba_ref offset = samba_emit_expand(graph, samba_emit_constant(graph, (double)start, SAMBA_INT64), rank, shape);
     for (int d = 0; d < rank; d++)
         if (shape[d] > 1 && strides[d] != 0)
@@ -184,7 +171,7 @@ samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, cons
                                  samba_emit2(graph, SAMBA_OP_mul, numbers(graph, rank, d, shape[d]),
                                              samba_emit_constant(graph, (double)strides[d], SAMBA_INT64)));
     samba_ref all = samba_emit_reshape(graph, a.index, 1, &numel),
-              found = samba_trace_gather(graph, all, samba_emit_reshape(graph, offset, 1, &size), 0, false);
+              found = samba_emit_gather(graph, all, samba_emit_reshape(graph, offset, 1, &size), 0, false);
     return samba_trace_value(graph, found == SAMBA_NONE ? found : samba_emit_reshape(graph, found, rank, shape));
 }
 
@@ -195,10 +182,9 @@ samba_value samba_eye(samba_graph *graph, int64_t rows, int64_t columns, samba_d
     if (!samba_trace_check_shape(graph, "eye", 2, (int64_t[]){rows, columns}))
         return samba_trace_none(graph);
     if (rows < 0 || columns < 0 || (int)dtype < 0 || dtype >= SAMBA_DTYPE_COUNT)
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "eye",
-                                                     "expected sizes of 0 or more and a dtype, given (%lld, %lld) and dtype %d",
-                                                     (long long)rows, (long long)columns, (int)dtype));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "eye",
+                                "expected sizes of 0 or more and a dtype, given (%lld, %lld) and dtype %d", (long long)rows,
+                                (long long)columns, (int)dtype);
     return samba_trace_value(
         graph, samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_eq, numbers(graph, 2, 0, rows), numbers(graph, 2, 1, columns)),
                                dtype));
@@ -210,10 +196,9 @@ samba_value samba_linspace(samba_graph *graph, double start, double end, int64_t
     if (!samba_trace_check_shape(graph, "linspace", 1, &steps))
         return samba_trace_none(graph);
     if (steps < 0 || (int)dtype < 0 || dtype >= SAMBA_DTYPE_COUNT || !samba_dtype_is_floating_point(dtype))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "linspace",
-                                       "expected 0 steps or more and a floating-point dtype, given %lld and dtype %d",
-                                       (long long)steps, (int)dtype));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "linspace",
+                                "expected 0 steps or more and a floating-point dtype, given %lld and dtype %d", (long long)steps,
+                                (int)dtype);
     double step = steps > 1 ? (end - start) / (double)(steps - 1) : 0;
     samba_ref i = numbers(graph, 1, 0, steps), x = samba_emit_cast(graph, i, SAMBA_FLOAT64);
     samba_ref from_start = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, x, step), start);

@@ -25,13 +25,10 @@ bool samba_trace_enter(const char *what, int count, const samba_value *values, s
             samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what, "operand %d is a value of no graph", i);
             usable = false;
         } else if (other != *graph) {
-            /* Either graph may be the one that is compiled. */
-            samba_graph_fail_at(other, SAMBA_ERROR_ARGUMENT, what,
-                                "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
-                                (*graph)->name);
-            samba_graph_fail_at(*graph, SAMBA_ERROR_ARGUMENT, what,
-                                "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
-                                (*graph)->name);
+            for (int k = 0; k < 2; k++) /* either graph may be the one that is compiled */
+                samba_graph_fail_at(k ? *graph : other, SAMBA_ERROR_ARGUMENT, what,
+                                    "operand %d belongs to graph \"%.200s\", another one to graph \"%.200s\"", i, other->name,
+                                    (*graph)->name);
             usable = false;
         } else if (values[i].index == SAMBA_NONE) {
             usable = false;
@@ -56,11 +53,10 @@ bool samba_trace_enter_optional(const char *what, int count, const samba_value *
 bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, int *result)
 {
     int range = rank ? rank : 1;
-    if (dim < -range || dim >= range) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_INDEX, what, "dim %d is out of range for a value of rank %d: expected %d to %d",
-                            dim, rank, -range, range - 1);
-        return false;
-    }
+    if (dim < -range || dim >= range)
+        return samba_graph_refuse(graph, SAMBA_ERROR_INDEX, what,
+                                  "dim %d is out of range for a value of rank %d: expected %d to %d", dim, rank, -range,
+                                  range - 1);
     *result = dim < 0 ? dim + range : dim;
     return true;
 }
@@ -76,10 +72,8 @@ char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT])
 samba_value samba_trace_fail_shape(samba_graph *graph, const char *what, const char *expected, const samba_node *input,
                                    const samba_node *weight)
 {
-    char input_text[SAMBA_TYPE_TEXT], weight_text[SAMBA_TYPE_TEXT];
-    return samba_trace_value(
-        graph, samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, what, "expected %s, given an input %s and a weight %s", expected,
-                                   samba_trace_format(input, input_text), samba_trace_format(weight, weight_text)));
+    return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what, "expected %s, given an input %s and a weight %s", expected,
+                            SAMBA_TYPE_OF(input), SAMBA_TYPE_OF(weight));
 }
 
 bool samba_trace_need_floating(samba_value value, const char *what)
@@ -87,9 +81,8 @@ bool samba_trace_need_floating(samba_value value, const char *what)
     samba_dtype dtype = samba_node_at(value.graph, value.index)->dtype;
     if (samba_dtype_is_floating_point(dtype))
         return true;
-    samba_graph_fail_at(value.graph, SAMBA_ERROR_DTYPE, what, "expected a floating-point value, given %s; cast it first",
-                        samba_dtype_name(dtype));
-    return false;
+    return samba_graph_refuse(value.graph, SAMBA_ERROR_DTYPE, what, "expected a floating-point value, given %s; cast it first",
+                              samba_dtype_name(dtype));
 }
 
 /* A graph to work on, and a shape as a caller may give it. */
@@ -97,11 +90,9 @@ bool samba_trace_check_shape(samba_graph *graph, const char *what, int rank, con
 {
     if (!graph || graph->status != SAMBA_OK)
         return false;
-    if (rank < 0 || rank > SAMBA_MAX_RANK || (rank > 0 && !shape)) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes",
-                            SAMBA_MAX_RANK, shape ? "" : "NULL for ", rank);
-        return false;
-    }
+    if (rank < 0 || rank > SAMBA_MAX_RANK || (rank > 0 && !shape))
+        return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "expected a shape of 0 to %d sizes, given %s%d sizes",
+                                  SAMBA_MAX_RANK, shape ? "" : "NULL for ", rank);
     return true;
 }
 
@@ -109,23 +100,7 @@ static bool check_dtype(samba_graph *graph, const char *what, samba_dtype dtype)
 {
     if ((int)dtype >= 0 && dtype < SAMBA_DTYPE_COUNT)
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what, "%d is no dtype", (int)dtype);
-    return false;
-}
-
-static samba_attrs no_attrs(void)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    return attrs;
-}
-
-static samba_dims make_dims(int rank, const int64_t *shape)
-{
-    samba_dims dims = {.count = rank};
-    if (rank > 0)
-        memcpy(dims.at, shape, (size_t)rank * sizeof *shape);
-    return dims;
+    return samba_graph_refuse(graph, SAMBA_ERROR_ARGUMENT, what, "%d is no dtype", (int)dtype);
 }
 
 /* ---- inputs and constants ---- */
@@ -145,10 +120,9 @@ samba_status samba_graph_add_input(samba_graph *graph, const samba_tensor *examp
         samba_graph_fail(graph, SAMBA_ERROR_NAME, "an input \"%.200s\" cannot be added: the graph has a leaf of that name", name);
         return samba_graph_status(graph);
     }
-    samba_attrs attrs = no_attrs();
-    attrs.leaf.name = samba_graph_intern(graph, name);
-    attrs.leaf.dtype = samba_tensor_dtype(example);
-    attrs.leaf.shape = make_dims(samba_tensor_rank(example), samba_tensor_shape(example));
+    samba_attrs attrs = {.leaf = {.name = samba_graph_intern(graph, name),
+                                  .dtype = samba_tensor_dtype(example),
+                                  .shape = samba_dims_of(samba_tensor_rank(example), samba_tensor_shape(example))}};
     samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
     return samba_graph_status(graph);
 }
@@ -174,8 +148,7 @@ samba_value samba_input(samba_graph *graph, const char *name)
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_value(graph, SAMBA_NONE);
     if (!name)
-        return samba_trace_value(graph,
-                                 samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "input", "a name is needed, NULL was given"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "input", "a name is needed, NULL was given");
     samba_ref leaf = samba_graph_leaf(graph, name);
     if (leaf == SAMBA_NONE || samba_node_at(graph, leaf)->op != SAMBA_OP_input)
         leaf = fail_unknown_input(graph, name);
@@ -186,18 +159,14 @@ samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, 
 {
     if (!samba_trace_check_shape(graph, "constant", rank, shape) || !check_dtype(graph, "constant", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs = no_attrs();
-    attrs.constant.dtype = dtype;
-    attrs.constant.shape = make_dims(rank, shape);
-    attrs.constant.value = samba_dtype_hold(dtype, value);
+    samba_attrs attrs = {
+        .constant = {.dtype = dtype, .shape = samba_dims_of(rank, shape), .value = samba_dtype_hold(dtype, value)}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
 }
 
 samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
 {
-    samba_attrs attrs = no_attrs();
-    attrs.literal.dtype = dtype;
-    attrs.literal.shape = make_dims(rank, shape);
+    samba_attrs attrs = {.literal = {.dtype = dtype, .shape = samba_dims_of(rank, shape)}};
     int64_t numel;
     samba_shape_numel(rank, shape, &numel);
     samba_blob *blob = samba_blob_copy(graph->context, data, numel * (int64_t)samba_dtype_size(dtype));
@@ -211,14 +180,13 @@ samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_value(graph, SAMBA_NONE);
     if (!tensor || !samba_tensor_has_data(tensor))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant",
-                                                            "a tensor with values is needed, given %s",
-                                                            tensor ? "one without" : "NULL"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "constant", "a tensor with values is needed, given %s",
+                                tensor ? "one without" : "NULL");
     samba_dtype dtype = samba_tensor_dtype(tensor);
     int rank = samba_tensor_rank(tensor);
     if (!samba_tensor_is_contiguous(tensor))
-        return samba_trace_value(graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "constant",
-                                                            "a contiguous tensor is needed; samba_tensor_copy makes one"));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "constant",
+                                "a contiguous tensor is needed; samba_tensor_copy makes one");
     return samba_trace_literal(graph, dtype, rank, samba_tensor_shape(tensor), samba_tensor_data(tensor));
 }
 
@@ -226,9 +194,7 @@ samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)
 {
     if (!samba_trace_check_shape(graph, "arange", 1, &end) || !check_dtype(graph, "arange", dtype))
         return samba_trace_value(graph, SAMBA_NONE);
-    samba_attrs attrs = no_attrs();
-    attrs.iota.dtype = dtype;
-    attrs.iota.shape = make_dims(1, &end);
+    samba_attrs attrs = {.iota = {.dtype = dtype, .shape = samba_dims_of(1, &end)}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_iota, 0, NULL, &attrs));
 }
 
@@ -265,10 +231,8 @@ void samba_scope_push(samba_graph *graph, const char *name)
     uint32_t scope = samba_trace_scoped(graph, "scope", name);
     if (!scope)
         return;
-    void *items = graph->scopes;
     samba_status status =
-        samba_grow(graph->context, &items, sizeof(*graph->scopes), &graph->scope_capacity, graph->scope_count + 1);
-    graph->scopes = items;
+        samba_graph_grow(graph, &graph->scopes, sizeof(*graph->scopes), &graph->scope_capacity, graph->scope_count);
     if (status != SAMBA_OK) {
         samba_graph_stick(graph, status);
         return;
@@ -342,10 +306,9 @@ static bool check_initializer(samba_graph *graph, const char *what, samba_dtype 
     bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NORMAL_BUT_ROW;
     if (known && (samba_dtype_is_floating_point(dtype) || (!floating && initializer.kind <= SAMBA_INIT_CONSTANT)))
         return true;
-    samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
-                        floating ? "a floating-point dtype" : "a floating-point dtype for random values", samba_dtype_name(dtype),
-                        (int)initializer.kind);
-    return false;
+    return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
+                              floating ? "a floating-point dtype" : "a floating-point dtype for random values",
+                              samba_dtype_name(dtype), (int)initializer.kind);
 }
 
 /* A parameter, or a state, whose attributes begin with a parameter's. */
@@ -356,23 +319,21 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
         !check_initializer(graph, what, dtype, op == SAMBA_OP_parameter, initializer))
         return samba_trace_value(graph, SAMBA_NONE);
     if (initializer.kind == SAMBA_INIT_NORMAL_BUT_ROW && (rank != 2 || !(initializer.a >= 0 && initializer.a < (double)shape[0])))
-        return samba_trace_value(
-            graph, samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, what,
-                                       "SAMBA_INIT_NORMAL_BUT_ROW is of rank 2 and one of its rows, given rank %d and row %g",
-                                       rank, initializer.a));
+        return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, what,
+                                "SAMBA_INIT_NORMAL_BUT_ROW is of rank 2 and one of its rows, given rank %d and row %g", rank,
+                                initializer.a);
     uint32_t index = samba_trace_scoped(graph, what, name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
     samba_ref leaf = named_leaf(graph, op, index, dtype, rank, shape);
     if (leaf != SAMBA_NONE)
         return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
-    samba_attrs attrs = no_attrs();
-    attrs.parameter.name = index;
-    attrs.parameter.dtype = dtype;
-    attrs.parameter.shape = make_dims(rank, shape);
-    attrs.parameter.init = initializer.kind;
-    attrs.parameter.init_a = initializer.a;
-    attrs.parameter.init_b = initializer.b;
+    samba_attrs attrs = {.parameter = {.name = index,
+                                       .dtype = dtype,
+                                       .shape = samba_dims_of(rank, shape),
+                                       .init = initializer.kind,
+                                       .init_a = initializer.a,
+                                       .init_b = initializer.b}};
     if (op == SAMBA_OP_state)
         attrs.state.kind = SAMBA_KIND_BUFFER;
     return samba_trace_value(graph, samba_emit(graph, op, 0, NULL, &attrs));
@@ -396,7 +357,6 @@ void samba_assign(samba_value buffer, samba_value value)
     if (!samba_trace_enter("assign", 2, (samba_value[]){buffer, value}, &graph))
         return;
     samba_node target = samba_trace_node(buffer), source = samba_trace_node(value);
-    char target_text[SAMBA_TYPE_TEXT], source_text[SAMBA_TYPE_TEXT];
     const bool input = target.op == SAMBA_OP_input;
     if (target.op != SAMBA_OP_state && !input)
         samba_graph_fail_at(graph, SAMBA_ERROR_ARGUMENT, "assign",
@@ -406,7 +366,7 @@ void samba_assign(samba_value buffer, samba_value value)
         samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "assign", "%s \"%.200s\" is %s, the value assigned to it %s",
                             input ? "input" : "buffer",
                             samba_graph_name_at(graph, input ? target.attrs->leaf.name : target.attrs->state.name),
-                            samba_trace_format(&target, target_text), samba_trace_format(&source, source_text));
+                            SAMBA_TYPE_OF(&target), SAMBA_TYPE_OF(&source));
     else
         samba_graph_sink(
             graph, (samba_sink){.kind = SAMBA_SINK_ASSIGN, .phase = SAMBA_FWD, .value = value.index, .target = buffer.index});
@@ -414,11 +374,8 @@ void samba_assign(samba_value buffer, samba_value value)
 
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role)
 {
-    samba_attrs attrs = no_attrs();
-    attrs.argin.name = samba_trace_scoped(graph, "hyperparameter", name);
-    attrs.argin.dtype = dtype;
-    attrs.argin.value = value;
-    attrs.argin.role = role;
+    samba_attrs attrs = {
+        .argin = {.name = samba_trace_scoped(graph, "hyperparameter", name), .dtype = dtype, .value = value, .role = role}};
     return samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs);
 }
 
@@ -426,9 +383,7 @@ samba_value samba_training(samba_graph *graph)
 {
     if (!graph || graph->status != SAMBA_OK)
         return samba_trace_none(graph);
-    samba_attrs attrs = no_attrs();
-    attrs.argin =
-        (samba_attrs_argin){.name = samba_graph_intern(graph, "training"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 3};
+    samba_attrs attrs = {.argin = {.name = samba_graph_intern(graph, "training"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 3}};
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs));
 }
 
@@ -498,5 +453,5 @@ int samba_value_dim(samba_value value, const char *what, int dim)
 samba_dtype samba_value_dtype(samba_value value)
 {
     const samba_node *node = node_or_null(value);
-    return node ? (samba_dtype)node->dtype : SAMBA_FLOAT32;
+    return node ? node->dtype : SAMBA_FLOAT32;
 }

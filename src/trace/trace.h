@@ -14,6 +14,8 @@ bool samba_trace_enter(const char *what, int count, const samba_value *values, s
 static inline samba_value samba_trace_value(samba_graph *graph, samba_ref ref) { return (samba_value){graph, ref, 0}; }
 /* The value that a function returns after an error. */
 static inline samba_value samba_trace_none(samba_graph *graph) { return samba_trace_value(graph, SAMBA_NONE); }
+/* samba_graph_fail_at, with what a function returns after it. */
+#define samba_trace_fail(graph, ...) samba_trace_value(graph, samba_graph_fail_at(graph, __VA_ARGS__))
 /* Enters with as many of at most 8 values as are there: a zeroed one was left out, but the first may not be. */
 bool samba_trace_enter_optional(const char *what, int count, const samba_value *values, samba_graph **graph);
 /* The result of a function that was given NULL for its second result. */
@@ -46,6 +48,7 @@ bool samba_trace_dim(samba_graph *graph, const char *what, int rank, int dim, in
 /* "float32(2, 3)" */
 #define SAMBA_TYPE_TEXT (SAMBA_SHAPE_TEXT + 16)
 char *samba_trace_format(const samba_node *node, char buffer[SAMBA_TYPE_TEXT]);
+#define SAMBA_TYPE_OF(node) samba_trace_format(node, (char[SAMBA_TYPE_TEXT]){0}) /* until the block's end */
 /* A literal of these elements, as many as the shape, which is known to be right, says; they are copied. */
 samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data);
 /* A shape of 0 to SAMBA_MAX_RANK sizes; else the error sticks. */

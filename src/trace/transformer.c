@@ -6,7 +6,6 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/transformer.h>
-#include <string.h>
 
 /* ---- layers ---- */
 typedef enum source { SELF, MEMORY } source;
@@ -42,11 +41,7 @@ static samba_value feed(samba_value x, const char *dropout, const samba_transfor
 
 static samba_transformer_options settled(const samba_transformer_options *options)
 {
-    samba_transformer_options o;
-    memset(&o, 0, sizeof o);
-    if (options)
-        o = *options;
-    return o;
+    return options ? *options : (samba_transformer_options){0};
 }
 
 samba_value samba_transformer_encoder_layer(samba_value src, const char *name, int64_t num_heads,
@@ -104,8 +99,7 @@ static samba_value stack(const char *what, samba_value x, samba_value memory, co
     if (!samba_trace_enter_optional(what, 2, (samba_value[]){x, memory}, &g))
         return samba_trace_none(g);
     if (num_layers < 1)
-        return samba_trace_value(g, samba_graph_fail_at(g, SAMBA_ERROR_ARGUMENT, what, "num_layers must be 1 or more, given %lld",
-                                                        (long long)num_layers));
+        return samba_trace_fail(g, SAMBA_ERROR_ARGUMENT, what, "num_layers must be 1 or more, given %lld", (long long)num_layers);
     samba_scope_push(g, name);
     for (int64_t i = 0; i < num_layers && g->status == SAMBA_OK; i++) {
         char layer[48];

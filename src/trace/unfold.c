@@ -5,7 +5,6 @@
 #include "trace/trace.h"
 
 #include <sambaflow/conv.h>
-#include <string.h>
 
 typedef struct windows { /* height, width */
     int64_t kernel[2], dilation[2], padding[2], stride[2];
@@ -32,7 +31,7 @@ static bool count_windows(samba_graph *graph, const char *what, const int64_t *i
     }
     if (fits && w->kernel[0] <= SAMBA_MAX_ARITY && w->kernel[0] * w->kernel[1] <= SAMBA_MAX_ARITY)
         return true;
-    samba_graph_fail_at(
+    return samba_graph_refuse(
         graph, SAMBA_ERROR_ARGUMENT, what,
         "expected a kernel of 1 to %d elements, dilation and stride of 1 or more, padding of 0 or more and a window that fits "
         "the image, given "
@@ -40,17 +39,14 @@ static bool count_windows(samba_graph *graph, const char *what, const int64_t *i
         SAMBA_MAX_ARITY, (long long)(kernel ? kernel[0] : 0), (long long)(kernel ? kernel[1] : 0), (long long)o->dilation[0],
         (long long)o->dilation[1], (long long)o->padding[0], (long long)o->padding[1], (long long)o->stride[0],
         (long long)o->stride[1], (long long)image[0], (long long)image[1]);
-    return false;
 }
 
 /* (N, C, height, width) with `before` and `after` elements around it, and `interior` between neighbours. */
 static samba_ref pad(samba_graph *graph, samba_ref a, const int64_t *before, const int64_t *after, const int64_t *interior)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before = (samba_dims){.count = 4, .at = {0, 0, before[0], before[1]}};
-    attrs.pad.after = (samba_dims){.count = 4, .at = {0, 0, after[0], after[1]}};
-    attrs.pad.interior = (samba_dims){.count = 4, .at = {0, 0, interior[0], interior[1]}};
+    samba_attrs attrs = {.pad = {.before = {.count = 4, .at = {0, 0, before[0], before[1]}},
+                                 .after = {.count = 4, .at = {0, 0, after[0], after[1]}},
+                                 .interior = {.count = 4, .at = {0, 0, interior[0], interior[1]}}}};
     return samba_emit(graph, SAMBA_OP_pad, 1, &a, &attrs);
 }
 
@@ -59,11 +55,9 @@ static samba_ref slice(samba_graph *graph, samba_ref a, const int64_t *start, co
     if (a == SAMBA_NONE)
         return a;
     samba_node node = *samba_node_at(graph, a);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start = (samba_dims){.count = 4, .at = {0, 0, start[0], start[1]}};
-    attrs.slice.stop = (samba_dims){.count = 4, .at = {node.shape[0], node.shape[1], stop[0], stop[1]}};
-    attrs.slice.step = (samba_dims){.count = 4, .at = {1, 1, step[0], step[1]}};
+    samba_attrs attrs = {.slice = {.start = {.count = 4, .at = {0, 0, start[0], start[1]}},
+                                   .stop = {.count = 4, .at = {node.shape[0], node.shape[1], stop[0], stop[1]}},
+                                   .step = {.count = 4, .at = {1, 1, step[0], step[1]}}}};
     return samba_emit(graph, SAMBA_OP_slice, 1, &a, &attrs);
 }
 
@@ -75,12 +69,9 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
     if (!samba_trace_enter("unfold", 1, &input, &graph))
         return samba_trace_none(graph);
     samba_node x = samba_trace_node(input);
-    char text[SAMBA_TYPE_TEXT];
-    if (x.rank != 3 && x.rank != 4) {
-        samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "unfold", "expected an input (N, C, H, W) or (C, H, W), given %s",
-                            samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+    if (x.rank != 3 && x.rank != 4)
+        return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "unfold", "expected an input (N, C, H, W) or (C, H, W), given %s",
+                                SAMBA_TYPE_OF(&x));
     const int64_t *image = x.shape + x.rank - 2, images = x.rank == 4 ? x.shape[0] : 1, channels = x.shape[x.rank - 3];
     if (!count_windows(graph, "unfold", image, kernel, options ? options : &defaults, &w))
         return samba_trace_none(graph);
@@ -96,9 +87,7 @@ samba_value samba_unfold(samba_value input, const int64_t kernel[2], const samba
             parts[count++] = samba_emit_reshape(graph, slice(graph, a, start, stop, w.stride), 5,
                                                 (int64_t[]){images, channels, 1, w.count[0], w.count[1]});
         }
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = 2;
+    samba_attrs attrs = {.axis = {.dim = 2}};
     samba_ref columns = count == 1 ? parts[0] : samba_emit(graph, SAMBA_OP_concat, count, parts, &attrs);
     int64_t shape[3] = {images, channels * count, w.count[0] * w.count[1]};
     return samba_trace_value(graph, samba_emit_reshape(graph, columns, x.rank - 1, x.rank == 4 ? shape : shape + 1));
@@ -117,16 +106,13 @@ samba_value samba_fold(samba_value input, const int64_t output_size[2], const in
     if (!count_windows(graph, "fold", output_size ? output_size : unknown, kernel, options ? options : &defaults, &w))
         return samba_trace_none(graph);
     int64_t taps = w.kernel[0] * w.kernel[1], all = w.count[0] * w.count[1];
-    if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % taps != 0 || x.shape[x.rank - 1] != all) {
-        char text[SAMBA_TYPE_TEXT];
-        samba_graph_fail_at(
+    if ((x.rank != 2 && x.rank != 3) || x.shape[x.rank - 2] % taps != 0 || x.shape[x.rank - 1] != all)
+        return samba_trace_fail(
             graph, SAMBA_ERROR_SHAPE, "fold",
             "expected (N, C * %lld, %lld) or without N, for %lld elements of the kernel and %lld windows, given %s",
-            (long long)taps, (long long)all, (long long)taps, (long long)all, samba_trace_format(&x, text));
-        return samba_trace_none(graph);
-    }
+            (long long)taps, (long long)all, (long long)taps, (long long)all, SAMBA_TYPE_OF(&x));
     int64_t images = x.rank == 3 ? x.shape[0] : 1, channels = x.shape[x.rank - 2] / taps;
-    samba_dtype dtype = (samba_dtype)x.dtype, wide = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
+    samba_dtype dtype = x.dtype, wide = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16 ? SAMBA_FLOAT32 : dtype;
     samba_ref columns =
         samba_emit_reshape(graph, samba_emit_cast(graph, input.index, wide), 4, (int64_t[]){images, channels, taps, all});
     samba_ref sum = SAMBA_NONE;

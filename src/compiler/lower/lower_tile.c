@@ -212,7 +212,6 @@ enum {
     _Static_assert(NEEDS_TILE_##class_ == ((int)SAMBA_TILE_##tile != (int)SAMBA_TILE_COUNT),                                     \
                    "ops.def: operator '" #name "' needs a tile operator as a MAP or REDUCE, or has one as another class");
 #include "ops.def"
-#undef OP
 
 samba_tile samba_tile_of(samba_op op)
 {
@@ -220,7 +219,6 @@ samba_tile samba_tile_of(samba_op op)
 #define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                  \
     [SAMBA_OP_##name] = SAMBA_TILE_##tile,
 #include "ops.def"
-#undef OP
 #undef SAMBA_TILE_NONE
     };
     return tiles[op];
