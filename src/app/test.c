@@ -263,13 +263,11 @@ static samba_status compare_all(tester *t)
 static samba_status step_and_compare(tester *t)
 {
     size_t nodes = (size_t)t->graph->node_count + 1, sinks = (size_t)t->graph->sink_count + 1;
-    t->leaf_names = samba_arena_alloc(&t->arena, sizeof *t->leaf_names * nodes);
-    t->leaves = samba_arena_alloc(&t->arena, sizeof *t->leaves * nodes);
-    t->before = samba_arena_alloc(&t->arena, sizeof *t->before * nodes);
-    t->values = samba_arena_alloc(&t->arena, sizeof *t->values * sinks);
-    t->comparisons = samba_arena_alloc(&t->arena, sizeof *t->comparisons * sinks);
-    if (!t->leaf_names || !t->leaves || !t->before || !t->values || !t->comparisons)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->leaf_names, nodes));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->leaves, nodes));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->before, nodes));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->values, sinks));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->comparisons, sinks));
     SAMBA_TRY(gather_leaves(t));
     samba_run_options run = samba_run_defaults();
     const char *types[SAMBA_PHASE_COUNT];

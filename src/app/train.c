@@ -82,8 +82,7 @@ static samba_status plan_steps(trainer *t)
     if (a->num_iterations && a->num_iterations < t->steps)
         t->steps = a->num_iterations;
     int64_t samples = t->data.train_count > t->data.test_count ? t->data.train_count : t->data.test_count;
-    t->order = samba_arena_alloc(&t->arena, sizeof *t->order * (size_t)samples);
-    return t->order ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    return SAMBA_ROOM(&t->arena, t->order, samples);
 }
 
 /* The learning rate as the session has it, which a schedule scales. */

@@ -83,11 +83,8 @@ static samba_status make_tensors(runner *r)
         SAMBA_TRY(check_name(r, SAMBA_KIND_INPUT, a->inputs[i].name));
     for (int i = 0; i < a->output_count; i++)
         SAMBA_TRY(check_name(r, SAMBA_KIND_OUTPUT, a->outputs[i].name));
-    size_t room = sizeof(samba_tensor *) * ((size_t)r->plan.tensor_count + 1);
-    r->inputs = samba_arena_alloc(&r->arena, room);
-    r->outputs = samba_arena_alloc(&r->arena, room);
-    if (!r->inputs || !r->outputs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&r->arena, r->inputs, (size_t)r->plan.tensor_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&r->arena, r->outputs, (size_t)r->plan.tensor_count + 1));
     for (int i = 0; i < r->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &r->plan.tensors[i];
         if (!samba_plan_has_tensor(&r->plan.graphs[r->graph], i))

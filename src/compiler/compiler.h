@@ -243,8 +243,9 @@ samba_status samba_compile_plan(samba_context *context, const samba_graph *graph
 /* compile.c: frees all that the compiler has made; its graphs may be NULL */
 void samba_compiler_release(samba_compiler *compiler);
 
-/* replaces compiler->graph, freeing the old one */
+/* replaces compiler->graph, freeing the old one; by the graph that rewriting it gives */
 void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph);
+samba_status samba_compiler_rewrite(samba_compiler *compiler, samba_rewrite_fn *rewrite, void *user);
 
 /* concat.c: what simplify knows of joining and cutting; SAMBA_NONE where no rule applies */
 samba_ref samba_simplify_concat(samba_graph *graph, const samba_node *node, const samba_ref *inputs);

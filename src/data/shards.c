@@ -71,10 +71,8 @@ static samba_status read_files(shards *s)
     const char *tensor;
     json_t *value;
     size_t most = json_object_size(s->map) + 1;
-    s->names = samba_arena_alloc(&s->arena, most * sizeof *s->names);
-    s->files = samba_arena_alloc(&s->arena, most * sizeof *s->files);
-    if (!s->names || !s->files)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, s->names, most));
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, s->files, most));
     json_object_foreach(s->map, tensor, value) SAMBA_TRY(add_file(s, tensor, value));
     return SAMBA_OK;
 }

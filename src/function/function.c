@@ -80,11 +80,9 @@ static samba_status find_tensors(samba_function *f, const samba_graph *graph)
         f->input_count += samba_node_at(graph, (samba_ref)i)->op == SAMBA_OP_input;
     f->output_count = (int32_t)graph->sink_count;
     size_t count = (size_t)f->input_count + (size_t)f->output_count;
-    f->tensors = samba_arena_alloc(&f->arena, count * sizeof *f->tensors);
-    f->hosts = samba_arena_alloc(&f->arena, count * sizeof *f->hosts);
-    f->staged = samba_arena_alloc(&f->arena, count * sizeof *f->staged);
-    if (!f->tensors || !f->hosts || !f->staged)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->tensors, count));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->hosts, count));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->staged, count));
     int32_t slot = 0;
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = samba_node_at(graph, (samba_ref)i);

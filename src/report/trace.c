@@ -68,10 +68,10 @@ static samba_status read_events(samba_context *context, const char *path, const 
     if (!json_is_array(events))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "'%s' is no Trace Event file: it has no list \"traceEvents\"", path);
     SAMBA_TRY(check_other(context, path, plan, other));
-    samba_time *sections = samba_arena_alloc(arena, sizeof *sections * ((size_t)plan->section_count + 1));
-    samba_time *stages = samba_arena_alloc(arena, sizeof *stages * ((size_t)plan->stage_count + 1));
-    if (!sections || !stages)
-        return SAMBA_ERROR_MEMORY;
+    samba_time *sections;
+    SAMBA_TRY(SAMBA_ROOM(arena, sections, (size_t)plan->section_count + 1));
+    samba_time *stages;
+    SAMBA_TRY(SAMBA_ROOM(arena, stages, (size_t)plan->stage_count + 1));
     for (size_t i = 0; i < json_array_size(events); i++)
         SAMBA_TRY(take_event(context, path, plan, json_array_get(events, i), i, sections, stages));
     report->sections = sections;

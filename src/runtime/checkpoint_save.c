@@ -84,7 +84,7 @@ static samba_status cut(saver *s, samba_checkpoint_role role, shard **shards, in
             continue;
         int64_t bytes = bytes_of(s->session, i);
         if (*count == 0 || bytes > limit - found[*count - 1].bytes) {
-            status = samba_grow(s->context, (void **)&found, sizeof *found, &room, *count + 1);
+            status = SAMBA_GROW(s->context, found, room, *count + 1);
             if (status == SAMBA_OK)
                 found[(*count)++] = (shard){.first = i};
         }
@@ -94,7 +94,7 @@ static samba_status cut(saver *s, samba_checkpoint_role role, shard **shards, in
         }
     }
     if (status == SAMBA_OK && *count == 0 && role == SAMBA_FILE_MODEL) {
-        status = samba_grow(s->context, (void **)&found, sizeof *found, &room, 1);
+        status = SAMBA_GROW(s->context, found, room, 1);
         *count = status == SAMBA_OK;
     }
     if (status == SAMBA_OK && *count > MOST_FILES)
@@ -131,8 +131,7 @@ static samba_status write_file(saver *s, samba_checkpoint_role role, const char 
     samba_text_add(&path, "%s/%s", s->folder.data, name);
     samba_status status = path.status;
     if (status == SAMBA_OK)
-        status = samba_grow(s->context, (void **)&s->manifest.files, sizeof *s->manifest.files, &s->file_room,
-                            s->manifest.file_count + 1);
+        status = SAMBA_GROW(s->context, s->manifest.files, s->file_room, s->manifest.file_count + 1);
     if (status == SAMBA_OK) {
         samba_checkpoint_file *file = &s->manifest.files[s->manifest.file_count++];
         *file = (samba_checkpoint_file){.name = name, .role = role};
@@ -208,11 +207,9 @@ static samba_status write_manifest(saver *s)
     m->forward_runs = session->forward_runs;
     m->text = s->options->text;
     m->argin_count = session->plan.argin_count;
-    m->argins = samba_arena_alloc(&s->arena, (size_t)m->argin_count * sizeof *m->argins);
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, m->argins, m->argin_count));
     m->graph_count = session->plan.graph_count;
-    m->graphs = samba_arena_alloc(&s->arena, (size_t)m->graph_count * sizeof *m->graphs);
-    if (!m->argins || !m->graphs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, m->graphs, m->graph_count));
     for (int32_t i = 0; i < session->plan.graph_count; i++)
         m->graphs[i] = (samba_checkpoint_graph){session->plan.graphs[i].name, session->graphs[i].micro_step,
                                                 session->graphs[i].gradients_wait};
@@ -241,9 +238,7 @@ static samba_status write_checkpoint(saver *s, const samba_checkpoint_folder *fo
 {
     int64_t step = s->options->step;
     SAMBA_TRY(samba_checkpoint_name(&s->folder, s->context, s->options->folder, step, SAMBA_CHECKPOINT_UNFINISHED));
-    s->batch = samba_arena_alloc(&s->arena, (size_t)s->session->plan.tensor_count * sizeof *s->batch);
-    if (!s->batch)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, s->batch, s->session->plan.tensor_count));
     SAMBA_TRY(samba_checkpoint_folder_begin(folder, step));
     samba_status status = write_all(s);
     if (status == SAMBA_OK)

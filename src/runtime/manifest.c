@@ -208,11 +208,9 @@ static samba_status read_lists(const reader *r, const json_t *member, samba_mani
     manifest->argin_count = (int64_t)json_array_size(argins);
     manifest->file_count = (int64_t)json_array_size(files);
     manifest->graph_count = (int64_t)json_array_size(graphs);
-    manifest->graphs = samba_arena_alloc(r->arena, (size_t)manifest->graph_count * sizeof *manifest->graphs);
-    manifest->argins = samba_arena_alloc(r->arena, (size_t)manifest->argin_count * sizeof *manifest->argins);
-    manifest->files = samba_arena_alloc(r->arena, (size_t)manifest->file_count * sizeof *manifest->files);
-    if (!manifest->graphs || !manifest->argins || !manifest->files)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(r->arena, manifest->graphs, manifest->graph_count));
+    SAMBA_TRY(SAMBA_ROOM(r->arena, manifest->argins, manifest->argin_count));
+    SAMBA_TRY(SAMBA_ROOM(r->arena, manifest->files, manifest->file_count));
     for (int64_t i = 0; i < manifest->graph_count; i++)
         SAMBA_TRY(read_graph(r, json_array_get(graphs, (size_t)i), &manifest->graphs[i]));
     for (int64_t i = 0; i < manifest->argin_count; i++)

@@ -50,26 +50,22 @@ static bool is_scalar_loss(const samba_plan_tensor *tensor)
 static samba_status make_room(samba_session *session)
 {
     const samba_plan *plan = &session->plan;
-    size_t names =
-        (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
-    session->argins = samba_arena_alloc(&session->arena, (size_t)plan->argin_count * sizeof *session->argins);
-    session->bad_inputs = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->bad_inputs);
-    session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
-    session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
-    session->graphs = samba_arena_alloc(&session->arena, (size_t)plan->graph_count * sizeof *session->graphs);
+    samba_arena *arena = &session->arena;
+    size_t tensors = (size_t)plan->tensor_count, argins = (size_t)plan->argin_count;
+    SAMBA_TRY(SAMBA_ROOM(arena, session->argins, argins));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->bad_inputs, tensors));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->candidates, tensors > 2 * argins ? tensors : 2 * argins));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->losses, tensors));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->graphs, plan->graph_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->undrawn, tensors + 1));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->copies, tensors));
     session->graph = -1;
-    session->undrawn = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count + 1);
-    session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
-    if (!session->bad_inputs || !session->undrawn || !session->copies || !session->graphs || !session->argins ||
-        !session->candidates || !session->losses)
-        return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_select_begin(session));
     SAMBA_TRY(samba_given_begin(session));
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (is_scalar_loss(&plan->tensors[i]))
             session->losses[session->loss_count++].tensor = i;
-    SAMBA_TRY(
-        samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, plan->call_count));
+    SAMBA_TRY(SAMBA_GROW(session->context, session->list, session->list_room, plan->call_count));
     int32_t duplicate; /* none: the plan was checked */
     return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count,
                              &duplicate);

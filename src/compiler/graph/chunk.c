@@ -329,7 +329,7 @@ static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_re
 }
 
 /* ---- preparing ---- */
-static bool prepare(chunking *c, samba_arena *arena, int64_t bytes)
+static samba_status prepare(chunking *c, samba_arena *arena, int64_t bytes)
 {
     const samba_graph *g = c->region.graph;
     size_t nodes = (size_t)g->node_count;
@@ -343,18 +343,13 @@ static bool prepare(chunking *c, samba_arena *arena, int64_t bytes)
         results += c->region.result[i];
     samba_ref **arrays[] = {&c->value, &c->again, &c->early, &c->chunk};
     for (size_t k = 0; k < SAMBA_COUNT(arrays); k++) {
-        *arrays[k] = samba_arena_alloc(arena, sizeof(samba_ref) * nodes);
-        if (!*arrays[k])
-            return false;
+        SAMBA_TRY(SAMBA_ROOM(arena, *arrays[k], nodes));
         for (size_t i = 0; i < nodes; i++)
             (*arrays[k])[i] = SAMBA_NONE;
     }
-    c->needed = samba_arena_alloc(arena, nodes);
-    c->piece_at = samba_arena_alloc(arena, sizeof(int64_t) * nodes);
-    c->pieces = samba_arena_alloc(arena, sizeof(samba_ref) * (size_t)(results * c->count + 1));
-    if (!c->needed || !c->piece_at || !c->pieces)
-        return false;
-    memset(c->needed, 0, nodes);
+    SAMBA_TRY(SAMBA_ROOM(arena, c->needed, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c->piece_at, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c->pieces, results * c->count + 1));
     int64_t at = 0;
     for (int64_t i = g->node_count - 1; i >= 0; i--) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
@@ -369,14 +364,6 @@ static bool prepare(chunking *c, samba_arena *arena, int64_t bytes)
             if (samba_in_region(&c->region, node->inputs[k]))
                 c->needed[node->inputs[k]] |= c->needed[i];
     }
-    return true;
-}
-
-static samba_status without_dead_nodes(samba_compiler *compiler)
-{
-    samba_graph *out;
-    SAMBA_TRY(samba_graph_rewrite(compiler->graph, NULL, NULL, &out));
-    samba_compiler_take_graph(compiler, out);
     return SAMBA_OK;
 }
 
@@ -396,7 +383,7 @@ static samba_status chunk(samba_compiler *compiler, chunking *c)
         samba_graph_sink(out, sink);
     }
     samba_compiler_take_graph(compiler, out);
-    return without_dead_nodes(compiler);
+    return samba_compiler_rewrite(compiler, NULL, NULL); /* without dead nodes */
 }
 
 /* A product with far more columns than it sums elements, and too large. */
@@ -417,14 +404,14 @@ static samba_status find_and_cut(samba_compiler *compiler, samba_arena *arena, i
     const samba_graph *g = compiler->graph;
     size_t nodes = (size_t)g->node_count;
     chunking c = {.region = {.graph = g}};
-    c.region.row = samba_arena_alloc(arena, sizeof(samba_row_dims) * nodes);
-    c.region.result = samba_arena_alloc(arena, nodes);
-    c.region.tainted = samba_arena_alloc(arena, nodes);
-    if (!c.region.row || !c.region.result || !c.region.tainted)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(arena, c.region.row, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c.region.result, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c.region.tainted, nodes));
     for (int64_t i = 0; i < g->node_count; i++)
-        if (begins(g, (samba_ref)i, bytes) && samba_region_find(&c.region, (samba_ref)i))
-            return prepare(&c, arena, bytes) ? chunk(compiler, &c) : SAMBA_ERROR_MEMORY;
+        if (begins(g, (samba_ref)i, bytes) && samba_region_find(&c.region, (samba_ref)i)) {
+            SAMBA_TRY(prepare(&c, arena, bytes));
+            return chunk(compiler, &c);
+        }
     return SAMBA_OK;
 }
 
@@ -436,7 +423,7 @@ samba_status samba_pass_chunk(samba_compiler *compiler)
         any = begins(compiler->graph, (samba_ref)i, bytes);
     if (!any)
         return SAMBA_OK;
-    SAMBA_TRY(without_dead_nodes(compiler));
+    SAMBA_TRY(samba_compiler_rewrite(compiler, NULL, NULL)); /* without dead nodes */
     samba_arena arena;
     samba_arena_init(&arena, compiler->context);
     samba_status status = find_and_cut(compiler, &arena, bytes);

@@ -47,9 +47,15 @@ static bool in_forward(const samba_remat *r, samba_ref ref)
 
 static bool is_alias(const samba_remat *r, samba_ref ref) { return r->forward.access[ref].base != ref; }
 
-static void find_uses(samba_remat *r)
+static samba_status find_uses(samba_remat *r)
 {
     const samba_graph *g = r->graph;
+    size_t count = (size_t)g->node_count + 1;
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->needed, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->in_memory, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->read_anyway, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->last_use, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->again, count));
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         samba_op_class class_ = samba_ops[node->op].class_;
@@ -68,24 +74,17 @@ static void find_uses(samba_remat *r)
             }
         }
     }
+    return SAMBA_OK;
 }
 
 samba_status samba_remat_begin(samba_remat *r, samba_context *context, const samba_graph *graph)
 {
     *r = (samba_remat){.context = context, .graph = graph};
     SAMBA_TRY(samba_fuse(graph, SAMBA_FWD, &r->forward));
-    size_t count = (size_t)graph->node_count + 1;
-    r->needed = samba_arena_alloc(&r->forward.arena, count);
-    r->in_memory = samba_arena_alloc(&r->forward.arena, count);
-    r->read_anyway = samba_arena_alloc(&r->forward.arena, count);
-    r->last_use = samba_arena_alloc(&r->forward.arena, sizeof(int64_t) * count);
-    r->again = samba_arena_alloc(&r->forward.arena, count);
-    if (!r->needed || !r->in_memory || !r->read_anyway || !r->last_use || !r->again) {
+    samba_status status = find_uses(r);
+    if (status != SAMBA_OK)
         samba_remat_end(r);
-        return SAMBA_ERROR_MEMORY;
-    }
-    find_uses(r);
-    return SAMBA_OK;
+    return status;
 }
 
 void samba_remat_end(samba_remat *r) { samba_fusion_free(&r->forward); }

@@ -242,8 +242,15 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
 }
 
 /* An addition that an addition of the same shape alone reads, as what it adds to, is inside of a sum. */
-static void find_sums(const samba_graph *g, samba_reads *reads)
+static samba_status find_reads(const samba_graph *g, samba_arena *arena, samba_reads *reads)
 {
+    SAMBA_TRY(SAMBA_ROOM(arena, reads->count, (size_t)g->node_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(arena, reads->inner, (size_t)g->node_count + 1));
+    for (int64_t i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i].arity; k++)
+            reads->count[g->nodes[i].inputs[k]]++;
+    for (int64_t i = 0; i < g->sink_count; i++)
+        reads->count[g->sinks[i].value]++;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         if (node->op != SAMBA_OP_add)
@@ -253,33 +260,18 @@ static void find_sums(const samba_graph *g, samba_reads *reads)
                                         left->phase == node->phase && left->fp32 == node->fp32 &&
                                         same_shape(g, node->inputs[0], node);
     }
+    return SAMBA_OK;
 }
 
 static samba_status sweep(samba_compiler *compiler)
 {
-    const samba_graph *in = compiler->graph;
     samba_arena arena;
+    samba_reads reads;
     samba_arena_init(&arena, compiler->context);
-    size_t count = (size_t)in->node_count + 1;
-    samba_reads reads = {.count = samba_arena_alloc(&arena, sizeof(int32_t) * count)};
-    reads.inner = samba_arena_alloc(&arena, sizeof(bool) * count);
-    if (!reads.count || !reads.inner) {
-        samba_arena_free(&arena);
-        return SAMBA_ERROR_MEMORY;
-    }
-    memset(reads.count, 0, sizeof(int32_t) * count);
-    memset(reads.inner, 0, sizeof(bool) * count);
-    for (int64_t i = 0; i < in->node_count; i++)
-        for (int k = 0; k < in->nodes[i].arity; k++)
-            reads.count[in->nodes[i].inputs[k]]++;
-    for (int64_t i = 0; i < in->sink_count; i++)
-        reads.count[in->sinks[i].value]++;
-    find_sums(in, &reads);
-    samba_graph *out;
-    samba_status status = samba_graph_rewrite(in, simplify, &reads, &out);
-    samba_arena_free(&arena);
+    samba_status status = find_reads(compiler->graph, &arena, &reads);
     if (status == SAMBA_OK)
-        samba_compiler_take_graph(compiler, out);
+        status = samba_compiler_rewrite(compiler, simplify, &reads);
+    samba_arena_free(&arena);
     return status;
 }
 

@@ -127,9 +127,7 @@ samba_status samba_lower_attention(samba_compiler *c, int32_t index)
         l.stage.bytes += bytes_of(member);
         l.stage.flops = flops > l.stage.flops ? flops : l.stage.flops; /* the log-sum-exp falls off on the way to the result */
     }
-    l.stage.operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * (size_t)l.stage.operand_count);
-    if (!l.stage.operands)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, l.stage.operands, l.stage.operand_count));
     memcpy(l.stage.operands, l.operands, sizeof(samba_operand) * (size_t)l.stage.operand_count);
     SAMBA_TRY(samba_stage_label(c, group, &l.stage));
     samba_stage *stage;

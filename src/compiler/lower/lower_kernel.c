@@ -27,9 +27,8 @@ samba_status samba_lower_contiguous(samba_compiler *c, samba_ref ref, samba_phas
 static samba_status add(samba_compiler *c, const samba_group *group, samba_stage_kind kind, int count, const samba_ref *inputs,
                         samba_stage **stage)
 {
-    samba_operand *operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * (size_t)(count + 1));
-    if (!operands)
-        return SAMBA_ERROR_MEMORY;
+    samba_operand *operands;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, operands, count + 1));
     for (int i = 0; i < count; i++)
         SAMBA_TRY(samba_lower_contiguous(c, inputs[i], group->phase, &operands[i]));
     const samba_node *node = samba_node_at(c->graph, group->anchor);
@@ -124,9 +123,7 @@ static samba_status add_gather(samba_compiler *c, const samba_group *group, samb
     stage->rank = rank;
     memcpy(stage->domain, domain, sizeof(int64_t) * (size_t)rank);
     stage->operand_count = 3;
-    stage->operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * 3);
-    if (!stage->operands)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, stage->operands, 3));
     memcpy(stage->operands, operands, sizeof(samba_operand) * 3);
     int64_t numel = 0, size = (int64_t)samba_dtype_size((samba_dtype)node->dtype);
     samba_shape_numel(rank, domain, &numel);

@@ -60,9 +60,8 @@ samba_status samba_lower_line(samba_compiler *c, int32_t index)
     if (line.has_indices)
         operands[count++] = results[1];
     samba_stage *stage;
-    samba_operand *kept = samba_arena_alloc(&c->plan.arena, sizeof *kept * (size_t)count);
-    if (!kept)
-        return SAMBA_ERROR_MEMORY;
+    samba_operand *kept;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, kept, count));
     memcpy(kept, operands, sizeof *kept * (size_t)count);
     SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
     stage->kind = SAMBA_STAGE_LINE;
