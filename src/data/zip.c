@@ -185,9 +185,7 @@ static samba_status inflate_member(samba_context *context, const char *label, co
 samba_status samba_zip_extract(samba_context *context, const char *path, const samba_zip_member *member, void *to)
 {
     samba_text label;
-    samba_text_init(&label, context);
-    samba_text_add(&label, "%s (%s)", path, member->name);
-    samba_status status = label.status;
+    samba_status status = samba_text_begin(&label, context, "%s (%s)", path, member->name);
     if (status == SAMBA_OK && member->deflated)
         status = inflate_member(context, label.data, member, to);
     else if (status == SAMBA_OK)
