@@ -10,12 +10,9 @@
  *
  * The function owns the session and the tensors. The graph is not needed after compiling; a function by the reference
  * (reference.c) keeps a copy that it evaluates where others run their sections. */
-#include "base/null.h"
 #include "compiler/compiler.h"
 #include "function/reference.h"
 #include <sambaflow/function.h>
-
-#include <string.h>
 
 /* of inputs and outputs: to copy them takes some 20 microseconds, a stage is prepared in about 5 */
 #define IN_PLACE_BYTES (256 << 10)
@@ -181,22 +178,24 @@ int samba_function_input_count(const samba_function *function) { return function
 
 int samba_function_output_count(const samba_function *function) { return function ? function->output_count : 0; }
 
+static samba_status tell(const samba_function *f, const char *what, int index, int count, const int32_t *tensors,
+                         samba_tensor_info *info)
+{
+    if (index < 0 || index >= count)
+        return samba_fail(f->context, SAMBA_ERROR_ARGUMENT, "there is no %s %d: the function has %d", what, index, count);
+    return samba_session_tensor_info(f->session, tensors[index], info);
+}
+
 samba_status samba_function_input(const samba_function *function, int index, samba_tensor_info *info)
 {
     SAMBA_NEED(NULL, function);
-    if (index < 0 || index >= function->input_count)
-        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no input %d: the function has %d", index,
-                          function->input_count);
-    return samba_session_tensor_info(function->session, function->tensors[index], info);
+    return tell(function, "input", index, function->input_count, function->tensors, info);
 }
 
 samba_status samba_function_output(const samba_function *function, int index, samba_tensor_info *info)
 {
     SAMBA_NEED(NULL, function);
-    if (index < 0 || index >= function->output_count)
-        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no output %d: the function has %d", index,
-                          function->output_count);
-    return samba_session_tensor_info(function->session, function->tensors[function->input_count + index], info);
+    return tell(function, "output", index, function->output_count, function->tensors + function->input_count, info);
 }
 
 samba_status samba_function_memory(const samba_function *function, samba_memory_info *memory)

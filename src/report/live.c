@@ -7,7 +7,6 @@
 #include "report/report.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { UNSEEN = -1, SHARED = SAMBA_LIVE_LASTING };
 

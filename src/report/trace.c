@@ -14,16 +14,6 @@ static int64_t integer_of(const json_t *object, const char *name, int64_t missin
     return json_is_integer(value) ? (int64_t)json_integer_value(value) : missing;
 }
 
-static void note(samba_time *time, double seconds)
-{
-    if (time->runs == 0 || seconds < time->least)
-        time->least = seconds;
-    if (seconds > time->greatest)
-        time->greatest = seconds;
-    time->runs++;
-    time->seconds += seconds;
-}
-
 /* The plan's graph, by name and size. */
 static samba_status check_other(samba_context *context, const char *path, const samba_plan *plan, const json_t *other)
 {
@@ -57,7 +47,7 @@ static samba_status take_event(samba_context *context, const char *path, const s
             context, SAMBA_ERROR_FORMAT,
             "'%s': event %zu says section %lld, stage %lld and a duration of %g us: the PEF has %d sections and %d stages", path,
             number, (long long)section, (long long)stage, 1e6 * seconds, plan->section_count, plan->stage_count);
-    note(stage < 0 ? &sections[section] : &stages[stage], seconds);
+    samba_time_note(stage < 0 ? &sections[section] : &stages[stage], seconds);
     return SAMBA_OK;
 }
 

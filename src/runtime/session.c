@@ -5,7 +5,6 @@
  * frees a session in any state between.
  *
  * The session owns the plan, the device and its arena. The context is the caller's and outlives it. */
-#include "base/null.h"
 #include "base/team.h"
 #include "runtime/runtime.h"
 
@@ -154,20 +153,23 @@ void samba_session_free(samba_session *session)
 }
 
 /* ---- telling ---- */
-static samba_status check_info(const samba_session *session, const char *call, const void *info)
+static samba_status check_info(const samba_session *session, const char *what, int index, int count, const void *info)
 {
-    return info ? SAMBA_OK : samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s was given no place for what it tells", call);
+    if (!session)
+        return SAMBA_ERROR_ARGUMENT; /* nobody holds the message */
+    if (!info)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_%s_info was given no place for what it tells",
+                          what);
+    if (index < 0 || index >= count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no %s %d: the PEF has %d", what, index, count);
+    return SAMBA_OK;
 }
 
 int samba_session_tensor_count(const samba_session *session) { return session ? session->plan.tensor_count : 0; }
 
 samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info)
 {
-    SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_tensor_info", info));
-    if (index < 0 || index >= session->plan.tensor_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no tensor %d: the PEF has %d", index,
-                          session->plan.tensor_count);
+    SAMBA_TRY(check_info(session, "tensor", index, samba_session_tensor_count(session), info));
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     *info = (samba_tensor_info){.name = tensor->name,
                                 .kind = (samba_tensor_kind)tensor->kind,
@@ -201,11 +203,7 @@ int samba_session_graph_count(const samba_session *session) { return session ? s
 
 samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info)
 {
-    SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_graph_info", info));
-    if (index < 0 || index >= session->plan.graph_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no graph %d: the PEF has %d", index,
-                          session->plan.graph_count);
+    SAMBA_TRY(check_info(session, "graph", index, samba_session_graph_count(session), info));
     const samba_plan_graph *graph = &session->plan.graphs[index];
     *info = (samba_graph_info){.name = graph->name,
                                .text = graph->text,
@@ -220,7 +218,8 @@ samba_status samba_session_graph_info(const samba_session *session, int index, s
 samba_status samba_session_literal(const samba_session *session, int index, int64_t number, samba_literal *literal)
 {
     SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_literal", literal));
+    if (!literal)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_literal was given no place for what it tells");
     const int64_t count = samba_session_literal_count(session, index);
     if (number < 0 || number >= count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
@@ -247,11 +246,7 @@ bool samba_session_graph_has(const samba_session *session, int index, const char
 
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
 {
-    SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_section_info", info));
-    if (index < 0 || index >= session->plan.section_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index,
-                          session->plan.section_count);
+    SAMBA_TRY(check_info(session, "section", index, samba_session_section_count(session), info));
     const samba_plan_section *section = &session->plan.sections[index];
     *info = (samba_section_info){section->id,
                                  samba_section_type(section),
