@@ -48,9 +48,7 @@ samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_
 
 void samba_io_free(samba_io *io)
 {
-    for (int i = 0; i < io->input_count; i++)
-        samba_tensor_free(io->inputs[i]);
-    for (int i = 0; i < io->output_count; i++)
-        samba_tensor_free(io->outputs[i]);
+    samba_app_free_tensors(io->input_count, io->inputs);
+    samba_app_free_tensors(io->output_count, io->outputs);
     *io = (samba_io){0};
 }

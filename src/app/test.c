@@ -68,9 +68,8 @@ static samba_status compile(tester *t)
     samba_tensor *inputs[SAMBA_APP_MAX_INPUTS];
     samba_optimizer optimizer;
     samba_compile_options options;
-    samba_text_init(&beside, t->context);
-    samba_text_add(&beside, "%s/%s-test", temporary && temporary[0] ? temporary : "/tmp", t->run->arguments->app->name);
-    samba_status status = beside.status;
+    samba_status status = samba_text_begin(&beside, t->context, "%s/%s-test", temporary && temporary[0] ? temporary : "/tmp",
+                                           t->run->arguments->app->name);
     if (status == SAMBA_OK)
         status = samba_app_temporary(t->context, beside.data, &folder);
     samba_text_clear(&beside);
@@ -92,7 +91,8 @@ static samba_status compile(tester *t)
     if (status == SAMBA_OK)
         status = samba_pef_read(t->context, path, &t->plan);
     if (status == SAMBA_OK) {
-        samba_session_options session = samba_app_session_options(t->run->arguments);
+        samba_session_options session =
+            samba_word_session(t->run->arguments->seed, t->run->arguments->threads, t->run->arguments->isa);
         status = samba_session_new(t->context, path, &session, &t->session);
     }
     samba_app_remove_temporary(folder.data, t->run->arguments->app->name);
