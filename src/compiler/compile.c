@@ -174,31 +174,26 @@ samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size
     if (!plain_name(name))
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: '%s' cannot name a PEF: expected a file name without '/'",
                           name);
-    samba_text directory, pef, log_path, log;
-    samba_text_init(&directory, c->context);
-    samba_text_init(&pef, c->context);
-    samba_text_init(&log_path, c->context);
+    char *directory, *pef, *log_path;
+    samba_text text, log;
+    samba_text_begin(&text, c->context, "%s/%s", folder, name);
+    SAMBA_TRY(samba_text_keep(&text, &c->arena, &directory));
+    samba_text_begin(&text, c->context, "%s/%s.pef", directory, name);
+    SAMBA_TRY(samba_text_keep(&text, &c->arena, &pef));
+    samba_text_begin(&text, c->context, "%s.log", pef);
+    SAMBA_TRY(samba_text_keep(&text, &c->arena, &log_path));
+    if (path && strlen(pef) >= path_size)
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                          "compile: the PEF's path has %lld bytes, more than the %zu given for it", (long long)strlen(pef),
+                          path_size);
     samba_text_init(&log, c->context);
-    samba_text_add(&directory, "%s/%s", folder, name);
-    samba_text_add(&pef, "%s/%s/%s.pef", folder, name, name);
-    samba_text_add(&log_path, "%s/%s/%s.pef.log", folder, name, name);
-    samba_status status =
-        directory.status == SAMBA_OK && pef.status == SAMBA_OK && log_path.status == SAMBA_OK ? SAMBA_OK : SAMBA_ERROR_MEMORY;
-    if (status == SAMBA_OK && path && (size_t)pef.length >= path_size)
-        status =
-            samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: the PEF's path has %lld bytes, more than the %zu given for it",
-                       (long long)pef.length, path_size);
+    samba_status status = samba_plan_log(c->context, &c->plan, &log);
     if (status == SAMBA_OK)
-        status = samba_plan_log(c->context, &c->plan, &log);
+        status = samba_make_directories(c->context, directory);
     if (status == SAMBA_OK)
-        status = samba_make_directories(c->context, directory.data);
-    if (status == SAMBA_OK)
-        status = write_both(c, pef.data, log_path.data, &log);
+        status = write_both(c, pef, log_path, &log);
     if (status == SAMBA_OK && path)
-        memcpy(path, pef.data, (size_t)pef.length + 1);
-    samba_text_clear(&directory);
-    samba_text_clear(&pef);
-    samba_text_clear(&log_path);
+        memcpy(path, pef, strlen(pef) + 1);
     samba_text_clear(&log);
     return status;
 }

@@ -8,7 +8,6 @@
  * Needs: stages of both. Gives: stages, buffers, tables of all. Breaks nothing. */
 #include "compiler/compiler.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct linker {
@@ -45,8 +44,7 @@ static samba_status check_same(const linker *l, int32_t index, const samba_plan_
         !samba_shape_equal(ours->rank, ours->shape, its->rank, its->shape))
         return samba_fail(l->into->context, SAMBA_ERROR_NAME,
                           "\"%.128s\" is %s in graph \"%.64s\" and %s in graph \"%.64s\": what graphs share by name is of one "
-                          "kind, dtype and shape; "
-                          "give one of them another name",
+                          "kind, dtype and shape; give one of them another name",
                           its->name, describe(ours, a), owner(&l->into->plan, index), describe(its, b), l->graph);
     if (ours->init != its->init || ours->init_a != its->init_a || ours->init_b != its->init_b)
         return samba_fail(l->into->context, SAMBA_ERROR_ARGUMENT,
@@ -122,8 +120,7 @@ static samba_status add_argins(linker *l)
             if (ours->role != its->role || ours->dtype != its->dtype || ours->value != its->value)
                 return samba_fail(l->into->context, SAMBA_ERROR_NAME,
                                   "hyperparameter \"%.128s\" is %g in graph \"%.64s\" and %g in one before it: graphs share "
-                                  "hyperparameters by name; give "
-                                  "the optimizer or the dropout another name",
+                                  "hyperparameters by name; give the optimizer or the dropout another name",
                                   its->name, its->value, l->graph, ours->value);
             l->buffers[its->buffer] = ours->buffer;
             continue;

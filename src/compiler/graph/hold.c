@@ -14,8 +14,6 @@
  * phase that overwrites it, nor sinks that are one. Breaks nothing. */
 #include "compiler/compiler.h"
 
-#include <string.h>
-
 typedef struct holding {
     samba_access *access;
     uint8_t *written; /* per leaf: a bit for each phase that overwrites it */

@@ -29,33 +29,25 @@ static bool same_shape(const samba_graph *g, samba_ref a, const samba_node *b)
     return samba_shape_equal(node->rank, node->shape, b->rank, b->shape);
 }
 
+/* The operand beside a constant of this value, which may be the first one too where they can be exchanged. */
+static samba_ref beside(const samba_graph *g, const samba_node *node, const samba_ref *inputs, double value, bool exchanged)
+{
+    double found;
+    for (int i = 1; i >= !exchanged; i--)
+        if (number(g, inputs[i], &found) && found == value && same_shape(g, inputs[1 - i], node))
+            return inputs[1 - i];
+    return SAMBA_NONE;
+}
+
 static samba_ref neutral(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
-    double value;
     bool integer_or_bool = !samba_dtype_is_floating_point((samba_dtype)node->dtype);
     switch (node->op) {
     case SAMBA_OP_add: /* x + 0 is x but for -0 + 0, which nobody can tell apart by comparing */
-        if (node->dtype == SAMBA_BOOL)
-            return SAMBA_NONE;
-        if (number(g, inputs[1], &value) && value == 0 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        if (number(g, inputs[0], &value) && value == 0 && same_shape(g, inputs[1], node))
-            return inputs[1];
-        return SAMBA_NONE;
-    case SAMBA_OP_sub:
-        if (number(g, inputs[1], &value) && value == 0 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        return SAMBA_NONE;
-    case SAMBA_OP_mul:
-        if (number(g, inputs[1], &value) && value == 1 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        if (number(g, inputs[0], &value) && value == 1 && same_shape(g, inputs[1], node))
-            return inputs[1];
-        return SAMBA_NONE;
-    case SAMBA_OP_div:
-        if (!integer_or_bool && number(g, inputs[1], &value) && value == 1 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        return SAMBA_NONE;
+        return node->dtype == SAMBA_BOOL ? SAMBA_NONE : beside(g, node, inputs, 0, true);
+    case SAMBA_OP_sub: return beside(g, node, inputs, 0, false);
+    case SAMBA_OP_mul: return beside(g, node, inputs, 1, true);
+    case SAMBA_OP_div: return integer_or_bool ? SAMBA_NONE : beside(g, node, inputs, 1, false);
     case SAMBA_OP_where: /* what is left of where(condition, detach(x), x) */
         return inputs[1] == inputs[2] && same_shape(g, inputs[1], node) ? inputs[1] : SAMBA_NONE;
     default: return SAMBA_NONE;

@@ -21,22 +21,20 @@ samba_status samba_plan_add_buffer(samba_compiler *c, int64_t bytes, bool persis
     return SAMBA_OK;
 }
 
-static samba_status node_bytes(samba_compiler *c, const samba_node *node, int64_t *bytes)
+static samba_status add_buffer(samba_compiler *c, const samba_node *node, bool persistent, int32_t *buffer)
 {
-    int64_t numel;
+    int64_t numel, bytes;
     if (!samba_shape_numel(node->rank, node->shape, &numel) ||
-        !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)node->dtype), bytes))
+        !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)node->dtype), &bytes))
         return samba_fail(c->context, SAMBA_ERROR_SHAPE, "a value of %s has more bytes than 64 bits count",
                           samba_ops[node->op].name);
-    return SAMBA_OK;
+    return samba_plan_add_buffer(c, bytes, persistent, buffer);
 }
 
 static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor_kind kind, const samba_node *node,
                                int32_t *buffer)
 {
-    int64_t bytes;
-    SAMBA_TRY(node_bytes(c, node, &bytes));
-    SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
+    SAMBA_TRY(add_buffer(c, node, true, buffer));
     samba_plan *plan = &c->plan;
     SAMBA_TRY(SAMBA_GROW(c->context, plan->tensors, c->growth.tensor_capacity, plan->tensor_count + 1));
     samba_plan_tensor *tensor = &plan->tensors[plan->tensor_count++];
@@ -49,9 +47,7 @@ static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor
 static samba_status add_literal(samba_compiler *c, const samba_node *node, int32_t *buffer)
 {
     samba_plan *plan = &c->plan;
-    int64_t bytes;
-    SAMBA_TRY(node_bytes(c, node, &bytes));
-    SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
+    SAMBA_TRY(add_buffer(c, node, true, buffer));
     SAMBA_TRY(SAMBA_GROW(c->context, plan->constants, c->growth.constant_capacity, plan->constant_count + 1));
     samba_plan_constant *constant = &plan->constants[plan->constant_count++];
     constant->buffer = *buffer;
@@ -192,9 +188,7 @@ static samba_status add_copy(samba_compiler *c, const samba_sink *sink, int32_t 
     const samba_node *node = samba_node_at(c->graph, base);
     if (c->placed.buffer_of[base] >= 0 || node->op == SAMBA_OP_constant)
         return SAMBA_OK;
-    int64_t bytes;
-    SAMBA_TRY(node_bytes(c, node, &bytes));
-    return samba_plan_add_buffer(c, bytes, false, &c->placed.buffer_of[base]);
+    return add_buffer(c, node, false, &c->placed.buffer_of[base]);
 }
 
 static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t target)
@@ -298,9 +292,7 @@ samba_status samba_pass_bufferize(samba_compiler *c)
         if (!f->members[i].stored || c->placed.buffer_of[i] >= 0 || f->members[i].group < 0 ||
             samba_is_piece(f->access, (samba_ref)i))
             continue;
-        int64_t bytes;
-        SAMBA_TRY(node_bytes(c, samba_node_at(g, (samba_ref)i), &bytes));
-        SAMBA_TRY(samba_plan_add_buffer(c, bytes, false, &c->placed.buffer_of[i]));
+        SAMBA_TRY(add_buffer(c, samba_node_at(g, (samba_ref)i), false, &c->placed.buffer_of[i]));
     }
     samba_pieces_bufferize(c);
     SAMBA_TRY(find_ranges(c));

@@ -13,8 +13,6 @@
  * phase, the forward: it runs once for each. */
 #include "compiler/lower/emitter.h"
 
-#include <string.h>
-
 /* ---- who touches which buffer, in the order stages will run:
  * a position for each group, and for each copy at the end of a phase ---- */
 static samba_status add_use(samba_compiler *c, int32_t buffer)

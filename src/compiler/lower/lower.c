@@ -47,6 +47,13 @@ samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samb
     return samba_stage_operators(c, group, stage);
 }
 
+samba_status samba_plan_add_labelled(samba_compiler *c, const samba_group *group, samba_stage_kind kind, samba_stage **stage)
+{
+    SAMBA_TRY(samba_plan_add_stage(c, group->phase, stage));
+    (*stage)->kind = (int32_t)kind;
+    return samba_stage_label(c, group, *stage);
+}
+
 static samba_status lower_group(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
@@ -57,9 +64,7 @@ static samba_status lower_group(samba_compiler *c, int32_t index)
     case SAMBA_GROUP_TILE: break;
     }
     samba_stage *stage;
-    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
-    stage->kind = SAMBA_STAGE_TILE;
-    SAMBA_TRY(samba_stage_label(c, group, stage));
+    SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_TILE, &stage));
     return samba_lower_program(c, index, 0, NULL, stage);
 }
 

@@ -309,8 +309,8 @@ static samba_status check_spatial(samba_compiler *c, touched *t, int32_t first, 
     const samba_memory_info *m = &c->plan.memory;
     return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
                       "compile: mapping 'spatial' keeps %s in fast memory at once: that takes %lld bytes (the model has %lld of "
-                      "parameters, %lld of gradients, %lld of "
-                      "activations), and fast memory has %lld: give that much, a smaller batch, or mapping 'section'",
+                      "parameters, %lld of gradients, %lld of activations), and fast memory has %lld: give that much, a smaller "
+                      "batch, or mapping 'section'",
                       graph_of(c, first)->inference ? "all of FWD" : "FWD and BCKWD", (long long)bytes, (long long)m->parameters,
                       (long long)m->gradients, (long long)m->activations, (long long)budget);
 }
