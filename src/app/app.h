@@ -17,11 +17,47 @@
 int64_t samba_word_integer(struct argp_state *state, const char *option, const char *text, int64_t low, int64_t high);
 double samba_word_real(struct argp_state *state, const char *option, const char *text, double low, double high);
 int samba_word_choice(struct argp_state *state, const char *option, const char *text, const char *const *choices, int count);
+/* One row an option, in the order of the help; a row without a name is the heading of those behind it. */
+typedef enum samba_option_kind {
+    SAMBA_OPTION_NOTHING, /* taken without effect */
+    SAMBA_OPTION_FLAG,    /* bool */
+    SAMBA_OPTION_TEXT,    /* const char *, in argv */
+    SAMBA_OPTION_INTEGER, /* int64_t in [low, high] */
+    SAMBA_OPTION_INT,     /* int in [low, high] */
+    SAMBA_OPTION_REAL,    /* double in [low, high] */
+    SAMBA_OPTION_CHOICE,  /* an enum: one of `high` words */
+    SAMBA_OPTION_OTHER    /* what `take` makes of it */
+} samba_option_kind;
+typedef struct samba_option_row samba_option_row;
+struct samba_option_row {
+    int commands;                    /* a bit each, of those that take it */
+    const char *name, *value, *help; /* value: NULL without one */
+    int letter;                      /* its short form; 0: none */
+    int group;                       /* -1: behind all others, as --version; 0: its heading's */
+    samba_option_kind kind;
+    size_t at; /* in what the caller parses into; of OTHER whatever it means to `take` */
+    int64_t low, high;
+    const char *const *choices;
+    void (*take)(void *into, const samba_option_row *row, char *text, struct argp_state *state);
+};
+/* Of rows that parse into fields of a struct `parse`. */
+#define FLAG_AT(field) .kind = SAMBA_OPTION_FLAG, .at = offsetof(parse, field)
+#define TEXT_AT(field) .kind = SAMBA_OPTION_TEXT, .at = offsetof(parse, field)
+#define INTEGER_AT(field, least, most) .kind = SAMBA_OPTION_INTEGER, .at = offsetof(parse, field), .low = least, .high = most
+#define INT_AT(field, least, most) .kind = SAMBA_OPTION_INT, .at = offsetof(parse, field), .low = least, .high = most
+#define REAL_AT(field, least, most) .kind = SAMBA_OPTION_REAL, .at = offsetof(parse, field), .low = least, .high = most
+#define CHOICE_AT(field, words, count) .kind = SAMBA_OPTION_CHOICE, .at = offsetof(parse, field), .choices = words, .high = count
+#define OTHER(how) .kind = SAMBA_OPTION_OTHER, .take = how
+#define NO_EFFECT .kind = SAMBA_OPTION_NOTHING
+struct argp_option samba_option_of(const samba_option_row *rows, int row); /* as argp has it */
+int samba_option_find(const samba_option_row *rows, int count, int key);   /* the row of argp's key; -1: none */
+void samba_option_take(const samba_option_row *row, void *into, char *text, struct argp_state *state);
 /* A copy of argv in which the short forms of the documents are argp's: "-mb N", "-mb=N" and "-mbN" become "--microbatch-size=N",
  * "-b=N" becomes "-bN". `arena` keeps it. NULL: no memory. */
 char **samba_words_normalise(samba_arena *arena, int *argc, char **argv);
 /* --isa, else the environment's SAMBAFLOW_ISA, else NULL. */
 const char *samba_word_isa(const char *isa);
+samba_session_options samba_word_session(uint64_t seed, int threads, const char *isa); /* --seed, --threads, --isa */
 
 /* ---- tables, units and JSON (app/report.c) ---- */
 #define SAMBA_CELL 32
@@ -193,10 +229,9 @@ samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *sessi
 /* Before the first step: makes the folder ready and, with --resume, loads the newest whole checkpoint and says so in `file`. */
 samba_status samba_app_resume(const samba_app_run *run, samba_session *session, samba_app_progress *at, FILE *file);
 
-samba_session_options samba_app_session_options(const samba_app_arguments *arguments);
 /* "lenet: warning: ..." on stderr for each warning the session has, appended to `list` too unless that is NULL; a
  * progress bar (or NULL) is cleared first */
-void samba_app_warnings(const samba_app_run *run, samba_session *session, json_t *list, samba_progress *progress);
+void samba_app_warnings(const char *program, samba_session *session, json_t *list, samba_progress *progress);
 
 /* app/batches.c: batches out of prepared samples */
 typedef struct samba_batches {

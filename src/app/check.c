@@ -31,8 +31,7 @@ static samba_status check_batch(const samba_app_run *run, const samba_plan *plan
     long long steps = plan->graphs[0].grad_accumulation_steps > 1 ? plan->graphs[0].grad_accumulation_steps : 1;
     return samba_fail(run->context, SAMBA_ERROR_SHAPE,
                       "'%s' was compiled for batch size %lld, microbatch size %lld, but %lld and %lld were given: leave out -b "
-                      "and -mb, or compile "
-                      "again with them",
+                      "and -mb, or compile again with them",
                       a->pef, steps * batch, (long long)batch, (long long)a->batch_size, (long long)a->microbatch);
 }
 

@@ -107,14 +107,12 @@ static samba_status compile_to_file(const samba_app_run *run, samba_compile_opti
 {
     const char *target = run->arguments->pef;
     samba_text folder, from, to;
-    samba_text_init(&to, run->context);
-    samba_text_init(&from, run->context);
     SAMBA_TRY(samba_app_temporary(run->context, target, &folder));
     options->output_folder = folder.data;
     options->pef_name = NULL;
     samba_status status = samba_compile(run->context, options, path, path_size);
-    samba_text_add(&from, "%s.log", path);
-    samba_text_add(&to, "%s.log", target);
+    samba_text_begin(&from, run->context, "%s.log", path);
+    samba_text_begin(&to, run->context, "%s.log", target);
     if (status == SAMBA_OK)
         status = from.status != SAMBA_OK ? from.status : to.status;
     if (status == SAMBA_OK) /* both or none */

@@ -20,7 +20,6 @@ static const struct {
     {"total", "total", offsetof(samba_memory_info, total)},
 };
 
-static const char *const kind_names[] = {"input", "parameter", "buffer", "gradient", "output"};
 static const char *const stage_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention", "line"};
 
 static int64_t memory_part(const samba_memory_info *memory, int index)
@@ -130,8 +129,8 @@ samba_status samba_describe_tensors(samba_context *context, const samba_plan *pl
         char shape[SAMBA_SHAPE_TEXT], range[64] = "";
         if (tensor->has_range)
             snprintf(range, sizeof range, "  values %lld .. %lld", (long long)tensor->low, (long long)tensor->high - 1);
-        samba_table_row(&table, "%s\t%s\t%s\t%s%s", samba_shown(tensor->name, name),
-                        word(kind_names, SAMBA_COUNT(kind_names), tensor->kind), samba_dtype_name((samba_dtype)tensor->dtype),
+        samba_table_row(&table, "%s\t%s\t%s\t%s%s", samba_shown(tensor->name, name), word(samba_kind_names, 5, tensor->kind),
+                        samba_dtype_name((samba_dtype)tensor->dtype),
                         samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape), range);
     }
     SAMBA_TRY(samba_table_print(&table, file, ""));
@@ -186,8 +185,8 @@ static json_t *section_json(const samba_plan *plan, const samba_plan_section *se
 static json_t *tensor_json(const samba_plan_tensor *tensor)
 {
     json_t *object =
-        json_pack("{s:s, s:s, s:s, s:o}", "name", tensor->name, "kind", word(kind_names, SAMBA_COUNT(kind_names), tensor->kind),
-                  "dtype", samba_dtype_name((samba_dtype)tensor->dtype), "shape", samba_json_shape(tensor->rank, tensor->shape));
+        json_pack("{s:s, s:s, s:s, s:o}", "name", tensor->name, "kind", word(samba_kind_names, 5, tensor->kind), "dtype",
+                  samba_dtype_name((samba_dtype)tensor->dtype), "shape", samba_json_shape(tensor->rank, tensor->shape));
     if (tensor->has_range) {
         json_object_set_new(object, "low", json_integer(tensor->low));
         json_object_set_new(object, "high", json_integer(tensor->high));
@@ -208,22 +207,28 @@ static json_t *backward_json(const samba_plan *plan, const samba_plan_graph *gra
     return object;
 }
 
+static json_t *calls_json(const samba_plan *plan, const samba_plan_graph *graph)
+{
+    json_t *calls = json_array();
+    for (int i = 0; i < graph->call_count; i++)
+        json_array_append_new(calls, json_integer(plan->calls[graph->first_call + i]));
+    return calls;
+}
+
 static json_t *graph_json(const samba_plan *plan, int32_t index)
 {
     const samba_plan_graph *graph = &plan->graphs[index];
-    json_t *calls = json_array(), *tensors = json_array();
+    json_t *tensors = json_array();
     char hash[20];
     int64_t flops, bytes;
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)graph->hash);
     samba_plan_work(plan, index, &flops, &bytes);
-    for (int i = 0; i < graph->call_count; i++)
-        json_array_append_new(calls, json_integer(plan->calls[graph->first_call + i]));
     for (int i = 0; i < graph->tensor_count; i++)
         json_array_append_new(tensors, json_string(plan->tensors[graph->tensors[i]].name));
     return json_pack("{s:s, s:s, s:b, s:s, s:i, s:I, s:I, s:o, s:o, s:o}", "name", graph->name, "graph_hash", hash, "inference",
                      graph->inference, "precision", samba_precision_names[graph->precision], "grad_accumulation_steps",
                      graph->grad_accumulation_steps, "run_flops", (json_int_t)flops, "run_bytes", (json_int_t)bytes, "schedule",
-                     calls, "tensors", tensors, "backward", backward_json(plan, graph));
+                     calls_json(plan, graph), "tensors", tensors, "backward", backward_json(plan, graph));
 }
 
 json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
@@ -234,8 +239,7 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
     json_t *graphs = json_array();
     for (int i = 0; i < plan->graph_count; i++)
         json_array_append_new(graphs, graph_json(plan, i));
-    json_t *memory = json_object(), *sections = json_array(), *tensors = json_array(), *argins = json_array(),
-           *calls = json_array();
+    json_t *memory = json_object(), *sections = json_array(), *tensors = json_array(), *argins = json_array();
     int64_t flops, bytes;
     samba_plan_work(plan, 0, &flops, &bytes);
     for (int i = 0; i < SAMBA_COUNT(memory_parts); i++)
@@ -248,11 +252,9 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
     for (int i = 0; i < plan->argin_count; i++)
         json_array_append_new(
             argins, json_pack("{s:s, s:o}", "name", plan->argins[i].name, "value", samba_json_number(plan->argins[i].value)));
-    for (int i = 0; i < first->call_count; i++)
-        json_array_append_new(calls, json_integer(plan->calls[i]));
     return json_pack("{s:s, s:s, s:b, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "graph", plan->name, "graph_hash",
                      hash, "inference", first->inference, "precision", samba_precision_names[first->precision], "mapping",
                      samba_mapping_names[first->mapping], "grad_accumulation_steps", first->grad_accumulation_steps, "run_flops",
                      (json_int_t)flops, "run_bytes", (json_int_t)bytes, "memory_bytes", memory, "sections", sections, "tensors",
-                     tensors, "hyperparameters", argins, "schedule", calls, "graphs", graphs);
+                     tensors, "hyperparameters", argins, "schedule", calls_json(plan, first), "graphs", graphs);
 }

@@ -142,8 +142,8 @@ samba_status samba_app_digits(samba_context *context, const char *folder, int in
     bool mnist = has_pair(folder, &mnist_train) && has_pair(folder, &mnist_test);
     if (!mnist && !has_pair(folder, &one_pair))
         return samba_fail(context, SAMBA_ERROR_FILE,
-                          "no digits in '%s': expected %s and %s, or MNIST's four files %s ..., each with or without .gz; "
-                          "--data FOLDER says where they are",
+                          "no digits in '%s': expected %s and %s, or MNIST's four files %s ..., each with or without .gz; --data "
+                          "FOLDER says where they are",
                           folder, one_pair.images, one_pair.labels, mnist_train.images);
     pair train = {0}, test = {0};
     samba_status status = open_pair(context, folder, mnist ? &mnist_train : &one_pair, &train);

@@ -4,16 +4,7 @@
  * an exit status. */
 #include "app/app.h"
 
-samba_session_options samba_app_session_options(const samba_app_arguments *arguments)
-{
-    samba_session_options options = samba_session_defaults();
-    options.seed = arguments->seed;
-    options.threads = arguments->threads;
-    options.isa = samba_word_isa(arguments->isa);
-    return options;
-}
-
-void samba_app_warnings(const samba_app_run *run, samba_session *session, json_t *list, samba_progress *progress)
+void samba_app_warnings(const char *program, samba_session *session, json_t *list, samba_progress *progress)
 {
     const char *warning;
     while ((warning = samba_session_warning(session))[0]) {
@@ -21,7 +12,7 @@ void samba_app_warnings(const samba_app_run *run, samba_session *session, json_t
             samba_progress_end(progress);
         char shown[1024];
         samba_show(warning, false, shown, sizeof shown);
-        fprintf(stderr, "%s: warning: %s\n", run->arguments->app->name, shown);
+        fprintf(stderr, "%s: warning: %s\n", program, shown);
         if (list)
             json_array_append_new(list, json_string(warning));
     }
@@ -41,7 +32,7 @@ samba_status samba_app_measure(const samba_app_run *run)
     samba_plan_free(&plan);
     SAMBA_TRY(status);
     samba_measure_job job = {.pef = a->pef,
-                             .session = samba_app_session_options(a),
+                             .session = samba_word_session(a->seed, a->threads, a->isa),
                              .measure = samba_measure_defaults(),
                              .json = a->json,
                              .sections = a->command == SAMBA_APP_SECTIONS};

@@ -25,10 +25,8 @@ samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_
                           samba_io *io)
 {
     *io = (samba_io){0};
-    io->inputs = samba_arena_alloc(arena, sizeof(samba_tensor *) * ((size_t)plan->tensor_count + 1));
-    io->outputs = samba_arena_alloc(arena, sizeof(samba_tensor *) * ((size_t)plan->tensor_count + 1));
-    if (!io->inputs || !io->outputs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(arena, io->inputs, (size_t)plan->tensor_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(arena, io->outputs, (size_t)plan->tensor_count + 1));
     samba_status status = SAMBA_OK;
     for (int i = 0; status == SAMBA_OK && i < plan->tensor_count; i++) {
         const samba_plan_tensor *tensor = &plan->tensors[i];
@@ -50,9 +48,7 @@ samba_status samba_io_new(samba_context *context, const samba_plan *plan, int32_
 
 void samba_io_free(samba_io *io)
 {
-    for (int i = 0; i < io->input_count; i++)
-        samba_tensor_free(io->inputs[i]);
-    for (int i = 0; i < io->output_count; i++)
-        samba_tensor_free(io->outputs[i]);
+    samba_app_free_tensors(io->input_count, io->inputs);
+    samba_app_free_tensors(io->output_count, io->outputs);
     *io = (samba_io){0};
 }

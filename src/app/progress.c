@@ -3,7 +3,6 @@
  * A bar that is redrawn in place ten times a second, on a terminal only: a log file gets whole lines from whoever trains. */
 #include "app/app.h"
 
-#include <string.h>
 #include <unistd.h>
 
 void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step)

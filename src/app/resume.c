@@ -46,11 +46,10 @@ static samba_status check_empty(const samba_app_run *run)
     samba_arena_init(&arena, run->context);
     samba_status status = samba_checkpoint_steps(&arena, folder, SAMBA_CHECKPOINT_WHOLE, &steps, &count);
     if (status == SAMBA_OK && count > 0)
-        status = samba_fail(
-            run->context, SAMBA_ERROR_STATE,
-            "--checkpoint-dir \"%s\" has checkpoints already, the newest of step %lld: give --resume to go on from it, "
-            "or another folder",
-            folder, (long long)steps[0]);
+        status = samba_fail(run->context, SAMBA_ERROR_STATE,
+                            "--checkpoint-dir \"%s\" has checkpoints already, the newest of step %lld: give --resume to go on "
+                            "from it, or another folder",
+                            folder, (long long)steps[0]);
     samba_arena_free(&arena);
     return status;
 }

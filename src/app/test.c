@@ -68,9 +68,8 @@ static samba_status compile(tester *t)
     samba_tensor *inputs[SAMBA_APP_MAX_INPUTS];
     samba_optimizer optimizer;
     samba_compile_options options;
-    samba_text_init(&beside, t->context);
-    samba_text_add(&beside, "%s/%s-test", temporary && temporary[0] ? temporary : "/tmp", t->run->arguments->app->name);
-    samba_status status = beside.status;
+    samba_status status = samba_text_begin(&beside, t->context, "%s/%s-test", temporary && temporary[0] ? temporary : "/tmp",
+                                           t->run->arguments->app->name);
     if (status == SAMBA_OK)
         status = samba_app_temporary(t->context, beside.data, &folder);
     samba_text_clear(&beside);
@@ -92,7 +91,8 @@ static samba_status compile(tester *t)
     if (status == SAMBA_OK)
         status = samba_pef_read(t->context, path, &t->plan);
     if (status == SAMBA_OK) {
-        samba_session_options session = samba_app_session_options(t->run->arguments);
+        samba_session_options session =
+            samba_word_session(t->run->arguments->seed, t->run->arguments->threads, t->run->arguments->isa);
         status = samba_session_new(t->context, path, &session, &t->session);
     }
     samba_app_remove_temporary(folder.data, t->run->arguments->app->name);
@@ -263,13 +263,11 @@ static samba_status compare_all(tester *t)
 static samba_status step_and_compare(tester *t)
 {
     size_t nodes = (size_t)t->graph->node_count + 1, sinks = (size_t)t->graph->sink_count + 1;
-    t->leaf_names = samba_arena_alloc(&t->arena, sizeof *t->leaf_names * nodes);
-    t->leaves = samba_arena_alloc(&t->arena, sizeof *t->leaves * nodes);
-    t->before = samba_arena_alloc(&t->arena, sizeof *t->before * nodes);
-    t->values = samba_arena_alloc(&t->arena, sizeof *t->values * sinks);
-    t->comparisons = samba_arena_alloc(&t->arena, sizeof *t->comparisons * sinks);
-    if (!t->leaf_names || !t->leaves || !t->before || !t->values || !t->comparisons)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->leaf_names, nodes));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->leaves, nodes));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->before, nodes));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->values, sinks));
+    SAMBA_TRY(SAMBA_ROOM(&t->arena, t->comparisons, sinks));
     SAMBA_TRY(gather_leaves(t));
     samba_run_options run = samba_run_defaults();
     const char *types[SAMBA_PHASE_COUNT];

@@ -82,8 +82,7 @@ static samba_status plan_steps(trainer *t)
     if (a->num_iterations && a->num_iterations < t->steps)
         t->steps = a->num_iterations;
     int64_t samples = t->data.train_count > t->data.test_count ? t->data.train_count : t->data.test_count;
-    t->order = samba_arena_alloc(&t->arena, sizeof *t->order * (size_t)samples);
-    return t->order ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    return SAMBA_ROOM(&t->arena, t->order, samples);
 }
 
 /* The learning rate as the session has it, which a schedule scales. */
@@ -151,7 +150,7 @@ static samba_status open_trainer(trainer *t)
     SAMBA_TRY(samba_batches_new(t->context, &t->data, inputs[0].shape[0], &t->batches));
     SAMBA_TRY(find_outputs(t));
     SAMBA_TRY(plan_steps(t));
-    samba_session_options options = samba_app_session_options(a);
+    samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
     SAMBA_TRY(samba_session_new(t->context, a->pef, &options, &t->session));
     if (a->load)
         SAMBA_TRY(samba_session_load(t->session, a->load));
@@ -241,7 +240,7 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
         status = train_step(t, t->order + i * t->step_samples, &loss);
         t->at.epoch_loss += loss;
         t->at.steps_done++;
-        samba_app_warnings(t->run, t->session, t->warnings, &progress);
+        samba_app_warnings(t->arguments->app->name, t->session, t->warnings, &progress);
         samba_progress_step(&progress, i + 1, loss);
         if (status == SAMBA_OK)
             status = checkpoint_if_due(t, i + 1 == steps);
@@ -306,7 +305,7 @@ static samba_status evaluate(trainer *t)
             SAMBA_TRY(samba_tensor_item(t->loss, &part));
         t->test_loss += part * (double)count / (double)t->tested;
     }
-    samba_app_warnings(t->run, t->session, t->warnings, NULL);
+    samba_app_warnings(t->arguments->app->name, t->session, t->warnings, NULL);
     return SAMBA_OK;
 }
 

@@ -45,6 +45,42 @@ int samba_word_choice(struct argp_state *state, const char *option, const char *
     return 0;
 }
 
+static int key_of(const samba_option_row *rows, int row) { return rows[row].letter ? rows[row].letter : 256 + row; }
+
+struct argp_option samba_option_of(const samba_option_row *rows, int row)
+{
+    int group = 0;
+    for (int i = 0; i <= row; i++)
+        group += !rows[i].name;
+    return (struct argp_option){rows[row].name, rows[row].name ? key_of(rows, row) : 0,   rows[row].value, 0,
+                                rows[row].help, rows[row].group ? rows[row].group : group};
+}
+
+int samba_option_find(const samba_option_row *rows, int count, int key)
+{
+    int row = 0;
+    while (row < count && (!rows[row].name || key_of(rows, row) != key))
+        row++;
+    return row < count ? row : -1;
+}
+
+void samba_option_take(const samba_option_row *row, void *into, char *text, struct argp_state *state)
+{
+    char option[64];
+    void *to = (char *)into + row->at;
+    snprintf(option, sizeof option, "--%s", row->name);
+    switch (row->kind) {
+    case SAMBA_OPTION_NOTHING: break;
+    case SAMBA_OPTION_FLAG: *(bool *)to = true; break;
+    case SAMBA_OPTION_TEXT: *(const char **)to = text; break;
+    case SAMBA_OPTION_INTEGER: *(int64_t *)to = samba_word_integer(state, option, text, row->low, row->high); break;
+    case SAMBA_OPTION_INT: *(int *)to = (int)samba_word_integer(state, option, text, row->low, row->high); break;
+    case SAMBA_OPTION_REAL: *(double *)to = samba_word_real(state, option, text, (double)row->low, (double)row->high); break;
+    case SAMBA_OPTION_CHOICE: *(int *)to = samba_word_choice(state, option, text, row->choices, (int)row->high); break;
+    case SAMBA_OPTION_OTHER: row->take(into, row, text, state); break;
+    }
+}
+
 static char *join(samba_arena *arena, const char *front, const char *back)
 {
     size_t size = strlen(front) + strlen(back) + 1;
@@ -114,4 +150,13 @@ const char *samba_word_isa(const char *isa)
         return isa;
     const char *environment = getenv("SAMBAFLOW_ISA");
     return environment && environment[0] ? environment : NULL;
+}
+
+samba_session_options samba_word_session(uint64_t seed, int threads, const char *isa)
+{
+    samba_session_options options = samba_session_defaults();
+    options.seed = seed;
+    options.threads = threads;
+    options.isa = samba_word_isa(isa);
+    return options;
 }

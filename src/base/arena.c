@@ -89,6 +89,19 @@ char *samba_arena_strdup(samba_arena *arena, const char *text)
     return copy;
 }
 
+samba_status samba_arena_room(samba_arena *arena, size_t size, void *pointer)
+{
+    void *block = samba_arena_alloc(arena, size);
+    memcpy(pointer, &block, sizeof block);
+    return block ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
+samba_status samba_arena_copy(samba_arena *arena, const char *text, char **copy)
+{
+    *copy = samba_arena_strdup(arena, text);
+    return *copy ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+}
+
 samba_status samba_arena_keep(samba_arena *arena, samba_blob *blob)
 {
     samba_arena_kept *kept = samba_arena_alloc(arena, sizeof *kept);

@@ -41,6 +41,7 @@ char *samba_strdup(samba_context *context, const char *text);
 void samba_strfree(samba_context *context, char *text); /* NULL allowed */
 /* Grows `*items` (of item_size bytes each) so that `needed` fit, doubling; new room is zeroed. */
 samba_status samba_grow(samba_context *context, void **items, size_t item_size, int64_t *capacity, int64_t needed);
+#define SAMBA_GROW(context, items, capacity, needed) samba_grow(context, (void **)&(items), sizeof *(items), &(capacity), needed)
 /* Copies the caller's options over defaults; struct_size tells how much of them the caller knew. */
 samba_status samba_options_take(samba_context *context, const char *call, const void *given, size_t size, void *options);
 
@@ -79,6 +80,11 @@ void samba_arena_init(samba_arena *arena, samba_context *context);
 void samba_arena_bound(samba_arena *arena, size_t most);
 void *samba_arena_alloc(samba_arena *arena, size_t size); /* zeroed, 64-byte aligned; NULL after recording MEMORY */
 char *samba_arena_strdup(samba_arena *arena, const char *text);
+/* The same as a status, with the block at *pointer, NULL where there is none: for `count` of what `pointer` points at;
+ * for a copy of a text. */
+#define SAMBA_ROOM(arena, pointer, count) samba_arena_room(arena, sizeof *(pointer) * (size_t)(count), &(pointer))
+samba_status samba_arena_room(samba_arena *arena, size_t size, void *pointer);
+samba_status samba_arena_copy(samba_arena *arena, const char *text, char **copy);
 /* The arena becomes an owner of the blob until it is freed. */
 samba_status samba_arena_keep(samba_arena *arena, samba_blob *blob);
 void samba_arena_free(samba_arena *arena);
@@ -98,7 +104,11 @@ typedef struct samba_text {
 } samba_text;
 void samba_text_init(samba_text *text, samba_context *context);
 void samba_text_add(samba_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void samba_text_clear(samba_text *text); /* frees */
+/* Begins a text with what is added first: its status. */
+samba_status samba_text_begin(samba_text *text, samba_context *context, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+samba_status samba_text_keep(samba_text *text, samba_arena *arena, char **kept); /* copies it, "" where it is empty; and clears */
+void samba_text_clear(samba_text *text);                                         /* frees */
 
 /* ---- names and texts of files, for people (base/shown.c): control characters, marks of direction and what is no UTF-8 as \x1b,
  * \u202e; ends of lines stay where `lines` says so ---- */

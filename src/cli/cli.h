@@ -41,7 +41,6 @@ typedef struct samba_cli_arguments {
 } samba_cli_arguments;
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */
-samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments);
 samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments); /* cli/inspect.c */
 /* cli/profile.c: around the runs. What was measured is `profile` with --json, else `tables` (samba_text_free);
  * both are NULL without --profile. */

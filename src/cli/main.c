@@ -3,19 +3,10 @@
  * The frame around the commands: one context, and the one function where a failure becomes a message and exit status 1. */
 #include "cli/cli.h"
 
-samba_session_options samba_cli_session_options(const samba_cli_arguments *arguments)
-{
-    samba_session_options options = samba_session_defaults();
-    options.seed = arguments->seed;
-    options.threads = arguments->threads;
-    options.isa = samba_word_isa(arguments->isa);
-    return options;
-}
-
 static samba_status measure(samba_context *context, const samba_cli_arguments *arguments)
 {
     samba_measure_job job = {.pef = arguments->pef,
-                             .session = samba_cli_session_options(arguments),
+                             .session = samba_word_session(arguments->seed, arguments->threads, arguments->isa),
                              .measure = samba_measure_defaults(),
                              .sections = arguments->command == SAMBA_CLI_SECTIONS,
                              .json = arguments->json};

@@ -27,41 +27,28 @@ static json_t *json_time(const samba_time *t, const samba_roof *roof, int64_t fl
     return object;
 }
 
-static samba_status list_sections(const samba_session *session, const samba_machine *machine, json_t *list)
+static samba_status list_times(const samba_session *session, const samba_machine *machine, bool stages, json_t *list)
 {
-    for (int i = 0; i < samba_session_section_count(session); i++) {
-        samba_section_info info;
+    const int count = stages ? samba_session_stage_count(session) : samba_session_section_count(session);
+    for (int i = 0; i < count; i++) {
+        samba_section_info section = {0};
+        samba_stage_info stage = {0};
         samba_time time;
         samba_roof roof;
-        SAMBA_TRY(samba_session_section_info(session, i, &info));
-        SAMBA_TRY(samba_session_section_time(session, i, &time));
-        SAMBA_TRY(samba_session_section_roof(session, machine, i, &roof));
+        SAMBA_TRY(stages ? samba_session_stage_info(session, i, &stage) : samba_session_section_info(session, i, &section));
+        SAMBA_TRY((stages ? samba_session_stage_time : samba_session_section_time)(session, i, &time));
+        SAMBA_TRY((stages ? samba_session_stage_roof : samba_session_section_roof)(session, machine, i, &roof));
         if (time.runs == 0)
             continue;
-        json_t *object = json_time(&time, &roof, info.flops, info.bytes);
-        json_object_set_new(object, "section", json_integer(info.id));
-        json_object_set_new(object, "type", json_string(info.type));
-        json_array_append_new(list, object);
-    }
-    return SAMBA_OK;
-}
-
-static samba_status list_stages(const samba_session *session, const samba_machine *machine, json_t *list)
-{
-    for (int i = 0; i < samba_session_stage_count(session); i++) {
-        samba_stage_info info;
-        samba_time time;
-        samba_roof roof;
-        SAMBA_TRY(samba_session_stage_info(session, i, &info));
-        SAMBA_TRY(samba_session_stage_time(session, i, &time));
-        SAMBA_TRY(samba_session_stage_roof(session, machine, i, &roof));
-        if (time.runs == 0)
-            continue;
-        json_t *object = json_time(&time, &roof, info.flops, info.bytes);
-        json_object_set_new(object, "section", json_integer(info.section));
-        json_object_set_new(object, "stage", json_integer(i));
-        json_object_set_new(object, "kind", json_string(info.kind));
-        json_object_set_new(object, "operators", json_string(info.operators));
+        json_t *object = json_time(&time, &roof, stages ? stage.flops : section.flops, stages ? stage.bytes : section.bytes);
+        json_object_set_new(object, "section", json_integer(stages ? stage.section : section.id));
+        if (stages) {
+            json_object_set_new(object, "stage", json_integer(i));
+            json_object_set_new(object, "kind", json_string(stage.kind));
+            json_object_set_new(object, "operators", json_string(stage.operators));
+        } else {
+            json_object_set_new(object, "type", json_string(section.type));
+        }
         json_array_append_new(list, object);
     }
     return SAMBA_OK;
@@ -82,6 +69,6 @@ samba_status samba_cli_profile_end(samba_context *context, samba_session *sessio
         return samba_session_tables(session, &machine, tables);
     json_t *sections = json_array(), *stages = json_array();
     *profile = json_pack("{s:o, s:o}", "sections", sections, "stages", stages);
-    SAMBA_TRY(list_sections(session, &machine, sections));
-    return list_stages(session, &machine, stages);
+    SAMBA_TRY(list_times(session, &machine, false, sections));
+    return list_times(session, &machine, true, stages);
 }

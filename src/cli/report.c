@@ -5,20 +5,12 @@
 #include "cli/cli.h"
 #include "report/report.h"
 
-#include <string.h>
-
-/* "model.pef" -> "model.pef.html" beside it, unless the caller says which file. */
-static samba_status name_page(const samba_cli_arguments *arguments, samba_text *path)
-{
-    samba_text_add(path, "%s%s", arguments->page ? arguments->page : arguments->pef, arguments->page ? "" : ".html");
-    return path->status;
-}
-
-static samba_status make(samba_context *context, const samba_cli_arguments *arguments, const samba_plan *plan, samba_arena *arena,
+static samba_status make(samba_context *context, const samba_cli_arguments *arguments, samba_plan *plan, samba_arena *arena,
                          samba_text *page)
 {
     samba_report report = {.plan = plan, .pef = arguments->pef};
     samba_machine machine;
+    SAMBA_TRY(samba_pef_read(context, arguments->pef, plan));
     if (arguments->profile)
         SAMBA_TRY(samba_trace_read(context, arguments->profile, plan, arena, &report));
     SAMBA_TRY(samba_plan_memory(context, plan, arguments->threads, samba_word_isa(arguments->isa), &report.memory,
@@ -28,29 +20,31 @@ static samba_status make(samba_context *context, const samba_cli_arguments *argu
     return samba_report_page(context, &report, page);
 }
 
+static samba_status write(samba_context *context, const char *path, const samba_text *page)
+{
+    const void *part = page->data;
+    size_t size = (size_t)page->length;
+    SAMBA_TRY(samba_file_write_atomic(context, path, &part, &size, 1));
+    printf("%s\n", path);
+    return SAMBA_OK;
+}
+
 samba_status samba_cli_report(samba_context *context, const samba_cli_arguments *arguments)
 {
     samba_plan plan;
     samba_plan_init(&plan, context);
     samba_arena arena;
     samba_arena_init(&arena, context);
-    samba_text page, path;
+    samba_text page, path; /* "model.pef" -> "model.pef.html" beside it, unless the caller says which file */
     samba_text_init(&page, context);
-    samba_text_init(&path, context);
-    samba_status status = name_page(arguments, &path);
+    samba_status status = samba_text_begin(&path, context, "%s%s", arguments->page ? arguments->page : arguments->pef,
+                                           arguments->page ? "" : ".html");
     if (status == SAMBA_OK)
         status = samba_check_output(context, "--output", path.data, arguments->pef);
     if (status == SAMBA_OK)
-        status = samba_pef_read(context, arguments->pef, &plan);
-    if (status == SAMBA_OK)
         status = make(context, arguments, &plan, &arena, &page);
-    if (status == SAMBA_OK) {
-        const void *part = page.data;
-        size_t size = (size_t)page.length;
-        status = samba_file_write_atomic(context, path.data, &part, &size, 1);
-    }
     if (status == SAMBA_OK)
-        printf("%s\n", path.data);
+        status = write(context, path.data, &page);
     samba_text_clear(&page);
     samba_text_clear(&path);
     samba_arena_free(&arena);

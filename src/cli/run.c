@@ -33,9 +33,8 @@ static void list_names(const samba_plan *plan, samba_tensor_kind kind, char *tex
 
 static samba_status check_name(const runner *r, samba_tensor_kind kind, const char *name)
 {
-    for (int i = 0; i < r->plan.tensor_count; i++)
-        if (r->plan.tensors[i].kind == (int32_t)kind && strcmp(r->plan.tensors[i].name, name) == 0)
-            return SAMBA_OK;
+    if (samba_plan_find(&r->plan, kind, name))
+        return SAMBA_OK;
     char known[512];
     list_names(&r->plan, kind, known, sizeof known);
     return samba_fail(r->context, SAMBA_ERROR_NAME, "'%s' has no %s '%s': it has %s", r->arguments->pef,
@@ -83,11 +82,8 @@ static samba_status make_tensors(runner *r)
         SAMBA_TRY(check_name(r, SAMBA_KIND_INPUT, a->inputs[i].name));
     for (int i = 0; i < a->output_count; i++)
         SAMBA_TRY(check_name(r, SAMBA_KIND_OUTPUT, a->outputs[i].name));
-    size_t room = sizeof(samba_tensor *) * ((size_t)r->plan.tensor_count + 1);
-    r->inputs = samba_arena_alloc(&r->arena, room);
-    r->outputs = samba_arena_alloc(&r->arena, room);
-    if (!r->inputs || !r->outputs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&r->arena, r->inputs, (size_t)r->plan.tensor_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&r->arena, r->outputs, (size_t)r->plan.tensor_count + 1));
     for (int i = 0; i < r->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &r->plan.tensors[i];
         if (!samba_plan_has_tensor(&r->plan.graphs[r->graph], i))
@@ -104,17 +100,6 @@ static samba_status make_tensors(runner *r)
         }
     }
     return SAMBA_OK;
-}
-
-static void take_warnings(runner *r)
-{
-    const char *warning;
-    while ((warning = samba_session_warning(r->session))[0]) {
-        char shown[1024];
-        samba_show(warning, false, shown, sizeof shown);
-        fprintf(stderr, "sambaflow: warning: %s\n", shown);
-        json_array_append_new(r->warnings, json_string(warning));
-    }
 }
 
 static int64_t runs_of(const samba_cli_arguments *arguments) { return arguments->num_iterations ? arguments->num_iterations : 1; }
@@ -138,7 +123,7 @@ static samba_status run_all(runner *r)
     double start = samba_seconds();
     for (int64_t i = 0; i < runs_of(a); i++) {
         SAMBA_TRY(samba_run(r->session, &run));
-        take_warnings(r);
+        samba_app_warnings("sambaflow", r->session, r->warnings, NULL);
     }
     r->seconds = samba_seconds() - start;
     return SAMBA_OK;
@@ -238,7 +223,7 @@ static samba_status work(runner *r)
     int32_t graph = samba_plan_graph_named(&r->plan, r->arguments->graph_name);
     r->graph = graph < 0 ? 0 : graph; /* the run refuses */
     SAMBA_TRY(make_tensors(r));
-    samba_session_options options = samba_cli_session_options(r->arguments);
+    samba_session_options options = samba_word_session(r->arguments->seed, r->arguments->threads, r->arguments->isa);
     SAMBA_TRY(samba_session_new(r->context, r->arguments->pef, &options, &r->session));
     if (r->arguments->load)
         SAMBA_TRY(samba_session_load(r->session, r->arguments->load));

@@ -129,8 +129,7 @@ static samba_status give_back(search *s, uint8_t *kept)
         for (int64_t i = 0; i < s->remat->forward_end; i++) {
             const samba_node *node = samba_node_at(g, (samba_ref)i);
             bool alias = s->remat->forward.access[i].base != i;
-            int64_t bytes = samba_sizes_product(node->rank, node->shape) * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
-            if (!s->again[i] || tried[i] || alias || bytes > s->budget - s->bytes ||
+            if (!s->again[i] || tried[i] || alias || samba_node_bytes(node) > s->budget - s->bytes ||
                 samba_remat_cost(s->remat, &s->price, (samba_ref)i) <= most)
                 continue;
             most = samba_remat_cost(s->remat, &s->price, (samba_ref)i);
@@ -160,29 +159,20 @@ static samba_status find(search *s)
     if (!s->best)
         return samba_fail(s->compiler->context, SAMBA_ERROR_ARGUMENT,
                           "compile: a memory budget of %lld bytes cannot be met: the least found for model '%s' is %lld bytes, "
-                          "parameters, gradients and optimizer state included; "
-                          "give that much, or a smaller batch",
+                          "parameters, gradients and optimizer state included; give that much, or a smaller batch",
                           (long long)s->budget, s->compiler->name, (long long)s->least);
     SAMBA_TRY(find_border(s));
-    size_t size = 2 * (size_t)s->remat->graph->node_count;
-    uint8_t *kept = samba_calloc(s->compiler->context, size);
-    if (!kept)
-        return SAMBA_ERROR_MEMORY;
-    samba_status status = give_back(s, kept);
-    samba_free(s->compiler->context, kept, size);
-    return status;
+    uint8_t *kept;
+    SAMBA_TRY(SAMBA_ROOM(&s->remat->forward.arena, kept, 2 * s->remat->graph->node_count));
+    return give_back(s, kept);
 }
 
 /* The graph that fits with the least repeated work. */
 static samba_status fit(samba_compiler *c, samba_remat *remat, samba_graph **graph)
 {
     search s = {.compiler = c, .remat = remat, .budget = c->options->memory_budget, .least = INT64_MAX};
-    size_t size = (size_t)remat->graph->node_count + 1;
-    s.again = samba_alloc(c->context, size);
-    if (!s.again)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&remat->forward.arena, s.again, remat->graph->node_count + 1));
     samba_status status = find(&s);
-    samba_free(c->context, s.again, size);
     if (status == SAMBA_OK)
         *graph = s.best;
     else

@@ -18,7 +18,7 @@ samba_status samba_plan_add_blob(samba_compiler *c, samba_blob *blob, int32_t *i
     for (*index = 0; *index < plan->blob_count; ++*index)
         if (samba_blob_equal(plan->blobs[*index], blob))
             return SAMBA_OK;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->blobs, sizeof *plan->blobs, &c->growth.blob_capacity, plan->blob_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->blobs, c->growth.blob_capacity, plan->blob_count + 1));
     SAMBA_TRY(samba_arena_keep(&plan->arena, blob));
     plan->blobs[plan->blob_count++] = blob;
     return SAMBA_OK;
@@ -30,11 +30,10 @@ static samba_status write_text(samba_compiler *c, samba_plan_graph *graph)
     char *text;
     uint32_t *literals;
     SAMBA_TRY(samba_graph_print_beside(c->traced, &c->arena, &text, &graph->literal_count, &literals));
-    graph->text = samba_arena_strdup(&c->plan.arena, text);
-    graph->literals = samba_arena_alloc(&c->plan.arena, (size_t)graph->literal_count * sizeof *graph->literals);
+    samba_status status = samba_arena_copy(&c->plan.arena, text, &graph->text);
     samba_text_free(c->context, text);
-    if (!graph->text || !graph->literals)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(status);
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, graph->literals, graph->literal_count));
     for (int32_t i = 0; i < graph->literal_count; i++)
         SAMBA_TRY(samba_plan_add_blob(c, samba_graph_blob_at(c->traced, literals[i]), &graph->literals[i]));
     return SAMBA_OK;
@@ -44,10 +43,8 @@ static samba_status write_text(samba_compiler *c, samba_plan_graph *graph)
 static samba_status identify(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
-    plan->name = samba_arena_strdup(&plan->arena, c->name);
-    plan->graphs = samba_arena_alloc(&plan->arena, sizeof *plan->graphs);
-    if (!plan->name || !plan->graphs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_arena_copy(&plan->arena, c->name, &plan->name));
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, plan->graphs, 1));
     plan->ops_signature = samba_ops_signature();
     plan->graph_count = 1;
     plan->graphs[0] = (samba_plan_graph){.name = plan->name,
@@ -177,31 +174,26 @@ samba_status samba_compile_write(samba_compiler *c, char *path, size_t path_size
     if (!plain_name(name))
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: '%s' cannot name a PEF: expected a file name without '/'",
                           name);
-    samba_text directory, pef, log_path, log;
-    samba_text_init(&directory, c->context);
-    samba_text_init(&pef, c->context);
-    samba_text_init(&log_path, c->context);
+    char *directory, *pef, *log_path;
+    samba_text text, log;
+    samba_text_begin(&text, c->context, "%s/%s", folder, name);
+    SAMBA_TRY(samba_text_keep(&text, &c->arena, &directory));
+    samba_text_begin(&text, c->context, "%s/%s.pef", directory, name);
+    SAMBA_TRY(samba_text_keep(&text, &c->arena, &pef));
+    samba_text_begin(&text, c->context, "%s.log", pef);
+    SAMBA_TRY(samba_text_keep(&text, &c->arena, &log_path));
+    if (path && strlen(pef) >= path_size)
+        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                          "compile: the PEF's path has %lld bytes, more than the %zu given for it", (long long)strlen(pef),
+                          path_size);
     samba_text_init(&log, c->context);
-    samba_text_add(&directory, "%s/%s", folder, name);
-    samba_text_add(&pef, "%s/%s/%s.pef", folder, name, name);
-    samba_text_add(&log_path, "%s/%s/%s.pef.log", folder, name, name);
-    samba_status status =
-        directory.status == SAMBA_OK && pef.status == SAMBA_OK && log_path.status == SAMBA_OK ? SAMBA_OK : SAMBA_ERROR_MEMORY;
-    if (status == SAMBA_OK && path && (size_t)pef.length >= path_size)
-        status =
-            samba_fail(c->context, SAMBA_ERROR_ARGUMENT, "compile: the PEF's path has %lld bytes, more than the %zu given for it",
-                       (long long)pef.length, path_size);
+    samba_status status = samba_plan_log(c->context, &c->plan, &log);
     if (status == SAMBA_OK)
-        status = samba_plan_log(c->context, &c->plan, &log);
+        status = samba_make_directories(c->context, directory);
     if (status == SAMBA_OK)
-        status = samba_make_directories(c->context, directory.data);
-    if (status == SAMBA_OK)
-        status = write_both(c, pef.data, log_path.data, &log);
+        status = write_both(c, pef, log_path, &log);
     if (status == SAMBA_OK && path)
-        memcpy(path, pef.data, (size_t)pef.length + 1);
-    samba_text_clear(&directory);
-    samba_text_clear(&pef);
-    samba_text_clear(&log_path);
+        memcpy(path, pef, strlen(pef) + 1);
     samba_text_clear(&log);
     return status;
 }
@@ -262,9 +254,8 @@ samba_status samba_compile(samba_context *context, const samba_compile_options *
 /* One of the plan's arrays, which grew in context memory, to the plan's own. */
 static samba_status settle(samba_plan *plan, const void *items, size_t size, int64_t count, void *settled)
 {
-    void *copy = samba_arena_alloc(&plan->arena, size * (size_t)count);
-    if (!copy)
-        return SAMBA_ERROR_MEMORY;
+    void *copy;
+    SAMBA_TRY(samba_arena_room(&plan->arena, size * (size_t)count, &copy));
     if (count > 0)
         memcpy(copy, items, size * (size_t)count);
     memcpy(settled, &copy, sizeof copy);

@@ -25,6 +25,13 @@ static inline int64_t samba_sizes_product(int count, const int64_t *sizes)
     return result;
 }
 
+static inline int64_t samba_node_numel(const samba_node *node) { return samba_sizes_product(node->rank, node->shape); }
+
+static inline int64_t samba_node_bytes(const samba_node *node)
+{
+    return samba_node_numel(node) * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
+}
+
 /* ---- views: a VIEW node as strides over the memory of the node that has memory ---- */
 typedef struct samba_access {
     samba_ref base;
@@ -199,24 +206,11 @@ static inline bool samba_made_alike(const samba_compiler *compiler, int32_t a, i
 
 /* passes: `run` replaces compiler->graph, or fills the plan */
 typedef samba_status samba_pass_fn(samba_compiler *compiler);
-samba_status samba_pass_trace(samba_compiler *compiler);
-samba_status samba_pass_precision(samba_compiler *compiler);
+samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_autodiff, samba_pass_optimizer, samba_pass_expand,
+    samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget, samba_pass_hold, samba_pass_fuse,
+    samba_pass_bufferize, samba_pass_lower, samba_pass_coalesce, samba_pass_memory, samba_pass_section;
 /* precision.c: a traced graph with the casts of `precision`, a new graph */
 samba_status samba_lower_precision(const samba_graph *in, samba_precision precision, samba_graph **out);
-samba_status samba_pass_autodiff(samba_compiler *compiler);
-samba_status samba_pass_optimizer(samba_compiler *compiler);
-samba_status samba_pass_expand(samba_compiler *compiler);
-samba_status samba_pass_simplify(samba_compiler *compiler);
-samba_status samba_pass_chunk(samba_compiler *compiler);
-samba_status samba_pass_remat(samba_compiler *compiler);
-samba_status samba_pass_budget(samba_compiler *compiler);
-samba_status samba_pass_hold(samba_compiler *compiler);
-samba_status samba_pass_fuse(samba_compiler *compiler);
-samba_status samba_pass_bufferize(samba_compiler *compiler);
-samba_status samba_pass_lower(samba_compiler *compiler);
-samba_status samba_pass_coalesce(samba_compiler *compiler);
-samba_status samba_pass_memory(samba_compiler *compiler);
-samba_status samba_pass_section(samba_compiler *compiler);
 /* pipeline.c: all passes; those of one graph alone, up to its stages;
  * those behind, which see the stages of all graphs of a PEF */
 samba_status samba_run_passes(samba_compiler *compiler);
@@ -243,9 +237,13 @@ samba_status samba_compile_plan(samba_context *context, const samba_graph *graph
 /* compile.c: frees all that the compiler has made; its graphs may be NULL */
 void samba_compiler_release(samba_compiler *compiler);
 
-/* replaces compiler->graph, freeing the old one */
+/* replaces compiler->graph, freeing the old one; by the graph that rewriting it gives */
 void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph);
+samba_status samba_compiler_rewrite(samba_compiler *compiler, samba_rewrite_fn *rewrite, void *user);
 
+/* concat.c: parts along a dim as one, which is the part itself where there is one; start to stop of each dim */
+samba_ref samba_emit_concat(samba_graph *graph, int count, const samba_ref *inputs, int64_t dim);
+samba_ref samba_emit_slice(samba_graph *graph, samba_ref input, int rank, const int64_t *start, const int64_t *stop);
 /* concat.c: what simplify knows of joining and cutting; SAMBA_NONE where no rule applies */
 samba_ref samba_simplify_concat(samba_graph *graph, const samba_node *node, const samba_ref *inputs);
 /* window.c: what simplify knows of convolutions' windows that meet padding, or all of an image; SAMBA_NONE likewise */
@@ -285,6 +283,9 @@ void samba_origins_free(samba_compiler *compiler);
 
 /* lower.c and its families */
 samba_status samba_plan_add_stage(samba_compiler *compiler, samba_phase phase, samba_stage **stage);
+/* The same for a group, with its name and its operators. */
+samba_status samba_plan_add_labelled(samba_compiler *compiler, const samba_group *group, samba_stage_kind kind,
+                                     samba_stage **stage);
 /* Where some stages are dropped, the others move forward: to <= from. */
 void samba_plan_move_stage(samba_compiler *compiler, int32_t from, int32_t to);
 samba_status samba_stage_label(samba_compiler *compiler, const samba_group *group, samba_stage *stage);

@@ -8,7 +8,6 @@
  * Needs: stages of both. Gives: stages, buffers, tables of all. Breaks nothing. */
 #include "compiler/compiler.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct linker {
@@ -45,8 +44,7 @@ static samba_status check_same(const linker *l, int32_t index, const samba_plan_
         !samba_shape_equal(ours->rank, ours->shape, its->rank, its->shape))
         return samba_fail(l->into->context, SAMBA_ERROR_NAME,
                           "\"%.128s\" is %s in graph \"%.64s\" and %s in graph \"%.64s\": what graphs share by name is of one "
-                          "kind, dtype and shape; "
-                          "give one of them another name",
+                          "kind, dtype and shape; give one of them another name",
                           its->name, describe(ours, a), owner(&l->into->plan, index), describe(its, b), l->graph);
     if (ours->init != its->init || ours->init_a != its->init_a || ours->init_b != its->init_b)
         return samba_fail(l->into->context, SAMBA_ERROR_ARGUMENT,
@@ -98,8 +96,7 @@ static samba_status add_tensors(linker *l)
             l->buffers[its->buffer] = plan->tensors[at].buffer;
         } else {
             SAMBA_TRY(add_buffer(l, its->buffer));
-            SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->tensors, sizeof *its, &l->into->growth.tensor_capacity,
-                                 plan->tensor_count + 1));
+            SAMBA_TRY(SAMBA_GROW(l->into->context, plan->tensors, l->into->growth.tensor_capacity, plan->tensor_count + 1));
             at = plan->tensor_count++;
             plan->tensors[at] = *its;
             plan->tensors[at].buffer = l->buffers[its->buffer];
@@ -123,15 +120,13 @@ static samba_status add_argins(linker *l)
             if (ours->role != its->role || ours->dtype != its->dtype || ours->value != its->value)
                 return samba_fail(l->into->context, SAMBA_ERROR_NAME,
                                   "hyperparameter \"%.128s\" is %g in graph \"%.64s\" and %g in one before it: graphs share "
-                                  "hyperparameters by name; give "
-                                  "the optimizer or the dropout another name",
+                                  "hyperparameters by name; give the optimizer or the dropout another name",
                                   its->name, its->value, l->graph, ours->value);
             l->buffers[its->buffer] = ours->buffer;
             continue;
         }
         SAMBA_TRY(add_buffer(l, its->buffer));
-        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->argins, sizeof *its, &l->into->growth.argin_capacity,
-                             plan->argin_count + 1));
+        SAMBA_TRY(SAMBA_GROW(l->into->context, plan->argins, l->into->growth.argin_capacity, plan->argin_count + 1));
         plan->argins[plan->argin_count] = *its;
         plan->argins[plan->argin_count++].buffer = l->buffers[its->buffer];
     }
@@ -154,8 +149,7 @@ static samba_status add_constants(linker *l)
             continue;
         }
         SAMBA_TRY(add_buffer(l, its->buffer));
-        SAMBA_TRY(samba_grow(l->into->context, (void **)&plan->constants, sizeof *its, &l->into->growth.constant_capacity,
-                             plan->constant_count + 1));
+        SAMBA_TRY(SAMBA_GROW(l->into->context, plan->constants, l->into->growth.constant_capacity, plan->constant_count + 1));
         plan->constants[plan->constant_count++] = (samba_plan_constant){l->buffers[its->buffer], blob};
     }
     return SAMBA_OK;
@@ -169,9 +163,7 @@ static samba_status add_stage(linker *l, int32_t index)
     l->into->lowering.redone = l->from->growth.made[index].redone;
     SAMBA_TRY(samba_plan_add_stage(l->into, l->from->growth.made[index].phase, &stage));
     *stage = *its;
-    stage->operands = samba_arena_alloc(&l->into->plan.arena, sizeof *stage->operands * (size_t)its->operand_count);
-    if (!stage->operands)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&l->into->plan.arena, stage->operands, its->operand_count));
     for (int32_t o = 0; o < its->operand_count; o++) {
         stage->operands[o] = its->operands[o];
         if (its->operands[o].buffer >= 0)
@@ -187,25 +179,20 @@ static samba_status add_stage(linker *l, int32_t index)
 static samba_status add_graph(linker *l)
 {
     samba_plan *plan = &l->into->plan;
-    samba_plan_graph *graphs = samba_arena_alloc(&plan->arena, sizeof *graphs * (size_t)(plan->graph_count + 1)), *graph;
-    if (!graphs)
-        return SAMBA_ERROR_MEMORY;
+    samba_plan_graph *graphs, *graph;
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, graphs, plan->graph_count + 1));
     if (plan->graph_count > 0)
         memcpy(graphs, plan->graphs, sizeof *graphs * (size_t)plan->graph_count);
     plan->graphs = graphs;
     graph = &graphs[plan->graph_count++];
     *graph = l->from->plan.graphs[0];
-    graph->tensors = samba_arena_alloc(&plan->arena, sizeof *graph->tensors * (size_t)plan->tensor_count);
-    if (!graph->tensors)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, graph->tensors, plan->tensor_count));
     graph->tensor_count = 0;
     for (int32_t t = 0; t < plan->tensor_count; t++)
         if (l->has[t])
             graph->tensors[graph->tensor_count++] = t;
     const int32_t *literals = graph->literals;
-    graph->literals = samba_arena_alloc(&plan->arena, sizeof *literals * (size_t)graph->literal_count);
-    if (!graph->literals)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, graph->literals, graph->literal_count));
     for (int32_t i = 0; i < graph->literal_count; i++)
         SAMBA_TRY(samba_plan_add_blob(l->into, l->from->plan.blobs[literals[i]], &graph->literals[i]));
     return SAMBA_OK;
@@ -214,10 +201,8 @@ static samba_status add_graph(linker *l)
 samba_status samba_link(samba_compiler *into, const samba_compiler *from)
 {
     linker l = {.into = into, .from = from, .graph = from->plan.graphs[0].name};
-    l.buffers = samba_arena_alloc(&into->arena, sizeof *l.buffers * (size_t)from->plan.buffer_count);
-    l.has = samba_arena_alloc(&into->arena, (size_t)(into->plan.tensor_count + from->plan.tensor_count));
-    if (!l.buffers || !l.has)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&into->arena, l.buffers, from->plan.buffer_count));
+    SAMBA_TRY(SAMBA_ROOM(&into->arena, l.has, into->plan.tensor_count + from->plan.tensor_count));
     for (int32_t b = 0; b < from->plan.buffer_count; b++)
         l.buffers[b] = -1;
     into->plan.ops_signature = from->plan.ops_signature;

@@ -71,19 +71,17 @@ static samba_status name_optimizers(entry *e)
 {
     samba_arena *arena = &e->compiler.arena;
     const size_t count = (size_t)e->options.optimizer_count;
-    samba_optimizer *named = samba_arena_alloc(arena, sizeof *named * count);
-    if (!named)
-        return SAMBA_ERROR_MEMORY;
+    samba_optimizer *named;
+    SAMBA_TRY(SAMBA_ROOM(arena, named, count));
     for (size_t i = 0; i < count; i++) {
         named[i] = e->options.optimizers[i];
+        if (named[i].name)
+            continue;
         size_t size = strlen(e->name) + 32;
-        char *name = named[i].name ? NULL : samba_arena_alloc(arena, size);
-        if (!named[i].name && !name)
-            return SAMBA_ERROR_MEMORY;
-        if (name) {
-            snprintf(name, size, "%s.optim%zu", e->name, i);
-            named[i].name = name;
-        }
+        char *name;
+        SAMBA_TRY(SAMBA_ROOM(arena, name, size));
+        snprintf(name, size, "%s.optim%zu", e->name, i);
+        named[i].name = name;
     }
     e->options.optimizers = named;
     return SAMBA_OK;
@@ -91,9 +89,7 @@ static samba_status name_optimizers(entry *e)
 
 static samba_status lower(entry *e, const char *name)
 {
-    e->name = samba_arena_strdup(&e->compiler.arena, name);
-    if (!e->name)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_arena_copy(&e->compiler.arena, name, &e->name));
     e->compiler.name = e->name;
     SAMBA_TRY(name_optimizers(e));
     SAMBA_TRY(samba_run_graph_passes(&e->compiler));
@@ -118,7 +114,7 @@ samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_optio
     if (old >= 0 && !overwrite)
         return samba_fail(m->context, SAMBA_ERROR_NAME,
                           "there is a graph \"%.128s\" already: give this one another name, or overwrite it", name);
-    SAMBA_TRY(samba_grow(m->context, (void **)&m->entries, sizeof *m->entries, &m->capacity, m->count + 1));
+    SAMBA_TRY(SAMBA_GROW(m->context, m->entries, m->capacity, m->count + 1));
     entry *e = samba_calloc(m->context, sizeof *e);
     if (!e)
         return SAMBA_ERROR_MEMORY;
@@ -143,9 +139,7 @@ samba_status samba_multigraph_add(samba_multigraph *m, const samba_compile_optio
 
 static samba_status compile(samba_multigraph *m, samba_compiler *c, char *path, size_t path_size)
 {
-    c->plan.name = samba_arena_strdup(&c->plan.arena, c->name);
-    if (!c->plan.name)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_arena_copy(&c->plan.arena, c->name, &c->plan.name));
     for (int i = 0; i < m->count; i++)
         SAMBA_TRY(samba_link(c, &m->entries[i]->compiler));
     SAMBA_TRY(samba_share_constants(c));

@@ -124,3 +124,11 @@ void samba_compiler_take_graph(samba_compiler *compiler, samba_graph *graph)
         samba_graph_free(compiler->graph);
     compiler->graph = graph;
 }
+
+samba_status samba_compiler_rewrite(samba_compiler *compiler, samba_rewrite_fn *rewrite, void *user)
+{
+    samba_graph *out;
+    SAMBA_TRY(samba_graph_rewrite(compiler->graph, rewrite, user, &out));
+    samba_compiler_take_graph(compiler, out);
+    return SAMBA_OK;
+}

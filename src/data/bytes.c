@@ -6,37 +6,32 @@
 
 #include <string.h>
 
+/* Takes the block. */
+static samba_status hold(samba_context *context, void *data, size_t size, samba_bytes **bytes)
+{
+    *bytes = samba_calloc(context, sizeof **bytes);
+    if (!*bytes) {
+        samba_free(context, data, size);
+        return SAMBA_ERROR_MEMORY;
+    }
+    **bytes = (samba_bytes){.context = context, .data = data, .size = size, .holders = 1};
+    return SAMBA_OK;
+}
+
 samba_status samba_bytes_new(samba_context *context, size_t size, samba_bytes **bytes)
 {
     *bytes = NULL;
-    samba_bytes *fresh = samba_calloc(context, sizeof *fresh);
-    if (!fresh)
-        return SAMBA_ERROR_MEMORY;
-    *fresh = (samba_bytes){.context = context, .size = size, .holders = 1, .data = samba_alloc(context, size)};
-    if (!fresh->data) {
-        samba_free(context, fresh, sizeof *fresh);
-        return SAMBA_ERROR_MEMORY;
-    }
-    *bytes = fresh;
-    return SAMBA_OK;
+    void *data = samba_alloc(context, size);
+    return data ? hold(context, data, size, bytes) : SAMBA_ERROR_MEMORY;
 }
 
 samba_status samba_bytes_read(samba_context *context, const char *path, samba_bytes **bytes)
 {
+    void *data;
+    size_t size;
     *bytes = NULL;
-    samba_bytes *fresh = samba_calloc(context, sizeof *fresh);
-    if (!fresh)
-        return SAMBA_ERROR_MEMORY;
-    *fresh = (samba_bytes){.context = context, .holders = 1};
-    void *data = NULL;
-    samba_status status = samba_file_read(context, path, &data, &fresh->size);
-    if (status != SAMBA_OK) {
-        samba_free(context, fresh, sizeof *fresh);
-        return status;
-    }
-    fresh->data = data;
-    *bytes = fresh;
-    return SAMBA_OK;
+    SAMBA_TRY(samba_file_read(context, path, &data, &size));
+    return hold(context, data, size, bytes);
 }
 
 void samba_bytes_drop(samba_bytes *bytes)
@@ -67,23 +62,9 @@ samba_status samba_bytes_tensor(samba_bytes *bytes, size_t offset, const char *n
     return SAMBA_OK;
 }
 
-uint16_t samba_get16(const char *p)
+uint64_t samba_get(const char *p, size_t bytes)
 {
-    uint16_t value;
-    memcpy(&value, p, sizeof value);
-    return value;
-}
-
-uint32_t samba_get32(const char *p)
-{
-    uint32_t value;
-    memcpy(&value, p, sizeof value);
-    return value;
-}
-
-uint64_t samba_get64(const char *p)
-{
-    uint64_t value;
-    memcpy(&value, p, sizeof value);
+    uint64_t value = 0;
+    memcpy(&value, p, bytes);
     return value;
 }

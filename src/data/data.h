@@ -30,9 +30,10 @@ void samba_bytes_drop(samba_bytes *bytes);                                      
 samba_status samba_bytes_tensor(samba_bytes *bytes, size_t offset, const char *name, samba_dtype dtype, int rank,
                                 const int64_t *shape, samba_tensor **tensor);
 /* Little-endian numbers at p. */
-uint16_t samba_get16(const char *p);
-uint32_t samba_get32(const char *p);
-uint64_t samba_get64(const char *p);
+uint64_t samba_get(const char *p, size_t bytes);
+static inline uint16_t samba_get16(const char *p) { return (uint16_t)samba_get(p, 2); }
+static inline uint32_t samba_get32(const char *p) { return (uint32_t)samba_get(p, 4); }
+static inline uint64_t samba_get64(const char *p) { return samba_get(p, 8); }
 
 /* ---- inflate.c: zlib over bytes in memory, its own memory through the context ---- */
 typedef struct samba_inflater {

@@ -16,9 +16,7 @@ static samba_status read_member(samba_context *context, const char *path, const 
     samba_bytes *bytes;
     SAMBA_TRY(samba_bytes_new(context, member->size, &bytes));
     samba_text label;
-    samba_text_init(&label, context);
-    samba_text_add(&label, "%s (%s)", path, member->name);
-    samba_status status = label.status;
+    samba_status status = samba_text_begin(&label, context, "%s (%s)", path, member->name);
     if (status == SAMBA_OK)
         status = samba_zip_extract(context, path, member, bytes->data);
     if (status == SAMBA_OK) {

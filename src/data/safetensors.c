@@ -308,17 +308,24 @@ static samba_status dump_header(samba_context *context, const char *path, const 
 }
 
 typedef struct writer { /* one slot more than tensors: the header comes first */
+    samba_arena arena;
     samba_tensor **order, **copies;
     const void **parts;
     size_t *sizes;
     samba_file_facts *facts; /* of what was written; NULL: nobody asks */
 } writer;
 
-static samba_status write_sorted(samba_context *context, const char *path, int count, const char *const *metadata, json_t *header,
-                                 writer *w)
+static samba_status write_sorted(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
+                                 const char *const *metadata, json_t *header, writer *w)
 {
     int64_t offset = 0;
     char *block = NULL;
+    SAMBA_TRY(SAMBA_ROOM(&w->arena, w->order, (size_t)count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&w->arena, w->copies, (size_t)count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&w->arena, w->parts, (size_t)count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&w->arena, w->sizes, (size_t)count + 1));
+    if (count > 0)
+        memcpy(w->order, tensors, (size_t)count * sizeof *tensors);
     if (metadata)
         SAMBA_TRY(add_metadata(context, path, metadata, header));
     qsort(w->order, (size_t)count, sizeof *w->order, compare_tensors);
@@ -343,26 +350,15 @@ static samba_status write_sorted(samba_context *context, const char *path, int c
 samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                            const char *const *metadata, samba_file_facts *facts)
 {
-    samba_arena arena;
-    size_t slots = (size_t)count + 1;
     json_t *header = json_object();
     if (!header)
         return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for the header of %s", path);
-    samba_arena_init(&arena, context);
     writer w = {.facts = facts};
-    w.order = samba_arena_alloc(&arena, slots * sizeof *w.order);
-    w.copies = samba_arena_alloc(&arena, slots * sizeof *w.copies);
-    w.parts = samba_arena_alloc(&arena, slots * sizeof *w.parts);
-    w.sizes = samba_arena_alloc(&arena, slots * sizeof *w.sizes);
-    samba_status status = SAMBA_ERROR_MEMORY;
-    if (w.order && w.copies && w.parts && w.sizes) {
-        if (count > 0)
-            memcpy(w.order, tensors, (size_t)count * sizeof *tensors);
-        status = write_sorted(context, path, count, metadata, header, &w);
-        for (int i = 0; i < count; i++)
-            samba_tensor_free(w.copies[i]);
-    }
-    samba_arena_free(&arena);
+    samba_arena_init(&w.arena, context);
+    samba_status status = write_sorted(context, path, count, tensors, metadata, header, &w);
+    for (int i = 0; w.copies && i < count; i++)
+        samba_tensor_free(w.copies[i]);
+    samba_arena_free(&w.arena);
     json_decref(header);
     return status;
 }

@@ -55,9 +55,7 @@ static samba_status add_file(shards *s, const char *tensor, const json_t *value)
             return SAMBA_OK;
     s->names[s->file_count] = name;
     samba_text path;
-    samba_text_init(&path, s->context);
-    samba_text_add(&path, "%.*s%s", s->folder, s->index, name);
-    samba_status status = path.status;
+    samba_status status = samba_text_begin(&path, s->context, "%.*s%s", s->folder, s->index, name);
     if (status == SAMBA_OK)
         status = samba_safetensors_read(s->context, path.data, &s->files[s->file_count]);
     samba_text_clear(&path);
@@ -71,10 +69,8 @@ static samba_status read_files(shards *s)
     const char *tensor;
     json_t *value;
     size_t most = json_object_size(s->map) + 1;
-    s->names = samba_arena_alloc(&s->arena, most * sizeof *s->names);
-    s->files = samba_arena_alloc(&s->arena, most * sizeof *s->files);
-    if (!s->names || !s->files)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, s->names, most));
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, s->files, most));
     json_object_foreach(s->map, tensor, value) SAMBA_TRY(add_file(s, tensor, value));
     return SAMBA_OK;
 }

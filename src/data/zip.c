@@ -122,9 +122,7 @@ static samba_status read_entry(const archive *zip, samba_arena *arena, const cha
     *used = ENTRY_SIZE + name_length + extra_length + samba_get16(p + 32);
     if (*used > left || !widen(p + ENTRY_SIZE + name_length, extra_length, &size, &compressed, &offset))
         return damaged(zip, "an entry of its directory is incomplete");
-    member->name = samba_arena_alloc(arena, name_length + 1); /* zeroed, so it ends */
-    if (!member->name)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(arena, member->name, name_length + 1)); /* zeroed, so it ends */
     memcpy(member->name, p + ENTRY_SIZE, name_length);
     if (strlen(member->name) != name_length)
         return damaged(zip, "a member's name holds a zero byte");
@@ -155,9 +153,8 @@ samba_status samba_zip_open(samba_arena *arena, const char *path, const samba_by
     SAMBA_TRY(find_directory(&zip, &offset, &length, &entries));
     if (entries > INT32_MAX)
         return damaged(&zip, "it claims more members than can be");
-    samba_zip_member *list = samba_arena_alloc(arena, (size_t)entries * sizeof *list);
-    if (!list)
-        return SAMBA_ERROR_MEMORY;
+    samba_zip_member *list;
+    SAMBA_TRY(SAMBA_ROOM(arena, list, entries));
     const char *p = zip.data + offset;
     for (uint64_t i = 0; i < entries; i++, p += used, length -= used) {
         SAMBA_TRY(read_entry(&zip, arena, p, (size_t)length, &list[i], &used));
@@ -188,9 +185,7 @@ static samba_status inflate_member(samba_context *context, const char *label, co
 samba_status samba_zip_extract(samba_context *context, const char *path, const samba_zip_member *member, void *to)
 {
     samba_text label;
-    samba_text_init(&label, context);
-    samba_text_add(&label, "%s (%s)", path, member->name);
-    samba_status status = label.status;
+    samba_status status = samba_text_begin(&label, context, "%s (%s)", path, member->name);
     if (status == SAMBA_OK && member->deflated)
         status = inflate_member(context, label.data, member, to);
     else if (status == SAMBA_OK)

@@ -10,12 +10,9 @@
  *
  * The function owns the session and the tensors. The graph is not needed after compiling; a function by the reference
  * (reference.c) keeps a copy that it evaluates where others run their sections. */
-#include "base/null.h"
 #include "compiler/compiler.h"
 #include "function/reference.h"
 #include <sambaflow/function.h>
-
-#include <string.h>
 
 /* of inputs and outputs: to copy them takes some 20 microseconds, a stage is prepared in about 5 */
 #define IN_PLACE_BYTES (256 << 10)
@@ -80,11 +77,9 @@ static samba_status find_tensors(samba_function *f, const samba_graph *graph)
         f->input_count += samba_node_at(graph, (samba_ref)i)->op == SAMBA_OP_input;
     f->output_count = (int32_t)graph->sink_count;
     size_t count = (size_t)f->input_count + (size_t)f->output_count;
-    f->tensors = samba_arena_alloc(&f->arena, count * sizeof *f->tensors);
-    f->hosts = samba_arena_alloc(&f->arena, count * sizeof *f->hosts);
-    f->staged = samba_arena_alloc(&f->arena, count * sizeof *f->staged);
-    if (!f->tensors || !f->hosts || !f->staged)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->tensors, count));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->hosts, count));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->staged, count));
     int32_t slot = 0;
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = samba_node_at(graph, (samba_ref)i);
@@ -183,22 +178,24 @@ int samba_function_input_count(const samba_function *function) { return function
 
 int samba_function_output_count(const samba_function *function) { return function ? function->output_count : 0; }
 
+static samba_status tell(const samba_function *f, const char *what, int index, int count, const int32_t *tensors,
+                         samba_tensor_info *info)
+{
+    if (index < 0 || index >= count)
+        return samba_fail(f->context, SAMBA_ERROR_ARGUMENT, "there is no %s %d: the function has %d", what, index, count);
+    return samba_session_tensor_info(f->session, tensors[index], info);
+}
+
 samba_status samba_function_input(const samba_function *function, int index, samba_tensor_info *info)
 {
     SAMBA_NEED(NULL, function);
-    if (index < 0 || index >= function->input_count)
-        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no input %d: the function has %d", index,
-                          function->input_count);
-    return samba_session_tensor_info(function->session, function->tensors[index], info);
+    return tell(function, "input", index, function->input_count, function->tensors, info);
 }
 
 samba_status samba_function_output(const samba_function *function, int index, samba_tensor_info *info)
 {
     SAMBA_NEED(NULL, function);
-    if (index < 0 || index >= function->output_count)
-        return samba_fail(function->context, SAMBA_ERROR_ARGUMENT, "there is no output %d: the function has %d", index,
-                          function->output_count);
-    return samba_session_tensor_info(function->session, function->tensors[function->input_count + index], info);
+    return tell(function, "output", index, function->output_count, function->tensors + function->input_count, info);
 }
 
 samba_status samba_function_memory(const samba_function *function, samba_memory_info *memory)

@@ -30,8 +30,7 @@ static samba_status add_tensor(samba_plan *plan, samba_tensor_kind kind, const c
     *tensor =
         (samba_plan_tensor){.kind = kind, .dtype = node->dtype, .rank = node->rank, .buffer = add_buffer(plan, bytes_of(node))};
     memcpy(tensor->shape, node->shape, sizeof tensor->shape);
-    tensor->name = samba_arena_strdup(&plan->arena, name);
-    return tensor->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    return samba_arena_copy(&plan->arena, name, &tensor->name);
 }
 
 static samba_status add_argin(samba_plan *plan, const samba_graph *graph, const samba_node *node)
@@ -40,8 +39,7 @@ static samba_status add_argin(samba_plan *plan, const samba_graph *graph, const 
     samba_plan_argin *argin = &plan->argins[plan->argin_count++];
     *argin = (samba_plan_argin){
         .role = (int32_t)attrs->role, .dtype = node->dtype, .buffer = add_buffer(plan, 8), .value = attrs->value};
-    argin->name = samba_arena_strdup(&plan->arena, samba_graph_name_at(graph, attrs->name));
-    return argin->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    return samba_arena_copy(&plan->arena, samba_graph_name_at(graph, attrs->name), &argin->name);
 }
 
 static samba_status fill(samba_plan *plan, const samba_graph *graph, bool train)
@@ -51,14 +49,13 @@ static samba_status fill(samba_plan *plan, const samba_graph *graph, bool train)
         inputs += graph->nodes[i].op == SAMBA_OP_input;
         argins += train && graph->nodes[i].op == SAMBA_OP_argin;
     }
-    plan->name = samba_arena_strdup(&plan->arena, graph->name);
-    plan->graphs = samba_arena_alloc(&plan->arena, sizeof *plan->graphs);
-    char *text = samba_arena_strdup(&plan->arena, ""); /* of a plan in a file */
-    plan->tensors = samba_arena_alloc(&plan->arena, sizeof *plan->tensors * (size_t)(inputs + graph->sink_count));
-    plan->argins = samba_arena_alloc(&plan->arena, sizeof *plan->argins * (size_t)argins);
-    plan->buffers = samba_arena_alloc(&plan->arena, sizeof *plan->buffers * (size_t)(inputs + graph->sink_count + argins));
-    if (!plan->name || !plan->graphs || !text || !plan->tensors || !plan->argins || !plan->buffers)
-        return SAMBA_ERROR_MEMORY;
+    char *text; /* of a plan in a file */
+    SAMBA_TRY(samba_arena_copy(&plan->arena, graph->name, &plan->name));
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, plan->graphs, 1));
+    SAMBA_TRY(samba_arena_copy(&plan->arena, "", &text));
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, plan->tensors, inputs + graph->sink_count));
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, plan->argins, argins));
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, plan->buffers, inputs + graph->sink_count + argins));
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = &graph->nodes[i];
         if (node->op == SAMBA_OP_input)
@@ -99,13 +96,13 @@ static samba_status evaluate(samba_session *session, const samba_graph *graph, s
 {
     samba_device *device = session->device;
     const samba_plan *plan = &session->plan;
-    size_t most = (size_t)graph->node_count;
-    const char **names = samba_arena_alloc(arena, sizeof *names * most);
-    samba_array *leaves = samba_arena_alloc(arena, sizeof *leaves * most),
-                *results = samba_arena_alloc(arena, sizeof *results * (size_t)graph->sink_count);
-    int64_t *zero = samba_arena_alloc(arena, sizeof *zero); /* also a float64 of 0 */
-    if (!names || !leaves || !results || !zero)
-        return SAMBA_ERROR_MEMORY;
+    const char **names;
+    samba_array *leaves, *results;
+    int64_t *zero; /* also a float64 of 0 */
+    SAMBA_TRY(SAMBA_ROOM(arena, names, graph->node_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, leaves, graph->node_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, results, graph->sink_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, zero, 1));
     int32_t count = 0, input = 0, argin = 0;
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = &graph->nodes[i];

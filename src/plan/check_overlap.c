@@ -13,8 +13,6 @@
  * meet. So the check may refuse footprints that are apart in a way no stride shows, but accepts none that meet. */
 #include "plan/check.h"
 
-#include <string.h>
-
 enum { MOST_DIMS = 3 * SAMBA_CONTRACT_RANK + SAMBA_CONTRACT_WINDOWS };
 
 typedef struct footprint {      /* bytes of the arena: first + any of i * step, `width` of them at each */
@@ -128,9 +126,7 @@ static samba_status check_pool(const samba_check *check, const samba_stage *stag
     int64_t plane = pool->planes * pool->h * pool->w, pooled = pool->planes * pool->oh * pool->ow;
     if (plane == 0 || pooled == 0)
         return SAMBA_OK;
-    bool in_place = pool->gradient && !pool->average && !pool->adaptive && 2 * pool->oh <= pool->h && 2 * pool->ow <= pool->w;
-    for (int i = 0; i < 2; i++)
-        in_place = in_place && pool->kernel[i] == 2 && pool->stride[i] == 2 && pool->padding[i] == 0 && pool->dilation[i] == 1;
+    bool in_place = pool->gradient && !pool->average && samba_pool_fits_in_place(pool);
     for (int32_t i = 0; i < stage->operand_count; i++)
         use_contiguous(&users[i], check, &stage->operands[i],
                        i == stage->operand_count - (pool->gradient ? 2 : 1) ? pooled : plane);

@@ -110,11 +110,10 @@ samba_status samba_constants_find(const samba_plan *plan, samba_arena *arena, sa
     size_t most = (size_t)plan->tensor_count + (size_t)plan->argin_count;
     for (int32_t s = 0; s < plan->stage_count; s++)
         most += (size_t)plan->stages[s].operand_count;
-    *constants = (samba_constants){.buffer = samba_arena_alloc(arena, (size_t)plan->buffer_count * sizeof(bool)),
-                                   .stage = samba_arena_alloc(arena, (size_t)plan->stage_count * sizeof(bool)),
-                                   .islands = samba_arena_alloc(arena, most * sizeof(samba_island))};
-    if (!constants->buffer || !constants->stage || !constants->islands)
-        return SAMBA_ERROR_MEMORY;
+    *constants = (samba_constants){0};
+    SAMBA_TRY(SAMBA_ROOM(arena, constants->buffer, plan->buffer_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, constants->stage, plan->stage_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, constants->islands, most));
     for (int32_t t = 0; t < plan->tensor_count; t++)
         add(plan, constants, plan->tensors[t].buffer,
             (samba_island){.named = true, .given = plan->tensors[t].kind == SAMBA_KIND_INPUT});

@@ -130,12 +130,12 @@ static void add_stages(const samba_plan *plan, samba_text *text)
 
 static void add_tensors(const samba_plan *plan, samba_text *text)
 {
-    static const char *const kinds[] = {"input", "parameter", "buffer", "gradient", "output"};
     char shape[SAMBA_SHAPE_TEXT], name[SAMBA_SHOWN];
     samba_text_add(text, "\ntensors\n  %-9s  %-8s  %-20s  %s\n", "kind", "dtype", "shape", "name");
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         const samba_plan_tensor *tensor = &plan->tensors[i];
-        samba_text_add(text, "  %-9s  %-8s  %-20s  ", kinds[tensor->kind], samba_dtype_name((samba_dtype)tensor->dtype),
+        samba_text_add(text, "  %-9s  %-8s  %-20s  ", samba_kind_names[tensor->kind],
+                       samba_dtype_name((samba_dtype)tensor->dtype),
                        samba_shape_format(tensor->rank, tensor->shape, shape, sizeof shape));
         samba_text_show(text, tensor->name, false);
         samba_text_add(text, "%s\n", tensor->is_loss ? " (loss)" : "");

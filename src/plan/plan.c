@@ -8,6 +8,7 @@
 
 const char *const samba_precision_names[2] = {"fp32", "bf16"};
 const char *const samba_mapping_names[2] = {"section", "spatial"};
+const char *const samba_kind_names[5] = {"input", "parameter", "buffer", "gradient", "output"};
 const char *const samba_section_type_names[6] = {"ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"};
 
 const char *samba_section_type(const samba_plan_section *section)
@@ -35,9 +36,7 @@ samba_status samba_plan_own_graph(samba_plan *plan)
     graph->section_count = plan->section_count;
     graph->call_count = plan->call_count;
     graph->tensor_count = plan->tensor_count;
-    graph->tensors = samba_arena_alloc(&plan->arena, (size_t)plan->tensor_count * sizeof *graph->tensors);
-    if (!graph->tensors)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&plan->arena, graph->tensors, plan->tensor_count));
     for (int32_t i = 0; i < plan->tensor_count; i++)
         graph->tensors[i] = i;
     return SAMBA_OK;

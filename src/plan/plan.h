@@ -173,6 +173,7 @@ extern const char *const samba_precision_names[2]; /* "fp32" "bf16" */
 extern const char *const samba_mapping_names[2];   /* "section" "spatial" */
 /* "FWD", or "FWD+BCKWD" of a section of both. */
 const char *samba_section_type(const samba_plan_section *section);
+extern const char *const samba_kind_names[5];         /* of samba_tensor_kind: "input" ... */
 extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */
 
 #endif

@@ -16,6 +16,14 @@ samba_register_class samba_class_of(samba_dtype dtype)
     return samba_dtype_table[dtype].category == SAMBA_CATEGORY_INTEGER ? SAMBA_I64 : SAMBA_F32;
 }
 
+bool samba_pool_fits_in_place(const samba_pool *pool)
+{
+    bool apart = !pool->adaptive && 2 * pool->oh <= pool->h && 2 * pool->ow <= pool->w;
+    for (int i = 0; i < 2; i++)
+        apart = apart && pool->kernel[i] == 2 && pool->stride[i] == 2 && pool->padding[i] == 0 && pool->dilation[i] == 1;
+    return apart;
+}
+
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS])
 {
     int32_t count = 0;

@@ -175,6 +175,8 @@ typedef struct samba_attention {
     int64_t hkv, d, dv;
     double scale;
 } samba_attention;
+/* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
+bool samba_pool_fits_in_place(const samba_pool *pool);
 /* The number of each part's operand, -1: not there; returns the number of operands. plan/stage.c */
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 

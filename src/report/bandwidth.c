@@ -4,7 +4,6 @@
  * reading weights from memory is compared with this. Memory is as a device's is, in large pages, and each thread reads its part
  * from two offsets at once: of the ways that were tried (one to eight streams, with and without asking ahead, pages in turn) none
  * was faster on a 2-core machine. */
-#include "base/null.h"
 #include "base/team.h"
 #include "report/clones.h"
 #include "report/report.h"

@@ -7,7 +7,6 @@
 #include "report/report.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { UNSEEN = -1, SHARED = SAMBA_LIVE_LASTING };
 
@@ -62,11 +61,9 @@ static int by_stage(const void *left, const void *right)
 static samba_status cover_begin(cover *c, const samba_plan *plan, samba_arena *arena)
 {
     size_t most = 2 * (size_t)plan->buffer_count + 2;
-    c->at = samba_arena_alloc(arena, sizeof *c->at * most);
-    c->over = samba_arena_alloc(arena, sizeof *c->over * 4 * most);
-    c->length = samba_arena_alloc(arena, sizeof *c->length * 4 * most);
-    if (!c->at || !c->over || !c->length)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(arena, c->at, most));
+    SAMBA_TRY(SAMBA_ROOM(arena, c->over, 4 * most));
+    SAMBA_TRY(SAMBA_ROOM(arena, c->length, 4 * most));
     size_t count = 0;
     for (int32_t b = 0; b < plan->buffer_count; b++) {
         c->at[count++] = plan->buffers[b].offset;
@@ -150,12 +147,12 @@ samba_status samba_live_find(const samba_plan *plan, const samba_memory_info *me
 {
     *live = (samba_live){.peak = -1};
     size_t buffers = (size_t)plan->buffer_count + 1;
-    live_range *ranges = samba_arena_alloc(arena, sizeof *ranges * buffers);
-    change *changes = samba_arena_alloc(arena, sizeof *changes * 2 * buffers);
-    live->activations = samba_arena_alloc(arena, sizeof(double) * ((size_t)plan->stage_count + 1));
+    live_range *ranges;
+    SAMBA_TRY(SAMBA_ROOM(arena, ranges, buffers));
+    change *changes;
+    SAMBA_TRY(SAMBA_ROOM(arena, changes, 2 * buffers));
+    SAMBA_TRY(SAMBA_ROOM(arena, live->activations, (size_t)plan->stage_count + 1));
     cover c;
-    if (!ranges || !changes || !live->activations)
-        return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(cover_begin(&c, plan, arena));
     for (int32_t b = 0; b < plan->buffer_count; b++)
         ranges[b] = (live_range){UNSEEN, UNSEEN, SHARED};

@@ -3,7 +3,6 @@
  * The roofs of this machine, and the share of them that work reaches. Bandwidth is that of reading (bandwidth.c), since a stage
  * reads more than it writes. The bandwidth of a cache is that of reading a quarter MiB again and again. The best of several times
  * counts: other programs may be at work. */
-#include "base/null.h"
 #include "base/team.h"
 #include "report/clones.h"
 #include "report/report.h"

@@ -2,7 +2,6 @@
  *
  * Writes the numbers and names of a report as one JSON object into page.html. Every character of a name that could end the script
  * element, or that is no UTF-8, is escaped or replaced here, and the page's script sets names as text. */
-#include "base/null.h"
 #include "report/report.h"
 
 #include <math.h>

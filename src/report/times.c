@@ -3,10 +3,8 @@
  * A profile as text: tables of sections and stages for people, Trace Event JSON for Perfetto and chrome://tracing. A stage's
  * operators run fused, in one pass over their data, so they have one time together: the time of each alone is not measured, and
  * not made up. */
-#include "base/null.h"
 #include "report/report.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct line {

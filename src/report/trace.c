@@ -14,16 +14,6 @@ static int64_t integer_of(const json_t *object, const char *name, int64_t missin
     return json_is_integer(value) ? (int64_t)json_integer_value(value) : missing;
 }
 
-static void note(samba_time *time, double seconds)
-{
-    if (time->runs == 0 || seconds < time->least)
-        time->least = seconds;
-    if (seconds > time->greatest)
-        time->greatest = seconds;
-    time->runs++;
-    time->seconds += seconds;
-}
-
 /* The plan's graph, by name and size. */
 static samba_status check_other(samba_context *context, const char *path, const samba_plan *plan, const json_t *other)
 {
@@ -57,7 +47,7 @@ static samba_status take_event(samba_context *context, const char *path, const s
             context, SAMBA_ERROR_FORMAT,
             "'%s': event %zu says section %lld, stage %lld and a duration of %g us: the PEF has %d sections and %d stages", path,
             number, (long long)section, (long long)stage, 1e6 * seconds, plan->section_count, plan->stage_count);
-    note(stage < 0 ? &sections[section] : &stages[stage], seconds);
+    samba_time_note(stage < 0 ? &sections[section] : &stages[stage], seconds);
     return SAMBA_OK;
 }
 
@@ -68,10 +58,10 @@ static samba_status read_events(samba_context *context, const char *path, const 
     if (!json_is_array(events))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "'%s' is no Trace Event file: it has no list \"traceEvents\"", path);
     SAMBA_TRY(check_other(context, path, plan, other));
-    samba_time *sections = samba_arena_alloc(arena, sizeof *sections * ((size_t)plan->section_count + 1));
-    samba_time *stages = samba_arena_alloc(arena, sizeof *stages * ((size_t)plan->stage_count + 1));
-    if (!sections || !stages)
-        return SAMBA_ERROR_MEMORY;
+    samba_time *sections;
+    SAMBA_TRY(SAMBA_ROOM(arena, sections, (size_t)plan->section_count + 1));
+    samba_time *stages;
+    SAMBA_TRY(SAMBA_ROOM(arena, stages, (size_t)plan->stage_count + 1));
     for (size_t i = 0; i < json_array_size(events); i++)
         SAMBA_TRY(take_event(context, path, plan, json_array_get(events, i), i, sections, stages));
     report->sections = sections;

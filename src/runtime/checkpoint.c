@@ -6,7 +6,6 @@
  * not kept.
  *
  * Loading checks the whole file against the PEF before it changes anything. */
-#include "base/null.h"
 #include "plan/optimizers.h"
 #include "runtime/runtime.h"
 
@@ -35,49 +34,42 @@ static bool is_saved(const samba_plan_tensor *tensor, bool with_state)
 }
 
 /* ---- saving ---- */
-static samba_status add_progress(samba_session *session, samba_tensor_list *list)
+static samba_status add_progress(samba_session *session, samba_tensor **tensor)
 {
-    SAMBA_TRY(samba_tensor_new(session->context, PROGRESS, SAMBA_INT64, 1, (const int64_t[]){2}, &list->tensors[list->count]));
-    int64_t *progress = samba_tensor_data(list->tensors[list->count++]);
+    SAMBA_TRY(samba_tensor_new(session->context, PROGRESS, SAMBA_INT64, 1, (const int64_t[]){2}, tensor));
+    int64_t *progress = samba_tensor_data(*tensor);
     memcpy(&progress[0], &session->seed, sizeof session->seed);
     progress[1] = session->forward_runs;
     return SAMBA_OK;
 }
 
-static samba_status collect(samba_session *session, bool with_state, samba_tensor_list *list)
+static samba_status collect(samba_session *session, bool with_state, samba_tensor_list *list, int *count)
 {
-    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
-        if (!is_saved(&session->plan.tensors[i], with_state))
-            continue;
-        SAMBA_TRY(samba_session_copy(session, i, &list->tensors[list->count]));
-        list->count++;
-    }
-    return with_state ? add_progress(session, list) : SAMBA_OK;
+    for (int32_t i = 0; i < session->plan.tensor_count; i++)
+        if (is_saved(&session->plan.tensors[i], with_state))
+            SAMBA_TRY(samba_session_copy(session, i, &list->tensors[(*count)++]));
+    return with_state ? add_progress(session, &list->tensors[(*count)++]) : SAMBA_OK;
 }
 
 static samba_status save(samba_session *session, const char *path, bool with_state)
 {
     if (!path)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_save was given no path");
-    size_t size = ((size_t)session->plan.tensor_count + 1) * sizeof(samba_tensor *);
-    samba_tensor_list list = {.tensors = samba_calloc(session->context, size)};
-    if (!list.tensors)
-        return SAMBA_ERROR_MEMORY;
-    samba_status status = collect(session, with_state, &list);
+    samba_tensor_list list;
+    int count = 0;
+    SAMBA_TRY(samba_tensor_list_new(session->context, session->plan.tensor_count + 1, &list));
+    samba_status status = collect(session, with_state, &list, &count);
     if (status == SAMBA_OK) {
         const char *const metadata[] = {"format", "pt", "graph", session->plan.name,
                                         NULL}; /* "pt": what PyTorch's readers ask for */
-        status = samba_safetensors_write(session->context, path, list.count, list.tensors, metadata);
+        status = samba_safetensors_write(session->context, path, count, list.tensors, metadata);
     }
-    for (int i = 0; i < list.count; i++)
-        samba_tensor_free(list.tensors[i]);
-    samba_free(session->context, list.tensors, size);
+    samba_tensor_list_free(session->context, &list);
     return status;
 }
 
 samba_status samba_session_save(samba_session *session, const char *path, bool with_state)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_save"));
     return samba_session_leave(session, save(session, path, with_state));
 }
@@ -178,7 +170,6 @@ static samba_status load(samba_session *session, const char *path)
 
 samba_status samba_session_load(samba_session *session, const char *path)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_load"));
     return samba_session_leave(session, load(session, path));
 }

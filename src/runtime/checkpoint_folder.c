@@ -75,7 +75,7 @@ samba_status samba_checkpoint_steps(samba_arena *arena, const char *folder, cons
         if (!parse_name(entry->d_name, ending, &step) ||
             (strcmp(ending, SAMBA_CHECKPOINT_WHOLE) == 0 && !is_folder(dirfd(directory), entry->d_name)))
             continue;
-        status = samba_grow(context, (void **)&found, sizeof *found, &room, *count + 1);
+        status = SAMBA_GROW(context, found, room, *count + 1);
         if (status == SAMBA_OK)
             found[(*count)++] = step;
     }

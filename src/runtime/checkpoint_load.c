@@ -3,7 +3,6 @@
  * Opening and loading. Opening reads every file once and compares size and checksum, so what is opened is whole. Loading reads
  * them again, one at a time, first to compare each tensor with the PEF, then to move them: what does not fit changes nothing, and
  * no more memory is taken than the largest file. */
-#include "base/null.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
 
@@ -34,9 +33,7 @@ static samba_status read_file(samba_context *context, const samba_checkpoint *c,
                               samba_tensor_list *list)
 {
     samba_text path;
-    samba_text_init(&path, context);
-    samba_text_add(&path, "%s/%s", c->path, file->name);
-    samba_status status = path.status;
+    samba_status status = samba_text_begin(&path, context, "%s/%s", c->path, file->name);
     if (status == SAMBA_OK)
         status = samba_safetensors_read_known(context, path.data, &file->facts, list);
     if (status == SAMBA_ERROR_FILE && !is_there(c->path, file->name))
@@ -64,9 +61,9 @@ static samba_status open_all(samba_checkpoint *c, const char *path)
                           "\"%s\" is no checkpoint, which is a folder: samba_session_load takes files of weights", path);
     if (!is_there(path, SAMBA_MANIFEST))
         return samba_fail(c->context, SAMBA_ERROR_FORMAT, "\"%s\" is damaged: its file " SAMBA_MANIFEST " is missing", path);
-    samba_text_init(&name, c->context);
-    samba_text_add(&name, "%s/" SAMBA_MANIFEST, path);
-    samba_status status = name.status == SAMBA_OK ? samba_manifest_read(&c->arena, name.data, &c->manifest) : name.status;
+    samba_status status = samba_text_begin(&name, c->context, "%s/" SAMBA_MANIFEST, path);
+    if (status == SAMBA_OK)
+        status = samba_manifest_read(&c->arena, name.data, &c->manifest);
     samba_text_clear(&name);
     for (int64_t i = 0; status == SAMBA_OK && i < c->manifest.file_count; i++) {
         samba_tensor_list list;
@@ -183,7 +180,6 @@ static bool belongs(const loader *l, int32_t index)
 
 static samba_status check_tensor(loader *l, const samba_tensor *tensor)
 {
-    static const char *const words[] = {"input", "parameter", "buffer", "gradient", "output"};
     samba_session *session = l->session;
     int32_t index = samba_names_find(&session->tensors, samba_tensor_name(tensor));
     int kind = index < 0 ? SAMBA_KIND_INPUT : session->plan.tensors[index].kind;
@@ -194,7 +190,7 @@ static samba_status check_tensor(loader *l, const samba_tensor *tensor)
             l->checkpoint->path, l->checkpoint->manifest.name, samba_tensor_name(tensor), session->source, session->plan.name,
             index >= 0 && l->seen[index] ? " twice" : "");
     l->seen[index] = true;
-    return samba_check_host_source(session, index, tensor, words[kind]);
+    return samba_check_host_source(session, index, tensor, samba_kind_names[kind]);
 }
 
 static samba_status move_tensor(loader *l, const samba_tensor *tensor)
@@ -318,7 +314,6 @@ static samba_status load(samba_session *session, const samba_checkpoint *checkpo
 
 samba_status samba_checkpoint_load(samba_session *session, const samba_checkpoint *checkpoint)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_checkpoint_load"));
     return samba_session_leave(session, load(session, checkpoint));
 }

@@ -6,12 +6,10 @@
  *
  * Parameter gradients belong to a checkpoint only while they wait for an optimizer step;
  * those of outputs, which the caller sets, always. */
-#include "base/null.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
 
 #include <limits.h>
-#include <string.h>
 
 #define SHARD_SIZE INT64_C(5000000000) /* as Hugging Face's libraries cut */
 #define MOST_FILES 99999               /* five digits */
@@ -75,37 +73,27 @@ static int64_t bytes_of(const samba_session *session, int32_t index)
 /* Shards of a role, one after the other; the weights have a file also where there are none. */
 static samba_status cut(saver *s, samba_checkpoint_role role, shard **shards, int64_t *count)
 {
-    int64_t limit = s->options->shard_size ? s->options->shard_size : SHARD_SIZE, room = 0;
-    shard *found = NULL;
-    samba_status status = SAMBA_OK;
+    int64_t limit = s->options->shard_size ? s->options->shard_size : SHARD_SIZE;
+    shard *found;
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, found, (size_t)s->session->plan.tensor_count + 1));
+    *shards = found;
     *count = 0;
-    for (int32_t i = 0; status == SAMBA_OK && i < s->session->plan.tensor_count; i++) {
+    for (int32_t i = 0; i < s->session->plan.tensor_count; i++) {
         if (role_of(s->session, i) != (int)role)
             continue;
         int64_t bytes = bytes_of(s->session, i);
-        if (*count == 0 || bytes > limit - found[*count - 1].bytes) {
-            status = samba_grow(s->context, (void **)&found, sizeof *found, &room, *count + 1);
-            if (status == SAMBA_OK)
-                found[(*count)++] = (shard){.first = i};
-        }
-        if (status == SAMBA_OK) {
-            found[*count - 1].count++;
-            found[*count - 1].bytes += bytes;
-        }
+        if (*count == 0 || bytes > limit - found[*count - 1].bytes)
+            found[(*count)++] = (shard){.first = i};
+        found[*count - 1].count++;
+        found[*count - 1].bytes += bytes;
     }
-    if (status == SAMBA_OK && *count == 0 && role == SAMBA_FILE_MODEL) {
-        status = samba_grow(s->context, (void **)&found, sizeof *found, &room, 1);
-        *count = status == SAMBA_OK;
-    }
-    if (status == SAMBA_OK && *count > MOST_FILES)
-        status = samba_fail(s->context, SAMBA_ERROR_ARGUMENT,
-                            "shard_size %lld cuts the %s into %lld files: give a size that makes at most %d", (long long)limit,
-                            samba_checkpoint_roles[role], (long long)*count, MOST_FILES);
-    *shards = status == SAMBA_OK ? samba_arena_alloc(&s->arena, (size_t)*count * sizeof **shards) : NULL;
-    if (*shards && *count > 0)
-        memcpy(*shards, found, (size_t)*count * sizeof *found);
-    samba_free(s->context, found, (size_t)room * sizeof *found);
-    return status != SAMBA_OK ? status : *shards ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    if (*count == 0 && role == SAMBA_FILE_MODEL)
+        *count = 1;
+    if (*count > MOST_FILES)
+        return samba_fail(s->context, SAMBA_ERROR_ARGUMENT,
+                          "shard_size %lld cuts the %s into %lld files: give a size that makes at most %d", (long long)limit,
+                          samba_checkpoint_roles[role], (long long)*count, MOST_FILES);
+    return SAMBA_OK;
 }
 
 /* ---- files ---- */
@@ -127,12 +115,9 @@ static samba_status write_file(saver *s, samba_checkpoint_role role, const char 
     samba_text path;
     if (!name)
         return SAMBA_ERROR_MEMORY;
-    samba_text_init(&path, s->context);
-    samba_text_add(&path, "%s/%s", s->folder.data, name);
-    samba_status status = path.status;
+    samba_status status = samba_text_begin(&path, s->context, "%s/%s", s->folder.data, name);
     if (status == SAMBA_OK)
-        status = samba_grow(s->context, (void **)&s->manifest.files, sizeof *s->manifest.files, &s->file_room,
-                            s->manifest.file_count + 1);
+        status = SAMBA_GROW(s->context, s->manifest.files, s->file_room, s->manifest.file_count + 1);
     if (status == SAMBA_OK) {
         samba_checkpoint_file *file = &s->manifest.files[s->manifest.file_count++];
         *file = (samba_checkpoint_file){.name = name, .role = role};
@@ -208,20 +193,18 @@ static samba_status write_manifest(saver *s)
     m->forward_runs = session->forward_runs;
     m->text = s->options->text;
     m->argin_count = session->plan.argin_count;
-    m->argins = samba_arena_alloc(&s->arena, (size_t)m->argin_count * sizeof *m->argins);
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, m->argins, m->argin_count));
     m->graph_count = session->plan.graph_count;
-    m->graphs = samba_arena_alloc(&s->arena, (size_t)m->graph_count * sizeof *m->graphs);
-    if (!m->argins || !m->graphs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, m->graphs, m->graph_count));
     for (int32_t i = 0; i < session->plan.graph_count; i++)
         m->graphs[i] = (samba_checkpoint_graph){session->plan.graphs[i].name, session->graphs[i].micro_step,
                                                 session->graphs[i].gradients_wait};
     for (int32_t i = 0; i < session->plan.argin_count; i++)
         m->argins[i] = (samba_checkpoint_argin){session->plan.argins[i].name, session->argins[i].value, session->argins[i].given};
     samba_text path;
-    samba_text_init(&path, s->context);
-    samba_text_add(&path, "%s/" SAMBA_MANIFEST, s->folder.data);
-    samba_status status = path.status == SAMBA_OK ? samba_manifest_write(s->context, path.data, m) : path.status;
+    samba_status status = samba_text_begin(&path, s->context, "%s/" SAMBA_MANIFEST, s->folder.data);
+    if (status == SAMBA_OK)
+        status = samba_manifest_write(s->context, path.data, m);
     samba_text_clear(&path);
     return status;
 }
@@ -241,9 +224,7 @@ static samba_status write_checkpoint(saver *s, const samba_checkpoint_folder *fo
 {
     int64_t step = s->options->step;
     SAMBA_TRY(samba_checkpoint_name(&s->folder, s->context, s->options->folder, step, SAMBA_CHECKPOINT_UNFINISHED));
-    s->batch = samba_arena_alloc(&s->arena, (size_t)s->session->plan.tensor_count * sizeof *s->batch);
-    if (!s->batch)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&s->arena, s->batch, s->session->plan.tensor_count));
     SAMBA_TRY(samba_checkpoint_folder_begin(folder, step));
     samba_status status = write_all(s);
     if (status == SAMBA_OK)
@@ -308,7 +289,6 @@ static samba_status save(samba_session *session, const samba_checkpoint_options 
 
 samba_status samba_checkpoint_save(samba_session *session, const samba_checkpoint_options *options)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_checkpoint_save"));
     return samba_session_leave(session, save(session, options));
 }

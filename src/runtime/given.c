@@ -29,10 +29,8 @@ static bool section_reads(const samba_session *session, int32_t section, int32_t
 samba_status samba_given_begin(samba_session *session)
 {
     const samba_plan *plan = &session->plan;
-    session->given = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->given);
-    session->fed = samba_arena_alloc(&session->arena, (size_t)session->run_count * sizeof *session->fed);
-    if (!session->given || !session->fed)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, session->given, plan->tensor_count));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, session->fed, session->run_count));
     for (int32_t t = 0; t < plan->tensor_count; t++) {
         bool read = false, written = plan->tensors[t].kind != SAMBA_KIND_INPUT || session->in_place;
         for (int32_t s = 0; s < plan->stage_count && !written; s++) {

@@ -9,7 +9,6 @@
  *
  * "p" is accepted where there is no dropout, too, since programs give it for all their models. It has no effect then, and a
  * warning says so once. */
-#include "base/null.h"
 #include "runtime/runtime.h"
 
 #include <math.h>
@@ -171,7 +170,6 @@ static samba_status set_all(samba_session *session, int count, const samba_hyper
 
 samba_status samba_session_set_hyperparameters(samba_session *session, int count, const samba_hyperparameter *values)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_set_hyperparameters"));
     return samba_session_leave(session, set_all(session, count, values));
 }
@@ -189,7 +187,6 @@ samba_status samba_hyper_draw_seeds(samba_session *session)
 
 samba_status samba_session_reset_random(samba_session *session, uint64_t seed)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_reset_random"));
     session->seed = seed;
     session->forward_runs = 0;

@@ -24,16 +24,22 @@ static char *hex(uint64_t value, char text[HEX])
 /* JSON has no infinities. */
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_string(value > 0 ? "inf" : "-inf"); }
 
+/* Takes both; NULL without memory. */
+static json_t *append(json_t *list, json_t *item)
+{
+    if (json_array_append_new(list, item) == 0)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
 static json_t *pack_argins(const samba_manifest *manifest)
 {
     json_t *list = json_array();
-    for (int64_t i = 0; list && i < manifest->argin_count; i++) {
+    for (int64_t i = 0; i < manifest->argin_count; i++) {
         const samba_checkpoint_argin *argin = &manifest->argins[i];
-        if (json_array_append_new(list, json_pack("{s:s, s:o, s:b}", "name", argin->name, "value", number(argin->value), "given",
-                                                  argin->given)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        list =
+            append(list, json_pack("{s:s, s:o, s:b}", "name", argin->name, "value", number(argin->value), "given", argin->given));
     }
     return list;
 }
@@ -41,13 +47,10 @@ static json_t *pack_argins(const samba_manifest *manifest)
 static json_t *pack_graphs(const samba_manifest *manifest)
 {
     json_t *list = json_array();
-    for (int64_t i = 0; list && i < manifest->graph_count; i++) {
+    for (int64_t i = 0; i < manifest->graph_count; i++) {
         const samba_checkpoint_graph *graph = &manifest->graphs[i];
-        if (json_array_append_new(list, json_pack("{s:s, s:I, s:b}", "name", graph->name, "micro_step",
-                                                  (json_int_t)graph->micro_step, "gradients_wait", graph->gradients_wait)) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        list = append(list, json_pack("{s:s, s:I, s:b}", "name", graph->name, "micro_step", (json_int_t)graph->micro_step,
+                                      "gradients_wait", graph->gradients_wait));
     }
     return list;
 }
@@ -55,15 +58,11 @@ static json_t *pack_graphs(const samba_manifest *manifest)
 static json_t *pack_files(const samba_manifest *manifest)
 {
     json_t *list = json_array();
-    for (int64_t i = 0; list && i < manifest->file_count; i++) {
+    for (int64_t i = 0; i < manifest->file_count; i++) {
         const samba_checkpoint_file *file = &manifest->files[i];
         char text[HEX];
-        if (json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "name", file->name, "role",
-                                                  samba_checkpoint_roles[file->role], "bytes", (json_int_t)file->facts.bytes,
-                                                  "hash", hex(file->facts.hash, text))) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        list = append(list, json_pack("{s:s, s:s, s:I, s:s}", "name", file->name, "role", samba_checkpoint_roles[file->role],
+                                      "bytes", (json_int_t)file->facts.bytes, "hash", hex(file->facts.hash, text)));
     }
     return list;
 }
@@ -208,11 +207,9 @@ static samba_status read_lists(const reader *r, const json_t *member, samba_mani
     manifest->argin_count = (int64_t)json_array_size(argins);
     manifest->file_count = (int64_t)json_array_size(files);
     manifest->graph_count = (int64_t)json_array_size(graphs);
-    manifest->graphs = samba_arena_alloc(r->arena, (size_t)manifest->graph_count * sizeof *manifest->graphs);
-    manifest->argins = samba_arena_alloc(r->arena, (size_t)manifest->argin_count * sizeof *manifest->argins);
-    manifest->files = samba_arena_alloc(r->arena, (size_t)manifest->file_count * sizeof *manifest->files);
-    if (!manifest->graphs || !manifest->argins || !manifest->files)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(r->arena, manifest->graphs, manifest->graph_count));
+    SAMBA_TRY(SAMBA_ROOM(r->arena, manifest->argins, manifest->argin_count));
+    SAMBA_TRY(SAMBA_ROOM(r->arena, manifest->files, manifest->file_count));
     for (int64_t i = 0; i < manifest->graph_count; i++)
         SAMBA_TRY(read_graph(r, json_array_get(graphs, (size_t)i), &manifest->graphs[i]));
     for (int64_t i = 0; i < manifest->argin_count; i++)

@@ -2,19 +2,23 @@
  *
  * The times of sections and stages. A device that is given a samba_profiler notes in it what each took, on one thread; all room
  * was made when profiling was turned on, so a run that is profiled allocates nothing either. */
-#include "base/null.h"
 #include "runtime/runtime.h"
 
-void samba_profiler_note(samba_profiler *profiler, int32_t section, int32_t stage, double begin, double end)
+void samba_time_note(samba_time *time, double seconds)
 {
-    samba_time *time = stage < 0 ? &profiler->sections[section] : &profiler->stages[stage];
-    double seconds = end - begin;
     if (time->runs == 0 || seconds < time->least)
         time->least = seconds;
     if (seconds > time->greatest)
         time->greatest = seconds;
     time->runs++;
     time->seconds += seconds;
+}
+
+void samba_profiler_note(samba_profiler *profiler, int32_t section, int32_t stage, double begin, double end)
+{
+    samba_time *time = stage < 0 ? &profiler->sections[section] : &profiler->stages[stage];
+    double seconds = end - begin;
+    samba_time_note(time, seconds);
     if (profiler->event_count < profiler->event_room)
         profiler->events[profiler->event_count++] = (samba_profile_event){section, stage, begin - profiler->origin, seconds};
     else
@@ -64,7 +68,6 @@ static samba_status turn(samba_session *session, samba_profile what, int64_t mos
 
 samba_status samba_session_profile(samba_session *session, samba_profile what, int64_t most_events)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_profile"));
     return samba_session_leave(session, turn(session, what, most_events));
 }

@@ -2,7 +2,6 @@
  *
  * A run: check everything; then hyperparameters and inputs go to the device, sections run, outputs come back. Nothing is changed
  * before all checks have passed, and nothing is allocated. */
-#include "base/null.h"
 #include "runtime/runtime.h"
 
 #include <math.h>
@@ -62,13 +61,7 @@ static samba_status check_listed(const samba_session *session, int32_t graph, sa
 
 static bool is_output_gradient(const samba_session *session, int32_t tensor)
 {
-    const char *name = session->plan.tensors[tensor].name;
-    size_t length = strlen(name);
-    for (int32_t i = 0; i < session->plan.tensor_count && length > 5; i++)
-        if (session->plan.tensors[i].kind == SAMBA_KIND_OUTPUT && strlen(session->plan.tensors[i].name) == length - 5 &&
-            strncmp(session->plan.tensors[i].name, name, length - 5) == 0 && strcmp(name + length - 5, ".grad") == 0)
-            return true;
-    return false;
+    return samba_is_of(session, &session->plan.tensors[tensor], ".grad", SAMBA_KIND_OUTPUT);
 }
 
 /* As check_listed; "<output>.grad" of an output that gradients start from. */

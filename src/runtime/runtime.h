@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "base/null.h"
 #include "plan/names.h"
 #include "plan/plan.h"
 #include "device/device.h"
@@ -91,10 +92,13 @@ struct samba_session {
 };
 
 /* ---- one thread at a time ---- */
-/* Every public call that changes the session or reads what others change begins and ends with these. STATE, and nothing was
- * touched, where another thread is between them; threads that take turns see what the one before has done. */
+/* Every public call that changes the session or reads what others change begins and ends with these. ARGUMENT without a session.
+ * STATE, and nothing was touched, where another thread is between them;
+ * threads that take turns see what the one before has done. */
 static inline samba_status samba_session_enter(samba_session *session, const char *call)
 {
+    if (!session)
+        return samba_fail_null(NULL, call, "session");
     if (!atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
         return SAMBA_OK;
     return samba_fail_aside(session->context, SAMBA_ERROR_STATE,
@@ -193,6 +197,7 @@ void samba_given_note(samba_session *session, int32_t tensor); /* it has values 
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
 
 /* ---- profile.c ---- */
+void samba_time_note(samba_time *time, double seconds); /* of a run */
 void samba_profiler_free(samba_session *session);
 
 /* ---- checkpoint.c ---- */

@@ -108,11 +108,10 @@ samba_status samba_select_begin(samba_session *session)
     size_t count = (size_t)plan->section_count, joint = 0;
     for (int32_t i = 0; i < plan->section_count; i++)
         joint += plan->sections[i].forward_stages > 0;
-    samba_plan_section *sections = samba_arena_alloc(&session->arena, (count + PARTS * joint) * sizeof *sections);
-    session->links = samba_arena_alloc(&session->arena, (count + PARTS * joint) * sizeof *session->links);
-    session->parts = samba_arena_alloc(&session->arena, PARTS * count * sizeof *session->parts);
-    if (!sections || !session->links || !session->parts)
-        return SAMBA_ERROR_MEMORY;
+    samba_plan_section *sections;
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, sections, count + PARTS * joint));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, session->links, count + PARTS * joint));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, session->parts, PARTS * count));
     if (count > 0)
         memcpy(sections, plan->sections, count * sizeof *sections);
     plan->sections = sections;
@@ -174,8 +173,7 @@ static samba_status find_type(const samba_session *session, const samba_plan_gra
 
 static samba_status list_add(samba_session *session, samba_selection *selection, int32_t at)
 {
-    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room,
-                         (int64_t)selection->count + 1));
+    SAMBA_TRY(SAMBA_GROW(session->context, session->list, session->list_room, (int64_t)selection->count + 1));
     session->list[selection->count++] = at;
     return SAMBA_OK;
 }
@@ -231,7 +229,7 @@ static samba_status part_sections(samba_session *session, samba_selection *selec
         count += at < session->plan.section_count && session->parts[PARTS * at + PART_REDONE] >= 0 ? PARTS : 1;
     }
     bool own = selection->sections == session->list; /* else the caller's ids */
-    SAMBA_TRY(samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, count));
+    SAMBA_TRY(SAMBA_GROW(session->context, session->list, session->list_room, count));
     if (own)
         selection->sections = session->list;
     int32_t next = count;

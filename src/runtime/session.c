@@ -5,7 +5,6 @@
  * frees a session in any state between.
  *
  * The session owns the plan, the device and its arena. The context is the caller's and outlives it. */
-#include "base/null.h"
 #include "base/team.h"
 #include "runtime/runtime.h"
 
@@ -50,26 +49,22 @@ static bool is_scalar_loss(const samba_plan_tensor *tensor)
 static samba_status make_room(samba_session *session)
 {
     const samba_plan *plan = &session->plan;
-    size_t names =
-        (size_t)plan->tensor_count > 2 * (size_t)plan->argin_count ? (size_t)plan->tensor_count : 2 * (size_t)plan->argin_count;
-    session->argins = samba_arena_alloc(&session->arena, (size_t)plan->argin_count * sizeof *session->argins);
-    session->bad_inputs = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->bad_inputs);
-    session->candidates = samba_arena_alloc(&session->arena, names * sizeof *session->candidates);
-    session->losses = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->losses);
-    session->graphs = samba_arena_alloc(&session->arena, (size_t)plan->graph_count * sizeof *session->graphs);
+    samba_arena *arena = &session->arena;
+    size_t tensors = (size_t)plan->tensor_count, argins = (size_t)plan->argin_count;
+    SAMBA_TRY(SAMBA_ROOM(arena, session->argins, argins));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->bad_inputs, tensors));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->candidates, tensors > 2 * argins ? tensors : 2 * argins));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->losses, tensors));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->graphs, plan->graph_count));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->undrawn, tensors + 1));
+    SAMBA_TRY(SAMBA_ROOM(arena, session->copies, tensors));
     session->graph = -1;
-    session->undrawn = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count + 1);
-    session->copies = samba_arena_alloc(&session->arena, (size_t)plan->tensor_count * sizeof *session->copies);
-    if (!session->bad_inputs || !session->undrawn || !session->copies || !session->graphs || !session->argins ||
-        !session->candidates || !session->losses)
-        return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_select_begin(session));
     SAMBA_TRY(samba_given_begin(session));
     for (int32_t i = 0; i < plan->tensor_count; i++)
         if (is_scalar_loss(&plan->tensors[i]))
             session->losses[session->loss_count++].tensor = i;
-    SAMBA_TRY(
-        samba_grow(session->context, (void **)&session->list, sizeof *session->list, &session->list_room, plan->call_count));
+    SAMBA_TRY(SAMBA_GROW(session->context, session->list, session->list_room, plan->call_count));
     int32_t duplicate; /* none: the plan was checked */
     return samba_names_build(&session->tensors, session->context, plan->tensors, sizeof *plan->tensors, plan->tensor_count,
                              &duplicate);
@@ -158,20 +153,23 @@ void samba_session_free(samba_session *session)
 }
 
 /* ---- telling ---- */
-static samba_status check_info(const samba_session *session, const char *call, const void *info)
+static samba_status check_info(const samba_session *session, const char *what, int index, int count, const void *info)
 {
-    return info ? SAMBA_OK : samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s was given no place for what it tells", call);
+    if (!session)
+        return SAMBA_ERROR_ARGUMENT; /* nobody holds the message */
+    if (!info)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_%s_info was given no place for what it tells",
+                          what);
+    if (index < 0 || index >= count)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no %s %d: the PEF has %d", what, index, count);
+    return SAMBA_OK;
 }
 
 int samba_session_tensor_count(const samba_session *session) { return session ? session->plan.tensor_count : 0; }
 
 samba_status samba_session_tensor_info(const samba_session *session, int index, samba_tensor_info *info)
 {
-    SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_tensor_info", info));
-    if (index < 0 || index >= session->plan.tensor_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no tensor %d: the PEF has %d", index,
-                          session->plan.tensor_count);
+    SAMBA_TRY(check_info(session, "tensor", index, samba_session_tensor_count(session), info));
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     *info = (samba_tensor_info){.name = tensor->name,
                                 .kind = (samba_tensor_kind)tensor->kind,
@@ -205,11 +203,7 @@ int samba_session_graph_count(const samba_session *session) { return session ? s
 
 samba_status samba_session_graph_info(const samba_session *session, int index, samba_graph_info *info)
 {
-    SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_graph_info", info));
-    if (index < 0 || index >= session->plan.graph_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no graph %d: the PEF has %d", index,
-                          session->plan.graph_count);
+    SAMBA_TRY(check_info(session, "graph", index, samba_session_graph_count(session), info));
     const samba_plan_graph *graph = &session->plan.graphs[index];
     *info = (samba_graph_info){.name = graph->name,
                                .text = graph->text,
@@ -224,7 +218,8 @@ samba_status samba_session_graph_info(const samba_session *session, int index, s
 samba_status samba_session_literal(const samba_session *session, int index, int64_t number, samba_literal *literal)
 {
     SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_literal", literal));
+    if (!literal)
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_literal was given no place for what it tells");
     const int64_t count = samba_session_literal_count(session, index);
     if (number < 0 || number >= count)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
@@ -251,11 +246,7 @@ bool samba_session_graph_has(const samba_session *session, int index, const char
 
 samba_status samba_session_section_info(const samba_session *session, int index, samba_section_info *info)
 {
-    SAMBA_NEED(NULL, session);
-    SAMBA_TRY(check_info(session, "samba_session_section_info", info));
-    if (index < 0 || index >= session->plan.section_count)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "there is no section %d: the PEF has %d", index,
-                          session->plan.section_count);
+    SAMBA_TRY(check_info(session, "section", index, samba_session_section_count(session), info));
     const samba_plan_section *section = &session->plan.sections[index];
     *info = (samba_section_info){section->id,
                                  samba_section_type(section),

@@ -4,7 +4,6 @@
  * host move in one piece, everything else through a small block on the stack, so transfers need no memory.
  *
  * All reasons to refuse a transfer are checked before, by functions that change nothing. */
-#include "base/null.h"
 #include "runtime/runtime.h"
 
 #include <string.h>
@@ -12,8 +11,6 @@
 #define BLOCK 4096 /* bytes */
 
 /* ---- finding ---- */
-static const char *const kind_words[] = {"input", "parameter", "buffer", "gradient", "output"};
-
 static samba_status fail_unknown(const samba_session *session, const char *name, int kind)
 {
     samba_words words = {.used = 0};
@@ -24,7 +21,7 @@ static samba_status fail_unknown(const samba_session *session, const char *name,
         samba_words_add(&words, session->plan.tensors[i].name);
         session->candidates[count++] = session->plan.tensors[i].name;
     }
-    const char *nearest = samba_nearest(name, session->candidates, count), *what = kind >= 0 ? kind_words[kind] : "tensor";
+    const char *nearest = samba_nearest(name, session->candidates, count), *what = kind >= 0 ? samba_kind_names[kind] : "tensor";
     return samba_fail(session->context, SAMBA_ERROR_NAME, "there is no %s \"%.128s\"%s%.128s%s; %ss are: %s", what, name,
                       nearest ? " (did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?)" : "", what,
                       samba_words_text(&words));
@@ -38,7 +35,7 @@ samba_status samba_session_find(const samba_session *session, const char *name, 
     int32_t found = session->plan.tensors[*tensor].kind;
     if (kind >= 0 && found != kind)
         return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%.128s\" is of kind %s, not %s: samba_session_%s moves it", name,
-                          kind_words[found], kind_words[kind], kind == SAMBA_KIND_INPUT ? "set" : "get");
+                          samba_kind_names[found], samba_kind_names[kind], kind == SAMBA_KIND_INPUT ? "set" : "get");
     return SAMBA_OK;
 }
 
@@ -288,7 +285,7 @@ static samba_status set(samba_session *session, const samba_tensor *host)
     if (!host)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_set was given no tensor");
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
-    SAMBA_TRY(check_form(session, tensor, host, kind_words[session->plan.tensors[tensor].kind]));
+    SAMBA_TRY(check_form(session, tensor, host, samba_kind_names[session->plan.tensors[tensor].kind]));
     const samba_plan_tensor *facts = &session->plan.tensors[tensor];
     samba_given_note(session, tensor);
     SAMBA_TRY(samba_transfer_in(session, tensor, host));
@@ -299,7 +296,6 @@ static samba_status set(samba_session *session, const samba_tensor *host)
 
 samba_status samba_session_set(samba_session *session, const samba_tensor *host)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_set"));
     return samba_session_leave(session, set(session, host));
 }
@@ -310,13 +306,12 @@ static samba_status get(samba_session *session, samba_tensor *host)
     if (!host)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get was given no tensor");
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
-    SAMBA_TRY(samba_check_host_target(session, tensor, host, kind_words[session->plan.tensors[tensor].kind]));
+    SAMBA_TRY(samba_check_host_target(session, tensor, host, samba_kind_names[session->plan.tensors[tensor].kind]));
     return samba_transfer_out(session, tensor, host);
 }
 
 samba_status samba_session_get(samba_session *session, samba_tensor *host)
 {
-    SAMBA_NEED(NULL, session);
     SAMBA_TRY(samba_session_enter(session, "samba_session_get"));
     return samba_session_leave(session, get(session, host));
 }

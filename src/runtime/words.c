@@ -3,8 +3,6 @@
  * Lists of words for messages, in a buffer of fixed size: an error must be reported without memory. */
 #include "runtime/runtime.h"
 
-#include <string.h>
-
 #define WORD_ROOM 96 /* of one word with quotes and comma; longer ones are cut */
 
 void samba_words_add(samba_words *words, const char *word)

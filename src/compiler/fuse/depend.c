@@ -20,13 +20,12 @@ int32_t samba_group_now(const samba_fusion *f, int32_t group)
 
 samba_status samba_dependences_begin(samba_fusion *f, int64_t possible)
 {
-    f->pending = samba_arena_alloc(&f->arena, sizeof(int32_t) * 2 * (size_t)(possible + 1));
-    return f->pending ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    return SAMBA_ROOM(&f->arena, f->pending, 2 * (possible + 1));
 }
 
 static samba_status list_add(samba_fusion *f, samba_group_list *list, int32_t group)
 {
-    SAMBA_TRY(samba_grow(f->arena.context, (void **)&list->at, sizeof *list->at, &list->capacity, list->count + 1));
+    SAMBA_TRY(SAMBA_GROW(f->arena.context, list->at, list->capacity, list->count + 1));
     list->at[list->count++] = group;
     return SAMBA_OK;
 }

@@ -56,7 +56,7 @@ samba_status samba_fusion_order(samba_fusion *f, int32_t before, int32_t after, 
 static samba_status add_member(samba_fusion *f, int32_t group, samba_ref ref, const samba_joining *how)
 {
     samba_group *g = &f->groups[group];
-    SAMBA_TRY(samba_grow(f->arena.context, (void **)&g->members, sizeof(samba_ref), &g->member_capacity, g->member_count + 1));
+    SAMBA_TRY(SAMBA_GROW(f->arena.context, g->members, g->member_capacity, g->member_count + 1));
     g->members[g->member_count++] = ref;
     g->cols = how->cols;
     f->members[ref].group = group;
@@ -68,7 +68,7 @@ static samba_status add_member(samba_fusion *f, int32_t group, samba_ref ref, co
 static samba_status new_group(samba_fusion *f, samba_group_kind kind, samba_phase phase, samba_ref anchor, int rank,
                               const int64_t *domain, int32_t *group)
 {
-    SAMBA_TRY(samba_grow(f->arena.context, (void **)&f->groups, sizeof(samba_group), &f->group_capacity, f->group_count + 1));
+    SAMBA_TRY(SAMBA_GROW(f->arena.context, f->groups, f->group_capacity, f->group_count + 1));
     samba_group *g = &f->groups[f->group_count];
     *g = (samba_group){
         .kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .position = (int32_t)f->group_count, .merged_into = -1};
@@ -292,14 +292,13 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
 {
     const samba_graph *graph = f->graph;
     size_t count = (size_t)graph->node_count + 1;
-    f->access = samba_arena_alloc(&f->arena, sizeof(samba_access) * count);
-    f->members = samba_arena_alloc(&f->arena, sizeof(samba_member) * count);
-    int32_t *reader = samba_arena_alloc(&f->arena, sizeof(int32_t) * count);
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->access, count));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->members, count));
+    int32_t *reader;
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, reader, count));
     int32_t scalars[SAMBA_PHASE_COUNT];
     for (int i = 0; i < SAMBA_PHASE_COUNT; i++)
         scalars[i] = -1;
-    if (!f->access || !f->members || !reader)
-        return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_access_all(graph, f->access));
     int64_t possible = 0; /* groups: at most one a node that computes */
     for (int64_t i = 0; i < graph->node_count; i++) {
@@ -404,14 +403,14 @@ static int64_t dependences(const samba_fusion *f, int32_t group)
 samba_status samba_fusion_schedule(samba_fusion *f)
 {
     size_t room = (size_t)f->group_count + 1;
-    turn *turns = samba_arena_alloc(&f->arena, sizeof *turns * room);
-    int64_t *awaits = samba_arena_alloc(&f->arena, sizeof *awaits * room); /* per group: dependences that have not run */
-    int32_t *turn_of = samba_arena_alloc(&f->arena, sizeof *turn_of * room),
-            *ready = samba_arena_alloc(&f->arena, sizeof *ready * room);
-    f->order = samba_arena_alloc(&f->arena, sizeof(int32_t) * room);
-    if (!turns || !awaits || !turn_of || !ready || !f->order)
-        return SAMBA_ERROR_MEMORY;
-    int64_t live = 0, waiting = 0, ordered = 0;
+    turn *turns;
+    int64_t *awaits, live = 0, waiting = 0, ordered = 0; /* awaits, per group: dependences that have not run */
+    int32_t *turn_of, *ready;
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, turns, room));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, awaits, room));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, turn_of, room));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, ready, room));
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, f->order, room));
     for (int32_t i = 0; i < f->group_count; i++) /* groups merged into others are empty */
         if (f->groups[i].member_count > 0)
             turns[live++] = (turn){f->groups[i].phase, f->groups[i].redone, f->groups[i].members[0], i};

@@ -75,8 +75,7 @@ static int by_index(const void *a, const void *b) { return *(const samba_ref *)a
 static samba_status merge(samba_fusion *f, int32_t into, int32_t from, samba_ref ref)
 {
     samba_group *a = &f->groups[into], *b = &f->groups[from];
-    SAMBA_TRY(samba_grow(f->arena.context, (void **)&a->members, sizeof(samba_ref), &a->member_capacity,
-                         a->member_count + b->member_count));
+    SAMBA_TRY(SAMBA_GROW(f->arena.context, a->members, a->member_capacity, a->member_count + b->member_count));
     memcpy(a->members + a->member_count, b->members, sizeof(samba_ref) * (size_t)b->member_count);
     a->member_count += b->member_count;
     qsort(a->members, (size_t)a->member_count, sizeof(samba_ref), by_index);

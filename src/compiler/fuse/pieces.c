@@ -11,14 +11,12 @@
 #include <string.h>
 
 /* For each base the number of reads of its memory, by sinks and by groups other than its own. */
-static int32_t *count_readers(samba_compiler *c)
+static samba_status count_readers(samba_compiler *c, int32_t **counts)
 {
     const samba_graph *g = c->graph;
     const samba_fusion *f = &c->fusion;
-    int32_t *readers = samba_arena_alloc(&c->arena, sizeof(int32_t) * (size_t)(g->node_count + 1));
-    if (!readers)
-        return NULL;
-    memset(readers, 0, sizeof(int32_t) * (size_t)(g->node_count + 1));
+    int32_t *readers;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, readers, g->node_count + 1));
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         if (samba_ops[node->op].class_ == SAMBA_VIEW && f->access[i].base != (samba_ref)i)
@@ -32,7 +30,8 @@ static int32_t *count_readers(samba_compiler *c)
     }
     for (int64_t i = 0; i < g->sink_count; i++)
         readers[f->access[g->sinks[i].value].base]++;
-    return readers;
+    *counts = readers;
+    return SAMBA_OK;
 }
 
 /* An assignment's target may still be read when a piece is written: the concat itself would wait for that (bufferize.c). */
@@ -107,8 +106,8 @@ samba_status samba_pieces_find(samba_compiler *c)
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         if (node->op != SAMBA_OP_concat || target_is_read(c, (samba_ref)i))
             continue;
-        if (!readers && !(readers = count_readers(c)))
-            return SAMBA_ERROR_MEMORY;
+        if (!readers)
+            SAMBA_TRY(count_readers(c, &readers));
         int64_t at = c->fusion.access[i].offset, dim = node->attrs->axis.dim;
         for (int k = 0; k < node->arity; k++) {
             try_piece(c, readers, (samba_ref)i, node->inputs[k], at);

@@ -39,10 +39,8 @@ static samba_status keep_fusions(samba_fusion *f)
 {
     const samba_graph *g = f->graph;
     enum { KEPT = 1, REDONE = 2 };
-    uint8_t *seen = samba_arena_alloc(&f->arena, (size_t)g->name_count);
-    if (!seen)
-        return SAMBA_ERROR_MEMORY;
-    memset(seen, 0, (size_t)g->name_count);
+    uint8_t *seen;
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, seen, g->name_count));
     bool parted = false;
     for (int64_t k = 0; k < f->group_count; k++) {
         const samba_group *group = &f->groups[k];
@@ -65,9 +63,8 @@ samba_status samba_fusion_find_redone(samba_fusion *f)
         any = g->sinks[i].kind == SAMBA_SINK_AGAIN;
     if (!any)
         return SAMBA_OK;
-    uint8_t *serves = samba_arena_alloc(&f->arena, (size_t)g->node_count + 1);
-    if (!serves)
-        return SAMBA_ERROR_MEMORY;
+    uint8_t *serves;
+    SAMBA_TRY(SAMBA_ROOM(&f->arena, serves, g->node_count + 1));
     samba_find_servants(g, serves);
     for (int64_t k = 0; k < f->group_count; k++) {
         samba_group *group = &f->groups[k];

@@ -15,14 +15,12 @@
 
 #include <string.h>
 
-#define WIDE_PRODUCT                                                                                                             \
-    8 /* columns for each summed element: what is so much wider than its operands is worth computing twice when FWD
-                                               runs alone; hidden layers of 4 times the width are not */
-#define CHUNK_BYTES                                                                                                              \
-    ((int64_t)64                                                                                                                 \
-     << 20) /* of the value, a chunk: enough rows (320 for GPT-2's vocabulary) to make up for reading the weight, and adding to
-                                               its gradient, once more a chunk: 4 % of the products' time at
-                                               256 rows, 10 % at 128 */
+/* columns for each summed element: what is so much wider than its operands is worth computing twice when FWD runs alone; hidden
+ * layers of 4 times the width are not */
+#define WIDE_PRODUCT 8
+/* of the value, a chunk: enough rows (320 for GPT-2's vocabulary) to make up for reading the weight, and adding to its gradient,
+ * once more a chunk: 4 % of the products' time at 256 rows, 10 % at 128 */
+#define CHUNK_BYTES ((int64_t)64 << 20)
 #define ROW_STEP 64 /* rows of a chunk are a multiple: whole blocks of a product */
 
 typedef struct chunking {
@@ -66,18 +64,18 @@ static samba_ref cut(chunking *c, samba_ref ref, int at, int count)
 {
     const samba_node *node = samba_node_at(c->region.graph, ref);
     samba_graph *out = c->rewriter->out;
-    int64_t shape[SAMBA_MAX_RANK];
+    int64_t shape[SAMBA_MAX_RANK], start[SAMBA_MAX_RANK] = {0};
     int rank = flat_shape(node, at, count, c->region.rows, shape);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = rank;
-    for (int d = 0; d < rank; d++) {
-        attrs.slice.start.at[d] = d == at ? c->first : 0;
-        attrs.slice.stop.at[d] = d == at ? c->first + c->rows : shape[d];
-        attrs.slice.step.at[d] = 1;
-    }
     samba_ref flat = samba_emit_reshape(out, mapped(c, ref), rank, shape);
-    return samba_emit(out, SAMBA_OP_slice, 1, &flat, &attrs);
+    start[at] = c->first;
+    shape[at] = c->first + c->rows;
+    return samba_emit_slice(out, flat, rank, start, shape);
+}
+
+/* A member's rows, or those of what is cut. */
+static samba_ref rows_of(chunking *c, samba_ref ref, int at, int count)
+{
+    return samba_in_region(&c->region, ref) ? c->chunk[ref] : cut(c, ref, at, count);
 }
 
 /* Operand k of a node with these row dims: its rows, or all of what they share. */
@@ -110,16 +108,29 @@ static samba_ref emit_matmul(chunking *c, const samba_node *node, samba_row_dims
     samba_ref x = mapped(c, node->inputs[0]), y = mapped(c, node->inputs[1]);
     bool columns = rows.at == node->rank - 1; /* the rows are the product's columns */
     if (columns) {
-        y = samba_in_region(&c->region, node->inputs[1]) ? c->chunk[node->inputs[1]] : cut(c, node->inputs[1], b->rank - 1, 1);
+        y = rows_of(c, node->inputs[1], b->rank - 1, 1);
         n = c->rows;
     } else {
-        x = samba_in_region(&c->region, node->inputs[0]) ? c->chunk[node->inputs[0]]
-                                                         : cut(c, node->inputs[0], rows.at - (node->rank - a->rank), rows.count);
+        x = rows_of(c, node->inputs[0], rows.at - (node->rank - a->rank), rows.count);
         m = c->rows;
     }
     samba_ref product = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, m, k), matrix(out, y, k, n));
     int rank = flat_shape(node, rows.at, rows.count, c->rows, shape);
     return samba_emit_reshape(out, product, rank, shape);
+}
+
+/* Over the dims that are before `begin` or behind the rows. */
+static samba_ref emit_reduced(chunking *c, const samba_node *node, int begin)
+{
+    samba_row_dims from = c->region.row[node->inputs[0]];
+    int64_t dims[SAMBA_MAX_RANK];
+    int count = 0;
+    for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++) {
+        int64_t d = node->attrs->reduce.dims.at[k];
+        if (d < begin || d >= from.at + from.count)
+            dims[count++] = flat_dim(from, d);
+    }
+    return samba_emit_reduce(c->rewriter->out, (samba_op)node->op, c->chunk[node->inputs[0]], count, dims);
 }
 
 static samba_ref emit_member(chunking *c, samba_ref ref)
@@ -165,16 +176,8 @@ static samba_ref emit_member(chunking *c, samba_ref ref)
         return samba_emit(out, SAMBA_OP_iota, 0, NULL, &attrs);
     default: break;
     }
-    if (samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS) {
-        int64_t dims[SAMBA_MAX_RANK];
-        int count = 0;
-        for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++) {
-            int64_t d = node->attrs->reduce.dims.at[k];
-            if (d < from.at || d >= from.at + from.count) /* a row dim of size 1 may stand there: it is the rows' */
-                dims[count++] = flat_dim(from, d);
-        }
-        return samba_emit_reduce(out, (samba_op)node->op, c->chunk[node->inputs[0]], count, dims);
-    }
+    if (samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS)
+        return emit_reduced(c, node, from.at); /* a row dim of size 1 may stand there: it is the rows' */
     for (int i = 0; i < node->arity; i++)
         inputs[i] = operand(c, node, rows, i);
     return samba_emit(out, (samba_op)node->op, node->arity, inputs, node->attrs);
@@ -189,22 +192,12 @@ static samba_ref emit_summed(chunking *c, samba_ref ref)
     if (node->op == SAMBA_OP_matmul) {
         const samba_node *a = samba_node_at(c->region.graph, node->inputs[0]),
                          *b = samba_node_at(c->region.graph, node->inputs[1]);
-        samba_ref x =
-            samba_in_region(&c->region, node->inputs[0]) ? c->chunk[node->inputs[0]] : cut(c, node->inputs[0], a->rank - 1, 1);
-        samba_ref y =
-            samba_in_region(&c->region, node->inputs[1]) ? c->chunk[node->inputs[1]] : cut(c, node->inputs[1], b->rank - 2, 1);
+        samba_ref x = rows_of(c, node->inputs[0], a->rank - 1, 1);
+        samba_ref y = rows_of(c, node->inputs[1], b->rank - 2, 1);
         part = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, a->shape[a->rank - 2], c->rows),
                            matrix(out, y, c->rows, b->shape[b->rank - 1]));
     } else {
-        samba_row_dims from = c->region.row[node->inputs[0]];
-        int64_t dims[SAMBA_MAX_RANK];
-        int count = 0;
-        for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++) {
-            int64_t d = node->attrs->reduce.dims.at[k];
-            if (d <= from.at || d >= from.at + from.count)
-                dims[count++] = flat_dim(from, d);
-        }
-        part = samba_emit_reduce(out, (samba_op)node->op, c->chunk[node->inputs[0]], count, dims);
+        part = emit_reduced(c, node, c->region.row[node->inputs[0]].at + 1);
     }
     return samba_emit_reshape(out, part, node->rank, node->shape);
 }
@@ -215,10 +208,7 @@ static samba_ref joined(chunking *c, samba_ref ref)
     samba_graph *out = c->rewriter->out;
     const samba_node *node = samba_node_at(c->region.graph, ref);
     const samba_ref *pieces = c->pieces + c->piece_at[ref];
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = c->region.row[ref].at;
-    samba_ref whole = c->count == 1 ? pieces[0] : samba_emit(out, SAMBA_OP_concat, (int)c->count, pieces, &attrs);
+    samba_ref whole = samba_emit_concat(out, (int)c->count, pieces, c->region.row[ref].at);
     return samba_emit_reshape(out, whole, node->rank, node->shape);
 }
 
@@ -329,7 +319,7 @@ static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_re
 }
 
 /* ---- preparing ---- */
-static bool prepare(chunking *c, samba_arena *arena, int64_t bytes)
+static samba_status prepare(chunking *c, samba_arena *arena, int64_t bytes)
 {
     const samba_graph *g = c->region.graph;
     size_t nodes = (size_t)g->node_count;
@@ -343,18 +333,13 @@ static bool prepare(chunking *c, samba_arena *arena, int64_t bytes)
         results += c->region.result[i];
     samba_ref **arrays[] = {&c->value, &c->again, &c->early, &c->chunk};
     for (size_t k = 0; k < SAMBA_COUNT(arrays); k++) {
-        *arrays[k] = samba_arena_alloc(arena, sizeof(samba_ref) * nodes);
-        if (!*arrays[k])
-            return false;
+        SAMBA_TRY(SAMBA_ROOM(arena, *arrays[k], nodes));
         for (size_t i = 0; i < nodes; i++)
             (*arrays[k])[i] = SAMBA_NONE;
     }
-    c->needed = samba_arena_alloc(arena, nodes);
-    c->piece_at = samba_arena_alloc(arena, sizeof(int64_t) * nodes);
-    c->pieces = samba_arena_alloc(arena, sizeof(samba_ref) * (size_t)(results * c->count + 1));
-    if (!c->needed || !c->piece_at || !c->pieces)
-        return false;
-    memset(c->needed, 0, nodes);
+    SAMBA_TRY(SAMBA_ROOM(arena, c->needed, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c->piece_at, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c->pieces, results * c->count + 1));
     int64_t at = 0;
     for (int64_t i = g->node_count - 1; i >= 0; i--) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
@@ -369,14 +354,6 @@ static bool prepare(chunking *c, samba_arena *arena, int64_t bytes)
             if (samba_in_region(&c->region, node->inputs[k]))
                 c->needed[node->inputs[k]] |= c->needed[i];
     }
-    return true;
-}
-
-static samba_status without_dead_nodes(samba_compiler *compiler)
-{
-    samba_graph *out;
-    SAMBA_TRY(samba_graph_rewrite(compiler->graph, NULL, NULL, &out));
-    samba_compiler_take_graph(compiler, out);
     return SAMBA_OK;
 }
 
@@ -396,7 +373,7 @@ static samba_status chunk(samba_compiler *compiler, chunking *c)
         samba_graph_sink(out, sink);
     }
     samba_compiler_take_graph(compiler, out);
-    return without_dead_nodes(compiler);
+    return samba_compiler_rewrite(compiler, NULL, NULL); /* without dead nodes */
 }
 
 /* A product with far more columns than it sums elements, and too large. */
@@ -417,14 +394,14 @@ static samba_status find_and_cut(samba_compiler *compiler, samba_arena *arena, i
     const samba_graph *g = compiler->graph;
     size_t nodes = (size_t)g->node_count;
     chunking c = {.region = {.graph = g}};
-    c.region.row = samba_arena_alloc(arena, sizeof(samba_row_dims) * nodes);
-    c.region.result = samba_arena_alloc(arena, nodes);
-    c.region.tainted = samba_arena_alloc(arena, nodes);
-    if (!c.region.row || !c.region.result || !c.region.tainted)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(arena, c.region.row, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c.region.result, nodes));
+    SAMBA_TRY(SAMBA_ROOM(arena, c.region.tainted, nodes));
     for (int64_t i = 0; i < g->node_count; i++)
-        if (begins(g, (samba_ref)i, bytes) && samba_region_find(&c.region, (samba_ref)i))
-            return prepare(&c, arena, bytes) ? chunk(compiler, &c) : SAMBA_ERROR_MEMORY;
+        if (begins(g, (samba_ref)i, bytes) && samba_region_find(&c.region, (samba_ref)i)) {
+            SAMBA_TRY(prepare(&c, arena, bytes));
+            return chunk(compiler, &c);
+        }
     return SAMBA_OK;
 }
 
@@ -436,7 +413,7 @@ samba_status samba_pass_chunk(samba_compiler *compiler)
         any = begins(compiler->graph, (samba_ref)i, bytes);
     if (!any)
         return SAMBA_OK;
-    SAMBA_TRY(without_dead_nodes(compiler));
+    SAMBA_TRY(samba_compiler_rewrite(compiler, NULL, NULL)); /* without dead nodes */
     samba_arena arena;
     samba_arena_init(&arena, compiler->context);
     samba_status status = find_and_cut(compiler, &arena, bytes);

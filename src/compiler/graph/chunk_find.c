@@ -14,8 +14,7 @@
 #define WIDE 8        /* values within this factor of the first one's elements are as wide */
 #define PULL_DEPTH 64 /* operators behind a wide operand that are computed in each chunk */
 
-static int64_t numel(const samba_node *node) { return samba_sizes_product(node->rank, node->shape); }
-static bool is_wide(const samba_region *r, samba_ref ref) { return numel(samba_node_at(r->graph, ref)) > r->wide; }
+static bool is_wide(const samba_region *r, samba_ref ref) { return samba_node_numel(samba_node_at(r->graph, ref)) > r->wide; }
 
 samba_relation samba_rows_relate(const samba_node *user, int at, int count, const samba_node *operand)
 {
@@ -168,7 +167,8 @@ static bool classify_matmul(samba_region *r, samba_ref ref)
     const samba_node *na = samba_node_at(r->graph, a), *nb = samba_node_at(r->graph, b);
     bool in_a = samba_in_region(r, a), in_b = samba_in_region(r, b);
     samba_row_dims ra = r->row[a], rb = r->row[b];
-    if (in_a && !in_b && is_matrix(nb) && ra.at + ra.count < na->rank && numel(na) == r->rows * na->shape[na->rank - 1])
+    if (in_a && !in_b && is_matrix(nb) && ra.at + ra.count < na->rank &&
+        samba_node_numel(na) == r->rows * na->shape[na->rank - 1])
         return mark(r, ref, SAMBA_ROWS_MEMBER, ra.at + node->rank - na->rank, ra.count);
     if (in_b && !in_a && is_matrix(na) && is_matrix(nb) && rb.at == nb->rank - 1)
         return mark(r, ref, SAMBA_ROWS_MEMBER, node->rank - 1, 1);
@@ -186,7 +186,7 @@ static bool classify(samba_region *r, samba_ref ref, samba_ref first)
         return false;
     switch (samba_ops[node->op].class_) {
     case SAMBA_MAP: /* of a row's numbers, or as wide: what is between is worth storing */
-        return (is_wide(r, ref) || numel(node) == r->rows) && classify_broadcast(r, ref, first);
+        return (is_wide(r, ref) || samba_node_numel(node) == r->rows) && classify_broadcast(r, ref, first);
     case SAMBA_VIEW: return classify_view(r, ref);
     case SAMBA_REDUCE_CLASS: return classify_reduce(r, ref);
     case SAMBA_CONTRACT: return node->op == SAMBA_OP_matmul && classify_matmul(r, ref);
@@ -202,7 +202,7 @@ static bool grow(samba_region *r, samba_ref ref)
     bool wide = false;
     for (int i = 0; i < node->arity; i++) {
         samba_ref u = node->inputs[i];
-        if (r->row[u].kind != SAMBA_ROWS_MEMBER || (!is_wide(r, u) && numel(samba_node_at(r->graph, u)) != r->rows))
+        if (r->row[u].kind != SAMBA_ROWS_MEMBER || (!is_wide(r, u) && samba_node_numel(samba_node_at(r->graph, u)) != r->rows))
             continue;
         first = first == SAMBA_NONE ? u : first;
         wide = wide || is_wide(r, u);
@@ -277,7 +277,7 @@ bool samba_region_find(samba_region *r, samba_ref anchor)
     r->trains = false;
     r->rows = samba_sizes_product(node->rank - 1, node->shape);
     r->row_bytes = node->shape[node->rank - 1] * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
-    r->wide = numel(node) / WIDE;
+    r->wide = samba_node_numel(node) / WIDE;
     mark(r, anchor, SAMBA_ROWS_MEMBER, 0, node->rank - 1);
     for (int64_t i = (int64_t)anchor + 1; i < r->graph->node_count; i++)
         if (!grow(r, (samba_ref)i))

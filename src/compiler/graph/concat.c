@@ -58,7 +58,17 @@ static bool gather_pads(const samba_graph *g, samba_ref ref, int depth, pads *p)
            gather_pads(g, node->inputs[0], depth + 1, p);
 }
 
-static samba_ref emit_concat(samba_graph *g, int count, const samba_ref *inputs, int64_t dim)
+samba_ref samba_emit_slice(samba_graph *g, samba_ref input, int rank, const int64_t *start, const int64_t *stop)
+{
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = rank;
+    for (int d = 0; d < rank; d++)
+        attrs.slice.start.at[d] = start[d], attrs.slice.stop.at[d] = stop[d], attrs.slice.step.at[d] = 1;
+    return samba_emit(g, SAMBA_OP_slice, 1, &input, &attrs);
+}
+
+samba_ref samba_emit_concat(samba_graph *g, int count, const samba_ref *inputs, int64_t dim)
 {
     samba_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
@@ -81,7 +91,7 @@ static samba_ref sum_of_pads(samba_graph *g, const samba_node *node, const samba
         end += samba_node_at(g, part)->shape[p.dim];
         p.at[i] = part;
     }
-    return end == node->shape[p.dim] ? emit_concat(g, p.count, p.at, p.dim) : SAMBA_NONE;
+    return end == node->shape[p.dim] ? samba_emit_concat(g, p.count, p.at, p.dim) : SAMBA_NONE;
 }
 
 /* ---- concat ---- */
@@ -179,7 +189,7 @@ static samba_ref concat(samba_graph *g, const samba_node *node, const samba_ref 
         count += add;
         nested = nested || joined;
     }
-    return nested ? emit_concat(g, count, parts, node->attrs->axis.dim) : SAMBA_NONE;
+    return nested ? samba_emit_concat(g, count, parts, node->attrs->axis.dim) : SAMBA_NONE;
 }
 
 /* ---- slices and pads ---- */

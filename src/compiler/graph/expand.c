@@ -71,10 +71,4 @@ static samba_ref expand(samba_rewriter *rewriter, samba_ref ref, const samba_ref
     return samba_rewrite_copy(rewriter, ref, inputs);
 }
 
-samba_status samba_pass_expand(samba_compiler *compiler)
-{
-    samba_graph *out;
-    SAMBA_TRY(samba_graph_rewrite(compiler->graph, expand, compiler, &out));
-    samba_compiler_take_graph(compiler, out);
-    return SAMBA_OK;
-}
+samba_status samba_pass_expand(samba_compiler *compiler) { return samba_compiler_rewrite(compiler, expand, compiler); }

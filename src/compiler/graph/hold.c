@@ -14,8 +14,6 @@
  * phase that overwrites it, nor sinks that are one. Breaks nothing. */
 #include "compiler/compiler.h"
 
-#include <string.h>
-
 typedef struct holding {
     samba_access *access;
     uint8_t *written; /* per leaf: a bit for each phase that overwrites it */
@@ -41,11 +39,8 @@ static samba_status look(samba_compiler *c, holding *h)
 {
     const samba_graph *g = c->graph;
     size_t count = (size_t)g->node_count + 1;
-    h->access = samba_arena_alloc(&c->arena, sizeof(samba_access) * count);
-    h->written = samba_arena_alloc(&c->arena, 3 * count);
-    if (!h->access || !h->written)
-        return SAMBA_ERROR_MEMORY;
-    memset(h->written, 0, 2 * count);
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, h->access, count));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, h->written, 3 * count));
     h->wanted = h->written + count;
     h->serves = h->wanted + count;
     samba_find_servants(g, h->serves);
@@ -92,13 +87,8 @@ static samba_status hold_for_late_nodes(samba_compiler *c)
     SAMBA_TRY(look(c, &h));
     if (!find_wanted(c->graph, &h))
         return SAMBA_OK;
-    h.held = samba_arena_alloc(&c->arena, sizeof(samba_ref) * ((size_t)c->graph->node_count + 1));
-    if (!h.held)
-        return SAMBA_ERROR_MEMORY;
-    samba_graph *out;
-    SAMBA_TRY(samba_graph_rewrite(c->graph, rewrite, &h, &out));
-    samba_compiler_take_graph(c, out);
-    return SAMBA_OK;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, h.held, (size_t)c->graph->node_count + 1));
+    return samba_compiler_rewrite(c, rewrite, &h);
 }
 
 static samba_status hold_for_sinks(samba_compiler *c)

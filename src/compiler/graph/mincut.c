@@ -31,7 +31,7 @@ static void add_half(samba_network *n, int32_t from, int32_t to, int64_t room)
 void samba_network_add(samba_network *n, int32_t from, int32_t to, int64_t capacity)
 {
     if (n->status == SAMBA_OK)
-        n->status = samba_grow(n->context, (void **)&n->edges, sizeof(samba_edge), &n->edge_capacity, n->edge_count + 2);
+        n->status = SAMBA_GROW(n->context, n->edges, n->edge_capacity, n->edge_count + 2);
     if (n->status != SAMBA_OK)
         return;
     add_half(n, from, to, capacity < SAMBA_UNCUTTABLE ? capacity : SAMBA_UNCUTTABLE);

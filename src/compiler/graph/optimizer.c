@@ -203,11 +203,10 @@ static samba_status check(samba_context *context, const samba_compile_options *o
                               "optimizer %d: nesterov needs momentum > 0 and dampening 0, given momentum %g and dampening %g", i,
                               o->momentum, o->dampening);
         if (!(o->max_grad_norm >= 0) || (o->max_grad_norm > 0 && *max_norm > 0 && o->max_grad_norm != *max_norm))
-            return samba_fail(
-                context, SAMBA_ERROR_ARGUMENT,
-                "optimizer %d has max_grad_norm %g: the norm is one over all optimizers, so those that give one must give the "
-                "same value > 0 (an earlier one gave %g)",
-                i, o->max_grad_norm, *max_norm);
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                              "optimizer %d has max_grad_norm %g: the norm is one over all optimizers, so those that give one "
+                              "must give the same value > 0 (an earlier one gave %g)",
+                              i, o->max_grad_norm, *max_norm);
         if (o->max_grad_norm > 0)
             *max_norm = o->max_grad_norm;
         const char *name = name_of(o, i, buffer);

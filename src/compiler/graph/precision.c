@@ -15,8 +15,6 @@
  * Needs: a traced graph. Gives: the same graph with casts and without fp32 marks. Breaks nothing. */
 #include "compiler/compiler.h"
 
-#include <string.h>
-
 typedef struct lowering {
     const uint8_t *delivered; /* by a sink, per node */
     const int32_t *users;     /* per node, sinks included */

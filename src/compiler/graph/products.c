@@ -10,8 +10,6 @@
  * Needs: the root of a sum, whose inner additions nobody else reads. Gives: the sum anew, or SAMBA_NONE. */
 #include "compiler/compiler.h"
 
-#include <string.h>
-
 /* Joining moves depth * (rows + columns) numbers; adding reads and writes rows * columns. */
 static bool is_shallow(const samba_graph *g, const samba_node *node)
 {
@@ -39,10 +37,7 @@ static samba_ref joined(samba_rewriter *rewriter, int count, const samba_ref *at
     }
     for (int i = 0; turned && i < count; i++)
         parts[i] = samba_node_at(out, parts[i])->inputs[0];
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.axis.dim = turned ? k : 1 - k;
-    samba_ref whole = samba_emit(out, SAMBA_OP_concat, count, parts, &attrs);
+    samba_ref whole = samba_emit_concat(out, count, parts, turned ? k : 1 - k);
     return turned ? samba_emit_transpose(out, whole, 0, 1) : whole;
 }
 

@@ -19,7 +19,6 @@
 #include "compiler/graph/mincut.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Costs in quarters of the time that a byte takes on its way from or to memory. */
 #define TRAFFIC 4.0
@@ -33,10 +32,9 @@
     0.5 /* how much dearer, by share, a byte is that is made first than one made last: equal layers give way one by one,
                                 and the first ones first, since memory is scarcest when the backward begins */
 
-static int64_t numel(const samba_node *node) { return samba_sizes_product(node->rank, node->shape); }
 static double bytes_of(const samba_node *node)
 {
-    return (double)numel(node) * (double)samba_dtype_size((samba_dtype)node->dtype);
+    return (double)samba_node_numel(node) * (double)samba_dtype_size((samba_dtype)node->dtype);
 }
 
 static bool in_forward(const samba_remat *r, samba_ref ref)
@@ -47,9 +45,15 @@ static bool in_forward(const samba_remat *r, samba_ref ref)
 
 static bool is_alias(const samba_remat *r, samba_ref ref) { return r->forward.access[ref].base != ref; }
 
-static void find_uses(samba_remat *r)
+static samba_status find_uses(samba_remat *r)
 {
     const samba_graph *g = r->graph;
+    size_t count = (size_t)g->node_count + 1;
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->needed, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->in_memory, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->read_anyway, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->last_use, count));
+    SAMBA_TRY(SAMBA_ROOM(&r->forward.arena, r->again, count));
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         samba_op_class class_ = samba_ops[node->op].class_;
@@ -68,24 +72,17 @@ static void find_uses(samba_remat *r)
             }
         }
     }
+    return SAMBA_OK;
 }
 
 samba_status samba_remat_begin(samba_remat *r, samba_context *context, const samba_graph *graph)
 {
     *r = (samba_remat){.context = context, .graph = graph};
     SAMBA_TRY(samba_fuse(graph, SAMBA_FWD, &r->forward));
-    size_t count = (size_t)graph->node_count + 1;
-    r->needed = samba_arena_alloc(&r->forward.arena, count);
-    r->in_memory = samba_arena_alloc(&r->forward.arena, count);
-    r->read_anyway = samba_arena_alloc(&r->forward.arena, count);
-    r->last_use = samba_arena_alloc(&r->forward.arena, sizeof(int64_t) * count);
-    r->again = samba_arena_alloc(&r->forward.arena, count);
-    if (!r->needed || !r->in_memory || !r->read_anyway || !r->last_use || !r->again) {
+    samba_status status = find_uses(r);
+    if (status != SAMBA_OK)
         samba_remat_end(r);
-        return SAMBA_ERROR_MEMORY;
-    }
-    find_uses(r);
-    return SAMBA_OK;
+    return status;
 }
 
 void samba_remat_end(samba_remat *r) { samba_fusion_free(&r->forward); }
@@ -132,11 +129,11 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
     }
     samba_op_class class_ = samba_ops[node->op].class_;
     if (class_ == SAMBA_MAP)
-        return (double)numel(node) * arithmetic(node) + stored;
+        return (double)samba_node_numel(node) * arithmetic(node) + stored;
     if (price->memory == 0)
         return -1;
     /* never worth it for the traffic alone: what keeping takes comes on top, so that only the price decides */
-    double work = class_ == SAMBA_REDUCE_CLASS                         ? (double)numel(inputs[0]) * ARITHMETIC
+    double work = class_ == SAMBA_REDUCE_CLASS                         ? (double)samba_node_numel(inputs[0]) * ARITHMETIC
                   : class_ == SAMBA_CONTRACT || class_ == SAMBA_KERNEL ? (double)samba_ops[node->op].flops(node, inputs) * FLOP
                                                                        : 0;
     return work + (bytes_of(node) + read) * TRAFFIC + traffic_of_keeping(r, ref);
@@ -146,13 +143,11 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
 
 /* The borders of the forward's segments: near the ends of equal shares of its contractions,
  * after the node over which the fewest bytes reach. */
-static samba_status find_cuts(const samba_remat *r, int64_t segments, uint8_t *cut)
+static samba_status find_cuts(const samba_remat *r, int64_t segments, samba_arena *arena, uint8_t *cut)
 {
     const samba_graph *g = r->graph;
-    size_t count = (size_t)g->node_count + 1;
-    double *reach = samba_calloc(r->context, sizeof(double) * count);
-    if (!reach)
-        return SAMBA_ERROR_MEMORY;
+    double *reach;
+    SAMBA_TRY(SAMBA_ROOM(arena, reach, (size_t)g->node_count + 1));
     for (int64_t i = 0; i < g->node_count; i++)
         if (in_forward(r, (samba_ref)i) && !is_alias(r, (samba_ref)i)) {
             reach[i] += bytes_of(samba_node_at(g, (samba_ref)i));
@@ -177,22 +172,20 @@ static samba_status find_cuts(const samba_remat *r, int64_t segments, uint8_t *c
         if (best < 0 || reach[i] <= reach[best])
             best = i;
     }
-    samba_free(r->context, reach, sizeof(double) * count);
     return SAMBA_OK;
 }
 
-static samba_status count_cuts(const samba_remat *r, const samba_remat_price *price, int32_t *cuts_before)
+static samba_status count_cuts(const samba_remat *r, const samba_remat_price *price, samba_arena *arena, int32_t *cuts_before)
 {
     size_t count = (size_t)r->graph->node_count + 1;
-    uint8_t *cut = samba_calloc(r->context, count);
-    if (!cut)
-        return SAMBA_ERROR_MEMORY;
-    samba_status status = price->segments > 0 ? find_cuts(r, price->segments, cut) : SAMBA_OK;
+    uint8_t *cut;
+    SAMBA_TRY(SAMBA_ROOM(arena, cut, count));
+    if (price->segments > 0)
+        SAMBA_TRY(find_cuts(r, price->segments, arena, cut));
     cuts_before[0] = 0;
     for (size_t i = 1; i < count; i++)
         cuts_before[i] = cuts_before[i - 1] + cut[i - 1];
-    samba_free(r->context, cut, count);
-    return status;
+    return SAMBA_OK;
 }
 
 /* ---- the cut ---- */
@@ -206,16 +199,18 @@ static bool repeatable(const samba_remat *r, const samba_remat_price *price, con
     return !price->kept || !price->kept[ref];
 }
 
-static samba_status decide(samba_remat *r, const samba_remat_price *price)
+static samba_status decide(samba_remat *r, const samba_remat_price *price, samba_arena *arena)
 {
     const samba_graph *g = r->graph;
     int32_t count = (int32_t)g->node_count, source = 2 * count, sink = 2 * count + 1;
-    int32_t *cuts_before = samba_alloc(r->context, sizeof(int32_t) * (size_t)(count + 1));
-    uint8_t *sink_side = samba_calloc(r->context, (size_t)count * 2 + 2);
+    int32_t *cuts_before;
+    uint8_t *sink_side;
+    SAMBA_TRY(SAMBA_ROOM(arena, cuts_before, (size_t)count + 1));
+    SAMBA_TRY(SAMBA_ROOM(arena, sink_side, (size_t)count * 2 + 2));
+    SAMBA_TRY(count_cuts(r, price, arena, cuts_before));
     samba_network network;
     samba_network_init(&network, r->context, 2 * count + 2);
-    samba_status status = cuts_before && sink_side ? count_cuts(r, price, cuts_before) : SAMBA_ERROR_MEMORY;
-    for (int32_t i = 0; i < count && status == SAMBA_OK; i++) {
+    for (int32_t i = 0; i < count; i++) {
         samba_ref ref = (samba_ref)i;
         if (is_given(samba_node_at(g, ref))) {
             samba_network_add(&network, source, 2 * i, SAMBA_UNCUTTABLE);
@@ -235,8 +230,7 @@ static samba_status decide(samba_remat *r, const samba_remat_price *price)
                 (is_given(samba_node_at(g, node->inputs[k])) && (alias || samba_ops[node->op].class_ == SAMBA_MAP)))
                 samba_network_add(&network, 2 * (int32_t)node->inputs[k] + 1, 2 * i, SAMBA_UNCUTTABLE);
     }
-    if (status == SAMBA_OK)
-        status = samba_network_cut(&network, source, sink, sink_side);
+    samba_status status = samba_network_cut(&network, source, sink, sink_side);
     for (int32_t i = 0; i < count && status == SAMBA_OK; i++) {
         bool alias = is_alias(r, (samba_ref)i);
         r->again[i] =
@@ -245,10 +239,6 @@ static samba_status decide(samba_remat *r, const samba_remat_price *price)
             r->repeated += samba_remat_cost(r, price, (samba_ref)i);
     }
     samba_network_free(&network);
-    if (cuts_before)
-        samba_free(r->context, cuts_before, sizeof(int32_t) * (size_t)(count + 1));
-    if (sink_side)
-        samba_free(r->context, sink_side, (size_t)count * 2 + 2);
     return status;
 }
 
@@ -303,19 +293,26 @@ static samba_ref rewrite(samba_rewriter *rewriter, samba_ref ref, const samba_re
     return samba_rewrite_copy(rewriter, ref, changed);
 }
 
-samba_status samba_remat_rewrite(samba_remat *r, const samba_remat_price *price, samba_graph **graph)
+static samba_status copy_all(samba_remat *r, samba_arena *arena, samba_graph **graph)
 {
     size_t count = (size_t)r->graph->node_count + 1;
-    r->repeated = 0;
-    SAMBA_TRY(decide(r, price));
-    samba_ref *refs = samba_alloc(r->context, 2 * sizeof(samba_ref) * count);
-    if (!refs)
-        return SAMBA_ERROR_MEMORY;
-    copying c = {r->again, refs, refs + count};
+    copying c = {.again = r->again};
+    SAMBA_TRY(SAMBA_ROOM(arena, c.copy, count));
+    SAMBA_TRY(SAMBA_ROOM(arena, c.pending, count));
     for (size_t i = 0; i < count; i++)
-        refs[i] = SAMBA_NONE;
-    samba_status status = samba_graph_rewrite(r->graph, rewrite, &c, graph);
-    samba_free(r->context, refs, 2 * sizeof(samba_ref) * count);
+        c.copy[i] = SAMBA_NONE;
+    return samba_graph_rewrite(r->graph, rewrite, &c, graph);
+}
+
+samba_status samba_remat_rewrite(samba_remat *r, const samba_remat_price *price, samba_graph **graph)
+{
+    samba_arena arena;
+    samba_arena_init(&arena, r->context);
+    r->repeated = 0;
+    samba_status status = decide(r, price, &arena);
+    if (status == SAMBA_OK)
+        status = copy_all(r, &arena, graph);
+    samba_arena_free(&arena);
     return status;
 }
 

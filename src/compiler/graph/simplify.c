@@ -29,33 +29,25 @@ static bool same_shape(const samba_graph *g, samba_ref a, const samba_node *b)
     return samba_shape_equal(node->rank, node->shape, b->rank, b->shape);
 }
 
+/* The operand beside a constant of this value, which may be the first one too where they can be exchanged. */
+static samba_ref beside(const samba_graph *g, const samba_node *node, const samba_ref *inputs, double value, bool exchanged)
+{
+    double found;
+    for (int i = 1; i >= !exchanged; i--)
+        if (number(g, inputs[i], &found) && found == value && same_shape(g, inputs[1 - i], node))
+            return inputs[1 - i];
+    return SAMBA_NONE;
+}
+
 static samba_ref neutral(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
-    double value;
     bool integer_or_bool = !samba_dtype_is_floating_point((samba_dtype)node->dtype);
     switch (node->op) {
     case SAMBA_OP_add: /* x + 0 is x but for -0 + 0, which nobody can tell apart by comparing */
-        if (node->dtype == SAMBA_BOOL)
-            return SAMBA_NONE;
-        if (number(g, inputs[1], &value) && value == 0 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        if (number(g, inputs[0], &value) && value == 0 && same_shape(g, inputs[1], node))
-            return inputs[1];
-        return SAMBA_NONE;
-    case SAMBA_OP_sub:
-        if (number(g, inputs[1], &value) && value == 0 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        return SAMBA_NONE;
-    case SAMBA_OP_mul:
-        if (number(g, inputs[1], &value) && value == 1 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        if (number(g, inputs[0], &value) && value == 1 && same_shape(g, inputs[1], node))
-            return inputs[1];
-        return SAMBA_NONE;
-    case SAMBA_OP_div:
-        if (!integer_or_bool && number(g, inputs[1], &value) && value == 1 && same_shape(g, inputs[0], node))
-            return inputs[0];
-        return SAMBA_NONE;
+        return node->dtype == SAMBA_BOOL ? SAMBA_NONE : beside(g, node, inputs, 0, true);
+    case SAMBA_OP_sub: return beside(g, node, inputs, 0, false);
+    case SAMBA_OP_mul: return beside(g, node, inputs, 1, true);
+    case SAMBA_OP_div: return integer_or_bool ? SAMBA_NONE : beside(g, node, inputs, 1, false);
     case SAMBA_OP_where: /* what is left of where(condition, detach(x), x) */
         return inputs[1] == inputs[2] && same_shape(g, inputs[1], node) ? inputs[1] : SAMBA_NONE;
     default: return SAMBA_NONE;
@@ -242,8 +234,15 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
 }
 
 /* An addition that an addition of the same shape alone reads, as what it adds to, is inside of a sum. */
-static void find_sums(const samba_graph *g, samba_reads *reads)
+static samba_status find_reads(const samba_graph *g, samba_arena *arena, samba_reads *reads)
 {
+    SAMBA_TRY(SAMBA_ROOM(arena, reads->count, (size_t)g->node_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(arena, reads->inner, (size_t)g->node_count + 1));
+    for (int64_t i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i].arity; k++)
+            reads->count[g->nodes[i].inputs[k]]++;
+    for (int64_t i = 0; i < g->sink_count; i++)
+        reads->count[g->sinks[i].value]++;
     for (int64_t i = 0; i < g->node_count; i++) {
         const samba_node *node = samba_node_at(g, (samba_ref)i);
         if (node->op != SAMBA_OP_add)
@@ -253,33 +252,18 @@ static void find_sums(const samba_graph *g, samba_reads *reads)
                                         left->phase == node->phase && left->fp32 == node->fp32 &&
                                         same_shape(g, node->inputs[0], node);
     }
+    return SAMBA_OK;
 }
 
 static samba_status sweep(samba_compiler *compiler)
 {
-    const samba_graph *in = compiler->graph;
     samba_arena arena;
+    samba_reads reads;
     samba_arena_init(&arena, compiler->context);
-    size_t count = (size_t)in->node_count + 1;
-    samba_reads reads = {.count = samba_arena_alloc(&arena, sizeof(int32_t) * count)};
-    reads.inner = samba_arena_alloc(&arena, sizeof(bool) * count);
-    if (!reads.count || !reads.inner) {
-        samba_arena_free(&arena);
-        return SAMBA_ERROR_MEMORY;
-    }
-    memset(reads.count, 0, sizeof(int32_t) * count);
-    memset(reads.inner, 0, sizeof(bool) * count);
-    for (int64_t i = 0; i < in->node_count; i++)
-        for (int k = 0; k < in->nodes[i].arity; k++)
-            reads.count[in->nodes[i].inputs[k]]++;
-    for (int64_t i = 0; i < in->sink_count; i++)
-        reads.count[in->sinks[i].value]++;
-    find_sums(in, &reads);
-    samba_graph *out;
-    samba_status status = samba_graph_rewrite(in, simplify, &reads, &out);
-    samba_arena_free(&arena);
+    samba_status status = find_reads(compiler->graph, &arena, &reads);
     if (status == SAMBA_OK)
-        samba_compiler_take_graph(compiler, out);
+        status = samba_compiler_rewrite(compiler, simplify, &reads);
+    samba_arena_free(&arena);
     return status;
 }
 

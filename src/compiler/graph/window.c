@@ -86,16 +86,6 @@ static samba_ref emit_pad(samba_graph *g, samba_ref a, int rank, const int64_t *
     return samba_emit(g, SAMBA_OP_pad, 1, &a, &attrs);
 }
 
-static samba_ref emit_slice(samba_graph *g, samba_ref a, int rank, const int64_t *start, const int64_t *stop)
-{
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.slice.start.count = attrs.slice.stop.count = attrs.slice.step.count = rank;
-    for (int d = 0; d < rank; d++)
-        attrs.slice.start.at[d] = start[d], attrs.slice.stop.at[d] = stop[d], attrs.slice.step.at[d] = 1;
-    return samba_emit(g, SAMBA_OP_slice, 1, &a, &attrs);
-}
-
 static samba_ref trimmed(samba_graph *g, const relation *r)
 {
     int64_t start[SAMBA_MAX_RANK] = {0}, stop[SAMBA_MAX_RANK], after[SAMBA_MAX_RANK] = {0}, less = 0;
@@ -116,7 +106,7 @@ static samba_ref trimmed(samba_graph *g, const relation *r)
             attrs.conv.shape.at[d] = stop[d] - start[d];
         return emit_pad(g, samba_emit(g, r->op, 2, (samba_ref[]){r->x_ref, r->y_ref}, &attrs), r->rank, start, after);
     }
-    samba_ref w = emit_slice(g, r->w_ref, r->rank, start, stop);
+    samba_ref w = samba_emit_slice(g, r->w_ref, r->rank, start, stop);
     return samba_emit(g, r->op, 2,
                       samba_ops[r->op].conv == SAMBA_CONV_forward ? (samba_ref[]){r->x_ref, w} : (samba_ref[]){w, r->y_ref},
                       &attrs);

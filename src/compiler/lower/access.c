@@ -4,8 +4,6 @@
  * reshape that no strides can express gets memory of its own (it is its own base, and becomes a copy). */
 #include "compiler/compiler.h"
 
-#include <string.h>
-
 bool samba_access_follow(const samba_graph *graph, samba_ref ref, const samba_access *from, samba_access *to)
 {
     const samba_node *node = samba_node_at(graph, ref), *source = samba_node_at(graph, node->inputs[0]);

@@ -13,50 +13,42 @@
 samba_status samba_plan_add_buffer(samba_compiler *c, int64_t bytes, bool persistent, int32_t *buffer)
 {
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->buffers, sizeof(samba_buffer), &c->growth.buffer_capacity,
-                         plan->buffer_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->growth.persistent, 1, &c->growth.persistent_capacity, plan->buffer_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->buffers, c->growth.buffer_capacity, plan->buffer_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, c->growth.persistent, c->growth.persistent_capacity, plan->buffer_count + 1));
     plan->buffers[plan->buffer_count] = (samba_buffer){0, bytes};
     c->growth.persistent[plan->buffer_count] = persistent;
     *buffer = plan->buffer_count++;
     return SAMBA_OK;
 }
 
-static samba_status node_bytes(samba_compiler *c, const samba_node *node, int64_t *bytes)
+static samba_status add_buffer(samba_compiler *c, const samba_node *node, bool persistent, int32_t *buffer)
 {
-    int64_t numel;
+    int64_t numel, bytes;
     if (!samba_shape_numel(node->rank, node->shape, &numel) ||
-        !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)node->dtype), bytes))
+        !samba_mul_checked(numel, (int64_t)samba_dtype_size((samba_dtype)node->dtype), &bytes))
         return samba_fail(c->context, SAMBA_ERROR_SHAPE, "a value of %s has more bytes than 64 bits count",
                           samba_ops[node->op].name);
-    return SAMBA_OK;
+    return samba_plan_add_buffer(c, bytes, persistent, buffer);
 }
 
 static samba_status add_tensor(samba_compiler *c, const char *name, samba_tensor_kind kind, const samba_node *node,
                                int32_t *buffer)
 {
-    int64_t bytes;
-    SAMBA_TRY(node_bytes(c, node, &bytes));
-    SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
+    SAMBA_TRY(add_buffer(c, node, true, buffer));
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->tensors, sizeof(samba_plan_tensor), &c->growth.tensor_capacity,
-                         plan->tensor_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->tensors, c->growth.tensor_capacity, plan->tensor_count + 1));
     samba_plan_tensor *tensor = &plan->tensors[plan->tensor_count++];
     *tensor = (samba_plan_tensor){.kind = kind, .dtype = node->dtype, .rank = node->rank, .buffer = *buffer};
     memcpy(tensor->shape, node->shape, sizeof tensor->shape);
-    tensor->name = samba_arena_strdup(&plan->arena, name);
-    return tensor->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    return samba_arena_copy(&plan->arena, name, &tensor->name);
 }
 
 /* Values that the file carries. */
 static samba_status add_literal(samba_compiler *c, const samba_node *node, int32_t *buffer)
 {
     samba_plan *plan = &c->plan;
-    int64_t bytes;
-    SAMBA_TRY(node_bytes(c, node, &bytes));
-    SAMBA_TRY(samba_plan_add_buffer(c, bytes, true, buffer));
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->constants, sizeof(samba_plan_constant), &c->growth.constant_capacity,
-                         plan->constant_count + 1));
+    SAMBA_TRY(add_buffer(c, node, true, buffer));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->constants, c->growth.constant_capacity, plan->constant_count + 1));
     samba_plan_constant *constant = &plan->constants[plan->constant_count++];
     constant->buffer = *buffer;
     return samba_plan_add_blob(c, samba_graph_blob_at(c->graph, node->attrs->literal.data), &constant->blob);
@@ -70,13 +62,11 @@ static samba_status add_leaf(samba_compiler *c, samba_ref ref)
     if (node->op == SAMBA_OP_argin) {
         SAMBA_TRY(samba_plan_add_buffer(c, 8, true, buffer));
         samba_plan *plan = &c->plan;
-        SAMBA_TRY(samba_grow(c->context, (void **)&plan->argins, sizeof(samba_plan_argin), &c->growth.argin_capacity,
-                             plan->argin_count + 1));
+        SAMBA_TRY(SAMBA_GROW(c->context, plan->argins, c->growth.argin_capacity, plan->argin_count + 1));
         const samba_attrs_argin *attrs = &node->attrs->argin;
         samba_plan_argin *argin = &plan->argins[plan->argin_count++];
         *argin = (samba_plan_argin){.role = (int32_t)attrs->role, .dtype = node->dtype, .buffer = *buffer, .value = attrs->value};
-        argin->name = samba_arena_strdup(&plan->arena, samba_graph_name_at(g, attrs->name));
-        return argin->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+        return samba_arena_copy(&plan->arena, samba_graph_name_at(g, attrs->name), &argin->name);
     }
     if (node->op == SAMBA_OP_literal)
         return add_literal(c, node, buffer);
@@ -145,10 +135,9 @@ static samba_status find_readers(samba_compiler *c)
     const samba_fusion *f = &c->fusion;
     size_t count = (size_t)c->graph->node_count + 2;
     samba_readers *r = &c->placed.readers;
-    r->begin = samba_arena_alloc(&c->arena, sizeof(int64_t) * count);
-    int64_t *end = samba_arena_alloc(&c->arena, sizeof(int64_t) * count), total = 0;
-    if (!r->begin || !end)
-        return SAMBA_ERROR_MEMORY;
+    int64_t *end, total = 0;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, r->begin, count));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, end, count));
     for (int fill = 0; fill < 2; fill++) { /* once to count, once to write them down */
         for (int32_t h = 0; h < f->group_count; h++)
             for (int64_t m = 0; m < f->groups[h].member_count; m++) {
@@ -168,9 +157,7 @@ static samba_status find_readers(samba_compiler *c)
             end[i] = r->begin[i];
         }
         if (!fill)
-            r->groups = samba_arena_alloc(&c->arena, sizeof(int32_t) * (size_t)(total + 1));
-        if (!r->groups)
-            return SAMBA_ERROR_MEMORY;
+            SAMBA_TRY(SAMBA_ROOM(&c->arena, r->groups, total + 1));
     }
     r->end = end;
     return SAMBA_OK;
@@ -195,16 +182,13 @@ static samba_status in_place(samba_compiler *c, samba_ref leaf, int32_t writer, 
 static samba_status add_copy(samba_compiler *c, const samba_sink *sink, int32_t buffer)
 {
     samba_ref value = sink->value;
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.copies, sizeof(samba_copy), &c->placed.copy_capacity,
-                         c->placed.copy_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, c->placed.copies, c->placed.copy_capacity, c->placed.copy_count + 1));
     c->placed.copies[c->placed.copy_count++] = (samba_copy){value, buffer, sink->phase, samba_is_delivered_again(c->graph, sink)};
     samba_ref base = c->fusion.access[value].base;
     const samba_node *node = samba_node_at(c->graph, base);
     if (c->placed.buffer_of[base] >= 0 || node->op == SAMBA_OP_constant)
         return SAMBA_OK;
-    int64_t bytes;
-    SAMBA_TRY(node_bytes(c, node, &bytes));
-    return samba_plan_add_buffer(c, bytes, false, &c->placed.buffer_of[base]);
+    return add_buffer(c, node, false, &c->placed.buffer_of[base]);
 }
 
 static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t target)
@@ -225,8 +209,8 @@ static samba_status deliver(samba_compiler *c, const samba_sink *sink, int32_t t
     bool tile = group >= 0 && (f->groups[group].kind == SAMBA_GROUP_TILE || f->groups[group].kind == SAMBA_GROUP_CONTRACT) &&
                 f->members[base].role != SAMBA_MEMBER_COLLECT; /* collected values are stored once, when the stage ends */
     if (fits && tile) {
-        SAMBA_TRY(samba_grow(c->context, (void **)&c->placed.extra_stores, sizeof(samba_extra_store),
-                             &c->placed.extra_store_capacity, c->placed.extra_store_count + 1));
+        SAMBA_TRY(
+            SAMBA_GROW(c->context, c->placed.extra_stores, c->placed.extra_store_capacity, c->placed.extra_store_count + 1));
         c->placed.extra_stores[c->placed.extra_store_count++] = (samba_extra_store){base, target};
         return SAMBA_OK;
     }
@@ -267,9 +251,7 @@ static samba_status find_ranges(samba_compiler *c)
             tensor->has_range = 1;
             tensor->has_ignore = range.has_ignore;
             tensor->ignore = range.ignore;
-            tensor->range_user = samba_arena_strdup(&c->plan.arena, samba_ops[node->op].name);
-            if (!tensor->range_user)
-                return SAMBA_ERROR_MEMORY;
+            SAMBA_TRY(samba_arena_copy(&c->plan.arena, samba_ops[node->op].name, &tensor->range_user));
         }
     }
     return SAMBA_OK;
@@ -279,9 +261,7 @@ samba_status samba_pass_bufferize(samba_compiler *c)
 {
     samba_fusion *f = &c->fusion;
     const samba_graph *g = c->graph;
-    c->placed.buffer_of = samba_arena_alloc(&c->arena, sizeof(int32_t) * (size_t)(g->node_count + 1));
-    if (!c->placed.buffer_of)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, c->placed.buffer_of, g->node_count + 1));
     for (int64_t i = 0; i < g->node_count; i++)
         c->placed.buffer_of[i] = -1;
     for (int64_t i = 0; i < g->node_count; i++) {
@@ -312,9 +292,7 @@ samba_status samba_pass_bufferize(samba_compiler *c)
         if (!f->members[i].stored || c->placed.buffer_of[i] >= 0 || f->members[i].group < 0 ||
             samba_is_piece(f->access, (samba_ref)i))
             continue;
-        int64_t bytes;
-        SAMBA_TRY(node_bytes(c, samba_node_at(g, (samba_ref)i), &bytes));
-        SAMBA_TRY(samba_plan_add_buffer(c, bytes, false, &c->placed.buffer_of[i]));
+        SAMBA_TRY(add_buffer(c, samba_node_at(g, (samba_ref)i), false, &c->placed.buffer_of[i]));
     }
     samba_pieces_bufferize(c);
     SAMBA_TRY(find_ranges(c));

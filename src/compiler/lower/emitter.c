@@ -27,8 +27,7 @@ int samba_emitter_operand(samba_emitter *e, int32_t buffer, samba_dtype dtype, i
     samba_operand operand = {.buffer = buffer, .dtype = (int32_t)dtype, .offset = offset};
     memcpy(operand.strides, strides, sizeof(int64_t) * (size_t)e->rank);
     if (e->status == SAMBA_OK)
-        e->status = samba_grow(e->compiler->context, (void **)&e->operands, sizeof(samba_operand), &e->operand_capacity,
-                               e->operand_count + 1);
+        e->status = SAMBA_GROW(e->compiler->context, e->operands, e->operand_capacity, e->operand_count + 1);
     if (e->status != SAMBA_OK)
         return -1;
     e->operands[e->operand_count] = operand;
@@ -42,10 +41,9 @@ int samba_emitter_add(samba_emitter *e, samba_tile op, samba_register_class clas
     samba_tile_form form = samba_tile_table[op].form;
     bool result = form != SAMBA_FORM_STORE && form != SAMBA_FORM_COLLECT;
     if (e->status == SAMBA_OK)
-        e->status = samba_grow(context, (void **)&e->drafts, sizeof(samba_draft), &e->draft_capacity, e->draft_count + 1);
+        e->status = SAMBA_GROW(context, e->drafts, e->draft_capacity, e->draft_count + 1);
     if (e->status == SAMBA_OK && result)
-        e->status =
-            samba_grow(context, (void **)&e->registers, sizeof(samba_virtual), &e->register_capacity, e->register_count + 1);
+        e->status = SAMBA_GROW(context, e->registers, e->register_capacity, e->register_count + 1);
     if (e->status != SAMBA_OK)
         return -1;
     int d = -1;
@@ -250,11 +248,9 @@ static void choose_direct(allocation *a)
 static samba_status allocate(allocation *a, samba_program *program, samba_arena *arena)
 {
     samba_emitter *e = a->e;
-    program->registers = samba_arena_alloc(arena, sizeof(samba_register) * (size_t)(e->register_count + 1));
-    /* per physical; -1: never again */
-    int *free_after = samba_arena_alloc(&e->arena, sizeof(int) * (size_t)(e->register_count + 1));
-    if (!program->registers || !free_after)
-        return SAMBA_ERROR_MEMORY;
+    int *free_after; /* per physical; -1: never again */
+    SAMBA_TRY(SAMBA_ROOM(arena, program->registers, e->register_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&e->arena, free_after, e->register_count + 1));
     for (int p = 0; p < a->count; p++) {
         const samba_draft *draft = &e->drafts[a->order[p]];
         if (draft->d < 0)
@@ -285,16 +281,14 @@ static samba_status write_program(samba_emitter *e, samba_program *program, samb
     int count = (int)e->draft_count;
     size_t registers = (size_t)e->register_count + 1;
     allocation a = {.e = e, .count = count};
-    a.order = samba_arena_alloc(&e->arena, sizeof(int) * (size_t)(count + 1));
-    a.defined = samba_arena_alloc(&e->arena, sizeof(int) * registers);
-    a.last = samba_arena_alloc(&e->arena, sizeof(int) * registers);
-    a.physical = samba_arena_alloc(&e->arena, sizeof(int) * registers);
-    a.wide = samba_arena_alloc(&e->arena, registers);
-    a.direct = samba_arena_alloc(&e->arena, sizeof(int16_t) * registers);
-    program->instructions = samba_arena_alloc(arena, sizeof(samba_instruction) * (size_t)(count + 1));
-    program->steps = samba_arena_alloc(arena, sizeof(samba_step) * (size_t)(count + 1));
-    if (!a.order || !a.defined || !a.last || !a.physical || !a.wide || !a.direct || !program->instructions || !program->steps)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&e->arena, a.order, count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&e->arena, a.defined, registers));
+    SAMBA_TRY(SAMBA_ROOM(&e->arena, a.last, registers));
+    SAMBA_TRY(SAMBA_ROOM(&e->arena, a.physical, registers));
+    SAMBA_TRY(SAMBA_ROOM(&e->arena, a.wide, registers));
+    SAMBA_TRY(SAMBA_ROOM(&e->arena, a.direct, registers));
+    SAMBA_TRY(SAMBA_ROOM(arena, program->instructions, count + 1));
+    SAMBA_TRY(SAMBA_ROOM(arena, program->steps, count + 1));
     for (int i = 0; i < count; i++) { /* stable insertion by level: drafts come nearly sorted */
         int k = i;
         for (; k > 0 && e->drafts[a.order[k - 1]].level > e->drafts[i].level; k--)
@@ -353,9 +347,7 @@ samba_status samba_emitter_finish(samba_emitter *e, int plan_rank, const int64_t
     memcpy(stage->domain, plan_shape, sizeof(int64_t) * (size_t)plan_rank);
     SAMBA_TRY(write_program(e, &stage->program, arena));
     stage->operand_count = (int32_t)e->operand_count;
-    stage->operands = samba_arena_alloc(arena, sizeof(samba_operand) * (size_t)(e->operand_count + 1));
-    if (!stage->operands)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(arena, stage->operands, e->operand_count + 1));
     for (int64_t o = 0; o < e->operand_count; o++) {
         stage->operands[o] = e->operands[o];
         int64_t bytes = (int64_t)samba_dtype_size((samba_dtype)e->operands[o].dtype);

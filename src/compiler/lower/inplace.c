@@ -13,8 +13,6 @@
  * phase, the forward: it runs once for each. */
 #include "compiler/lower/emitter.h"
 
-#include <string.h>
-
 /* ---- who touches which buffer, in the order stages will run:
  * a position for each group, and for each copy at the end of a phase ---- */
 static samba_status add_use(samba_compiler *c, int32_t buffer)
@@ -22,7 +20,7 @@ static samba_status add_use(samba_compiler *c, int32_t buffer)
     samba_uses *u = &c->lowering.uses;
     if (buffer < 0)
         return SAMBA_OK;
-    SAMBA_TRY(samba_grow(c->context, (void **)&u->touched, sizeof(int32_t), &u->touched_capacity, u->touched_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, u->touched, u->touched_capacity, u->touched_count + 1));
     u->touched[u->touched_count++] = buffer;
     if (u->first[buffer] < 0)
         u->first[buffer] = u->position;
@@ -57,13 +55,11 @@ samba_status samba_uses_find(samba_compiler *c)
     const samba_fusion *f = &c->fusion;
     size_t buffers = (size_t)c->plan.buffer_count + 1, positions = (size_t)(f->order_count + c->placed.copy_count) + 1;
     u->buffer_count = c->plan.buffer_count;
-    u->first = samba_arena_alloc(&c->arena, sizeof(int64_t) * buffers);
-    u->last = samba_arena_alloc(&c->arena, sizeof(int64_t) * buffers);
-    u->same = samba_arena_alloc(&c->arena, sizeof(int32_t) * buffers);
-    u->begin = samba_arena_alloc(&c->arena, sizeof(int64_t) * (positions + 1));
-    u->phase = samba_arena_alloc(&c->arena, sizeof(samba_phase) * positions);
-    if (!u->first || !u->last || !u->same || !u->begin || !u->phase)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, u->first, buffers));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, u->last, buffers));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, u->same, buffers));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, u->begin, positions + 1));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, u->phase, positions));
     for (int32_t b = 0; b < u->buffer_count; b++) {
         u->first[b] = u->last[b] = -1;
         u->same[b] = b;

@@ -14,10 +14,8 @@
 samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_stage **stage)
 {
     samba_plan *plan = &c->plan;
-    SAMBA_TRY(
-        samba_grow(c->context, (void **)&plan->stages, sizeof(samba_stage), &c->growth.stage_capacity, plan->stage_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&c->growth.made, sizeof(samba_made_stage), &c->growth.made_capacity,
-                         plan->stage_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->stages, c->growth.stage_capacity, plan->stage_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, c->growth.made, c->growth.made_capacity, plan->stage_count + 1));
     c->growth.made[plan->stage_count] = (samba_made_stage){phase, plan->graph_count - 1, c->lowering.redone};
     *stage = &plan->stages[plan->stage_count++];
     memset(*stage, 0, sizeof **stage);
@@ -45,13 +43,15 @@ samba_status samba_stage_label(samba_compiler *c, const samba_group *group, samb
         samba_text_add(&text, "%s%s", text.length ? " " : "", samba_ops[samba_node_at(c->graph, group->members[m])->op].name);
     if (group->member_count > LABEL_OPS)
         samba_text_add(&text, " ...");
-    samba_status status = text.status;
-    if (status == SAMBA_OK) {
-        stage->name = samba_arena_strdup(&c->plan.arena, text.data);
-        status = stage->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
-    }
-    samba_text_clear(&text);
-    return status == SAMBA_OK ? samba_stage_operators(c, group, stage) : status;
+    SAMBA_TRY(samba_text_keep(&text, &c->plan.arena, &stage->name));
+    return samba_stage_operators(c, group, stage);
+}
+
+samba_status samba_plan_add_labelled(samba_compiler *c, const samba_group *group, samba_stage_kind kind, samba_stage **stage)
+{
+    SAMBA_TRY(samba_plan_add_stage(c, group->phase, stage));
+    (*stage)->kind = (int32_t)kind;
+    return samba_stage_label(c, group, *stage);
 }
 
 static samba_status lower_group(samba_compiler *c, int32_t index)
@@ -64,9 +64,7 @@ static samba_status lower_group(samba_compiler *c, int32_t index)
     case SAMBA_GROUP_TILE: break;
     }
     samba_stage *stage;
-    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
-    stage->kind = SAMBA_STAGE_TILE;
-    SAMBA_TRY(samba_stage_label(c, group, stage));
+    SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_TILE, &stage));
     return samba_lower_program(c, index, 0, NULL, stage);
 }
 

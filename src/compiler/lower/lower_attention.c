@@ -89,13 +89,6 @@ static void set_inputs(attention_lowering *l, const samba_node *node)
     }
 }
 
-static int64_t bytes_of(const samba_node *node)
-{
-    int64_t numel = 0;
-    samba_shape_numel(node->rank, node->shape, &numel);
-    return numel * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
-}
-
 samba_status samba_lower_attention(samba_compiler *c, int32_t index)
 {
     static const int heads_third[4] = {0, 2, 1, 3}, one_each[4] = {0, 1, 2, -1};
@@ -119,17 +112,15 @@ samba_status samba_lower_attention(samba_compiler *c, int32_t index)
 
     for (int i = 0; i < node->arity; i++) {
         sources[i] = samba_node_at(c->graph, node->inputs[i]);
-        l.stage.bytes += bytes_of(sources[i]);
+        l.stage.bytes += samba_node_bytes(sources[i]);
     }
     for (int64_t m = 0; m < group->member_count; m++) {
         const samba_node *member = samba_node_at(c->graph, group->members[m]);
         int64_t flops = samba_ops[member->op].flops(member, sources);
-        l.stage.bytes += bytes_of(member);
+        l.stage.bytes += samba_node_bytes(member);
         l.stage.flops = flops > l.stage.flops ? flops : l.stage.flops; /* the log-sum-exp falls off on the way to the result */
     }
-    l.stage.operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * (size_t)l.stage.operand_count);
-    if (!l.stage.operands)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, l.stage.operands, l.stage.operand_count));
     memcpy(l.stage.operands, l.operands, sizeof(samba_operand) * (size_t)l.stage.operand_count);
     SAMBA_TRY(samba_stage_label(c, group, &l.stage));
     samba_stage *stage;

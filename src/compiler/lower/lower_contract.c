@@ -243,15 +243,11 @@ samba_status samba_lower_contract(samba_compiler *c, int32_t index)
     factor_base(c, node->inputs[swapped ? 0 : 1], &contract.b);
     contract.class_ = (int32_t)samba_class_of((samba_dtype)node->dtype);
     samba_stage *stage;
-    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
-    stage->kind = SAMBA_STAGE_CONTRACT;
+    SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_CONTRACT, &stage));
     stage->contract = contract;
-    SAMBA_TRY(samba_stage_label(c, group, stage));
     SAMBA_TRY(samba_lower_program(c, index, plan_rank, plan_shape, stage));
     stage->contract.whole_rows = loops_or_reduces(&stage->program);
-    for (int i = 0; i < 2; i++) {
-        const samba_node *input = samba_node_at(c->graph, node->inputs[i]);
-        stage->bytes += samba_sizes_product(input->rank, input->shape) * (int64_t)samba_dtype_size((samba_dtype)input->dtype);
-    }
+    for (int i = 0; i < 2; i++)
+        stage->bytes += samba_node_bytes(samba_node_at(c->graph, node->inputs[i]));
     return SAMBA_OK;
 }

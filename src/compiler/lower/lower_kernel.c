@@ -12,14 +12,14 @@ samba_status samba_lower_contiguous(samba_compiler *c, samba_ref ref, samba_phas
     const samba_node *node = samba_node_at(c->graph, ref);
     const samba_access *access = &c->fusion.access[ref];
     *operand = (samba_operand){.buffer = c->placed.buffer_of[access->base], .dtype = node->dtype, .offset = access->offset};
-    int64_t own[SAMBA_MAX_RANK], numel;
+    int64_t own[SAMBA_MAX_RANK];
     samba_shape_contiguous_strides(node->rank, node->shape, own);
     bool in_order = true;
     for (int i = 0; i < node->rank; i++)
         in_order = in_order && (node->shape[i] == 1 || own[i] == access->strides[i]);
-    if (in_order || !samba_shape_numel(node->rank, node->shape, &numel))
+    if (in_order)
         return SAMBA_OK;
-    SAMBA_TRY(samba_plan_add_buffer(c, numel * (int64_t)samba_dtype_size((samba_dtype)node->dtype), false, &operand->buffer));
+    SAMBA_TRY(samba_plan_add_buffer(c, samba_node_bytes(node), false, &operand->buffer));
     operand->offset = 0;
     return samba_lower_copy(c, &(samba_copy){.value = ref, .buffer = operand->buffer, .phase = phase});
 }
@@ -27,28 +27,21 @@ samba_status samba_lower_contiguous(samba_compiler *c, samba_ref ref, samba_phas
 static samba_status add(samba_compiler *c, const samba_group *group, samba_stage_kind kind, int count, const samba_ref *inputs,
                         samba_stage **stage)
 {
-    samba_operand *operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * (size_t)(count + 1));
-    if (!operands)
-        return SAMBA_ERROR_MEMORY;
+    samba_operand *operands;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, operands, count + 1));
     for (int i = 0; i < count; i++)
         SAMBA_TRY(samba_lower_contiguous(c, inputs[i], group->phase, &operands[i]));
     const samba_node *node = samba_node_at(c->graph, group->anchor);
     operands[count] = (samba_operand){.buffer = c->placed.buffer_of[group->anchor], .dtype = node->dtype};
-    SAMBA_TRY(samba_plan_add_stage(c, group->phase, stage));
-    (*stage)->kind = (int32_t)kind;
+    SAMBA_TRY(samba_plan_add_labelled(c, group, kind, stage));
     (*stage)->operands = operands;
     (*stage)->operand_count = count + 1;
-    SAMBA_TRY(samba_stage_label(c, group, *stage));
     const samba_node *sources[3] = {0};
     for (int i = 0; i < node->arity; i++) {
         sources[i] = samba_node_at(c->graph, node->inputs[i]);
-        int64_t numel = 0;
-        samba_shape_numel(sources[i]->rank, sources[i]->shape, &numel);
-        (*stage)->bytes += numel * (int64_t)samba_dtype_size((samba_dtype)sources[i]->dtype);
+        (*stage)->bytes += samba_node_bytes(sources[i]);
     }
-    int64_t numel = 0;
-    samba_shape_numel(node->rank, node->shape, &numel);
-    (*stage)->bytes += numel * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
+    (*stage)->bytes += samba_node_bytes(node);
     (*stage)->flops = samba_ops[node->op].flops(node, sources);
     return SAMBA_OK;
 }
@@ -90,13 +83,28 @@ static samba_pool resample_of(const samba_node *node, const int64_t *x)
                         .dilation = {1, 1}};
 }
 
-/* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
-static bool reads_before_it_writes(const samba_pool *pool)
+/* The last input is x, or dy of a gradient, whose result has x's shape. */
+static samba_status lower_pool(samba_compiler *c, const samba_group *group, const samba_node *node, bool gradient)
 {
-    bool apart = !pool->adaptive && 2 * pool->oh <= pool->h && 2 * pool->ow <= pool->w;
-    for (int i = 0; i < 2; i++)
-        apart = apart && pool->kernel[i] == 2 && pool->stride[i] == 2 && pool->padding[i] == 0 && pool->dilation[i] == 1;
-    return apart;
+    samba_stage *stage;
+    SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, node->arity, node->inputs, &stage));
+    const samba_node *other = samba_node_at(c->graph, node->inputs[node->arity - 1]), *x = gradient ? node : other;
+    stage->pool = pool_of(node, x->shape, x->rank, (gradient ? other : node)->shape);
+    stage->pool.average = node->op == SAMBA_OP_avg_pool2d || node->op == SAMBA_OP_avg_pool2d_grad;
+    stage->pool.indices = samba_ops[node->op].position;
+    stage->pool.gradient = gradient;
+    if (node->op == SAMBA_OP_max_pool2d_grad && samba_pool_fits_in_place(&stage->pool) && stage->operands[0].offset == 0)
+        samba_share_buffer(c, stage->operands[0].buffer, stage->operands[2].buffer);
+    return SAMBA_OK;
+}
+
+static samba_status lower_resample(samba_compiler *c, const samba_group *group, const samba_node *node, bool gradient)
+{
+    samba_stage *stage;
+    SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
+    stage->pool = resample_of(node, gradient ? node->shape : samba_node_at(c->graph, node->inputs[0])->shape);
+    stage->pool.gradient = gradient;
+    return SAMBA_OK;
 }
 
 /* ---- gather, scatter ---- */
@@ -124,12 +132,9 @@ static samba_status add_gather(samba_compiler *c, const samba_group *group, samb
     stage->rank = rank;
     memcpy(stage->domain, domain, sizeof(int64_t) * (size_t)rank);
     stage->operand_count = 3;
-    stage->operands = samba_arena_alloc(&c->plan.arena, sizeof(samba_operand) * 3);
-    if (!stage->operands)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, stage->operands, 3));
     memcpy(stage->operands, operands, sizeof(samba_operand) * 3);
-    int64_t numel = 0, size = (int64_t)samba_dtype_size((samba_dtype)node->dtype);
-    samba_shape_numel(rank, domain, &numel);
+    int64_t numel = samba_sizes_product(rank, domain), size = (int64_t)samba_dtype_size((samba_dtype)node->dtype);
     const samba_operand *index = &operands[gather.mode == SAMBA_GATHER_READ ? 1 : 0];
     int64_t indices = 1;
     for (int i = 0; i < rank; i++)
@@ -211,38 +216,14 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
     const samba_node *node = samba_node_at(c->graph, group->anchor);
-    samba_stage *stage;
     switch (node->op) {
     case SAMBA_OP_max_pool2d:
     case SAMBA_OP_max_pool2d_indices:
-    case SAMBA_OP_avg_pool2d: {
-        SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
-        const samba_node *x = samba_node_at(c->graph, node->inputs[0]);
-        stage->pool = pool_of(node, x->shape, x->rank, node->shape);
-        stage->pool.average = node->op == SAMBA_OP_avg_pool2d;
-        stage->pool.indices = samba_ops[node->op].position;
-        return SAMBA_OK;
-    }
+    case SAMBA_OP_avg_pool2d: return lower_pool(c, group, node, false);
     case SAMBA_OP_max_pool2d_grad:
-    case SAMBA_OP_avg_pool2d_grad: {
-        SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, node->arity, node->inputs, &stage));
-        const samba_node *dy = samba_node_at(c->graph, node->inputs[node->arity - 1]);
-        stage->pool = pool_of(node, node->shape, node->rank, dy->shape);
-        stage->pool.average = node->op == SAMBA_OP_avg_pool2d_grad;
-        stage->pool.gradient = 1;
-        if (node->op == SAMBA_OP_max_pool2d_grad && reads_before_it_writes(&stage->pool) && stage->operands[0].offset == 0)
-            samba_share_buffer(c, stage->operands[0].buffer, stage->operands[2].buffer);
-        return SAMBA_OK;
-    }
-    case SAMBA_OP_resample2d:
-    case SAMBA_OP_resample2d_grad: {
-        SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, 1, node->inputs, &stage));
-        const samba_node *other = samba_node_at(c->graph, node->inputs[0]);
-        bool gradient = node->op == SAMBA_OP_resample2d_grad;
-        stage->pool = resample_of(node, gradient ? node->shape : other->shape);
-        stage->pool.gradient = gradient;
-        return SAMBA_OK;
-    }
+    case SAMBA_OP_avg_pool2d_grad: return lower_pool(c, group, node, true);
+    case SAMBA_OP_resample2d: return lower_resample(c, group, node, false);
+    case SAMBA_OP_resample2d_grad: return lower_resample(c, group, node, true);
     case SAMBA_OP_embedding: return lower_embedding(c, group, node);
     case SAMBA_OP_gather: return lower_gather(c, group, node);
     case SAMBA_OP_scatter: return lower_scatter(c, group, node);

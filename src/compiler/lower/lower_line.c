@@ -21,13 +21,6 @@ static samba_line_function function_of(samba_op op)
     }
 }
 
-static int64_t bytes_of(const samba_node *node)
-{
-    int64_t numel = 0;
-    samba_shape_numel(node->rank, node->shape, &numel);
-    return numel * (int64_t)samba_dtype_size((samba_dtype)node->dtype);
-}
-
 samba_status samba_lower_line(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
@@ -40,7 +33,7 @@ samba_status samba_lower_line(samba_compiler *c, int32_t index)
     int32_t count = 0;
     for (int i = 0; i < node->arity; i++) {
         sources[i] = samba_node_at(c->graph, node->inputs[i]);
-        bytes += bytes_of(sources[i]);
+        bytes += samba_node_bytes(sources[i]);
         SAMBA_TRY(samba_lower_contiguous(c, node->inputs[i], group->phase, &operands[count++]));
     }
     node = samba_node_at(c->graph, group->anchor);
@@ -53,16 +46,15 @@ samba_status samba_lower_line(samba_compiler *c, int32_t index)
         bool index_ = samba_ops[member->op].position;
         *(index_ ? &line.has_indices : &line.has_values) = 1;
         results[index_] = (samba_operand){.buffer = c->placed.buffer_of[group->members[m]], .dtype = member->dtype};
-        bytes += bytes_of(member);
+        bytes += samba_node_bytes(member);
     }
     if (line.has_values)
         operands[count++] = results[0];
     if (line.has_indices)
         operands[count++] = results[1];
     samba_stage *stage;
-    samba_operand *kept = samba_arena_alloc(&c->plan.arena, sizeof *kept * (size_t)count);
-    if (!kept)
-        return SAMBA_ERROR_MEMORY;
+    samba_operand *kept;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, kept, count));
     memcpy(kept, operands, sizeof *kept * (size_t)count);
     SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
     stage->kind = SAMBA_STAGE_LINE;

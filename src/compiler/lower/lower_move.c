@@ -13,9 +13,7 @@ static samba_status move(samba_compiler *c, const samba_group *group, samba_ref 
     const samba_node *node = samba_node_at(c->graph, value);
     const samba_access *access = &c->fusion.access[value];
     samba_stage *stage;
-    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
-    stage->kind = SAMBA_STAGE_TILE;
-    SAMBA_TRY(samba_stage_label(c, group, stage));
+    SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_TILE, &stage));
     samba_emitter e;
     samba_emitter_init(&e, c, node->rank, node->shape, 0);
     int64_t from[SAMBA_MAX_RANK], to[SAMBA_MAX_RANK];
@@ -52,9 +50,7 @@ static samba_status fill(samba_compiler *c, const samba_group *group, double val
 {
     const samba_node *node = samba_node_at(c->graph, group->anchor);
     samba_stage *stage;
-    SAMBA_TRY(samba_plan_add_stage(c, group->phase, &stage));
-    stage->kind = SAMBA_STAGE_TILE;
-    SAMBA_TRY(samba_stage_label(c, group, stage));
+    SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_TILE, &stage));
     samba_emitter e;
     samba_emitter_init(&e, c, node->rank, node->shape, 0);
     int64_t strides[SAMBA_MAX_RANK];

@@ -34,7 +34,7 @@ static const int8_t nowhere[SAMBA_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
 static samba_status remember(lowering *l, samba_ref ref, const int8_t *axes, samba_extent extent, int level, int reg)
 {
     SAMBA_TRY(l->e.status);
-    l->e.status = samba_grow(l->compiler->context, (void **)&l->values, sizeof(known), &l->value_capacity, l->value_count + 1);
+    l->e.status = SAMBA_GROW(l->compiler->context, l->values, l->value_capacity, l->value_count + 1);
     SAMBA_TRY(l->e.status); /* sticks: `value` can only answer -1 */
     known *k = &l->values[l->value_count++];
     *k = (known){ref, extent, level, reg, {0}};
@@ -420,9 +420,7 @@ samba_status samba_lower_copy(samba_compiler *compiler, const samba_copy *copy)
     samba_stage *stage;
     SAMBA_TRY(samba_plan_add_stage(compiler, copy->phase, &stage));
     stage->kind = SAMBA_STAGE_TILE;
-    stage->name = samba_arena_strdup(&compiler->plan.arena, base->op == SAMBA_OP_constant ? "fill" : "copy");
-    if (!stage->name)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(samba_arena_copy(&compiler->plan.arena, base->op == SAMBA_OP_constant ? "fill" : "copy", &stage->name));
     samba_emitter e;
     samba_emitter_init(&e, compiler, node->rank, node->shape, 0);
     int64_t strides[SAMBA_MAX_RANK], own[SAMBA_MAX_RANK];

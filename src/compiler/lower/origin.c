@@ -51,12 +51,9 @@ static samba_status find_word(samba_compiler *c, const char *word, int32_t *inde
             *index = (int32_t)(*slot / 2 - 1);
             return SAMBA_OK;
         }
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->words, sizeof *plan->words, &c->growth.word_capacity, plan->word_count + 1));
-    char *copy = samba_arena_strdup(&plan->arena, word);
-    if (!copy)
-        return SAMBA_ERROR_MEMORY;
-    *index = plan->word_count;
-    plan->words[plan->word_count++] = copy;
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->words, c->growth.word_capacity, plan->word_count + 1));
+    SAMBA_TRY(samba_arena_copy(&plan->arena, word, &plan->words[plan->word_count]));
+    *index = plan->word_count++;
     *slot = (uint32_t)(2 * *index + 2);
     return SAMBA_OK;
 }
@@ -76,8 +73,7 @@ static samba_status find_location(samba_compiler *c, const char *module, const c
             *index = (int32_t)(*slot / 2 - 1);
             return SAMBA_OK;
         }
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->locations, sizeof location, &c->growth.location_capacity,
-                         plan->location_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->locations, c->growth.location_capacity, plan->location_count + 1));
     *index = plan->location_count;
     plan->locations[plan->location_count++] = location;
     *slot = (uint32_t)(2 * *index + 3);
@@ -88,8 +84,7 @@ static samba_status new_operators(samba_compiler *c, int64_t count, samba_stage_
 {
     int32_t nothing;
     SAMBA_TRY(find_word(c, "", &nothing)); /* word 0 */
-    *operators = samba_arena_alloc(&c->plan.arena, sizeof **operators * (size_t)count);
-    return *operators ? SAMBA_OK : SAMBA_ERROR_MEMORY;
+    return SAMBA_ROOM(&c->plan.arena, *operators, count);
 }
 
 samba_status samba_stage_operators(samba_compiler *c, const samba_group *group, samba_stage *stage)
@@ -132,9 +127,8 @@ samba_status samba_stage_operators_join(samba_compiler *c, samba_stage *stage, c
     int64_t total = 0;
     for (int32_t s = 0; s < count; s++)
         total += stages[s].operator_count;
-    samba_stage_operator *operators = samba_arena_alloc(&c->plan.arena, sizeof *operators * (size_t)total);
-    if (!operators)
-        return SAMBA_ERROR_MEMORY;
+    samba_stage_operator *operators;
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, operators, total));
     total = 0;
     for (int32_t s = 0; s < count; s++) {
         if (stages[s].operator_count > 0)

@@ -150,13 +150,7 @@ static samba_status rename_stage(samba_compiler *c, samba_stage *stage, int coun
     samba_text text;
     samba_text_init(&text, c->context);
     samba_text_add(&text, "%d tensors%s", count, ops ? ops : "");
-    samba_status status = text.status;
-    if (status == SAMBA_OK) {
-        stage->name = samba_arena_strdup(&c->plan.arena, text.data);
-        status = stage->name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
-    }
-    samba_text_clear(&text);
-    return status;
+    return samba_text_keep(&text, &c->plan.arena, &stage->name);
 }
 
 samba_status samba_pass_coalesce(samba_compiler *c)
@@ -177,9 +171,8 @@ samba_status samba_pass_coalesce(samba_compiler *c)
             if (budget > 0 && bytes_with(first, start + step + plan->stages[next].domain[0]) > budget)
                 break;           /* a section could not hold it */
             if (next == s + 1) { /* the joined stage's operands change: keep its neighbour's view of them apart */
-                samba_operand *own = samba_arena_alloc(&plan->arena, sizeof(samba_operand) * (size_t)(first->operand_count + 1));
-                if (!own)
-                    return SAMBA_ERROR_MEMORY;
+                samba_operand *own;
+                SAMBA_TRY(SAMBA_ROOM(&plan->arena, own, first->operand_count + 1));
                 memcpy(own, first->operands, sizeof(samba_operand) * (size_t)first->operand_count);
                 first->operands = own;
             }

@@ -151,13 +151,16 @@ samba_status samba_pass_memory(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
     size_t buffers = (size_t)plan->buffer_count + 1;
-    live_range *ranges = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers),
-               *shared = samba_arena_alloc(&c->arena, sizeof(live_range) * buffers);
-    const live_range **allocated = samba_arena_alloc(&c->arena, sizeof(live_range *) * buffers);
-    samba_plan_tensor **tensors = samba_arena_alloc(&c->arena, sizeof(void *) * (size_t)(plan->tensor_count + 1));
-    bool *settled = samba_arena_alloc(&c->arena, buffers), *lasting = samba_arena_alloc(&c->arena, buffers);
-    if (!ranges || !shared || !allocated || !tensors || !settled || !lasting)
-        return SAMBA_ERROR_MEMORY;
+    live_range *ranges, *shared;
+    const live_range **allocated;
+    samba_plan_tensor **tensors;
+    bool *settled, *lasting;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, ranges, buffers));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, shared, buffers));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, allocated, buffers));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, tensors, plan->tensor_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, settled, buffers));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, lasting, buffers));
     SAMBA_TRY(find_lasting(c, lasting));
     measure_ranges(plan, ranges);
     int64_t end = 0;

@@ -37,10 +37,8 @@ static samba_status touched_begin(touched *t, samba_compiler *c)
     const samba_plan *plan = &c->plan;
     size_t most = 2 * (size_t)plan->buffer_count + 1, count = 0;
     *t = (touched){.plan = plan, .now = 1};
-    t->at = samba_arena_alloc(&c->arena, sizeof *t->at * most);
-    t->stamp = samba_arena_alloc(&c->arena, sizeof *t->stamp * most);
-    if (!t->at || !t->stamp)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, t->at, most));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, t->stamp, most));
     for (int32_t b = 0; b < plan->buffer_count; b++) {
         t->at[count++] = plan->buffers[b].offset;
         t->at[count++] = plan->buffers[b].offset + plan->buffers[b].bytes;
@@ -119,9 +117,8 @@ static size_t shared_path(const char *a, const char *b, int *parts)
 static samba_status find_fusions(samba_compiler *c, int32_t first, int32_t end, uint8_t *together)
 {
     const samba_plan *plan = &c->plan;
-    int32_t *begins = samba_arena_alloc(&c->arena, sizeof *begins * ((size_t)plan->word_count + 1)); /* stage + 1 */
-    if (!begins)
-        return SAMBA_ERROR_MEMORY;
+    int32_t *begins;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, begins, (size_t)plan->word_count + 1)); /* stage + 1 */
     for (int32_t s = first; s < end; s++) {
         const samba_stage *stage = &plan->stages[s];
         for (int32_t i = 0; i < stage->operator_count; i++) {
@@ -190,13 +187,7 @@ static samba_status name_modules(samba_compiler *c, int32_t first, int32_t end, 
         samba_text_add(&text, "%s%.*s", k ? ", " : "", (int)extended(plan, first, end, shown[k], lengths[k]), shown[k]);
     if (count > SHOWN)
         samba_text_add(&text, "%.*s ... %.*s", (int)lengths[0], shown[0], (int)last_length, last);
-    samba_status status = text.status;
-    if (status == SAMBA_OK) {
-        *name = samba_arena_strdup(&c->plan.arena, text.data ? text.data : "");
-        status = *name ? SAMBA_OK : SAMBA_ERROR_MEMORY;
-    }
-    samba_text_clear(&text);
-    return status;
+    return samba_text_keep(&text, &c->plan.arena, name);
 }
 
 /* ---- making sections ---- */
@@ -216,17 +207,11 @@ static samba_status add_section(samba_compiler *c, touched *t, int32_t first, in
     }
     section.redone_by = !joint && c->growth.made[first].redone ? SAMBA_BCKWD : 0;
     section.fast_memory = bytes_of(t, first, end);
-    if (name)
-        section.name = samba_arena_strdup(&plan->arena, name);
-    else
-        SAMBA_TRY(name_modules(c, first, end, &section.name));
-    if (section.name && !section.name[0])
-        section.name = samba_arena_strdup(&plan->arena, samba_phase_names[section.phase]);
-    if (!section.name)
-        return SAMBA_ERROR_MEMORY;
-    SAMBA_TRY(
-        samba_grow(c->context, (void **)&plan->sections, sizeof section, &c->growth.section_capacity, plan->section_count + 1));
-    SAMBA_TRY(samba_grow(c->context, (void **)&plan->calls, sizeof(int32_t), &c->growth.call_capacity, plan->call_count + 1));
+    SAMBA_TRY(name ? samba_arena_copy(&plan->arena, name, &section.name) : name_modules(c, first, end, &section.name));
+    if (!section.name[0])
+        SAMBA_TRY(samba_arena_copy(&plan->arena, samba_phase_names[section.phase], &section.name));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->sections, c->growth.section_capacity, plan->section_count + 1));
+    SAMBA_TRY(SAMBA_GROW(c->context, plan->calls, c->growth.call_capacity, plan->call_count + 1));
     plan->calls[plan->call_count++] = section.id;
     plan->sections[plan->section_count++] = section;
     plan->graphs[c->growth.made[first].graph].section_count++;
@@ -251,9 +236,8 @@ static int32_t next_begin(const uint8_t *together, int32_t stage, int32_t end)
 static samba_status refuse(samba_compiler *c, touched *t, int32_t first, int32_t end, int64_t bytes)
 {
     int64_t most = 0;
-    uint8_t *together = samba_arena_alloc(&c->arena, (size_t)c->plan.stage_count + 1);
-    if (!together)
-        return SAMBA_ERROR_MEMORY;
+    uint8_t *together;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, together, (size_t)c->plan.stage_count + 1));
     for (int32_t s = 0, next; s < c->plan.stage_count; s = next) { /* of all the graph's phases: what to give instead */
         for (next = s; next < c->plan.stage_count && samba_made_alike(c, next, s);)
             next++;
@@ -291,10 +275,10 @@ static int32_t choose_end(const samba_compiler *c, const uint8_t *together, cons
 
 static samba_status cut(samba_compiler *c, touched *t, int32_t first, int32_t end)
 {
-    uint8_t *together = samba_arena_alloc(&c->arena, (size_t)end + 1);
-    int64_t *sizes = samba_arena_alloc(&c->arena, sizeof *sizes * ((size_t)end + 1));
-    if (!together || !sizes)
-        return SAMBA_ERROR_MEMORY;
+    uint8_t *together;
+    int64_t *sizes;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, together, (size_t)end + 1));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, sizes, (size_t)end + 1));
     SAMBA_TRY(find_fusions(c, first, end, together));
     for (int32_t begin = first; begin < end;) {
         int32_t s = begin;
@@ -325,8 +309,8 @@ static samba_status check_spatial(samba_compiler *c, touched *t, int32_t first, 
     const samba_memory_info *m = &c->plan.memory;
     return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
                       "compile: mapping 'spatial' keeps %s in fast memory at once: that takes %lld bytes (the model has %lld of "
-                      "parameters, %lld of gradients, %lld of "
-                      "activations), and fast memory has %lld: give that much, a smaller batch, or mapping 'section'",
+                      "parameters, %lld of gradients, %lld of activations), and fast memory has %lld: give that much, a smaller "
+                      "batch, or mapping 'section'",
                       graph_of(c, first)->inference ? "all of FWD" : "FWD and BCKWD", (long long)bytes, (long long)m->parameters,
                       (long long)m->gradients, (long long)m->activations, (long long)budget);
 }

@@ -43,11 +43,9 @@ samba_status samba_share_constants(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
     const bool *constant;
-    int32_t *now = samba_arena_alloc(&c->arena, sizeof *now * (size_t)(plan->buffer_count + 1)), kept = 0, count = 0;
-    /* those that are kept */
-    int32_t *constants = samba_arena_alloc(&c->arena, sizeof *constants * (size_t)(plan->stage_count + 1));
-    if (!now || !constants)
-        return SAMBA_ERROR_MEMORY;
+    int32_t *now, *constants, kept = 0, count = 0; /* constants: those that are kept */
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, now, plan->buffer_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, constants, plan->stage_count + 1));
     SAMBA_TRY(samba_find_constant_stages(c, &constant));
     for (int32_t b = 0; b < plan->buffer_count; b++)
         now[b] = b;
