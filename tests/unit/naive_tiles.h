@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stage under test: a text of a few lines builds its program (operands with memory of their own, registers, instructions, steps),
- * and it runs twice: by the kernels, on every ISA and with several numbers of threads, and by an interpreter that does one
- * instruction after another over the whole domain, element by element. Afterwards the memory must be equal, room between
+ * A stage under test: a text of a few lines builds its program (operands with memory of their own, registers, instructions,
+ * steps), and it runs twice: by the kernels, on every ISA and with several numbers of threads, and by an interpreter that does
+ * one instruction after another over the whole domain, element by element. Afterwards the memory must be equal, room between
  * buffers included. */
 #ifndef SAMBA_TEST_NAIVE_TILES_H
 #define SAMBA_TEST_NAIVE_TILES_H

@@ -5,9 +5,9 @@
  *
  *     sum dims=[0] (float32[2,3] 1 2 3 4 5 6) = float32[1,3] 5 7 9
  *
- * Attributes that are not said are 0, steps of a window and groups 1. Behind them stand the operands: dtype[shape], then elements,
- * of which the first follow the last; `#4`: by formula(4); `-1..1`: random; nothing: zeros. `const` before a float64 one: its
- * gradient is not asked for. An operator `neg|abs` stands for a row of each. Behind the operands, in any order:
+ * Attributes that are not said are 0, steps of a window and groups 1. Behind them stand the operands: dtype[shape], then
+ * elements, of which the first follow the last; `#4`: by formula(4); `-1..1`: random; nothing: zeros. `const` before a float64
+ * one: its gradient is not asked for. An operator `neg|abs` stands for a row of each. Behind the operands, in any order:
  *
  *     = dtype[shape] elements    the value; that of a composite's expansion too
  *     d1 elements                the gradient of operand 1, of sum(value * formula(13)); `d1 none`: there is none

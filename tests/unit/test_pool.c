@@ -113,7 +113,8 @@ static void check_pool(const samba_pool *pool, samba_dtype dtype, const char *na
 static void test_pool(void **state)
 {
     /* Size, kernel, stride, padding, dilation. From the 11th on rows in pairs, one left, and bands; from the 17th two lines; from
-     * the 24th one, three, as many as columns; from the 27th windows apart, and none of one inside; from the 32nd whole planes. */
+     * the 24th one, three, as many as columns; from the 27th windows apart, and none of one inside;
+     * from the 32nd whole planes. */
     static const int64_t forms[][10] = {
         {8, 8, 2, 2, 2, 2, 0, 0, 1, 1},    {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},    {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
         {7, 9, 3, 3, 2, 2, 1, 1, 1, 1},    {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},  {12, 12, 3, 3, 3, 3, 0, 0, 1, 1},

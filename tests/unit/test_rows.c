@@ -5,7 +5,8 @@
  * test_contract has the stages of products.
  *
  * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the
- * loops are equal to the last bit. What goes through exp may differ by a few units of the last place of the terms that are added. */
+ * loops are equal to the last bit. What goes through exp may differ by a few units of the last place of the
+ * terms that are added. */
 #include "harness.h"
 #include "device/cpu/product/rows.h"
 #include "seeded.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every tile operator gives, by plain C and libm: of floats in double, rounded to the class where C's own operation would be,
- * of integers in int64_t, which wraps. Tests of the kernels and of whole programs compare with it. */
+ * What every tile operator gives, by plain C and libm: of floats in double, rounded to the class where C's own operation would
+ * be, of integers in int64_t, which wraps. Tests of the kernels and of whole programs compare with it. */
 #ifndef SAMBA_TEST_TILE_VALUES_H
 #define SAMBA_TEST_TILE_VALUES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See skip.h. Rows of k are sorted by their position in the cycle of the window's dilation, then by how far they go: those that meet
- * a row of the image follow each other. */
+ * See skip.h. Rows of k are sorted by their position in the cycle of the window's dilation, then by how far they go: those that
+ * meet a row of the image follow each other. */
 #include "device/cpu/product/skip.h"
 
 /* Where the outer window of each element of a block lies, from the first: all elements of one side. */

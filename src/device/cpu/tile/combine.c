@@ -586,7 +586,8 @@ static bool is_mul_add(const combining *c, int i)
     return c->state[i] == MERGED && code->action == SAMBA_DO_MAP && code->pattern == SAMBA_PATTERN_MUL_ADD;
 }
 
-/* A sweep goes over all instructions with one rule and those behind it that say or_else: of these the first that begins is tried. */
+/* A sweep goes over all instructions with one rule and those behind it that say or_else:
+ * of these the first that begins is tried. */
 typedef struct rule {
     bool (*begins)(const combining *c, int i);
     void (*combine)(combining *c, int i);
@@ -599,8 +600,8 @@ static const rule rules[] = {
     {is_eq, combine_label, 0, false},
     /* a value a row, loaded or spread, then add, sub or mul: the reader takes it as such (ROWS) */
     {is_value_a_row, combine_spread, LONG_ROW, false},
-    /* add, sub, mul, minimum, maximum or relu, then another: one map of three sources; mul, then sum: a dot product (DOT); a product
-     * that is collected */
+    /* add, sub, mul, minimum, maximum or relu, then another: one map of three sources; mul, then sum: a dot product (DOT); a
+     * product that is collected */
     {is_pairable, combine_pair, 0, false},
     /* rounding, then storing it: the store, which rounds by itself; or, where others read it too, both in one pass (ROUND) */
     {is_rounding, combine_rounding, 0, true},
