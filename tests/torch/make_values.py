@@ -228,6 +228,15 @@ function("hinge", F.hinge_embedding_loss(x, torch.tensor([[1.0, -1, 1], [-1, -1,
 function("softmin", F.softmin(x, 1))
 function("distances", torch.cdist(x, y))
 function("cross_entropy", F.cross_entropy(x, label))
+image, flat = formula(21, (1, 2, 7, 5)), {"mode": "bilinear", "antialias": True}
+function("bilinear", F.interpolate(image, (3, 8), mode="bilinear"))
+function("bilinear antialias", F.interpolate(image, (3, 8), **flat))
+function("bicubic antialias", F.interpolate(image, (2, 4), mode="bicubic", antialias=True))
+function("bicubic corners", F.interpolate(image, (9, 3), mode="bicubic", align_corners=True))
+function("nearest-exact", F.interpolate(image, (3, 8), mode="nearest-exact"))
+for places in (1, 2, 3):
+    signal, pool = formula(22, (1, 2, 7, 5, 3)[: 2 + places]), getattr(F, f"adaptive_max_pool{places}d")
+    function(f"adaptive_max_pool{places}d indices", pool(signal, (3, 2, 2)[:places], return_indices=True)[1].double())
 
 
 def rotary(name, at, dims=8, base=10000.0, interleaved=False, angles=None):

@@ -181,6 +181,40 @@ static void reductions(void **state)
     check();
 }
 
+static void sorting(void **state)
+{
+    (void)state;
+    samba_value x = of("float64[2,3] 2 -1 5 0.5 7 -3"), places;
+    gives(samba_sort(x, 1, false, &places), "float64[2,3] -1 2 5 -3 0.5 7");
+    gives(places, "float64[2,3] 1 0 2 2 0 1");
+    gives(samba_sort(x, 0, true, &places), "float64[2,3] 2 7 5 0.5 -1 -3");
+    gives(samba_cummax(x, 1, &places), "float64[2,3] 2 2 5 0.5 7 7");
+    gives(places, "float64[2,3] 0 0 2 0 1 1");
+    gives(samba_cummin(x, 1, &places), "float64[2,3] 2 -1 -1 0.5 0.5 -3");
+    gives(places, "float64[2,3] 0 1 1 0 0 2");
+    check();
+}
+
+static void resampling(void **state)
+{
+    (void)state;
+    samba_interpolate_options options = {.mode = SAMBA_RESAMPLE_LINEAR, .size = {3, 8}};
+    samba_value image = of("float64[1,2,7,5] #21");
+    as_torch(1e-12, "bilinear", samba_interpolate(image, &options));
+    options.antialias = true;
+    as_torch(1e-12, "bilinear antialias", samba_interpolate(image, &options));
+    options = (samba_interpolate_options){.mode = SAMBA_RESAMPLE_BICUBIC, .antialias = true, .size = {2, 4}};
+    as_torch(1e-12, "bicubic antialias", samba_interpolate(image, &options));
+    options = (samba_interpolate_options){.mode = SAMBA_RESAMPLE_BICUBIC, .align_corners = true, .size = {9, 3}};
+    as_torch(1e-12, "bicubic corners", samba_interpolate(image, &options));
+    options = (samba_interpolate_options){.mode = SAMBA_RESAMPLE_NEAREST_EXACT, .size = {3, 8}};
+    as_torch(1e-12, "nearest-exact", samba_interpolate(image, &options));
+    as_torch(0, "adaptive_max_pool1d indices", samba_adaptive_max_pool1d_indices(of("float64[1,2,7] #22"), 3));
+    as_torch(0, "adaptive_max_pool2d indices", samba_adaptive_max_pool2d_indices(of("float64[1,2,7,5] #22"), SHAPE(3, 2)));
+    as_torch(0, "adaptive_max_pool3d indices", samba_adaptive_max_pool3d_indices(of("float64[1,2,7,5,3] #22"), SHAPE(3, 2, 2)));
+    check();
+}
+
 /* A value of float64 elements by text, as one of `dtype`. */
 static samba_value floats(samba_dtype dtype, const char *text)
 {
@@ -296,9 +330,12 @@ static void refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(products, begin, end), cmocka_unit_test_setup_teardown(reductions, begin, end),
-        cmocka_unit_test_setup_teardown(losses, begin, end), cmocka_unit_test_setup_teardown(rotary_embeddings, begin, end),
-        cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(products, begin, end),
+                                       cmocka_unit_test_setup_teardown(reductions, begin, end),
+                                       cmocka_unit_test_setup_teardown(sorting, begin, end),
+                                       cmocka_unit_test_setup_teardown(resampling, begin, end),
+                                       cmocka_unit_test_setup_teardown(losses, begin, end),
+                                       cmocka_unit_test_setup_teardown(rotary_embeddings, begin, end),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, harness_begin, harness_end);
 }
