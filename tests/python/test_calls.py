@@ -4,6 +4,7 @@ among them, dtypes of results, indices of every kind. What comes is compared wit
 
 import re
 
+import numpy as np  # noqa: F401  what is called is text
 import pytest
 import torch
 import torch.nn as nn

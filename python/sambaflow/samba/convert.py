@@ -10,8 +10,8 @@
 'x'
 >>> from_torch([torch.ones(2), {"mask": torch.zeros(1)}])[1]["mask"].tolist()
 [0.0]
->>> [from_torch(torch.ones(2), name="x").sn_name, from_torch({"mask": torch.ones(2)}, name="x")["mask"].sn_name,
-from_torch_tensor_(torch.ones(2), "y").sn_name]
+>>> masked = from_torch({"mask": torch.ones(2)}, name="x")["mask"]
+>>> [from_torch(torch.ones(2), name="x").sn_name, masked.sn_name, from_torch_tensor_(torch.ones(2), "y").sn_name]
 ['x', 'x.mask', 'y']
 >>> batch = [torch.ones(2)]
 >>> from_torch_(batch, name="x")[0] is batch[0], batch[0].sn_name

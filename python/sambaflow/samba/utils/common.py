@@ -6,8 +6,8 @@
 >>> from sambaflow.samba.utils.argparser import parse_app_args
 >>> model, x = samba.from_torch_model_(torch.nn.Linear(3, 2)), samba.randn(4, 3, name="x")
 >>> with tempfile.TemporaryDirectory() as folder:
-...     common_app_driver(parse_app_args(["compile", "--inference", f"--output-folder={folder}"]), model, (x,),
-name="line")[len(folder):]
+...     args = parse_app_args(["compile", "--inference", f"--output-folder={folder}"])
+...     common_app_driver(args, model, (x,), name="line")[len(folder):]
 ... # doctest: +ELLIPSIS
 /.../line/line.pef
 '/line/line.pef'
