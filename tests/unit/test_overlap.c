@@ -207,7 +207,7 @@ static void test_tables(void **state)
 {
     static const samba_pool plain = {
         .planes = 1, .h = 4, .w = 4, .oh = 1, .ow = 1, .kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}};
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         fixture f;
         samba_memory_info memory;
         int used;
@@ -220,8 +220,10 @@ static void test_tables(void **state)
             stage->pool.kernel[1] = 300000000, stage->pool.padding[1] = 150000000;
         else if (i == 1) /* no planes, of any size */
             stage->pool.planes = 0, stage->pool.oh = stage->pool.ow = 1 << 23;
-        else
+        else if (i == 2)
             stage->pool.kernel[0] = 300000000, stage->pool.stride[1] = 1 << 26;
+        else /* a table of 1 GiB, and a file that says that it takes 64 */
+            stage->pool.kernel[1] = 1 << 26, stage->pool.padding[1] = 1 << 25, f.plan.memory_bytes = INT64_C(1) << 36;
         operand(stage, x, SAMBA_FLOAT32, 0, 0);
         operand(stage, y, SAMBA_FLOAT32, 0, 0);
         take(&f);
@@ -229,7 +231,9 @@ static void test_tables(void **state)
         if (i < 2)
             refuse_in(f.context, status, SAMBA_ERROR_MEMORY,
                       "stage 0 \"wide\": with it, the tables of the stages would take more than 64 MiB");
-        assert_true(f.state.peak_bytes < (int64_t)96 << 20);
+        if (i == 3)
+            refuse_in(f.context, status, SAMBA_ERROR_MEMORY, "the tables of the stages would take more than 320 MiB");
+        assert_true(f.state.peak_bytes < (int64_t)(i == 3 ? 352 : 96) << 20);
         end_plan(&f);
     }
 }

@@ -196,8 +196,8 @@ static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const
  * a window of 3e8 columns over a plane of 16 would have a table of gigabytes. */
 #define TABLE_BYTES ((int64_t)64 << 20) /* of all stages */
 #define TABLE_BYTES_A_STAGE (16 << 10)
-#define TABLE_BYTES_OF_MEMORY                                                                                                    \
-    ((int64_t)256 << 20) /* at most, an eighth of what the plan says it takes, which costs a file nothing */
+/* at most, an eighth of what the plan says that it takes, which costs a file nothing to say */
+#define TABLE_BYTES_OF_MEMORY ((int64_t)256 << 20)
 #define SCRATCH_BYTES ((int64_t)64 << 20)
 #define SCRATCH_OF_MEMORY 32 /* sorting bytes takes items of 16 bytes, twice */
 
