@@ -113,12 +113,6 @@ static samba_status narrow(const reader *in, const char *what, int64_t value, in
     return SAMBA_OK;
 }
 
-static samba_status take_text(const reader *in, const char *from, char **to)
-{
-    *to = samba_arena_strdup(in->arena, from);
-    return *to ? SAMBA_OK : SAMBA_ERROR_MEMORY;
-}
-
 /* get_MESSAGE(in, from, ranks, to): the fields of fields.def; all others of `to` become 0. */
 #define MESSAGE(Message, message, type)                                                                                          \
     static samba_status get_##message(const reader *in, const Samba__Pef__##Message *from, const samba_pef_ranks *ranks,         \
@@ -137,7 +131,7 @@ static samba_status take_text(const reader *in, const char *from, char **to)
 #define LATER(field) NUMBER(field)
 #define SPARSE(field) NUMBER(field)
 #define SPARSE_FLAG(field) FLAG(field)
-#define TEXT(field) SAMBA_TRY(take_text(in, from->field, &to->field));
+#define TEXT(field) SAMBA_TRY(samba_arena_copy(in->arena, from->field, &to->field));
 #define SHAPE(field, rank, what, room)                                                                                           \
     SAMBA_TRY(take_rank(in, what, from->n_##field, room, &to->rank));                                                            \
     LIST(field, to->rank, what)
@@ -151,11 +145,9 @@ static samba_status take_program(const reader *in, const Samba__Pef__Program *fr
     to->instruction_count = (int32_t)from->n_instructions;
     to->step_count = (int32_t)from->n_steps;
     to->setup = from->setup;
-    to->registers = samba_arena_alloc(in->arena, from->n_registers * sizeof *to->registers);
-    to->instructions = samba_arena_alloc(in->arena, from->n_instructions * sizeof *to->instructions);
-    to->steps = samba_arena_alloc(in->arena, from->n_steps * sizeof *to->steps);
-    if (!to->registers || !to->instructions || !to->steps)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->registers, from->n_registers));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->instructions, from->n_instructions));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->steps, from->n_steps));
     for (size_t i = 0; i < from->n_registers; i++)
         SAMBA_TRY(get_register(in, from->registers[i], NULL, &to->registers[i]));
     for (size_t i = 0; i < from->n_instructions; i++)
@@ -215,9 +207,7 @@ static samba_status take_stage(const reader *in, const Samba__Pef__Stage *from, 
     SAMBA_TRY(take_triples(in, "a stage's operators", from->operators, from->n_operators, &operators, &to->operator_count));
     to->operators = operators;
     to->operand_count = (int32_t)from->n_operands;
-    to->operands = samba_arena_alloc(in->arena, from->n_operands * sizeof *to->operands);
-    if (!to->operands)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->operands, from->n_operands));
     const samba_pef_ranks ranks = {.own = to->rank};
     for (int32_t i = 0; i < to->operand_count; i++)
         SAMBA_TRY(get_operand(in, from->operands[i], &ranks, &to->operands[i]));
@@ -276,9 +266,7 @@ static samba_status take_older_constants(const reader *in, const Samba__Pef__Pla
 {
     int64_t end = 0;
     to->blob_count = to->constant_count;
-    to->blobs = samba_arena_alloc(in->arena, from->n_constants * sizeof *to->blobs);
-    if (!to->blobs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->blobs, from->n_constants));
     for (int32_t i = 0; i < to->constant_count; i++) {
         const Samba__Pef__Constant *c = from->constants[i];
         if (!c->has_size || !c->has_offset || c->has_blob)
@@ -297,9 +285,7 @@ static samba_status take_constants(const reader *in, const Samba__Pef__Plan *fro
     if (in->version < SAMBA_PEF_BLOBS)
         return take_older_constants(in, from, to);
     to->blob_count = (int32_t)from->n_blobs;
-    to->blobs = samba_arena_alloc(in->arena, from->n_blobs * sizeof *to->blobs);
-    if (!to->blobs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->blobs, from->n_blobs));
     for (int32_t i = 0; i < to->blob_count; i++)
         SAMBA_TRY(take_blob(in, "blob", i, from->blobs[i]->size, from->blobs[i]->offset, &end, &to->blobs[i]));
     for (int32_t i = 0; i < to->constant_count; i++) {
@@ -320,15 +306,13 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
     to->argin_count = (int32_t)from->n_argins;
     to->constant_count = (int32_t)from->n_constants;
     to->call_count = (int32_t)from->n_calls;
-    to->buffers = samba_arena_alloc(in->arena, from->n_buffers * sizeof *to->buffers);
-    to->stages = samba_arena_alloc(in->arena, from->n_stages * sizeof *to->stages);
-    to->sections = samba_arena_alloc(in->arena, from->n_sections * sizeof *to->sections);
-    to->tensors = samba_arena_alloc(in->arena, from->n_tensors * sizeof *to->tensors);
-    to->argins = samba_arena_alloc(in->arena, from->n_argins * sizeof *to->argins);
-    to->constants = samba_arena_alloc(in->arena, from->n_constants * sizeof *to->constants);
-    to->calls = samba_arena_alloc(in->arena, from->n_calls * sizeof *to->calls);
-    if (!to->buffers || !to->stages || !to->sections || !to->tensors || !to->argins || !to->constants || !to->calls)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->buffers, from->n_buffers));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->stages, from->n_stages));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->sections, from->n_sections));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->tensors, from->n_tensors));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->argins, from->n_argins));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->constants, from->n_constants));
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->calls, from->n_calls));
     for (int32_t i = 0; i < to->buffer_count; i++)
         SAMBA_TRY(get_buffer(in, from->buffers[i], NULL, &to->buffers[i]));
     for (int32_t i = 0; i < to->stage_count; i++)
@@ -345,11 +329,9 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
     SAMBA_TRY(take_triples(in, "locations", from->locations, from->n_locations, &locations, &to->location_count));
     to->locations = locations;
     to->word_count = (int32_t)from->n_words;
-    to->words = samba_arena_alloc(in->arena, from->n_words * sizeof *to->words);
-    if (!to->words)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->words, from->n_words));
     for (int32_t i = 0; i < to->word_count; i++)
-        SAMBA_TRY(take_text(in, from->words[i], &to->words[i]));
+        SAMBA_TRY(samba_arena_copy(in->arena, from->words[i], &to->words[i]));
     if (to->call_count > 0)
         memcpy(to->calls, from->calls, from->n_calls * sizeof *to->calls);
     return take_constants(in, from, to);
@@ -367,7 +349,7 @@ static samba_status take_only_graph(const reader *in, const Samba__Pef__Plan *fr
                                 .inference = from->inference ? 1 : 0,
                                 .grad_accumulation_steps = from->grad_accumulation_steps,
                                 .precision = from->precision};
-    SAMBA_TRY(take_text(in, from->graph_text, &graph->text));
+    SAMBA_TRY(samba_arena_copy(in->arena, from->graph_text, &graph->text));
     return samba_plan_own_graph(to);
 }
 
@@ -375,15 +357,11 @@ static samba_status take_graph(const reader *in, const Samba__Pef__Graph *from, 
 {
     SAMBA_TRY(get_graph(in, from, NULL, to));
     to->tensor_count = (int32_t)from->n_tensors;
-    to->tensors = samba_arena_alloc(in->arena, from->n_tensors * sizeof *to->tensors);
-    if (!to->tensors)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->tensors, from->n_tensors));
     if (from->n_tensors > 0)
         memcpy(to->tensors, from->tensors, from->n_tensors * sizeof *to->tensors);
     to->literal_count = (int32_t)from->n_literals;
-    to->literals = samba_arena_alloc(in->arena, from->n_literals * sizeof *to->literals);
-    if (!to->literals)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->literals, from->n_literals));
     if (from->n_literals > 0)
         memcpy(to->literals, from->literals, from->n_literals * sizeof *to->literals);
     return SAMBA_OK;
@@ -392,9 +370,7 @@ static samba_status take_graph(const reader *in, const Samba__Pef__Graph *from, 
 static samba_status take_graphs(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
 {
     to->graph_count = in->version == SAMBA_PEF_OLDEST ? 1 : (int32_t)from->n_graphs;
-    to->graphs = samba_arena_alloc(in->arena, (size_t)to->graph_count * sizeof *to->graphs);
-    if (!to->graphs)
-        return SAMBA_ERROR_MEMORY;
+    SAMBA_TRY(SAMBA_ROOM(in->arena, to->graphs, (size_t)to->graph_count));
     if (in->version == SAMBA_PEF_OLDEST)
         return take_only_graph(in, from, to);
     for (int32_t i = 0; i < to->graph_count; i++)
@@ -404,7 +380,7 @@ static samba_status take_graphs(const reader *in, const Samba__Pef__Plan *from, 
 
 static samba_status take_plan(const reader *in, const Samba__Pef__Plan *from, samba_plan *to)
 {
-    SAMBA_TRY(take_text(in, from->name, &to->name));
+    SAMBA_TRY(samba_arena_copy(in->arena, from->name, &to->name));
     to->ops_signature = from->ops_signature;
     to->memory_bytes = from->memory_bytes;
     SAMBA_TRY(get_memory(in, from->memory, NULL, &to->memory));

@@ -52,9 +52,7 @@ static void *new_list(samba_arena *arena, int32_t count, size_t item_size)
 /* A message of its own. */
 #define PUT_NEW(arena, message, to, from, ranks)                                                                                 \
     do {                                                                                                                         \
-        (to) = samba_arena_alloc((arena), sizeof *(to));                                                                         \
-        if (!(to))                                                                                                               \
-            return SAMBA_ERROR_MEMORY;                                                                                           \
+        SAMBA_TRY(SAMBA_ROOM((arena), (to), 1));                                                                                 \
         put_##message((from), (ranks), (to));                                                                                    \
     } while (0)
 
@@ -101,9 +99,7 @@ static samba_status fill_stage(samba_arena *arena, const samba_stage *stage, Sam
     message->n_operands = (size_t)stage->operand_count;
     PUT_LIST(arena, operand, message->operands, stage->operands, stage->operand_count, &ranks);
     if (stage->kind == SAMBA_STAGE_TILE || stage->kind == SAMBA_STAGE_CONTRACT) {
-        message->program = samba_arena_alloc(arena, sizeof *message->program);
-        if (!message->program)
-            return SAMBA_ERROR_MEMORY;
+        SAMBA_TRY(SAMBA_ROOM(arena, message->program, 1));
         SAMBA_TRY(fill_program(arena, &stage->program, message->program));
     }
     if (stage->kind == SAMBA_STAGE_CONTRACT)
