@@ -61,12 +61,76 @@ static samba_value arranged(const labelled *x, int count, const int *labels)
     return samba_reshape(samba_permute(x->value, order), count, shape);
 }
 
+/* The labels of two factors by their part in a batched product, and the size of each part as one dim. */
+enum { BATCH, SUMMED, ROWS, COLUMNS, KINDS };
+typedef struct sorted_labels {
+    int labels[KINDS][SAMBA_MAX_RANK * 2], count[KINDS];
+    int64_t merged[KINDS];
+} sorted_labels;
+
+static int64_t common_size(const labelled *a, const labelled *b, int label)
+{
+    return size_of(a, label) == 1 ? size_of(b, label) : size_of(a, label);
+}
+
+static sorted_labels sort_labels(const labelled *a, const labelled *b, const bool *wanted)
+{
+    sorted_labels sorted = {.merged = {1, 1, 1, 1}};
+    for (int side = 0; side < 2; side++) {
+        const labelled *x = side ? b : a;
+        for (int d = 0; d < x->rank; d++) {
+            int label = x->at[d];
+            bool shared = find(a, label) >= 0 && find(b, label) >= 0;
+            if (side && shared)
+                continue;
+            int kind = shared ? (wanted[label] ? BATCH : SUMMED) : side ? COLUMNS : ROWS;
+            sorted.labels[kind][sorted.count[kind]++] = label;
+            sorted.merged[kind] *= common_size(a, b, label);
+        }
+    }
+    return sorted;
+}
+
+static int append(int *to, int rank, const sorted_labels *sorted, int kind)
+{
+    for (int i = 0; i < sorted->count[kind]; i++)
+        to[rank++] = sorted->labels[kind][i];
+    return rank;
+}
+
+/* One matmul of a (batch, rows, summed) and b (batch, summed, columns); shape: the result's, the batch first. */
+static samba_value multiply(const labelled *a, const labelled *b, const sorted_labels *sorted, int rank, const int64_t *shape)
+{
+    int left[LABELS], right[LABELS], batch = sorted->count[BATCH];
+    int left_rank = append(left, append(left, append(left, 0, sorted, BATCH), sorted, ROWS), sorted, SUMMED);
+    int right_rank = append(right, append(right, append(right, 0, sorted, BATCH), sorted, SUMMED), sorted, COLUMNS);
+    samba_value x = arranged(a, left_rank, left), y = arranged(b, right_rank, right);
+    int64_t flat_a[SAMBA_MAX_RANK], flat_b[SAMBA_MAX_RANK];
+    if (batch + 2 > SAMBA_MAX_RANK) { /* too many batch dims are one, over which both are repeated first */
+        for (int i = 0; i < left_rank; i++)
+            flat_a[i] = i < batch ? shape[i] : size_of(a, left[i]);
+        for (int i = 0; i < right_rank; i++)
+            flat_b[i] = i < batch ? shape[i] : size_of(b, right[i]);
+        x = samba_expand(x, left_rank, flat_a);
+        y = samba_expand(y, right_rank, flat_b);
+        flat_a[0] = flat_b[0] = sorted->merged[BATCH];
+        batch = 1;
+    } else {
+        for (int i = 0; i < batch; i++) {
+            flat_a[i] = size_of(a, left[i]);
+            flat_b[i] = size_of(b, left[i]);
+        }
+    }
+    flat_a[batch] = sorted->merged[ROWS];
+    flat_a[batch + 1] = flat_b[batch] = sorted->merged[SUMMED];
+    flat_b[batch + 1] = sorted->merged[COLUMNS];
+    samba_value product = samba_matmul(samba_reshape(x, batch + 2, flat_a), samba_reshape(y, batch + 2, flat_b));
+    return samba_reshape(product, rank, shape);
+}
+
 /* a * b, summed over the labels of both that are not wanted. Labels that only one of them has are wanted. */
 static labelled contract(labelled a, labelled b, const bool *wanted)
 {
-    enum { BATCH, SUMMED, ROWS, COLUMNS, KINDS };
-    int labels[KINDS][SAMBA_MAX_RANK * 2], count[KINDS] = {0};
-    int64_t merged[KINDS] = {1, 1, 1, 1};
     bool kept[LABELS];
     for (int i = 0; i < LABELS; i++) { /* what is summed and has size 1 on one side is summed on the other alone */
         bool shared = find(&a, i) >= 0 && find(&b, i) >= 0;
@@ -75,67 +139,21 @@ static labelled contract(labelled a, labelled b, const bool *wanted)
     samba_dtype dtype = samba_value_dtype(a.value);
     sum_out(&a, kept);
     sum_out(&b, kept);
+    const sorted_labels sorted = sort_labels(&a, &b, wanted);
+    int all[LABELS], rank = append(all, append(all, append(all, 0, &sorted, BATCH), &sorted, ROWS), &sorted, COLUMNS);
     labelled result = {.rank = 0};
-    for (int side = 0; side < 2; side++) {
-        const labelled *x = side ? &b : &a;
-        for (int d = 0; d < x->rank; d++) {
-            int label = x->at[d];
-            bool shared = find(&a, label) >= 0 && find(&b, label) >= 0;
-            if (side && shared)
-                continue;
-            int kind = shared ? (wanted[label] ? BATCH : SUMMED) : side ? COLUMNS : ROWS;
-            labels[kind][count[kind]++] = label;
-            merged[kind] *= size_of(&a, label) == 1 ? size_of(&b, label) : size_of(&a, label);
-        }
-    }
-    int all[LABELS], rank = 0;
-    for (int kind = BATCH; kind < KINDS; kind++)
-        for (int i = 0; i < count[kind] && kind != SUMMED; i++)
-            all[rank++] = labels[kind][i];
     if (rank > SAMBA_MAX_RANK) {
         result.value = samba_trace_fail(a.value.graph, SAMBA_ERROR_SHAPE, "einsum",
                                         "a product on the way has %d dims; at most %d are possible", rank, SAMBA_MAX_RANK);
         return result;
     }
+    int64_t shape[SAMBA_MAX_RANK];
+    for (int i = 0; i < rank; i++)
+        shape[i] = common_size(&a, &b, all[i]);
     memcpy(result.at, all, sizeof(int) * (size_t)rank);
     result.rank = rank;
-    if (count[SUMMED] == 0) {
-        result.value = samba_mul(arranged(&a, rank, all), arranged(&b, rank, all));
-        return result;
-    }
-    int left[LABELS], right[LABELS], left_rank = 0, right_rank = 0, batch = count[BATCH];
-    for (int i = 0; i < batch; i++)
-        left[left_rank++] = right[right_rank++] = labels[BATCH][i];
-    for (int i = 0; i < count[ROWS]; i++)
-        left[left_rank++] = labels[ROWS][i];
-    for (int i = 0; i < count[SUMMED]; i++)
-        left[left_rank++] = right[right_rank++] = labels[SUMMED][i];
-    for (int i = 0; i < count[COLUMNS]; i++)
-        right[right_rank++] = labels[COLUMNS][i];
-    samba_value x = arranged(&a, left_rank, left), y = arranged(&b, right_rank, right);
-    int64_t shape[LABELS], flat_a[SAMBA_MAX_RANK], flat_b[SAMBA_MAX_RANK];
-    for (int i = 0; i < rank; i++)
-        shape[i] = size_of(&a, all[i]) == 1 ? size_of(&b, all[i]) : size_of(&a, all[i]);
-    bool joined = batch + 2 > SAMBA_MAX_RANK; /* too many batch dims are one, over which both are repeated first */
-    if (joined) {
-        for (int i = 0; i < left_rank; i++)
-            flat_a[i] = i < batch ? shape[i] : size_of(&a, left[i]);
-        for (int i = 0; i < right_rank; i++)
-            flat_b[i] = i < batch ? shape[i] : size_of(&b, right[i]);
-        x = samba_expand(x, left_rank, flat_a);
-        y = samba_expand(y, right_rank, flat_b);
-        flat_a[0] = flat_b[0] = merged[BATCH];
-        batch = 1;
-    }
-    for (int i = 0; i < batch && !joined; i++) {
-        flat_a[i] = size_of(&a, all[i]);
-        flat_b[i] = size_of(&b, all[i]);
-    }
-    flat_a[batch] = merged[ROWS];
-    flat_a[batch + 1] = flat_b[batch] = merged[SUMMED];
-    flat_b[batch + 1] = merged[COLUMNS];
-    samba_value product = samba_matmul(samba_reshape(x, batch + 2, flat_a), samba_reshape(y, batch + 2, flat_b));
-    result.value = samba_cast(samba_reshape(product, rank, shape), dtype);
+    result.value = sorted.count[SUMMED] == 0 ? samba_mul(arranged(&a, rank, all), arranged(&b, rank, all))
+                                             : samba_cast(multiply(&a, &b, &sorted, rank, shape), dtype);
     return result;
 }
 

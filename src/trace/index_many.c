@@ -16,10 +16,11 @@ typedef struct joint {
     samba_ref merged; /* a, its indexed dims side by side and made one, dim `at` */
     samba_ref line;   /* all indices as one, of rank 1 */
     int at, merged_rank;
-    bool negative;                   /* the line may count from the end */
-    int order[SAMBA_MAX_RANK], rank; /* a's dims, the indexed ones side by side */
-    bool moved;                      /* the order is another than a's */
-    int64_t shape[SAMBA_MAX_RANK];   /* of a in that order */
+    bool negative; /* the line may count from the end */
+    int rank;
+    bool moved;                    /* the order is another than a's */
+    int64_t order[SAMBA_MAX_RANK]; /* a's dims, the indexed ones side by side */
+    int64_t shape[SAMBA_MAX_RANK]; /* of a in that order */
     int index_rank;
     int64_t index_shape[SAMBA_MAX_RANK];
 } joint;
@@ -91,6 +92,31 @@ static bool is_index(joint *j, int i, const samba_node *node)
                               node->dtype == SAMBA_BOOL ? ": how many elements a mask selects depends on values" : "");
 }
 
+/* Puts the indexed dims, first to last of them, beside each other: where they stand, the order of x's dims, their sizes, and
+ * merged, the sizes with the indexed dims as one. */
+static void arrange(joint *j, const samba_node *x, int count, const samba_value *indices, int first, int indexed, int64_t *merged)
+{
+    int at = 0;
+    int64_t one = 1;
+    j->rank = x->rank;
+    j->at = j->moved ? 0 : first;
+    for (int d = 0; d < x->rank && !j->moved; d++)
+        j->order[at++] = d;
+    for (int pass = 0; pass < 2 && j->moved; pass++)
+        for (int d = 0; d < x->rank; d++)
+            if ((d < count && indices[d].graph != NULL) == (pass == 0))
+                j->order[at++] = d;
+    for (int d = 0; d < x->rank; d++) {
+        j->shape[d] = x->shape[j->order[d]];
+        bool inside = d >= j->at && d < j->at + indexed;
+        one *= inside ? j->shape[d] : 1;
+        if (!inside)
+            merged[j->merged_rank++] = j->shape[d];
+        else if (d == j->at + indexed - 1)
+            merged[j->merged_rank++] = one;
+    }
+}
+
 static bool enter(joint *j, const char *what, samba_value a, int count, const samba_value *indices, const samba_value *values)
 {
     samba_value given[SAMBA_MAX_RANK + 2];
@@ -119,33 +145,15 @@ static bool enter(joint *j, const char *what, samba_value a, int count, const sa
         }
     if (!broadcast(j, count, indices))
         return false;
-    j->rank = x.rank;
     j->moved = last - first + 1 != indexed;
-    j->at = j->moved ? 0 : first;
-    int64_t merged[SAMBA_MAX_RANK], one = 1, numel = 1, order[SAMBA_MAX_RANK];
-    int at = 0;
-    for (int d = 0; d < x.rank && !j->moved; d++)
-        j->order[at++] = d;
-    for (int pass = 0; pass < 2 && j->moved; pass++)
-        for (int d = 0; d < x.rank; d++)
-            if ((d < count && indices[d].graph != NULL) == (pass == 0))
-                j->order[at++] = d;
-    for (int d = 0; d < x.rank; d++) {
-        order[d] = j->order[d];
-        j->shape[d] = x.shape[j->order[d]];
-        bool inside = d >= j->at && d < j->at + indexed;
-        one *= inside ? j->shape[d] : 1;
-        if (!inside)
-            merged[j->merged_rank++] = j->shape[d];
-        else if (d == j->at + indexed - 1)
-            merged[j->merged_rank++] = one;
-    }
+    int64_t merged[SAMBA_MAX_RANK], numel = 1;
+    arrange(j, &x, count, indices, first, indexed, merged);
     for (int d = 0; d < j->index_rank; d++)
         numel *= j->index_shape[d];
     if (j->merged_rank - 1 + j->index_rank > SAMBA_MAX_RANK)
         return samba_graph_refuse(j->graph, SAMBA_ERROR_SHAPE, what, "the result would have %d dims, more than %d",
                                   j->merged_rank - 1 + j->index_rank, SAMBA_MAX_RANK);
-    samba_ref moved = j->moved ? samba_emit_permute(j->graph, a.index, order) : a.index;
+    samba_ref moved = j->moved ? samba_emit_permute(j->graph, a.index, j->order) : a.index;
     j->merged = samba_emit_reshape(j->graph, moved, j->merged_rank, merged);
     j->negative = indexed == 1;
     samba_ref all = indexed == 1 ? indices[first].index : join(j, &x, count, indices);

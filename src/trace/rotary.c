@@ -28,6 +28,29 @@ static samba_value angles(samba_graph *graph, samba_value positions, int64_t hal
     return samba_mul(samba_reshape(samba_cast(positions, SAMBA_FLOAT32), at.rank + 1, column), frequency);
 }
 
+/* The turned pairs and what is left of x: (..., T, D). Pairs of neighbours lie beside each other again, others in two halves. */
+static samba_value together(samba_value x, const samba_node *node, samba_value turned[2], const int64_t *pairs, bool interleaved)
+{
+    int last = node->rank - 1;
+    int64_t dims = 2 * pairs[last], width = node->shape[last];
+    if (!interleaved) {
+        const samba_value parts[3] = {turned[0], turned[1], part(x, last, dims, width, 1)};
+        return samba_concat(dims < width ? 3 : 2, parts, last);
+    }
+    if (node->rank == SAMBA_MAX_RANK)
+        return samba_trace_fail(x.graph, SAMBA_ERROR_SHAPE, what,
+                                "neighbours of an input of rank %d cannot be put together: at most %d", node->rank,
+                                SAMBA_MAX_RANK - 1);
+    int64_t apart[SAMBA_MAX_RANK], whole[SAMBA_MAX_RANK];
+    for (int d = 0; d < node->rank; d++)
+        apart[d] = pairs[d], whole[d] = d < last ? node->shape[d] : dims;
+    apart[node->rank] = 1;
+    for (int i = 0; i < 2; i++)
+        turned[i] = samba_reshape(turned[i], node->rank + 1, apart);
+    samba_value result = samba_reshape(samba_concat(2, turned, node->rank), node->rank, whole);
+    return dims < width ? samba_concat(2, (samba_value[]){result, part(x, last, dims, width, 1)}, last) : result;
+}
+
 samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *options)
 {
     samba_rotary_options o = options ? *options : samba_rotary_defaults();
@@ -73,26 +96,7 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
     int64_t step = o.interleaved ? 2 : 1;
     samba_value a = part(in, last, 0, o.interleaved ? dims : half, step),
                 b = part(in, last, o.interleaved ? 1 : half, dims, step);
-    samba_value turned[3] = {samba_sub(samba_mul(a, cosine), samba_mul(b, sine)),
+    samba_value turned[2] = {samba_sub(samba_mul(a, cosine), samba_mul(b, sine)),
                              samba_add(samba_mul(b, cosine), samba_mul(a, sine))};
-    samba_value result;
-    if (o.interleaved) {
-        int64_t apart[SAMBA_MAX_RANK + 1], whole[SAMBA_MAX_RANK];
-        for (int d = 0; d < node.rank; d++)
-            apart[d] = pairs[d], whole[d] = d < last ? node.shape[d] : dims;
-        apart[node.rank] = 1;
-        if (node.rank == SAMBA_MAX_RANK)
-            return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, what,
-                                    "neighbours of an input of rank %d cannot be put together: at most %d", node.rank,
-                                    SAMBA_MAX_RANK - 1);
-        for (int i = 0; i < 2; i++)
-            turned[i] = samba_reshape(turned[i], node.rank + 1, apart);
-        result = samba_reshape(samba_concat(2, turned, node.rank), node.rank, whole);
-        if (dims < width)
-            result = samba_concat(2, (samba_value[]){result, part(in, last, dims, width, 1)}, last);
-    } else {
-        turned[2] = part(in, last, dims, width, 1);
-        result = samba_concat(dims < width ? 3 : 2, turned, last);
-    }
-    return samba_cast(result, node.dtype);
+    return samba_cast(together(in, &node, turned, pairs, o.interleaved), node.dtype);
 }

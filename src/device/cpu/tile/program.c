@@ -184,6 +184,37 @@ static samba_status no_kernel(const builder *b, int index)
                       samba_tile_table[b->stage->program.instructions[index].op].name);
 }
 
+static void resolve_load(builder *b, int index, samba_code *code)
+{
+    samba_tile_program *program = b->program;
+    const samba_instruction *from = &b->stage->program.instructions[index];
+    code->action = index < b->stage->program.setup ? SAMBA_DO_SCALAR : SAMBA_DO_LOAD;
+    code->view = operand_view(b, from->operand);
+    const samba_tile_register *d = &program->registers[from->d];
+    code->own = d->direct == code->view;
+    if (code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && samba_view_repeats(&program->views[code->view]) &&
+        b->writers[from->d] == 1 && (d->direct < 0 || d->direct == code->view))
+        code->kept = program->kept_count++;
+}
+
+/* The instruction without the kernel of its form. */
+static samba_code plain_code(const samba_instruction *from, const samba_register *registers)
+{
+    samba_tile_form form = samba_tile_table[from->op].form;
+    int target = from->d >= 0 ? from->d : from->a, source = from->a >= 0 ? from->a : from->d;
+    samba_code code = {.op = from->op,
+                       .d = from->d < 0 ? 0 : from->d,
+                       .a = from->a < 0 ? 0 : from->a,
+                       .b = from->b < 0 ? 0 : from->b,
+                       .c = from->c < 0 ? 0 : from->c,
+                       .kept = -1,
+                       .immediate = from->immediate};
+    code.extent = registers[target].extent;
+    code.class_ = registers[form == SAMBA_FORM_WHERE ? from->b : source].class_;
+    code.once = code.extent == SAMBA_ROW && form != SAMBA_FORM_REDUCE;
+    return code;
+}
+
 static samba_status resolve_instruction(builder *b, int index)
 {
     samba_tile_program *program = b->program;
@@ -191,30 +222,9 @@ static samba_status resolve_instruction(builder *b, int index)
     const samba_instruction *from = &b->stage->program.instructions[index];
     const samba_register *registers = b->stage->program.registers;
     samba_code *code = &program->codes[index];
-    samba_tile_form form = samba_tile_table[from->op].form;
-    int target = from->d >= 0 ? from->d : from->a, source = from->a >= 0 ? from->a : from->d;
-    *code = (samba_code){.op = from->op,
-                         .d = from->d < 0 ? 0 : from->d,
-                         .a = from->a < 0 ? 0 : from->a,
-                         .b = from->b < 0 ? 0 : from->b,
-                         .c = from->c < 0 ? 0 : from->c,
-                         .kept = -1,
-                         .immediate = from->immediate};
-    code->extent = registers[target].extent;
-    code->class_ = registers[form == SAMBA_FORM_WHERE ? from->b : source].class_;
-    code->once = code->extent == SAMBA_ROW && form != SAMBA_FORM_REDUCE;
-    switch (form) {
-    case SAMBA_FORM_LOAD: {
-        code->action = index < b->stage->program.setup ? SAMBA_DO_SCALAR : SAMBA_DO_LOAD;
-        code->view = operand_view(b, from->operand);
-        const samba_view *view = &program->views[code->view];
-        const samba_tile_register *d = &program->registers[from->d];
-        code->own = d->direct == code->view;
-        if (code->action == SAMBA_DO_LOAD && code->extent == SAMBA_FULL && samba_view_repeats(view) && b->writers[from->d] == 1 &&
-            (d->direct < 0 || d->direct == code->view))
-            code->kept = program->kept_count++;
-        return SAMBA_OK;
-    }
+    *code = plain_code(from, registers);
+    switch ((samba_tile_form)samba_tile_table[from->op].form) {
+    case SAMBA_FORM_LOAD: resolve_load(b, index, code); return SAMBA_OK;
     case SAMBA_FORM_STORE:
         code->action = SAMBA_DO_STORE;
         code->view = operand_view(b, from->operand);
