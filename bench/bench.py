@@ -7,14 +7,15 @@ is stopped, so that threads of its pool that spin for more work take nothing fro
 BUILD_FOLDER/bench.jsonl: the machine, then one row a case. Then come cases that are no steps (generating, loading, compiling),
 each a script of this folder.
 
-Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [WORD ...]
+Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [--scaling] [--against FOLDER] [WORD ...]
   WORD ...    only cases with one of these words in their name
   --quick     short turns, and no case whose step takes about a second
   --check     exit 1 if a case misses its target (cases.py)
   --markdown  write the figures into docs/performance.md
   --last      measure nothing, take the rows of the last run
   --scaling   time and compile time of GPT-2 by its layers instead (scaling.py);
-  with --check it fails if a step is 10 % off the line"""
+  with --check it fails if a step is 10 % off the line
+  --against FOLDER  another build of this project takes turns with this one instead of the peers (against.py)"""
 
 import argparse
 import glob
@@ -31,6 +32,7 @@ import tempfile
 import time
 from importlib import metadata
 
+import against
 import scaling
 from cases import CASES, FIGURES, INFERENCE, TOLERANCE, Figure
 
@@ -104,10 +106,10 @@ def run(command):
 
 
 class Bench:
-    def __init__(self, build, quick):
+    def __init__(self, build, quick, most_turns=7):
         self.build, self.greatest = build, {}
         self.threads = len(os.sched_getaffinity(0))
-        self.turn_seconds, self.most_turns = (0.1, 3) if quick else (0.3, 7)
+        self.turn_seconds, self.most_turns = (0.1, 3) if quick else (0.3, most_turns)
         needed = [(peer, module) for peer, (_, modules) in SCRIPTS.items() for module in modules]
         self.missing = {
             peer: f"Python package {module} is not installed"
@@ -228,7 +230,7 @@ class Bench:
                         raise
                     peers[name] = {"absent": f"FAILED: {failure}"}
                     contenders.pop(name).end()
-            turns = min(self.most_turns, 7 if slowest < 100 else 5 if slowest < 1000 else 3 if slowest < 3000 else 2)
+            turns = min(self.most_turns, 99 if slowest < 100 else 5 if slowest < 1000 else 3 if slowest < 3000 else 2)
             turn += 1
         for name, answer in answers.items():
             answer["outside_ms"] = statistics.median(outside[name])
@@ -370,6 +372,7 @@ def main():
     parser.add_argument("words", nargs="*")
     for option in ("quick", "check", "markdown", "last", "scaling"):
         parser.add_argument("--" + option, action="store_true")
+    parser.add_argument("--against", metavar="FOLDER")
     given = parser.parse_intermixed_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if given.scaling:
@@ -386,6 +389,11 @@ def main():
             f"bench: no case has any of {' '.join(given.words)} in its name; cases: "
             f"{', '.join(case.name for case in [*CASES, *FIGURES])}"
         )
+    if given.against:
+        if not os.path.exists(f"{given.against}/bench/step"):
+            raise SystemExit(f"bench: {given.against} is no build folder of this project: there is no bench/step in it")
+        steps = [case for case in cases if not isinstance(case, Figure)]
+        return against.measure(Bench(given.build, given.quick, against.TURNS), Bench(given.against, given.quick), steps)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # torch.compile really compiles, not finds
         machine, rows = read_last(path) if given.last else measure(Bench(given.build, given.quick), cases, path)

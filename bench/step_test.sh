@@ -40,3 +40,10 @@ refuses 'no output speed' "$folder/train/train.pef" "$folder" 1 train speed labe
 refuses 'not one of losses, output, time: hurry' "$folder/train/train.pef" "$folder" 1 train loss label=10 <<<"hurry 3"
 refuses 'not a number of steps: 0' "$folder/train/train.pef" "$folder" 1 train loss label=10 <<<"time 0"
 refuses '^usage' "$folder/train/train.pef" </dev/null
+
+cd "$(dirname "$0")/.."
+# A build against itself: the same values; a folder without a build says so.
+said=$(bench/bench.sh "$build" --quick --against "$build" "logreg b1 inference" "lenet b32 inference")
+like "$said" "^lenet b32 inference +$number +$number +[0-9.]+ +[0-9.]+ +[0-9.]+ +same$"
+if said=$(bench/bench.sh "$build" --against "$folder" 2>&1); then fail "accepted a folder without a build"; fi
+like "$said" 'there is no bench/step in it'
