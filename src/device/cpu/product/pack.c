@@ -489,19 +489,37 @@ double samba_pack_cost(const samba_source *source, const samba_axis *rows, const
     return cost;
 }
 
+static samba_dtype read_dtype(const samba_source *source)
+{
+    static const samba_dtype plane_dtypes[3] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64};
+    return source->plane_bytes ? plane_dtypes[source->class_] : (samba_dtype)source->factor.dtype;
+}
+
+/* Rows far apart are new to the caches and their prefetchers: how many bytes of a row are asked for, AHEAD rows before its turn. */
+enum { AHEAD = 8 };
+static int64_t ahead_bytes(const samba_source *source, const samba_axis *rows, const samba_axis *cols, int64_t col_count,
+                           int64_t element_size)
+{
+    bool far = rows->stride * element_size >= source->machine->product.line_of_rows && cols->run >= col_count;
+    return far ? col_count * cols->stride * element_size : 0;
+}
+
+static inline void ask_for(const char *row, int64_t bytes)
+{
+    for (int64_t j = 0; j < bytes; j += 64)
+        __builtin_prefetch(row + j);
+}
+
 static void pack_copy(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count,
                       const samba_axis *cols, int64_t col_count, char *d, int64_t ldd)
 {
-    enum { AHEAD = 8 };
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
-    int64_t ahead_bytes =
-        rows->stride * from_size >= source->machine->product.line_of_rows && cols->run >= col_count ? col_count * from_size : 0;
+    int64_t ahead = ahead_bytes(source, rows, cols, col_count, from_size);
     for (int64_t i = 0; i < row_count; i++) {
         const char *row = at + rows->offset[i] * from_size;
         char *to = d + i * ldd * size;
-        if (i + AHEAD < row_count) /* rows far apart are new to the caches and their prefetchers */
-            for (int64_t j = 0; j < ahead_bytes; j += 64)
-                __builtin_prefetch(at + rows->offset[i + AHEAD] * from_size + j);
+        if (i + AHEAD < row_count)
+            ask_for(at + rows->offset[i + AHEAD] * from_size, ahead);
         for (int64_t j = 0; j < col_count; j += cols->run) {
             int64_t n = col_count - j < cols->run ? col_count - j : cols->run;
             if (source->native)
@@ -512,30 +530,35 @@ static void pack_copy(const samba_source *source, const char *at, const samba_ax
     }
 }
 
+/* Reads along rows->stride, which is nearer than cols->stride, into tiles that are transposed. */
 static void pack_transpose(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count,
                            const samba_axis *cols, int64_t col_count, char *d, int64_t ldd)
 {
     enum { TILE = 32 };
     char tile[TILE * TILE * 8] __attribute__((aligned(64)));
-    int64_t size = source->element_size;
+    const samba_kernels *kernels = source->machine->kernels;
+    int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
+    samba_dtype dtype = read_dtype(source);
     void (*transpose)(void *, int64_t, const void *, int64_t, int64_t, int64_t) =
-        size == 4 ? source->machine->kernels->transpose4 : source->machine->kernels->transpose8;
+        size == 4 ? kernels->transpose4 : kernels->transpose8;
     for (int64_t i = 0; i < row_count; i += rows->run)
         for (int64_t j = 0; j < col_count; j += cols->run) {
-            int64_t height = row_count - i < rows->run ? row_count - i : rows->run;
-            int64_t width = col_count - j < cols->run ? col_count - j : cols->run;
-            const char *from = at + (rows->offset[i] + cols->offset[j]) * (source->native ? size : source->memory_size);
+            int64_t height = at_most(row_count - i, rows->run), width = at_most(col_count - j, cols->run);
+            const char *from = at + (rows->offset[i] + cols->offset[j]) * from_size;
             char *to = d + (i * ldd + j) * size;
-            if (source->native) {
+            if (source->native && rows->stride == 1) {
                 transpose(to, ldd, from, cols->stride, width, height);
                 continue;
             }
-            for (int64_t r = 0; r < height; r += TILE)
-                for (int64_t c = 0; c < width; c += TILE) {
-                    int64_t tile_height = height - r < TILE ? height - r : TILE, tile_width = width - c < TILE ? width - c : TILE;
-                    for (int64_t k = 0; k < tile_width; k++)
-                        source->machine->kernels->load[source->factor.dtype](
-                            tile + k * TILE * size, from + ((c + k) * cols->stride + r) * source->memory_size, tile_height);
+            for (int64_t c = 0; c < width; c += TILE)
+                for (int64_t r = 0; r < height; r += TILE) {
+                    int64_t tile_height = at_most(height - r, TILE), tile_width = at_most(width - c, TILE);
+                    int64_t next = r + TILE < height ? tile_height * rows->stride * from_size : 0;
+                    for (int64_t k = 0; k < tile_width; k++) {
+                        const char *col = from + ((c + k) * cols->stride + r * rows->stride) * from_size;
+                        ask_for(col + next, next);
+                        kernels->load_strided[dtype](tile + k * TILE * size, col, rows->stride, tile_height);
+                    }
                     transpose(to + (r * ldd + c) * size, ldd, tile, TILE, tile_width, tile_height);
                 }
         }
@@ -545,8 +568,6 @@ static void pack_gather(const samba_source *source, const char *at, const samba_
                         const samba_axis *cols, int64_t col_count, char *d, int64_t ldd)
 {
     int64_t size = source->element_size, from_size = source->plane_bytes ? size : source->memory_size;
-    static const samba_dtype plane_dtypes[3] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64};
-    samba_dtype dtype = source->plane_bytes ? plane_dtypes[source->class_] : (samba_dtype)source->factor.dtype;
     if (source->native && size == 4 && cols->run <= 16) { /* taps of a flipped window: too short for a call */
         for (int64_t i = 0; i < row_count; i++)
             for (int64_t j = 0; j < col_count; j += cols->run) {
@@ -558,11 +579,21 @@ static void pack_gather(const samba_source *source, const char *at, const samba_
             }
         return;
     }
-    for (int64_t i = 0; i < row_count; i++)
+    if (rows->run >= 16 && rows->stride > 0 && rows->stride < cols->stride &&
+        cols->stride * from_size >= source->machine->product.line_of_rows) {
+        pack_transpose(source, at, rows, row_count, cols, col_count, d, ldd);
+        return;
+    }
+    samba_dtype dtype = read_dtype(source);
+    int64_t ahead = ahead_bytes(source, rows, cols, col_count, from_size);
+    for (int64_t i = 0; i < row_count; i++) {
+        if (i + AHEAD < row_count)
+            ask_for(at + rows->offset[i + AHEAD] * from_size, ahead);
         for (int64_t j = 0; j < col_count; j += cols->run)
             source->machine->kernels->load_strided[dtype](d + (i * ldd + j) * size,
                                                           at + (rows->offset[i] + cols->offset[j]) * from_size, cols->stride,
-                                                          col_count - j < cols->run ? col_count - j : cols->run);
+                                                          at_most(col_count - j, cols->run));
+    }
 }
 
 void samba_pack(const samba_source *source, const char *at, const samba_axis *rows, int64_t row_count, const samba_axis *cols,
