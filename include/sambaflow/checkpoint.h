@@ -5,8 +5,8 @@
  *
  *   model.safetensors        parameters and buffers by PyTorch's names. Over a size: model-00001-of-00003.safetensors ... and
  *                            model.safetensors.index.json, as Hugging Face's libraries write and read them
- *   optimizer.safetensors    the optimizers' state; gradients where they wait for an optimizer step; gradients of outputs. Cut
- *   likewise
+ *   optimizer.safetensors    the optimizers' state; gradients where they wait for an optimizer step; gradients of outputs.
+ *                            Cut likewise
  *   program.safetensors      tensors of the program: where its data stands, states of random generators
  *   checkpoint.json          step, seed, counters and hyperparameters, the program's text, and the size and checksum of each file
  *

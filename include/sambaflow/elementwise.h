@@ -55,7 +55,7 @@ SAMBA_API samba_value samba_logical_and(samba_value a, samba_value b); /* of any
 SAMBA_API samba_value samba_logical_or(samba_value a, samba_value b);
 SAMBA_API samba_value samba_logical_xor(samba_value a, samba_value b);
 SAMBA_API samba_value samba_logical_not(samba_value a);
-/* Of integers and bools. */
+/* Of integers and bools. In a graph, `or` of bools is the operator add, `and` is mul. */
 SAMBA_API samba_value samba_bitwise_and(samba_value a, samba_value b);
 SAMBA_API samba_value samba_bitwise_or(samba_value a, samba_value b);
 SAMBA_API samba_value samba_bitwise_xor(samba_value a, samba_value b);

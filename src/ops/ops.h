@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The meaning of operators. samba_ops is ops.def as a table; each column's function type stands here. A family file (map.c,
- * conv.c ...) holds infer, vjp, ref, flops and expand of its operators together.
+ * The meaning of operators. samba_ops is ops.def as a table; each column's function type stands here. A family file
+ * (map.c, conv.c ...) holds infer, vjp, ref, flops and expand of its operators together.
  *
  * Semantics beyond PyTorch's function of the same name:
  *   random(seed)        float32 uniform in [0, 1), attrs.shape; element i is lane i%4 of Philox4x32-10(key = seed int64,
@@ -14,25 +14,26 @@
  *   conv2d(x, w)        NCHW, no bias; attrs.shape unused. conv2d_input_grad(w, dy): attrs.shape = x's shape.
  *                       conv2d_weight_grad(x, dy): attrs.shape = w's shape
  *   max_pool2d_grad(x, dy), avg_pool2d_grad(dy): attrs.shape = x's shape. The first greatest element of a window gets its
- *   gradient embedding(weight, index): index int64 or int32 of any shape. gather(x, index), scatter(x, index, source): see
- *   index.c attention(q, k, v[, mask][, p, seed]): q (B,H,Tq,D), k (B,Hkv,Tk,D), v (B,Hkv,Tk,Dv), Hkv divides H -> (B,Tq,H,Dv).
- *   attrs.masked and
- *                       attrs.dropout say which of the others are there: a mask, bool (true: may see) or of q's dtype (added),
- *                       that broadcasts to (B,H,Tq,Tk); rate and seed as dropout's, over the weights (B,H,Tq,Tk). attrs.causal:
- *                       query i sees keys j <= i. A query that sees nothing gives 0
+ *                       gradient
+ *   embedding(weight, index): index int64 or int32 of any shape. gather(x, index), scatter(x, index, source): see index.c
+ *   attention(q, k, v[, mask][, p, seed]): q (B,H,Tq,D), k (B,Hkv,Tk,D), v (B,Hkv,Tk,Dv), Hkv divides H -> (B,Tq,H,Dv).
+ *                       attrs.masked and attrs.dropout say which of the others are there: a mask, bool (true: may see) or of q's
+ *                       dtype (added), that broadcasts to (B,H,Tq,Tk); rate and seed as dropout's, over the weights
+ *                       (B,H,Tq,Tk). attrs.causal: query i sees keys j <= i. A query that sees nothing gives 0
  *   attention_lse(as attention) -> (B,H,Tq), float64 for float64, else float32: log of the sum of exponentials of a query's
- *   scores attention_grad(attention's inputs, its result, its lse, dout): all gradients in one: where Tq = Tk and D = Dv as
- *                       (B,T,H+2*Hkv,D), heads of dq, dk, dv side by side, as the gradient of a joint projection lies; else of
+ *                       scores
+ *   attention_grad(attention's inputs, its result, its lse, dout): all gradients in one. Where Tq = Tk and D = Dv: as
+ *                       (B,T,H+2*Hkv,D), heads of dq, dk, dv side by side, as the gradient of a joint projection lies. Else: of
  *                       rank 1, dq (B,Tq,H,D), dk (B,Tk,Hkv,D), dv (B,Tk,Hkv,Dv) in a row
  *   layer_norm(x, weight, bias), rms_norm(x, weight): over the last attrs.dims dims
- *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0 float64:
- *   0: by the
- *                       running statistics; else by those of the batch. group_norm(x, weight, bias): attrs.groups of channels
+ *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0
+ *                       float64: 0: by the running statistics; else by those of the batch
+ *   group_norm(x, weight, bias): attrs.groups of channels
  *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
  *   custom_gradient(value, grad_output(value), x1, g1, x2, g2 ...): value, whose gradients the gs are: see custom.c
  *   where(cond bool, a, b); compare -> bool; relu(NaN) = NaN; maximum/minimum/amax/amin propagate NaN
- *   slice: start, stop, step for every dim, 0 <= start <= stop <= size. pad:
- *   before/after >= 0, interior zeros between elements */
+ *   slice               start, stop, step for every dim, 0 <= start <= stop <= size
+ *   pad                 before/after >= 0, interior zeros between elements */
 #ifndef SAMBA_OPS_H
 #define SAMBA_OPS_H
 

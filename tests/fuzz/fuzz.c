@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fuzz [--count N] [--seed N]      so many graphs of 3 to 40 nodes and layers, their gradients, and both compiled for training;
- * every time others, unless the seed is given
+ *                                  every time others, unless the seed is given
  * fuzz --graph FILE ...            the graphs of texts, as they are printed where one fails; found/ has those that once did
  * fuzz --write FOLDER ...          graphs, inputs, results and what they may differ by, for torch_graphs.py
  *

@@ -5,8 +5,8 @@
  *
  *   matmul               batch..., M x N over K; a batch that only A has, in one stride, joins M
  *   conv                 image, group: channels x pixels over (in channel, kernel); B is x through a window for each dim of space
- *   conv_input_grad      image, group: in channels x input pixels over (out channel, kernel); B is dy through the transposed
- *   windows
+ *   conv_input_grad      image, group: in channels x input pixels over (out channel, kernel); B is dy through the
+ *                        transposed windows
  *   conv_weight_grad     group: channels x (in channel, kernel) over (image, out pixel); B is x through the windows */
 #include "compiler/compiler.h"
 

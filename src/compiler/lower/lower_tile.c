@@ -208,7 +208,7 @@ enum {
     NEEDS_TILE_COMPOSITE = 0
 };
 #define SAMBA_TILE_NONE SAMBA_TILE_COUNT
-#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                  \
+#define OP(name, arity, attrs, class_, tile, ...)                                                                                \
     _Static_assert(NEEDS_TILE_##class_ == ((int)SAMBA_TILE_##tile != (int)SAMBA_TILE_COUNT),                                     \
                    "ops.def: operator '" #name "' needs a tile operator as a MAP or REDUCE, or has one as another class");
 #include "ops.def"
@@ -216,8 +216,7 @@ enum {
 samba_tile samba_tile_of(samba_op op)
 {
     static const samba_tile tiles[SAMBA_OP_COUNT] = {
-#define OP(name, arity, attrs, class_, tile, infer, vjp, ref, flops, expand, amp, traits, call)                                  \
-    [SAMBA_OP_##name] = SAMBA_TILE_##tile,
+#define OP(name, arity, attrs, class_, tile, ...) [SAMBA_OP_##name] = SAMBA_TILE_##tile,
 #include "ops.def"
 #undef SAMBA_TILE_NONE
     };

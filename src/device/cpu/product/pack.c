@@ -495,7 +495,7 @@ static samba_dtype read_dtype(const samba_source *source)
     return source->plane_bytes ? plane_dtypes[source->class_] : (samba_dtype)source->factor.dtype;
 }
 
-/* Rows far apart are new to the caches and their prefetchers: how many bytes of a row are asked for, AHEAD rows before its turn. */
+/* Rows far apart are new to the caches and their prefetchers: bytes of a row that are asked for AHEAD rows before its turn. */
 enum { AHEAD = 8 };
 static int64_t ahead_bytes(const samba_source *source, const samba_axis *rows, const samba_axis *cols, int64_t col_count,
                            int64_t element_size)
