@@ -64,7 +64,8 @@ done < <(cd src/device/cpu && grep -rnE '\b[0-9]+ ?<< ?(1[0-9]|2[0-9])\b|#define
     grep -vE '^\./(machine\.c|cpu\.c|reuse\.c|isa/|pool/pool_max\.h)')
 while IFS= read -r line; do
     complain "$line: what depends on the instruction set stands in src/device/cpu/isa"
-done < <(cd src/device/cpu && grep -rnE '__AVX|__FMA__|__SSE|__F16C__|SAMBA_ISA_(generic|avx)|_mm[0-9]*_|__x86_64__' . \
+done < <(cd src/device/cpu && grep -rnE \
+    '__AVX|__FMA__|__SSE|__F16C__|__ARM_|SAMBA_ISA_(generic|avx)|_mm[0-9]*_|__(x86_|aarch)64__' . \
     --include='*.c' --include='*.h' |
     grep -vE '^\./(isa/|barrier\.h|product/(xsmm|micro_kernel|dense)\.)')
 

@@ -10,21 +10,24 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
 shift
+known=$(sed -n 's/^ISA(\([a-z0-9]*\),.*/\1/p' src/device/cpu/isa/sets.def)
 parts=() isas=() teams=()
 for word in "$@"; do
     case $word in
     check | torch | python) parts+=("$word") ;;
-    generic | avx2 | avx512) isas+=("$word") ;;
     [0-9]*) teams+=("$word") ;;
     *)
-        echo "every-isa: '$word' is no part (check, torch, python), no instruction set (generic, avx2, avx512)" \
-            "and no number of threads" >&2
-        exit 2
+        grep -qx "$word" <<<"$known" || {
+            echo "every-isa: '$word' is no part (check, torch, python), no instruction set ($(echo $known))" \
+                "and no number of threads" >&2
+            exit 2
+        }
+        isas+=("$word")
         ;;
     esac
 done
 [ ${#parts[@]} -gt 0 ] || parts=(check torch python)
-[ ${#isas[@]} -gt 0 ] || isas=(generic avx2 avx512)
+[ ${#isas[@]} -gt 0 ] || mapfile -t isas <<<"$known"
 [ ${#teams[@]} -gt 0 ] || teams=(1 2)
 pef=$(mktemp -d)
 trap 'rm -rf "$pef"' EXIT
@@ -37,6 +40,7 @@ keep_to() { # ISA: ours, libxsmm, PyTorch, oneDNN, MKL, NumPy
     avx2) variables=(LIBXSMM_TARGET=hsw ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
         NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") ;;
     avx512) variables=() ;;
+    *) echo "every-isa: how PyTorch is kept to $1 is not known here" >&2 && exit 2 ;;
     esac
     variables+=(SAMBAFLOW_ISA="$1")
 }
@@ -54,7 +58,7 @@ failed=()
 for isa in "${isas[@]}"; do
     if ! SAMBAFLOW_ISA=$isa "$build/sambaflow" run "$pef/logreg/logreg.pef" >/dev/null 2>"$pef/said"; then
         grep -q 'is not available' "$pef/said" || { cat "$pef/said" >&2; exit 1; }
-        echo "every-isa: $isa is left out: this processor has none"
+        echo "every-isa: $isa is left out: this processor or this build has none"
         continue
     fi
     keep_to "$isa"

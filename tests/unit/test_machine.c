@@ -75,6 +75,13 @@ static void test_told(void **state)
     need(samba_device_cpu.describe(&options, note, &t));
     assert_true(t.facts > figures);
     refuse(samba_device_cpu.describe(&unknown, note, &t), SAMBA_ERROR_UNSUPPORTED, "instruction set \"neon9\" is not available");
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
+        const samba_device_options foreign = {.context = context, .threads = 1, .isa = samba_isa_names[isa]};
+        if (samba_isa_elsewhere(samba_isa_names[isa]))
+            refuse(samba_device_cpu.describe(&foreign, note, &t), SAMBA_ERROR_UNSUPPORTED, "this build has no kernels for it");
+    }
+    assert_null(samba_isa_elsewhere("neon9"));
+    assert_null(samba_isa_elsewhere("generic"));
     t = (told){0};
     need(samba_device_null.describe(&options, note, &t));
     assert_int_equal(t.facts, 1);

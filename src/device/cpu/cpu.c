@@ -54,9 +54,16 @@ static samba_status choose_isa(const samba_device_options *options, samba_isa *i
             *isa = (samba_isa)i;
             return SAMBA_OK;
         }
+    samba_isa_list(available, sizeof available);
+    const char *family = samba_isa_elsewhere(options->isa);
+    if (family)
+        return samba_fail(
+            options->context, SAMBA_ERROR_UNSUPPORTED,
+            "instruction set \"%.64s\" is not available: it belongs to %s processors, and this build has no kernels "
+            "for it; this processor and library have %s",
+            options->isa, family, available);
     return samba_fail(options->context, SAMBA_ERROR_UNSUPPORTED,
-                      "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa,
-                      samba_isa_list(available, sizeof available));
+                      "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa, available);
 }
 
 static samba_status cpu_describe(const samba_device_options *options, samba_device_tell *tell, void *to)

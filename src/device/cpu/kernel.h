@@ -21,6 +21,12 @@ typedef enum samba_isa { /* isa/sets.def */
 extern const char *const samba_isa_names[SAMBA_ISA_COUNT];
 samba_isa samba_isa_best(void);                      /* of those that this CPU and build have */
 const char *samba_isa_list(char *text, size_t size); /* the names of all that they have; gives text */
+/* SAMBA_EACH_ISA(isa) { }: for those that this CPU and build have. */
+#define SAMBA_EACH_ISA(isa)                                                                                                      \
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)                                                                              \
+        if (samba_kernels_for((samba_isa)isa))
+/* The family of processors that a set belongs to, where this build has no kernels for it; NULL: it has, or no set is called so */
+const char *samba_isa_elsewhere(const char *name);
 /* device/cpu/machine.h: what is known of the machine; the only one that asks */
 typedef struct samba_cpu_machine samba_cpu_machine;
 

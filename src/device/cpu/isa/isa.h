@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One source, several instruction sets. The build compiles the sources listed in src/device/cpu/meson.build as isa_sources once
- * for each ISA, with -DSAMBA_ISA=generic, avx2 or avx512 and that ISA's flags. Every function that such a source exports is named
- * through SAMBA_ISA_NAME, so the copies live side by side; kernels.c gathers them in the table samba_kernels_<isa>. Nothing
- * outside those sources may call them but through the table, since the CPU may lack the instructions. */
+ * for each ISA that sets.def has for the processors built for, with -DSAMBA_ISA=, its name, and its flags. Every function that
+ * such a source exports is named through SAMBA_ISA_NAME, so the copies live side by side; kernels.c gathers them in the table
+ * samba_kernels_<isa>. Nothing outside those sources may call them but through the table, since the CPU may lack the
+ * instructions. */
 #ifndef SAMBA_CPU_ISA_H
 #define SAMBA_CPU_ISA_H
 

@@ -24,18 +24,6 @@ static bool has_f16c(void) /* GCC 10 does not know the name */
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-bool samba_processor_has(samba_isa isa)
-{
-    switch (isa) {
-#define HAS(feature) &&has_##feature()
-#define ISA(name, family, flags, features, ...)                                                                                  \
-    case SAMBA_ISA_##name: return true features;
-#include "device/cpu/isa/sets.def"
-#undef ISA
-    default: return false;
-    }
-}
-
 bool samba_processor_has_pairs(void) { return __builtin_cpu_supports("avx512bf16"); }
 
 /* Intel describes its caches in leaf 4, AMD the same way in leaf 0x8000001D: one cache a subleaf, until one of type 0. */
@@ -59,7 +47,6 @@ void samba_processor_cache(int level, samba_cpu_cache *cache)
 }
 
 #else
-bool samba_processor_has(samba_isa isa) { return isa == SAMBA_ISA_generic; }
 bool samba_processor_has_pairs(void) { return false; }
 void samba_processor_cache(int level, samba_cpu_cache *cache)
 {
@@ -67,3 +54,15 @@ void samba_processor_cache(int level, samba_cpu_cache *cache)
     (void)cache;
 }
 #endif
+
+bool samba_processor_has(samba_isa isa)
+{
+    switch (isa) {
+#define HAS(feature) &&has_##feature()
+#define ISA(name, family, flags, features, ...)                                                                                  \
+    case SAMBA_ISA_##name: return IN_##family(true features, false);
+#include "device/cpu/isa/sets.def"
+#undef ISA
+    default: return false;
+    }
+}

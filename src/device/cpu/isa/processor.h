@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions about the processor at hand. */
+ * Questions about the processor at hand, and the families of processors that sets.def names. */
 #ifndef SAMBA_CPU_PROCESSOR_H
 #define SAMBA_CPU_PROCESSOR_H
 
 #include "device/cpu/kernel.h"
+
+/* IN_family(x, otherwise): x where the build is for that family. */
+#define IN_any(x, otherwise) x
+#if defined(__x86_64__)
+#define IN_x86_64(x, otherwise) x
+#else
+#define IN_x86_64(x, otherwise) otherwise
+#endif
+#if defined(__aarch64__)
+#define IN_aarch64(x, otherwise) x
+#else
+#define IN_aarch64(x, otherwise) otherwise
+#endif
 
 bool samba_processor_has(samba_isa isa); /* all features of its row in sets.def */
 bool samba_processor_has_pairs(void);    /* it multiplies pairs of bfloat16 (AVX512_BF16) */

@@ -3,20 +3,13 @@
  * The instruction sets of this build: their names, their tables of kernels, which of them the processor runs. */
 #include "device/cpu/isa/processor.h"
 #include <stdio.h>
+#include <string.h>
 
 const char *const samba_isa_names[SAMBA_ISA_COUNT] = {
 #define ISA(name, ...) #name,
 #include "device/cpu/isa/sets.def"
 #undef ISA
 };
-
-/* IN_FAMILY(x, otherwise): x where the build is for that family. */
-#define IN_any(x, otherwise) x
-#if defined(__x86_64__)
-#define IN_x86_64(x, otherwise) x
-#else
-#define IN_x86_64(x, otherwise) otherwise
-#endif
 
 const samba_kernels *samba_kernels_for(samba_isa isa)
 {
@@ -26,6 +19,19 @@ const samba_kernels *samba_kernels_for(samba_isa isa)
 #undef ISA
     };
     return isa < SAMBA_ISA_COUNT && tables[isa] && samba_processor_has(isa) ? tables[isa] : NULL;
+}
+
+const char *samba_isa_elsewhere(const char *name)
+{
+    static const char *const families[SAMBA_ISA_COUNT] = {
+#define ISA(name, family, ...) IN_##family(NULL, #family),
+#include "device/cpu/isa/sets.def"
+#undef ISA
+    };
+    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
+        if (strcmp(samba_isa_names[isa], name) == 0)
+            return families[isa];
+    return NULL;
 }
 
 samba_isa samba_isa_best(void)
