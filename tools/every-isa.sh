@@ -10,6 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
 shift
+# Every row of the table of sets
 known=$(sed -n 's/^ISA(\([a-z0-9]*\),.*/\1/p' src/device/cpu/isa/sets.def)
 parts=() isas=() teams=()
 for word in "$@"; do
