@@ -126,10 +126,11 @@ typedef struct samba_prepared {
     int refresh_phases;
     int64_t shared_scratch, thread_scratch; /* bytes, multiples of 64 */
     int64_t kept_bytes; /* of memory that only this stage touches and that lasts as long as it: zeroed, 64-byte aligned */
+    const char *road;   /* of a contraction: the name of its row in product/roads.def; for messages and tests */
     char **kept;        /* where its address goes, before anything runs; NULL where kept_bytes is 0 */
 } samba_prepared;
 
-/* tile/tile.c, product/contract.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c.
+/* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c.
  * The stage must outlive the prepared state. */
 samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);

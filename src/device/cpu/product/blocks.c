@@ -229,14 +229,14 @@ static void columns(const samba_column_piece *pieces, int step, const float *ima
         columns_of(true, pieces, image, panels, pitch, vectors);
 }
 
-const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {{offsets_f32, offsets_f64},
-                                                   {dot_f32, dot_f64},
-                                                   finish,
-                                                   fold,
-                                                   filter,
-                                                   SAMBA_ISA_NAME(samba_dense_block),
-                                                   columns,
-                                                   &SAMBA_ISA_NAME(samba_winograd_kernels)};
+const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {.offsets = {offsets_f32, offsets_f64},
+                                                   .dot = {dot_f32, dot_f64},
+                                                   .finish = finish,
+                                                   .fold = fold,
+                                                   .filter = filter,
+                                                   .dense = SAMBA_ISA_NAME(samba_dense_block),
+                                                   .columns = columns,
+                                                   .winograd = &SAMBA_ISA_NAME(samba_winograd_kernels)};
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plain blocks of sums, for what libxsmm has no kernel for. Made once per ISA; contract.c takes the table that goes with the
- * kernels it was given. No function allocates; sums are kept in registers and written once.
+ * Plain blocks of sums, for what libxsmm has no kernel for. Made once per ISA; roads take the table that goes with the kernels they
+ * were given (kernels->blocks). No function allocates; sums are kept in registers and written once.
  *
  * offsets: rows lie anywhere, columns contiguous by runs, at any offset for each k, so a convolution reads its image without a
  * copy of its windows.
  * dot: both operands lie contiguous along k, at least by runs, so neither is packed: weight gradients, W of (out, in).
  * finish: the commonest end of a product, finish.h.
  * fold: rows of products, one for each tap of a window, added up where the window put them (fold.c).
+ * filter: windows of one plane times its filter, by the same tables (depthwise.c).
  * columns: a row of a convolution's columns, gathered from its image (columns.c).
  * dense: large products by panels, dense.h.
  * winograd: transforms around such products, winograd_tile.h. */

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The order decides between roads of one cost alone: the first is taken. After a cost of 0 nobody is asked. */
-static const samba_road *const roads[] = {&samba_road_row,       &samba_road_panel,         &samba_road_blocks,
-                                          &samba_road_depthwise, &samba_road_winograd_grad, &samba_road_winograd,
-                                          &samba_road_columns,   &samba_road_fold};
+static const samba_road *const roads[] = {
+#define ROAD(name, idea) &samba_road_##name,
+#include "device/cpu/product/roads.def"
+};
 
 enum { COUNTER_BYTES = 64, MOST_STATE = 16384 /* bytes of a road's state, which is on the stack while roads are compared */ };
 
@@ -218,6 +218,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     f->counts_kept = f->kept_parts > 0 && f->parts == 0 && comes_free(f);
     *prepared = (samba_prepared){
         .run = run, .state = f, .shared_scratch = COUNTER_BYTES + f->shared_bytes, .thread_scratch = f->own_bytes};
+    prepared->road = f->road->name;
     prepared->refresh_phases = f->kept_parts > 0;
     prepared->kept_bytes = f->kept_parts > 0 ? COUNTER_BYTES + round_up(f->kept_bytes, 64) : 0;
     prepared->kept = f->kept_parts > 0 ? &f->kept : NULL;
