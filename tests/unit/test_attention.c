@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention: the compiled kernels against the reference kernels, forward and backward, over sizes around the blocks, masks,
- * shared heads, dropout and dtypes, on 1 to 3 threads and every ISA;
+ * shared heads, dropout and dtypes, on 1 to 3 threads and every ISA (test_random_shapes.c has random ones);
  * and the public function: what it makes of its arguments, names of dropout, what it refuses. Operators: values/attention.txt. */
-#include "../seed.h"
-#include "traced.h"
 #include "training.h"
 
-#include "autodiff/autodiff.h"
 #include "device/cpu/kernel.h"
 #include "noise.h"
-#include "plan/plan.h"
+#include "reference.h"
+#include "traced.h"
 
 /* ---- compiled against reference ---- */
 
@@ -85,12 +83,6 @@ typedef struct expectation {
     double scales[SINKS];
 } expectation;
 
-static const char *name_of(const samba_graph *graph, const samba_sink *sink)
-{
-    return samba_graph_name_at(graph, sink->kind == SAMBA_SINK_ASSIGN ? samba_node_at(graph, sink->target)->attrs->state.name
-                                                                      : sink->name);
-}
-
 static double greatest_of(const samba_array *a, const samba_array *b) /* difference; b: NULL for 0 */
 {
     double greatest = 0;
@@ -121,13 +113,12 @@ static void find_scales(const attention_case *c, int count, const char *const *n
     }
     /* The loss, one sum of w y y with w of both signs:
      * where each y is off by a share of the greatest, a term is by 2 |w y| times that, |w| < 0.9. */
-    for (int64_t s = 0; s < e->graph->sink_count; s++)
-        if (strcmp(name_of(e->graph, &e->graph->sinks[s]), "y") == 0)
-            for (int64_t i = 0; i < e->values[s].numel; i++)
-                all += 2 * 0.9 * fabs(value_at(&e->values[s], i)) * e->scales[s];
-    for (int64_t s = 0; s < e->graph->sink_count; s++)
-        if (strcmp(name_of(e->graph, &e->graph->sinks[s]), "loss") == 0)
-            e->scales[s] = all;
+    for (int64_t s = 0; s < e->graph->sink_count; s++) {
+        const char *name = sink_name(e->graph, &e->graph->sinks[s]);
+        for (int64_t i = 0; i < e->values[s].numel && strcmp(name, "y") == 0; i++)
+            all += 2 * 0.9 * fabs(value_at(&e->values[s], i)) * e->scales[s];
+        e->scales[s] = strcmp(name, "loss") == 0 ? all : e->scales[s];
+    }
 }
 
 static void expect(const attention_case *c, samba_session *session, expectation *e)
@@ -141,7 +132,6 @@ static void expect(const attention_case *c, samba_session *session, expectation 
     samba_arena_init(&e->arena, context);
     const char *names[8];
     samba_array leaves[8];
-    samba_tensor *held[8] = {0};
     int count = 0;
     int64_t seed_value = 1234567;
     for (int t = 0; t < samba_session_tensor_count(session); t++) {
@@ -149,12 +139,10 @@ static void expect(const attention_case *c, samba_session *session, expectation 
         need(samba_session_tensor_info(session, t, &info));
         if (info.kind != SAMBA_KIND_PARAMETER)
             continue;
-        need(samba_session_get_by_name(session, info.name, &held[count]));
+        samba_tensor *held = kept(get(session, info.name));
         names[count] = info.name;
-        leaves[count] =
-            (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
-        memcpy(leaves[count].shape, info.shape, sizeof info.shape);
-        count++;
+        leaves[count] = (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held), samba_tensor_data(held)};
+        memcpy(leaves[count++].shape, info.shape, sizeof info.shape);
     }
     if (c->dropout > 0) {
         names[count] = "drop.seed";
@@ -162,8 +150,7 @@ static void expect(const attention_case *c, samba_session *session, expectation 
     }
     need(samba_graph_evaluate(e->graph, count, names, leaves, &e->arena, e->values));
     find_scales(c, count, names, leaves, e);
-    for (int i = 0; i < count; i++)
-        samba_tensor_free(held[i]);
+    drop_kept(NULL);
 }
 
 static void compare(const attention_case *c, const char *what, const samba_array *expected, const samba_tensor *given,
@@ -183,37 +170,22 @@ static void compare(const attention_case *c, const char *what, const samba_array
         fail_msg("%s: %s differs by %g of terms of %g (tolerance %g)", c->name, what, worst, scale, base);
 }
 
-static void compile_case(const attention_case *c, bool inference, char *path, size_t room)
-{
-    samba_compile_options o = compile_of("attention", model, c, 0, NULL);
-    o.inference = inference;
-    need(samba_compile(context, &o, path, room));
-}
-
 /* The first run of a case finds what is expected, for its session has the parameters: every other session draws the same. */
 static void run_case(const attention_case *c, const char *path, int threads, const char *isa, expectation *e)
 {
-    samba_session_options so = samba_session_defaults();
-    so.threads = threads;
-    so.isa = isa;
-    so.seed = 3;
-    samba_session *session;
-    need(samba_session_new(context, path, &so, &session));
+    OWN_SESSION *session;
     samba_run_options r = samba_run_defaults();
-    samba_hyperparameter seed = {"seed", 1234567};
-    r.hyperparameters = &seed;
+    r.hyperparameters = &(samba_hyperparameter){"seed", 1234567};
     r.hyperparameter_count = c->dropout > 0;
+    need(samba_session_new(context, path, SESSION(.threads = threads, .isa = isa, .seed = 3), &session));
     need(samba_run(session, &r));
     if (!e->graph)
         expect(c, session, e);
     for (int64_t s = 0; s < e->graph->sink_count; s++) {
-        const char *name = name_of(e->graph, &e->graph->sinks[s]);
-        samba_tensor *given;
-        need(samba_session_get_by_name(session, name, &given));
+        const char *name = sink_name(e->graph, &e->graph->sinks[s]);
+        OWN_TENSOR *given = get(session, name);
         compare(c, name, &e->values[s], given, e->scales[s]);
-        samba_tensor_free(given);
     }
-    samba_session_free(session);
 }
 
 #define F32 SAMBA_FLOAT32
@@ -261,61 +233,28 @@ static const attention_case cases[] = {
     {"no depth of values", 2, 2, 2, 5, 6, 4, 0, false, false, NO_MASK, 0, 0, F32},
 };
 
-static int64_t below(uint64_t *random, int64_t n) { return (int64_t)random_between(random, 0, (double)n); }
-
-static void against_reference(void **state)
+TEST(against_reference)
 {
-    const attention_case *c = *state;
-    char path[512];
-    expectation e = {0};
-    compile_case(c, false, path, sizeof path);
-    for (int threads = 1; threads <= 3; threads++)
-        run_case(c, path, threads, NULL, &e);
-    for (int isa = 0; isa < (int)samba_isa_best(); isa++)
-        run_case(c, path, 2, samba_isa_names[isa], &e);
-    samba_arena_free(&e.arena);
-    samba_graph_free(e.graph);
-}
-
-/* Sizes, rules and dtypes at random. */
-static uint64_t first_seed;
-static void random_cases(void **state)
-{
-    (void)state;
-    enum { COUNT = 12 };
-    static const samba_dtype dtypes[] = {F32, F32, SAMBA_BFLOAT16, SAMBA_BFLOAT16, SAMBA_FLOAT64};
-    print_message("%d cases from seed %llu on\n", COUNT, (unsigned long long)first_seed);
-    for (int n = 0; n < COUNT; n++) {
-        uint64_t random = first_seed + (uint64_t)n;
-        char name[128];
-        attention_case c = {.name = name};
-        c.b = 1 + below(&random, 3);
-        c.hkv = 1 + below(&random, 3);
-        c.h = c.hkv * (1 + below(&random, 3));
-        c.tq = 1 + below(&random, 150);
-        c.tk = below(&random, 2) ? c.tq : 1 + below(&random, 200);
-        c.d = 1 + below(&random, 40);
-        c.dv = below(&random, 2) ? c.d : 1 + below(&random, 40);
-        c.causal = below(&random, 3) > 0;
-        c.joint = c.tq == c.tk && c.d == c.dv;
-        c.mask = (mask_kind)(below(&random, 3) ? NO_MASK : below(&random, BLIND + 1));
-        c.dropout = below(&random, 4) ? 0 : 0.25;
-        c.dtype = dtypes[below(&random, SAMBA_COUNT(dtypes))];
-        snprintf(name, sizeof name, "seed %llu: b %d h %d of %d tq %d tk %d d %d dv %d causal %d mask %d dropout %g dtype %d",
-                 (unsigned long long)(first_seed + (uint64_t)n), (int)c.b, (int)c.h, (int)c.hkv, (int)c.tq, (int)c.tk, (int)c.d,
-                 (int)c.dv, c.causal, c.mask, c.dropout, c.dtype);
-        const attention_case *it = &c;
-        void *argument = (void *)(uintptr_t)it;
-        against_reference(&argument);
+    for (int i = 0; i < LENGTH(cases); i++) {
+        char path[512];
+        expectation e = {0};
+        samba_compile_options o = compile_of("attention", model, &cases[i], 0, NULL);
+        print_message("%s\n", cases[i].name);
+        need(samba_compile(context, &o, path, sizeof path));
+        for (int threads = 1; threads <= 3; threads++)
+            run_case(&cases[i], path, threads, NULL, &e);
+        for (int isa = 0; isa < (int)samba_isa_best(); isa++)
+            run_case(&cases[i], path, 2, samba_isa_names[isa], &e);
+        samba_arena_free(&e.arena);
+        samba_graph_free(e.graph);
     }
 }
 
 /* ---- the same bits ---- */
 
 /* Four threads for three heads share one with a neighbour; many heads are taken by threads as they come free. */
-static void same_bits(void **state)
+TEST(same_bits)
 {
-    (void)state;
     const attention_case twice[] = {
         {"three heads", 1, 3, 3, 300, 300, 16, 16, true, true, NO_MASK, 0.1, 0, F32},
         {"many heads", 4, 8, 8, 100, 100, 16, 16, true, true, NO_MASK, 0, 0, F32},
@@ -323,28 +262,19 @@ static void same_bits(void **state)
     };
     static const int teams[][3] = {{4, 4}, {1, 2, 3}, {1, 2, 3}};
     for (int i = 0; i < LENGTH(twice); i++) {
-        char path[512];
+        samba_compile_options o = compile_of("attention", model, &twice[i], 0, NULL);
         samba_session *sessions[3];
-        compile_case(&twice[i], false, path, sizeof path);
         for (int k = 0; k < 3 && teams[i][k]; k++) {
-            sessions[k] = open_session(path, teams[i][k], 0);
+            sessions[k] = open_kept(&o, teams[i][k], 0);
             need(samba_run(sessions[k], NULL));
             if (k > 0)
                 assert_same_bits(sessions[0], sessions[k], COMPUTED);
         }
-        for (int k = 0; k < 3 && teams[i][k]; k++)
-            samba_session_free(sessions[k]);
+        drop_kept(NULL);
     }
 }
 
 /* ---- what the compiler makes of it ---- */
-
-static void read_plan(const attention_case *c, bool inference, samba_plan *plan)
-{
-    char path[512];
-    compile_case(c, inference, path, sizeof path);
-    need(samba_pef_read(context, path, plan));
-}
 
 static const samba_stage *attention_stage(const samba_plan *plan, int which)
 {
@@ -356,12 +286,11 @@ static const samba_stage *attention_stage(const samba_plan *plan, int which)
 
 /* Training: result and log-sum-exp by one stage, gradients by another;
  * no matrix of scores, no copy of a joint projection's heads. */
-static void two_stages(void **state)
+TEST(two_stages)
 {
-    (void)state;
     const attention_case c = {"", 1, 2, 2, 1024, 1024, 8, 8, true, true, NO_MASK, 0, 0, F32};
-    samba_plan plan;
-    read_plan(&c, false, &plan);
+    samba_compile_options o = compile_of("attention", model, &c, 0, NULL);
+    samba_plan plan = compiled_plan(&o);
     const samba_stage *forward = attention_stage(&plan, 0), *backward = attention_stage(&plan, 1);
     assert_non_null(backward);
     assert_null(attention_stage(&plan, 2));
@@ -373,7 +302,8 @@ static void two_stages(void **state)
     assert_int_equal(forward->operands[1].strides[2], 6 * 8);
     assert_true(plan.memory.activations < 1024 * 1024 * 2);
     samba_plan_free(&plan);
-    read_plan(&c, true, &plan);
+    o.inference = true;
+    plan = compiled_plan(&o);
     forward = attention_stage(&plan, 0);
     assert_true(forward->attention.has_result && !forward->attention.has_lse);
     assert_null(attention_stage(&plan, 1));
@@ -381,40 +311,20 @@ static void two_stages(void **state)
 }
 
 /* The log-sum-exp alone, of a graph that wants nothing else. */
-static void lse_alone(void **state)
+MODEL(only_lse)
 {
-    (void)state;
-    samba_graph *g;
-    need(samba_graph_new(context, "lse", &g));
-    samba_value x =
-        samba_parameter(g, "x", F32, 4, (const int64_t[]){1, 2, 100, 8}, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.attention = (samba_attrs_attention){.causal = 1, .scale = 0.4};
-    samba_ref lse = samba_emit(g, SAMBA_OP_attention_lse, 3, (samba_ref[]){x.index, x.index, x.index}, &attrs);
-    samba_output(g, "lse", (samba_value){g, lse, 0});
-    samba_compile_options o = compile_of("lse", NULL, NULL, 0, NULL);
-    o.graph = g;
-    o.inference = true;
-    samba_session *session = compile_and_open(&o, 1, 0);
-    need(samba_run(session, NULL));
-    samba_tensor *given = get(session, "x"), *found = get(session, "lse");
-    const float *q = samba_tensor_data(given), *values = samba_tensor_data(found);
-    for (int h = 0; h < 2; h++)
-        for (int i = 0; i < 100; i++) {
-            double sum = 0;
-            for (int j = 0; j <= i; j++) {
-                double score = 0;
-                for (int d = 0; d < 8; d++)
-                    score += (double)q[(h * 100 + i) * 8 + d] * q[(h * 100 + j) * 8 + d];
-                sum += exp(0.4 * score);
-            }
-            assert_true(fabs(log(sum) - values[h * 100 + i]) < 1e-5);
-        }
-    samba_tensor_free(given);
-    samba_tensor_free(found);
-    samba_session_free(session);
-    samba_graph_free(g);
+    samba_ref x = param(g, "x", F32, 1, 2, 100, 8).index;
+    const samba_attrs attrs = {.attention = {.causal = 1, .scale = 0.4}};
+    samba_output(g, "lse", (samba_value){g, samba_emit(g, SAMBA_OP_attention_lse, 3, (samba_ref[]){x, x, x}, &attrs), 0});
+}
+
+TEST(lse_alone)
+{
+    const reference_case compared = {"lse", only_lse, NULL, 0, NULL, .inference = true, .tolerance = 2e-6};
+    char path[512];
+    pass_texts texts = compile_case(&compared, 0, path);
+    check_teams(&compared, path);
+    free_texts(&texts);
 }
 
 /* ---- the public function ---- */
@@ -424,9 +334,8 @@ static samba_value attention(const char *q, const char *k, const char *v, const 
     return samba_scaled_dot_product_attention(zeros_of(q), zeros_of(k), zeros_of(v), o);
 }
 
-static void shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     samba_attention_options o = samba_attention_defaults();
     trace("");
     expect_type(attention("float32[5,3]", "float32[4,3]", "float32[4,2]", NULL), "float32[5,2]");
@@ -448,9 +357,8 @@ static void shapes(void **state)
     untrace();
 }
 
-static void dropout_is_named(void **state)
+TEST(dropout_is_named)
 {
-    (void)state;
     trace("x float32[2,3,4,5]");
     samba_value x = in("x"), y[2];
     samba_attention_options o = samba_attention_defaults();
@@ -471,9 +379,8 @@ static void dropout_is_named(void **state)
     untrace();
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     static const char x[] = "float32[1,2,3,4]", wide[] = "float32[1,4,3,4]";
     static const struct {
         const char *q, *k, *v, *mask;
@@ -508,17 +415,4 @@ static void refusals(void **state)
     untrace();
 }
 
-int main(int argc, char **argv)
-{
-    first_seed = argc > 1 ? strtoull(argv[1], NULL, 10) : random_seed();
-    const struct CMUnitTest others[] = {cmocka_unit_test(same_bits), cmocka_unit_test(two_stages),
-                                        cmocka_unit_test(lse_alone), cmocka_unit_test(random_cases),
-                                        cmocka_unit_test(shapes),    cmocka_unit_test(dropout_is_named),
-                                        cmocka_unit_test(refusals)};
-    enum { COUNT = SAMBA_COUNT(cases), OTHERS = SAMBA_COUNT(others) };
-    struct CMUnitTest tests[COUNT + OTHERS];
-    for (int i = 0; i < COUNT; i++)
-        tests[i] = (struct CMUnitTest){cases[i].name, against_reference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
-    memcpy(tests + COUNT, others, sizeof others);
-    return _cmocka_run_group_tests("attention", tests, COUNT + OTHERS, harness_begin, harness_end);
-}
+TEST_MAIN(against_reference, same_bits, two_stages, lse_alone, shapes, dropout_is_named, refusals)
