@@ -35,17 +35,10 @@ static samba_compile_options options(void)
     static samba_optimizer sgd;
     static samba_tensor *inputs[2];
     sgd = samba_sgd(0.1), inputs[0] = x, inputs[1] = target;
-    samba_compile_options o = compile_of("graph", model, NULL, 2, inputs);
-    o.optimizers = &sgd, o.optimizer_count = 1;
-    return o;
+    return training_of("graph", model, NULL, 2, inputs, &sgd);
 }
 
-static samba_compile_options inference(const char *name, samba_model its)
-{
-    samba_compile_options o = compile_of(name, its, NULL, 1, &question);
-    o.inference = true;
-    return o;
-}
+static samba_compile_options inference(const char *name, samba_model its) { return inference_of(name, its, NULL, 1, &question); }
 
 static void write_file(char *path, const char *name, const char *data)
 {
@@ -240,17 +233,14 @@ TEST(tensors)
 TEST(sessions)
 {
     samba_session *none;
-    samba_session_options o = samba_session_defaults();
     says(samba_session_new(context, NULL, NULL, &none));
     says(samba_session_new(context, pef, NULL, NULL));
     says(samba_session_new(context, "/nowhere/a.pef", NULL, &none));
     says(samba_session_new(context, folder, NULL, &none));
     says(samba_session_new(context, short_pef, NULL, &none));
     says(samba_session_new(context, foreign, NULL, &none));
-    o.threads = -1;
-    says(samba_session_new(context, pef, &o, &none));
-    o.threads = 0, o.device = "rdu";
-    says(samba_session_new(context, pef, &o, &none));
+    says(samba_session_new(context, pef, SESSION(.threads = -1), &none));
+    says(samba_session_new(context, pef, SESSION(.device = "rdu"), &none));
 }
 
 /* ---- weights as files ---- */
