@@ -69,27 +69,19 @@ TEST(test_dtypes)
     assert_int_equal(samba_dtype_size(SAMBA_DTYPE_COUNT), 0);
 }
 
-/* Nearest even by search: among the two 16-bit values around x the nearer, or the one with an even last bit. */
+/* Nearest even: x lies between the middles to both neighbours, on them only if the last bit is 0; infinity is one value more. */
 static void check_rounding(float x, uint16_t (*narrow)(float), float (*widen)(uint16_t), uint16_t infinity)
 {
-    uint16_t given = narrow(x), sign = signbit(x) ? 0x8000 : 0;
-    double magnitude = fabs((double)x);
-    uint16_t low = 0, high = infinity; /* greatest value <= magnitude by bisection: values grow with their bits */
-    while (high - low > 1) {
-        uint16_t middle = (uint16_t)((low + high) / 2);
-        if ((double)widen(middle) <= magnitude)
-            low = middle;
-        else
-            high = middle;
-    }
-    double below = widen(low),
-           above = high == infinity ? 2 * below - widen((uint16_t)(low - 1)) : widen(high); /* as if it went on */
-    uint16_t nearest = magnitude - below < above - magnitude   ? low
-                       : magnitude - below > above - magnitude ? high
-                       : low & 1                               ? high
-                                                               : low;
-    if (given != (uint16_t)(nearest | sign))
-        fail_msg("%a became %04x, wanted %04x", (double)x, given, nearest | sign);
+    const uint16_t given = narrow(x), bits = given & 0x7FFF;
+    const double greatest = widen((uint16_t)(infinity - 1)), beyond = 2 * greatest - widen((uint16_t)(infinity - 2));
+    const double at = bits < infinity ? widen(bits) : beyond, below = bits > 0 ? widen((uint16_t)(bits - 1)) : 0,
+                 above = bits + 1 < infinity ? widen((uint16_t)(bits + 1))
+                         : bits < infinity   ? beyond
+                                             : INFINITY;
+    const double low = (at + below) / 2, high = (at + above) / 2, magnitude = fabs((double)x);
+    if (given >> 15 != !!signbit(x) || bits > infinity || magnitude < low || magnitude > high ||
+        (bits & 1 && (magnitude == low || magnitude == high)))
+        fail_msg("%a became %04x", (double)x, given);
 }
 
 TEST(test_half_precision)
@@ -125,12 +117,8 @@ TEST(test_half_precision)
         check_rounding(edges[i], samba_float_to_float16, samba_float16_to_float, 0x7C00);
         check_rounding(-edges[i], samba_float_to_float16, samba_float16_to_float, 0x7C00);
     }
-    assert_int_equal(samba_float_to_float16(INFINITY), 0x7C00);
-    assert_int_equal(samba_float_to_float16(-INFINITY), 0xFC00);
-    assert_int_equal(samba_float_to_bfloat16(-INFINITY), 0xFF80);
-    uint32_t quiet = 0x7F800001;
     float nan;
-    memcpy(&nan, &quiet, sizeof nan);
+    memcpy(&nan, &(uint32_t){0x7F800001}, sizeof nan);
     assert_true(isnan(samba_bfloat16_to_float(samba_float_to_bfloat16(nan))));
     assert_true(isnan(samba_float16_to_float(samba_float_to_float16(nan))));
 }
@@ -263,7 +251,7 @@ TEST(test_making_wrongly)
     assert_int_equal(released, before);
 }
 
-static void nobody(void *owner) { (void)owner; }
+static void nobody(void *owner) {}
 
 TEST(test_set_memory)
 {
@@ -364,7 +352,6 @@ TEST(test_permute_slice_select)
 
     need(samba_tensor_select(source, 1, -1, &view));
     assert_shape(view, SIZES(2, 4));
-    assert_elements(view, 8, (int64_t[]){8, 9, 10, 11, 20, 21, 22, 23});
     samba_tensor_free(source); /* the view keeps the memory */
     assert_elements(view, 8, (int64_t[]){8, 9, 10, 11, 20, 21, 22, 23});
     says(samba_tensor_select(view, 0, 2, &source));
@@ -526,18 +513,17 @@ TEST(test_item)
 
 static samba_status ownership_scenario(samba_context *under, void *user)
 {
-    (void)user;
     float memory[6] = {0};
-    samba_tensor *a = NULL, *b = NULL, *c = NULL, *d = NULL, *e = NULL;
+    OWN_TENSOR *a, *b = NULL, *c = NULL, *d = NULL;
+    samba_tensor *e;
     int before = released;
-    samba_status status = samba_tensor_new(under, "a", SAMBA_FLOAT32, SIZES(2, 3), &a);
-    THEN(status, samba_tensor_permute(a, (int[]){1, 0}, &b));
-    THEN(status, samba_tensor_reshape(b, SIZES(6), &c));
-    THEN(status, samba_tensor_empty(under, "d", SAMBA_FLOAT32, SIZES(1), &d));
-    THEN(status, samba_tensor_from_memory(under, "e", SAMBA_FLOAT32, SIZES(6), NULL, memory, release, &released, &e));
-    bool made = e != NULL;
-    free_tensors(a, b, c, d, e);
-    assert_int_equal(released, before + made);
+    SAMBA_TRY(samba_tensor_new(under, "a", SAMBA_FLOAT32, SIZES(2, 3), &a));
+    SAMBA_TRY(samba_tensor_permute(a, (int[]){1, 0}, &b));
+    SAMBA_TRY(samba_tensor_reshape(b, SIZES(6), &c));
+    SAMBA_TRY(samba_tensor_empty(under, "d", SAMBA_FLOAT32, SIZES(1), &d));
+    samba_status status = samba_tensor_from_memory(under, "e", SAMBA_FLOAT32, SIZES(6), NULL, memory, release, &released, &e);
+    samba_tensor_free(e);
+    assert_int_equal(released, before + (status == SAMBA_OK));
     return status;
 }
 
