@@ -49,19 +49,13 @@ TEST(test_names)
     make_inputs(0);
     int64_t budget = mapped_least(0, inputs, 1) * 3 / 2;
     samba_compile_options options = mapped_options(0, inputs, 1, budget, SAMBA_MAPPING_SECTION);
-    char path[512], log[600], line[512];
-    need(samba_compile(context, &options, path, sizeof path));
-    snprintf(log, sizeof log, "%s.log", path);
-    FILE *file = fopen(log, "r");
-    assert_non_null(file);
-    bool head = false, named = false;
-    while (fgets(line, sizeof line, file)) {
-        head |= strstr(line, "fast memory  modules") != NULL;
-        named |= head && strstr(line, "FWD") && strstr(line, "block2");
-    }
-    fclose(file);
-    assert_true(head && named);
-    samba_session *session = kept_session(open_session(path, 1, 1));
+    char *log = compiled_log(&options), *rest;
+    bool named = false;
+    for (char *line = strtok_r(strstr(log, "fast memory  modules"), "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        named |= strstr(line, "FWD") && strstr(line, "block2");
+    assert_true(named);
+    free(log);
+    samba_session *session = open_kept(&options, 1, 1);
     assert_string_equal(samba_session_mapping(session, 0), "section");
     for (int i = 0; i < samba_session_section_count(session); i++) {
         samba_section_info info;

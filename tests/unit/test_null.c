@@ -67,14 +67,8 @@ TEST(each_pointer_null)
         if (given >= 0 && (!calls[i].refused || given == SAMBA_ERROR_ARGUMENT))
             continue;
         bad++;
-        if (calls[i].argument >= 0)
-            print_error("%s, argument %d NULL: ", calls[i].name, calls[i].argument + 1);
-        else
-            print_error("%s, all pointers NULL: ", calls[i].name);
-        if (given < 0)
-            print_error("%s\n", strsignal(-given));
-        else
-            print_error("%s, ARGUMENT was expected\n", samba_status_name((samba_status)given));
+        print_error("%s, argument %d (0: all pointers) NULL: %s\n", calls[i].name, calls[i].argument + 1,
+                    given < 0 ? strsignal(-given) : samba_status_name((samba_status)given));
     }
     print_message("%d calls\n", LENGTH(calls));
     assert_int_equal(bad, 0);

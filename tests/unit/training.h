@@ -116,6 +116,18 @@ static inline samba_plan compiled_plan(const samba_compile_options *options)
     return plan;
 }
 
+/* The text beside a PEF; freed with free(). */
+static inline char *compiled_log(const samba_compile_options *options)
+{
+    char path[520], *text = calloc(1, 1 << 16);
+    need(samba_compile(context, options, path, 512));
+    FILE *file = fopen(strcat(path, ".log"), "r");
+    assert_non_null(file);
+    assert_in_range(fread(text, 1, 1 << 16, file), 1, (1 << 16) - 1);
+    fclose(file);
+    return text;
+}
+
 /* A run's options, everything but its inputs at its default. */
 static inline samba_run_options giving(int count, samba_tensor *const *inputs)
 {
