@@ -220,26 +220,24 @@ static samba_status train(samba_context *given, void *user)
 
 TEST(no_memory)
 {
-    static const char *const rows[] = {
-        "matmul (float64[2,3]) (float64[3,4])",
-        "gelu (float64[3,4])",
-        "gelu_tanh (float64[3,4])",
-        "log1p (float64[3,4])",
-        "expm1 (float64[3,4])",
-        "sin (float64[3,4])",
-        "cos (float64[3,4])",
-        "softplus (float64[3,4])",
-        "softmax dim=0 (float64[2,3,4])",
-        "log_softmax dim=0 (float64[2,3,4])",
-        layer_norm,
-        "embedding (float64[5,3]) (int64[2,3])",
-        "gather (float64[5,3]) (int64[2,3])",
-        "scatter (float64[5,3]) (int64[2,3]) (float64[2,3])",
-        cross_entropy,
-        "attention causal=1 scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])",
-        "max_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
-        "avg_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
-    };
+    static const char *const rows[] = {"matmul (float64[2,3]) (float64[3,4])",
+                                       "gelu (float64[3,4])",
+                                       "gelu_tanh (float64[3,4])",
+                                       "log1p (float64[3,4])",
+                                       "expm1 (float64[3,4])",
+                                       "sin (float64[3,4])",
+                                       "cos (float64[3,4])",
+                                       "softplus (float64[3,4])",
+                                       "softmax dim=0 (float64[2,3,4])",
+                                       "log_softmax dim=0 (float64[2,3,4])",
+                                       layer_norm,
+                                       "embedding (float64[5,3]) (int64[2,3])",
+                                       "gather (float64[5,3]) (int64[2,3])",
+                                       "scatter (float64[5,3]) (int64[2,3]) (float64[2,3])",
+                                       cross_entropy,
+                                       "attention causal=1 scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])",
+                                       "max_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
+                                       "avg_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])"};
     for (int i = 0; i < SAMBA_COUNT(rows); i++) {
         operator_row row = *row_of(rows[i]);
         fail_each_allocation(train, &row);

@@ -117,8 +117,8 @@ static samba_value t_tenths(samba_value x) { return samba_round_decimals(x, 1); 
 static samba_value t_logit(samba_value x) { return samba_logit(x, -1); }
 static samba_value t_logit_inside(samba_value x) { return samba_logit(x, (double)0.1f); }
 
+/* Operators of the graph, then what is composed of them (leaky_relu's 0.01 is rounded too). */
 static const function functions[] = {
-    /* operators of the graph */
     {"neg", samba_neg, negative, 0, .shape = FALLING},
     {"abs", samba_abs, fabs, 0, .shape = VALLEY},
     {"sign", samba_sign, sign, 0, .shape = RISING},
@@ -168,13 +168,12 @@ static const function functions[] = {
     {"softplus", samba_softplus, softplus, 4, .shape = RISING},
     {"logit", t_logit, logit, 4, .shape = RISING},
     {"entr", samba_entr, entr, .limit = 4},
-    /* composed of them */
     {"softplus 2", t_softplus, softplus_2, 4, .shape = RISING},
     {"log_sigmoid", samba_log_sigmoid, log_sigmoid, 4, .shape = RISING},
     {"elu", t_elu, elu, 4, .shape = RISING},
     {"celu", t_celu, celu, 4, .shape = RISING},
     {"selu", samba_selu, selu, 4, .shape = RISING},
-    {"leaky_relu", t_leaky_relu, leaky_relu, 1, .shape = RISING}, /* 0.01 is rounded too */
+    {"leaky_relu", t_leaky_relu, leaky_relu, 1, .shape = RISING},
     {"hardtanh", t_hardtanh, hardtanh, 0, .shape = RISING},
     {"relu6", samba_relu6, relu6, 0, .shape = RISING},
     {"hardsigmoid", samba_hardsigmoid, hardsigmoid, 4, .shape = RISING},
@@ -190,8 +189,7 @@ static const function functions[] = {
     {"round 1", t_tenths, to_tenths, 0, .shape = RISING},
     {"logit 0.1", t_logit_inside, logit_inside, 4, .shape = RISING},
     {"isnan", t_isnan, is_nan, .limit = 0},
-    {"isfinite", t_isfinite, is_finite, .limit = 0},
-};
+    {"isfinite", t_isfinite, is_finite, .limit = 0}};
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 /* ---- of two operands ---- */
@@ -214,25 +212,23 @@ static double logaddexp(double x, double y) { return x == y ? x + M_LN2 : fmax(x
 static double xlogy(double x, double y) { return isnan(y) ? y : x == 0 ? 0 : x * log(y); }
 static double truncated(double x, double y) { return truncf((float)(x / y)); } /* of the rounded quotient, as in PyTorch */
 
-static const pair_function pair_functions[] = {
-    {"add", samba_add, plus, HALF},
-    {"sub", samba_sub, minus, HALF},
-    {"mul", samba_mul, times, HALF},
-    {"div", samba_div, over, HALF},
-    {"pow", samba_pow, pow, 4},
-    {"fmod", samba_fmod, fmod, 0},
-    {"remainder", samba_remainder, remainder_of, HALF},
-    {"trunc_divide", samba_trunc_divide, truncated, 0},
-    {"atan2", samba_atan2, atan2, 4},
-    {"hypot", samba_hypot, hypot, 4},
-    {"copysign", samba_copysign, copysign, 0},
-    {"maximum", samba_maximum, greater, 0},
-    {"minimum", samba_minimum, less, 0},
-    {"fmax", samba_fmax, greater_number, 0},
-    {"fmin", samba_fmin, less_number, 0},
-    {"logaddexp", samba_logaddexp, logaddexp, 4},
-    {"xlogy", samba_xlogy, xlogy, 4},
-};
+static const pair_function pair_functions[] = {{"add", samba_add, plus, HALF},
+                                               {"sub", samba_sub, minus, HALF},
+                                               {"mul", samba_mul, times, HALF},
+                                               {"div", samba_div, over, HALF},
+                                               {"pow", samba_pow, pow, 4},
+                                               {"fmod", samba_fmod, fmod, 0},
+                                               {"remainder", samba_remainder, remainder_of, HALF},
+                                               {"trunc_divide", samba_trunc_divide, truncated, 0},
+                                               {"atan2", samba_atan2, atan2, 4},
+                                               {"hypot", samba_hypot, hypot, 4},
+                                               {"copysign", samba_copysign, copysign, 0},
+                                               {"maximum", samba_maximum, greater, 0},
+                                               {"minimum", samba_minimum, less, 0},
+                                               {"fmax", samba_fmax, greater_number, 0},
+                                               {"fmin", samba_fmin, less_number, 0},
+                                               {"logaddexp", samba_logaddexp, logaddexp, 4},
+                                               {"xlogy", samba_xlogy, xlogy, 4}};
 enum { PAIR_FUNCTIONS = sizeof pair_functions / sizeof pair_functions[0] };
 
 #endif
