@@ -153,6 +153,8 @@ TEST(test_sizes)
         {17, 16, 2000},  {150, 70, 1600}, {2, 400, 64},   {300, 1, 50},    {1, 1, 5000},  {64, 64, 64},  {9, 1100, 3},
         {200, 130, 100}, {193, 77, 801},  {48, 64, 768},  {60, 700, 1601}, {500, 65, 70}, {97, 641, 64}, {64, 1024, 40}};
     static const int64_t empty[][3] = {{0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0}, {70, 70, 0}};
+    /* whole rows where threads share the columns: sums in a matrix of all threads, the epilogue after a barrier */
+    static const int64_t shared[][3] = {{32, 128, 784}, {32, 128, 128}, {16, 500, 200}, {33, 130, 300}, {3, 700, 90}};
     srand(1);
     for (int i = 0; i < LENGTH(sizes); i++) {
         check_layouts(sizes[i], SAMBA_FLOAT32, i, true);
@@ -163,6 +165,8 @@ TEST(test_sizes)
     }
     for (int i = 0; i < EPILOGUES * LENGTH(empty); i++)
         check_layouts(empty[i / EPILOGUES], SAMBA_FLOAT32, i, true);
+    for (int i = 0; i < LENGTH(shared); i++)
+        check_layouts(shared[i], SAMBA_FLOAT32, ROWS, false);
 }
 
 TEST(test_dtypes)
@@ -177,14 +181,6 @@ TEST(test_dtypes)
         check_layouts(SHAPE(1, 301, 515), SAMBA_FLOAT32, epilogue, false);
         check_layouts(SHAPE(1, 301, 515), SAMBA_BFLOAT16, epilogue, false);
     }
-}
-
-/* Whole rows where threads share the columns: sums in a matrix of all threads, the epilogue after a barrier. */
-TEST(test_rows_apart)
-{
-    static const int64_t sizes[][3] = {{32, 128, 784}, {32, 128, 128}, {16, 500, 200}, {33, 130, 300}, {3, 700, 90}};
-    for (int i = 0; i < LENGTH(sizes); i++)
-        check_layouts(sizes[i], SAMBA_FLOAT32, ROWS, false);
 }
 
 /* ---- random views ---- */
@@ -444,5 +440,4 @@ TEST(test_errors)
     case_end(&t);
 }
 
-TEST_MAIN(test_sizes, test_dtypes, test_rows_apart, test_views, test_convolutions, test_random_convolutions, test_one_window,
-          test_errors)
+TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_one_window, test_errors)

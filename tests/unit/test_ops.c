@@ -177,44 +177,40 @@ TEST(greatest_costs)
 static samba_status train(samba_context *given, void *user)
 {
     const operator_row *row = user;
-    static const char *const names[OPERANDS_MAX] = {"a", "b", "c", "d"};
     static double zeros[512];
-    samba_graph *graph;
+    OWN_GRAPH *graph;
     SAMBA_TRY(samba_graph_new(given, "g", &graph));
-    samba_ref leaves[OPERANDS_MAX], gradients[OPERANDS_MAX];
+    op_bench bench = {.context = given, .graph = graph, .count = row->count};
+    samba_ref gradients[OPERANDS_MAX];
     bool needed[OPERANDS_MAX];
-    samba_array arrays[OPERANDS_MAX];
     for (int i = 0; i < row->count; i++) {
         const operand *from = &row->operands[i];
-        samba_attrs attrs = {.leaf = {samba_graph_intern(graph, names[i]), from->dtype, {from->rank, {0}}, 0}};
+        samba_attrs attrs = {.leaf = {samba_graph_intern(graph, operand_names[i]), from->dtype, {from->rank, {0}}, 0}};
         memcpy(attrs.leaf.shape.at, from->shape, sizeof from->shape);
-        leaves[i] = samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
-        arrays[i] = (samba_array){from->dtype, from->rank, {0}, 0, zeros};
-        memcpy(arrays[i].shape, from->shape, sizeof from->shape);
-        assert_true(samba_shape_numel(from->rank, from->shape, &arrays[i].numel) && arrays[i].numel <= SAMBA_COUNT(zeros));
+        bench.leaves[i] = samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
+        samba_array *array = &bench.arrays[i];
+        *array = (samba_array){from->dtype, from->rank, {0}, 0, zeros};
+        memcpy(array->shape, from->shape, sizeof from->shape);
+        assert_true(samba_shape_numel(from->rank, from->shape, &array->numel) && array->numel <= SAMBA_COUNT(zeros));
         gradients[i] = SAMBA_NONE;
         needed[i] = from->dtype == SAMBA_FLOAT64;
     }
     graph->phase = SAMBA_FWD;
-    samba_ref result = samba_emit(graph, row->op, row->count, leaves, &row->attrs), value = result;
+    samba_ref result = samba_emit(graph, row->op, row->count, bench.leaves, &row->attrs), value = result;
     if (result != SAMBA_NONE && samba_ops[row->op].expand)
-        value = samba_ops[row->op].expand(graph, samba_node_at(graph, result), leaves);
-    if (samba_graph_status(graph) == SAMBA_OK) {
-        samba_vjp vjp = {graph, samba_node_at(graph, result), leaves, result, result, needed, gradients};
-        graph->phase = SAMBA_BCKWD;
-        (void)samba_ops[row->op].vjp(&vjp);
-        samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(graph, "y"), SAMBA_NONE, value});
-        uint32_t name = samba_graph_intern(graph, "gradient");
-        samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_BCKWD, name, SAMBA_NONE, gradients[0]});
-    }
-    samba_status status = samba_graph_status(graph);
+        value = samba_ops[row->op].expand(graph, samba_node_at(graph, result), bench.leaves);
+    SAMBA_TRY(samba_graph_status(graph));
+    samba_vjp vjp = {graph, samba_node_at(graph, result), bench.leaves, result, result, needed, gradients};
+    graph->phase = SAMBA_BCKWD;
+    (void)samba_ops[row->op].vjp(&vjp);
+    gradient_sink(&bench, "y", SAMBA_FWD, value);
+    gradient_sink(&bench, "gradient", SAMBA_BCKWD, gradients[0]);
+    SAMBA_TRY(samba_graph_status(graph));
     samba_arena arena;
     samba_array sinks[2];
     samba_arena_init(&arena, given);
-    if (status == SAMBA_OK)
-        status = samba_graph_evaluate(graph, row->count, names, arrays, &arena, sinks);
+    samba_status status = samba_graph_evaluate(graph, row->count, operand_names, bench.arrays, &arena, sinks);
     samba_arena_free(&arena);
-    samba_graph_free(graph);
     return status;
 }
 

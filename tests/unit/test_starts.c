@@ -87,11 +87,9 @@ static void check(const outputs *o, samba_session *session, const double *starts
         double expected = 0;
         for (int i = 0; i < o->count; i++)
             expected += slope(o->kinds[i], 1 /* ones */, ((const double *)samba_tensor_data(x))[e], starts[i]);
-        if (!(fabs(found[e] - expected) <= 1e-12 * (1 + fabs(expected)))) {
-            for (int i = 0; i < o->count; i++)
-                print_error("%s%s ", names[o->kinds[i]], o->losses >> i & 1 ? " (loss)" : "");
-            fail_msg("%d gradients given: w.grad[%d] is %.17g, expected %.17g", count, e, found[e], expected);
-        }
+        if (!(fabs(found[e] - expected) <= 1e-12 * (1 + fabs(expected))))
+            fail_msg("%d outputs from \"%s\" on, losses %d, %d gradients given: w.grad[%d] is %.17g, expected %.17g", o->count,
+                     names[o->kinds[0]], o->losses, count, e, found[e], expected);
     }
     free(found);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads. Sessions, compilers and functions that each have a context of their own run beside each other and give the bits that
- * they give alone. Of two threads in one session one is told so, in a sentence that only it reads, and nothing else happens;
- * threads that take turns are as one thread. The thread sanitizer (meson setup -Db_sanitize=thread)
- * watches it with one thread a session, since it does not know OpenMP's barriers. */
+ * they give alone. Of two threads in one session one is told so and nothing else happens; threads that take turns are as one.
+ * The thread sanitizer watches it with one thread a session, since it does not know OpenMP's barriers. */
 #include "harness.h"
+#include "failing_allocator.h"
 #include "training.h"
 #include "zeros.h"
 #include <pthread.h>
@@ -216,6 +216,7 @@ TEST(compilers_and_functions)
 
 /* ---- two in one session: the first is held inside a call by its allocator ---- */
 typedef struct gate {
+    failing_allocator memory;
     sem_t inside, go_on;
     bool closed;
 } gate;
@@ -228,12 +229,7 @@ static void *allocate_behind_a_gate(void *user, void *block, size_t old_size, si
         sem_post(&g->inside);
         sem_wait(&g->go_on);
     }
-    void *fresh = new_size > 0 ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
-    if (fresh && block)
-        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
-    if (new_size == 0 || fresh)
-        free(block);
-    return fresh;
+    return failing_allocate(&g->memory, block, old_size, new_size);
 }
 
 typedef struct holder {
@@ -257,7 +253,7 @@ static samba_context *of_both;
 
 TEST(the_second_is_told)
 {
-    gate g = {.closed = false};
+    gate g = {.memory = {.fail_from = -1}};
     assert_int_equal(sem_init(&g.inside, 0, 0) | sem_init(&g.go_on, 0, 0), 0);
     const samba_allocator allocator = {allocate_behind_a_gate, &g};
     samba_session *session;
