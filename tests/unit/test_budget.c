@@ -7,10 +7,6 @@
 #include "failing_allocator.h"
 #include "runtime/runtime.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/transformer.h>
-
 static void ten_classes(samba_graph *g, samba_value x)
 {
     samba_loss(g, "loss", samba_cross_entropy(samba_linear(x, "out", 10), samba_input(g, "label")));

@@ -4,9 +4,6 @@
  * views that are no single piece, for teams of 1 to 3; and a run that met bad data, which delivers nothing. */
 #include "training.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
 enum { ROWS = 300, COLUMNS = 130, WIDTH = 9001 };
 
 MODEL(model)

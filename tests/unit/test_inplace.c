@@ -7,8 +7,6 @@
 
 #include "reference.h"
 
-#include <sambaflow/functional.h>
-
 static samba_value normal_parameter(samba_graph *g, const char *name, int rank, const int64_t *shape)
 {
     return samba_parameter(g, name, SAMBA_FLOAT32, rank, shape, (samba_initializer){SAMBA_INIT_NORMAL, 0.1, 0.7});

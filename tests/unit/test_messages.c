@@ -6,12 +6,6 @@
 #include "training.h"
 #include "zeros.h"
 
-#include <sambaflow/checkpoint.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/multigraph.h>
-#include <sambaflow/profile.h>
-
 enum { ROWS = 4, IN = 6, CLASSES = 4 };
 
 /* ---- what there is: a model with dropout, a session of it, and one of two graphs ---- */

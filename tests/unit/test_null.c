@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NULL where a pointer is expected. Every public function is called with each of its pointers NULL in turn and with all of them
- * (null_calls.h, made of the headers), each call in a process of its own, so that one that crashes is counted and the others
- * still run. Where a session, a tensor or the like is NULL, or the place of a result,
- * a function that returns a status says ARGUMENT. */
+ * (null_calls.h, made of the headers), in a process of its own: none crashes, and where a session, a tensor or the like is NULL,
+ * or the place of a result, a function that returns a status says ARGUMENT. */
 #include "training.h"
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-#include <sambaflow/app.h>
-#include <sambaflow/checkpoint.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/sambaflow.h>
 
 enum { SECONDS = 20 };
 static samba_session *session;

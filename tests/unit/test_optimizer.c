@@ -6,9 +6,6 @@
  * float32 and float64. Then parameter groups and hyperparameters while training. What is refused: messages/messages.txt. */
 #include "training.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
 #define STEPS 12
 
 /* ---- the model ---- */

@@ -7,9 +7,6 @@
 
 #include "reference.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
 /* ---- models of x, two blobs a class, and label, the class ---- */
 static samba_tensor *inputs[2];
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a session remembers from run to run, so that parts of a schedule that do not belong together are no step: the mode of FWD,
- * which BCKWD goes on in; a run that met bad data, whose gradients no OPT takes. And which buffers are an optimizer's, whatever
- * the model calls its own; and which indices an input bounds.
- * And that initial weights are drawn when they are needed, those of a file never. */
+ * which BCKWD goes on in; a run that met bad data, whose gradients no OPT takes. Which buffers are an optimizer's, which indices
+ * an input bounds, and that initial weights are drawn when they are needed. */
 #include "training.h"
 #include "runtime/runtime.h"
-#include <sambaflow/sambaflow.h>
 
 enum { BATCH = 8, WIDTH = 20, CLASSES = 5 };
 static char path[256];

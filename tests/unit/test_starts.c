@@ -3,7 +3,6 @@
  * Where backward begins. A small model whose gradient is a formula: h = w x, s = sum(h^2), t = 3 s, q = sum(w^4). Outputs stand
  * in every order of up to three, as outputs and as losses; the gradient of w in a trained session is held against the formula. */
 #include "training.h"
-#include <sambaflow/functional.h>
 
 enum { SIZE = 4 };
 

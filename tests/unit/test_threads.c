@@ -3,17 +3,11 @@
  * Threads. Sessions, compilers and functions that each have a context of their own run beside each other and give the bits that
  * they give alone. Of two threads in one session one is told so and nothing else happens; threads that take turns are as one.
  * The thread sanitizer watches it with one thread a session, since it does not know OpenMP's barriers. */
-#include "harness.h"
-#include "failing_allocator.h"
 #include "training.h"
+
+#include "failing_allocator.h"
 #include "zeros.h"
 #include <pthread.h>
-#include <sambaflow/checkpoint.h>
-#include <sambaflow/function.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/profile.h>
-#include <sambaflow/report.h>
 #include <semaphore.h>
 
 #if defined(__SANITIZE_THREAD__)

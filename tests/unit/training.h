@@ -9,9 +9,7 @@
 #include "base/base.h"
 #include "plan/plan.h"
 #include "tensor/tensor.h"
-#include <sambaflow/compile.h>
-#include <sambaflow/data.h>
-#include <sambaflow/session.h>
+#include <sambaflow/sambaflow.h>
 
 /* What is to live as long as its test: drop_kept, a teardown, frees it, sessions last. */
 static struct {
