@@ -93,8 +93,7 @@ TEST(test_fault)
         int64_t *indices = samba_tensor_data(index);
         float *values = samba_tensor_data(rows);
         samba_run_options run = giving(1, &index);
-        run.outputs = &rows;
-        run.output_count = 1;
+        run.outputs = &rows, run.output_count = 1;
         for (int64_t i = 0; i < COUNT; i++)
             indices[i] = i % 4 - 1;
         for (int64_t i = 0; i < COUNT * WIDTH; i++)

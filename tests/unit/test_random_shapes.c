@@ -167,9 +167,8 @@ static void report(const running *run, const char *format, ...)
 
 static int32_t tensor_named(const running *run, const char *name)
 {
-    const samba_plan *plan = run->plan;
-    for (int32_t i = 0; i < plan->tensor_count; i++)
-        if (strcmp(plan->tensors[i].name, name) == 0)
+    for (int32_t i = 0; i < run->plan->tensor_count; i++)
+        if (strcmp(run->plan->tensors[i].name, name) == 0)
             return i;
     report(run, "the plan has no tensor %s", name);
 }
