@@ -53,16 +53,6 @@ static inline void case_end(tile_case *t)
     free(t->block);
 }
 
-static inline int64_t case_rows(const tile_case *t)
-{
-    int64_t rows = 1;
-    for (int i = 0; i + 1 < t->stage.rank; i++)
-        rows *= t->stage.domain[i];
-    return rows;
-}
-
-static inline int64_t case_cols(const tile_case *t) { return t->stage.domain[t->stage.rank - 1]; }
-
 /* A buffer of `elements`, whole numbers from -4 to 4 (bool: 0 and 1). */
 static inline int case_buffer(tile_case *t, samba_dtype dtype, int64_t elements)
 {
@@ -329,19 +319,20 @@ static inline void naive_collect(naive *n, const samba_instruction *i, char *mem
 {
     const samba_operand *o = &n->t->operands[i->operand];
     const samba_stage *s = &n->t->stage;
+    const int op = naive_fold_of(i->op);
     int64_t count = 1, last = o->offset;
-    for (int k = 0; k < s->rank; k++) {
-        count *= o->strides[k] ? s->domain[k] : 1;
-        last += o->strides[k] && s->domain[k] > 0 ? o->strides[k] * (s->domain[k] - 1) : 0;
-    }
+    for (int k = 0; k < s->rank; k++)
+        if (o->strides[k]) {
+            count *= s->domain[k];
+            last += s->domain[k] > 0 ? o->strides[k] * (s->domain[k] - 1) : 0;
+        }
     tile_value *sums = malloc((size_t)(last + 1) * sizeof *sums);
     for (int64_t k = 0; k <= last; k++)
-        sums[k] = fold_start(naive_fold_of(i->op), class_);
-    for (int64_t r = 0; r < n->rows; r++)
-        for (int64_t c = 0; c < cols; c++) {
-            tile_value *sum = &sums[naive_offset(n, i->operand, r, c)];
-            *sum = fold(naive_fold_of(i->op), class_, *sum, *naive_at(n, i->a, r, c));
-        }
+        sums[k] = fold_start(op, class_);
+    for (int64_t e = 0; e < n->rows * cols; e++) {
+        tile_value *sum = &sums[naive_offset(n, i->operand, e / cols, e % cols)];
+        *sum = fold(op, class_, *sum, *naive_at(n, i->a, e / cols, e % cols));
+    }
     for (int64_t flat = 0; flat < count; flat++) {
         int64_t offset = o->offset, rest = flat;
         for (int k = s->rank - 1; k >= 0; k--)
@@ -417,7 +408,9 @@ static inline void naive_instruction(naive *n, const samba_instruction *i, char 
 static inline void naive_run(const tile_case *t, char *memory)
 {
     const samba_program *p = &t->stage.program;
-    naive n = {.t = t, .rows = case_rows(t), .cols = case_cols(t)};
+    naive n = {.t = t, .rows = 1, .cols = t->stage.domain[t->stage.rank - 1]};
+    for (int i = 0; i + 1 < t->stage.rank; i++)
+        n.rows *= t->stage.domain[i];
     for (int r = 0; r < p->register_count; r++)
         n.values[r] = calloc((size_t)(n.rows * (n.cols + 1) + 1), sizeof(tile_value));
     for (int i = 0; i < p->setup; i++)

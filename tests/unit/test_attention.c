@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention: the compiled kernels against the reference kernels, forward and backward, over sizes around the blocks, masks,
- * shared heads, dropout and dtypes, on 1 to 3 threads and every ISA;
+ * shared heads, dropout and dtypes, on 1 to 3 threads and every ISA (test_random_shapes.c has random ones);
  * and the public function: what it makes of its arguments, names of dropout, what it refuses. Operators: values/attention.txt. */
-#include "../seed.h"
-#include "traced.h"
 #include "training.h"
 
-#include "autodiff/autodiff.h"
 #include "device/cpu/kernel.h"
-#include "noise.h"
-#include "plan/plan.h"
+#include "messages.h"
+#include "reference.h"
+#include "traced.h"
 
 /* ---- compiled against reference ---- */
 
@@ -63,10 +61,8 @@ static void model(samba_graph *g, const void *options)
     o.scale = c->scale;
     if (c->mask != NO_MASK)
         o.mask = mask_of(g, c);
-    if (c->dropout > 0) {
-        o.dropout = "drop";
-        o.dropout_p = c->dropout;
-    }
+    o.dropout = c->dropout > 0 ? "drop" : NULL;
+    o.dropout_p = c->dropout;
     samba_value y = samba_scaled_dot_product_attention(q, k, v, &o);
     int64_t n = c->b * c->tq * c->h * c->dv;
     samba_output(g, "y", y);
@@ -76,144 +72,23 @@ static void model(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_sum(samba_mul(samba_mul(y, w), y), 0, NULL, false));
 }
 
-/* What one case must give: of a graph's sinks, the reference's values and what errors are a share of. */
-enum { SINKS = 8, ROUNDS = 4 };
-typedef struct expectation {
-    samba_graph *graph; /* NULL: not known yet */
-    samba_arena arena;
-    samba_array values[SINKS];
-    double scales[SINKS];
-} expectation;
-
-static const char *name_of(const samba_graph *graph, const samba_sink *sink)
+/* A run against the reference. Sums of up to tk (tq, backward) products; 16-bit floats round once, or twice in the gradients,
+ * bfloat16 weights and gradients of scores besides. */
+static void run_case(const attention_case *c, const char *path, int threads, const char *isa)
 {
-    return samba_graph_name_at(graph, sink->kind == SAMBA_SINK_ASSIGN ? samba_node_at(graph, sink->target)->attrs->state.name
-                                                                      : sink->name);
-}
-
-static double greatest_of(const samba_array *a, const samba_array *b) /* difference; b: NULL for 0 */
-{
-    double greatest = 0;
-    for (int64_t i = 0; i < a->numel; i++)
-        greatest = fmax(greatest, fabs(value_at(a, i) - (b ? value_at(b, i) : 0)));
-    return greatest;
-}
-
-/* Errors are a share of the greatest value, or of what it would be if the terms of its sum did not cancel, as those of q's and
- * k's gradients do where a query sees one key: noise of so many units moves it by so many units of that. */
-static void find_scales(const attention_case *c, int count, const char *const *names, const samba_array *leaves, expectation *e)
-{
-    uint64_t state = 1;
-    double all = 0;
-    for (int64_t s = 0; s < e->graph->sink_count; s++)
-        e->scales[s] = fmax(0.1, greatest_of(&e->values[s], NULL));
-    for (int round = 0; round < ROUNDS; round++) {
-        samba_graph *moved;
-        samba_array near[SINKS];
-        samba_arena arena;
-        samba_arena_init(&arena, context);
-        need(noisy_graph(e->graph, &state, true, &moved));
-        need(samba_graph_evaluate(moved, count, names, leaves, &arena, near));
-        for (int64_t s = 0; s < e->graph->sink_count; s++)
-            e->scales[s] = fmax(e->scales[s], greatest_of(&near[s], &e->values[s]) / (NOISE_UNITS * epsilon_of(c->dtype)));
-        samba_graph_free(moved);
-        samba_arena_free(&arena);
-    }
-    /* The loss, one sum of w y y with w of both signs:
-     * where each y is off by a share of the greatest, a term is by 2 |w y| times that, |w| < 0.9. */
-    for (int64_t s = 0; s < e->graph->sink_count; s++)
-        if (strcmp(name_of(e->graph, &e->graph->sinks[s]), "y") == 0)
-            for (int64_t i = 0; i < e->values[s].numel; i++)
-                all += 2 * 0.9 * fabs(value_at(&e->values[s], i)) * e->scales[s];
-    for (int64_t s = 0; s < e->graph->sink_count; s++)
-        if (strcmp(name_of(e->graph, &e->graph->sinks[s]), "loss") == 0)
-            e->scales[s] = all;
-}
-
-static void expect(const attention_case *c, samba_session *session, expectation *e)
-{
-    trace("");
-    model(traced, c);
-    need(samba_graph_status(traced));
-    need(samba_autodiff(traced, 1, &e->graph));
-    untrace();
-    assert_true(e->graph->sink_count <= SINKS);
-    samba_arena_init(&e->arena, context);
-    const char *names[8];
-    samba_array leaves[8];
-    samba_tensor *held[8] = {0};
-    int count = 0;
-    int64_t seed_value = 1234567;
-    for (int t = 0; t < samba_session_tensor_count(session); t++) {
-        samba_tensor_info info;
-        need(samba_session_tensor_info(session, t, &info));
-        if (info.kind != SAMBA_KIND_PARAMETER)
-            continue;
-        need(samba_session_get_by_name(session, info.name, &held[count]));
-        names[count] = info.name;
-        leaves[count] =
-            (samba_array){info.dtype, info.rank, {0}, samba_tensor_numel(held[count]), samba_tensor_data(held[count])};
-        memcpy(leaves[count].shape, info.shape, sizeof info.shape);
-        count++;
-    }
-    if (c->dropout > 0) {
-        names[count] = "drop.seed";
-        leaves[count++] = (samba_array){SAMBA_INT64, 0, {0}, 1, &seed_value};
-    }
-    need(samba_graph_evaluate(e->graph, count, names, leaves, &e->arena, e->values));
-    find_scales(c, count, names, leaves, e);
-    for (int i = 0; i < count; i++)
-        samba_tensor_free(held[i]);
-}
-
-static void compare(const attention_case *c, const char *what, const samba_array *expected, const samba_tensor *given,
-                    double scale)
-{
-    /* sums of up to tk (tq, backward) products;
-     * 16-bit floats round once, or twice in the gradients, bfloat16 weights and gradients of scores besides */
-    double base = c->dtype == SAMBA_FLOAT64 ? 1e-12 : c->dtype == SAMBA_BFLOAT16 ? 6e-2 : c->dtype == SAMBA_FLOAT16 ? 4e-3 : 3e-5;
-    assert_int_equal(expected->numel, samba_tensor_numel(given));
-    samba_array found = *expected;
-    found.data = (void *)(uintptr_t)samba_tensor_data(given);
-    for (int64_t i = 0; i < expected->numel; i++)
-        if (!isfinite(value_at(expected, i)) || !isfinite(value_at(&found, i)))
-            fail_msg("%s: %s has %g for %g at %lld", c->name, what, value_at(&found, i), value_at(expected, i), (long long)i);
-    double worst = greatest_of(&found, expected);
-    if (!(worst <= base * scale))
-        fail_msg("%s: %s differs by %g of terms of %g (tolerance %g)", c->name, what, worst, scale, base);
-}
-
-static void compile_case(const attention_case *c, bool inference, char *path, size_t room)
-{
-    samba_compile_options o = compile_of("attention", model, c, 0, NULL);
-    o.inference = inference;
-    need(samba_compile(context, &o, path, room));
-}
-
-/* The first run of a case finds what is expected, for its session has the parameters: every other session draws the same. */
-static void run_case(const attention_case *c, const char *path, int threads, const char *isa, expectation *e)
-{
-    samba_session_options so = samba_session_defaults();
-    so.threads = threads;
-    so.isa = isa;
-    so.seed = 3;
-    samba_session *session;
-    need(samba_session_new(context, path, &so, &session));
+    const double tolerance = c->dtype == SAMBA_FLOAT64    ? 1e-12
+                             : c->dtype == SAMBA_BFLOAT16 ? 6e-2
+                             : c->dtype == SAMBA_FLOAT16  ? 4e-3
+                                                          : 3e-5;
+    const reference_case compared = {
+        c->name, model, c, .tolerance = tolerance, .seed = c->dropout > 0 ? "drop.seed" : NULL, .seed_value = 1234567};
+    OWN_SESSION *session;
     samba_run_options r = samba_run_defaults();
-    samba_hyperparameter seed = {"seed", 1234567};
-    r.hyperparameters = &seed;
+    r.hyperparameters = &(samba_hyperparameter){"seed", 1234567};
     r.hyperparameter_count = c->dropout > 0;
+    need(samba_session_new(context, path, SESSION(.threads = threads, .isa = isa, .seed = 3), &session));
     need(samba_run(session, &r));
-    if (!e->graph)
-        expect(c, session, e);
-    for (int64_t s = 0; s < e->graph->sink_count; s++) {
-        const char *name = name_of(e->graph, &e->graph->sinks[s]);
-        samba_tensor *given;
-        need(samba_session_get_by_name(session, name, &given));
-        compare(c, name, &e->values[s], given, e->scales[s]);
-        samba_tensor_free(given);
-    }
-    samba_session_free(session);
+    compare_with_reference(&compared, session);
 }
 
 #define F32 SAMBA_FLOAT32
@@ -224,16 +99,14 @@ static const attention_case cases[] = {
     {"causal, more keys", 2, 2, 2, 70, 150, 24, 40, true, false, NO_MASK, 0, 0, F32},
     {"causal, more queries", 1, 2, 2, 150, 70, 9, 5, true, false, NO_MASK, 0, 0.3, F32},
     {"shared heads", 2, 6, 2, 70, 70, 12, 12, true, true, NO_MASK, 0, 0, F32},
-    {"one key head", 1, 4, 1, 65, 130, 33, 17, false, false, NO_MASK, 0, 0, F32},
     {"one query", 2, 2, 2, 1, 100, 16, 16, false, false, NO_MASK, 0, 0, F32},
     {"one of each", 1, 1, 1, 1, 1, 1, 1, true, true, NO_MASK, 0, 0, F32},
     {"deep", 1, 2, 2, 40, 40, 257, 257, true, true, NO_MASK, 0, 0, F32},
     {"sharp", 1, 2, 2, 150, 150, 4, 4, true, true, NO_MASK, 0, 4, F32},
     {"added mask", 2, 2, 2, 66, 67, 8, 8, false, false, ADDED, 0, 0, F32},
     {"added mask, causal", 2, 2, 1, 67, 67, 8, 8, true, true, ADDED, 0, 0, F32},
-    {"seen", 2, 2, 2, 66, 67, 8, 8, false, false, SEEN, 0, 0, F32},
     {"seen keys", 3, 2, 2, 66, 130, 8, 8, false, false, SEEN_KEYS, 0, 0, F32},
-    {"blind queries", 1, 2, 2, 80, 3, 8, 8, false, false, BLIND, 0, 0, F32},
+    {"blind queries", 1, 2, 2, 80, 10, 8, 8, false, false, BLIND, 0, 0, F32},
     {"blind causal queries", 1, 2, 2, 80, 80, 8, 8, true, true, BLIND, 0, 0, F32},
     {"dropout", 2, 3, 3, 70, 131, 8, 8, false, false, NO_MASK, 0.3, 0, F32},
     {"dropout, causal", 2, 4, 2, 131, 131, 8, 8, true, true, NO_MASK, 0.2, 0, F32},
@@ -252,7 +125,6 @@ static const attention_case cases[] = {
     {"bfloat16, no keys", 1, 2, 2, 5, 0, 4, 4, true, false, NO_MASK, 0, 0, SAMBA_BFLOAT16},
     {"causal, no keys", 1, 2, 2, 5, 0, 4, 4, true, false, NO_MASK, 0, 0, F32},
     {"scale of nothing", 1, 2, 2, 70, 70, 4, 4, true, true, NO_MASK, 0, -1e-30, F32},
-    {"many heads", 6, 8, 8, 40, 40, 4, 4, true, true, NO_MASK, 0, 0, F32},
     {"float16", 1, 2, 2, 70, 100, 16, 8, false, false, SEEN, 0.1, 0, SAMBA_FLOAT16},
     {"no batch", 0, 2, 2, 5, 5, 4, 4, true, true, NO_MASK, 0, 0, F32},
     {"no queries", 2, 2, 2, 0, 5, 4, 4, false, false, NO_MASK, 0, 0, F32},
@@ -261,61 +133,25 @@ static const attention_case cases[] = {
     {"no depth of values", 2, 2, 2, 5, 6, 4, 0, false, false, NO_MASK, 0, 0, F32},
 };
 
-static int64_t below(uint64_t *random, int64_t n) { return (int64_t)random_between(random, 0, (double)n); }
-
-static void against_reference(void **state)
+TEST(against_reference)
 {
-    const attention_case *c = *state;
-    char path[512];
-    expectation e = {0};
-    compile_case(c, false, path, sizeof path);
-    for (int threads = 1; threads <= 3; threads++)
-        run_case(c, path, threads, NULL, &e);
-    for (int isa = 0; isa < (int)samba_isa_best(); isa++)
-        run_case(c, path, 2, samba_isa_names[isa], &e);
-    samba_arena_free(&e.arena);
-    samba_graph_free(e.graph);
-}
-
-/* Sizes, rules and dtypes at random. */
-static uint64_t first_seed;
-static void random_cases(void **state)
-{
-    (void)state;
-    enum { COUNT = 12 };
-    static const samba_dtype dtypes[] = {F32, F32, SAMBA_BFLOAT16, SAMBA_BFLOAT16, SAMBA_FLOAT64};
-    print_message("%d cases from seed %llu on\n", COUNT, (unsigned long long)first_seed);
-    for (int n = 0; n < COUNT; n++) {
-        uint64_t random = first_seed + (uint64_t)n;
-        char name[128];
-        attention_case c = {.name = name};
-        c.b = 1 + below(&random, 3);
-        c.hkv = 1 + below(&random, 3);
-        c.h = c.hkv * (1 + below(&random, 3));
-        c.tq = 1 + below(&random, 150);
-        c.tk = below(&random, 2) ? c.tq : 1 + below(&random, 200);
-        c.d = 1 + below(&random, 40);
-        c.dv = below(&random, 2) ? c.d : 1 + below(&random, 40);
-        c.causal = below(&random, 3) > 0;
-        c.joint = c.tq == c.tk && c.d == c.dv;
-        c.mask = (mask_kind)(below(&random, 3) ? NO_MASK : below(&random, BLIND + 1));
-        c.dropout = below(&random, 4) ? 0 : 0.25;
-        c.dtype = dtypes[below(&random, SAMBA_COUNT(dtypes))];
-        snprintf(name, sizeof name, "seed %llu: b %d h %d of %d tq %d tk %d d %d dv %d causal %d mask %d dropout %g dtype %d",
-                 (unsigned long long)(first_seed + (uint64_t)n), (int)c.b, (int)c.h, (int)c.hkv, (int)c.tq, (int)c.tk, (int)c.d,
-                 (int)c.dv, c.causal, c.mask, c.dropout, c.dtype);
-        const attention_case *it = &c;
-        void *argument = (void *)(uintptr_t)it;
-        against_reference(&argument);
+    for (int i = 0; i < LENGTH(cases); i++) {
+        char path[512];
+        samba_compile_options o = compile_of("attention", model, &cases[i], 0, NULL);
+        print_message("%s\n", cases[i].name);
+        need(samba_compile(context, &o, path, sizeof path));
+        for (int threads = 1; threads <= 3; threads++)
+            run_case(&cases[i], path, threads, NULL);
+        for (int isa = 0; isa < (int)samba_isa_best(); isa++)
+            run_case(&cases[i], path, 2, samba_isa_names[isa]);
     }
 }
 
 /* ---- the same bits ---- */
 
 /* Four threads for three heads share one with a neighbour; many heads are taken by threads as they come free. */
-static void same_bits(void **state)
+TEST(same_bits)
 {
-    (void)state;
     const attention_case twice[] = {
         {"three heads", 1, 3, 3, 300, 300, 16, 16, true, true, NO_MASK, 0.1, 0, F32},
         {"many heads", 4, 8, 8, 100, 100, 16, 16, true, true, NO_MASK, 0, 0, F32},
@@ -323,28 +159,19 @@ static void same_bits(void **state)
     };
     static const int teams[][3] = {{4, 4}, {1, 2, 3}, {1, 2, 3}};
     for (int i = 0; i < LENGTH(twice); i++) {
-        char path[512];
+        samba_compile_options o = compile_of("attention", model, &twice[i], 0, NULL);
         samba_session *sessions[3];
-        compile_case(&twice[i], false, path, sizeof path);
         for (int k = 0; k < 3 && teams[i][k]; k++) {
-            sessions[k] = open_session(path, teams[i][k], 0);
+            sessions[k] = open_kept(&o, teams[i][k], 0);
             need(samba_run(sessions[k], NULL));
             if (k > 0)
                 assert_same_bits(sessions[0], sessions[k], COMPUTED);
         }
-        for (int k = 0; k < 3 && teams[i][k]; k++)
-            samba_session_free(sessions[k]);
+        drop_kept(NULL);
     }
 }
 
 /* ---- what the compiler makes of it ---- */
-
-static void read_plan(const attention_case *c, bool inference, samba_plan *plan)
-{
-    char path[512];
-    compile_case(c, inference, path, sizeof path);
-    need(samba_pef_read(context, path, plan));
-}
 
 static const samba_stage *attention_stage(const samba_plan *plan, int which)
 {
@@ -356,12 +183,11 @@ static const samba_stage *attention_stage(const samba_plan *plan, int which)
 
 /* Training: result and log-sum-exp by one stage, gradients by another;
  * no matrix of scores, no copy of a joint projection's heads. */
-static void two_stages(void **state)
+TEST(two_stages)
 {
-    (void)state;
     const attention_case c = {"", 1, 2, 2, 1024, 1024, 8, 8, true, true, NO_MASK, 0, 0, F32};
-    samba_plan plan;
-    read_plan(&c, false, &plan);
+    samba_compile_options o = compile_of("attention", model, &c, 0, NULL);
+    samba_plan plan = compiled_plan(&o);
     const samba_stage *forward = attention_stage(&plan, 0), *backward = attention_stage(&plan, 1);
     assert_non_null(backward);
     assert_null(attention_stage(&plan, 2));
@@ -373,7 +199,8 @@ static void two_stages(void **state)
     assert_int_equal(forward->operands[1].strides[2], 6 * 8);
     assert_true(plan.memory.activations < 1024 * 1024 * 2);
     samba_plan_free(&plan);
-    read_plan(&c, true, &plan);
+    o.inference = true;
+    plan = compiled_plan(&o);
     forward = attention_stage(&plan, 0);
     assert_true(forward->attention.has_result && !forward->attention.has_lse);
     assert_null(attention_stage(&plan, 1));
@@ -381,40 +208,20 @@ static void two_stages(void **state)
 }
 
 /* The log-sum-exp alone, of a graph that wants nothing else. */
-static void lse_alone(void **state)
+MODEL(only_lse)
 {
-    (void)state;
-    samba_graph *g;
-    need(samba_graph_new(context, "lse", &g));
-    samba_value x =
-        samba_parameter(g, "x", F32, 4, (const int64_t[]){1, 2, 100, 8}, (samba_initializer){SAMBA_INIT_NORMAL, 0, 1});
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.attention = (samba_attrs_attention){.causal = 1, .scale = 0.4};
-    samba_ref lse = samba_emit(g, SAMBA_OP_attention_lse, 3, (samba_ref[]){x.index, x.index, x.index}, &attrs);
-    samba_output(g, "lse", (samba_value){g, lse, 0});
-    samba_compile_options o = compile_of("lse", NULL, NULL, 0, NULL);
-    o.graph = g;
-    o.inference = true;
-    samba_session *session = compile_and_open(&o, 1, 0);
-    need(samba_run(session, NULL));
-    samba_tensor *given = get(session, "x"), *found = get(session, "lse");
-    const float *q = samba_tensor_data(given), *values = samba_tensor_data(found);
-    for (int h = 0; h < 2; h++)
-        for (int i = 0; i < 100; i++) {
-            double sum = 0;
-            for (int j = 0; j <= i; j++) {
-                double score = 0;
-                for (int d = 0; d < 8; d++)
-                    score += (double)q[(h * 100 + i) * 8 + d] * q[(h * 100 + j) * 8 + d];
-                sum += exp(0.4 * score);
-            }
-            assert_true(fabs(log(sum) - values[h * 100 + i]) < 1e-5);
-        }
-    samba_tensor_free(given);
-    samba_tensor_free(found);
-    samba_session_free(session);
-    samba_graph_free(g);
+    samba_ref x = param(g, "x", F32, 1, 2, 100, 8).index;
+    const samba_attrs attrs = {.attention = {.causal = 1, .scale = 0.4}};
+    samba_output(g, "lse", (samba_value){g, samba_emit(g, SAMBA_OP_attention_lse, 3, (samba_ref[]){x, x, x}, &attrs), 0});
+}
+
+TEST(lse_alone)
+{
+    const reference_case compared = {"lse", only_lse, NULL, 0, NULL, .inference = true, .tolerance = 2e-6};
+    char path[512];
+    pass_texts texts = compile_case(&compared, 0, path);
+    check_teams(&compared, path);
+    free_texts(&texts);
 }
 
 /* ---- the public function ---- */
@@ -424,9 +231,8 @@ static samba_value attention(const char *q, const char *k, const char *v, const 
     return samba_scaled_dot_product_attention(zeros_of(q), zeros_of(k), zeros_of(v), o);
 }
 
-static void shapes(void **state)
+TEST(shapes)
 {
-    (void)state;
     samba_attention_options o = samba_attention_defaults();
     trace("");
     expect_type(attention("float32[5,3]", "float32[4,3]", "float32[4,2]", NULL), "float32[5,2]");
@@ -448,9 +254,8 @@ static void shapes(void **state)
     untrace();
 }
 
-static void dropout_is_named(void **state)
+TEST(dropout_is_named)
 {
-    (void)state;
     trace("x float32[2,3,4,5]");
     samba_value x = in("x"), y[2];
     samba_attention_options o = samba_attention_defaults();
@@ -471,54 +276,34 @@ static void dropout_is_named(void **state)
     untrace();
 }
 
-static void refusals(void **state)
+static samba_status refused(const char *q, const char *k, const char *v, const char *mask, samba_attention_options o)
 {
-    (void)state;
-    static const char x[] = "float32[1,2,3,4]", wide[] = "float32[1,4,3,4]";
-    static const struct {
-        const char *q, *k, *v, *mask;
-        bool gqa;
-        double p, scale;
-        samba_status status;
-        const char *says;
-    } rows[] = {
-        {"int64[1,2,3,4]", "int64[1,2,3,4]", "int64[1,2,3,4]", NULL, 0, 0, 0, SAMBA_ERROR_DTYPE, "one floating-point dtype"},
-        {x, "float32[1,2,3,5]", x, NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "float32(1, 2, 3, 5)"},
-        {x, "float32[2,2,3,4]", "float32[2,2,3,4]", NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "equal leading dims"},
-        {x, x, "float32[1,2,2,4]", NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "equal leading dims"},
-        {wide, x, x, NULL, 0, 0, 0, SAMBA_ERROR_SHAPE, "enable_gqa is set"},
-        {wide, "float32[1,3,3,4]", "float32[1,3,3,4]", NULL, 1, 0, 0, SAMBA_ERROR_SHAPE, "must divide"},
-        {x, x, x, "bool[1,1,3,2]", 0, 0, 0, SAMBA_ERROR_SHAPE, "bool(1, 1, 3, 2)"},
-        {x, x, x, "int32[1,1,3,3]", 0, 0, 0, SAMBA_ERROR_DTYPE, "given int32"},
-        {x, x, x, NULL, 0, 0.5, 0, SAMBA_ERROR_ARGUMENT, "needs the name"},
-        {x, x, x, NULL, 0, 0, NAN, SAMBA_ERROR_ARGUMENT, "given NaN"},
-    };
     trace("");
-    for (int i = 0; i < LENGTH(rows); i++) {
-        samba_attention_options o = samba_attention_defaults();
-        o.enable_gqa = rows[i].gqa;
-        o.dropout_p = rows[i].p;
-        o.scale = rows[i].scale;
-        if (rows[i].mask)
-            o.mask = zeros_of(rows[i].mask);
-        samba_value y = attention(rows[i].q, rows[i].k, rows[i].v, &o);
-        refuse(samba_graph_status(traced), rows[i].status, "scaled_dot_product_attention");
-        wrong_as(rows[i].status, y, rows[i].says);
-    }
+    if (mask)
+        o.mask = zeros_of(mask);
+    attention(q, k, v, &o);
+    samba_status status = samba_graph_status(traced);
     untrace();
+    return status;
 }
 
-int main(int argc, char **argv)
+TEST(refusals)
 {
-    first_seed = argc > 1 ? strtoull(argv[1], NULL, 10) : random_seed();
-    const struct CMUnitTest others[] = {cmocka_unit_test(same_bits), cmocka_unit_test(two_stages),
-                                        cmocka_unit_test(lse_alone), cmocka_unit_test(random_cases),
-                                        cmocka_unit_test(shapes),    cmocka_unit_test(dropout_is_named),
-                                        cmocka_unit_test(refusals)};
-    enum { COUNT = SAMBA_COUNT(cases), OTHERS = SAMBA_COUNT(others) };
-    struct CMUnitTest tests[COUNT + OTHERS];
-    for (int i = 0; i < COUNT; i++)
-        tests[i] = (struct CMUnitTest){cases[i].name, against_reference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
-    memcpy(tests + COUNT, others, sizeof others);
-    return _cmocka_run_group_tests("attention", tests, COUNT + OTHERS, harness_begin, harness_end);
+    static const char x[] = "float32[1,2,3,4]";
+    samba_attention_options o = samba_attention_defaults(), grouped = o, dropping = o, unscaled = o;
+    grouped.enable_gqa = true;
+    dropping.dropout_p = 0.5;
+    unscaled.scale = NAN;
+    says(refused("int64[1,2,3,4]", "int64[1,2,3,4]", "int64[1,2,3,4]", NULL, o));
+    says(refused(x, "float32[1,2,3,5]", x, NULL, o));
+    says(refused(x, "float32[2,2,3,4]", "float32[2,2,3,4]", NULL, o));
+    says(refused(x, x, "float32[1,2,2,4]", NULL, o));
+    says(refused("float32[1,4,3,4]", x, x, NULL, o));
+    says(refused("float32[1,4,3,4]", "float32[1,3,3,4]", "float32[1,3,3,4]", NULL, grouped));
+    says(refused(x, x, x, "bool[1,1,3,2]", o));
+    says(refused(x, x, x, "int32[1,1,3,3]", o));
+    says(refused(x, x, x, NULL, dropping));
+    says(refused(x, x, x, NULL, unscaled));
 }
+
+TEST_MAIN(against_reference, same_bits, two_stages, lse_alone, shapes, dropout_is_named, refusals, every_message_said)

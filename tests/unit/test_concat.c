@@ -6,9 +6,6 @@
 
 #include "reference.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
 #define JOIN(dim, ...) samba_concat(LENGTH(((samba_value[]){__VA_ARGS__})), (samba_value[]){__VA_ARGS__}, dim)
 static samba_value parameter(samba_graph *g, int rank, const int64_t *shape)
 {

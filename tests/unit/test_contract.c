@@ -145,20 +145,31 @@ static void check_layouts(const int64_t size[3], samba_dtype dtype, int epilogue
     }
 }
 
-static void test_sizes(void **state)
+/* Those after the first 14 go by panels, mostly of the two dtypes that have kernels of their own. */
+TEST(test_sizes)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},     {1, 10, 784},   {100, 10, 300}, {32, 128, 784},  {3, 5, 7},
-                                       {65, 129, 33}, {200, 300, 17}, {17, 16, 2000}, {150, 70, 1600}, {2, 400, 64},
-                                       {300, 1, 50},  {1, 1, 5000},   {64, 64, 64},   {9, 1100, 3}};
+    static const int64_t sizes[][3] = {
+        {1, 1, 1},       {1, 10, 784},    {100, 10, 300}, {32, 128, 784},  {3, 5, 7},     {65, 129, 33}, {200, 300, 17},
+        {17, 16, 2000},  {150, 70, 1600}, {2, 400, 64},   {300, 1, 50},    {1, 1, 5000},  {64, 64, 64},  {9, 1100, 3},
+        {200, 130, 100}, {193, 77, 801},  {48, 64, 768},  {60, 700, 1601}, {500, 65, 70}, {97, 641, 64}, {64, 1024, 40}};
     static const int64_t empty[][3] = {{0, 5, 3}, {5, 0, 3}, {5, 3, 0}, {0, 0, 0}, {70, 70, 0}};
+    /* whole rows where threads share the columns: sums in a matrix of all threads, the epilogue after a barrier */
+    static const int64_t shared[][3] = {{32, 128, 784}, {32, 128, 128}, {16, 500, 200}, {33, 130, 300}, {3, 700, 90}};
     srand(1);
-    for (int i = 0; i < LENGTH(sizes); i++)
+    for (int i = 0; i < LENGTH(sizes); i++) {
         check_layouts(sizes[i], SAMBA_FLOAT32, i, true);
+        if (i >= 14)
+            check_layouts(sizes[i], SAMBA_BFLOAT16, i + 4, true);
+        if (i >= 14 && i % 3 == 2)
+            check_layouts(sizes[i], SAMBA_FLOAT16, i + 4, true);
+    }
     for (int i = 0; i < EPILOGUES * LENGTH(empty); i++)
         check_layouts(empty[i / EPILOGUES], SAMBA_FLOAT32, i, true);
+    for (int i = 0; i < LENGTH(shared); i++)
+        check_layouts(shared[i], SAMBA_FLOAT32, ROWS, false);
 }
 
-static void test_dtypes(void **state)
+TEST(test_dtypes)
 {
     srand(2);
     for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
@@ -170,28 +181,6 @@ static void test_dtypes(void **state)
         check_layouts(SHAPE(1, 301, 515), SAMBA_FLOAT32, epilogue, false);
         check_layouts(SHAPE(1, 301, 515), SAMBA_BFLOAT16, epilogue, false);
     }
-}
-
-/* Large products go by panels, mostly of the two dtypes that have kernels of their own. */
-static void test_panels(void **state)
-{
-    static const int64_t sizes[][3] = {{200, 130, 100}, {193, 77, 801}, {48, 64, 768}, {60, 700, 1601},
-                                       {500, 65, 70},   {97, 641, 64},  {64, 1024, 40}};
-    srand(4);
-    for (int i = 0; i < LENGTH(sizes); i++) {
-        check_layouts(sizes[i], SAMBA_FLOAT32, i, true);
-        check_layouts(sizes[i], SAMBA_BFLOAT16, i + 4, true);
-        if (i % 3 == 0)
-            check_layouts(sizes[i], SAMBA_FLOAT16, i + 4, true);
-    }
-}
-
-/* Whole rows where threads share the columns: sums in a matrix of all threads, the epilogue after a barrier. */
-static void test_rows_apart(void **state)
-{
-    static const int64_t sizes[][3] = {{32, 128, 784}, {32, 128, 128}, {16, 500, 200}, {33, 130, 300}, {3, 700, 90}};
-    for (int i = 0; i < LENGTH(sizes); i++)
-        check_layouts(sizes[i], SAMBA_FLOAT32, ROWS, false);
 }
 
 /* ---- random views ---- */
@@ -210,22 +199,16 @@ static int random_dims(int most, int64_t limit, int64_t *size)
 /* Strides of a random order of the factor's dims, some with gaps, some batch dims broadcast. Returns the elements spanned. */
 static int64_t random_layout(const samba_contract *c, bool second, samba_factor *f)
 {
-    int64_t *stride[3 * R], size[3 * R], next = 1;
-    int count = 0, own_rank = second ? c->n_rank : c->m_rank;
-    for (int i = 0; i < c->batch_rank; i++) {
-        if (rand() % 4 == 0)
-            continue;
-        stride[count] = &f->batch[i];
-        size[count++] = c->batch[i];
-    }
-    for (int i = 0; i < own_rank; i++) {
-        stride[count] = &f->own[i];
-        size[count++] = (second ? c->n : c->m)[i];
-    }
-    for (int i = 0; i < c->k_rank; i++) {
-        stride[count] = &f->inner[i];
-        size[count++] = c->k[i];
-    }
+    const int ranks[] = {c->batch_rank, second ? c->n_rank : c->m_rank, c->k_rank};
+    const int64_t *sizes[] = {c->batch, second ? c->n : c->m, c->k};
+    int64_t *const strides[] = {f->batch, f->own, f->inner}, *stride[3 * R], size[3 * R], next = 1;
+    int count = 0;
+    for (int part = 0; part < 3; part++)
+        for (int i = 0; i < ranks[part]; i++)
+            if (part > 0 || rand() % 4 > 0) {
+                stride[count] = &strides[part][i];
+                size[count++] = sizes[part][i];
+            }
     bool shuffle = rand() % 2;
     for (int i = count - 1; i >= 0; i--) {
         int j = shuffle ? rand() % (i + 1) : i;
@@ -239,26 +222,16 @@ static int64_t random_layout(const samba_contract *c, bool second, samba_factor 
 }
 
 /* Of several dims each; as large as panels want them; few whole rows, which threads share. */
+enum { F32 = SAMBA_FLOAT32, F64 = SAMBA_FLOAT64, BF16 = SAMBA_BFLOAT16, I32 = SAMBA_INT32 };
 static const struct family {
     const char *name;
     unsigned seeds;
     int64_t least[3], more[3]; /* of m, n, k in one dim each; 0: of several dims */
-    int epilogue;              /* -1: any */
-    samba_dtype dtypes[6];
+    int epilogue, dtypes[6];   /* -1: any */
 } families[] = {
-    {"views", 250, {0}, {0}, -1, {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32}},
-    {"panel views",
-     24,
-     {48, 64, 64},
-     {200, 200, 200},
-     -1,
-     {SAMBA_BFLOAT16, SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT32}},
-    {"rows",
-     12,
-     {2, 30, 64},
-     {40, 200, 400},
-     ROWS,
-     {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_FLOAT32, SAMBA_FLOAT32}},
+    {"views", 250, {0}, {0}, -1, {F32, F32, F32, F64, BF16, I32}},
+    {"panel views", 24, {48, 64, 64}, {200, 200, 200}, -1, {BF16, F32, BF16, F32, BF16, F32}},
+    {"rows", 12, {2, 30, 64}, {40, 200, 400}, ROWS, {F32, F32, F32, F64, F32, F32}},
 };
 
 static void random_view(const struct family *of, unsigned seed)
@@ -266,7 +239,7 @@ static void random_view(const struct family *of, unsigned seed)
     tile_case t;
     srand(seed);
     samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1};
-    samba_dtype dtype = of->dtypes[of->more[0] ? seed % 6 : (unsigned)rand() % 6];
+    samba_dtype dtype = (samba_dtype)of->dtypes[of->more[0] ? seed % 6 : (unsigned)rand() % 6];
     c.class_ = samba_class_of(dtype);
     c.a.dtype = c.b.dtype = dtype;
     if (of->more[0] == 0) {
@@ -286,7 +259,7 @@ static void random_view(const struct family *of, unsigned seed)
     case_check(&t, 0, "%s, seed %u", of->name, seed);
 }
 
-static void test_views(void **state)
+TEST(test_views)
 {
     for (int i = 0; i < LENGTH(families); i++)
         for (unsigned seed = 1; seed <= families[i].seeds; seed++)
@@ -368,7 +341,7 @@ static void check_convolution(const convolution *v, samba_dtype dtype, bool fini
     case_check(&t, 0, "convolution %d (of the table, or the random one), of kind %d", number, kind);
 }
 
-static void test_convolutions(void **state)
+TEST(test_convolutions)
 {
     static const convolution cases[] = {
         /* images, groups, channels out and in, size, kernel, stride, padding, dilation */
@@ -419,13 +392,13 @@ static void test_convolutions(void **state)
                           kind, -1);
 }
 
-static void test_random_convolutions(void **state)
+TEST(test_random_convolutions)
 {
-    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32};
+    static const int dtypes[] = {F32, F32, F32, F64, BF16, I32};
     for (unsigned seed = 1; seed <= 150; seed++) {
         srand(seed);
         convolution v = {1 + rand() % 3, 1 + (rand() % 3 == 0), 1 + rand() % 20, .in = 1 + rand() % 8};
-        samba_dtype dtype = dtypes[rand() % LENGTH(dtypes)];
+        samba_dtype dtype = (samba_dtype)dtypes[rand() % LENGTH(dtypes)];
         for (int i = 0; i < 2; i++) {
             v.kernel[i] = 1 + rand() % 4;
             v.stride[i] = 1 + (rand() % 3 == 0) * (1 + rand() % 2);
@@ -439,7 +412,7 @@ static void test_random_convolutions(void **state)
 }
 
 /* A window along one dim, on the first factor, that shares its dim with a stride. */
-static void test_one_window(void **state)
+TEST(test_one_window)
 {
     for (int64_t base = -3; base <= 1; base++)
         for (int epilogue = PLAIN; epilogue <= ROWS; epilogue++) {
@@ -454,7 +427,7 @@ static void test_one_window(void **state)
         }
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
     tile_case t;
     samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 2, .m = {30}, .n = {40}, .k = {5, 6}};
@@ -467,5 +440,4 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_sizes, test_dtypes, test_panels, test_rows_apart, test_views, test_convolutions, test_random_convolutions,
-          test_one_window, test_errors)
+TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_one_window, test_errors)

@@ -4,9 +4,6 @@
  * views that are no single piece, for teams of 1 to 3; and a run that met bad data, which delivers nothing. */
 #include "training.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
 enum { ROWS = 300, COLUMNS = 130, WIDTH = 9001 };
 
 MODEL(model)
@@ -44,20 +41,20 @@ static float at(const samba_tensor *t, int64_t row, int64_t column)
 static void check(const char *path, int threads, unsigned strided)
 {
     samba_tensor *given[THINGS], *whole[THINGS];
-    samba_session *session = open_session(path, threads, 1);
+    samba_session *session = kept_session(open_session(path, threads, 1));
     for (int i = 0; i < THINGS; i++) {
         const int64_t *shape = things[i].shape;
         bool view = strided >> i & 1;
-        whole[i] = normal(things[i].name, SAMBA_FLOAT32, 2, SHAPE(shape[0], shape[1] * (view ? 2 : 1)), 3 + (uint64_t)i);
+        whole[i] = kept(normal(things[i].name, SAMBA_FLOAT32, 2, SHAPE(shape[0], shape[1] * (view ? 2 : 1)), 3 + (uint64_t)i));
         need(samba_tensor_slice(whole[i], 1, 0, shape[1] * (view ? 2 : 1), view ? 2 : 1, &given[i]));
-        need(samba_tensor_set_name(given[i], things[i].name));
+        need(samba_tensor_set_name(kept(given[i]), things[i].name));
     }
     samba_run_options run = giving(SUM, given);
     run.outputs = given + SUM;
     run.output_count = THINGS - SUM;
     for (int again = 0; again < 2; again++) {
         need(samba_run(session, &run));
-        samba_tensor *product = get(session, "product");
+        OWN_TENSOR *product = get(session, "product");
         for (int64_t i = 0; i < ROWS; i++) {
             for (int64_t j = 0; j < COLUMNS; j++) {
                 assert_true(at(given[SUM], i, j) == at(given[X], i, j) + at(given[Y], i, j));
@@ -66,14 +63,9 @@ static void check(const char *path, int threads, unsigned strided)
             for (int64_t j = 0; j < ROWS; j++)
                 assert_true(at(given[PRODUCT], i, j) == at(product, i, j));
         }
-        samba_tensor_free(product);
         need(samba_fill_normal(whole[X], 77, 0, 1)); /* the next run sees it */
     }
-    for (int i = 0; i < THINGS; i++) {
-        samba_tensor_free(given[i]);
-        samba_tensor_free(whole[i]);
-    }
-    samba_session_free(session);
+    drop_kept(NULL);
 }
 
 TEST(test_copies)
@@ -101,8 +93,7 @@ TEST(test_fault)
         int64_t *indices = samba_tensor_data(index);
         float *values = samba_tensor_data(rows);
         samba_run_options run = giving(1, &index);
-        run.outputs = &rows;
-        run.output_count = 1;
+        run.outputs = &rows, run.output_count = 1;
         for (int64_t i = 0; i < COUNT; i++)
             indices[i] = i % 4 - 1;
         for (int64_t i = 0; i < COUNT * WIDTH; i++)

@@ -2,9 +2,9 @@
  *
  * The description of the machine: what it says of the one at hand, and that all of it is told. test_random_shapes
  * runs models with figures that no machine has. */
-#include "harness.h"
-#include "machines.h"
 #include "training.h"
+
+#include "machines.h"
 
 static void test_at_hand(void **state)
 {

@@ -6,12 +6,6 @@
 #include "training.h"
 #include "zeros.h"
 
-#include <sambaflow/checkpoint.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/multigraph.h>
-#include <sambaflow/profile.h>
-
 enum { ROWS = 4, IN = 6, CLASSES = 4 };
 
 /* ---- what there is: a model with dropout, a session of it, and one of two graphs ---- */
@@ -35,17 +29,10 @@ static samba_compile_options options(void)
     static samba_optimizer sgd;
     static samba_tensor *inputs[2];
     sgd = samba_sgd(0.1), inputs[0] = x, inputs[1] = target;
-    samba_compile_options o = compile_of("graph", model, NULL, 2, inputs);
-    o.optimizers = &sgd, o.optimizer_count = 1;
-    return o;
+    return training_of("graph", model, NULL, 2, inputs, &sgd);
 }
 
-static samba_compile_options inference(const char *name, samba_model its)
-{
-    samba_compile_options o = compile_of(name, its, NULL, 1, &question);
-    o.inference = true;
-    return o;
-}
+static samba_compile_options inference(const char *name, samba_model its) { return inference_of(name, its, NULL, 1, &question); }
 
 static void write_file(char *path, const char *name, const char *data)
 {
@@ -92,7 +79,6 @@ static int teardown(void **unused)
 
 static int weights_stay(void **unused)
 {
-    (void)unused;
     OWN_TENSOR *now = get(session, "lin.weight");
     return memcmp(samba_tensor_data(now), samba_tensor_data(weights), ROWS * IN * sizeof(float)) == 0 ? 0 : -1;
 }
@@ -241,17 +227,14 @@ TEST(tensors)
 TEST(sessions)
 {
     samba_session *none;
-    samba_session_options o = samba_session_defaults();
     says(samba_session_new(context, NULL, NULL, &none));
     says(samba_session_new(context, pef, NULL, NULL));
     says(samba_session_new(context, "/nowhere/a.pef", NULL, &none));
     says(samba_session_new(context, folder, NULL, &none));
     says(samba_session_new(context, short_pef, NULL, &none));
     says(samba_session_new(context, foreign, NULL, &none));
-    o.threads = -1;
-    says(samba_session_new(context, pef, &o, &none));
-    o.threads = 0, o.device = "rdu";
-    says(samba_session_new(context, pef, &o, &none));
+    says(samba_session_new(context, pef, SESSION(.threads = -1), &none));
+    says(samba_session_new(context, pef, SESSION(.device = "rdu"), &none));
 }
 
 /* ---- weights as files ---- */
@@ -293,36 +276,77 @@ TEST(nothing)
 }
 
 /* ---- compiling: optimizers, losses, sizes, names; what does not fit is said with sizes ---- */
+/* Fields that words set, name=value: those of an optimizer, and the compiler's own. */
+static const struct {
+    const char *word;
+    bool of_optimizer;
+    enum { DOUBLE, INT, INT64, BOOL, TEXT } type;
+    size_t at;
+} fields[] = {{"lr=", true, DOUBLE, offsetof(samba_optimizer, lr)},
+              {"momentum=", true, DOUBLE, offsetof(samba_optimizer, momentum)},
+              {"dampening=", true, DOUBLE, offsetof(samba_optimizer, dampening)},
+              {"weight_decay=", true, DOUBLE, offsetof(samba_optimizer, weight_decay)},
+              {"beta1=", true, DOUBLE, offsetof(samba_optimizer, beta1)},
+              {"beta2=", true, DOUBLE, offsetof(samba_optimizer, beta2)},
+              {"eps=", true, DOUBLE, offsetof(samba_optimizer, eps)},
+              {"max_grad_norm=", true, DOUBLE, offsetof(samba_optimizer, max_grad_norm)},
+              {"name=", true, TEXT, offsetof(samba_optimizer, name)},
+              {"kind=", true, INT, offsetof(samba_optimizer, kind)},
+              {"parameter_count=", true, INT, offsetof(samba_optimizer, parameter_count)},
+              {"struct_size=", true, INT64, offsetof(samba_optimizer, struct_size)},
+              {"nesterov=", true, BOOL, offsetof(samba_optimizer, nesterov)},
+              {"input_count=", false, INT, offsetof(samba_compile_options, input_count)},
+              {"optimizer_count=", false, INT, offsetof(samba_compile_options, optimizer_count)},
+              {"grad_accumulation_steps=", false, INT, offsetof(samba_compile_options, grad_accumulation_steps)},
+              {"memory_budget=", false, INT64, offsetof(samba_compile_options, memory_budget)},
+              {"precision=", false, INT, offsetof(samba_compile_options, precision)},
+              {"fast_memory=", false, INT64, offsetof(samba_compile_options, fast_memory)},
+              {"mapping=", false, INT, offsetof(samba_compile_options, mapping)},
+              {"inference=", false, BOOL, offsetof(samba_compile_options, inference)},
+              {"pef_name=", false, TEXT, offsetof(samba_compile_options, pef_name)},
+              {"output_folder=", false, TEXT, offsetof(samba_compile_options, output_folder)}};
+
+/* Whether the word sets a field. */
+static bool set_field(char *word, samba_optimizer *optimizer, samba_compile_options *o)
+{
+    for (int i = 0; i < LENGTH(fields); i++) {
+        char *value = after(word, fields[i].word), *at = (fields[i].of_optimizer ? (char *)optimizer : (char *)o) + fields[i].at;
+        if (!value)
+            continue;
+        switch (fields[i].type) {
+        case DOUBLE: *(double *)at = strtod(value, NULL); break;
+        case INT: *(int *)at = atoi(value); break;
+        case INT64: *(int64_t *)at = atoi(value); break;
+        case BOOL: *(bool *)at = atoi(value); break;
+        case TEXT: *(const char **)at = value;
+        }
+        return true;
+    }
+    return false;
+}
+
+/* Options in words; those of an optimizer are of the first, behind "also" of a second one. */
 static samba_status compile_words(const char *text)
 {
     samba_compile_options o = strcmp(text, "silent") == 0 ? inference("graph", silent) : options();
-    samba_optimizer sgd = samba_sgd(0.1);
-    char copy[64], *value;
-    const char *parameter;
+    samba_optimizer optimizers[2] = {samba_sgd(0.1), samba_sgd(0.1)}, *at = optimizers;
+    const char *parameters[2][4];
+    char copy[128], *value;
     if (o.optimizer_count == 1)
-        o.optimizers = &sgd;
+        o.optimizers = optimizers;
     snprintf(copy, sizeof copy, "%s", text);
     for (char *rest, *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        if ((value = after(word, "lr=")))
-            sgd = samba_sgd(strtod(value, NULL));
-        else if ((value = after(word, "parameter=")))
-            parameter = value, sgd.parameters = &parameter, sgd.parameter_count = 1;
-        else if ((value = after(word, "inputs=")))
-            o.input_count = atoi(value);
-        else if ((value = after(word, "grad_accumulation_steps=")))
-            o.grad_accumulation_steps = atoi(value);
-        else if ((value = after(word, "memory_budget=")))
-            o.memory_budget = atoi(value);
-        else if ((value = after(word, "precision=")))
-            o.precision = (samba_precision)atoi(value);
-        else if ((value = after(word, "fast_memory=")))
-            o.fast_memory = atoi(value);
-        else if ((value = after(word, "pef_name=")))
-            o.pef_name = value;
-        else if ((value = after(word, "output_folder=")))
-            o.output_folder = value;
-        else if (strcmp(word, "spatial") == 0)
-            o.mapping = SAMBA_MAPPING_SPATIAL;
+        if (set_field(word, at, &o))
+            continue;
+        else if ((value = after(word, "parameter="))) {
+            at->parameters = parameters[at - optimizers];
+            parameters[at - optimizers][at->parameter_count++] = strcmp(value, "NULL") == 0 ? NULL : value;
+        } else if (strcmp(word, "adamw") == 0)
+            *at = samba_adamw(0.1);
+        else if (strcmp(word, "also") == 0)
+            at = &optimizers[1], o.optimizer_count = 2;
+        else if (strcmp(word, "NULL") == 0)
+            o.optimizers = NULL;
         else
             assert_string_equal(word, "silent");
     return samba_compile(context, &o, NULL, 0);
@@ -340,6 +364,7 @@ static samba_status compile_text(const char *text)
 TEST(compiling)
 {
     replay("compiling", compile_words);
+    replay("optimizers", compile_words);
     replay("graphs that are not of FWD alone", compile_text);
 }
 

@@ -17,9 +17,8 @@ static samba_array value_of(op_bench *bench, samba_arena *arena)
     return value;
 }
 
-static void dropout_drops(void **state)
+TEST(dropout_drops)
 {
-    (void)state;
     const double edge = samba_philox_uniform((uint64_t)-3, 0); /* with this rate, element 0 is just kept */
     const double rates[] = {0, 0.25, edge, 0.9, 1};
     for (int r = 0; r < SAMBA_COUNT(rates); r++) {
@@ -42,9 +41,8 @@ static void dropout_drops(void **state)
     }
 }
 
-static void random_is_philox(void **state)
+TEST(random_is_philox)
 {
-    (void)state;
     op_bench bench = row_bench(row_of("random shape=[3,5] (int64[] -3)"));
     samba_arena arena;
     samba_array y = value_of(&bench, &arena);
@@ -65,9 +63,8 @@ static samba_ref composed(samba_graph *g, const samba_ref *in, double scale) /* 
     return samba_emit2(g, SAMBA_OP_matmul, samba_emit3(g, SAMBA_OP_dropout, weights, in[3], in[4]), in[2]);
 }
 
-static void attention_drops(void **state)
+TEST(attention_drops)
 {
-    (void)state;
     const operator_row *row = row_of("attention dropout=1 scale=0.3 (float64[2,3,4,5] -1..1) (float64[2,3,6,5] -1..1)"
                                      " (float64[2,3,6,2] -1..1) (float64[] 0.4) (int64[] -5)");
     op_bench bench;
@@ -87,9 +84,8 @@ static void attention_drops(void **state)
 /* ---- gradients ---- */
 
 /* A formula of a 16-bit operator runs in float32: 1 - tanh(x)^2 would lose everything in bfloat16. */
-static void gradients_in_16_bits(void **state)
+TEST(gradients_in_16_bits)
 {
-    (void)state;
     const operator_row *row = row_of("tanh (bfloat16[1] 3)");
     op_bench bench = row_bench(row);
     op_bench_leaf(&bench, 1, SAMBA_BFLOAT16, 1, row->operands[0].shape);
@@ -117,9 +113,8 @@ static void no_gradient_of(const char *text, const char *words)
     op_bench_end(&bench);
 }
 
-static void gradients_that_are_refused(void **state)
+TEST(gradients_that_are_refused)
 {
-    (void)state;
     no_gradient_of("avg_pool2d_grad kernel=[2,2] stride=[2,2] shape=[1,4,4] (float64[1,2,2])", "avg_pool2d_grad");
     no_gradient_of("attention_lse scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])", "compose");
 }
@@ -143,18 +138,16 @@ static void shares(const char *text, samba_op shared)
 static const char layer_norm[] = "layer_norm dims=1 eps=1e-5 (float64[3,8] #8) (float64[8] #9) (float64[8] #10)";
 static const char cross_entropy[] = "cross_entropy ignore_index=-100 label_smoothing=0.5 (float64[2,9] #12) (int64[2] 0 8)";
 
-static void forward_and_backward_share(void **state)
+TEST(forward_and_backward_share)
 {
-    (void)state;
     shares(layer_norm, SAMBA_OP_rsqrt);
     shares(cross_entropy, SAMBA_OP_exp);
     shares(cross_entropy, SAMBA_OP_eq);
 }
 
 /* Compiled code cannot refuse a label; it says so by an infinite loss. */
-static void expanded_label_out_of_range(void **state)
+TEST(expanded_label_out_of_range)
 {
-    (void)state;
     const operator_row *row = row_of("cross_entropy ignore_index=-100 reduction=2 (float64[2,3] #12) (int64[2] 3 2)");
     op_bench bench = row_bench(row);
     samba_ref loss = row_expansion(&bench, row->op);
@@ -169,9 +162,8 @@ static void expanded_label_out_of_range(void **state)
 
 /* ---- costs and memory ---- */
 
-static void greatest_costs(void **state)
+TEST(greatest_costs)
 {
-    (void)state;
     const int64_t much = INT64_C(1) << 40;
     samba_node a = {.rank = 2, .shape = {much, much}}, b = {.rank = 3, .shape = {5, 4, 2}},
                c = {.rank = 3, .shape = {much, 3, 2}};
@@ -185,70 +177,63 @@ static void greatest_costs(void **state)
 static samba_status train(samba_context *given, void *user)
 {
     const operator_row *row = user;
-    static const char *const names[OPERANDS_MAX] = {"a", "b", "c", "d"};
     static double zeros[512];
-    samba_graph *graph;
+    OWN_GRAPH *graph;
     SAMBA_TRY(samba_graph_new(given, "g", &graph));
-    samba_ref leaves[OPERANDS_MAX], gradients[OPERANDS_MAX];
+    op_bench bench = {.context = given, .graph = graph, .count = row->count};
+    samba_ref gradients[OPERANDS_MAX];
     bool needed[OPERANDS_MAX];
-    samba_array arrays[OPERANDS_MAX];
     for (int i = 0; i < row->count; i++) {
         const operand *from = &row->operands[i];
-        samba_attrs attrs = {.leaf = {samba_graph_intern(graph, names[i]), from->dtype, {from->rank, {0}}, 0}};
+        samba_attrs attrs = {.leaf = {samba_graph_intern(graph, operand_names[i]), from->dtype, {from->rank, {0}}, 0}};
         memcpy(attrs.leaf.shape.at, from->shape, sizeof from->shape);
-        leaves[i] = samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
-        arrays[i] = (samba_array){from->dtype, from->rank, {0}, 0, zeros};
-        memcpy(arrays[i].shape, from->shape, sizeof from->shape);
-        assert_true(samba_shape_numel(from->rank, from->shape, &arrays[i].numel) && arrays[i].numel <= SAMBA_COUNT(zeros));
+        bench.leaves[i] = samba_emit(graph, SAMBA_OP_input, 0, NULL, &attrs);
+        samba_array *array = &bench.arrays[i];
+        *array = (samba_array){from->dtype, from->rank, {0}, 0, zeros};
+        memcpy(array->shape, from->shape, sizeof from->shape);
+        assert_true(samba_shape_numel(from->rank, from->shape, &array->numel) && array->numel <= SAMBA_COUNT(zeros));
         gradients[i] = SAMBA_NONE;
         needed[i] = from->dtype == SAMBA_FLOAT64;
     }
     graph->phase = SAMBA_FWD;
-    samba_ref result = samba_emit(graph, row->op, row->count, leaves, &row->attrs), value = result;
+    samba_ref result = samba_emit(graph, row->op, row->count, bench.leaves, &row->attrs), value = result;
     if (result != SAMBA_NONE && samba_ops[row->op].expand)
-        value = samba_ops[row->op].expand(graph, samba_node_at(graph, result), leaves);
-    if (samba_graph_status(graph) == SAMBA_OK) {
-        samba_vjp vjp = {graph, samba_node_at(graph, result), leaves, result, result, needed, gradients};
-        graph->phase = SAMBA_BCKWD;
-        (void)samba_ops[row->op].vjp(&vjp);
-        samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(graph, "y"), SAMBA_NONE, value});
-        uint32_t name = samba_graph_intern(graph, "gradient");
-        samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_BCKWD, name, SAMBA_NONE, gradients[0]});
-    }
-    samba_status status = samba_graph_status(graph);
+        value = samba_ops[row->op].expand(graph, samba_node_at(graph, result), bench.leaves);
+    SAMBA_TRY(samba_graph_status(graph));
+    samba_vjp vjp = {graph, samba_node_at(graph, result), bench.leaves, result, result, needed, gradients};
+    graph->phase = SAMBA_BCKWD;
+    (void)samba_ops[row->op].vjp(&vjp);
+    gradient_sink(&bench, "y", SAMBA_FWD, value);
+    gradient_sink(&bench, "gradient", SAMBA_BCKWD, gradients[0]);
+    SAMBA_TRY(samba_graph_status(graph));
     samba_arena arena;
     samba_array sinks[2];
     samba_arena_init(&arena, given);
-    if (status == SAMBA_OK)
-        status = samba_graph_evaluate(graph, row->count, names, arrays, &arena, sinks);
+    samba_status status = samba_graph_evaluate(graph, row->count, operand_names, bench.arrays, &arena, sinks);
     samba_arena_free(&arena);
-    samba_graph_free(graph);
     return status;
 }
 
-static void no_memory(void **state)
+TEST(no_memory)
 {
-    (void)state;
-    static const char *const rows[] = {
-        "matmul (float64[2,3]) (float64[3,4])",
-        "gelu (float64[3,4])",
-        "gelu_tanh (float64[3,4])",
-        "log1p (float64[3,4])",
-        "expm1 (float64[3,4])",
-        "sin (float64[3,4])",
-        "cos (float64[3,4])",
-        "softplus (float64[3,4])",
-        "softmax dim=0 (float64[2,3,4])",
-        "log_softmax dim=0 (float64[2,3,4])",
-        layer_norm,
-        "embedding (float64[5,3]) (int64[2,3])",
-        "gather (float64[5,3]) (int64[2,3])",
-        "scatter (float64[5,3]) (int64[2,3]) (float64[2,3])",
-        cross_entropy,
-        "attention causal=1 scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])",
-        "max_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
-        "avg_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
-    };
+    static const char *const rows[] = {"matmul (float64[2,3]) (float64[3,4])",
+                                       "gelu (float64[3,4])",
+                                       "gelu_tanh (float64[3,4])",
+                                       "log1p (float64[3,4])",
+                                       "expm1 (float64[3,4])",
+                                       "sin (float64[3,4])",
+                                       "cos (float64[3,4])",
+                                       "softplus (float64[3,4])",
+                                       "softmax dim=0 (float64[2,3,4])",
+                                       "log_softmax dim=0 (float64[2,3,4])",
+                                       layer_norm,
+                                       "embedding (float64[5,3]) (int64[2,3])",
+                                       "gather (float64[5,3]) (int64[2,3])",
+                                       "scatter (float64[5,3]) (int64[2,3]) (float64[2,3])",
+                                       cross_entropy,
+                                       "attention causal=1 scale=1 (float64[1,2,3,4]) (float64[1,2,3,4]) (float64[1,2,3,4])",
+                                       "max_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])",
+                                       "avg_pool2d kernel=[2,2] stride=[2,2] (float64[1,2,2])"};
     for (int i = 0; i < SAMBA_COUNT(rows); i++) {
         operator_row row = *row_of(rows[i]);
         fail_each_allocation(train, &row);

@@ -250,22 +250,15 @@ static void test_gather(void **state)
 static void test_errors(void **state)
 {
     tile_case t;
-    samba_pool pool = {.planes = 1, .h = 4, .w = 4, .oh = 2, .ow = 2, .kernel = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
+    samba_pool pool = pool_of((int64_t[]){4, 4, 2, 2, 2, 2, 0, 0, 1, 1}, 0);
     pool_case(&t, SAMBA_FLOAT32, &pool);
     fail_each_allocation(case_scenario, &t);
     t.operands[0].dtype = SAMBA_BFLOAT16;
     t.stage.pool.h = t.stage.pool.w = INT64_C(1) << 31;
     refuse(case_scenario(context, &t), SAMBA_ERROR_UNSUPPORTED, "");
     t.operands[0].dtype = SAMBA_FLOAT32; /* a window from the first to the last of 2^32 elements */
-    t.stage.pool = (samba_pool){.gradient = 1,
-                                .planes = 1,
-                                .h = 2,
-                                .w = INT64_C(1) << 32,
-                                .oh = 1,
-                                .ow = 1,
-                                .kernel = {2, 1},
-                                .stride = {1, 1},
-                                .dilation = {1, 1}};
+    t.stage.pool = pool_of((int64_t[]){2, INT64_C(1) << 32, 2, 1, 1, 1, 0, 0, 1, 1}, 1);
+    t.stage.pool.planes = t.stage.pool.ow = 1;
     refuse(case_scenario(context, &t), SAMBA_ERROR_UNSUPPORTED,
            "stage case: a window of 2 by 1 elements, 1 by 1 apart, is too large to be searched");
     case_end(&t);

@@ -2,18 +2,14 @@
  *
  * Random models (random_models.h) through the whole compiler, and their stages run here, one part of one thread after the other,
  * on every ISA of this machine, with libxsmm and without, for teams of 1 to 3: outputs and gradients against the same graph
- * evaluated node by node in double. Buffers lie where they were planned, some over what they are made of, or each in memory of
- * its own, as every scratch: filled with NaN and followed by guard bytes, so what is read before it is written or written beyond
- * the end shows; sanitizers and valgrind see the rest.
+ * evaluated node by node in double. Buffers lie where they were planned, or each in memory of its own, as every scratch: filled
+ * with NaN and followed by guard bytes, so what is read before it is written or written beyond the end shows.
  *
  * A family that rounds nowhere must agree exactly. For the others the reference tells how much is allowed: what its results move
  * when every element on the way is off by a few units in its last place, times the root of the longest sum.
  *
- * Packs of constants are kept, as a session keeps them.
- *
- * Usage: test_random_shapes [CASES [SEED [bare]]]. One number, printed for a case that fails together with its graph's text,
- * makes the case again: test_random_shapes 1 SEED. `make check` runs 180 cases, others each time. Bare has no guard bytes,
- * so that valgrind sees the first byte beyond. */
+ * Usage: test_random_shapes [CASES [SEED [bare]]]. A case that fails prints its graph's text and its seed: test_random_shapes 1
+ * SEED makes it again. Bare has no guard bytes, so that valgrind sees the first byte beyond. */
 #include "training.h"
 
 #include "../seed.h"
@@ -22,10 +18,7 @@
 #include "random_models.h"
 #include "reference.h"
 
-#define DEFAULT_CASES 180
-#define MOST_SINKS 64
-#define MOST_LEAVES 48
-#define MOST_ELEMENTS 4000000
+enum { DEFAULT_CASES = 180, MOST_SINKS = 64, MOST_LEAVES = 48, MOST_ELEMENTS = 4000000 };
 
 #ifdef __SANITIZE_ADDRESS__
 static int64_t guard = 0; /* the sanitizer has its own */
@@ -34,13 +27,6 @@ static int64_t guard = 256;
 #endif
 static int case_count = DEFAULT_CASES, in_place;
 static uint64_t first_seed;
-
-static int64_t count_of(int rank, const int64_t *shape)
-{
-    int64_t numel = 0;
-    assert_true(samba_shape_numel(rank, shape, &numel));
-    return numel;
-}
 
 /* ---- memory: a plan's buffers and a stage's scratch, each by itself ---- */
 typedef struct block {
@@ -92,7 +78,7 @@ static void make_leaf(random_case *t, const samba_graph *graph, const samba_node
 {
     assert_true(all->count < MOST_LEAVES);
     samba_array *a = &all->arrays[all->count];
-    *a = (samba_array){(samba_dtype)node->dtype, node->rank, {0}, count_of(node->rank, node->shape), NULL};
+    *a = (samba_array){(samba_dtype)node->dtype, node->rank, {0}, node_numel(node), NULL};
     memcpy(a->shape, node->shape, sizeof a->shape);
     size_t width = samba_dtype_size(a->dtype);
     a->data = samba_arena_alloc(arena, (size_t)a->numel * width + 1);
@@ -116,8 +102,8 @@ static void make_leaf(random_case *t, const samba_graph *graph, const samba_node
 static void find_allowed(random_case *t, const samba_graph *graph, const leaves *all, const samba_array *values, double *allowed)
 {
     const double root = 1 + sqrt(longest_sum(graph));
-    for (int64_t s = 0; s < graph->sink_count; s++)
-        allowed[s] = 0;
+    double greatest[MOST_SINKS] = {0}, most = 0;
+    memset(allowed, 0, MOST_SINKS * sizeof *allowed);
     for (int round = 0; round < 3 && !t->exact; round++) {
         samba_arena arena;
         samba_graph *moved;
@@ -126,29 +112,23 @@ static void find_allowed(random_case *t, const samba_graph *graph, const leaves 
         need(noisy_graph(graph, &t->state, true, &moved));
         need(samba_graph_evaluate(moved, all->count, all->names, all->arrays, &arena, near));
         for (int64_t s = 0; s < graph->sink_count; s++)
-            for (int64_t i = 0; i < values[s].numel; i++) {
-                double move = fabs(value_at(&near[s], i) - value_at(&values[s], i));
-                allowed[s] = move > allowed[s] ? move : allowed[s];
-            }
+            for (int64_t i = 0; i < values[s].numel; i++)
+                allowed[s] = fmax(allowed[s], fabs(value_at(&near[s], i) - value_at(&values[s], i)));
         samba_graph_free(moved);
         samba_arena_free(&arena);
     }
-    double greatest[MOST_SINKS], most = 0;
     for (int64_t s = 0; s < graph->sink_count; s++) {
-        greatest[s] = 0;
         for (int64_t i = 0; i < values[s].numel; i++)
             greatest[s] = isfinite(value_at(&values[s], i)) ? fmax(greatest[s], fabs(value_at(&values[s], i))) : greatest[s];
         most = fmax(most, greatest[s]);
     }
     for (int64_t s = 0; s < graph->sink_count; s++) {
-        double epsilon = epsilon_of(values[s].dtype);
         bool rounds = !t->exact || values[s].dtype == SAMBA_BFLOAT16 || values[s].dtype == SAMBA_FLOAT16 ||
                       most >= 0x1p13; /* multiples of 1/256, and what was summed on the way may have been greater by far */
         if (!samba_dtype_is_floating_point(values[s].dtype))
             allowed[s] = t->exact ? 0 : allowed[s]; /* an index may move where what it chooses between does */
-        else
-            /* 2: three samples seldom move all one way, as a row's roundings may */
-            allowed[s] = rounds ? root * (2 * allowed[s] + 4 * epsilon * greatest[s]) : 0;
+        else                                        /* 2: three samples seldom move all one way, as a row's roundings may */
+            allowed[s] = rounds ? root * (2 * allowed[s] + 4 * epsilon_of(values[s].dtype) * greatest[s]) : 0;
     }
 }
 
@@ -187,9 +167,8 @@ static void report(const running *run, const char *format, ...)
 
 static int32_t tensor_named(const running *run, const char *name)
 {
-    const samba_plan *plan = run->plan;
-    for (int32_t i = 0; i < plan->tensor_count; i++)
-        if (strcmp(plan->tensors[i].name, name) == 0)
+    for (int32_t i = 0; i < run->plan->tensor_count; i++)
+        if (strcmp(run->plan->tensors[i].name, name) == 0)
             return i;
     report(run, "the plan has no tensor %s", name);
 }
@@ -207,7 +186,8 @@ static void fill_device(const samba_plan *plan, const leaves *all, char *memory)
     for (int32_t i = 0; i < plan->tensor_count; i++) {
         const samba_plan_tensor *tensor = &plan->tensors[i];
         samba_dtype dtype = (samba_dtype)tensor->dtype;
-        int64_t numel = count_of(tensor->rank, tensor->shape);
+        int64_t numel;
+        assert_true(samba_shape_numel(tensor->rank, tensor->shape, &numel));
         char *data = memory + plan->buffers[tensor->buffer].offset;
         bool state = tensor->kind == SAMBA_KIND_BUFFER || tensor->kind == SAMBA_KIND_GRADIENT;
         for (int64_t k = 0; state && k < numel; k++)
@@ -233,10 +213,8 @@ static void run_stage(const running *run, int32_t index, samba_prepare *prepare,
     for (int phase = 0; phase < stage.phases; phase++)
         for (int thread = 0; thread < prepare->threads; thread++)
             stage.run(stage.state, scratch.data, phase, thread, prepare->threads);
-    if (!block_is_whole(&scratch))
-        report(run, "stage %s wrote beyond its scratch (%s)", source->name, how);
-    if (!block_is_whole(&kept))
-        report(run, "stage %s wrote beyond the packs it keeps (%s)", source->name, how);
+    if (!block_is_whole(&scratch) || !block_is_whole(&kept))
+        report(run, "stage %s wrote beyond its scratch or the packs it keeps (%s)", source->name, how);
     if (*prepare->fault)
         report(run, "stage %s met an index out of range (%s)", source->name, how);
     free(scratch.data);
@@ -316,15 +294,6 @@ static const random_family *choose_family(random_case *t)
     return family;
 }
 
-/* Elements of all values: how long the reference takes, about. A budget bounds operands, not what operators are expanded into. */
-static int64_t elements_of(const samba_graph *graph)
-{
-    int64_t elements = 0;
-    for (int64_t i = 0; i < graph->node_count; i++)
-        elements += count_of(graph->nodes[i].rank, graph->nodes[i].shape);
-    return elements;
-}
-
 /* A seed's model, traced in t, and its graph; of smaller sizes until it has few elements. */
 static samba_graph *make_model(random_case *t, running *run)
 {
@@ -343,7 +312,10 @@ static samba_graph *make_model(random_case *t, running *run)
             report(run, "the generator made no sound model: %s", samba_error_message(context));
         samba_graph *graph;
         need(t->inference ? samba_graph_rewrite(t->graph, NULL, NULL, &graph) : samba_autodiff(t->graph, 1, &graph));
-        if (elements_of(graph) <= MOST_ELEMENTS || budget == 0)
+        int64_t elements = 0; /* of all values: how long the reference takes, about */
+        for (int64_t i = 0; i < graph->node_count; i++)
+            elements += node_numel(&graph->nodes[i]);
+        if (elements <= MOST_ELEMENTS || budget == 0)
             return graph;
         samba_graph_free(graph);
         samba_graph_free(t->graph);
@@ -359,11 +331,9 @@ static void run_case(uint64_t seed)
     samba_graph *graph = make_model(&t, &run);
     run.graph = graph;
     char path[512];
-    samba_compile_options options = samba_compile_defaults();
+    samba_compile_options options = compile_of("random", NULL, NULL, 0, NULL);
     options.graph = t.graph;
     options.inference = t.inference;
-    options.output_folder = folder;
-    options.verify = true;
     samba_plan plan;
     if (samba_compile(context, &options, path, sizeof path) != SAMBA_OK || samba_pef_read(context, path, &plan) != SAMBA_OK)
         report(&run, "compile: %s", samba_error_message(context));

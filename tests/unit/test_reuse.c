@@ -60,7 +60,6 @@ static void test_sides_and_places(void **state)
 static samba_status find_one(samba_context *of, void *user)
 {
     uint8_t far[1];
-    (void)user;
     return samba_reuse_find(of, &(samba_plan){.memory_bytes = MIB}, MIB, far);
 }
 

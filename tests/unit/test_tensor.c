@@ -69,27 +69,19 @@ TEST(test_dtypes)
     assert_int_equal(samba_dtype_size(SAMBA_DTYPE_COUNT), 0);
 }
 
-/* Nearest even by search: among the two 16-bit values around x the nearer, or the one with an even last bit. */
+/* Nearest even: x lies between the middles to both neighbours, on them only if the last bit is 0; infinity is one value more. */
 static void check_rounding(float x, uint16_t (*narrow)(float), float (*widen)(uint16_t), uint16_t infinity)
 {
-    uint16_t given = narrow(x), sign = signbit(x) ? 0x8000 : 0;
-    double magnitude = fabs((double)x);
-    uint16_t low = 0, high = infinity; /* greatest value <= magnitude by bisection: values grow with their bits */
-    while (high - low > 1) {
-        uint16_t middle = (uint16_t)((low + high) / 2);
-        if ((double)widen(middle) <= magnitude)
-            low = middle;
-        else
-            high = middle;
-    }
-    double below = widen(low),
-           above = high == infinity ? 2 * below - widen((uint16_t)(low - 1)) : widen(high); /* as if it went on */
-    uint16_t nearest = magnitude - below < above - magnitude   ? low
-                       : magnitude - below > above - magnitude ? high
-                       : low & 1                               ? high
-                                                               : low;
-    if (given != (uint16_t)(nearest | sign))
-        fail_msg("%a became %04x, wanted %04x", (double)x, given, nearest | sign);
+    const uint16_t given = narrow(x), bits = given & 0x7FFF;
+    const double greatest = widen((uint16_t)(infinity - 1)), beyond = 2 * greatest - widen((uint16_t)(infinity - 2));
+    const double at = bits < infinity ? widen(bits) : beyond, below = bits > 0 ? widen((uint16_t)(bits - 1)) : 0,
+                 above = bits + 1 < infinity ? widen((uint16_t)(bits + 1))
+                         : bits < infinity   ? beyond
+                                             : INFINITY;
+    const double low = (at + below) / 2, high = (at + above) / 2, magnitude = fabs((double)x);
+    if (given >> 15 != !!signbit(x) || bits > infinity || magnitude < low || magnitude > high ||
+        (bits & 1 && (magnitude == low || magnitude == high)))
+        fail_msg("%a became %04x", (double)x, given);
 }
 
 TEST(test_half_precision)
@@ -125,12 +117,8 @@ TEST(test_half_precision)
         check_rounding(edges[i], samba_float_to_float16, samba_float16_to_float, 0x7C00);
         check_rounding(-edges[i], samba_float_to_float16, samba_float16_to_float, 0x7C00);
     }
-    assert_int_equal(samba_float_to_float16(INFINITY), 0x7C00);
-    assert_int_equal(samba_float_to_float16(-INFINITY), 0xFC00);
-    assert_int_equal(samba_float_to_bfloat16(-INFINITY), 0xFF80);
-    uint32_t quiet = 0x7F800001;
     float nan;
-    memcpy(&nan, &quiet, sizeof nan);
+    memcpy(&nan, &(uint32_t){0x7F800001}, sizeof nan);
     assert_true(isnan(samba_bfloat16_to_float(samba_float_to_bfloat16(nan))));
     assert_true(isnan(samba_float16_to_float(samba_float_to_float16(nan))));
 }
@@ -263,7 +251,7 @@ TEST(test_making_wrongly)
     assert_int_equal(released, before);
 }
 
-static void nobody(void *owner) { (void)owner; }
+static void nobody(void *owner) {}
 
 TEST(test_set_memory)
 {
@@ -295,7 +283,7 @@ TEST(test_set_memory)
 
 TEST(test_view)
 {
-    OWN_TENSOR *source = make_counting(SAMBA_INT32, SIZES(4, 6)), *t, *half;
+    OWN_TENSOR *source = make_counting(SAMBA_INT32, SIZES(4, 6)), *t;
     shows(samba_tensor_view(source, SIZES(2, -1, 3), &view), SIZES(2, 4, 3));
     shows(samba_tensor_view(source, SIZES(24, 1), &view), SIZES(24, 1));
     says(samba_tensor_view(source, SIZES(5, 5), &view));
@@ -312,14 +300,9 @@ TEST(test_view)
 
     need(samba_tensor_permute(source, (int[]){1, 0}, &t));
     says(samba_tensor_view(t, SIZES(24), &view));
-    shows(samba_tensor_view(t, SIZES(2, 3, 4), &view), SIZES(2, 3, 4), 0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4,
-          10, 16, 22, 5, 11, 17, 23);
     need(samba_tensor_reshape(t, SIZES(-1), &view));
     assert_true(samba_tensor_is_contiguous(view));
     shows(SAMBA_OK, SIZES(24), 0, 6, 12, 18, 1, 7, 13, 19, 2, 8, 14, 20, 3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23);
-
-    need(samba_tensor_slice(source, 1, 0, 6, 2, &half)); /* steps of 2 go on over the rows */
-    shows(samba_tensor_view(half, SIZES(12), &view), SIZES(12), 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22);
 
     OWN_TENSOR *nothing = tensor("x", SAMBA_INT8, SIZES(0, 3));
     says(samba_tensor_view(nothing, SIZES(0, -1), &view));
@@ -364,7 +347,6 @@ TEST(test_permute_slice_select)
 
     need(samba_tensor_select(source, 1, -1, &view));
     assert_shape(view, SIZES(2, 4));
-    assert_elements(view, 8, (int64_t[]){8, 9, 10, 11, 20, 21, 22, 23});
     samba_tensor_free(source); /* the view keeps the memory */
     assert_elements(view, 8, (int64_t[]){8, 9, 10, 11, 20, 21, 22, 23});
     says(samba_tensor_select(view, 0, 2, &source));
@@ -526,18 +508,17 @@ TEST(test_item)
 
 static samba_status ownership_scenario(samba_context *under, void *user)
 {
-    (void)user;
     float memory[6] = {0};
-    samba_tensor *a = NULL, *b = NULL, *c = NULL, *d = NULL, *e = NULL;
+    OWN_TENSOR *a, *b = NULL, *c = NULL, *d = NULL;
+    samba_tensor *e;
     int before = released;
-    samba_status status = samba_tensor_new(under, "a", SAMBA_FLOAT32, SIZES(2, 3), &a);
-    THEN(status, samba_tensor_permute(a, (int[]){1, 0}, &b));
-    THEN(status, samba_tensor_reshape(b, SIZES(6), &c));
-    THEN(status, samba_tensor_empty(under, "d", SAMBA_FLOAT32, SIZES(1), &d));
-    THEN(status, samba_tensor_from_memory(under, "e", SAMBA_FLOAT32, SIZES(6), NULL, memory, release, &released, &e));
-    bool made = e != NULL;
-    free_tensors(a, b, c, d, e);
-    assert_int_equal(released, before + made);
+    SAMBA_TRY(samba_tensor_new(under, "a", SAMBA_FLOAT32, SIZES(2, 3), &a));
+    SAMBA_TRY(samba_tensor_permute(a, (int[]){1, 0}, &b));
+    SAMBA_TRY(samba_tensor_reshape(b, SIZES(6), &c));
+    SAMBA_TRY(samba_tensor_empty(under, "d", SAMBA_FLOAT32, SIZES(1), &d));
+    samba_status status = samba_tensor_from_memory(under, "e", SAMBA_FLOAT32, SIZES(6), NULL, memory, release, &released, &e);
+    samba_tensor_free(e);
+    assert_int_equal(released, before + (status == SAMBA_OK));
     return status;
 }
 

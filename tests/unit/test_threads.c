@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads. Sessions, compilers and functions that each have a context of their own run beside each other and give the bits that
- * they give alone. Of two threads in one session one is told so, in a sentence that only it reads, and nothing else happens;
- * threads that take turns are as one thread. The thread sanitizer (meson setup -Db_sanitize=thread)
- * watches it with one thread a session, since it does not know OpenMP's barriers. */
-#include "harness.h"
+ * they give alone. Of two threads in one session one is told so and nothing else happens; threads that take turns are as one.
+ * The thread sanitizer watches it with one thread a session, since it does not know OpenMP's barriers. */
 #include "training.h"
+
+#include "failing_allocator.h"
 #include "zeros.h"
 #include <pthread.h>
-#include <sambaflow/checkpoint.h>
-#include <sambaflow/function.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/profile.h>
-#include <sambaflow/report.h>
 #include <semaphore.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -23,9 +17,10 @@ enum { MOST_THREADS = 2 };
 #endif
 enum { ROWS = 16, IN = 24, CLASSES = 10, STEPS = 12, WORKERS = 4 };
 
-static void model(samba_graph *g, const void *unused)
+static char pef[512];
+
+MODEL(model)
 {
-    (void)unused;
     samba_value h = samba_tanh(samba_layer_norm(samba_linear(samba_input(g, "x"), "first", 32), "norm"));
     samba_value logits = samba_linear(samba_dropout(h, "drop", 0.2), "last", CLASSES);
     samba_output(g, "logits", logits);
@@ -37,9 +32,8 @@ typedef struct worker {
     samba_context *context;
     samba_session *session;
     samba_tensor *x, *label, *loss;
-    const char *pef;
     char folder[160];
-    int threads, number;
+    int threads;
     bool profiled;
     samba_status status;
     float losses[STEPS], weights[32 * IN];
@@ -48,11 +42,8 @@ typedef struct worker {
 
 static samba_status open_worker(worker *w)
 {
-    samba_session_options options = samba_session_defaults();
-    options.threads = w->threads;
-    options.seed = 7;
     SAMBA_TRY(samba_context_new(NULL, &w->context));
-    SAMBA_TRY(samba_session_new(w->context, w->pef, &options, &w->session));
+    SAMBA_TRY(samba_session_new(w->context, pef, SESSION(.threads = w->threads, .seed = 7), &w->session));
     SAMBA_TRY(give_zeros(w->context, w->session));
     SAMBA_TRY(samba_tensor_new(w->context, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &w->x));
     SAMBA_TRY(samba_tensor_new(w->context, "label", SAMBA_INT64, 1, SHAPE(ROWS), &w->label));
@@ -61,18 +52,14 @@ static samba_status open_worker(worker *w)
 
 static void close_worker(worker *w)
 {
-    samba_tensor_free(w->x);
-    samba_tensor_free(w->label);
-    samba_tensor_free(w->loss);
+    free_tensors(w->x, w->label, w->loss);
     samba_session_free(w->session);
     samba_context_free(w->context);
 }
 
 static samba_status step(worker *w, int number)
 {
-    samba_run_options run = samba_run_defaults();
-    samba_tensor *inputs[] = {w->x, w->label};
-    run.inputs = inputs, run.input_count = 2;
+    samba_run_options run = giving(2, (samba_tensor *[]){w->x, w->label});
     run.outputs = &w->loss, run.output_count = 1;
     SAMBA_TRY(samba_fill_normal(w->x, (uint64_t)number, 0, 1));
     SAMBA_TRY(samba_fill_integers(w->label, (uint64_t)number, 0, CLASSES));
@@ -100,10 +87,9 @@ static samba_status train_steps(worker *w)
             SAMBA_TRY(status);
         }
     }
-    samba_tensor *weights;
+    OWN_TENSOR *weights;
     SAMBA_TRY(samba_session_get_by_name(w->session, "first.weight", &weights));
     memcpy(w->weights, samba_tensor_data(weights), sizeof w->weights);
-    samba_tensor_free(weights);
     return SAMBA_OK;
 }
 
@@ -116,50 +102,34 @@ static void *train(void *argument)
     return NULL;
 }
 
-static char pef[512];
-static samba_compile_options options_of(samba_tensor *const *inputs, const samba_optimizer *optimizer)
-{
-    samba_compile_options o = compile_of("threads", model, NULL, 2, inputs);
-    o.optimizers = optimizer, o.optimizer_count = 1;
-    return o;
-}
-
 static int setup(void **state)
 {
-    samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), tensor("label", SAMBA_INT64, 1, SHAPE(ROWS))};
+    OWN_TENSOR *x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)), *label = tensor("label", SAMBA_INT64, 1, SHAPE(ROWS));
     samba_optimizer adamw = samba_adamw(0.01);
-    samba_compile_options o = options_of(inputs, &adamw);
+    samba_compile_options o = training_of("threads", model, NULL, 2, (samba_tensor *[]){x, label}, &adamw);
     need(samba_compile(context, &o, pef, sizeof pef));
-    samba_tensor_free(inputs[0]);
-    samba_tensor_free(inputs[1]);
     return 0;
 }
 
 static worker worker_of(int number, int threads)
 {
-    worker w = {.pef = pef, .threads = threads, .number = number, .profiled = number % 2};
+    worker w = {.threads = threads, .profiled = number % 2};
     snprintf(w.folder, sizeof w.folder, "%s/checkpoints-%d-%d", folder, number, threads);
     return w;
 }
-
-static void start(pthread_t *thread, void *(*body)(void *), void *argument)
-{
-    assert_int_equal(pthread_create(thread, NULL, body, argument), 0);
-}
-static void join(pthread_t thread) { assert_int_equal(pthread_join(thread, NULL), 0); }
 
 /* A thread for each of `count` arguments of `size` bytes, up to their ends. */
 static void run_beside(int count, void *(*body)(void *), void *arguments, size_t size)
 {
     pthread_t started[WORKERS];
     for (int i = 0; i < count; i++)
-        start(&started[i], body, (char *)arguments + (size_t)i * size);
+        assert_int_equal(pthread_create(&started[i], NULL, body, (char *)arguments + (size_t)i * size), 0);
     for (int i = 0; i < count; i++)
-        join(started[i]);
+        assert_int_equal(pthread_join(started[i], NULL), 0);
 }
 
 /* ---- each with a session of its own ---- */
-static void sessions_beside_each_other(void **state)
+TEST(sessions_beside_each_other)
 {
     static worker alone, all[WORKERS];
     for (int threads = 1; threads <= MOST_THREADS; threads++) {
@@ -187,53 +157,43 @@ typedef struct maker {
     float sum;
 } maker;
 
-typedef struct kit {
-    samba_tensor *inputs[2], *a, *b;
-    samba_graph *graph;
-    samba_function *function;
-} kit;
-
-static samba_status make_all(samba_context *own, maker *m, kit *all)
+static samba_status make_all(samba_context *own, maker *m)
 {
+    OWN_TENSOR *x = NULL, *label = NULL, *a = NULL, *b = NULL;
+    OWN_GRAPH *graph = NULL;
+    samba_function *function;
     char name[32];
     samba_optimizer adamw = samba_adamw(0.01);
-    SAMBA_TRY(samba_tensor_empty(own, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &all->inputs[0]));
-    SAMBA_TRY(samba_tensor_empty(own, "label", SAMBA_INT64, 1, SHAPE(ROWS), &all->inputs[1]));
-    samba_compile_options o = options_of(all->inputs, &adamw);
+    SAMBA_TRY(samba_tensor_empty(own, "x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN), &x));
+    SAMBA_TRY(samba_tensor_empty(own, "label", SAMBA_INT64, 1, SHAPE(ROWS), &label));
+    samba_compile_options o = training_of("threads", model, NULL, 2, (samba_tensor *[]){x, label}, &adamw);
     snprintf(name, sizeof name, "made-%d", m->number);
     o.pef_name = name;
     SAMBA_TRY(samba_compile(own, &o, m->path, sizeof m->path));
-    SAMBA_TRY(samba_tensor_new(own, "a", SAMBA_FLOAT32, 1, SHAPE(1000), &all->a));
-    SAMBA_TRY(samba_tensor_new(own, "b", SAMBA_FLOAT32, 0, NULL, &all->b));
-    SAMBA_TRY(samba_graph_new(own, "sum", &all->graph));
-    SAMBA_TRY(samba_graph_add_input(all->graph, all->a));
-    samba_output(all->graph, "b", samba_sum(samba_exp(samba_input(all->graph, "a")), 0, NULL, false));
-    SAMBA_TRY(samba_function_new(own, all->graph, NULL, &all->function));
-    for (int i = 0; i < 50; i++)
-        SAMBA_TRY(samba_function_run(all->function, &all->a, &all->b));
-    m->sum = *(const float *)samba_tensor_data(all->b);
-    return SAMBA_OK;
+    SAMBA_TRY(samba_tensor_new(own, "a", SAMBA_FLOAT32, 1, SHAPE(1000), &a));
+    SAMBA_TRY(samba_tensor_new(own, "b", SAMBA_FLOAT32, 0, NULL, &b));
+    SAMBA_TRY(samba_graph_new(own, "sum", &graph));
+    SAMBA_TRY(samba_graph_add_input(graph, a));
+    samba_output(graph, "b", samba_sum(samba_exp(samba_input(graph, "a")), 0, NULL, false));
+    samba_status status = samba_function_new(own, graph, NULL, &function);
+    for (int i = 0; i < 50 && status == SAMBA_OK; i++)
+        status = samba_function_run(function, &a, &b);
+    samba_function_free(function);
+    m->sum = *(const float *)samba_tensor_data(b);
+    return status;
 }
 
 static void *make(void *argument)
 {
     maker *m = argument;
-    kit all = {.a = NULL};
-    samba_context *own;
+    samba_context *own = NULL;
     m->status = samba_context_new(NULL, &own);
-    if (m->status != SAMBA_OK)
-        return NULL;
-    m->status = make_all(own, m, &all);
-    samba_function_free(all.function);
-    samba_graph_free(all.graph);
-    samba_tensor *const tensors[] = {all.inputs[0], all.inputs[1], all.a, all.b};
-    for (int i = 0; i < LENGTH(tensors); i++)
-        samba_tensor_free(tensors[i]);
+    m->status = own ? make_all(own, m) : m->status;
     samba_context_free(own);
     return NULL;
 }
 
-static void compilers_and_functions(void **state)
+TEST(compilers_and_functions)
 {
     maker all[WORKERS] = {{.number = 0}};
     for (int i = 0; i < WORKERS; i++)
@@ -250,6 +210,7 @@ static void compilers_and_functions(void **state)
 
 /* ---- two in one session: the first is held inside a call by its allocator ---- */
 typedef struct gate {
+    failing_allocator memory;
     sem_t inside, go_on;
     bool closed;
 } gate;
@@ -262,12 +223,7 @@ static void *allocate_behind_a_gate(void *user, void *block, size_t old_size, si
         sem_post(&g->inside);
         sem_wait(&g->go_on);
     }
-    void *fresh = new_size > 0 ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
-    if (fresh && block)
-        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
-    if (new_size == 0 || fresh)
-        free(block);
-    return fresh;
+    return failing_allocate(&g->memory, block, old_size, new_size);
 }
 
 typedef struct holder {
@@ -289,16 +245,14 @@ static samba_context *of_both;
               name ": another thread is using this session: give each thread a session of its own, made under a context of its " \
                    "own, or take turns")
 
-static void the_second_is_told(void **state)
+TEST(the_second_is_told)
 {
-    gate g = {.closed = false};
+    gate g = {.memory = {.fail_from = -1}};
     assert_int_equal(sem_init(&g.inside, 0, 0) | sem_init(&g.go_on, 0, 0), 0);
     const samba_allocator allocator = {allocate_behind_a_gate, &g};
-    samba_session_options options = samba_session_defaults();
-    options.threads = 1;
     samba_session *session;
     assert_int_equal(samba_context_new(&allocator, &of_both), SAMBA_OK);
-    need_in(of_both, samba_session_new(of_both, pef, &options, &session));
+    need_in(of_both, samba_session_new(of_both, pef, SESSION(.threads = 1), &session));
     assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT); /* a message that must stay for the first thread */
     samba_tensor *mine = tensor("first.weight", SAMBA_FLOAT32, 2, SHAPE(32, IN)), *made = NULL;
     const samba_hyperparameter lr = {"lr", 0.5};
@@ -309,7 +263,7 @@ static void the_second_is_told(void **state)
     holder first = {.session = session};
     pthread_t thread;
     g.closed = true;
-    start(&thread, hold, &first);
+    assert_int_equal(pthread_create(&thread, NULL, hold, &first), 0);
     sem_wait(&g.inside);
     told(samba_run(session, NULL), "samba_run");
     told(samba_session_set(session, mine), "samba_session_set");
@@ -328,7 +282,7 @@ static void the_second_is_told(void **state)
     assert_null(page);
     assert_int_equal(access(file, F_OK), -1);
     sem_post(&g.go_on);
-    join(thread);
+    assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(first.status, SAMBA_OK);
     assert_non_null(first.found);
     assert_true(samba_session_hyperparameter_count(session) > 0 && get_hyper(session, "lr") != 0.5); /* nothing of it was done */
@@ -337,8 +291,7 @@ static void the_second_is_told(void **state)
     assert_int_equal(samba_session_set(session, NULL), SAMBA_ERROR_ARGUMENT);
     /* a later failure is what is told */
     assert_string_equal(samba_error_message(of_both), "samba_session_set was given no tensor");
-    samba_tensor_free(first.found);
-    samba_tensor_free(mine);
+    free_tensors(first.found, mine);
     samba_session_free(session);
     samba_context_free(of_both);
     sem_destroy(&g.inside);
@@ -370,7 +323,7 @@ static void *race(void *argument)
     return NULL;
 }
 
-static void runs_at_once(void **state)
+TEST(runs_at_once)
 {
     for (int turns = 0; turns < 2; turns++) {
         static worker shared, alone;
@@ -387,12 +340,7 @@ static void runs_at_once(void **state)
         assert_true(turns ? refused == 0 : fine > 0);
         for (int64_t i = 0; i < fine; i++)
             assert_int_equal(samba_run(alone.session, NULL), SAMBA_OK);
-        samba_tensor *a, *b;
-        assert_int_equal(samba_session_get_by_name(shared.session, "first.weight", &a), SAMBA_OK);
-        assert_int_equal(samba_session_get_by_name(alone.session, "first.weight", &b), SAMBA_OK);
-        assert_memory_equal(samba_tensor_data(a), samba_tensor_data(b), sizeof(float) * 32 * IN); /* each run was whole */
-        samba_tensor_free(a);
-        samba_tensor_free(b);
+        assert_same_bits(shared.session, alone.session, 1u << SAMBA_KIND_PARAMETER); /* each run was whole */
         close_worker(&shared);
         close_worker(&alone);
         pthread_mutex_destroy(&turn);

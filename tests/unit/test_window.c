@@ -6,8 +6,6 @@
 
 #include "reference.h"
 
-#include <sambaflow/functional.h>
-
 /* An image of (height, width) pixels and a kernel of (kernel_height, kernel_width). */
 typedef struct window_case {
     const char *name;

@@ -7,12 +7,11 @@
 
 #include "harness.h"
 #include "base/base.h"
+#include "plan/plan.h"
 #include "tensor/tensor.h"
-#include <sambaflow/compile.h>
-#include <sambaflow/data.h>
-#include <sambaflow/session.h>
+#include <sambaflow/sambaflow.h>
 
-/* What is to live as long as its test: drop_kept, a teardown, frees the tensors and then the sessions. */
+/* What is to live as long as its test: drop_kept, a teardown, frees it, sessions last. */
 static struct {
     samba_tensor *tensors[256];
     samba_session *sessions[64];
@@ -33,7 +32,6 @@ static inline samba_session *kept_session(samba_session *session)
 
 static inline int drop_kept(void **unused)
 {
-    (void)unused;
     while (things_kept.tensor_count > 0)
         samba_tensor_free(things_kept.tensors[--things_kept.tensor_count]);
     while (things_kept.session_count > 0)
@@ -88,13 +86,14 @@ static inline samba_compile_options inference_of(const char *name, samba_model m
 #define OWN_SESSION __attribute__((cleanup(free_own_session))) samba_session
 static inline void free_own_session(samba_session **own) { samba_session_free(*own); }
 
+/* samba_session_new(context, path, SESSION(.isa = "generic"), &session) */
+#define SESSION(...)                                                                                                             \
+    &(samba_session_options) { .struct_size = sizeof(samba_session_options), __VA_ARGS__ }
+
 static inline samba_session *open_session(const char *path, int threads, uint64_t seed)
 {
-    samba_session_options options = samba_session_defaults();
-    options.threads = threads;
-    options.seed = seed;
     samba_session *session;
-    need(samba_session_new(context, path, &options, &session));
+    need(samba_session_new(context, path, SESSION(.threads = threads, .seed = seed), &session));
     return session;
 }
 
@@ -103,6 +102,28 @@ static inline samba_session *compile_and_open(const samba_compile_options *optio
     char path[512];
     need(samba_compile(context, options, path, sizeof path));
     return open_session(path, threads, seed);
+}
+
+/* To be freed by samba_plan_free. */
+static inline samba_plan compiled_plan(const samba_compile_options *options)
+{
+    char path[512];
+    samba_plan plan;
+    need(samba_compile(context, options, path, sizeof path));
+    need(samba_pef_read(context, path, &plan));
+    return plan;
+}
+
+/* The text beside a PEF; freed with free(). */
+static inline char *compiled_log(const samba_compile_options *options)
+{
+    char path[520], *text = calloc(1, 1 << 16);
+    need(samba_compile(context, options, path, 512));
+    FILE *file = fopen(strcat(path, ".log"), "r");
+    assert_non_null(file);
+    assert_in_range(fread(text, 1, 1 << 16, file), 1, (1 << 16) - 1);
+    fclose(file);
+    return text;
 }
 
 /* A run's options, everything but its inputs at its default. */
@@ -144,14 +165,13 @@ static inline double *get_doubles(samba_session *session, const char *name, cons
 {
     char full[128];
     snprintf(full, sizeof full, "%s%s", name, ending);
-    samba_tensor *values = get(session, full);
+    OWN_TENSOR *values = get(session, full);
     samba_dtype dtype = samba_tensor_dtype(values);
     *count = samba_tensor_numel(values);
     double *result = malloc(sizeof(double) * (size_t)(*count + 1));
     assert_non_null(result);
     for (int64_t i = 0; i < *count; i++)
         result[i] = samba_load_double(dtype, (const char *)samba_tensor_data(values) + (size_t)i * samba_dtype_size(dtype));
-    samba_tensor_free(values);
     return result;
 }
 
@@ -176,22 +196,6 @@ static inline double get_hyper(samba_session *session, const char *name)
     return 0;
 }
 
-/* A number for all the bits of tensors of the kinds in the bit mask `kinds`. */
-static inline uint64_t bits_of(samba_session *session, unsigned kinds)
-{
-    uint64_t result = 0;
-    for (int i = 0; i < samba_session_tensor_count(session); i++) {
-        samba_tensor_info info;
-        need(samba_session_tensor_info(session, i, &info));
-        if (!(kinds >> info.kind & 1))
-            continue;
-        samba_tensor *values = get(session, info.name);
-        result = samba_hash(samba_tensor_data(values), (size_t)info.bytes, result);
-        samba_tensor_free(values);
-    }
-    return result;
-}
-
 /* All device tensors of the kinds in the bit mask `kinds`, one after another; freed with free(). */
 static inline char *snapshot(samba_session *session, unsigned kinds, size_t *size)
 {
@@ -202,14 +206,23 @@ static inline char *snapshot(samba_session *session, unsigned kinds, size_t *siz
         need(samba_session_tensor_info(session, i, &info));
         if (!(kinds >> info.kind & 1))
             continue;
-        samba_tensor *values = get(session, info.name);
+        OWN_TENSOR *values = get(session, info.name);
         bytes = realloc(bytes, *size + (size_t)info.bytes + 1);
         assert_non_null(bytes);
         memcpy(bytes + *size, samba_tensor_data(values), (size_t)info.bytes);
         *size += (size_t)info.bytes;
-        samba_tensor_free(values);
     }
     return bytes;
+}
+
+/* A number for all these bits. */
+static inline uint64_t bits_of(samba_session *session, unsigned kinds)
+{
+    size_t size;
+    char *bytes = snapshot(session, kinds, &size);
+    uint64_t result = samba_hash(bytes, size, 0);
+    free(bytes);
+    return result;
 }
 
 #define LEARNED (1u << SAMBA_KIND_PARAMETER | 1u << SAMBA_KIND_BUFFER)
@@ -224,11 +237,9 @@ static inline void assert_same_bits(samba_session *a, samba_session *b, unsigned
         need(samba_session_tensor_info(a, i, &info));
         if (!(kinds >> info.kind & 1))
             continue;
-        samba_tensor *x = get(a, info.name), *y = get(b, info.name);
+        OWN_TENSOR *x = get(a, info.name), *y = get(b, info.name);
         if (memcmp(samba_tensor_data(x), samba_tensor_data(y), (size_t)info.bytes) != 0)
             fail_msg("%s differs", info.name);
-        samba_tensor_free(x);
-        samba_tensor_free(y);
     }
 }
 

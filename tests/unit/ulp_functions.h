@@ -6,8 +6,7 @@
 #ifndef SAMBA_TEST_ULP_FUNCTIONS_H
 #define SAMBA_TEST_ULP_FUNCTIONS_H
 
-#include "tensor/tensor.h"
-#include <math.h>
+#include "tile_values.h"
 #include <sambaflow/activation.h>
 #include <sambaflow/elementwise.h>
 
@@ -32,22 +31,15 @@ static double sign(double x) { return (x > 0) - (x < 0); }
 static double relu(double x) { return x < 0 ? 0 : x; }
 static double rsqrt(double x) { return 1 / sqrt(x); }
 static double reciprocal(double x) { return 1 / x; }
-static double sigmoid(double x)
-{
-    double e = exp(-fabs(x));
-    return (x < 0 ? e : 1) / (1 + e);
-}
 static double is_zero(double x) { return x == 0; }
 static double not_zero(double x) { return x != 0; }
 static double to_bfloat16(double x) { return samba_bfloat16_to_float(samba_float_to_bfloat16((float)x)); }
 static double to_float16(double x) { return samba_float16_to_float(samba_float_to_float16((float)x)); }
 static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
-static double silu(double x) { return x == -INFINITY ? NAN : x * sigmoid(x); }
-static double silu_slope(double x) { return isinf(x) ? NAN : sigmoid(x) * (1 + x * sigmoid(-x)); }
-static double mish(double x) { return x == -INFINITY ? NAN : x * tanh(softplus(x)); }
+static double silu_slope(double x) { return isinf(x) ? NAN : sigmoid_of(x) * (1 + x * sigmoid_of(-x)); }
 static double mish_slope(double x)
 {
-    double over = 1 / cosh(softplus(x)), slope = tanh(softplus(x)) + x * sigmoid(x) * over * over;
+    double over = 1 / cosh(softplus(x)), slope = tanh(softplus(x)) + x * sigmoid_of(x) * over * over;
     return isinf(x) ? NAN : slope == 0 ? -0.0 : slope; /* it leaves double's range from below 0 */
 }
 static double gelu(double x) { return x * 0.5 * erfc(-x * M_SQRT1_2); }
@@ -63,11 +55,11 @@ static double gelu_slope(double x)
 }
 /* (1 + tanh(y / 2)) / 2 = sigmoid y */
 static double bent(double x) { return 2 * M_2_SQRTPI * M_SQRT1_2 * (x + 0.044715 * x * x * x); }
-static double gelu_tanh(double x) { return x * sigmoid(bent(x)); }
+static double gelu_tanh(double x) { return x * sigmoid_of(bent(x)); }
 static double gelu_tanh_slope(double x)
 {
-    double s = sigmoid(bent(x)),
-           slope = s + x * s * sigmoid(-bent(x)) * (2 * M_2_SQRTPI * M_SQRT1_2 * (1 + 3 * 0.044715 * x * x));
+    double s = sigmoid_of(bent(x)),
+           slope = s + x * s * sigmoid_of(-bent(x)) * (2 * M_2_SQRTPI * M_SQRT1_2 * (1 + 3 * 0.044715 * x * x));
     return isinf(x) ? NAN : s == 0 ? -0.0 : s == 1 ? 1 : slope;
 }
 static double log_sigmoid(double x) { return -softplus(-x); }
@@ -125,89 +117,79 @@ static samba_value t_tenths(samba_value x) { return samba_round_decimals(x, 1); 
 static samba_value t_logit(samba_value x) { return samba_logit(x, -1); }
 static samba_value t_logit_inside(samba_value x) { return samba_logit(x, (double)0.1f); }
 
-#define VALUE(name, traced, exact, limit, shape)                                                                                 \
-    {                                                                                                                            \
-        name, traced, exact, limit, shape, false, {0, 0}, 0                                                                      \
-    }
-#define SLOPE(name, traced, exact, from, to, term)                                                                               \
-    {                                                                                                                            \
-        name, traced, exact, 4, NONE, true, {from, to}, term                                                                     \
-    }
+/* Operators of the graph, then what is composed of them (leaky_relu's 0.01 is rounded too). */
 static const function functions[] = {
-    /* operators of the graph */
-    VALUE("neg", samba_neg, negative, 0, FALLING),
-    VALUE("abs", samba_abs, fabs, 0, VALLEY),
-    VALUE("sign", samba_sign, sign, 0, RISING),
-    VALUE("exp", samba_exp, exp, 4, RISING),
-    VALUE("log", samba_log, log, 4, RISING),
-    VALUE("log1p", samba_log1p, log1p, 4, RISING),
-    VALUE("expm1", samba_expm1, expm1, 4, RISING),
-    VALUE("sin", samba_sin, sin, 4, NONE),
-    VALUE("cos", samba_cos, cos, 4, NONE),
-    VALUE("floor", samba_floor, floor, 0, RISING),
-    VALUE("ceil", samba_ceil, ceil, 0, RISING),
-    VALUE("trunc", samba_trunc, trunc, 0, RISING),
-    VALUE("round", samba_round, nearbyint, 0, RISING),
-    VALUE("exp2", samba_exp2, exp2, 4, RISING),
-    VALUE("log2", samba_log2, log2, 4, RISING),
-    VALUE("log10", samba_log10, log10, 4, RISING),
-    VALUE("tan", samba_tan, tan, 4, NONE),
-    VALUE("asin", samba_asin, asin, 4, RISING),
-    VALUE("acos", samba_acos, acos, 4, FALLING),
-    VALUE("atan", samba_atan, atan, 4, RISING),
-    VALUE("sinh", samba_sinh, sinh, 4, RISING),
-    VALUE("cosh", samba_cosh, cosh, 4, VALLEY),
-    VALUE("asinh", samba_asinh, asinh, 4, RISING),
-    VALUE("acosh", samba_acosh, acosh, 4, RISING),
-    VALUE("atanh", samba_atanh, atanh, 4, RISING),
-    VALUE("sqrt", samba_sqrt, sqrt, HALF, RISING),
-    VALUE("rsqrt", samba_rsqrt, rsqrt, 4, FALLING),
-    VALUE("reciprocal", samba_reciprocal, reciprocal, HALF, FALLING),
-    VALUE("tanh", samba_tanh, tanh, 4, RISING),
-    VALUE("sigmoid", samba_sigmoid, sigmoid, 4, RISING),
-    VALUE("relu", samba_relu, relu, 0, RISING),
-    VALUE("erf", samba_erf, erf, 4, RISING),
-    VALUE("erfc", samba_erfc, erfc, 4, FALLING),
-    VALUE("logical_not", t_logical_not, is_zero, 0, NONE),
-    VALUE("cast bool", t_not_zero, not_zero, 0, NONE),
-    VALUE("cast bfloat16", t_bfloat16, to_bfloat16, 0, RISING),
-    VALUE("cast float16", t_float16, to_float16, 0, RISING),
-    VALUE("cast float64", t_float64, same, 0, RISING),
-    VALUE("gelu", samba_gelu, gelu, 4, NONE),
-    SLOPE("gelu_grad", samba_gelu, gelu_slope, 0, 0, 0),
-    VALUE("gelu_tanh", samba_gelu_tanh, gelu_tanh, 4, NONE),
-    SLOPE("gelu_tanh_grad", samba_gelu_tanh, gelu_tanh_slope, -1, -0.5, 0.1),
-    VALUE("silu", samba_silu, silu, 4, NONE),
-    SLOPE("silu_grad", samba_silu, silu_slope, -1.5, -1.1, 0.1),
-    VALUE("mish", samba_mish, mish, 4, NONE),
-    SLOPE("mish_grad", samba_mish, mish_slope, -1.4, -1, 0.1),
-    VALUE("softplus", samba_softplus, softplus, 4, RISING),
-    VALUE("logit", t_logit, logit, 4, RISING),
-    VALUE("entr", samba_entr, entr, 4, NONE),
-    /* composed of them */
-    VALUE("softplus 2", t_softplus, softplus_2, 4, RISING),
-    VALUE("log_sigmoid", samba_log_sigmoid, log_sigmoid, 4, RISING),
-    VALUE("elu", t_elu, elu, 4, RISING),
-    VALUE("celu", t_celu, celu, 4, RISING),
-    VALUE("selu", samba_selu, selu, 4, RISING),
-    VALUE("leaky_relu", t_leaky_relu, leaky_relu, 1, RISING), /* 0.01 is rounded too */
-    VALUE("hardtanh", t_hardtanh, hardtanh, 0, RISING),
-    VALUE("relu6", samba_relu6, relu6, 0, RISING),
-    VALUE("hardsigmoid", samba_hardsigmoid, hardsigmoid, 4, RISING),
-    VALUE("hardswish", samba_hardswish, hardswish, 4, NONE),
-    VALUE("threshold", t_threshold, threshold, 0, NONE),
-    VALUE("softsign", samba_softsign, softsign, 4, RISING),
-    VALUE("tanhshrink", samba_tanhshrink, tanhshrink, 4, RISING),
-    VALUE("hardshrink", t_hardshrink, hardshrink, 0, RISING),
-    VALUE("softshrink", t_softshrink, softshrink, HALF, RISING),
-    VALUE("square", samba_square, square, HALF, VALLEY),
-    VALUE("pow 3", t_cube, cube, 4, RISING),
-    VALUE("frac", samba_frac, frac, 0, NONE),
-    VALUE("round 1", t_tenths, to_tenths, 0, RISING),
-    VALUE("logit 0.1", t_logit_inside, logit_inside, 4, RISING),
-    VALUE("isnan", t_isnan, is_nan, 0, NONE),
-    VALUE("isfinite", t_isfinite, is_finite, 0, NONE),
-};
+    {"neg", samba_neg, negative, 0, .shape = FALLING},
+    {"abs", samba_abs, fabs, 0, .shape = VALLEY},
+    {"sign", samba_sign, sign, 0, .shape = RISING},
+    {"exp", samba_exp, exp, 4, .shape = RISING},
+    {"log", samba_log, log, 4, .shape = RISING},
+    {"log1p", samba_log1p, log1p, 4, .shape = RISING},
+    {"expm1", samba_expm1, expm1, 4, .shape = RISING},
+    {"sin", samba_sin, sin, .limit = 4},
+    {"cos", samba_cos, cos, .limit = 4},
+    {"floor", samba_floor, floor, 0, .shape = RISING},
+    {"ceil", samba_ceil, ceil, 0, .shape = RISING},
+    {"trunc", samba_trunc, trunc, 0, .shape = RISING},
+    {"round", samba_round, nearbyint, 0, .shape = RISING},
+    {"exp2", samba_exp2, exp2, 4, .shape = RISING},
+    {"log2", samba_log2, log2, 4, .shape = RISING},
+    {"log10", samba_log10, log10, 4, .shape = RISING},
+    {"tan", samba_tan, tan, .limit = 4},
+    {"asin", samba_asin, asin, 4, .shape = RISING},
+    {"acos", samba_acos, acos, 4, .shape = FALLING},
+    {"atan", samba_atan, atan, 4, .shape = RISING},
+    {"sinh", samba_sinh, sinh, 4, .shape = RISING},
+    {"cosh", samba_cosh, cosh, 4, .shape = VALLEY},
+    {"asinh", samba_asinh, asinh, 4, .shape = RISING},
+    {"acosh", samba_acosh, acosh, 4, .shape = RISING},
+    {"atanh", samba_atanh, atanh, 4, .shape = RISING},
+    {"sqrt", samba_sqrt, sqrt, HALF, .shape = RISING},
+    {"rsqrt", samba_rsqrt, rsqrt, 4, .shape = FALLING},
+    {"reciprocal", samba_reciprocal, reciprocal, HALF, .shape = FALLING},
+    {"tanh", samba_tanh, tanh, 4, .shape = RISING},
+    {"sigmoid", samba_sigmoid, sigmoid_of, 4, .shape = RISING},
+    {"relu", samba_relu, relu, 0, .shape = RISING},
+    {"erf", samba_erf, erf, 4, .shape = RISING},
+    {"erfc", samba_erfc, erfc, 4, .shape = FALLING},
+    {"logical_not", t_logical_not, is_zero, .limit = 0},
+    {"cast bool", t_not_zero, not_zero, .limit = 0},
+    {"cast bfloat16", t_bfloat16, to_bfloat16, 0, .shape = RISING},
+    {"cast float16", t_float16, to_float16, 0, .shape = RISING},
+    {"cast float64", t_float64, same, 0, .shape = RISING},
+    {"gelu", samba_gelu, gelu, .limit = 4},
+    {"gelu_grad", samba_gelu, gelu_slope, .limit = 4, .slope = true},
+    {"gelu_tanh", samba_gelu_tanh, gelu_tanh, .limit = 4},
+    {"gelu_tanh_grad", samba_gelu_tanh, gelu_tanh_slope, 4, .slope = true, .near = {-1, -0.5}, .term = 0.1},
+    {"silu", samba_silu, silu_of, .limit = 4},
+    {"silu_grad", samba_silu, silu_slope, 4, .slope = true, .near = {-1.5, -1.1}, .term = 0.1},
+    {"mish", samba_mish, mish_of, .limit = 4},
+    {"mish_grad", samba_mish, mish_slope, 4, .slope = true, .near = {-1.4, -1}, .term = 0.1},
+    {"softplus", samba_softplus, softplus, 4, .shape = RISING},
+    {"logit", t_logit, logit, 4, .shape = RISING},
+    {"entr", samba_entr, entr, .limit = 4},
+    {"softplus 2", t_softplus, softplus_2, 4, .shape = RISING},
+    {"log_sigmoid", samba_log_sigmoid, log_sigmoid, 4, .shape = RISING},
+    {"elu", t_elu, elu, 4, .shape = RISING},
+    {"celu", t_celu, celu, 4, .shape = RISING},
+    {"selu", samba_selu, selu, 4, .shape = RISING},
+    {"leaky_relu", t_leaky_relu, leaky_relu, 1, .shape = RISING},
+    {"hardtanh", t_hardtanh, hardtanh, 0, .shape = RISING},
+    {"relu6", samba_relu6, relu6, 0, .shape = RISING},
+    {"hardsigmoid", samba_hardsigmoid, hardsigmoid, 4, .shape = RISING},
+    {"hardswish", samba_hardswish, hardswish, .limit = 4},
+    {"threshold", t_threshold, threshold, .limit = 0},
+    {"softsign", samba_softsign, softsign, 4, .shape = RISING},
+    {"tanhshrink", samba_tanhshrink, tanhshrink, 4, .shape = RISING},
+    {"hardshrink", t_hardshrink, hardshrink, 0, .shape = RISING},
+    {"softshrink", t_softshrink, softshrink, HALF, .shape = RISING},
+    {"square", samba_square, square, HALF, .shape = VALLEY},
+    {"pow 3", t_cube, cube, 4, .shape = RISING},
+    {"frac", samba_frac, frac, .limit = 0},
+    {"round 1", t_tenths, to_tenths, 0, .shape = RISING},
+    {"logit 0.1", t_logit_inside, logit_inside, 4, .shape = RISING},
+    {"isnan", t_isnan, is_nan, .limit = 0},
+    {"isfinite", t_isfinite, is_finite, .limit = 0}};
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 /* ---- of two operands ---- */
@@ -222,11 +204,6 @@ static double plus(double x, double y) { return x + y; }
 static double minus(double x, double y) { return x - y; }
 static double times(double x, double y) { return x * y; }
 static double over(double x, double y) { return x / y; }
-static double rest_down(double x, double y)
-{
-    double rest = fmod(x, y);
-    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
-}
 static double greater(double x, double y) { return isnan(x) || x > y ? x : y; }
 static double less(double x, double y) { return isnan(x) || x < y ? x : y; }
 static double greater_number(double x, double y) { return x >= y || isnan(y) ? x : y; }
@@ -235,25 +212,23 @@ static double logaddexp(double x, double y) { return x == y ? x + M_LN2 : fmax(x
 static double xlogy(double x, double y) { return isnan(y) ? y : x == 0 ? 0 : x * log(y); }
 static double truncated(double x, double y) { return truncf((float)(x / y)); } /* of the rounded quotient, as in PyTorch */
 
-static const pair_function pair_functions[] = {
-    {"add", samba_add, plus, HALF},
-    {"sub", samba_sub, minus, HALF},
-    {"mul", samba_mul, times, HALF},
-    {"div", samba_div, over, HALF},
-    {"pow", samba_pow, pow, 4},
-    {"fmod", samba_fmod, fmod, 0},
-    {"remainder", samba_remainder, rest_down, HALF},
-    {"trunc_divide", samba_trunc_divide, truncated, 0},
-    {"atan2", samba_atan2, atan2, 4},
-    {"hypot", samba_hypot, hypot, 4},
-    {"copysign", samba_copysign, copysign, 0},
-    {"maximum", samba_maximum, greater, 0},
-    {"minimum", samba_minimum, less, 0},
-    {"fmax", samba_fmax, greater_number, 0},
-    {"fmin", samba_fmin, less_number, 0},
-    {"logaddexp", samba_logaddexp, logaddexp, 4},
-    {"xlogy", samba_xlogy, xlogy, 4},
-};
+static const pair_function pair_functions[] = {{"add", samba_add, plus, HALF},
+                                               {"sub", samba_sub, minus, HALF},
+                                               {"mul", samba_mul, times, HALF},
+                                               {"div", samba_div, over, HALF},
+                                               {"pow", samba_pow, pow, 4},
+                                               {"fmod", samba_fmod, fmod, 0},
+                                               {"remainder", samba_remainder, remainder_of, HALF},
+                                               {"trunc_divide", samba_trunc_divide, truncated, 0},
+                                               {"atan2", samba_atan2, atan2, 4},
+                                               {"hypot", samba_hypot, hypot, 4},
+                                               {"copysign", samba_copysign, copysign, 0},
+                                               {"maximum", samba_maximum, greater, 0},
+                                               {"minimum", samba_minimum, less, 0},
+                                               {"fmax", samba_fmax, greater_number, 0},
+                                               {"fmin", samba_fmin, less_number, 0},
+                                               {"logaddexp", samba_logaddexp, logaddexp, 4},
+                                               {"xlogy", samba_xlogy, xlogy, 4}};
 enum { PAIR_FUNCTIONS = sizeof pair_functions / sizeof pair_functions[0] };
 
 #endif
