@@ -450,6 +450,17 @@ static inline samba_status case_scenario(samba_context *of, void *user)
     return status;
 }
 
+/* Roads that cases took; a stage that is no contraction takes none. */
+static const char *roads_taken[32];
+static inline void note_road(const char *road)
+{
+    int i = 0;
+    while (road && roads_taken[i] && strcmp(roads_taken[i], road) != 0)
+        i++;
+    if (road)
+        roads_taken[i] = road;
+}
+
 /* A team one after the other, phase by phase, in scratch full of rubbish. */
 static inline void run_prepared(const samba_prepared *prepared, int threads)
 {
@@ -509,8 +520,8 @@ static inline void case_check_against(const tile_case *t, char *want, double tol
     static const int teams[] = {1, 2, 3, 5};
     const bool product = t->stage.kind == SAMBA_STAGE_CONTRACT;
     char *got = case_room(t), what[200];
-    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-        for (int k = 0; samba_kernels_for((samba_isa)isa) && k < (product ? 6 : 4); k++) {
+    SAMBA_EACH_ISA (isa)
+        for (int k = 0; k < (product ? 6 : 4); k++) {
             const int team = teams[product ? k / 2 : k];
             const bool libxsmm = product && k % 2;
             samba_arena arena;
@@ -524,6 +535,7 @@ static inline void case_check_against(const tile_case *t, char *want, double tol
             prepare.far = !product && k % 2; /* what is asked for a tile ahead changes nothing */
             if (samba_prepare_stage(&prepare, &t->stage, &prepared) != SAMBA_OK)
                 fail_msg("%s: %s", name, samba_error_message(context));
+            note_road(prepared.road);
             case_poison(t, got, true);
             run_prepared(&prepared, team);
             case_poison(t, got, false);

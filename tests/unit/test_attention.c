@@ -142,7 +142,7 @@ TEST(against_reference)
         need(samba_compile(context, &o, path, sizeof path));
         for (int threads = 1; threads <= 3; threads++)
             run_case(&cases[i], path, threads, NULL);
-        for (int isa = 0; isa < (int)samba_isa_best(); isa++)
+        SAMBA_EACH_ISA (isa)
             run_case(&cases[i], path, 2, samba_isa_names[isa]);
     }
 }

@@ -440,4 +440,21 @@ TEST(test_errors)
     case_end(&t);
 }
 
-TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_one_window, test_errors)
+/* The cases before are made for the roads: a road that none of them takes is one that nothing here tests. */
+TEST(test_every_road)
+{
+#define ROAD(name, idea) #name,
+    const char *const roads[] = {
+#include "device/cpu/product/roads.def"
+    };
+    for (int i = 0; i < LENGTH(roads); i++) {
+        int at = 0;
+        while (roads_taken[at] && strcmp(roads_taken[at], roads[i]) != 0)
+            at++;
+        if (!roads_taken[at])
+            fail_msg("no contraction of this test took the road %s", roads[i]);
+    }
+}
+
+TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_one_window, test_errors,
+          test_every_road)
