@@ -91,7 +91,6 @@ TEST(test_checked)
 
 static samba_status arena_scenario(samba_context *owner, void *user)
 {
-    (void)user;
     samba_arena arena;
     samba_arena_init(&arena, owner);
     samba_status status = SAMBA_OK;
@@ -136,7 +135,6 @@ TEST(test_arena)
 
 static samba_status text_scenario(samba_context *owner, void *user)
 {
-    (void)user;
     samba_text text;
     samba_text_init(&text, owner);
     for (int i = 0; i < 300; i++)
@@ -241,7 +239,6 @@ static samba_status write_file(const char *path, const char *content)
 
 static samba_status file_scenario(samba_context *owner, void *user)
 {
-    (void)user;
     char path[256];
     const void *parts[] = {"abc", "", "defg"};
     size_t sizes[] = {3, 0, 4};

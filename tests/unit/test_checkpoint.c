@@ -416,7 +416,6 @@ TEST(test_no_room)
 
 static samba_status save_and_load(samba_context *of, void *unused)
 {
-    (void)unused;
     samba_session *session;
     samba_checkpoint *checkpoint = NULL;
     samba_session_options defaults = samba_session_defaults();

@@ -108,7 +108,6 @@ static void check(void)
 
 static int begin(void **state)
 {
-    (void)state;
     memset(&run, 0, sizeof run);
     trace("");
     return 0;
@@ -116,7 +115,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     while (run.given_count > 0)
         samba_tensor_free(run.given[--run.given_count]);
     untrace();
@@ -151,17 +149,15 @@ static void products_of(bool constants)
     check();
 }
 
-static void products(void **state)
+TEST(products)
 {
-    (void)state;
     products_of(false);
     again();
     products_of(true);
 }
 
-static void reductions(void **state)
+TEST(reductions)
 {
-    (void)state;
     samba_value x = of("float64[2,3] 1 2 nan 4 0 -6"), second;
     gives(samba_nanmean(x, 1, (const int[]){1}, false), "float64[2] 1.5 -0.66666666666666667");
     gives(samba_prod(x, 1, (const int[]){0}, true), "float64[1,3] 4 0 nan");
@@ -181,9 +177,8 @@ static void reductions(void **state)
     check();
 }
 
-static void sorting(void **state)
+TEST(sorting)
 {
-    (void)state;
     samba_value x = of("float64[2,3] 2 -1 5 0.5 7 -3"), places;
     gives(samba_sort(x, 1, false, &places), "float64[2,3] -1 2 5 -3 0.5 7");
     gives(places, "float64[2,3] 1 0 2 2 0 1");
@@ -195,9 +190,8 @@ static void sorting(void **state)
     check();
 }
 
-static void resampling(void **state)
+TEST(resampling)
 {
-    (void)state;
     samba_interpolate_options options = {.mode = SAMBA_RESAMPLE_LINEAR, .size = {3, 8}};
     samba_value image = of("float64[1,2,7,5] #21");
     as_torch(1e-12, "bilinear", samba_interpolate(image, &options));
@@ -248,9 +242,8 @@ static void losses_in(samba_dtype dtype, double tolerance)
     check();
 }
 
-static void losses(void **state)
+TEST(losses)
 {
-    (void)state;
     losses_in(SAMBA_FLOAT64, 1e-12);
     again();
     losses_in(SAMBA_FLOAT32, 1e-6); /* sums of 6 floats */
@@ -266,9 +259,8 @@ static void losses(void **state)
     check();
 }
 
-static void rotary_embeddings(void **state)
+TEST(rotary_embeddings)
 {
-    (void)state;
     const struct {
         const char *name;
         bool interleaved, positions, given; /* given: cosines and sines, here of equal angles for all pairs of a position */
@@ -297,9 +289,8 @@ static void rotary_embeddings(void **state)
     check();
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     samba_cross_entropy_options smooth = samba_cross_entropy_defaults();
     smooth.label_smoothing = 0.1;
     trace("x float32[4,5] label int64[4]");

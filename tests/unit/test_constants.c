@@ -79,8 +79,7 @@ static int setup(void **unused)
         for (int bf16 = 0; bf16 < 2; bf16++) {
             char name[64];
             snprintf(name, sizeof name, "%s%d", models[m].name, bf16);
-            samba_compile_options options = compile_of(name, models[m].model, NULL, 1, &inputs[m]);
-            options.inference = true;
+            samba_compile_options options = inference_of(name, models[m].model, NULL, 1, &inputs[m]);
             options.precision = bf16 ? SAMBA_BF16 : SAMBA_FP32;
             need(samba_compile(context, &options, paths[2 * m + bf16], sizeof paths[0]));
         }
@@ -107,9 +106,7 @@ static samba_session *open_with(int pef, const char *isa, int threads, uint64_t 
 
 static samba_status run_input(samba_session *session, samba_tensor *input)
 {
-    samba_run_options run = samba_run_defaults();
-    run.inputs = &input;
-    run.input_count = 1;
+    samba_run_options run = giving(1, &input);
     return samba_run(session, &run);
 }
 
@@ -136,8 +133,8 @@ MODEL(trained)
 static void update_weights(int pef, const char *isa, int threads)
 {
     OWN_SESSION *old = open_with(pef, isa, threads, 1), *new = open_with(pef, isa, threads, 2);
-    samba_tensor *input = inputs[pef / 2], *last = run_of(old, input);
-    OWN_TENSOR *expected = run_of(new, input);
+    samba_tensor *input = inputs[pef / 2];
+    OWN_TENSOR *last = run_of(old, input), *expected = run_of(new, input);
     for (int i = 0; i < samba_session_tensor_count(old); i++) {
         samba_tensor_info info;
         need(samba_session_tensor_info(old, i, &info));
@@ -158,29 +155,29 @@ static void update_weights(int pef, const char *isa, int threads)
     if (!same(last, expected))
         fail_msg("%s: not the result of a session that had the weights from the start (%s, %d threads)", paths[pef], isa,
                  threads);
-    samba_tensor_free(last);
+}
+
+/* All of them at once, from a file. */
+static void load_weights(int pef)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/weights.safetensors", folder);
+    OWN_SESSION *old = open_with(pef, NULL, 2, 1), *new = open_with(pef, NULL, 2, 2);
+    OWN_TENSOR *before = run_of(old, inputs[pef / 2]), *expected = run_of(new, inputs[pef / 2]);
+    need(samba_session_save(new, path, false));
+    need(samba_session_load(old, path));
+    OWN_TENSOR *after = run_of(old, inputs[pef / 2]);
+    assert_false(same(before, after));
+    assert_true(same(expected, after));
 }
 
 TEST(test_updates)
 {
-    for (int pef = 0; pef < LENGTH(paths); pef++)
+    for (int pef = 0; pef < LENGTH(paths); pef++) {
+        load_weights(pef);
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
             for (int threads = 1; threads <= 3 && samba_kernels_for((samba_isa)isa); threads++)
                 update_weights(pef, samba_isa_names[isa], threads);
-}
-
-TEST(test_checkpoint)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/weights.safetensors", folder);
-    for (int pef = 0; pef < LENGTH(paths); pef++) {
-        OWN_SESSION *old = open_with(pef, NULL, 2, 1), *new = open_with(pef, NULL, 2, 2);
-        OWN_TENSOR *before = run_of(old, inputs[pef / 2]), *expected = run_of(new, inputs[pef / 2]);
-        need(samba_session_save(new, path, false));
-        need(samba_session_load(old, path));
-        OWN_TENSOR *after = run_of(old, inputs[pef / 2]);
-        assert_false(same(before, after));
-        assert_true(same(expected, after));
     }
 }
 
@@ -189,11 +186,9 @@ static samba_status live(samba_context *with, void *user)
     const int *pef = user;
     samba_session_options options = samba_session_defaults();
     options.threads = 2;
-    samba_session *session;
+    OWN_SESSION *session;
     SAMBA_TRY(samba_session_new(with, paths[*pef], &options, &session));
-    samba_status status = run_input(session, inputs[*pef / 2]);
-    samba_session_free(session);
-    return status;
+    return run_input(session, inputs[*pef / 2]);
 }
 
 TEST(test_memory)
@@ -203,9 +198,8 @@ TEST(test_memory)
         fail_each_allocation(live, &pef);
         failing_allocator memory_of;
         samba_context *counted = counting_context_new(&memory_of);
-        samba_session_options options = samba_session_defaults();
         samba_session *session;
-        need(samba_session_new(counted, paths[pef], &options, &session));
+        need(samba_session_new(counted, paths[pef], NULL, &session));
         samba_memory_info memory;
         need(samba_session_memory(session, &memory));
         packed += memory.constants > 0;
@@ -257,10 +251,8 @@ TEST(test_casts_of_weights)
 TEST(test_training_has_none)
 {
     samba_optimizer sgd = samba_sgd(0.1);
-    samba_compile_options options = compile_of("trained", trained, NULL, 1, &inputs[1]);
+    samba_compile_options options = training_of("trained", trained, NULL, 1, &inputs[1], &sgd);
     char path[512];
-    options.optimizers = &sgd;
-    options.optimizer_count = 1;
     need(samba_compile(context, &options, path, sizeof path));
     samba_plan plan;
     samba_arena arena;
@@ -344,5 +336,5 @@ TEST(test_by_hand)
     }
 }
 
-TEST_MAIN_AROUND(setup, teardown, NULL, NULL, test_updates, test_checkpoint, test_memory, test_casts_of_weights,
-                 test_training_has_none, test_by_hand)
+TEST_MAIN_AROUND(setup, teardown, NULL, NULL, test_updates, test_memory, test_casts_of_weights, test_training_has_none,
+                 test_by_hand)

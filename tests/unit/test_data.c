@@ -417,7 +417,6 @@ TEST(test_official_safetensors)
 
 static samba_status write_scenario(samba_context *under, void *user)
 {
-    (void)user;
     OWN_TENSOR *a = NULL, *b = NULL, *wide = NULL;
     samba_status status = samba_tensor_new(under, "a", SAMBA_BOOL, SIZES(3), &a);
     THEN(status, samba_tensor_new(under, "wide", SAMBA_FLOAT32, SIZES(2, 3), &wide));

@@ -302,7 +302,6 @@ TEST(helpers)
 
 static samba_status build_and_rewrite(samba_context *owner, void *user)
 {
-    (void)user;
     OWN_GRAPH *made, *out = NULL;
     SAMBA_TRY(samba_graph_new(owner, "memory", &made));
     char name[32];

@@ -19,37 +19,25 @@ static samba_value block(samba_value x, const char *name, const void *channels)
     return samba_sequential(x, name, SAMBA_LAYERS({conv, channels, NULL}, {.function = samba_relu}));
 }
 
-static void features(samba_graph *g, const void *settings)
+MODEL(features)
 {
     const int64_t wide = 4, narrow = 2;
-    samba_value x = samba_input(g, "x");
-    (void)settings;
-    x = samba_sequential(x, "features",
+    samba_value x =
+        samba_sequential(samba_input(g, "x"), "features",
                          SAMBA_LAYERS({conv, &wide, NULL}, {.function = samba_relu}, {.layer = block, .options = &narrow}));
     samba_output(g, "y", x);
     samba_output(g, "same", samba_sequential(x, "nothing", 0, NULL));
 }
 
-static samba_session *session_of(samba_model model, const void *settings, samba_tensor *x)
+TEST(children_have_numbers)
 {
-    samba_compile_options options = compile_of("layers", model, settings, 1, &x);
-    options.inference = true;
-    return compile_and_open(&options, 1, 3);
-}
-
-static void children_have_numbers(void **state)
-{
-    (void)state;
-    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 4, SHAPE(1, 3, 5, 5));
-    samba_session *session = session_of(features, NULL, x);
+    samba_tensor *x = kept(tensor("x", SAMBA_FLOAT32, 4, SHAPE(1, 3, 5, 5)));
+    samba_compile_options options = inference_of("layers", features, NULL, 1, &x);
+    samba_session *session = open_kept(&options, 1, 3);
     static const char *const names[] = {"features.0.weight", "features.0.bias", "features.2.0.weight", "features.2.0.bias"};
     for (int i = 0; i < 4; i++)
-        samba_tensor_free(get(session, names[i]));
-    samba_tensor *y = get(session, "y");
-    assert_int_equal(samba_tensor_shape(y)[1], 2);
-    samba_tensor_free(y);
-    samba_session_free(session);
-    samba_tensor_free(x);
+        kept(get(session, names[i]));
+    assert_int_equal(samba_tensor_shape(kept(get(session, "y")))[1], 2);
 }
 
 static void table(samba_graph *g, const void *row)
@@ -61,22 +49,17 @@ static void table(samba_graph *g, const void *row)
     samba_loss(g, "loss", samba_sum(y, 0, NULL, false));
 }
 
-static void padding_row_is_zeros(void **state)
+TEST(padding_row_is_zeros)
 {
-    (void)state;
     static const int64_t at[] = {2, -1, 0};
     for (int i = 0; i < 3; i++) {
-        samba_tensor *x = tensor("x", SAMBA_INT64, 2, SHAPE(2, 3));
-        samba_compile_options options = compile_of("table", table, &at[i], 1, &x);
+        samba_tensor *x = kept(tensor("x", SAMBA_INT64, 2, SHAPE(2, 3)));
         samba_optimizer sgd = samba_sgd(0.5);
-        options.optimizers = &sgd;
-        options.optimizer_count = 1;
-        samba_session *session = compile_and_open(&options, 1, 3);
+        samba_compile_options options = training_of("table", table, &at[i], 1, &x, &sgd);
+        samba_session *session = open_kept(&options, 1, 3);
         int64_t count, row = at[i] < 0 ? at[i] + 5 : at[i];
         need(samba_fill_integers(x, 1, row, row + 1)); /* nothing but the padding */
-        samba_run_options run = samba_run_defaults();
-        run.inputs = &x;
-        run.input_count = 1;
+        samba_run_options run = giving(1, &x);
         for (int round = 0; round < 2; round++) {
             double *weight = get_doubles(session, "table.weight", "", &count);
             assert_int_equal(count, 15);
@@ -90,8 +73,6 @@ static void padding_row_is_zeros(void **state)
         for (int k = 0; k < 3; k++)
             assert_true(slopes[k] == 0.125); /* the slope at 0 of nothing */
         free(slopes);
-        samba_session_free(session);
-        samba_tensor_free(x);
     }
 }
 
@@ -126,15 +107,13 @@ static void padded(samba_graph *g, const void *settings)
     }
 }
 
-static void padding_modes(void **state)
+TEST(padding_modes)
 {
-    (void)state;
     for (int64_t spatial = 1; spatial <= 3; spatial++) {
-        samba_tensor *x = normal("x", SAMBA_FLOAT32, (int)spatial + 2, SHAPE(1, 3, 5, 4, 5), 5);
-        samba_session *session = session_of(padded, &spatial, x);
-        samba_tensor *y[2] = {get(session, "a0"), get(session, "b0")};
-        samba_run_options run = samba_run_defaults();
-        run.inputs = &x, run.input_count = 1, run.outputs = y, run.output_count = 2;
+        samba_tensor *x = kept(normal("x", SAMBA_FLOAT32, (int)spatial + 2, SHAPE(1, 3, 5, 4, 5), 5));
+        samba_compile_options options = inference_of("layers", padded, &spatial, 1, &x);
+        samba_session *session = open_kept(&options, 1, 3);
+        samba_run_options run = giving(1, &x);
         need(samba_run(session, &run));
         for (int i = 0; i < 6; i++) {
             int64_t count;
@@ -143,16 +122,11 @@ static void padding_modes(void **state)
             free(layer);
             free(other);
         }
-        samba_tensor_free(y[0]);
-        samba_tensor_free(y[1]);
-        samba_session_free(session);
-        samba_tensor_free(x);
     }
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     const samba_conv2d_options striding = {.stride = {2, 1}, .same = true, .padding_mode = SAMBA_PAD_REFLECT};
     const samba_conv2d_options broad = {.padding = {5, 0}, .padding_mode = SAMBA_PAD_REFLECT};
     trace("x float32[1,3,5,5]");
@@ -172,4 +146,4 @@ static void refusals(void **state)
     untrace();
 }
 
-TEST_MAIN(children_have_numbers, padding_row_is_zeros, padding_modes, refusals)
+TEST_MAIN_WITH(NULL, drop_kept, children_have_numbers, padding_row_is_zeros, padding_modes, refusals)

@@ -39,7 +39,7 @@ static void same_stages(const samba_stage *a, const samba_stage *b)
     }
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
     for (int zoo = 0; zoo < 2; zoo++) {
         fixture f;
@@ -73,7 +73,7 @@ static void test_round_trip(void **state)
     }
 }
 
-static void test_negative_zero(void **state)
+TEST(test_negative_zero)
 {
     fixture f;
     begin(&f, false);
@@ -86,7 +86,7 @@ static void test_negative_zero(void **state)
     end(&f);
 }
 
-static void test_flipped_bits(void **state)
+TEST(test_flipped_bits)
 {
     fixture f;
     begin(&f, true);
@@ -104,7 +104,7 @@ static void test_flipped_bits(void **state)
     end(&f);
 }
 
-static void test_truncation(void **state)
+TEST(test_truncation)
 {
     fixture f;
     begin(&f, true);
@@ -123,7 +123,7 @@ static void test_truncation(void **state)
     end(&f);
 }
 
-static void test_headers(void **state)
+TEST(test_headers)
 {
     fixture f;
     begin(&f, false);
@@ -175,7 +175,7 @@ static void test_headers(void **state)
     end(&f);
 }
 
-static void test_hostile_messages(void **state)
+TEST(test_hostile_messages)
 {
     int loaded = 0;
     seed_anew();
@@ -203,7 +203,7 @@ static void test_hostile_messages(void **state)
 }
 
 /* ---- the plan's check: one change, one message ---- */
-static void test_wrong_training(void **state)
+TEST(test_wrong_training)
 {
     const bool zoo = false;
     WRONG(p->stage_count = -1, "-1 stages");
@@ -317,7 +317,7 @@ static void all_operands(samba_stage *stage, samba_dtype dtype)
         stage->operands[i].dtype = dtype;
 }
 
-static void test_wrong_zoo(void **state)
+TEST(test_wrong_zoo)
 {
     const bool zoo = true;
     WRONG(p->stages[0].contract.class_ = SAMBA_F64, "factor a");
@@ -402,7 +402,7 @@ static void test_wrong_zoo(void **state)
     WRONG(p->tensors[0].role = SAMBA_ROLE_OPTIMIZER, "\"in\": role 1 is impossible for kind 0");
 }
 
-static void test_empty_domain(void **state)
+TEST(test_empty_domain)
 {
     fixture f;
     begin(&f, false);
@@ -413,7 +413,7 @@ static void test_empty_domain(void **state)
     end(&f);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
     fixture f;
     begin(&f, false);
@@ -426,7 +426,7 @@ static void test_files(void **state)
     end(&f);
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
     fixture f;
     begin(&f, true);
@@ -452,7 +452,7 @@ static void test_log(void **state)
     end(&f);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     failing_allocator counted;
     samba_context *of = counting_context_new(&counted);
@@ -492,7 +492,7 @@ static samba_status write_and_read(samba_context *of, void *user)
     return status;
 }
 
-static void test_allocations(void **state)
+TEST(test_allocations)
 {
     fixture f;
     begin(&f, true);

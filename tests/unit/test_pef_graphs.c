@@ -18,7 +18,7 @@ static void two_graphs(samba_plan *p, int32_t sections) /* all after `sections` 
     p->graph_count = 2;
 }
 
-static void test_wrong_graphs(void **state)
+TEST(test_wrong_graphs)
 {
     const bool zoo = false;
     WRONG(p->graph_count = 0, "no name or no graph");
@@ -41,7 +41,7 @@ static void test_wrong_graphs(void **state)
           "section 1: redone by phase 2, but no section of that phase comes after it");
 }
 
-static void test_two(void **state)
+TEST(test_two)
 {
     fixture f;
     begin(&f, false);
@@ -107,7 +107,7 @@ static char *packed(const fixture *f, const Samba__Pef__Plan *plan, uint32_t ver
         samba__pef__plan__free_unpacked(p, NULL);                                                                                \
     } while (0)
 
-static void test_claims(void **state)
+TEST(test_claims)
 {
     fixture f;
     begin(&f, true);
@@ -164,7 +164,7 @@ static char *as_version(const fixture *f, uint32_t version, missing left, size_t
     return bytes;
 }
 
-static void test_older_versions(void **state)
+TEST(test_older_versions)
 {
     for (int i = 0; i < 4; i++) {
         const uint32_t version = 3 + (uint32_t)i / 2;
@@ -220,7 +220,7 @@ static void test_older_versions(void **state)
 }
 
 /* What an optimizer keeps was known by names alone. */
-static void test_older_names(void **state)
+TEST(test_older_names)
 {
     static const struct {
         const char *name;

@@ -102,8 +102,7 @@ static void compile_all(void)
             for (int way = 0; way < BUDGET; way++)
                 compile_way(model, a, inputs, way == LEAST ? least[model][a] : 0, way, paths[model][a][way]);
         }
-        samba_tensor_free(inputs[0]);
-        samba_tensor_free(inputs[1]);
+        free_each_tensor(2, inputs);
     }
 }
 
@@ -118,13 +117,7 @@ typedef struct schedule {
     bool spoiled; /* OPT ran after the last FWD, and BCKWD did not */
 } schedule;
 
-static samba_run_options options_of(schedule *s, bool with_inputs)
-{
-    samba_run_options r = samba_run_defaults();
-    r.inputs = s->inputs;
-    r.input_count = with_inputs ? 2 : 0;
-    return r;
-}
+static samba_run_options options_of(schedule *s, bool with_inputs) { return giving(with_inputs ? 2 : 0, s->inputs); }
 
 static bool any_of_phase(const samba_plan *plan, int phase)
 {
@@ -200,10 +193,10 @@ static void run_by_calls(schedule *s)
     }
 }
 
-/* By types or, where that is possible, by ids. */
+/* By types or, where that is possible, by ids: in space FWD and BCKWD have one, which is both. */
 static void run_either(schedule *s, int begin, int end, bool train)
 {
-    if (below(2))
+    if ((s->spatial && (end == FWD + 1 || begin == BCKWD)) || below(2))
         run_by_types(s, s->given, begin, end, false, train, below(2));
     else
         run_by_ids(s, begin, end, train);
@@ -214,10 +207,7 @@ static void evaluate(schedule *s)
     counts[EVALUATED]++;
     s->spoiled = false;
     run_by_types(s, s->reference, FWD, FWD + 1, true, false, true);
-    if (s->spatial) /* its id is both */
-        run_by_types(s, s->given, FWD, FWD + 1, true, false, below(2));
-    else
-        run_either(s, FWD, FWD + 1, false);
+    run_either(s, FWD, FWD + 1, false);
 }
 
 /* A step of `accumulation` micro-batches; an evaluation may come between BCKWD and what follows it. */
@@ -237,10 +227,7 @@ static void train_step(schedule *s)
         run_by_types(s, s->reference, begin, end, true, true, true);
         for (int from = begin, until; from < end; from = until) {
             until = from + 1 + below(end - from);
-            if (s->spatial && (until == FWD + 1 || from == BCKWD))
-                run_by_types(s, s->given, from, until, false, true, below(2));
-            else
-                run_either(s, from, until, true);
+            run_either(s, from, until, true);
         }
         if (evaluated) {
             counts[BETWEEN]++;
@@ -357,8 +344,7 @@ static void run_case(void)
     assert_same_bits(s.reference, s.given, COMPUTED);
     samba_session_free(s.given);
     samba_session_free(s.reference);
-    samba_tensor_free(s.inputs[0]);
-    samba_tensor_free(s.inputs[1]);
+    free_each_tensor(2, s.inputs);
 }
 
 TEST(test_random_schedules)

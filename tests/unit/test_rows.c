@@ -60,7 +60,7 @@ static void check_loops(const samba_rows *rows, int64_t width)
         }
 }
 
-static void loops(void **state)
+TEST(loops)
 {
     seed_anew();
     for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
@@ -147,7 +147,7 @@ static void check_query(const query *q, int threads, const char *isa)
         samba_tensor_free(inputs[i]);
 }
 
-static void queries(void **state)
+TEST(queries)
 {
     static const int64_t seen[] = {0, 1, 63, 64, 65, 150, KEYS};
     for (int i = 0; i < 7; i++)

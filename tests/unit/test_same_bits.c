@@ -49,9 +49,8 @@ static void check(samba_isa isa, int op, const char *name, samba_register_class 
     }
 }
 
-static void one_value_wherever_it_stands(void **unused)
+TEST(one_value_wherever_it_stands)
 {
-    (void)unused;
     seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     int checked = 0;

@@ -115,7 +115,6 @@ TEST(indices_that_lie)
 
 static samba_status load_once(samba_context *own, void *unused)
 {
-    (void)unused;
     samba_session_options options = samba_session_defaults();
     options.threads = 1;
     samba_session *session;

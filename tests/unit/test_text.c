@@ -272,7 +272,6 @@ TEST(damaged_texts)
 
 static samba_status print_and_parse(samba_context *owner, void *user)
 {
-    (void)user;
     OWN_GRAPH *g = rich_graph(owner), *back = NULL;
     char *text = NULL;
     samba_status status = g ? samba_graph_status(g) : SAMBA_ERROR_MEMORY;
