@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Graphs as functions of host tensors: values against arithmetic, gradients and second derivatives against central differences in
- * float64, views, tensors of no and of one element, outputs over inputs, dropout, what is refused,
- * and that a run allocates nothing. */
+ * float64, views, tensors of no and of one element, outputs over inputs, dropout, what is refused, and runs allocate nothing. */
 #include "training.h"
 #include "messages.h"
 #include "failing_allocator.h"
@@ -152,11 +151,7 @@ TEST(views_and_places)
 }
 
 static samba_value sum_of_product(samba_value x, samba_value y) { return samba_sum(samba_mul(x, y), 0, NULL, false); }
-static samba_value first_alone(samba_value x, samba_value y)
-{
-    (void)y;
-    return x;
-}
+static samba_value first_alone(samba_value x, samba_value y) { return x; }
 
 /* The input x, and `z.grad`, of a gradient that depends on no more. */
 static void run_gradient(samba_function *f, samba_tensor *x, samba_tensor *z_grad, samba_tensor *result)
@@ -227,8 +222,6 @@ TEST(large_tensors_stay)
         char *place, *behind;
         OWN_TENSOR *odd = unaligned_copy(m.x, &place), *odd_z = unaligned_copy(m.x, &behind);
         need(run_with(&m, m.x, m.y, m.z));
-        if (k == 0)
-            assert_float_equal(at(m.z, 7), at(m.x, 7) * at(m.y, 7) + at(m.x, 7), 1e-5);
         for (int64_t i = 0; i < LARGE && k == 2; i++) { /* one row of the product by hand */
             double sum = 0;
             for (int64_t j = 0; j < LARGE; j++)
@@ -255,20 +248,8 @@ TEST(large_tensors_stay)
 /* ---- gradients ---- */
 
 static samba_value product(samba_value x, samba_value y) { return samba_matmul(samba_tanh(x), y); }
-static samba_value activations(samba_value x, samba_value y) { return samba_mul(samba_gelu(x), samba_sigmoid(samba_exp(y))); }
-static samba_value normed(samba_value x, samba_value y)
-{
-    return samba_functional_layer_norm(x, SIZES(4), samba_sum(y, 1, (const int[]){0}, false), (samba_value){0}, 1e-5);
-}
-static samba_value attended(samba_value x, samba_value y)
-{
-    return samba_scaled_dot_product_attention(x, y, samba_mul(x, y), NULL);
-}
-static samba_value images(samba_value x, samba_value y)
-{
-    samba_value image = samba_reshape(x, SIZES(1, 1, 4, 4)), kernel = samba_reshape(y, SIZES(4, 1, 2, 2));
-    return samba_max_pool2d(samba_functional_conv2d(image, kernel, (samba_value){0}, NULL), (const int64_t[]){2, 2}, NULL);
-}
+static samba_value cubed(samba_value x, samba_value y) { return samba_mul(samba_mul(x, samba_mul(x, x)), samba_exp(y)); }
+
 static double weighted(samba_function *f, samba_tensor *const *inputs, samba_tensor *z, const samba_tensor *weights)
 {
     double sum = 0;
@@ -320,29 +301,18 @@ static void check_gradient(const samba_graph *g, samba_tensor *const *inputs, in
     free_each_tensor(wanted, gradients);
 }
 
+/* First and second derivatives; fuzz draws every operator: slopes.c. */
 TEST(gradients)
-{
-    operation *const ops[] = {times_plus, product, activations,   normed,
-                              attended,   images,  sum_of_product}; /* fuzz draws every operator: slopes.c */
-    samba_tensor *inputs[2] = {normal("x", SAMBA_FLOAT64, SIZES(4, 4), 11), normal("y", SAMBA_FLOAT64, SIZES(4, 4), 12)};
-    for (int i = 0; i < LENGTH(ops); i++) {
-        OWN_GRAPH *g = graph_of(ops[i], inputs[0], inputs[1]);
-        check_gradient(g, inputs, 2, 2);
-    }
-    free_tensors(inputs[0], inputs[1]);
-}
-
-static samba_value cubed(samba_value x, samba_value y) { return samba_mul(samba_mul(x, samba_mul(x, x)), samba_exp(y)); }
-
-TEST(second_derivatives)
 {
     samba_tensor *inputs[3] = {normal("x", SAMBA_FLOAT64, SIZES(4, 4), 11), normal("y", SAMBA_FLOAT64, SIZES(4, 4), 12),
                                normal("z.grad", SAMBA_FLOAT64, SIZES(4, 4), 13)};
-    operation *const ops[] = {cubed, product};
+    operation *const ops[] = {times_plus, sum_of_product, product, cubed};
     for (int i = 0; i < LENGTH(ops); i++) {
         OWN_GRAPH *g = graph_of(ops[i], inputs[0], inputs[1]), *gradient;
+        check_gradient(g, inputs, 2, 2);
         need(samba_graph_gradient(g, 1, (const char *[]){"x"}, &gradient));
-        check_gradient(gradient, inputs, 3, 2);
+        if (i >= 2)
+            check_gradient(gradient, inputs, 3, 2);
     }
     free_each_tensor(3, inputs);
 }
@@ -365,31 +335,24 @@ TEST(gradients_need_little)
 
 TEST(gradients_refused)
 {
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, SIZES(4), 1), *y = tensor("y", SAMBA_INT64, SIZES(4));
-    samba_graph *g = graph_of(times_plus, x, y), *gradient;
+    OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, SIZES(4), 1), *y = tensor("y", SAMBA_INT64, SIZES(4));
+    OWN_GRAPH *g = graph_of(times_plus, x, y), *compared = graph_of(samba_lt, x, y);
+    samba_graph *gradient;
     says(samba_graph_gradient(g, 1, (const char *[]){"w"}, &gradient));
     assert_null(gradient);
     says(samba_graph_gradient(g, 1, (const char *[]){"y"}, &gradient));
     says(samba_graph_gradient(g, 2, (const char *[]){"x", "x"}, &gradient));
     says(samba_graph_gradient(g, 0, NULL, &gradient));
-    samba_graph_free(g);
-    g = graph_of(samba_lt, x, y);
-    says(samba_graph_gradient(g, 1, (const char *[]){"x"}, &gradient));
+    says(samba_graph_gradient(compared, 1, (const char *[]){"x"}, &gradient));
     samba_reshape(samba_input(g, "x"), SIZES(5));
     says(samba_graph_gradient(g, 1, (const char *[]){"x"}, &gradient));
     assert_int_equal(samba_graph_gradient(NULL, 0, NULL, &gradient), SAMBA_ERROR_ARGUMENT);
     assert_false(samba_graph_has_input(NULL, "x") || samba_graph_has_input(g, NULL));
-    samba_graph_free(g);
-    free_tensors(x, y);
 }
 
 /* ---- dropout ---- */
 
-static samba_value dropped(samba_value x, samba_value y)
-{
-    (void)y;
-    return samba_dropout(x, "drop", 0.5);
-}
+static samba_value dropped(samba_value x, samba_value y) { return samba_dropout(x, "drop", 0.5); }
 
 TEST(dropout)
 {
@@ -439,8 +402,7 @@ static samba_value looked_up(samba_value x, samba_value y) { return samba_functi
 TEST(runs_refused)
 {
     OWN_TENSOR *empty;
-    samba_tensor *table = normal("x", SAMBA_FLOAT32, SIZES(3, 2), 1);
-    OWN_MADE m = make_with(looked_up, table, tensor("y", SAMBA_INT64, SIZES(4)));
+    OWN_MADE m = make_with(looked_up, normal("x", SAMBA_FLOAT32, SIZES(3, 2), 1), tensor("y", SAMBA_INT64, SIZES(4)));
     samba_tensor_info info;
     void *rows = m.y->data, *result = m.z->data;
     need(samba_tensor_empty(context, "x", SAMBA_FLOAT32, SIZES(3, 2), &empty));
@@ -464,10 +426,10 @@ TEST(runs_refused)
 
 TEST(graphs_refused)
 {
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, SIZES(3, 2), 1), *y = normal("y", SAMBA_FLOAT32, SIZES(3, 2), 1);
+    OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, SIZES(3, 2), 1), *y = normal("y", SAMBA_FLOAT32, SIZES(3, 2), 1);
     samba_function *f;
     samba_function_options options = samba_function_defaults();
-    samba_graph *g = graph_of(samba_add, x, y);
+    OWN_GRAPH *g = graph_of(samba_add, x, y), *bare;
     options.isa = "mmx";
     says(samba_function_new(context, g, &options, &f));
     assert_null(f);
@@ -479,14 +441,11 @@ TEST(graphs_refused)
     says(samba_function_new(context, g, NULL, &f));
     samba_reshape(samba_input(g, "x"), SIZES(5));
     says(samba_function_new(context, g, NULL, &f));
-    samba_graph_free(g);
-    need(samba_graph_new(context, "none", &g));
-    says(samba_function_new(context, g, NULL, &f));
-    samba_value held = samba_register_buffer(g, "held", SAMBA_FLOAT32, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+    need(samba_graph_new(context, "none", &bare));
+    says(samba_function_new(context, bare, NULL, &f));
+    samba_value held = samba_register_buffer(bare, "held", SAMBA_FLOAT32, 0, NULL, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
     samba_assign(held, samba_exp(held));
-    says(samba_function_new(context, g, NULL, &f));
-    samba_graph_free(g);
-    free_tensors(x, y);
+    says(samba_function_new(context, bare, NULL, &f));
 }
 
 /* ---- memory ---- */
@@ -494,9 +453,9 @@ TEST(graphs_refused)
 static samba_status make_and_run(samba_context *owner, void *user)
 {
     const int64_t size = *(const int64_t *)user, shape[2] = {size, size};
-    samba_graph *g = NULL, *gradient = NULL;
-    samba_function *f = NULL;
-    samba_tensor *x = NULL, *y = NULL;
+    OWN_TENSOR *x = NULL, *y = NULL;
+    OWN_GRAPH *g = NULL, *gradient = NULL;
+    OWN_FUNCTION *f = NULL;
     samba_status status = samba_tensor_new(owner, "x", SAMBA_FLOAT32, 2, shape, &x);
     THEN(status, samba_tensor_new(owner, "y", SAMBA_FLOAT32, 2, shape, &y));
     THEN(status, samba_graph_new(owner, "f", &g));
@@ -511,9 +470,6 @@ static samba_status make_and_run(samba_context *owner, void *user)
     options.reference = by_reference;
     THEN(status, samba_function_new(owner, gradient, &options, &f));
     THEN(status, samba_function_run(f, (samba_tensor *[]){x, y, x}, (samba_tensor *[]){x, y}));
-    samba_function_free(f);
-    samba_graph_free(g), samba_graph_free(gradient);
-    free_tensors(x, y);
     return status;
 }
 
@@ -554,5 +510,5 @@ TEST(the_same_by_reference)
 }
 
 TEST_MAIN(row_over_what_is_added, values_and_repeats, views_and_places, no_elements_and_one, large_tensors_stay, gradients,
-          second_derivatives, gradients_need_little, gradients_refused, dropout, runs_refused, graphs_refused, no_memory,
-          runs_allocate_nothing, the_same_by_reference, every_message_said)
+          gradients_need_little, gradients_refused, dropout, runs_refused, graphs_refused, no_memory, runs_allocate_nothing,
+          the_same_by_reference, every_message_said)

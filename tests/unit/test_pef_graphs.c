@@ -7,6 +7,9 @@
 #include "written_pef.h"
 #include "pef/format.h"
 
+#define OWN_FIXTURE __attribute__((cleanup(end))) fixture
+#define OWN_PLAN __attribute__((cleanup(samba_plan_free))) samba_plan
+
 static void two_graphs(samba_plan *p, int32_t sections) /* all after `sections` is another one's */
 {
     static samba_plan_graph graphs[2];
@@ -43,9 +46,9 @@ TEST(test_wrong_graphs)
 
 TEST(test_two)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, false);
-    samba_plan plan;
+    OWN_PLAN plan;
     two_graphs(&f.plan, 2);
     need_in(f.context, samba_pef_write(f.context, &f.plan, path));
     need_in(f.context, samba_pef_read(f.context, path, &plan));
@@ -61,8 +64,6 @@ TEST(test_two)
     }
     assert_int_equal(samba_plan_graph_of(&plan, 1), 0);
     assert_int_equal(samba_plan_graph_of(&plan, 2), 1);
-    samba_plan_free(&plan);
-    end(&f);
 }
 
 static Samba__Pef__Plan *unpacked(const fixture *f)
@@ -109,7 +110,7 @@ static char *packed(const fixture *f, const Samba__Pef__Plan *plan, uint32_t ver
 
 TEST(test_claims)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, true);
     CLAIM(p->blobs[1]->size = -1, "blob 1: -1 bytes at 64 are not where the 192 bytes of blobs have it");
     CLAIM(p->blobs[1]->size = INT64_MAX, "are not where the 192 bytes of blobs have it");
@@ -124,7 +125,6 @@ TEST(test_claims)
     CLAIM(p->constants[0]->has_blob = 0, "constant 0 is not that of version 5");
     CLAIM(p->graphs[0]->literals[1] = INT32_MIN, "literal 1 is blob -2147483648 of 2");
     CLAIM(p->tensors[0]->has_role = 0, "is not that of version 5");
-    end(&f);
 }
 
 /* The file as an older version has it: constants have bytes of their own, texts all of theirs, and no buffer says what it is for;
@@ -168,9 +168,9 @@ TEST(test_older_versions)
 {
     for (int i = 0; i < 4; i++) {
         const uint32_t version = 3 + (uint32_t)i / 2;
-        fixture f;
+        OWN_FIXTURE f;
         begin(&f, i % 2);
-        samba_plan plan;
+        OWN_PLAN plan;
         size_t size;
         char *bytes = as_version(&f, version, NOTHING, &size);
         need_in(f.context, samba_pef_decode(f.context, "test.pef", bytes, size, &plan));
@@ -191,7 +191,6 @@ TEST(test_older_versions)
         assert_memory_equal(written[0], written[1], sizes[0]);
         samba_free(f.context, written[0], sizes[0]);
         samba_free(f.context, written[1], sizes[1]);
-        samba_plan_free(&plan);
         free(bytes);
         static const struct {
             missing missing;
@@ -215,7 +214,6 @@ TEST(test_older_versions)
         seal(bytes, size);
         refuse_file(&f, bytes, size, "is not that of version 5");
         free(bytes);
-        end(&f);
     }
 }
 
@@ -240,7 +238,7 @@ TEST(test_older_names)
                    {"optim1.step", SAMBA_KIND_BUFFER, false, false},
                    {"enc.step", SAMBA_KIND_BUFFER, false, true},
                    {"enc.weight", SAMBA_KIND_PARAMETER, false, false}};
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, true);
     const int before = f.plan.tensor_count, count = LENGTH(tensors);
     for (int i = 0; i < count; i++)
@@ -249,18 +247,16 @@ TEST(test_older_names)
     assert_int_equal(samba_plan_own_graph(&f.plan), SAMBA_OK);
     samba_free(f.context, f.bytes, f.size);
     f.bytes = file_of(&f, &f.plan, &f.size);
-    samba_plan plan;
     size_t size;
     char *bytes = as_version(&f, 4, NOTHING, &size);
     for (int older = 0; older < 2; older++) {
+        OWN_PLAN plan;
         need_in(f.context, samba_pef_decode(f.context, "test.pef", older ? bytes : f.bytes, older ? size : f.size, &plan));
         for (int i = 0; i < count; i++)
             if (plan.tensors[before + i].role != (older && tensors[i].of_optimizer ? SAMBA_ROLE_OPTIMIZER : SAMBA_ROLE_MODEL))
                 fail_msg("%s has role %d", tensors[i].name, plan.tensors[before + i].role);
-        samba_plan_free(&plan);
     }
     free(bytes);
-    end(&f);
 }
 
 TEST_MAIN(test_wrong_graphs, test_two, test_claims, test_older_versions, test_older_names)
