@@ -97,26 +97,25 @@ static void assert_folder(const char *names)
 /* ---- going on ---- */
 TEST(test_resume)
 {
-    for (int accumulation = 1; accumulation <= 3; accumulation++)
-        for (int runs = 0; runs <= 4; runs++) {
-            fixture f, g;
-            run_shell("rm -rf '%s'");
-            begin(&f, accumulation, 1, NULL);
-            need(samba_session_set_hyperparameters(f.session, 1, &(samba_hyperparameter){"lr", 0.25}));
-            for (int i = 0; i < runs; i++)
-                run(&f);
-            save(&f, runs);
-            begin(&g, accumulation, 99, NULL);
-            for (int i = 0; i < 2; i++) /* what it had before must not matter */
-                run(&g);
-            load_newest(&g);
-            for (int i = 0; i < 4; i++) {
-                run(&f);
-                run(&g);
-                compare(&f, &g, ~0u);
-            }
-            drop_kept(NULL);
+    for (int i = 0; i < 15; i++) {
+        const int accumulation = 1 + i / 5, runs = i % 5;
+        fixture f, g;
+        run_shell("rm -rf '%s'");
+        begin(&f, accumulation, 1, NULL);
+        need(samba_session_set_hyperparameters(f.session, 1, &(samba_hyperparameter){"lr", 0.25}));
+        for (int k = 0; k < runs; k++)
+            run(&f);
+        save(&f, runs);
+        begin(&g, accumulation, 99, NULL);
+        run(&g), run(&g); /* what it had before must not matter */
+        load_newest(&g);
+        for (int k = 0; k < 4; k++) {
+            run(&f);
+            run(&g);
+            compare(&f, &g, ~0u);
         }
+        drop_kept(NULL);
+    }
 }
 
 /* Between the backward and the optimizer gradients are part of a checkpoint; activations never are. */
@@ -416,7 +415,7 @@ TEST(test_no_room)
 
 static samba_status save_and_load(samba_context *of, void *unused)
 {
-    samba_session *session;
+    OWN_SESSION *session;
     samba_checkpoint *checkpoint = NULL;
     samba_session_options defaults = samba_session_defaults();
     defaults.threads = 1;
@@ -424,11 +423,10 @@ static samba_status save_and_load(samba_context *of, void *unused)
     options.shard_size = 40;
     options.text = "text";
     samba_status status = samba_session_new(of, pef, &defaults, &session);
-    status = status ? status : samba_checkpoint_save(session, &options);
-    status = status ? status : samba_checkpoint_newest(of, place, &checkpoint);
-    status = status ? status : samba_checkpoint_load(session, checkpoint);
+    THEN(status, samba_checkpoint_save(session, &options));
+    THEN(status, samba_checkpoint_newest(of, place, &checkpoint));
+    THEN(status, samba_checkpoint_load(session, checkpoint));
     samba_checkpoint_free(checkpoint);
-    samba_session_free(session);
     return status;
 }
 

@@ -293,7 +293,10 @@ TEST(refusals)
 {
     samba_cross_entropy_options smooth = samba_cross_entropy_defaults();
     smooth.label_smoothing = 0.1;
-    trace("x float32[4,5] label int64[4]");
+    samba_rotary_options odd = samba_rotary_defaults(), wide = odd, half = odd, places = odd, flat = odd;
+    odd.dims = 5, wide.dims = 10, flat.base = 0;
+    untrace();
+    trace("x float32[4,5] label int64[4] wide float32[2,5,8]");
     wrong(samba_mse_loss(in("x"), in("x"), none, (samba_reduction)7),
           "mse_loss: expected the reduction SAMBA_MEAN, SAMBA_SUM or SAMBA_NO_REDUCTION, given 7");
     wrong(samba_l1_loss(in("x"), in("x"), none, SAMBA_BATCH_MEAN), "l1_loss: expected the reduction");
@@ -302,31 +305,16 @@ TEST(refusals)
     wrong(samba_kl_div(none, in("x"), false, SAMBA_SUM), "kl_div: operand 0 is a value of no graph");
     wrong(samba_weight_norm(in("x"), in("x"), 7), "weight_norm: dim 7 is out of range");
     wrong(samba_cdist(in("x"), in("x"), 2, (samba_cdist_mode)3), "cdist: mode must be a samba_cdist_mode, given 3");
-    untrace();
-
-    samba_rotary_options odd = samba_rotary_defaults(), wide = odd, half = odd, places = odd, flat = odd;
-    trace("x float32[2,5,8] whole int64[4]");
-    odd.dims = 5, wide.dims = 10, flat.base = 0;
-    wrong(samba_rotary_embedding(in("x"), &odd), "rotary_embedding: expected an input (..., T, D) and an even number of turned "
-                                                 "features, 2 to D, given float32(2, 5, 8) and 5");
-    wrong(samba_rotary_embedding(in("x"), &wide), "2 to D, given float32(2, 5, 8) and 10");
-    half.cos = in("x");
-    wrong(samba_rotary_embedding(in("x"), &half), "give cos and sin together");
-    places.positions = in("whole");
-    wrong(samba_rotary_embedding(in("x"), &places), "cos and sin (or positions) that broadcast");
-    wrong(samba_rotary_embedding(in("x"), &flat), "base must be more than 0, given 0");
-    wrong(samba_rotary_embedding(in("whole"), NULL), "expected a floating-point value, given int64");
-    untrace();
+    wrong(samba_rotary_embedding(in("wide"), &odd),
+          "rotary_embedding: expected an input (..., T, D) and an even number of turned "
+          "features, 2 to D, given float32(2, 5, 8) and 5");
+    wrong(samba_rotary_embedding(in("wide"), &wide), "2 to D, given float32(2, 5, 8) and 10");
+    half.cos = in("wide");
+    wrong(samba_rotary_embedding(in("wide"), &half), "give cos and sin together");
+    places.positions = in("label");
+    wrong(samba_rotary_embedding(in("wide"), &places), "cos and sin (or positions) that broadcast");
+    wrong(samba_rotary_embedding(in("wide"), &flat), "base must be more than 0, given 0");
+    wrong(samba_rotary_embedding(in("label"), NULL), "expected a floating-point value, given int64");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(products, begin, end),
-                                       cmocka_unit_test_setup_teardown(reductions, begin, end),
-                                       cmocka_unit_test_setup_teardown(sorting, begin, end),
-                                       cmocka_unit_test_setup_teardown(resampling, begin, end),
-                                       cmocka_unit_test_setup_teardown(losses, begin, end),
-                                       cmocka_unit_test_setup_teardown(rotary_embeddings, begin, end),
-                                       cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, harness_begin, harness_end);
-}
+TEST_MAIN_WITH(begin, end, products, reductions, sorting, resampling, losses, rotary_embeddings, refusals)
