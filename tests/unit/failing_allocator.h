@@ -121,17 +121,15 @@ static inline void fail_each_allocation(failing_scenario *scenario, void *user)
 static failing_allocator counted_memory __attribute__((unused));
 static samba_context *context_of_all __attribute__((unused));
 
-static inline int counting_begin(void **unused)
+static inline int counting_begin(void **state)
 {
-    (void)unused;
     context_of_all = context;
     context = counting_context_new(&counted_memory);
     return 0;
 }
 
-static inline int counting_end(void **unused)
+static inline int counting_end(void **state)
 {
-    (void)unused;
     samba_context *its = context;
     context = context_of_all;
     counting_context_free(its, &counted_memory);

@@ -302,21 +302,6 @@ static inline void convolution(random_case *t) /* of two or three dims of space;
     finish(t, y);
 }
 
-static inline void windows_of_images(random_case *t) /* unfold, and fold again */
-{
-    int64_t images = between(t, 1, 3), channels = between(t, 1, 3), kernel[2], image[2];
-    samba_unfold_options o = {{0}, {0}, {0}};
-    for (int i = 0; i < 2; i++) {
-        kernel[i] = between(t, 1, 3);
-        o.dilation[i] = between(t, 1, 2);
-        o.padding[i] = below(t, 3);
-        o.stride[i] = between(t, 1, 3);
-        image[i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, 9);
-    }
-    samba_value columns = samba_unfold(leaf(t, 4, (int64_t[]){images, channels, image[0], image[1]}), kernel, &o);
-    finish(t, chance(t, 50) ? columns : samba_fold(samba_mul_scalar(columns, 2), image, kernel, &o));
-}
-
 /* ---- families: tile programs ---- */
 static inline void maps(random_case *t) /* several leaves, several users, views between */
 {
@@ -606,7 +591,6 @@ static const random_family random_families[] = {
     {"attention", attention, 4},
     {"attention_kernel", attention_kernel, 8},
     {"convolution", convolution, 24},
-    {"windows", windows_of_images, 2},
     {"maps", maps, 10},
     {"rereads", rereads, 24},
     {"moves", moves, 8},

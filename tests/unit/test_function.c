@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graphs as functions of host tensors: values against arithmetic, gradients and second derivatives against central differences in
- * float64, views, tensors of no and of one element, outputs over inputs, dropout, what is refused, and runs allocate nothing. */
+ * Graphs as functions of host tensors: values against arithmetic, gradients and second derivatives by formula, views, tensors of
+ * no and of one element, outputs over inputs, dropout, what is refused, and runs allocate nothing. */
 #include "training.h"
 #include "messages.h"
 #include "failing_allocator.h"
 #include <sambaflow/function.h>
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
-
-#define STEP 1e-5
-#define TOLERANCE 1e-7 /* relative: an error of STEP^2 in the difference, and rounding / STEP */
 
 typedef samba_value operation(samba_value x, samba_value y);
 
@@ -153,17 +150,18 @@ TEST(views_and_places)
 static samba_value sum_of_product(samba_value x, samba_value y) { return samba_sum(samba_mul(x, y), 0, NULL, false); }
 static samba_value first_alone(samba_value x, samba_value y) { return x; }
 
-/* The input x, and `z.grad`, of a gradient that depends on no more. */
-static void run_gradient(samba_function *f, samba_tensor *x, samba_tensor *z_grad, samba_tensor *result)
+/* Runs with those of the tensors whose names its inputs have. */
+static void run_named(samba_function *f, int count, samba_tensor *const *tensors, samba_tensor *const *results)
 {
-    samba_tensor *given[2];
+    samba_tensor *given[8] = {NULL};
     samba_tensor_info info;
     for (int i = 0; i < samba_function_input_count(f); i++) {
         need(samba_function_input(f, i, &info));
-        given[i] = strcmp(info.name, "x") == 0 ? x : z_grad;
+        for (int k = 0; k < count; k++)
+            given[i] = strcmp(info.name, samba_tensor_name(tensors[k])) == 0 ? tensors[k] : given[i];
+        assert_non_null(given[i]);
     }
-    need(samba_fill_normal(result, 1, 0, 1));
-    need(samba_function_run(f, given, &result));
+    need(samba_function_run(f, given, results));
 }
 
 TEST(no_elements_and_one)
@@ -178,8 +176,8 @@ TEST(no_elements_and_one)
     assert_true(at(m.z, 0) == 0);
     need(samba_graph_gradient(m.g, 1, (const char *[]){"y"}, &gradient));
     OWN_FUNCTION *f = function_of(gradient);
-    OWN_TENSOR *dy = output_of(f, 0);
-    run_gradient(f, m.x, m.z, dy);
+    OWN_TENSOR *dy = normal("y", SAMBA_FLOAT32, SIZES(4), 1), *dz = normal("z.grad", SAMBA_FLOAT32, 0, NULL, 2);
+    run_named(f, 2, (samba_tensor *[]){m.x, dz}, &dy);
     for (int64_t i = 0; i < 4; i++)
         assert_true(at(dy, i) == 0);
 
@@ -247,74 +245,33 @@ TEST(large_tensors_stay)
 
 /* ---- gradients ---- */
 
-static samba_value product(samba_value x, samba_value y) { return samba_matmul(samba_tanh(x), y); }
 static samba_value cubed(samba_value x, samba_value y) { return samba_mul(samba_mul(x, samba_mul(x, x)), samba_exp(y)); }
 
-static double weighted(samba_function *f, samba_tensor *const *inputs, samba_tensor *z, const samba_tensor *weights)
-{
-    double sum = 0;
-    need(samba_function_run(f, inputs, &z));
-    for (int64_t i = 0; i < samba_tensor_numel(z); i++)
-        sum += at(z, i) * at(weights, i);
-    return sum;
-}
-
-/* The gradients of `op`, or of those gradients, against differences of the function itself. */
-static void check_gradient(const samba_graph *g, samba_tensor *const *inputs, int input_count, int wanted)
-{
-    OWN_FUNCTION *f = function_of(g);
-    OWN_TENSOR *z = output_of(f, 0);
-    samba_tensor *given[8];
-    samba_tensor_info info;
-    need(samba_function_output(f, 0, &info));
-    char name[64];
-    snprintf(name, sizeof name, "%s.grad", info.name);
-    OWN_TENSOR *weights = normal(name, SAMBA_FLOAT64, info.rank, info.shape, 77);
-    const char *names[2];
-    for (int i = 0; i < wanted; i++)
-        names[i] = samba_tensor_name(inputs[i]);
-    OWN_GRAPH *gradient;
-    need(samba_graph_gradient(g, wanted, names, &gradient));
-    OWN_FUNCTION *df = function_of(gradient);
-    for (int i = 0; i < samba_function_input_count(df); i++) {
-        need(samba_function_input(df, i, &info));
-        given[i] = strcmp(info.name, name) == 0 ? weights : NULL;
-        for (int k = 0; k < input_count; k++)
-            given[i] = strcmp(info.name, samba_tensor_name(inputs[k])) == 0 ? inputs[k] : given[i];
-        assert_non_null(given[i]);
-    }
-    samba_tensor *gradients[2];
-    for (int i = 0; i < wanted; i++)
-        gradients[i] = output_of(df, i);
-    need(samba_function_run(df, given, gradients));
-    for (int k = 0; k < wanted; k++)
-        for (int64_t i = 0; i < samba_tensor_numel(inputs[k]); i++) {
-            double *place = (double *)samba_tensor_data(inputs[k]) + i, value = *place;
-            *place = value + STEP;
-            double above = weighted(f, inputs, z, weights);
-            *place = value - STEP;
-            double difference = (above - weighted(f, inputs, z, weights)) / (2 * STEP);
-            *place = value;
-            if (!(fabs(at(gradients[k], i) - difference) <= TOLERANCE * (1 + fabs(difference))))
-                fail_msg("gradient %d[%lld]: %.12g, difference %.12g", k, (long long)i, at(gradients[k], i), difference);
-        }
-    free_each_tensor(wanted, gradients);
-}
-
-/* First and second derivatives; fuzz draws every operator: slopes.c. */
+/* Of x^3 e^y and of its two gradients, by formula; fuzz takes differences of every operator's: slopes.c. */
 TEST(gradients)
 {
-    samba_tensor *inputs[3] = {normal("x", SAMBA_FLOAT64, SIZES(4, 4), 11), normal("y", SAMBA_FLOAT64, SIZES(4, 4), 12),
-                               normal("z.grad", SAMBA_FLOAT64, SIZES(4, 4), 13)};
-    operation *const ops[] = {times_plus, sum_of_product, product, cubed};
-    for (int i = 0; i < LENGTH(ops); i++) {
-        OWN_GRAPH *g = graph_of(ops[i], inputs[0], inputs[1]), *gradient;
-        check_gradient(g, inputs, 2, 2);
-        need(samba_graph_gradient(g, 1, (const char *[]){"x"}, &gradient));
-        if (i >= 2)
-            check_gradient(gradient, inputs, 3, 2);
+    enum { N = 16 };
+    static const char *const both[] = {"x", "y"}, *const names[] = {"x", "y", "z.grad", "x.grad.grad", "y.grad.grad"};
+    samba_tensor *given[5], *results[4];
+    for (int i = 0; i < 5; i++)
+        given[i] = normal(names[i], SAMBA_FLOAT64, SIZES(4, 4), 11 + (uint64_t)i);
+    OWN_GRAPH *g = graph_of(cubed, given[0], given[1]), *first, *second;
+    need(samba_graph_gradient(g, 2, both, &first));
+    need(samba_graph_gradient(first, 2, both, &second));
+    OWN_FUNCTION *df = function_of(first), *ddf = function_of(second);
+    for (int i = 0; i < 4; i++)
+        results[i] = output_of(i < 2 ? df : ddf, i % 2);
+    run_named(df, 3, given, results);
+    run_named(ddf, 5, given, results + 2);
+    for (int64_t i = 0; i < N; i++) {
+        const double x = at(given[0], i), scale = exp(at(given[1], i)) * at(given[2], i), v = at(given[3], i),
+                     u = at(given[4], i);
+        const double expected[] = {3 * x * x, x * x * x, 6 * x * v + 3 * x * x * u, 3 * x * x * v + x * x * x * u};
+        for (int k = 0; k < 4; k++)
+            assert_true(fabs(at(results[k], i) - scale * expected[k]) <= 1e-12 * (1 + fabs(scale * expected[k])));
     }
-    free_each_tensor(3, inputs);
+    free_each_tensor(5, given);
+    free_each_tensor(4, results);
 }
 
 TEST(gradients_need_little)
@@ -328,7 +285,8 @@ TEST(gradients_need_little)
     need(samba_graph_gradient(first.g, 1, (const char *[]){"y"}, &of_first)); /* zeros, of nothing */
     OWN_FUNCTION *f = function_of(of_first);
     assert_int_equal(samba_function_input_count(f), 0);
-    run_gradient(f, NULL, NULL, first.z);
+    need(samba_fill_normal(first.z, 1, 0, 1));
+    run_named(f, 0, NULL, &first.z);
     for (int64_t i = 0; i < 4; i++)
         assert_true(at(first.z, i) == 0);
 }
@@ -449,6 +407,8 @@ TEST(graphs_refused)
 }
 
 /* ---- memory ---- */
+
+static samba_value product(samba_value x, samba_value y) { return samba_matmul(samba_tanh(x), y); }
 
 static samba_status make_and_run(samba_context *owner, void *user)
 {
