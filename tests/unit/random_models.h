@@ -429,16 +429,17 @@ static inline void reductions(random_case *t)
     lose(t, to_leaves ? s : y);
 }
 
-static inline void rows(random_case *t) /* softmax, norms and losses over rows, some of several chunks */
+static inline void rows(random_case *t) /* softmax, norms, dropout and losses over rows, some of several chunks */
 {
     int64_t n = some(t), c = some(t);
     samba_value x = seen(t, 2, (int64_t[]){n, c});
     t->exact = false;
-    switch (below(t, 5)) {
+    switch (below(t, 6)) {
     case 0: x = samba_softmax(x, (int)below(t, 2)); break;
     case 1: x = samba_log_softmax(x, (int)below(t, 2)); break;
     case 2: x = norm(t, x); break;
     case 3: x = samba_mul(norm(t, samba_add(x, broadcast_leaf(t, x))), samba_softmax(x, 1)); break;
+    case 4: x = samba_dropout(samba_mul(x, broadcast_leaf(t, x)), "d", 0.3); break;
     default: {
         samba_cross_entropy_options o = {
             chance(t, 50) ? -100 : below(t, c), chance(t, 50) ? 0 : 0.1, (samba_reduction)below(t, 3), {NULL, 0, 0}};
@@ -570,15 +571,6 @@ static inline void lines(random_case *t) /* along any dim, of lines sorted by in
     finish(t, y);
 }
 
-static inline void dropouts(random_case *t)
-{
-    int64_t shape[3] = {size(t), size(t), some(t)};
-    samba_value x = seen(t, 3, shape);
-    t->exact = false; /* by 1 / (1 - p) */
-    x = samba_dropout(samba_mul(x, broadcast_leaf(t, x)), "d", 0.3);
-    finish(t, x);
-}
-
 typedef struct random_family {
     const char *name;
     void (*make)(random_case *t);
@@ -595,12 +587,11 @@ static const random_family random_families[] = {
     {"rereads", rereads, 24},
     {"moves", moves, 8},
     {"reductions", reductions, 8},
-    {"rows", rows, 10},
+    {"rows", rows, 12},
     {"integers", integers, 3},
     {"pools", pools, 11},
     {"resampled", resampled, 4},
     {"embeddings", embeddings, 4},
-    {"dropouts", dropouts, 3},
     {"lines", lines, 8},
 };
 

@@ -214,6 +214,9 @@ TEST(test_memory)
 }
 
 /* ---- what is constant ---- */
+#define OWN_PLAN __attribute__((cleanup(samba_plan_free))) samba_plan
+#define OWN_ARENA __attribute__((cleanup(samba_arena_free))) samba_arena
+
 static void read_plan(const char *path, samba_plan *plan, samba_arena *arena, samba_constants *constants)
 {
     samba_plan_init(plan, context);
@@ -227,8 +230,8 @@ TEST(test_casts_of_weights)
 {
     int casts = 0;
     for (int m = 0; m < LENGTH(models); m++) {
-        samba_plan plan;
-        samba_arena arena;
+        OWN_PLAN plan;
+        OWN_ARENA arena;
         samba_constants constants;
         read_plan(paths[2 * m + 1], &plan, &arena, &constants);
         for (int32_t s = 0; s < plan.stage_count; s++) {
@@ -242,8 +245,6 @@ TEST(test_casts_of_weights)
             if (stage->kind == SAMBA_STAGE_CONTRACT && !constants.stage[s])
                 assert_true(constants.buffer[stage->contract.a.buffer] || constants.buffer[stage->contract.b.buffer]);
         }
-        samba_arena_free(&arena);
-        samba_plan_free(&plan);
     }
     assert_true(casts >= LENGTH(models));
 }
@@ -254,14 +255,12 @@ TEST(test_training_has_none)
     samba_compile_options options = training_of("trained", trained, NULL, 1, &inputs[1], &sgd);
     char path[512];
     need(samba_compile(context, &options, path, sizeof path));
-    samba_plan plan;
-    samba_arena arena;
+    OWN_PLAN plan;
+    OWN_ARENA arena;
     samba_constants constants;
     read_plan(path, &plan, &arena, &constants);
     for (int32_t t = 0; t < plan.tensor_count; t++)
         assert_true(plan.tensors[t].kind != SAMBA_KIND_PARAMETER || !constants.buffer[plan.tensors[t].buffer]);
-    samba_arena_free(&arena);
-    samba_plan_free(&plan);
 }
 
 /* Stages y = neg x between ranges of memory: buffers are of 64 bytes, as many as `offsets` has. */
@@ -311,7 +310,7 @@ TEST(test_by_hand)
         by_hand h = {.instructions = {{.op = SAMBA_TILE_load, .operand = 0},
                                       {.op = SAMBA_TILE_neg, .operand = -1},
                                       {.op = SAMBA_TILE_store, .operand = 1}}};
-        samba_arena arena;
+        OWN_ARENA arena;
         samba_constants constants;
         h.plan = (samba_plan){.buffers = h.buffers, .tensor_count = 2, .tensors = h.tensors, .stages = h.stages};
         h.plan.buffer_count = (int32_t)strlen(hands[i].constant_buffers);
@@ -332,7 +331,6 @@ TEST(test_by_hand)
             assert_int_equal(samba_constants_spared(&constants, h.buffers[b].offset, 64), hands[i].constant_buffers[b] != '1');
         }
         assert_false(samba_constants_spared(&constants, 4096, 8)); /* where nothing is known to be */
-        samba_arena_free(&arena);
     }
 }
 

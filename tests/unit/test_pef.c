@@ -5,7 +5,6 @@
 #include "harness.h"
 #include "written_pef.h"
 #include "seeded.h"
-#include "plan/names.h"
 
 #define OWN_FIXTURE __attribute__((cleanup(end))) fixture
 #define OWN_PLAN __attribute__((cleanup(samba_plan_free))) samba_plan
@@ -417,29 +416,6 @@ TEST(test_log)
     samba_text_clear(&text);
 }
 
-TEST(test_names)
-{
-    failing_allocator counted;
-    samba_context *of = counting_context_new(&counted);
-    const char *items[100];
-    char room[100][16];
-    for (int i = 0; i < 100; i++)
-        items[i] = (snprintf(room[i], sizeof room[i], "name%d", i), room[i]);
-    samba_names names;
-    int32_t duplicate;
-    need_in(of, samba_names_build(&names, of, items, sizeof *items, 100, &duplicate));
-    assert_int_equal(duplicate, -1);
-    for (int i = 0; i < 100; i++)
-        assert_int_equal(samba_names_find(&names, items[i]), i);
-    assert_int_equal(samba_names_find(&names, "name100"), -1);
-    samba_names_free(&names);
-    items[70] = "name3";
-    need_in(of, samba_names_build(&names, of, items, sizeof *items, 100, &duplicate));
-    assert_int_equal(duplicate, 70);
-    samba_names_free(&names);
-    counting_context_free(of, &counted);
-}
-
 static samba_status write_and_read(samba_context *of, void *user)
 {
     const samba_plan *plan = user;
@@ -462,4 +438,4 @@ TEST(test_allocations)
 }
 
 TEST_MAIN(test_round_trip, test_negative_zero, test_flipped_bits, test_truncation, test_headers, test_wrong_training,
-          test_wrong_zoo, test_empty_domain, test_files, test_log, test_names, test_allocations)
+          test_wrong_zoo, test_empty_domain, test_files, test_log, test_allocations)

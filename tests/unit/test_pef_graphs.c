@@ -8,6 +8,7 @@
 #include "pef/format.h"
 
 #define OWN_FIXTURE __attribute__((cleanup(end))) fixture
+#define OWN_TEXT __attribute__((cleanup(samba_text_clear))) samba_text
 #define OWN_PLAN __attribute__((cleanup(samba_plan_free))) samba_plan
 
 static void two_graphs(samba_plan *p, int32_t sections) /* all after `sections` is another one's */
@@ -134,7 +135,7 @@ static char *as_version(const fixture *f, uint32_t version, missing left, size_t
 {
     Samba__Pef__Plan *plan = unpacked(f), old = *plan;
     Samba__Pef__Graph *graph = plan->graphs[0], of_plan = *graph;
-    samba_text text;
+    OWN_TEXT text;
     samba_text_init(&text, f->context);
     samba_plan_add_text(&f->plan, 0, &text);
     for (size_t i = 0; i < plan->n_constants && left != OWN_BYTES; i++) {
@@ -160,7 +161,6 @@ static char *as_version(const fixture *f, uint32_t version, missing left, size_t
     char *bytes = packed(f, &old, version, size);
     graph->text = of_plan.text, graph->n_literals = of_plan.n_literals;
     samba__pef__plan__free_unpacked(plan, NULL);
-    samba_text_clear(&text);
     return bytes;
 }
 
@@ -174,7 +174,7 @@ TEST(test_older_versions)
         size_t size;
         char *bytes = as_version(&f, version, NOTHING, &size);
         need_in(f.context, samba_pef_decode(f.context, "test.pef", bytes, size, &plan));
-        samba_text text;
+        OWN_TEXT text;
         samba_text_init(&text, f.context);
         samba_plan_add_text(&f.plan, 0, &text);
         assert_string_equal(plan.graphs[0].text, text.data);
@@ -182,15 +182,12 @@ TEST(test_older_versions)
         assert_true((strstr(text.data, "data=\"0000803f") != NULL) == (i % 2 == 1));
         f.plan.graphs[0].text = samba_arena_strdup(&f.plan.arena, text.data);
         f.plan.graphs[0].literal_count = 0;
-        samba_text_clear(&text);
         size_t sizes[2];
-        void *written[2];
-        written[0] = file_of(&f, &plan, &sizes[0]);
-        written[1] = file_of(&f, &f.plan, &sizes[1]);
+        void *written[] = {file_of(&f, &plan, &sizes[0]), file_of(&f, &f.plan, &sizes[1])};
         assert_int_equal(sizes[0], sizes[1]); /* what was read is written as what was made */
         assert_memory_equal(written[0], written[1], sizes[0]);
-        samba_free(f.context, written[0], sizes[0]);
-        samba_free(f.context, written[1], sizes[1]);
+        for (int k = 0; k < 2; k++)
+            samba_free(f.context, written[k], sizes[k]);
         free(bytes);
         static const struct {
             missing missing;
