@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers in a row, and those whose parameters begin in a way of their own: Sequential numbers its children as torch's does, PReLU
- * starts at its init, the padding row of an embedding is zeros and gets no gradient,
- * and a convolution's padding_mode is a padding before it. */
+ * Layers in a row, and those whose parameters begin in a way of their own: numbered children, PReLU's init, the padding row of an
+ * embedding, which is zeros and gets no gradient; and a convolution's padding_mode, which is a padding before it. */
 #include "traced.h"
 #include "training.h"
 

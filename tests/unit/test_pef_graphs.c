@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graphs of a PEF: what the check says of a list of them that is wrong, one change and one message each;
- * what a file's message may claim of its bytes; and files of versions 3, which have no graphs, and 4, which have no blobs. */
+ * The graphs of a PEF: what is said of a wrong list of them, and of a message that is wrong about the file's bytes; and files of
+ * versions 3, which have no graphs, and 4, which have no blobs. */
 #include "harness.h"
 #include "pef/pef.pb-c.h"
 #include "written_pef.h"

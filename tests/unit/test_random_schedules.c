@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random schedules: test_random_schedules [CASES] [SEED]. A case takes one of three models (mapped_models.h), mapped in one way
- * or another, with or without gradient accumulation, and trains it for some steps in pieces - the schedule whole or by ranges of
- * calls, types in any case of letters, ids - with evaluations between. A second session of the same model without budget does the
- * same by whole steps and types: after each step both hold the same bits. In between, a case asks for what is not allowed: it is
- * refused, with the sentence that says why, and nothing has changed. The sections of every mapping are looked at too: none is
- * larger than allowed, and fusions are never parted.
+ * Random schedules: test_random_schedules [CASES] [SEED]. A case trains one of three models (mapped_models.h), mapped in some way,
+ * for some steps in pieces - the schedule whole or by ranges of calls, types in any case of letters, ids - with evaluations
+ * between. A second session without budget does the same by whole steps and types: after each step both hold the same bits. In
+ * between, a case asks for what is not allowed: it is refused, with the sentence that says why, and nothing has changed. No
+ * section of a mapping is larger than allowed, and fusions are never parted.
  *
  * The seed and what was drawn are printed; case i of a seed is case 0 of the seed + i. */
 #include "training.h"
@@ -23,18 +22,16 @@ static int below(int bound) { return (int)samba_philox_below(samba_philox_word64
 enum { MOST = 256, ZEROGRAD = 0, FWD = 1, BCKWD = 2, OPT = 5, PHASES = 6 };
 
 /* ---- what was drawn ---- */
-enum { BY_CALLS, BY_TYPES, BY_IDS, EVALUATED, BETWEEN, MADE_AGAIN, REFUSED, COUNTED = REFUSED + 10 };
-static int counts[COUNTED], ways_drawn[MAPPED_MODELS][2][4];
+enum { BY_CALLS, BY_TYPES, BY_IDS, EVALUATED, BETWEEN, MADE_AGAIN, REFUSED };
+enum { WAY = REFUSED + 10, COUNTED = WAY + MAPPED_MODELS * 8 };
+static int counts[COUNTED];
 
 static void print_counts(void)
 {
-    print_message("runs by calls %d, types %d, ids %d; evaluations %d, within steps %d; parts made again %d; refusals",
-                  counts[BY_CALLS], counts[BY_TYPES], counts[BY_IDS], counts[EVALUATED], counts[BETWEEN], counts[MADE_AGAIN]);
-    for (int i = REFUSED; i < COUNTED; i++)
-        print_message(" %d", counts[i]);
-    print_message("\nplain, least, spatial, budget, and accumulated:");
-    for (int i = 0; i < MAPPED_MODELS * 8; i++)
-        print_message("%s%d", i % 8 ? " " : "; ", ways_drawn[i / 8][i / 4 % 2][i % 4]);
+    print_message("runs by calls, types, ids, evaluations, those within steps, parts made again; refusals by kind;"
+                  " plain, least, spatial, budget, and accumulated, of each model:");
+    for (int i = 0; i < COUNTED; i++)
+        print_message("%s%d", i == REFUSED || (i >= WAY && (i - WAY) % 8 == 0) ? "; " : " ", counts[i]);
     print_message("\n");
 }
 
@@ -316,7 +313,7 @@ static void run_case(void)
     int64_t budget = way == LEAST ? least[model][a] : way == BUDGET ? least[model][a] + below(4 * (int)least[model][a]) : 0;
     char path[512];
     schedule s = {.accumulation = a ? 3 : 1, .spatial = way == SPATIAL};
-    ways_drawn[model][a][way]++;
+    counts[WAY + 8 * model + 4 * a + way]++;
     mapped_inputs(model, s.inputs);
     if (way == BUDGET)
         compile_way(model, a, s.inputs, budget, way, path);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of one row and attention of one query: the loops against double on every instruction set, of every length of what is
- * left over; and stages of attention, compiled, against the reference kernels, in float32 and bfloat16, masked and not, by 1 and 2 threads.
- * test_contract has the stages of products.
+ * left over; and stages of attention against the reference kernels, in float32 and bfloat16, masked and not, by 1 and 2 threads.
  *
  * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the
- * loops are equal to the last bit. What goes through exp may differ by a few units of the last place of the
- * terms that are added. */
+ * loops are equal to the last bit. What goes through exp may differ by a few units of the last place. */
 #include "harness.h"
 #include "device/cpu/product/rows.h"
 #include "seeded.h"

@@ -13,14 +13,11 @@ static uint64_t seed;
 
 static void draw(samba_register_class class_, bool positive, void *values)
 {
+    static const samba_dtype dtypes[] = {[SAMBA_F32] = SAMBA_FLOAT32, [SAMBA_F64] = SAMBA_FLOAT64, [SAMBA_I64] = SAMBA_INT64};
     for (int i = 0; i < SIZE; i++) {
         double x = (double)(next_seed(&seed) >> 11) * 0x1p-53 * 6 - (positive ? 0 : 3);
-        if (class_ == SAMBA_F32)
-            ((float *)values)[i] = (float)x;
-        else if (class_ == SAMBA_F64)
-            ((double *)values)[i] = x;
-        else
-            ((int64_t *)values)[i] = (int64_t)(x * 8);
+        samba_store_double(dtypes[class_], (char *)values + i * (int64_t)samba_dtype_size(dtypes[class_]),
+                           class_ == SAMBA_I64 ? 8 * x : x);
     }
 }
 

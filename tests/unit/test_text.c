@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text form: real numbers and strings read back exactly, graphs round-trip byte for byte, and anything else is refused with a
- * line number: every truncation and thousands of random changes of a good text, of which none may crash. */
+ * The text form: real numbers and strings read back exactly, graphs round-trip byte for byte (tests/fuzz/files has random ones),
+ * and anything else is refused with a line number: truncations and thousands of random changes, of which none may crash. */
 #include "messages.h"
 #include "failing_allocator.h"
 #include "ops/ops.h"
@@ -149,43 +149,6 @@ TEST(a_rich_graph)
     samba_text_free(context, text);
 }
 
-/* Any nodes in any phases: what samba_emit accepts. */
-TEST(random_graphs)
-{
-    seed_anew();
-    for (int round = 0; round < 40; round++) {
-        OWN_GRAPH *g;
-        need(samba_graph_new(context, "random", &g));
-        add_input(g, "x", SAMBA_FLOAT32, SIZES(3, 3));
-        for (int i = 0; i < 60; i++) {
-            static const samba_op ops[] = {SAMBA_OP_exp, SAMBA_OP_neg, SAMBA_OP_add, SAMBA_OP_mul, SAMBA_OP_matmul, SAMBA_OP_sum};
-            samba_op op = ops[next_random() % LENGTH(ops)];
-            samba_ref a = (samba_ref)(next_random() % (uint64_t)g->node_count);
-            samba_ref b = (samba_ref)(next_random() % (uint64_t)g->node_count);
-            g->phase = next_random() % SAMBA_PHASE_COUNT;
-            g->recompute = next_random() % 2;
-            char scope[3] = {(char)(1 + next_random() % 255)};
-            scope[1] = (char)(1 + next_random() % 255);
-            g->location.scope = next_random() % 2 ? samba_graph_intern(g, scope) : 0;
-            if (samba_op_table[op].arity == 2)
-                samba_emit2(g, op, a, b);
-            else if (op != SAMBA_OP_sum)
-                samba_emit1(g, op, a);
-            else
-                samba_emit_expand(g, samba_emit_reduce(g, op, a, 1, (int64_t[]){next_random() % 2}), SIZES(3, 3));
-            if (next_random() % 8 == 0)
-                samba_graph_sink(g, (samba_sink){.kind = SAMBA_SINK_OUTPUT,
-                                                 .phase = SAMBA_OPT,
-                                                 .name = samba_graph_intern(g, scope),
-                                                 .target = SAMBA_NONE,
-                                                 .value = a});
-            if (g->status == SAMBA_ERROR_NAME || g->status == SAMBA_ERROR_SHAPE) /* an output's name twice, or a sum of one row */
-                g->status = SAMBA_OK;
-        }
-        samba_text_free(context, expect_round_trip(g));
-    }
-}
-
 TEST(spaces_and_comments)
 {
     OWN_GRAPH *g;
@@ -264,5 +227,5 @@ static samba_status print_and_parse(samba_context *owner, void *user)
 
 TEST(refused_allocations) { fail_each_allocation(print_and_parse, NULL); }
 
-TEST_MAIN(reals_read_back, other_reals, locale_does_not_matter, a_rich_graph, random_graphs, spaces_and_comments, bad_texts,
-          damaged_texts, refused_allocations, every_message_said)
+TEST_MAIN(reals_read_back, other_reals, locale_does_not_matter, a_rich_graph, spaces_and_comments, bad_texts, damaged_texts,
+          refused_allocations, every_message_said)
