@@ -186,7 +186,7 @@ static inline samba_value seen(random_case *t, int rank, const int64_t *shape)
 }
 
 /* ---- families: contractions ---- */
-static inline void linear(random_case *t) /* forward, input gradient and weight gradient; weights either way round */
+static inline void linear(random_case *t) /* forward, input gradient and weight gradient; weights either way round, and vectors */
 {
     int rank = (int)between(t, 1, 4);
     int64_t shape[4], k, n = some(t);
@@ -194,7 +194,9 @@ static inline void linear(random_case *t) /* forward, input gradient and weight 
         shape[i] = size(t);
     k = shape[rank - 1];
     samba_value x = leaf(t, rank, shape);
-    samba_value w = chance(t, 50) ? samba_transpose(leaf(t, 2, (int64_t[]){n, k}), 0, 1) : leaf(t, 2, (int64_t[]){k, n});
+    samba_value w = chance(t, 20)   ? seen(t, 1, &k)
+                    : chance(t, 50) ? samba_transpose(leaf(t, 2, (int64_t[]){n, k}), 0, 1)
+                                    : leaf(t, 2, (int64_t[]){k, n});
     finish(t, samba_matmul(x, w));
 }
 
@@ -211,16 +213,6 @@ static inline void batched(random_case *t) /* batch dims broadcast, operands are
     a[batch] = m, a[batch + 1] = k, b[batch] = k, b[batch + 1] = n;
     int skip = chance(t, 20) ? (int)between(t, 1, batch) : 0; /* operand b has fewer dims */
     finish(t, samba_matmul(seen(t, batch + 2, a), seen(t, batch + 2 - skip, b + skip)));
-}
-
-static inline void vectors(random_case *t)
-{
-    int64_t k = size(t), line[1] = {k}, batch[3] = {size(t), size(t), k}, turned[3] = {batch[0], k, batch[1]};
-    int rank = (int)between(t, 1, 3);
-    if (chance(t, 50))
-        finish(t, samba_matmul(seen(t, rank, batch + 3 - rank), seen(t, 1, line)));
-    else
-        finish(t, samba_matmul(seen(t, 1, line), seen(t, rank, rank == 1 ? line : turned + 3 - rank)));
 }
 
 static inline void attention(random_case *t) /* heads read in place from one projection, masked or not */
@@ -577,9 +569,8 @@ typedef struct random_family {
     int share; /* of the cases, in parts of the sum of all */
 } random_family;
 static const random_family random_families[] = {
-    {"linear", linear, 12},
+    {"linear", linear, 16},
     {"batched", batched, 12},
-    {"vectors", vectors, 4},
     {"attention", attention, 4},
     {"attention_kernel", attention_kernel, 8},
     {"convolution", convolution, 24},

@@ -71,29 +71,19 @@ TEST(test_uniform)
         assert_true(((float *)made->data)[i] == samba_philox_uniform(123, i));
 }
 
-/* Against Box and Muller's formulas with the C library's functions, and by moments. */
+/* Against Box and Muller's formulas with the C library's functions. */
 TEST(test_normal)
 {
     enum { N = 400000 };
     OWN_TENSOR *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
-    double *values = (double *)made->data, sum = 0, squares = 0, fourth = 0, products = 0;
-    int beyond = 0;
+    const double *values = (const double *)made->data;
     need(samba_fill_normal(made, 42, 0, 1));
-    for (int64_t i = 0; i < N; i++) {
-        if (i % 2 == 0) {
-            uint64_t pair = samba_philox_word64(42, (uint64_t)i / 2);
-            double radius = sqrt(-2 * log(((double)(uint32_t)pair + 1) / 0x1p32));
-            double angle = 2 * 3.14159265358979323846 * (double)(uint32_t)(pair >> 32) / 0x1p32;
-            assert_true(fabs(values[i] - radius * cos(angle)) < 1e-12 && fabs(values[i + 1] - radius * sin(angle)) < 1e-12);
-            products += values[i] * values[i + 1];
-        }
-        sum += values[i];
-        squares += values[i] * values[i];
-        fourth += values[i] * values[i] * values[i] * values[i];
-        beyond += fabs(values[i]) > 1.959963985;
+    for (int64_t i = 0; i < N; i += 2) {
+        uint64_t pair = samba_philox_word64(42, (uint64_t)i / 2);
+        double radius = sqrt(-2 * log(((double)(uint32_t)pair + 1) / 0x1p32));
+        double angle = 2 * 3.14159265358979323846 * (double)(uint32_t)(pair >> 32) / 0x1p32;
+        assert_true(fabs(values[i] - radius * cos(angle)) < 1e-12 && fabs(values[i + 1] - radius * sin(angle)) < 1e-12);
     }
-    assert_true(fabs(sum / N) < 0.008 && fabs(squares / N - 1) < 0.012 && fabs(fourth / N - 3) < 0.08);
-    assert_true(fabs(products / (N / 2)) < 0.011 && fabs((double)beyond / N - 0.05) < 0.002);
     need(samba_fill_normal(made, 42, 3, 0));
     assert_true(values[17] == 3);
 }
@@ -108,7 +98,6 @@ TEST(test_inverse)
     options.distribution = SAMBA_NORMAL_INVERSE;
     options.a = 0, options.b = 1, options.seed = 17;
     need(samba_fill(made, &options));
-    double greatest = 0, squares = 0;
     for (int64_t i = 0; i < N; i++) {
         uint64_t pair = samba_philox_word64(17, (uint64_t)i / 2);
         double p = ((double)(uint32_t)(i % 2 ? pair >> 32 : pair) + 0.5) * 0x1p-32;
@@ -116,10 +105,7 @@ TEST(test_inverse)
                slope = exp(-values[i] * values[i] / 2) / sqrt(2 * 3.14159265358979323846);
         /* erfc's rounding, and the series of ln */
         assert_true(fabs(back - p) <= 1e-15 + slope * 1e-13 * fmax(fabs(values[i]), 1));
-        greatest = fmax(greatest, fabs(values[i]));
-        squares += values[i] * values[i];
     }
-    assert_true(greatest > 4 && greatest < 6.4 && fabs(squares / N - 1) < 0.015);
 }
 
 /* The distribution function of what a word gives is the word, scaled to the bounds; also far out in either tail. */

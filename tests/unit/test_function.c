@@ -220,12 +220,6 @@ TEST(large_tensors_stay)
         char *place, *behind;
         OWN_TENSOR *odd = unaligned_copy(m.x, &place), *odd_z = unaligned_copy(m.x, &behind);
         need(run_with(&m, m.x, m.y, m.z));
-        for (int64_t i = 0; i < LARGE && k == 2; i++) { /* one row of the product by hand */
-            double sum = 0;
-            for (int64_t j = 0; j < LARGE; j++)
-                sum += at(m.x, 2 * LARGE + j) * at(m.y, j * LARGE + i);
-            assert_float_equal(at(m.z, 2 * LARGE + i), sum, 1e-3);
-        }
         samba_tensor *const given[] = {view, odd, m.x}, *const wanted[] = {again, odd_z, again};
         for (int i = 0; i < 3; i++) {
             need(run_with(&m, given[i], m.y, wanted[i]));

@@ -215,7 +215,6 @@ TEST(test_wrong_training)
     WRONG(p->stages[1].operators[0].op = 0, "stage 1, operator 0: name 0");
     WRONG(p->stages[1].operators[1].op = p->word_count, "stage 1, operator 1: name");
     WRONG(p->stages[1].operators[1].type = 0, "type 0");
-    WRONG(p->stages[1].operators[1].type = -5, "type -5");
     WRONG(p->stages[3].operators[1].location = p->location_count, "location 2 is none of");
     WRONG(p->stages[3].operators[1].location = -1, "location -1");
     WRONG(p->location_count = 0, "and 0 locations");

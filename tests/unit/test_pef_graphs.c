@@ -118,13 +118,9 @@ TEST(test_claims)
     CLAIM(p->blobs[1]->size = 129, "blob 1: 129 bytes at 64");
     CLAIM(p->blobs[1]->size = 64, "blobs take 128 bytes and the file has 192 for them");
     CLAIM(p->blobs[1]->offset = 0, "blob 1: 100 bytes at 0 are not where");
-    CLAIM(p->blobs[0]->offset = 64, "blob 0: 20 bytes at 64 are not where");
     CLAIM(p->blobs[0]->offset = -64, "blob 0: 20 bytes at -64 are not where");
-    CLAIM(p->blobs[1]->offset = 20, "blob 1: 100 bytes at 20 are not where");
-    CLAIM(p->constants[1]->blob = 2, "constant 1: its bytes are blob 2 of 2");
     CLAIM(p->constants[1]->has_size = p->constants[1]->has_offset = 1, "constant 1 is not that of version 5");
     CLAIM(p->constants[0]->has_blob = 0, "constant 0 is not that of version 5");
-    CLAIM(p->graphs[0]->literals[1] = INT32_MIN, "literal 1 is blob -2147483648 of 2");
     CLAIM(p->tensors[0]->has_role = 0, "is not that of version 5");
 }
 

@@ -114,8 +114,6 @@ typedef struct schedule {
     bool spoiled; /* OPT ran after the last FWD, and BCKWD did not */
 } schedule;
 
-static samba_run_options options_of(schedule *s, bool with_inputs) { return giving(with_inputs ? 2 : 0, s->inputs); }
-
 static bool any_of_phase(const samba_plan *plan, int phase)
 {
     for (int32_t i = 0; i < plan->section_count; i++)
@@ -145,7 +143,7 @@ static void run_by_types(schedule *s, samba_session *session, int begin, int end
             types[count++] = any_case(phase, words[phase]);
         if (count == 0 || (phase < end - 1 && (whole || below(3) > 0)))
             continue;
-        samba_run_options r = options_of(s, with_inputs);
+        samba_run_options r = giving(with_inputs ? 2 : 0, s->inputs);
         r.section_types = types;
         r.section_type_count = count;
         r.train = train;
@@ -169,7 +167,7 @@ static void run_by_ids(schedule *s, int begin, int end, bool train)
     }
     for (int from = 0, until; from < count; from = until) {
         until = below(2) ? count : from + 1 + below(count - from);
-        samba_run_options r = options_of(s, below(2));
+        samba_run_options r = giving(2 * below(2), s->inputs);
         r.section_ids = ids + from;
         r.section_id_count = until - from;
         r.train = train;
@@ -182,7 +180,7 @@ static void run_by_calls(schedule *s)
 {
     counts[BY_CALLS]++;
     for (int from = 0, until, count = samba_session_call_count(s->given); from < count; from = until) {
-        samba_run_options r = options_of(s, below(2));
+        samba_run_options r = giving(2 * below(2), s->inputs);
         until = below(3) == 0 ? count : from + 1 + below(count - from);
         r.run_from_call_id = from > 0 || below(2) ? from : -1;
         r.run_until_call_id = until < count || below(2) ? until : -1;
@@ -214,7 +212,7 @@ static void train_step(schedule *s)
     bool by_calls = below(2);
     for (int micro = 0; micro < s->accumulation; micro++) {
         bool last = micro == s->accumulation - 1, evaluated = !by_calls && last && below(4) == 0;
-        samba_run_options whole = options_of(s, true);
+        samba_run_options whole = giving(2, s->inputs);
         if (by_calls) {
             run_by_calls(s);
             need(samba_run(s->reference, &whole));
@@ -248,7 +246,7 @@ static int32_t section_of(const schedule *s, int phase, int number)
 
 static void refuse_sections(schedule *s, int32_t first, int32_t second, const char *words)
 {
-    samba_run_options r = options_of(s, below(2));
+    samba_run_options r = giving(2 * below(2), s->inputs);
     const int ids[2] = {first, second};
     r.section_ids = ids;
     r.section_id_count = second >= 0 ? 2 : 1;
@@ -257,7 +255,7 @@ static void refuse_sections(schedule *s, int32_t first, int32_t second, const ch
 
 static void refuse_something(schedule *s, bool pending)
 {
-    samba_run_options r = options_of(s, below(2));
+    samba_run_options r = giving(2 * below(2), s->inputs);
     const char *types[3] = {"bckwd", "OPT", "Bckwd"};
     int ids[2] = {0, 0}, calls = samba_session_call_count(s->given), kind = below(10);
     counts[REFUSED + kind]++;
