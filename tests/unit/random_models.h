@@ -115,19 +115,15 @@ static inline samba_value broadcast_leaf(random_case *t, samba_value like)
     return leaf_of(t, samba_value_dtype(like), rank - drop, shape);
 }
 
+static inline samba_value bell(samba_value v) { return samba_exp(samba_neg(samba_mul(v, v))); }
+static inline samba_value root(samba_value v) { return samba_rsqrt(samba_add_scalar(samba_mul(v, v), 0.5)); }
+
 static inline samba_value smooth(random_case *t, samba_value v)
 {
+    static samba_value (*const functions[])(samba_value) = {
+        samba_gelu, samba_gelu_tanh, samba_tanh, samba_sigmoid, samba_erf, bell, root};
     t->exact = false;
-    v = samba_mul_scalar(v, 0.125);
-    switch (below(t, 7)) {
-    case 0: return samba_gelu(v);
-    case 1: return samba_gelu_tanh(v);
-    case 2: return samba_tanh(v);
-    case 3: return samba_sigmoid(v);
-    case 4: return samba_erf(v);
-    case 5: return samba_exp(samba_neg(samba_mul(v, v)));
-    default: return samba_rsqrt(samba_add_scalar(samba_mul(v, v), 0.5));
-    }
+    return functions[below(t, 7)](samba_mul_scalar(v, 0.125));
 }
 
 static inline samba_value norm(random_case *t, samba_value v)
@@ -200,7 +196,7 @@ static inline void linear(random_case *t) /* forward, input gradient and weight 
     finish(t, samba_matmul(x, w));
 }
 
-static inline void batched(random_case *t) /* batch dims broadcast, operands are views */
+static inline void batched(random_case *t) /* batch dims broadcast, operands are views; some weigh others, by softmax */
 {
     int batch = (int)between(t, 1, 2);
     int64_t a[4], b[4], m = size(t), k = size(t), n = size(t);
@@ -212,26 +208,16 @@ static inline void batched(random_case *t) /* batch dims broadcast, operands are
     }
     a[batch] = m, a[batch + 1] = k, b[batch] = k, b[batch + 1] = n;
     int skip = chance(t, 20) ? (int)between(t, 1, batch) : 0; /* operand b has fewer dims */
-    finish(t, samba_matmul(seen(t, batch + 2, a), seen(t, batch + 2 - skip, b + skip)));
-}
-
-static inline void attention(random_case *t) /* heads read in place from one projection, masked or not */
-{
-    int64_t images = between(t, 1, 3), heads = between(t, 1, 3), width = between(t, 1, 20), time = between(t, 1, 50);
-    int64_t all = heads * width;
-    samba_value part[3], qkv = leaf(t, 3, (int64_t[]){images, time, 3 * all});
-    t->exact = false;
-    samba_split(qkv, all, -1, 3, part);
-    for (int i = 0; i < 3; i++)
-        part[i] = samba_permute(samba_reshape(part[i], 4, (int64_t[]){images, time, heads, width}), (int[]){0, 2, 1, 3});
-    samba_value s = samba_mul_scalar(samba_matmul(part[0], samba_transpose(part[1], 2, 3)), 0.125);
-    if (chance(t, 60)) {
-        samba_value row = samba_reshape(samba_arange(t->graph, time, SAMBA_INT64), 2, (int64_t[]){time, 1});
-        samba_value col = samba_arange(t->graph, time, SAMBA_INT64);
-        s = samba_where(samba_le(col, row), s, samba_constant(t->graph, -__builtin_inf(), t->dtype, 0, NULL));
+    samba_value y = samba_matmul(seen(t, batch + 2, a), seen(t, batch + 2 - skip, b + skip));
+    if (m > 0 && n > 0 && chance(t, 25)) {
+        samba_value row = samba_reshape(samba_arange(t->graph, m, SAMBA_INT64), 2, (int64_t[]){m, 1});
+        samba_value hidden = samba_gt(samba_arange(t->graph, n, SAMBA_INT64), row);
+        t->exact = false;
+        if (chance(t, 60))
+            y = samba_where(hidden, samba_constant(t->graph, -__builtin_inf(), t->dtype, 0, NULL), y);
+        y = samba_matmul(samba_softmax(samba_mul_scalar(y, 0.125), -1), seen(t, 2, (int64_t[]){n, size(t)}));
     }
-    samba_value y = samba_matmul(samba_softmax(s, -1), part[2]);
-    finish(t, samba_reshape(samba_permute(y, (int[]){0, 2, 1, 3}), 3, (int64_t[]){images, time, all}));
+    finish(t, y);
 }
 
 static inline void attention_kernel(random_case *t) /* one operator; masks, grouped heads, dropout, operands seen through views */
@@ -570,8 +556,7 @@ typedef struct random_family {
 } random_family;
 static const random_family random_families[] = {
     {"linear", linear, 16},
-    {"batched", batched, 12},
-    {"attention", attention, 4},
+    {"batched", batched, 16},
     {"attention_kernel", attention_kernel, 8},
     {"convolution", convolution, 24},
     {"maps", maps, 10},

@@ -115,12 +115,14 @@ static void *train_here(void *unused)
     return unused;
 }
 
-static void a_new_thread(void)
+static void in_a_thread(void *(*function)(void *), void *argument)
 {
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, train_here, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, function, argument), 0);
     pthread_join(thread, NULL);
 }
+
+static void a_new_thread(void) { in_a_thread(train_here, NULL); }
 
 /* The child's status; that of a signal is negative.
  * A failed check there goes on with the runner's next test, which ends the child. */
@@ -180,9 +182,7 @@ TEST(the_programs_own_team)
 {
     only_in_the_mother();
     int status = 1;
-    pthread_t thread; /* the library has had no team in it */
-    assert_int_equal(pthread_create(&thread, NULL, fork_with_a_team, &status), 0);
-    pthread_join(thread, NULL);
+    in_a_thread(fork_with_a_team, &status); /* the library has had no team in it */
     assert_int_equal(status, 0);
 }
 

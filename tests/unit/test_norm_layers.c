@@ -158,40 +158,32 @@ TEST(test_empty_batch)
 
 /* ---- names and refusals ---- */
 
-MODEL(all_layers)
-{
-    samba_value x = samba_input(g, "x");
-    x = samba_group_norm(x, "gn", 3, NULL);
-    x = samba_layer_norm_with(x, "ln", &(samba_norm_options){.dims = 2, .no_bias = true});
-    x = samba_rms_norm(x, "rms", NULL);
-    x = samba_layer_norm_with(x, "bare", &(samba_norm_options){.no_affine = true});
-    samba_loss(g, "loss", samba_sum(samba_mul(x, x), 0, NULL, false));
-}
-
 TEST(test_names)
 {
-    OWN_TENSOR *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
-    samba_compile_options options = compile_of("all", all_layers, NULL, 1, &x);
-    OWN_SESSION *session = compile_and_open(&options, 1, 1);
     static const struct {
-        const char *name;
-        int64_t count;
+        const char *name, *type;
         double value;
-    } expected[] = {
-        {"gn.weight", CHANNELS, 1}, {"gn.bias", CHANNELS, 0}, {"ln.weight", CHANNELS * PIXELS, 1}, {"rms.weight", PIXELS, 1}};
+    } expected[] = {{"gn.weight", "float32[3]", 1},
+                    {"gn.bias", "float32[3]", 0},
+                    {"ln.weight", "float32[3,40]", 1},
+                    {"rms.weight", "float32[40]", 1}};
+    trace("x float32[4,3,40]");
+    samba_value x = samba_group_norm(in("x"), "gn", 3, NULL);
+    x = samba_layer_norm_with(x, "ln", &(samba_norm_options){.dims = 2, .no_bias = true});
+    x = samba_rms_norm(x, "rms", NULL);
+    expect_type(samba_layer_norm_with(x, "bare", &(samba_norm_options){.no_affine = true}), "float32[4,3,40]");
     int parameters = 0;
-    for (int i = 0; i < samba_session_tensor_count(session); i++) {
-        samba_tensor_info info;
-        need(samba_session_tensor_info(session, i, &info));
-        parameters += info.kind == SAMBA_KIND_PARAMETER;
-    }
+    for (samba_ref i = 0; i < traced->node_count; i++)
+        parameters += samba_node_at(traced, i)->op == SAMBA_OP_parameter;
     assert_int_equal(parameters, SAMBA_COUNT(expected));
-    for (int i = 0; i < SAMBA_COUNT(expected); i++) {
-        int64_t count;
-        double *values = get_doubles(session, expected[i].name, "", &count);
-        assert_true(count == expected[i].count && values[0] == expected[i].value);
-        free(values);
+    for (int i = 0; i < parameters; i++) {
+        const samba_ref leaf = samba_graph_leaf(traced, expected[i].name);
+        expect_type((samba_value){traced, leaf, 0}, expected[i].type);
+        assert_int_equal(samba_node_at(traced, leaf)->attrs->parameter.init,
+                         expected[i].value != 0 ? SAMBA_INIT_CONSTANT : SAMBA_INIT_ZEROS);
+        assert_true(samba_node_at(traced, leaf)->attrs->parameter.init_a == expected[i].value);
     }
+    untrace();
 }
 
 TEST(test_refusals)

@@ -77,14 +77,8 @@ static samba_tensor *quarters(const char *name, int rank, const int64_t *shape)
 
 enum { HEADS = 4, KEY_HEADS = 2, KEYS = 203, D = 20 };
 
-typedef struct query {
-    samba_dtype mask; /* SAMBA_BOOL, or added */
-    samba_dtype dtype;
-    int64_t seen; /* keys, from the first on */
-} query;
-
 /* On the threads and the instruction set, or by the reference kernels. */
-static void attend(const query *q, samba_tensor **inputs, bool reference, int threads, const char *isa, samba_tensor *y)
+static void attend(samba_dtype dtype, samba_tensor **inputs, bool reference, int threads, const char *isa, samba_tensor *y)
 {
     OWN_GRAPH *g;
     samba_function *made;
@@ -95,7 +89,7 @@ static void attend(const query *q, samba_tensor **inputs, bool reference, int th
     for (int i = 0; i < 4; i++)
         need(samba_graph_add_input(g, inputs[i]));
     for (int i = 0; i < 3; i++)
-        part[i] = samba_cast(samba_input(g, samba_tensor_name(inputs[i])), q->dtype);
+        part[i] = samba_cast(samba_input(g, samba_tensor_name(inputs[i])), dtype);
     samba_attention_options o = {.mask = samba_input(g, "mask"), .enable_gqa = true};
     samba_output(g, "y", samba_cast(samba_scaled_dot_product_attention(part[0], part[1], part[2], &o), SAMBA_FLOAT32));
     need(samba_function_new(context, g, &options, &made));
@@ -103,25 +97,26 @@ static void attend(const query *q, samba_tensor **inputs, bool reference, int th
     samba_function_free(made);
 }
 
-static void check_query(const query *q, int threads, const char *isa)
+/* Of keys that the mask, of bool or added to the scores, shows from the first on. */
+static void check_query(samba_dtype mask, samba_dtype dtype, int64_t seen, int threads, const char *isa)
 {
     samba_tensor *inputs[4] = {quarters("q", SIZES(1, HEADS, 1, D)), quarters("k", SIZES(1, KEY_HEADS, KEYS, D)),
-                               quarters("v", SIZES(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, SIZES(1, KEYS))};
+                               quarters("v", SIZES(1, KEY_HEADS, KEYS, D)), tensor("mask", mask, SIZES(1, KEYS))};
     for (int64_t k = 0; k < KEYS; k++)
-        samba_store_double(q->mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(q->mask),
-                           q->mask == SAMBA_BOOL ? k < q->seen
-                           : k < q->seen         ? (double)quarter()
-                                                 : -INFINITY);
+        samba_store_double(mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(mask),
+                           mask == SAMBA_BOOL ? k < seen
+                           : k < seen         ? (double)quarter()
+                                              : -INFINITY);
     OWN_TENSOR *y = tensor("y", SAMBA_FLOAT32, SIZES(1, HEADS, 1, D)),
                *by_reference = tensor("y", SAMBA_FLOAT32, SIZES(1, HEADS, 1, D));
-    attend(q, inputs, false, threads, isa, y);
-    attend(q, inputs, true, 1, NULL, by_reference);
+    attend(dtype, inputs, false, threads, isa, y);
+    attend(dtype, inputs, true, 1, NULL, by_reference);
     const float *given = samba_tensor_data(y), *expected = samba_tensor_data(by_reference);
-    const double tolerance = q->dtype == SAMBA_BFLOAT16 ? 2 * 0x1p-8 : 1e-5; /* the result is rounded */
+    const double tolerance = dtype == SAMBA_BFLOAT16 ? 2 * 0x1p-8 : 1e-5; /* the result is rounded */
     for (int64_t i = 0; i < HEADS * D; i++)
         if (!(fabs((double)given[i] - (double)expected[i]) <= tolerance))
-            fail_msg("%s, %d threads, %s, mask %s, %lld keys: %.9g, expected %.9g", isa, threads, samba_dtype_name(q->dtype),
-                     samba_dtype_name(q->mask), (long long)q->seen, (double)given[i], (double)expected[i]);
+            fail_msg("%s, %d threads, %s, mask %s, %lld keys: %.9g, expected %.9g", isa, threads, samba_dtype_name(dtype),
+                     samba_dtype_name(mask), (long long)seen, (double)given[i], (double)expected[i]);
     free_each_tensor(4, inputs);
 }
 
@@ -131,9 +126,8 @@ TEST(queries)
     for (int i = 0; i < 7; i++)
         for (int how = 0; how < 4; how++) {
             samba_dtype dtype = how & 1 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
-            const query q = {how & 2 ? SAMBA_BOOL : dtype, dtype, seen[i]};
             for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
-                check_query(&q, 1 + (i + how + isa) % 2, samba_isa_names[isa]);
+                check_query(how & 2 ? SAMBA_BOOL : dtype, dtype, seen[i], 1 + (i + how + isa) % 2, samba_isa_names[isa]);
         }
 }
 
