@@ -315,7 +315,8 @@ static inline void rereads(random_case *t)
     enum { MOST = 24 };
     t->dtype = t->dtype == SAMBA_FLOAT32 && chance(t, 40) ? SAMBA_FLOAT32 : SAMBA_FLOAT64; /* nothing passes for rounding */
     t->exact = false;
-    int64_t rows = some(t), cols = chance(t, 30) ? rows : some(t);
+    int64_t rows = chance(t, 20) ? 1 : some(t),
+            cols = chance(t, 30) ? rows : some(t); /* one: a product over what is added to it */
     samba_value w = leaf(t, 2, (int64_t[]){cols, cols}), b = leaf(t, 1, &cols), s = leaf(t, 2, (int64_t[]){rows, 1});
     samba_value pool[MOST] = {leaf(t, 2, (int64_t[]){rows, cols})};
     pool[1] = samba_mul(pool[0], leaf(t, 2, (int64_t[]){rows, cols}));

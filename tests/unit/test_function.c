@@ -84,24 +84,6 @@ static void free_own_function(samba_function **own) { samba_function_free(*own);
 
 /* ---- values ---- */
 
-/* One row of a product takes the memory of what is added to it, which looks like a bias. */
-static samba_value row_plus(samba_value x, samba_value y)
-{
-    samba_value w = samba_constant(x.graph, 0.5, SAMBA_FLOAT32, SIZES(512, 640));
-    return samba_add(samba_matmul(x, w), samba_mul(y, y));
-}
-
-TEST(row_over_what_is_added)
-{
-    OWN_MADE m = make(row_plus, SIZES(1, 512), SIZES(640));
-    need(run_with(&m, m.x, m.y, m.z));
-    double sum = 0;
-    for (int64_t i = 0; i < 512; i++)
-        sum += 0.5 * at(m.x, i);
-    for (int64_t i = 0; i < 640; i++)
-        assert_true(fabs(at(m.z, i) - sum - at(m.y, i) * at(m.y, i)) < 1e-4);
-}
-
 static samba_value times_plus(samba_value x, samba_value y) { return samba_add(samba_mul(x, y), x); }
 
 TEST(values_and_repeats)
@@ -463,6 +445,6 @@ TEST(the_same_by_reference)
     by_reference = false;
 }
 
-TEST_MAIN(row_over_what_is_added, values_and_repeats, views_and_places, no_elements_and_one, large_tensors_stay, gradients,
-          gradients_need_little, gradients_refused, dropout, runs_refused, graphs_refused, no_memory, runs_allocate_nothing,
-          the_same_by_reference, every_message_said)
+TEST_MAIN(values_and_repeats, views_and_places, no_elements_and_one, large_tensors_stay, gradients, gradients_need_little,
+          gradients_refused, dropout, runs_refused, graphs_refused, no_memory, runs_allocate_nothing, the_same_by_reference,
+          every_message_said)

@@ -21,7 +21,7 @@ static void draw(samba_register_class class_, bool positive, void *values)
     }
 }
 
-static void check(samba_isa isa, int op, const char *name, samba_register_class class_, samba_map_fn *map)
+static void check(samba_isa isa, int op, samba_register_class class_, samba_map_fn *map)
 {
     /* room for what a comparison or a conversion of any class writes */
     _Alignas(64) double a[SIZE], b[SIZE], c[SIZE], whole[SIZE], part[SIZE];
@@ -40,8 +40,8 @@ static void check(samba_isa isa, int op, const char *name, samba_register_class 
                 map(part, (const char *)a + (size_t)from * size, (const char *)b + (size_t)from * size,
                     (const char *)c + (size_t)from * size, n);
                 if (memcmp(part, (const char *)whole + (size_t)from * given, (size_t)n * given) != 0)
-                    fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d", name, (int)class_,
-                             samba_isa_names[isa], n, from, SIZE);
+                    fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d",
+                             samba_tile_table[op].name, (int)class_, samba_isa_names[isa], n, from, SIZE);
             }
     }
 }
@@ -58,7 +58,7 @@ TEST(one_value_wherever_it_stands)
                 const samba_tile_form form = samba_tile_table[op].form;
                 if ((form == SAMBA_FORM_UNARY || form == SAMBA_FORM_BINARY || form == SAMBA_FORM_COMPARE) &&
                     kernels->map[op][class_]) {
-                    check((samba_isa)isa, op, samba_tile_table[op].name, (samba_register_class)class_, kernels->map[op][class_]);
+                    check((samba_isa)isa, op, (samba_register_class)class_, kernels->map[op][class_]);
                     checked++;
                 }
             }
