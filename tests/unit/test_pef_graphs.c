@@ -179,7 +179,9 @@ TEST(test_older_versions)
         f.plan.graphs[0].text = samba_arena_strdup(&f.plan.arena, text.data);
         f.plan.graphs[0].literal_count = 0;
         size_t sizes[2];
-        void *written[] = {file_of(&f, &plan, &sizes[0]), file_of(&f, &f.plan, &sizes[1])};
+        void *written[2];
+        written[0] = file_of(&f, &plan, &sizes[0]);
+        written[1] = file_of(&f, &f.plan, &sizes[1]);
         assert_int_equal(sizes[0], sizes[1]); /* what was read is written as what was made */
         assert_memory_equal(written[0], written[1], sizes[0]);
         for (int k = 0; k < 2; k++)
