@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small models of random shapes, one generator a family. A generator draws sizes from the case's random numbers and traces a
- * graph; leaves are parameters, so that backward is generated too. The driver (test_random_shapes.c) compiles, runs and compares:
- * a new operator or kernel is covered by adding a generator to the table at the end.
+ * Small models of random shapes, one generator a family, which draws sizes from the case's random numbers and traces a graph;
+ * leaves are parameters, so that backward is generated too. test_random_shapes.c compiles, runs and compares. A new operator or
+ * kernel is covered by adding a generator to the table at the end.
  *
  * Leaves hold multiples of 1/4 up to 2. So sums of products are exact in float32 whatever their order, and a family that stays
  * exact must agree with the reference in every bit. */

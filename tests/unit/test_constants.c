@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What runs never change, packed and computed once: which memory that is, for plans made by hand and by the compiler; and that a
- * session whose weights are written between runs gives the same bits as one that had them from the start, on every road of
- * contractions, every ISA, with one thread, two and three. */
+ * What runs never change, packed and computed once: which memory that is; and a session whose weights are written between runs
+ * gives the bits of one that had them from the start, on every road of contractions, every ISA, with one thread to three. */
 #include "training.h"
 #include "failing_allocator.h"
 #include "device/cpu/kernel.h"

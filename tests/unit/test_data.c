@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Readers and writers of tensor files: what other programs write (files/: NumPy 2.4.6, Python's zipfile and the safetensors
- * package 0.8.0), round trips, and files that are cut, too long, damaged or hostile, which must give an error with the path and
- * never a crash or a leak: messages/data.txt. */
+ * Readers and writers of tensor files: what other programs write (files/: NumPy 2.4.6, Python's zipfile and safetensors 0.8.0),
+ * round trips, and files that are cut, too long, damaged or hostile: an error with the path, never a crash or a leak. */
 #include "messages.h"
 #include "data/data.h"
 #include "failing_allocator.h"

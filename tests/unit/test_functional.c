@@ -24,7 +24,11 @@ static samba_graph *graph_of(const char *type)
 
 static samba_value parameter(const char *name, int rank, const int64_t *shape, samba_initializer initializer)
 {
-    return samba_parameter(traced, name, SAMBA_FLOAT32, rank, shape, initializer);
+    const samba_value shared = samba_parameter(traced, name, SAMBA_FLOAT32, rank, shape, initializer);
+    const samba_attrs_parameter *has =
+        &samba_node_at(traced, shared.index)->attrs->parameter; /* of the first that asked for it */
+    assert_true(has->init == initializer.kind && has->init_a == initializer.a && has->init_b == initializer.b);
+    return shared;
 }
 
 static char *text_of(samba_graph *graph)
