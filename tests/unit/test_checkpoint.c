@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints: a session that was loaded goes on to the bits of the one that was saved; as many stay as are to be kept; no damaged
- * file is loaded and the newest whole one is found; what does not belong to the PEF is refused with nothing changed; a save that
- * fails leaves all that was there. */
+ * Checkpoints: a session that was loaded goes on to the bits of the one that was saved; as many stay as are to be kept; no
+ * damaged file is loaded and the newest whole one is found; what does not belong to the PEF is refused with nothing changed; a
+ * save that fails leaves all that was there. */
 #include "hand_trained.h"
 #include "seeded.h"
 #include "runtime/checkpoint.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random schedules: test_random_schedules [CASES] [SEED]. A case trains one of three models (mapped_models.h), mapped in some way,
+ * Random schedules: test_random_schedules [CASES] [SEED]. A case trains one of three models (mapped_models.h), mapped somehow,
  * for some steps in pieces - the schedule whole or by ranges of calls, types in any case of letters, ids - with evaluations
  * between. A second session without budget does the same by whole steps and types: after each step both hold the same bits. In
  * between, a case asks for what is not allowed: it is refused, with the sentence that says why, and nothing has changed. No
