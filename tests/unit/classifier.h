@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A classifier with or without dropout, its samples, and runs of all or some of its sections: what tests of schedules train. All
- * of it is kept (training.h). */
+ * A classifier with or without dropout, its samples and its runs: what tests of schedules train; all is kept (training.h). */
 #ifndef CLASSIFIER_H
 #define CLASSIFIER_H
 

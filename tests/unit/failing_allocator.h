@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An allocator that refuses one allocation (or all from one on) and knows what is alive. A scenario is a function that does some
- * work under a context, frees all it made and returns the first status that was not SAMBA_OK. fail_each_allocation runs it with
- * allocation 0, 1, 2 ... refused until it gets through, and asserts each time that
- *   the status is SAMBA_ERROR_MEMORY with a message,
- *   no byte is left alive, and every block was given back with the size it was asked for with.
- * Include after cmocka.h. One thread at a time. */
+ * An allocator that refuses one allocation (or all from one on) and knows what is alive. A scenario is a function that does
+ * some work under a context, frees all it made and returns the first status that was not SAMBA_OK. fail_each_allocation runs
+ * it with allocation 0, 1, 2 ... refused until it gets through: each time the status is SAMBA_ERROR_MEMORY with a message, no
+ * byte is left alive, and every block was given back with its size. Include after cmocka.h. One thread at a time. */
 #ifndef SAMBA_TEST_FAILING_ALLOCATOR_H
 #define SAMBA_TEST_FAILING_ALLOCATOR_H
 
@@ -121,17 +119,15 @@ static inline void fail_each_allocation(failing_scenario *scenario, void *user)
 static failing_allocator counted_memory __attribute__((unused));
 static samba_context *context_of_all __attribute__((unused));
 
-static inline int counting_begin(void **unused)
+static inline int counting_begin(void **state)
 {
-    (void)unused;
     context_of_all = context;
     context = counting_context_new(&counted_memory);
     return 0;
 }
 
-static inline int counting_end(void **unused)
+static inline int counting_end(void **state)
 {
-    (void)unused;
     samba_context *its = context;
     context = context_of_all;
     counting_context_free(its, &counted_memory);

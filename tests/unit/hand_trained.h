@@ -15,7 +15,6 @@ static char pef[96];
 
 static inline int count_memory(void **unused)
 {
-    (void)unused;
     uncounted = context;
     context = counting_context_new(&counted);
     snprintf(pef, sizeof pef, "%s/train.pef", folder);

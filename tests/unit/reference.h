@@ -64,7 +64,7 @@ static inline const char *sink_name(const samba_graph *graph, const samba_sink *
 static inline void compare_with_reference(const reference_case *c, samba_session *session)
 {
     enum { LEAVES = 64 };
-    samba_graph *traced, *precise, *graph;
+    OWN_GRAPH *traced, *precise, *graph;
     need(samba_graph_new(context, c->name, &traced));
     for (int i = 0; i < c->input_count; i++)
         need(samba_graph_add_input(traced, c->inputs[i]));
@@ -100,16 +100,11 @@ static inline void compare_with_reference(const reference_case *c, samba_session
     need(samba_graph_evaluate(graph, count, names, leaves, &arena, values));
     for (int64_t s = 0; s < graph->sink_count; s++) {
         const char *name = sink_name(graph, &graph->sinks[s]);
-        samba_tensor *given = get(session, name);
+        OWN_TENSOR *given = get(session, name);
         reference_compare(c, name, &values[s], given);
-        samba_tensor_free(given);
     }
-    for (int i = 0; i < count; i++)
-        samba_tensor_free(held[i]);
+    free_each_tensor(count, held);
     samba_arena_free(&arena);
-    samba_graph_free(graph);
-    samba_graph_free(precise);
-    samba_graph_free(traced);
 }
 
 /* A run of a PEF on a team, on an instruction set or, NULL, the best: what it holds is what the reference has. Another run before
@@ -122,9 +117,7 @@ static inline samba_session *run_against_reference(const reference_case *c, cons
     options.seed = 3;
     samba_session *session;
     need(samba_session_new(context, path, &options, &session));
-    samba_run_options run = samba_run_defaults();
-    run.inputs = c->inputs;
-    run.input_count = c->input_count;
+    samba_run_options run = giving(c->input_count, c->inputs);
     for (int i = 0; i < 2; i++)
         need(samba_run(session, &run));
     compare_with_reference(c, session);

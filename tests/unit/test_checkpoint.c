@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checkpoints: a session that was loaded goes on to the bits of the one that was saved, between steps and between the
- * micro-batches of one; weights may be cut into files; as many stay as are to be kept, and what an interrupted save left goes; no
- * damaged file is loaded and the newest whole one is found; what does not belong to the PEF is refused with nothing changed;
- * a save that fails leaves all that was there. */
+ * Checkpoints: a session that was loaded goes on to the bits of the one that was saved; as many stay as are to be kept; no
+ * damaged file is loaded and the newest whole one is found; what does not belong to the PEF is refused with nothing changed; a
+ * save that fails leaves all that was there. */
 #include "hand_trained.h"
 #include "seeded.h"
 #include "runtime/checkpoint.h"
@@ -59,6 +58,9 @@ static void save(fixture *f, int64_t step)
     need(samba_checkpoint_save(f->session, &options));
 }
 
+#define OWN_CHECKPOINT __attribute__((cleanup(free_own_checkpoint))) samba_checkpoint
+static void free_own_checkpoint(samba_checkpoint **own) { samba_checkpoint_free(*own); }
+
 static samba_checkpoint *newest(void)
 {
     samba_checkpoint *checkpoint;
@@ -69,9 +71,8 @@ static samba_checkpoint *newest(void)
 
 static void load_newest(fixture *f)
 {
-    samba_checkpoint *checkpoint = newest();
+    OWN_CHECKPOINT *checkpoint = newest();
     need(samba_checkpoint_load(f->session, checkpoint));
-    samba_checkpoint_free(checkpoint);
 }
 
 /* Device memory of these kinds and hyperparameters; right after loading only what a checkpoint has. */
@@ -97,26 +98,25 @@ static void assert_folder(const char *names)
 /* ---- going on ---- */
 TEST(test_resume)
 {
-    for (int accumulation = 1; accumulation <= 3; accumulation++)
-        for (int runs = 0; runs <= 4; runs++) {
-            fixture f, g;
-            run_shell("rm -rf '%s'");
-            begin(&f, accumulation, 1, NULL);
-            need(samba_session_set_hyperparameters(f.session, 1, &(samba_hyperparameter){"lr", 0.25}));
-            for (int i = 0; i < runs; i++)
-                run(&f);
-            save(&f, runs);
-            begin(&g, accumulation, 99, NULL);
-            for (int i = 0; i < 2; i++) /* what it had before must not matter */
-                run(&g);
-            load_newest(&g);
-            for (int i = 0; i < 4; i++) {
-                run(&f);
-                run(&g);
-                compare(&f, &g, ~0u);
-            }
-            drop_kept(NULL);
+    for (int i = 0; i < 15; i++) {
+        const int accumulation = 1 + i / 5, runs = i % 5;
+        fixture f, g;
+        run_shell("rm -rf '%s'");
+        begin(&f, accumulation, 1, NULL);
+        need(samba_session_set_hyperparameters(f.session, 1, &(samba_hyperparameter){"lr", 0.25}));
+        for (int k = 0; k < runs; k++)
+            run(&f);
+        save(&f, runs);
+        begin(&g, accumulation, 99, NULL);
+        run(&g), run(&g); /* what it had before must not matter */
+        load_newest(&g);
+        for (int k = 0; k < 4; k++) {
+            run(&f);
+            run(&g);
+            compare(&f, &g, ~0u);
         }
+        drop_kept(NULL);
+    }
 }
 
 /* Between the backward and the optimizer gradients are part of a checkpoint; activations never are. */
@@ -212,9 +212,8 @@ TEST(test_keep)
         snprintf(names, sizeof names, step ? "checkpoint-%d checkpoint-%d" : "checkpoint-%d", step ? step - 1 : step, step);
         assert_folder(names);
     }
-    checkpoint = newest();
-    assert_int_equal(samba_checkpoint_step(checkpoint), 19); /* and not 9: numbers, not words */
-    samba_checkpoint_free(checkpoint);
+    OWN_CHECKPOINT *last = newest();
+    assert_int_equal(samba_checkpoint_step(last), 19); /* and not 9: numbers, not words */
 
     /* The same step again, those of a run that went further, others' files, what interrupted saves have left. */
     run_shell("cd '%s' && mkdir checkpoint-30.tmp checkpoint-5.old checkpoint-030 checkpoint-x notes && touch "
@@ -247,7 +246,6 @@ TEST(test_damage)
     for (int i = 0; i < LENGTH(files); i++) {
         void *bytes;
         size_t size;
-        samba_checkpoint *checkpoint;
         options.step = 2;
         need(samba_checkpoint_save(f.session, &options));
         snprintf(path, sizeof path, "%s/checkpoint-2/%s", place, files[i]);
@@ -263,6 +261,7 @@ TEST(test_damage)
                 unlink(path);
             else
                 need(samba_file_write_atomic(context, path, (const void *const[]){damaged}, &left, 1));
+            OWN_CHECKPOINT *checkpoint;
             samba_status status = samba_checkpoint_newest(context, place, &checkpoint);
             need(status == SAMBA_ERROR_UNSUPPORTED ? SAMBA_OK : status); /* the format's number may have been hit */
             if (status == SAMBA_OK && samba_checkpoint_step(checkpoint) == 1) {
@@ -272,7 +271,6 @@ TEST(test_damage)
             } else if (status == SAMBA_OK) { /* blanks of the manifest carry nothing */
                 assert_string_equal(files[i], "checkpoint.json");
             }
-            samba_checkpoint_free(checkpoint);
         }
         free(damaged);
         samba_free(context, bytes, size);
@@ -280,11 +278,11 @@ TEST(test_damage)
     /* Damage between opening and loading; nothing is loaded. */
     save(&f, 3);
     begin(&g, 1, 2, NULL);
-    samba_checkpoint *checkpoint = newest();
+    OWN_CHECKPOINT *third = newest();
+    samba_checkpoint *checkpoint;
     snprintf(path, sizeof path, "%s/checkpoint-3/optimizer.safetensors", place);
     assert_int_equal(truncate(path, 100), 0);
-    refuse(samba_checkpoint_load(g.session, checkpoint), SAMBA_ERROR_FORMAT, "optimizer.safetensors has 100 bytes where");
-    samba_checkpoint_free(checkpoint);
+    refuse(samba_checkpoint_load(g.session, third), SAMBA_ERROR_FORMAT, "optimizer.safetensors has 100 bytes where");
     run_shell("rm -rf '%s'/checkpoint-1 && echo >'%1$s'/checkpoint-2/checkpoint.json");
     refuse(samba_checkpoint_newest(context, place, &checkpoint), SAMBA_ERROR_FORMAT, "has no checkpoint that is whole");
     assert_null(checkpoint);
@@ -416,20 +414,17 @@ TEST(test_no_room)
 
 static samba_status save_and_load(samba_context *of, void *unused)
 {
-    (void)unused;
-    samba_session *session;
-    samba_checkpoint *checkpoint = NULL;
+    OWN_SESSION *session;
+    OWN_CHECKPOINT *checkpoint = NULL;
     samba_session_options defaults = samba_session_defaults();
     defaults.threads = 1;
     samba_checkpoint_options options = at_step(3);
     options.shard_size = 40;
     options.text = "text";
     samba_status status = samba_session_new(of, pef, &defaults, &session);
-    status = status ? status : samba_checkpoint_save(session, &options);
-    status = status ? status : samba_checkpoint_newest(of, place, &checkpoint);
-    status = status ? status : samba_checkpoint_load(session, checkpoint);
-    samba_checkpoint_free(checkpoint);
-    samba_session_free(session);
+    THEN(status, samba_checkpoint_save(session, &options));
+    THEN(status, samba_checkpoint_newest(of, place, &checkpoint));
+    THEN(status, samba_checkpoint_load(session, checkpoint));
     return status;
 }
 

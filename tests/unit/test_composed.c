@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that are composed while tracing, as C calls them: products of matrices by labels, reductions, what is chosen by
- * sorting, losses, distances, rotary embeddings; compiled, and by the reference kernels. Values are exact ones by hand, or those
- * that PyTorch gives (values/torch_functions.txt); all arguments: tests/operators. */
+ * Functions that are composed while tracing, as C calls them, compiled and by the reference kernels. Values are exact, by
+ * hand, or those that PyTorch gives (values/torch_functions.txt); all arguments: tests/operators. */
 #include "traced.h"
 
 #include <sambaflow/function.h>
@@ -108,7 +107,6 @@ static void check(void)
 
 static int begin(void **state)
 {
-    (void)state;
     memset(&run, 0, sizeof run);
     trace("");
     return 0;
@@ -116,7 +114,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     while (run.given_count > 0)
         samba_tensor_free(run.given[--run.given_count]);
     untrace();
@@ -151,17 +148,15 @@ static void products_of(bool constants)
     check();
 }
 
-static void products(void **state)
+TEST(products)
 {
-    (void)state;
     products_of(false);
     again();
     products_of(true);
 }
 
-static void reductions(void **state)
+TEST(reductions)
 {
-    (void)state;
     samba_value x = of("float64[2,3] 1 2 nan 4 0 -6"), second;
     gives(samba_nanmean(x, 1, (const int[]){1}, false), "float64[2] 1.5 -0.66666666666666667");
     gives(samba_prod(x, 1, (const int[]){0}, true), "float64[1,3] 4 0 nan");
@@ -181,9 +176,8 @@ static void reductions(void **state)
     check();
 }
 
-static void sorting(void **state)
+TEST(sorting)
 {
-    (void)state;
     samba_value x = of("float64[2,3] 2 -1 5 0.5 7 -3"), places;
     gives(samba_sort(x, 1, false, &places), "float64[2,3] -1 2 5 -3 0.5 7");
     gives(places, "float64[2,3] 1 0 2 2 0 1");
@@ -195,9 +189,8 @@ static void sorting(void **state)
     check();
 }
 
-static void resampling(void **state)
+TEST(resampling)
 {
-    (void)state;
     samba_interpolate_options options = {.mode = SAMBA_RESAMPLE_LINEAR, .size = {3, 8}};
     samba_value image = of("float64[1,2,7,5] #21");
     as_torch(1e-12, "bilinear", samba_interpolate(image, &options));
@@ -248,9 +241,8 @@ static void losses_in(samba_dtype dtype, double tolerance)
     check();
 }
 
-static void losses(void **state)
+TEST(losses)
 {
-    (void)state;
     losses_in(SAMBA_FLOAT64, 1e-12);
     again();
     losses_in(SAMBA_FLOAT32, 1e-6); /* sums of 6 floats */
@@ -266,9 +258,8 @@ static void losses(void **state)
     check();
 }
 
-static void rotary_embeddings(void **state)
+TEST(rotary_embeddings)
 {
-    (void)state;
     const struct {
         const char *name;
         bool interleaved, positions, given; /* given: cosines and sines, here of equal angles for all pairs of a position */
@@ -297,12 +288,14 @@ static void rotary_embeddings(void **state)
     check();
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     samba_cross_entropy_options smooth = samba_cross_entropy_defaults();
     smooth.label_smoothing = 0.1;
-    trace("x float32[4,5] label int64[4]");
+    samba_rotary_options odd = samba_rotary_defaults(), wide = odd, half = odd, places = odd, flat = odd;
+    odd.dims = 5, wide.dims = 10, flat.base = 0;
+    untrace();
+    trace("x float32[4,5] label int64[4] wide float32[2,5,8]");
     wrong(samba_mse_loss(in("x"), in("x"), none, (samba_reduction)7),
           "mse_loss: expected the reduction SAMBA_MEAN, SAMBA_SUM or SAMBA_NO_REDUCTION, given 7");
     wrong(samba_l1_loss(in("x"), in("x"), none, SAMBA_BATCH_MEAN), "l1_loss: expected the reduction");
@@ -311,31 +304,16 @@ static void refusals(void **state)
     wrong(samba_kl_div(none, in("x"), false, SAMBA_SUM), "kl_div: operand 0 is a value of no graph");
     wrong(samba_weight_norm(in("x"), in("x"), 7), "weight_norm: dim 7 is out of range");
     wrong(samba_cdist(in("x"), in("x"), 2, (samba_cdist_mode)3), "cdist: mode must be a samba_cdist_mode, given 3");
-    untrace();
-
-    samba_rotary_options odd = samba_rotary_defaults(), wide = odd, half = odd, places = odd, flat = odd;
-    trace("x float32[2,5,8] whole int64[4]");
-    odd.dims = 5, wide.dims = 10, flat.base = 0;
-    wrong(samba_rotary_embedding(in("x"), &odd), "rotary_embedding: expected an input (..., T, D) and an even number of turned "
-                                                 "features, 2 to D, given float32(2, 5, 8) and 5");
-    wrong(samba_rotary_embedding(in("x"), &wide), "2 to D, given float32(2, 5, 8) and 10");
-    half.cos = in("x");
-    wrong(samba_rotary_embedding(in("x"), &half), "give cos and sin together");
-    places.positions = in("whole");
-    wrong(samba_rotary_embedding(in("x"), &places), "cos and sin (or positions) that broadcast");
-    wrong(samba_rotary_embedding(in("x"), &flat), "base must be more than 0, given 0");
-    wrong(samba_rotary_embedding(in("whole"), NULL), "expected a floating-point value, given int64");
-    untrace();
+    wrong(samba_rotary_embedding(in("wide"), &odd),
+          "rotary_embedding: expected an input (..., T, D) and an even number of turned "
+          "features, 2 to D, given float32(2, 5, 8) and 5");
+    wrong(samba_rotary_embedding(in("wide"), &wide), "2 to D, given float32(2, 5, 8) and 10");
+    half.cos = in("wide");
+    wrong(samba_rotary_embedding(in("wide"), &half), "give cos and sin together");
+    places.positions = in("label");
+    wrong(samba_rotary_embedding(in("wide"), &places), "cos and sin (or positions) that broadcast");
+    wrong(samba_rotary_embedding(in("wide"), &flat), "base must be more than 0, given 0");
+    wrong(samba_rotary_embedding(in("label"), NULL), "expected a floating-point value, given int64");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(products, begin, end),
-                                       cmocka_unit_test_setup_teardown(reductions, begin, end),
-                                       cmocka_unit_test_setup_teardown(sorting, begin, end),
-                                       cmocka_unit_test_setup_teardown(resampling, begin, end),
-                                       cmocka_unit_test_setup_teardown(losses, begin, end),
-                                       cmocka_unit_test_setup_teardown(rotary_embeddings, begin, end),
-                                       cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests(tests, harness_begin, harness_end);
-}
+TEST_MAIN_WITH(begin, end, products, reductions, sorting, resampling, losses, rotary_embeddings, refusals)

@@ -20,9 +20,8 @@ static samba_session *parent;
 static float expected[STEPS]; /* losses of a new session's first steps */
 static samba_function *doubled;
 
-static void model(samba_graph *g, const void *unused)
+MODEL(model)
 {
-    (void)unused;
     samba_value logits = samba_linear(samba_tanh(samba_linear(samba_input(g, "x"), "first", HIDDEN)), "last", 10);
     samba_loss(g, "loss", samba_cross_entropy(logits, samba_input(g, "label")));
 }
@@ -36,9 +35,7 @@ static void only_in_the_mother(void)
 
 static float step(samba_session *session, int number)
 {
-    samba_run_options run = samba_run_defaults();
-    samba_tensor *inputs[] = {x, label};
-    run.inputs = inputs, run.input_count = 2;
+    samba_run_options run = giving(2, (samba_tensor *[]){x, label});
     run.outputs = &loss, run.output_count = 1;
     need(samba_fill_normal(x, (uint64_t)number, 0, 1));
     need(samba_fill_integers(label, (uint64_t)number, 0, 10));
@@ -48,10 +45,9 @@ static float step(samba_session *session, int number)
 
 static void train_anew(int threads, int steps)
 {
-    samba_session *session = open_session(pef, threads, 7);
+    OWN_SESSION *session = open_session(pef, threads, 7);
     for (int i = 0; i < steps; i++)
         assert_float_equal(step(session, i), expected[i], threads == 2 ? 0 : 1e-5);
-    samba_session_free(session);
 }
 
 /* ---- what children do ---- */
@@ -70,7 +66,7 @@ static void the_parents_session(void)
 
 static void a_function(void)
 {
-    samba_tensor *y = tensor("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, ROWS));
+    OWN_TENSOR *y = tensor("y", SAMBA_FLOAT32, 2, SHAPE(ROWS, ROWS));
     need(samba_fill_normal(x, 1, 0, 1));
     need(samba_function_run(doubled, &x, &y));
     const float *from = samba_tensor_data(x), *to = samba_tensor_data(y);
@@ -78,7 +74,6 @@ static void a_function(void)
     for (int i = 0; i < IN; i++)
         sum += (double)from[i] * from[i];
     assert_float_equal(to[0], sum, 1e-3);
-    samba_tensor_free(y);
 }
 
 static void checkpoints(void)
@@ -98,7 +93,7 @@ static void checkpoints(void)
 
 static void fills_and_measures(void)
 {
-    samba_tensor *one = tensor("one", SAMBA_FLOAT32, 1, SHAPE(FILLED)), *many = tensor("many", SAMBA_FLOAT32, 1, SHAPE(FILLED));
+    OWN_TENSOR *one = tensor("one", SAMBA_FLOAT32, 1, SHAPE(FILLED)), *many = tensor("many", SAMBA_FLOAT32, 1, SHAPE(FILLED));
     samba_fill_options fill = samba_fill_defaults();
     fill.seed = 5, fill.threads = 1;
     need(samba_fill(one, &fill));
@@ -110,36 +105,28 @@ static void fills_and_measures(void)
     double rate;
     need(samba_measure_bandwidth(context, 2, &rate));
     assert_true(samba_measure_fma_peak(2) > 0);
-    samba_tensor_free(one);
-    samba_tensor_free(many);
 }
+
+static void train_once(void) { train_anew(2, 1); }
 
 static void *train_here(void *unused)
 {
-    train_anew(2, 1);
+    train_once();
     return unused;
 }
 
-static void a_new_thread(void)
+static void in_a_thread(void *(*function)(void *), void *argument)
 {
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, train_here, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, function, argument), 0);
     pthread_join(thread, NULL);
 }
 
-typedef void work(void);
-static int ended(work *child);
-
-static void grandchildren(void)
-{
-    the_parents_session(); /* this process has a team of its own now */
-    assert_int_equal(ended(new_sessions), 0);
-    train_anew(2, 1);
-    assert_int_equal(ended(a_function), 0);
-}
+static void a_new_thread(void) { in_a_thread(train_here, NULL); }
 
 /* The child's status; that of a signal is negative.
  * A failed check there goes on with the runner's next test, which ends the child. */
+typedef void work(void);
 static int ended(work *child)
 {
     int status;
@@ -155,7 +142,15 @@ static int ended(work *child)
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void children(void **state)
+static void grandchildren(void)
+{
+    the_parents_session(); /* this process has a team of its own now */
+    assert_int_equal(ended(new_sessions), 0);
+    train_anew(2, 1);
+    assert_int_equal(ended(a_function), 0);
+}
+
+TEST(children)
 {
     only_in_the_mother();
     static const struct {
@@ -174,8 +169,6 @@ static void children(void **state)
 }
 
 /* A team that the program made for itself is in the way as well. */
-static void train_once(void) { train_anew(2, 1); }
-
 static void *fork_with_a_team(void *status)
 {
     int together = 0;
@@ -185,35 +178,30 @@ static void *fork_with_a_team(void *status)
     return NULL;
 }
 
-static void the_programs_own_team(void **state)
+TEST(the_programs_own_team)
 {
     only_in_the_mother();
     int status = 1;
-    pthread_t thread; /* the library has had no team in it */
-    assert_int_equal(pthread_create(&thread, NULL, fork_with_a_team, &status), 0);
-    pthread_join(thread, NULL);
+    in_a_thread(fork_with_a_team, &status); /* the library has had no team in it */
     assert_int_equal(status, 0);
 }
 
 static int setup(void **state)
 {
     mother = getpid();
-    x = tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN));
-    label = tensor("label", SAMBA_INT64, 1, SHAPE(ROWS));
-    loss = tensor("loss", SAMBA_FLOAT32, 0, NULL);
-    samba_tensor *inputs[] = {x, label};
+    x = kept(tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)));
+    label = kept(tensor("label", SAMBA_INT64, 1, SHAPE(ROWS)));
+    loss = kept(tensor("loss", SAMBA_FLOAT32, 0, NULL));
     samba_optimizer sgd = samba_sgd(0.1);
-    samba_compile_options o = compile_of("fork", model, NULL, 2, inputs);
-    o.optimizers = &sgd, o.optimizer_count = 1;
+    samba_compile_options o = training_of("fork", model, NULL, 2, (samba_tensor *[]){x, label}, &sgd);
     need(samba_compile(context, &o, pef, sizeof pef));
-    samba_session *first = open_session(pef, 2, 7);
+    OWN_SESSION *first = open_session(pef, 2, 7);
     for (int i = 0; i < STEPS; i++)
         expected[i] = step(first, i);
-    samba_session_free(first);
-    parent = open_session(pef, 2, 7);
+    parent = kept_session(open_session(pef, 2, 7));
     assert_float_equal(step(parent, 0), expected[0], 0);
 
-    samba_graph *g;
+    OWN_GRAPH *g;
     samba_function_options options = samba_function_defaults();
     options.threads = 2;
     need(samba_graph_new(context, "square", &g));
@@ -221,7 +209,6 @@ static int setup(void **state)
     samba_value v = samba_input(g, "x");
     samba_output(g, "y", samba_matmul(v, samba_transpose(v, 0, 1)));
     need(samba_function_new(context, g, &options, &doubled));
-    samba_graph_free(g);
     return 0;
 }
 
@@ -229,11 +216,7 @@ static int teardown(void **state)
 {
     only_in_the_mother();
     samba_function_free(doubled);
-    samba_session_free(parent);
-    samba_tensor_free(x);
-    samba_tensor_free(label);
-    samba_tensor_free(loss);
-    return 0;
+    return drop_kept(state);
 }
 
 TEST_MAIN_WITH(setup, teardown, children, the_programs_own_team)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program that brings its own tensors builds a graph of: layers over values, buffers that the forward pass changes,
- * tensors that become part of the PEF. Functional forms make the same nodes as layers do;
- * values of compiled programs are compared with plain sums. */
+ * What a program that brings its own tensors builds a graph of: functional forms, which make the same nodes as layers do, buffers
+ * that the forward pass changes, tensors that become part of the PEF. */
 #include "traced.h"
 #include "training.h"
 
@@ -10,6 +9,9 @@
 #include <sys/stat.h>
 
 static const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
+
+#define OWN_TEXT __attribute__((cleanup(free_own_text))) char
+static void free_own_text(char **own) { samba_text_free(context, *own); }
 
 /* A graph with an input "x" of this type: the caller's. */
 static samba_graph *graph_of(const char *type)
@@ -20,9 +22,13 @@ static samba_graph *graph_of(const char *type)
     return traced;
 }
 
-static samba_value parameter(samba_graph *g, const char *name, int rank, const int64_t *shape, samba_initializer initializer)
+static samba_value parameter(const char *name, int rank, const int64_t *shape, samba_initializer initializer)
 {
-    return samba_parameter(g, name, SAMBA_FLOAT32, rank, shape, initializer);
+    const samba_value shared = samba_parameter(traced, name, SAMBA_FLOAT32, rank, shape, initializer);
+    const samba_attrs_parameter *has =
+        &samba_node_at(traced, shared.index)->attrs->parameter; /* of the first that asked for it */
+    assert_true(has->init == initializer.kind && has->init_a == initializer.a && has->init_b == initializer.b);
+    return shared;
 }
 
 static char *text_of(samba_graph *graph)
@@ -34,41 +40,26 @@ static char *text_of(samba_graph *graph)
 
 /* ---- functions and layers ---- */
 
-static void layers_are_functions(void **state)
+TEST(layers_are_functions) /* the same nodes of the same parameters */
 {
-    (void)state;
-    samba_graph *a = graph_of("float32[2,4,6,8]"), *b = graph_of("float32[2,4,6,8]");
-    samba_initializer conv = {SAMBA_INIT_UNIFORM, -1.0 / 6, 1.0 / 6}, linear = {SAMBA_INIT_UNIFORM, -0.5, 0.5},
-                      one = {SAMBA_INIT_CONSTANT, 1, 0};
-    samba_conv2d_options o = {.padding = {1, 1}, .stride = {1, 2}};
-    samba_value x = samba_conv2d(samba_input(a, "x"), "conv", 8, SHAPE(3, 3), &o);
-    samba_output(a, "y", samba_layer_norm(samba_linear(x, "lin", 5), "norm"));
-
-    samba_scope_push(b, "conv");
-    samba_value w = parameter(b, "weight", 4, SHAPE(8, 4, 3, 3), conv), bias = parameter(b, "bias", 1, SHAPE(8), conv);
-    x = samba_functional_conv2d(samba_input(b, "x"), w, bias, &o);
-    samba_scope_pop(b);
-    samba_scope_push(b, "lin");
-    w = parameter(b, "weight", 2, SHAPE(5, 4), linear), bias = parameter(b, "bias", 1, SHAPE(5), linear);
-    x = samba_functional_linear(x, w, bias);
-    samba_scope_pop(b);
-    samba_scope_push(b, "norm");
-    w = parameter(b, "weight", 1, SHAPE(5), one), bias = parameter(b, "bias", 1, SHAPE(5), zeros);
-    x = samba_functional_layer_norm(x, 1, SHAPE(5), w, bias, 1e-5);
-    samba_scope_pop(b);
-    samba_output(b, "y", x);
-
-    char *of_layers = text_of(a), *of_functions = text_of(b);
-    assert_string_equal(of_layers, of_functions);
-    samba_text_free(context, of_layers);
-    samba_text_free(context, of_functions);
-    samba_graph_free(a);
-    samba_graph_free(b);
+    const samba_initializer conv = {SAMBA_INIT_UNIFORM, -1.0 / 6, 1.0 / 6}, linear = {SAMBA_INIT_UNIFORM, -0.5, 0.5},
+                            one = {SAMBA_INIT_CONSTANT, 1, 0};
+    const samba_conv2d_options o = {.padding = {1, 1}, .stride = {1, 2}};
+    trace("x float32[2,4,6,8]");
+    samba_value x = samba_conv2d(in("x"), "conv", 8, SHAPE(3, 3), &o), y = samba_linear(x, "lin", 5);
+    samba_value w = parameter("conv.weight", SIZES(8, 4, 3, 3), conv), bias = parameter("conv.bias", SIZES(8), conv);
+    assert_int_equal(samba_functional_conv2d(in("x"), w, bias, &o).index, x.index);
+    w = parameter("lin.weight", SIZES(5, 4), linear), bias = parameter("lin.bias", SIZES(5), linear);
+    assert_int_equal(samba_functional_linear(x, w, bias).index, y.index);
+    x = samba_layer_norm(y, "norm");
+    w = parameter("norm.weight", SIZES(5), one), bias = parameter("norm.bias", SIZES(5), zeros);
+    assert_int_equal(samba_functional_layer_norm(y, SIZES(5), w, bias, 1e-5).index, x.index);
+    need(samba_graph_status(traced));
+    untrace();
 }
 
-static void what_is_left_out(void **state)
+TEST(what_is_left_out)
 {
-    (void)state;
     trace("x float32[4,6,8] at int64[2,3]");
     samba_conv_transpose2d_options o = {{2, 3}, {1, 2}, {1, 0}, {1, 2}, 2, false};
     samba_value x = in("x"), rows = samba_reshape(in("at"), 1, SHAPE(6));
@@ -82,9 +73,8 @@ static void what_is_left_out(void **state)
     untrace();
 }
 
-static void wrong_shapes(void **state)
+TEST(wrong_shapes)
 {
-    (void)state;
     static const char bias[] = "a bias (3), a number for each channel of the result, given float32(4)";
     static const samba_conv_transpose2d_options options[] = {
         {.stride = {-1, 1}},
@@ -125,67 +115,49 @@ static void wrong_shapes(void **state)
 
 static samba_session *inference_session(samba_graph *graph, const char *name)
 {
-    samba_compile_options o = compile_of(name, NULL, NULL, 0, NULL);
+    samba_compile_options o = inference_of(name, NULL, NULL, 0, NULL);
     o.graph = graph;
-    o.inference = true;
     return compile_and_open(&o, 1, 0);
 }
 
 /* Values come from a text that was written and read, and are one constant of the PEF. */
-static void tensors_in_the_graph(void **state)
+TEST(tensors_in_the_graph)
 {
-    (void)state;
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_INT8, SAMBA_BOOL};
     for (int i = 0; i < 15; i++) {
         const samba_dtype dtype = dtypes[i / 3], sum = dtype == SAMBA_BOOL ? SAMBA_INT64 : dtype;
         const int64_t rows = i % 3;
         char type[32];
         snprintf(type, sizeof type, "%s[%d,7]", samba_dtype_name(sum), (int)rows);
-        samba_graph *g = graph_of(type), *parsed;
-        samba_tensor *values = tensor("values", dtype, 2, SHAPE(rows, 7)), *x;
+        OWN_GRAPH *g = graph_of(type), *parsed;
+        OWN_TENSOR *values = tensor("values", dtype, 2, SHAPE(rows, 7));
         need(samba_fill_integers(values, 5 + (uint64_t)i, 0, 2));
         samba_output(g, "y", samba_add(in("x"), samba_cast(samba_constant_tensor(g, values), sum)));
-        char *text = text_of(g), *again;
+        OWN_TEXT *text = text_of(g);
         need(samba_graph_parse(context, text, &parsed)); /* the text has all of it */
-        again = text_of(parsed);
+        OWN_TEXT *again = text_of(parsed);
         assert_string_equal(text, again);
-        samba_session *session = inference_session(parsed, "constants");
-        need(samba_session_get_by_name(session, "x", &x));
+        OWN_SESSION *session = inference_session(parsed, "constants");
+        OWN_TENSOR *x = get(session, "x");
         need(samba_fill_integers(x, 3, 0, 9));
-        samba_run_options run = samba_run_defaults();
-        run.input_count = 1;
-        run.inputs = &x;
+        samba_run_options run = giving(1, &x);
         need(samba_run(session, &run));
         samba_memory_info memory;
         need(samba_session_memory(session, &memory));
         assert_true(memory.constants > 0);
-        samba_tensor *from[] = {get(session, "y"), x, values}, *as[3];
-        const double *doubles[3];
-        for (int k = 0; k < 3; k++) {
-            as[k] = tensor("doubles", SAMBA_FLOAT64, 2, SHAPE(rows, 7));
-            need(samba_tensor_copy(as[k], from[k]));
-            doubles[k] = samba_tensor_data(as[k]);
-        }
+        OWN_TENSOR *y = get(session, "y");
+        const int64_t size = (int64_t)samba_dtype_size(dtype), wide = (int64_t)samba_dtype_size(sum);
         for (int64_t e = 0; e < rows * 7; e++)
-            assert_true(doubles[0][e] == doubles[1][e] + doubles[2][e]);
-        for (int k = 0; k < 3; k++) {
-            samba_tensor_free(as[k]);
-            samba_tensor_free(from[k]);
-        }
-        samba_text_free(context, text);
-        samba_text_free(context, again);
-        samba_graph_free(g);
-        samba_graph_free(parsed);
-        samba_session_free(session);
+            assert_true(samba_load_double(sum, y->data + e * wide) ==
+                        samba_load_double(sum, x->data + e * wide) + samba_load_double(dtype, values->data + e * size));
     }
 }
 
 static samba_value constant_of(const samba_tensor *values) { return samba_constant_tensor(traced, values); }
 
-static void bad_constants(void **state)
+TEST(bad_constants)
 {
-    (void)state;
-    samba_tensor *empty, *whole = tensor("t", SAMBA_FLOAT32, 2, SHAPE(2, 3)), *view;
+    OWN_TENSOR *empty, *whole = tensor("t", SAMBA_FLOAT32, 2, SHAPE(2, 3)), *view;
     samba_graph *g;
     need(samba_tensor_empty(context, "t", SAMBA_FLOAT32, 1, SHAPE(2), &empty));
     need(samba_tensor_permute(whole, (int[]){1, 0}, &view));
@@ -194,9 +166,6 @@ static void bad_constants(void **state)
     wrong_as(SAMBA_ERROR_ARGUMENT, constant_of(empty), "given one without");
     wrong_as(SAMBA_ERROR_ARGUMENT, constant_of(view), "a contiguous tensor is needed");
     untrace();
-    samba_tensor_free(empty);
-    samba_tensor_free(view);
-    samba_tensor_free(whole);
     const float one = 1;
     const samba_literal given[] = {{&one, 4}, {&one, 3}, {NULL, 4}, {&one, -4}, {NULL, 0}};
     static const struct {
@@ -204,19 +173,6 @@ static void bad_constants(void **state)
         int64_t first, count; /* of what is given beside the text */
         bool argument;
     } rows[] = {
-        {"\"\"", "0 bytes, which is not what the shape takes", 0, 0, 0},
-        {"\"0\"", "two hexadecimal digits", 0, 0, 0},
-        {"\"00000\"", "two hexadecimal digits", 0, 0, 0},
-        {"\"0000000g\"", "two hexadecimal digits", 0, 0, 0},
-        {"\"0000000G\"", "two hexadecimal digits", 0, 0, 0},
-        {"\"000000000\"", "two hexadecimal digits", 0, 0, 0},
-        {"\"zz\"", "two hexadecimal digits", 0, 0, 0},
-        {"\"00000000", "two hexadecimal digits", 0, 0, 0},
-        {"00000000", "quoted digits, or '&' and a number", 0, 0, 0},
-        {"\"0000000000000000\"", "8 bytes, which is not what the shape takes", 0, 0, 0},
-        {"&0", "give both to samba_graph_parse_beside", 0, 0, 0},
-        {"&", "the number of a literal", 0, 0, 0},
-        {"&-1", "give both to samba_graph_parse_beside", 0, 0, 0},
         {"&1", "the number of a literal beside the text, found '1'", 0, 1, 0},
         {"&-1", "the number of a literal beside the text, found '-1'", 0, 1, 0},
         {"&99999999999999999999", "fits 64 bits", 0, 1, 0},
@@ -227,15 +183,11 @@ static void bad_constants(void **state)
         {"&0", "-1 literals", 0, -1, 1},
     };
     for (int i = 0; i < LENGTH(rows); i++) {
+        static const char format[] = "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\n";
         char text[256];
-        snprintf(text, sizeof text,
-                 "graph \"g\"\n%%0 = literal dtype=float32 shape=[1] data=%s : float32[1]\noutput \"y\" %%0 @FWD\n",
-                 rows[i].data);
-        samba_status status = rows[i].argument ? SAMBA_ERROR_ARGUMENT : SAMBA_ERROR_FORMAT;
-        if (rows[i].count == 0)
-            refuse(samba_graph_parse(context, text, &g), status, rows[i].words);
-        else
-            refuse(samba_graph_parse_beside(context, text, rows[i].count, given + rows[i].first, &g), status, rows[i].words);
+        snprintf(text, sizeof text, format, rows[i].data);
+        refuse(samba_graph_parse_beside(context, text, rows[i].count, given + rows[i].first, &g),
+               rows[i].argument ? SAMBA_ERROR_ARGUMENT : SAMBA_ERROR_FORMAT, rows[i].words);
     }
     refuse(samba_graph_parse_beside(context, "graph \"g\"", 1, NULL, &g), SAMBA_ERROR_ARGUMENT, "in a list that is NULL");
 }
@@ -246,37 +198,30 @@ static samba_graph *graph_of_bytes(int64_t size, int64_t changed)
     char type[32];
     snprintf(type, sizeof type, "uint8[%d]", (int)size);
     samba_graph *g = graph_of(type);
-    samba_tensor *values = tensor("values", SAMBA_UINT8, 1, &size);
+    OWN_TENSOR *values = tensor("values", SAMBA_UINT8, 1, &size);
+    OWN_TENSOR *halves = tensor("halves", SAMBA_INT16, 1, SHAPE(size / 2)); /* the same bytes, another node */
     uint8_t *bytes = samba_tensor_data(values);
     for (int64_t i = 0; i < size; i++)
         bytes[i] = (uint8_t)(i * 7 + (i == changed));
     samba_output(g, "y", samba_add(samba_input(g, "x"), samba_constant_tensor(g, values)));
     samba_output(g, "z", samba_mul(samba_input(g, "x"), samba_constant_tensor(g, values))); /* the same node */
-    samba_tensor *halves;
-    need(samba_tensor_new(context, "halves", SAMBA_INT16, 1, SHAPE(size / 2), &halves)); /* the same bytes, another node */
     memcpy(samba_tensor_data(halves), bytes, (size_t)(size / 2 * 2));
     samba_output(g, "w", samba_mul_scalar(samba_constant_tensor(g, halves), 2));
-    samba_tensor_free(halves);
-    samba_tensor_free(values);
     return g;
 }
 
 /* What a PEF's text refers to is what it has once, and compares as what was traced. */
-static void literals_beside_the_text(void **state)
+TEST(literals_beside_the_text)
 {
-    (void)state;
     static const int64_t sizes[] = {64, 66, 1000, 300000};
     for (int i = 0; i < 4; i++) {
-        samba_graph *g = graph_of_bytes(sizes[i], -1), *other = graph_of_bytes(sizes[i], sizes[i] - 1), *live, *read;
-        samba_compile_options o = compile_of("beside", NULL, NULL, 0, NULL);
+        OWN_GRAPH *g = graph_of_bytes(sizes[i], -1), *other = graph_of_bytes(sizes[i], sizes[i] - 1), *read, *same, *whole, *live;
         char path[256];
         struct stat facts;
-        o.graph = g;
-        o.inference = true;
-        need(samba_compile(context, &o, path, sizeof path));
+        OWN_SESSION *session = inference_session(g, "beside");
+        snprintf(path, sizeof path, "%s/beside/beside.pef", folder);
         assert_int_equal(stat(path, &facts), 0);
         assert_true(facts.st_size < sizes[i] + 8192); /* once, and not as digits */
-        samba_session *session = open_session(path, 1, 0);
         const char *text = samba_session_graph_text(session);
         const int64_t count = samba_session_literal_count(session, 0);
         assert_int_equal(count, i > 0);
@@ -293,52 +238,35 @@ static void literals_beside_the_text(void **state)
         refuse(samba_session_literal(session, 0, 0, NULL), SAMBA_ERROR_ARGUMENT, "samba_session_literal was given no place");
         assert_int_equal(samba_session_literal_count(session, -1), 0);
         need(samba_graph_parse_beside(context, text, count, &literal, &read));
-        need(samba_graph_copy(g, &live));
-        need(samba_graph_compare(read, live));
-        char *whole = text_of(read), *again = text_of(live);
-        assert_string_equal(whole, again); /* all digits */
-        samba_graph_free(live);
+        need(samba_graph_copy(g, &same));
+        need(samba_graph_compare(read, same));
+        OWN_TEXT *digits = text_of(read), *again = text_of(same);
+        assert_string_equal(digits, again);
         need(samba_graph_copy(other, &live));
         refuse(samba_graph_compare(read, live), SAMBA_ERROR_STATE, "First difference");
-        samba_graph_free(live);
-        samba_graph_free(read);
-        need(samba_graph_parse(context, whole, &read));
-        need(samba_graph_copy(g, &live));
-        need(samba_graph_compare(read, live));
-        samba_graph_free(live);
-        samba_text_free(context, whole);
-        samba_text_free(context, again);
-        samba_session_free(session);
-        samba_graph_free(read);
-        samba_graph_free(other);
-        samba_graph_free(g);
+        need(samba_graph_parse(context, digits, &whole));
+        need(samba_graph_compare(whole, same));
     }
 }
 
 /* ---- buffers ---- */
 
-static void buffers_change(void **state)
+TEST(buffers_change)
 {
-    (void)state;
-    samba_graph *g = graph_of("float32[3,5]");
+    OWN_GRAPH *g = graph_of("float32[3,5]");
     samba_value x = samba_input(g, "x"), sum = samba_register_buffer(g, "sum", SAMBA_FLOAT32, 1, SHAPE(5), zeros);
     samba_value steps = samba_register_buffer(g, "steps", SAMBA_INT64, 0, NULL, (samba_initializer){SAMBA_INIT_CONSTANT, 7, 0});
     samba_assign(sum, samba_add(sum, samba_sum(x, 1, (int[]){0}, false)));
     samba_assign(steps, samba_add(steps, samba_constant(g, 1, SAMBA_INT64, 0, NULL)));
     samba_output(g, "y", samba_mul(samba_linear(x, "lin", 5), sum)); /* reads what the buffer held before this run */
     need(samba_graph_status(g));
-    samba_compile_options o = compile_of("buffers", NULL, NULL, 0, NULL);
     samba_optimizer sgd = samba_sgd(0.1);
+    samba_compile_options o = training_of("buffers", NULL, NULL, 0, NULL, &sgd);
     o.graph = g;
-    o.optimizers = &sgd;
-    o.optimizer_count = 1;
-    samba_session *session = compile_and_open(&o, 2, 0);
-    samba_graph_free(g);
-    samba_tensor *inputs = normal("x", SAMBA_FLOAT32, 2, SHAPE(3, 5), 1);
+    OWN_SESSION *session = compile_and_open(&o, 2, 0);
+    OWN_TENSOR *inputs = normal("x", SAMBA_FLOAT32, 2, SHAPE(3, 5), 1);
     const float *given = samba_tensor_data(inputs);
-    samba_run_options run = samba_run_defaults();
-    run.input_count = 1;
-    run.inputs = &inputs;
+    samba_run_options run = giving(1, &inputs);
     for (int step = 1; step <= 3; step++) {
         int64_t count;
         need(samba_run(session, &run));
@@ -347,15 +275,12 @@ static void buffers_change(void **state)
             assert_float_equal((float)sums[c], (float)step * (given[c] + given[5 + c] + given[10 + c]), 1e-5);
             assert_true(step > 1 || y[c] == 0);
         }
-        samba_tensor *found = get(session, "steps");
+        OWN_TENSOR *found = get(session, "steps");
         need(samba_tensor_item_int64(found, &count));
         assert_int_equal(count, 7 + step);
-        samba_tensor_free(found);
         free(sums);
         free(y);
     }
-    samba_tensor_free(inputs);
-    samba_session_free(session);
 }
 
 static samba_value buffer(const char *name, samba_dtype dtype, int64_t size, samba_initializer initializer)
@@ -369,9 +294,8 @@ static samba_value assigned(samba_value target, samba_value value)
     return target;
 }
 
-static void bad_buffers(void **state)
+TEST(bad_buffers)
 {
-    (void)state;
     trace("x float32[5]");
     wrong_as(SAMBA_ERROR_ARGUMENT, assigned(samba_neg(in("x")), in("x")), "assign: the target must be a buffer");
     wrong_as(SAMBA_ERROR_SHAPE, assigned(buffer("b", SAMBA_FLOAT32, 4, zeros), in("x")), "buffer \"b\" is float32");
@@ -386,31 +310,21 @@ static void bad_buffers(void **state)
 
 /* ---- copies and texts ---- */
 
-static void copies_have_what_is_needed(void **state)
+TEST(copies_have_what_is_needed)
 {
-    (void)state;
-    samba_graph *g = graph_of("float32[5]"), *copy, *same;
+    OWN_GRAPH *g = graph_of("float32[5]"), *copy, *nothing;
     samba_value x = samba_input(g, "x");
     samba_exp(x); /* nobody needs it */
     samba_output(g, "y", samba_tanh(x));
     need(samba_graph_copy(g, &copy));
-    char *text = text_of(copy), *again;
+    OWN_TEXT *text = text_of(copy);
     assert_null(strstr(text, "exp"));
     assert_non_null(strstr(text, "tanh"));
-    samba_session *session = inference_session(g, "model");
+    OWN_SESSION *session = inference_session(g, "model");
     assert_string_equal(samba_session_graph_text(session), text);
-    need(samba_graph_copy(copy, &same));
-    again = text_of(same);
-    assert_string_equal(text, again);
-    samba_session_free(session);
-    samba_text_free(context, text);
-    samba_text_free(context, again);
-    samba_graph_free(same);
-    samba_graph_free(copy);
     samba_reshape(x, 1, SHAPE(4)); /* an error sticks */
-    assert_int_equal(samba_graph_copy(g, &copy), SAMBA_ERROR_SHAPE);
-    assert_null(copy);
-    samba_graph_free(g);
+    assert_int_equal(samba_graph_copy(g, &nothing), SAMBA_ERROR_SHAPE);
+    assert_null(nothing);
 }
 
 /* The graph with its literals beside its text, and read back. */
@@ -436,36 +350,23 @@ static samba_status read_back(samba_context *from, const samba_graph *g)
 
 static samba_status build(samba_context *from, void *user)
 {
-    (void)user;
-    samba_graph *g, *copy = NULL;
-    samba_tensor *example, *values = NULL;
+    OWN_GRAPH *g, *copy = NULL;
+    OWN_TENSOR *values = NULL;
     SAMBA_TRY(samba_graph_new(from, "memory", &g));
-    samba_status status = samba_tensor_new(from, "x", SAMBA_FLOAT32, 1, SHAPE(50), &example);
-    if (status == SAMBA_OK) {
-        status = samba_graph_add_input(g, example);
-        values = example;
-    }
+    samba_status status = samba_tensor_new(from, "x", SAMBA_FLOAT32, 1, SHAPE(50), &values);
+    THEN(status, samba_graph_add_input(g, values));
     if (status == SAMBA_OK) {
         samba_value x = samba_input(g, "x"), b = samba_register_buffer(g, "b", SAMBA_FLOAT32, 1, SHAPE(50), zeros);
         samba_assign(b, samba_add(x, samba_constant_tensor(g, values)));
         samba_output(g, "y", samba_functional_layer_norm(b, 1, SHAPE(50), none, none, 1e-5));
         status = samba_graph_status(g);
     }
-    if (status == SAMBA_OK)
-        status = samba_graph_copy(g, &copy);
-    if (status == SAMBA_OK)
-        status = read_back(from, copy);
-    samba_graph_free(copy);
-    samba_graph_free(g);
-    samba_tensor_free(values);
+    THEN(status, samba_graph_copy(g, &copy));
+    THEN(status, read_back(from, copy));
     return status;
 }
 
-static void refused_allocations(void **state)
-{
-    (void)state;
-    fail_each_allocation(build, NULL);
-}
+TEST(refused_allocations) { fail_each_allocation(build, NULL); }
 
 TEST_MAIN(layers_are_functions, what_is_left_out, wrong_shapes, tensors_in_the_graph, bad_constants, literals_beside_the_text,
           buffers_change, bad_buffers, copies_have_what_is_needed, refused_allocations)

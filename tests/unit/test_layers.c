@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layers in a row, and those whose parameters begin in a way of their own: Sequential numbers its children as torch's does, PReLU
- * starts at its init, the padding row of an embedding is zeros and gets no gradient,
- * and a convolution's padding_mode is a padding before it. */
+ * Layers in a row, and those whose parameters begin in a way of their own: numbered children, PReLU's init, the padding row of an
+ * embedding, which is zeros and gets no gradient; and a convolution's padding_mode, which is a padding before it. */
 #include "traced.h"
 #include "training.h"
 
@@ -19,37 +18,18 @@ static samba_value block(samba_value x, const char *name, const void *channels)
     return samba_sequential(x, name, SAMBA_LAYERS({conv, channels, NULL}, {.function = samba_relu}));
 }
 
-static void features(samba_graph *g, const void *settings)
+TEST(children_have_numbers)
 {
-    const int64_t wide = 4, narrow = 2;
-    samba_value x = samba_input(g, "x");
-    (void)settings;
-    x = samba_sequential(x, "features",
-                         SAMBA_LAYERS({conv, &wide, NULL}, {.function = samba_relu}, {.layer = block, .options = &narrow}));
-    samba_output(g, "y", x);
-    samba_output(g, "same", samba_sequential(x, "nothing", 0, NULL));
-}
-
-static samba_session *session_of(samba_model model, const void *settings, samba_tensor *x)
-{
-    samba_compile_options options = compile_of("layers", model, settings, 1, &x);
-    options.inference = true;
-    return compile_and_open(&options, 1, 3);
-}
-
-static void children_have_numbers(void **state)
-{
-    (void)state;
-    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 4, SHAPE(1, 3, 5, 5));
-    samba_session *session = session_of(features, NULL, x);
     static const char *const names[] = {"features.0.weight", "features.0.bias", "features.2.0.weight", "features.2.0.bias"};
+    const int64_t wide = 4, narrow = 2;
+    trace("x float32[1,3,5,5]");
+    samba_value y = samba_sequential(
+        in("x"), "features", SAMBA_LAYERS({conv, &wide, NULL}, {.function = samba_relu}, {.layer = block, .options = &narrow}));
+    expect_type(y, "float32[1,2,5,5]");
     for (int i = 0; i < 4; i++)
-        samba_tensor_free(get(session, names[i]));
-    samba_tensor *y = get(session, "y");
-    assert_int_equal(samba_tensor_shape(y)[1], 2);
-    samba_tensor_free(y);
-    samba_session_free(session);
-    samba_tensor_free(x);
+        assert_int_not_equal(samba_graph_leaf(traced, names[i]), SAMBA_NONE);
+    assert_int_equal(samba_sequential(y, "nothing", 0, NULL).index, y.index);
+    untrace();
 }
 
 static void table(samba_graph *g, const void *row)
@@ -61,22 +41,17 @@ static void table(samba_graph *g, const void *row)
     samba_loss(g, "loss", samba_sum(y, 0, NULL, false));
 }
 
-static void padding_row_is_zeros(void **state)
+TEST(padding_row_is_zeros)
 {
-    (void)state;
     static const int64_t at[] = {2, -1, 0};
     for (int i = 0; i < 3; i++) {
-        samba_tensor *x = tensor("x", SAMBA_INT64, 2, SHAPE(2, 3));
-        samba_compile_options options = compile_of("table", table, &at[i], 1, &x);
+        samba_tensor *x = kept(tensor("x", SAMBA_INT64, 2, SHAPE(2, 3)));
         samba_optimizer sgd = samba_sgd(0.5);
-        options.optimizers = &sgd;
-        options.optimizer_count = 1;
-        samba_session *session = compile_and_open(&options, 1, 3);
+        samba_compile_options options = training_of("table", table, &at[i], 1, &x, &sgd);
+        samba_session *session = open_kept(&options, 1, 3);
         int64_t count, row = at[i] < 0 ? at[i] + 5 : at[i];
         need(samba_fill_integers(x, 1, row, row + 1)); /* nothing but the padding */
-        samba_run_options run = samba_run_defaults();
-        run.inputs = &x;
-        run.input_count = 1;
+        samba_run_options run = giving(1, &x);
         for (int round = 0; round < 2; round++) {
             double *weight = get_doubles(session, "table.weight", "", &count);
             assert_int_equal(count, 15);
@@ -90,69 +65,34 @@ static void padding_row_is_zeros(void **state)
         for (int k = 0; k < 3; k++)
             assert_true(slopes[k] == 0.125); /* the slope at 0 of nothing */
         free(slopes);
-        samba_session_free(session);
-        samba_tensor_free(x);
     }
 }
 
-/* The layer, and a convolution behind a padding; of each mode, with padding = 'same' behind them. */
-static const char *const modes[2][6] = {{"a0", "a1", "a2", "a3", "a4", "a5"}, {"b0", "b1", "b2", "b3", "b4", "b5"}};
-
-static void padded(samba_graph *g, const void *settings)
+/* The same node as a convolution behind a padding. */
+TEST(padding_modes)
 {
-    const int64_t *spatial = settings, kernel[3] = {3, 2, 3};
-    const samba_pad_mode each[] = {SAMBA_PAD_REFLECT, SAMBA_PAD_REPLICATE, SAMBA_PAD_CIRCULAR};
+    const int64_t kernel[3] = {3, 2, 3};
+    const samba_pad_mode modes[] = {SAMBA_PAD_REFLECT, SAMBA_PAD_REPLICATE, SAMBA_PAD_CIRCULAR};
+    trace("x float32[1,3,5] y float32[1,3,5,4] z float32[1,3,5,4,5]");
     for (int i = 0; i < 6; i++) {
-        bool whole = i >= 3;
-        samba_pad_mode mode = each[i % 3];
-        samba_value x = samba_input(g, "x"), layer, other;
-        samba_scope_push(g, "conv"); /* the same parameters under a name both have */
-        if (*spatial == 1) {
-            const samba_conv1d_options o = {.padding = whole ? 0 : 2, .same = whole, .padding_mode = mode};
-            layer = samba_conv1d(x, "c", 2, kernel, &o);
-            other = samba_conv1d(samba_pad(x, 1, whole ? SHAPE(1, 1) : SHAPE(2, 2), mode, 0), "c", 2, kernel, NULL);
-        } else if (*spatial == 2) {
-            const samba_conv2d_options o = {.padding = {whole ? 0 : 2, whole ? 0 : 1}, .same = whole, .padding_mode = mode};
-            layer = samba_conv2d(x, "c", 2, kernel, &o);
-            other = samba_conv2d(samba_pad(x, 2, whole ? SHAPE(0, 1, 1, 1) : SHAPE(1, 1, 2, 2), mode, 0), "c", 2, kernel, NULL);
-        } else {
-            const samba_conv3d_options o = {.padding = {1, 0, 1}, .padding_mode = mode};
-            layer = samba_conv3d(x, "c", 2, kernel, &o);
-            other = samba_conv3d(samba_pad(x, 3, SHAPE(1, 1, 0, 0, 1, 1), mode, 0), "c", 2, kernel, NULL);
-        }
-        samba_scope_pop(g);
-        samba_output(g, modes[0][i], layer);
-        samba_output(g, modes[1][i], samba_add_scalar(other, 0));
+        const bool whole = i >= 3; /* padding = 'same' */
+        const samba_pad_mode mode = modes[i % 3];
+        const samba_conv1d_options line = {.padding = whole ? 0 : 2, .same = whole, .padding_mode = mode};
+        const samba_conv2d_options plane = {.padding = {whole ? 0 : 2, whole ? 0 : 1}, .same = whole, .padding_mode = mode};
+        const samba_conv3d_options space = {.padding = {1, 0, 1}, .padding_mode = mode};
+        const samba_value x = samba_pad(in("x"), 1, whole ? SHAPE(1, 1) : SHAPE(2, 2), mode, 0),
+                          y = samba_pad(in("y"), 2, whole ? SHAPE(0, 1, 1, 1) : SHAPE(1, 1, 2, 2), mode, 0),
+                          z = samba_pad(in("z"), 3, SHAPE(1, 1, 0, 0, 1, 1), mode, 0);
+        assert_int_equal(samba_conv1d(in("x"), "a", 2, kernel, &line).index, samba_conv1d(x, "a", 2, kernel, NULL).index);
+        assert_int_equal(samba_conv2d(in("y"), "b", 2, kernel, &plane).index, samba_conv2d(y, "b", 2, kernel, NULL).index);
+        assert_int_equal(samba_conv3d(in("z"), "c", 2, kernel, &space).index, samba_conv3d(z, "c", 2, kernel, NULL).index);
+        need(samba_graph_status(traced));
     }
+    untrace();
 }
 
-static void padding_modes(void **state)
+TEST(refusals)
 {
-    (void)state;
-    for (int64_t spatial = 1; spatial <= 3; spatial++) {
-        samba_tensor *x = normal("x", SAMBA_FLOAT32, (int)spatial + 2, SHAPE(1, 3, 5, 4, 5), 5);
-        samba_session *session = session_of(padded, &spatial, x);
-        samba_tensor *y[2] = {get(session, "a0"), get(session, "b0")};
-        samba_run_options run = samba_run_defaults();
-        run.inputs = &x, run.input_count = 1, run.outputs = y, run.output_count = 2;
-        need(samba_run(session, &run));
-        for (int i = 0; i < 6; i++) {
-            int64_t count;
-            double *layer = get_doubles(session, modes[0][i], "", &count), *other = get_doubles(session, modes[1][i], "", &count);
-            assert_memory_equal(layer, other, (size_t)count * sizeof *layer);
-            free(layer);
-            free(other);
-        }
-        samba_tensor_free(y[0]);
-        samba_tensor_free(y[1]);
-        samba_session_free(session);
-        samba_tensor_free(x);
-    }
-}
-
-static void refusals(void **state)
-{
-    (void)state;
     const samba_conv2d_options striding = {.stride = {2, 1}, .same = true, .padding_mode = SAMBA_PAD_REFLECT};
     const samba_conv2d_options broad = {.padding = {5, 0}, .padding_mode = SAMBA_PAD_REFLECT};
     trace("x float32[1,3,5,5]");
@@ -172,4 +112,4 @@ static void refusals(void **state)
     untrace();
 }
 
-TEST_MAIN(children_have_numbers, padding_row_is_zeros, padding_modes, refusals)
+TEST_MAIN_WITH(NULL, drop_kept, children_have_numbers, padding_row_is_zeros, padding_modes, refusals)

@@ -25,15 +25,11 @@ static void model(samba_graph *g, const void *settings)
 
 static samba_session *session_of(const setting *s, bool inference)
 {
-    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
-    samba_compile_options options = compile_of(inference ? "inference" : "training", model, s, 1, &x);
+    OWN_TENSOR *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
     samba_optimizer sgd = samba_sgd(0.1);
-    options.inference = inference;
-    options.optimizers = &sgd;
-    options.optimizer_count = inference ? 0 : 1;
-    samba_session *session = compile_and_open(&options, 2, 1);
-    samba_tensor_free(x);
-    return session;
+    samba_compile_options options =
+        inference ? inference_of("inference", model, s, 1, &x) : training_of("training", model, s, 1, &x, &sgd);
+    return compile_and_open(&options, 2, 1);
 }
 
 /* Mean and variance (over n) of channel c, of all images or of one. */
@@ -59,18 +55,16 @@ static void near(double given, double expected, const char *what, int at)
 /* Runs batches that train and such that do not, and follows the running statistics by hand. */
 static void follow(const setting *s)
 {
-    samba_session *trained = session_of(s, false), *inference = NULL;
+    OWN_SESSION *trained = session_of(s, false), *inference = NULL;
     bool tracks = s->instance ? s->layer.track_running_stats : !s->layer.no_running_stats;
     double running_mean[CHANNELS] = {0}, running_var[CHANNELS] = {1, 1, 1}, mean, variance;
     for (int round = 0; round < 6; round++) {
         bool train = round % 3 != 2;
-        samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 7 + (uint64_t)round),
-                     *y = tensor("y", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
+        OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 7 + (uint64_t)round),
+                   *y = tensor("y", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
         const float *in = samba_tensor_data(x), *out = samba_tensor_data(y);
-        samba_run_options run = samba_run_defaults();
-        const char *forward = "FWD";
-        run.inputs = &x, run.outputs = &y, run.input_count = run.output_count = 1;
-        run.section_types = &forward, run.section_type_count = 1;
+        samba_run_options run = giving(1, &x);
+        run.outputs = &y, run.output_count = 1;
         run.train = train;
         if (round == 5) { /* what was trained, in a PEF for inference */
             inference = session_of(s, true);
@@ -78,14 +72,12 @@ static void follow(const setting *s)
             static const char *const names[] = {"bn.running_mean", "bn.running_var", "bn.weight", "bn.bias"};
             for (int i = 0; i < 4; i++) {
                 bool has = i < 2 ? tracks : s->instance ? s->layer.affine : !s->layer.no_affine;
-                if (!has)
-                    continue;
-                samba_tensor *value = get(trained, names[i]);
-                need(samba_session_set(inference, value));
-                samba_tensor_free(value);
+                OWN_TENSOR *value = has ? get(trained, names[i]) : NULL;
+                if (has)
+                    need(samba_session_set(inference, value));
             }
         }
-        need(samba_run(inference ? inference : trained, &run));
+        need(run_sections(inference ? inference : trained, &run, "FWD"));
         for (int c = 0; c < CHANNELS; c++) {
             double n = s->instance ? PIXELS : IMAGES * PIXELS, average_mean = 0, average_var = 0;
             for (int i = 0; i < IMAGES; i++) {
@@ -114,37 +106,25 @@ static void follow(const setting *s)
             free(given);
             free(squares);
         }
-        samba_tensor_free(x);
-        samba_tensor_free(y);
     }
-    samba_session_free(trained);
-    samba_session_free(inference);
 }
 
-static void test_batch_norm(void **state)
+TEST(test_running_statistics)
 {
-    (void)state;
     follow(&(setting){.instance = false});
     follow(&(setting){.layer = {.momentum = 0.25, .eps = 0.01}});
     follow(&(setting){.layer = {.cumulative = true, .no_affine = true}});
     follow(&(setting){.layer = {.no_running_stats = true}});
-}
-
-static void test_instance_norm(void **state)
-{
-    (void)state;
     follow(&(setting){.instance = true});
     follow(&(setting){.instance = true, .layer = {.affine = true, .track_running_stats = true}});
 }
 
 /* A run that trains may be told to take the running statistics all the same. */
-static void test_hyperparameter(void **state)
+TEST(test_hyperparameter)
 {
-    (void)state;
-    samba_session *session = session_of(&(setting){.instance = false}, false);
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 3);
-    samba_run_options run = samba_run_defaults();
-    run.inputs = &x, run.input_count = 1;
+    OWN_SESSION *session = session_of(&(setting){.instance = false}, false);
+    OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS), 3);
+    samba_run_options run = giving(1, &x);
     run.hyperparameters = (samba_hyperparameter[]){{"training", 0}}, run.hyperparameter_count = 1;
     need(samba_run(session, &run));
     assert_true(get_scalar(session, "bn.num_batches_tracked") == 0 && get_hyper(session, "training") == 0);
@@ -153,21 +133,17 @@ static void test_hyperparameter(void **state)
     run.hyperparameters = (samba_hyperparameter[]){{"training", 1}};
     need(samba_run(session, &run));
     assert_true(get_scalar(session, "bn.num_batches_tracked") == 1);
-    samba_tensor_free(x);
-    samba_session_free(session);
 }
 
 /* A batch of nothing has no mean: running statistics stay, and gradients of weight and bias are 0, as PyTorch's are. */
-static void test_empty_batch(void **state)
+TEST(test_empty_batch)
 {
-    (void)state;
     for (int instance = 0; instance < 2; instance++) {
         setting s = {.instance = instance, .layer = {.affine = true, .track_running_stats = true}};
-        samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(0, CHANNELS, PIXELS));
+        OWN_TENSOR *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(0, CHANNELS, PIXELS));
         samba_compile_options options = compile_of("empty", model, &s, 1, &x);
-        samba_session *session = compile_and_open(&options, 1, 1);
-        samba_run_options run = samba_run_defaults();
-        run.inputs = &x, run.input_count = 1;
+        OWN_SESSION *session = compile_and_open(&options, 1, 1);
+        samba_run_options run = giving(1, &x);
         need(samba_run(session, &run));
         static const char *const names[] = {"bn.running_mean", "bn.running_var", "bn.weight.grad", "bn.bias.grad"};
         for (int i = 0; i < 4; i++) {
@@ -177,56 +153,41 @@ static void test_empty_batch(void **state)
                 assert_true(values[c] == (i == 1));
             free(values);
         }
-        samba_tensor_free(x);
-        samba_session_free(session);
     }
 }
 
 /* ---- names and refusals ---- */
 
-static void all_layers(samba_graph *g, const void *settings)
+TEST(test_names)
 {
-    (void)settings;
-    samba_value x = samba_input(g, "x");
-    x = samba_group_norm(x, "gn", 3, NULL);
+    static const struct {
+        const char *name, *type;
+        double value;
+    } expected[] = {{"gn.weight", "float32[3]", 1},
+                    {"gn.bias", "float32[3]", 0},
+                    {"ln.weight", "float32[3,40]", 1},
+                    {"rms.weight", "float32[40]", 1}};
+    trace("x float32[4,3,40]");
+    samba_value x = samba_group_norm(in("x"), "gn", 3, NULL);
     x = samba_layer_norm_with(x, "ln", &(samba_norm_options){.dims = 2, .no_bias = true});
     x = samba_rms_norm(x, "rms", NULL);
-    x = samba_layer_norm_with(x, "bare", &(samba_norm_options){.no_affine = true});
-    samba_loss(g, "loss", samba_sum(samba_mul(x, x), 0, NULL, false));
-}
-
-static void test_names(void **state)
-{
-    (void)state;
-    samba_tensor *x = tensor("x", SAMBA_FLOAT32, 3, SHAPE(IMAGES, CHANNELS, PIXELS));
-    samba_compile_options options = compile_of("all", all_layers, NULL, 1, &x);
-    samba_session *session = compile_and_open(&options, 1, 1);
-    static const struct {
-        const char *name;
-        int64_t count;
-        double value;
-    } expected[] = {
-        {"gn.weight", CHANNELS, 1}, {"gn.bias", CHANNELS, 0}, {"ln.weight", CHANNELS * PIXELS, 1}, {"rms.weight", PIXELS, 1}};
+    expect_type(samba_layer_norm_with(x, "bare", &(samba_norm_options){.no_affine = true}), "float32[4,3,40]");
     int parameters = 0;
-    for (int i = 0; i < samba_session_tensor_count(session); i++) {
-        samba_tensor_info info;
-        need(samba_session_tensor_info(session, i, &info));
-        parameters += info.kind == SAMBA_KIND_PARAMETER;
-    }
+    for (samba_ref i = 0; i < traced->node_count; i++)
+        parameters += samba_node_at(traced, i)->op == SAMBA_OP_parameter;
     assert_int_equal(parameters, SAMBA_COUNT(expected));
-    for (int i = 0; i < SAMBA_COUNT(expected); i++) {
-        int64_t count;
-        double *values = get_doubles(session, expected[i].name, "", &count);
-        assert_true(count == expected[i].count && values[0] == expected[i].value);
-        free(values);
+    for (int i = 0; i < parameters; i++) {
+        const samba_ref leaf = samba_graph_leaf(traced, expected[i].name);
+        expect_type((samba_value){traced, leaf, 0}, expected[i].type);
+        assert_int_equal(samba_node_at(traced, leaf)->attrs->parameter.init,
+                         expected[i].value != 0 ? SAMBA_INIT_CONSTANT : SAMBA_INIT_ZEROS);
+        assert_true(samba_node_at(traced, leaf)->attrs->parameter.init_a == expected[i].value);
     }
-    samba_tensor_free(x);
-    samba_session_free(session);
+    untrace();
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     samba_batch_norm_options trains = samba_batch_norm_defaults();
     trains.training = true;
     trace("flat float32[6] one float32[1,6] whole int64[4,6]");
@@ -255,4 +216,4 @@ static void test_refusals(void **state)
     untrace();
 }
 
-TEST_MAIN(test_batch_norm, test_instance_norm, test_hyperparameter, test_empty_batch, test_names, test_refusals)
+TEST_MAIN(test_running_statistics, test_hyperparameter, test_empty_batch, test_names, test_refusals)

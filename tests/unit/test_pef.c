@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The PEF: what is written is read back, byte for byte the same each time; whatever else a file holds is refused with a message.
- * Damage is tried at random (the seed is printed), with checksums as they were and with checksums made right again. */
+ * Damage is tried at random (the seed is printed); tests/fuzz/files has damage whose checksums are right. */
 #include "harness.h"
 #include "written_pef.h"
 #include "seeded.h"
-#include "plan/names.h"
+
+#define OWN_FIXTURE __attribute__((cleanup(end))) fixture
+#define OWN_PLAN __attribute__((cleanup(samba_plan_free))) samba_plan
 
 static samba_status decode(fixture *f, const void *bytes, size_t size)
 {
-    samba_plan plan;
+    OWN_PLAN plan;
     samba_status status = samba_pef_decode(f->context, "test.pef", bytes, size, &plan);
     if (status == SAMBA_OK)
         assert_int_equal(samba_plan_check(f->context, &plan), SAMBA_OK);
-    samba_plan_free(&plan);
     return status;
 }
 
@@ -35,16 +36,19 @@ static void same_stages(const samba_stage *a, const samba_stage *b)
     for (int32_t i = 0; i < a->program.instruction_count; i++) { /* they have holes */
         const samba_instruction *x = &a->program.instructions[i], *y = &b->program.instructions[i];
         assert_true(x->op == y->op && x->d == y->d && x->a == y->a && x->b == y->b && x->c == y->c && x->operand == y->operand &&
-                    x->immediate == y->immediate);
+                    x->immediate == y->immediate && signbit(x->immediate) == signbit(y->immediate));
     }
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
     for (int zoo = 0; zoo < 2; zoo++) {
-        fixture f;
-        begin(&f, zoo);
-        samba_plan plan;
+        OWN_FIXTURE f;
+        begin_plan(&f, zoo);
+        if (!zoo)
+            f.plan.stages[0].program.instructions[0].immediate = -0.0;
+        f.bytes = file_of(&f, &f.plan, &f.size);
+        OWN_PLAN plan;
         need_in(f.context, samba_pef_read(f.context, path, &plan));
         assert_string_equal(plan.name, f.plan.name);
         assert_int_equal(plan.graph_count, 1);
@@ -68,27 +72,12 @@ static void test_round_trip(void **state)
         assert_int_equal(size, f.size);
         assert_memory_equal(again, f.bytes, size);
         samba_free(f.context, again, size);
-        samba_plan_free(&plan);
-        end(&f);
     }
 }
 
-static void test_negative_zero(void **state)
+TEST(test_flipped_bits)
 {
-    fixture f;
-    begin(&f, false);
-    f.plan.stages[0].program.instructions[0].immediate = -0.0;
-    samba_plan plan;
-    need_in(f.context, samba_pef_write(f.context, &f.plan, path));
-    need_in(f.context, samba_pef_read(f.context, path, &plan));
-    assert_true(signbit(plan.stages[0].program.instructions[0].immediate));
-    samba_plan_free(&plan);
-    end(&f);
-}
-
-static void test_flipped_bits(void **state)
-{
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, true);
     seed_anew();
     char *bytes = f.bytes;
@@ -101,12 +90,11 @@ static void test_flipped_bits(void **state)
         bytes[bit / 8] ^= (char)(1 << bit % 8);
     }
     assert_int_equal(decode(&f, bytes, f.size), SAMBA_OK);
-    end(&f);
 }
 
-static void test_truncation(void **state)
+TEST(test_truncation)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, true);
     for (size_t size = 0; size < f.size; size += 97) {
         char *part = malloc(size + 1); /* of this very size, so that a sanitizer sees what reads behind it */
@@ -120,12 +108,11 @@ static void test_truncation(void **state)
     memcpy(longer, f.bytes, f.size);
     refuse_file(&f, longer, f.size + 1, "too long: its header says");
     free(longer);
-    end(&f);
 }
 
-static void test_headers(void **state)
+TEST(test_headers)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, false);
     samba_pef_header header, original;
     memcpy(&original, f.bytes, sizeof original);
@@ -172,38 +159,10 @@ static void test_headers(void **state)
     memcpy(f.bytes, &header, sizeof header);
     seal(f.bytes, f.size);
     assert_int_equal(decode(&f, f.bytes, f.size), SAMBA_OK);
-    end(&f);
-}
-
-static void test_hostile_messages(void **state)
-{
-    int loaded = 0;
-    seed_anew();
-    for (int zoo = 0; zoo < 2; zoo++) {
-        fixture f;
-        begin(&f, zoo);
-        samba_pef_header header;
-        memcpy(&header, f.bytes, sizeof header);
-        char *bytes = malloc(f.size);
-        for (int i = 0; i < 2500; i++) {
-            memcpy(bytes, f.bytes, f.size);
-            int changes = 1 + (int)(next_random() % 3);
-            for (int k = 0; k < changes; k++)
-                bytes[header.message_offset + (int64_t)(next_random() % (uint64_t)header.message_length)] = (char)next_random();
-            seal(bytes, f.size);
-            samba_status status = decode(&f, bytes, f.size);
-            if (status != SAMBA_OK && status != SAMBA_ERROR_FORMAT && status != SAMBA_ERROR_MEMORY)
-                fail_msg("status %s: %s", samba_status_name(status), samba_error_message(f.context));
-            loaded += status == SAMBA_OK;
-        }
-        free(bytes);
-        end(&f);
-    }
-    assert_true(loaded > 0); /* names and numbers without limits may change */
 }
 
 /* ---- the plan's check: one change, one message ---- */
-static void test_wrong_training(void **state)
+TEST(test_wrong_training)
 {
     const bool zoo = false;
     WRONG(p->stage_count = -1, "-1 stages");
@@ -256,7 +215,6 @@ static void test_wrong_training(void **state)
     WRONG(p->stages[1].operators[0].op = 0, "stage 1, operator 0: name 0");
     WRONG(p->stages[1].operators[1].op = p->word_count, "stage 1, operator 1: name");
     WRONG(p->stages[1].operators[1].type = 0, "type 0");
-    WRONG(p->stages[1].operators[1].type = -5, "type -5");
     WRONG(p->stages[3].operators[1].location = p->location_count, "location 2 is none of");
     WRONG(p->stages[3].operators[1].location = -1, "location -1");
     WRONG(p->location_count = 0, "and 0 locations");
@@ -317,7 +275,7 @@ static void all_operands(samba_stage *stage, samba_dtype dtype)
         stage->operands[i].dtype = dtype;
 }
 
-static void test_wrong_zoo(void **state)
+TEST(test_wrong_zoo)
 {
     const bool zoo = true;
     WRONG(p->stages[0].contract.class_ = SAMBA_F64, "factor a");
@@ -402,103 +360,64 @@ static void test_wrong_zoo(void **state)
     WRONG(p->tensors[0].role = SAMBA_ROLE_OPTIMIZER, "\"in\": role 1 is impossible for kind 0");
 }
 
-static void test_empty_domain(void **state)
+TEST(test_empty_domain)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, false);
     for (int i = 0; i < 3; i++)
         f.plan.stages[1].operands[i].buffer = plan_buffer(&f.plan, 0);
     f.plan.stages[1].domain[0] = 0; /* a batch of none reads and writes nothing: empty buffers are enough */
     need_in(f.context, samba_plan_check(f.context, &f.plan));
-    end(&f);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, false);
-    samba_plan plan;
+    OWN_PLAN plan;
     refuse_in(f.context, samba_pef_read(f.context, "/nowhere/there.pef", &plan), SAMBA_ERROR_FILE, "/nowhere/there.pef");
     refuse_in(f.context, samba_pef_read(f.context, "/tmp", &plan), SAMBA_ERROR_FILE, "directory");
     refuse_in(f.context, samba_pef_write(f.context, &f.plan, "/nowhere/there.pef"), SAMBA_ERROR_FILE, "/nowhere/there.pef");
     assert_int_equal(truncate(path, ((off_t)16 << 30) + 1), 0);
     refuse_in(f.context, samba_pef_read(f.context, path, &plan), SAMBA_ERROR_FORMAT, "the largest PEF has");
-    end(&f);
 }
 
-static void test_log(void **state)
+TEST(test_log)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, true);
     samba_text text;
     samba_text_init(&text, f.context);
     need_in(f.context, samba_plan_log(f.context, &f.plan, &text));
-    const char *const parts[] = {"graph       zoo (inference)\n",
-                                 "hash        0123456789abcdef\n",
-                                 "device memory\n",
-                                 "sections\n",
-                                 "section 0 FWD: stages\n",
-                                 "2 x 4x25x27",
-                                 "pool: max_pool2d",
-                                 "2 of 2x2",
-                                 "attention  (2, 4, 3, 3)",
-                                 "(5, 7)",
-                                 "schedule\n",
-                                 "hyperparameters\n"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strstr(text.data, parts[i]))
-            fail_msg("the log lacks \"%s\":\n%s", parts[i], text.data);
+    char parts[] =
+        "graph       zoo (inference)\n|hash        0123456789abcdef\n|device memory\n|sections\n|section 0 FWD: stages\n|"
+        "2 x 4x25x27|pool: max_pool2d|2 of 2x2|attention  (2, 4, 3, 3)|(5, 7)|schedule\n|hyperparameters\n";
+    for (char *rest = parts, *part; (part = strtok_r(rest, "|", &rest));)
+        if (!strstr(text.data, part))
+            fail_msg("the log lacks \"%s\":\n%s", part, text.data);
     samba_text_clear(&text);
-    end(&f);
-}
-
-static void test_names(void **state)
-{
-    failing_allocator counted;
-    samba_context *of = counting_context_new(&counted);
-    const char *items[100];
-    char room[100][16];
-    for (int i = 0; i < 100; i++)
-        items[i] = (snprintf(room[i], sizeof room[i], "name%d", i), room[i]);
-    samba_names names;
-    int32_t duplicate;
-    need_in(of, samba_names_build(&names, of, items, sizeof *items, 100, &duplicate));
-    assert_int_equal(duplicate, -1);
-    for (int i = 0; i < 100; i++)
-        assert_int_equal(samba_names_find(&names, items[i]), i);
-    assert_int_equal(samba_names_find(&names, "name100"), -1);
-    samba_names_free(&names);
-    items[70] = "name3";
-    need_in(of, samba_names_build(&names, of, items, sizeof *items, 100, &duplicate));
-    assert_int_equal(duplicate, 70);
-    samba_names_free(&names);
-    counting_context_free(of, &counted);
 }
 
 static samba_status write_and_read(samba_context *of, void *user)
 {
     const samba_plan *plan = user;
-    samba_plan copy;
+    OWN_PLAN copy;
     samba_text text;
     samba_text_init(&text, of);
     samba_plan_init(&copy, of);
     samba_status status = samba_pef_write(of, plan, path);
-    if (status == SAMBA_OK)
-        status = samba_pef_read(of, path, &copy);
-    if (status == SAMBA_OK)
-        status = samba_plan_log(of, &copy, &text);
+    THEN(status, samba_pef_read(of, path, &copy));
+    THEN(status, samba_plan_log(of, &copy, &text));
     samba_text_clear(&text);
-    samba_plan_free(&copy);
     return status;
 }
 
-static void test_allocations(void **state)
+TEST(test_allocations)
 {
-    fixture f;
+    OWN_FIXTURE f;
     begin(&f, true);
     fail_each_allocation(write_and_read, &f.plan);
-    end(&f);
 }
 
-TEST_MAIN(test_round_trip, test_negative_zero, test_flipped_bits, test_truncation, test_headers, test_hostile_messages,
-          test_wrong_training, test_wrong_zoo, test_empty_domain, test_files, test_log, test_names, test_allocations)
+TEST_MAIN(test_round_trip, test_flipped_bits, test_truncation, test_headers, test_wrong_training, test_wrong_zoo,
+          test_empty_domain, test_files, test_log, test_allocations)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random schedules: test_random_schedules [CASES] [SEED]. A case takes one of three models (mapped_models.h), mapped in one way
- * or another, with or without gradient accumulation, and trains it for some steps in pieces - the schedule whole or by ranges of
- * calls, types in any case of letters, ids - with evaluations between. A second session of the same model without budget does the
- * same by whole steps and types: after each step both hold the same bits. In between, a case asks for what is not allowed: it is
- * refused, with the sentence that says why, and nothing has changed. The sections of every mapping are looked at too: none is
- * larger than allowed, and fusions are never parted.
+ * Random schedules: test_random_schedules [CASES] [SEED]. A case trains one of three models (mapped_models.h), mapped somehow,
+ * for some steps in pieces - the schedule whole or by ranges of calls, types in any case of letters, ids - with evaluations
+ * between. A second session without budget does the same by whole steps and types: after each step both hold the same bits. In
+ * between, a case asks for what is not allowed: it is refused, with the sentence that says why, and nothing has changed. No
+ * section of a mapping is larger than allowed, and fusions are never parted.
  *
  * The seed and what was drawn are printed; case i of a seed is case 0 of the seed + i. */
 #include "training.h"
@@ -23,18 +22,16 @@ static int below(int bound) { return (int)samba_philox_below(samba_philox_word64
 enum { MOST = 256, ZEROGRAD = 0, FWD = 1, BCKWD = 2, OPT = 5, PHASES = 6 };
 
 /* ---- what was drawn ---- */
-enum { BY_CALLS, BY_TYPES, BY_IDS, EVALUATED, BETWEEN, MADE_AGAIN, REFUSED, COUNTED = REFUSED + 10 };
-static int counts[COUNTED], ways_drawn[MAPPED_MODELS][2][4];
+enum { BY_CALLS, BY_TYPES, BY_IDS, EVALUATED, BETWEEN, MADE_AGAIN, REFUSED };
+enum { WAY = REFUSED + 10, COUNTED = WAY + MAPPED_MODELS * 8 };
+static int counts[COUNTED];
 
 static void print_counts(void)
 {
-    print_message("runs by calls %d, types %d, ids %d; evaluations %d, within steps %d; parts made again %d; refusals",
-                  counts[BY_CALLS], counts[BY_TYPES], counts[BY_IDS], counts[EVALUATED], counts[BETWEEN], counts[MADE_AGAIN]);
-    for (int i = REFUSED; i < COUNTED; i++)
-        print_message(" %d", counts[i]);
-    print_message("\nplain, least, spatial, budget, and accumulated:");
-    for (int i = 0; i < MAPPED_MODELS * 8; i++)
-        print_message("%s%d", i % 8 ? " " : "; ", ways_drawn[i / 8][i / 4 % 2][i % 4]);
+    print_message("runs by calls, types, ids, evaluations, those within steps, parts made again; refusals by kind;"
+                  " plain, least, spatial, budget, and accumulated, of each model:");
+    for (int i = 0; i < COUNTED; i++)
+        print_message("%s%d", i == REFUSED || (i >= WAY && (i - WAY) % 8 == 0) ? "; " : " ", counts[i]);
     print_message("\n");
 }
 
@@ -102,8 +99,7 @@ static void compile_all(void)
             for (int way = 0; way < BUDGET; way++)
                 compile_way(model, a, inputs, way == LEAST ? least[model][a] : 0, way, paths[model][a][way]);
         }
-        samba_tensor_free(inputs[0]);
-        samba_tensor_free(inputs[1]);
+        free_each_tensor(2, inputs);
     }
 }
 
@@ -117,14 +113,6 @@ typedef struct schedule {
     bool trained; /* some BCKWD has run */
     bool spoiled; /* OPT ran after the last FWD, and BCKWD did not */
 } schedule;
-
-static samba_run_options options_of(schedule *s, bool with_inputs)
-{
-    samba_run_options r = samba_run_defaults();
-    r.inputs = s->inputs;
-    r.input_count = with_inputs ? 2 : 0;
-    return r;
-}
 
 static bool any_of_phase(const samba_plan *plan, int phase)
 {
@@ -155,7 +143,7 @@ static void run_by_types(schedule *s, samba_session *session, int begin, int end
             types[count++] = any_case(phase, words[phase]);
         if (count == 0 || (phase < end - 1 && (whole || below(3) > 0)))
             continue;
-        samba_run_options r = options_of(s, with_inputs);
+        samba_run_options r = giving(with_inputs ? 2 : 0, s->inputs);
         r.section_types = types;
         r.section_type_count = count;
         r.train = train;
@@ -179,7 +167,7 @@ static void run_by_ids(schedule *s, int begin, int end, bool train)
     }
     for (int from = 0, until; from < count; from = until) {
         until = below(2) ? count : from + 1 + below(count - from);
-        samba_run_options r = options_of(s, below(2));
+        samba_run_options r = giving(2 * below(2), s->inputs);
         r.section_ids = ids + from;
         r.section_id_count = until - from;
         r.train = train;
@@ -192,7 +180,7 @@ static void run_by_calls(schedule *s)
 {
     counts[BY_CALLS]++;
     for (int from = 0, until, count = samba_session_call_count(s->given); from < count; from = until) {
-        samba_run_options r = options_of(s, below(2));
+        samba_run_options r = giving(2 * below(2), s->inputs);
         until = below(3) == 0 ? count : from + 1 + below(count - from);
         r.run_from_call_id = from > 0 || below(2) ? from : -1;
         r.run_until_call_id = until < count || below(2) ? until : -1;
@@ -200,10 +188,10 @@ static void run_by_calls(schedule *s)
     }
 }
 
-/* By types or, where that is possible, by ids. */
+/* By types or, where that is possible, by ids: in space FWD and BCKWD have one, which is both. */
 static void run_either(schedule *s, int begin, int end, bool train)
 {
-    if (below(2))
+    if ((s->spatial && (end == FWD + 1 || begin == BCKWD)) || below(2))
         run_by_types(s, s->given, begin, end, false, train, below(2));
     else
         run_by_ids(s, begin, end, train);
@@ -214,10 +202,7 @@ static void evaluate(schedule *s)
     counts[EVALUATED]++;
     s->spoiled = false;
     run_by_types(s, s->reference, FWD, FWD + 1, true, false, true);
-    if (s->spatial) /* its id is both */
-        run_by_types(s, s->given, FWD, FWD + 1, true, false, below(2));
-    else
-        run_either(s, FWD, FWD + 1, false);
+    run_either(s, FWD, FWD + 1, false);
 }
 
 /* A step of `accumulation` micro-batches; an evaluation may come between BCKWD and what follows it. */
@@ -227,7 +212,7 @@ static void train_step(schedule *s)
     bool by_calls = below(2);
     for (int micro = 0; micro < s->accumulation; micro++) {
         bool last = micro == s->accumulation - 1, evaluated = !by_calls && last && below(4) == 0;
-        samba_run_options whole = options_of(s, true);
+        samba_run_options whole = giving(2, s->inputs);
         if (by_calls) {
             run_by_calls(s);
             need(samba_run(s->reference, &whole));
@@ -237,10 +222,7 @@ static void train_step(schedule *s)
         run_by_types(s, s->reference, begin, end, true, true, true);
         for (int from = begin, until; from < end; from = until) {
             until = from + 1 + below(end - from);
-            if (s->spatial && (until == FWD + 1 || from == BCKWD))
-                run_by_types(s, s->given, from, until, false, true, below(2));
-            else
-                run_either(s, from, until, true);
+            run_either(s, from, until, true);
         }
         if (evaluated) {
             counts[BETWEEN]++;
@@ -264,7 +246,7 @@ static int32_t section_of(const schedule *s, int phase, int number)
 
 static void refuse_sections(schedule *s, int32_t first, int32_t second, const char *words)
 {
-    samba_run_options r = options_of(s, below(2));
+    samba_run_options r = giving(2 * below(2), s->inputs);
     const int ids[2] = {first, second};
     r.section_ids = ids;
     r.section_id_count = second >= 0 ? 2 : 1;
@@ -273,7 +255,7 @@ static void refuse_sections(schedule *s, int32_t first, int32_t second, const ch
 
 static void refuse_something(schedule *s, bool pending)
 {
-    samba_run_options r = options_of(s, below(2));
+    samba_run_options r = giving(2 * below(2), s->inputs);
     const char *types[3] = {"bckwd", "OPT", "Bckwd"};
     int ids[2] = {0, 0}, calls = samba_session_call_count(s->given), kind = below(10);
     counts[REFUSED + kind]++;
@@ -329,7 +311,7 @@ static void run_case(void)
     int64_t budget = way == LEAST ? least[model][a] : way == BUDGET ? least[model][a] + below(4 * (int)least[model][a]) : 0;
     char path[512];
     schedule s = {.accumulation = a ? 3 : 1, .spatial = way == SPATIAL};
-    ways_drawn[model][a][way]++;
+    counts[WAY + 8 * model + 4 * a + way]++;
     mapped_inputs(model, s.inputs);
     if (way == BUDGET)
         compile_way(model, a, s.inputs, budget, way, path);
@@ -357,8 +339,7 @@ static void run_case(void)
     assert_same_bits(s.reference, s.given, COMPUTED);
     samba_session_free(s.given);
     samba_session_free(s.reference);
-    samba_tensor_free(s.inputs[0]);
-    samba_tensor_free(s.inputs[1]);
+    free_each_tensor(2, s.inputs);
 }
 
 TEST(test_random_schedules)

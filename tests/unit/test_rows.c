@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Products of one row and attention of one query: the loops against double on every instruction set, of every length of what is
- * left over; and stages of attention, compiled, against the formula, in float32 and bfloat16, masked and not, by 1 and 2 threads.
- * test_contract has the stages of products.
+ * left over; and stages of attention against the reference kernels, in float32 and bfloat16, masked and not, by 1 and 2 threads.
  *
  * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the
- * loops are equal to the last bit. What goes through exp may differ by a few units of the last place of the
- * terms that are added. */
+ * loops are equal to the last bit. What goes through exp may differ by a few units of the last place. */
 #include "harness.h"
 #include "device/cpu/product/rows.h"
 #include "seeded.h"
@@ -60,7 +58,7 @@ static void check_loops(const samba_rows *rows, int64_t width)
         }
 }
 
-static void loops(void **state)
+TEST(loops)
 {
     seed_anew();
     for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
@@ -79,83 +77,57 @@ static samba_tensor *quarters(const char *name, int rank, const int64_t *shape)
 
 enum { HEADS = 4, KEY_HEADS = 2, KEYS = 203, D = 20 };
 
-typedef struct query {
-    samba_dtype mask; /* SAMBA_BOOL, or added */
-    samba_dtype dtype;
-    int64_t seen; /* keys, from the first on */
-} query;
-
-static samba_function *function_of(const query *q, samba_tensor **inputs, int threads, const char *isa)
+/* On the threads and the instruction set, or by the reference kernels. */
+static void attend(samba_dtype dtype, samba_tensor **inputs, bool reference, int threads, const char *isa, samba_tensor *y)
 {
-    samba_graph *g;
+    OWN_GRAPH *g;
     samba_function *made;
     samba_function_options options = samba_function_defaults();
     samba_value part[3];
-    options.threads = threads, options.isa = isa;
+    options.threads = threads, options.isa = isa, options.reference = reference;
     need(samba_graph_new(context, "query", &g));
     for (int i = 0; i < 4; i++)
         need(samba_graph_add_input(g, inputs[i]));
     for (int i = 0; i < 3; i++)
-        part[i] = samba_cast(samba_input(g, samba_tensor_name(inputs[i])), q->dtype);
+        part[i] = samba_cast(samba_input(g, samba_tensor_name(inputs[i])), dtype);
     samba_attention_options o = {.mask = samba_input(g, "mask"), .enable_gqa = true};
     samba_output(g, "y", samba_cast(samba_scaled_dot_product_attention(part[0], part[1], part[2], &o), SAMBA_FLOAT32));
     need(samba_function_new(context, g, &options, &made));
-    samba_graph_free(g);
-    return made;
+    need(samba_function_run(made, inputs, &y));
+    samba_function_free(made);
 }
 
-static void check_query(const query *q, int threads, const char *isa)
+/* Of keys that the mask, of bool or added to the scores, shows from the first on. */
+static void check_query(samba_dtype mask, samba_dtype dtype, int64_t seen, int threads, const char *isa)
 {
-    samba_tensor *inputs[4] = {quarters("q", 4, SHAPE(1, HEADS, 1, D)), quarters("k", 4, SHAPE(1, KEY_HEADS, KEYS, D)),
-                               quarters("v", 4, SHAPE(1, KEY_HEADS, KEYS, D)), tensor("mask", q->mask, 2, SHAPE(1, KEYS))};
-    double added[KEYS];
-    for (int64_t k = 0; k < KEYS; k++) {
-        bool seen = k < q->seen;
-        added[k] = seen ? q->mask == SAMBA_BOOL ? 0 : (double)quarter() : -INFINITY;
-        samba_store_double(q->mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(q->mask),
-                           q->mask == SAMBA_BOOL ? seen : added[k]);
-    }
-    samba_tensor *y = tensor("y", SAMBA_FLOAT32, 4, SHAPE(1, HEADS, 1, D));
-    samba_function *attend = function_of(q, inputs, threads, isa);
-    need(samba_function_run(attend, inputs, &y));
-    samba_function_free(attend);
-    for (int64_t h = 0; h < HEADS; h++) {
-        const float *row = (const float *)samba_tensor_data(inputs[0]) + h * D,
-                    *given = (const float *)samba_tensor_data(y) + h * D;
-        const float *k = (const float *)samba_tensor_data(inputs[1]) + h / 2 * KEYS * D,
-                    *v = (const float *)samba_tensor_data(inputs[2]) + h / 2 * KEYS * D;
-        double sums[D] = {0}, total = 0;
-        for (int64_t j = 0; j < q->seen; j++) {
-            double score = 0;
-            for (int64_t i = 0; i < D; i++)
-                score += (double)row[i] * (double)k[j * D + i];
-            double weight = exp(score / sqrt(D) + added[j]); /* scores are below 20 */
-            total += weight;
-            for (int64_t i = 0; i < D; i++)
-                sums[i] += weight * (double)v[j * D + i];
-        }
-        for (int64_t i = 0; i < D; i++) {
-            /* the result is rounded */
-            double e = total > 0 ? sums[i] / total : 0, tolerance = q->dtype == SAMBA_BFLOAT16 ? 2 * 0x1p-8 : 1e-5;
-            if (!(fabs((double)given[i] - e) <= tolerance))
-                fail_msg("%s, %d threads, %s, mask %s, %lld keys: %.9g, expected %.9g", isa, threads, samba_dtype_name(q->dtype),
-                         samba_dtype_name(q->mask), (long long)q->seen, (double)given[i], e);
-        }
-    }
-    samba_tensor_free(y);
-    for (int i = 0; i < 4; i++)
-        samba_tensor_free(inputs[i]);
+    samba_tensor *inputs[4] = {quarters("q", SIZES(1, HEADS, 1, D)), quarters("k", SIZES(1, KEY_HEADS, KEYS, D)),
+                               quarters("v", SIZES(1, KEY_HEADS, KEYS, D)), tensor("mask", mask, SIZES(1, KEYS))};
+    for (int64_t k = 0; k < KEYS; k++)
+        samba_store_double(mask, (char *)samba_tensor_data(inputs[3]) + (size_t)k * samba_dtype_size(mask),
+                           mask == SAMBA_BOOL ? k < seen
+                           : k < seen         ? (double)quarter()
+                                              : -INFINITY);
+    OWN_TENSOR *y = tensor("y", SAMBA_FLOAT32, SIZES(1, HEADS, 1, D)),
+               *by_reference = tensor("y", SAMBA_FLOAT32, SIZES(1, HEADS, 1, D));
+    attend(dtype, inputs, false, threads, isa, y);
+    attend(dtype, inputs, true, 1, NULL, by_reference);
+    const float *given = samba_tensor_data(y), *expected = samba_tensor_data(by_reference);
+    const double tolerance = dtype == SAMBA_BFLOAT16 ? 2 * 0x1p-8 : 1e-5; /* the result is rounded */
+    for (int64_t i = 0; i < HEADS * D; i++)
+        if (!(fabs((double)given[i] - (double)expected[i]) <= tolerance))
+            fail_msg("%s, %d threads, %s, mask %s, %lld keys: %.9g, expected %.9g", isa, threads, samba_dtype_name(dtype),
+                     samba_dtype_name(mask), (long long)seen, (double)given[i], (double)expected[i]);
+    free_each_tensor(4, inputs);
 }
 
-static void queries(void **state)
+TEST(queries)
 {
     static const int64_t seen[] = {0, 1, 63, 64, 65, 150, KEYS};
     for (int i = 0; i < 7; i++)
         for (int how = 0; how < 4; how++) {
             samba_dtype dtype = how & 1 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
-            const query q = {how & 2 ? SAMBA_BOOL : dtype, dtype, seen[i]};
             for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
-                check_query(&q, 1 + (i + how + isa) % 2, samba_isa_names[isa]);
+                check_query(how & 2 ? SAMBA_BOOL : dtype, dtype, seen[i], 1 + (i + how + isa) % 2, samba_isa_names[isa]);
         }
 }
 

@@ -13,18 +13,15 @@ static uint64_t seed;
 
 static void draw(samba_register_class class_, bool positive, void *values)
 {
+    static const samba_dtype dtypes[] = {[SAMBA_F32] = SAMBA_FLOAT32, [SAMBA_F64] = SAMBA_FLOAT64, [SAMBA_I64] = SAMBA_INT64};
     for (int i = 0; i < SIZE; i++) {
         double x = (double)(next_seed(&seed) >> 11) * 0x1p-53 * 6 - (positive ? 0 : 3);
-        if (class_ == SAMBA_F32)
-            ((float *)values)[i] = (float)x;
-        else if (class_ == SAMBA_F64)
-            ((double *)values)[i] = x;
-        else
-            ((int64_t *)values)[i] = (int64_t)(x * 8);
+        samba_store_double(dtypes[class_], (char *)values + i * (int64_t)samba_dtype_size(dtypes[class_]),
+                           class_ == SAMBA_I64 ? 8 * x : x);
     }
 }
 
-static void check(samba_isa isa, int op, const char *name, samba_register_class class_, samba_map_fn *map)
+static void check(samba_isa isa, int op, samba_register_class class_, samba_map_fn *map)
 {
     /* room for what a comparison or a conversion of any class writes */
     _Alignas(64) double a[SIZE], b[SIZE], c[SIZE], whole[SIZE], part[SIZE];
@@ -43,15 +40,14 @@ static void check(samba_isa isa, int op, const char *name, samba_register_class 
                 map(part, (const char *)a + (size_t)from * size, (const char *)b + (size_t)from * size,
                     (const char *)c + (size_t)from * size, n);
                 if (memcmp(part, (const char *)whole + (size_t)from * given, (size_t)n * given) != 0)
-                    fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d", name, (int)class_,
-                             samba_isa_names[isa], n, from, SIZE);
+                    fail_msg("%s of class %d, %s: %d elements from %d on are other bits alone than among %d",
+                             samba_tile_table[op].name, (int)class_, samba_isa_names[isa], n, from, SIZE);
             }
     }
 }
 
-static void one_value_wherever_it_stands(void **unused)
+TEST(one_value_wherever_it_stands)
 {
-    (void)unused;
     seed = random_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     int checked = 0;
@@ -62,7 +58,7 @@ static void one_value_wherever_it_stands(void **unused)
                 const samba_tile_form form = samba_tile_table[op].form;
                 if ((form == SAMBA_FORM_UNARY || form == SAMBA_FORM_BINARY || form == SAMBA_FORM_COMPARE) &&
                     kernels->map[op][class_]) {
-                    check((samba_isa)isa, op, samba_tile_table[op].name, (samba_register_class)class_, kernels->map[op][class_]);
+                    check((samba_isa)isa, op, (samba_register_class)class_, kernels->map[op][class_]);
                     checked++;
                 }
             }

@@ -31,10 +31,9 @@ static int setup(void **unused)
 {
     if (harness_begin(unused) != 0)
         return -1;
-    samba_tensor *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(6, 4), 1);
+    OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(6, 4), 1);
     samba_optimizer sgd = samba_sgd(0.1);
-    samba_compile_options o = compile_of("shards", model, NULL, 1, &x);
-    o.optimizers = &sgd, o.optimizer_count = 1;
+    samba_compile_options o = training_of("shards", model, NULL, 1, &x, &sgd);
     need(samba_compile(context, &o, pef, sizeof pef));
     trained = open_session(pef, 1, 1);
     need(samba_session_set(trained, x));
@@ -47,7 +46,6 @@ static int setup(void **unused)
     snprintf(saved, sizeof saved, "%s/checkpoint-1", home);
     snprintf(index_path, sizeof index_path, "%s/model.safetensors.index.json", saved);
     fresh = open_session(pef, 1, 2);
-    samba_tensor_free(x);
     return 0;
 }
 
@@ -74,8 +72,7 @@ TEST(folders_and_indices)
     assert_int_equal(access(path, F_OK), 0); /* five files of weights */
     load_as_trained(saved);
     load_as_trained(index_path);
-    snprintf(path, sizeof path, "%s/one", folder);
-    shell("mkdir '%s'%s", path, "");
+    shell("mkdir '%s'/%s", folder, "one");
     snprintf(path, sizeof path, "%s/one/model.safetensors", folder);
     need(samba_session_save(trained, path, false));
     *strrchr(path, '/') = 0;
@@ -115,14 +112,11 @@ TEST(indices_that_lie)
 
 static samba_status load_once(samba_context *own, void *unused)
 {
-    (void)unused;
     samba_session_options options = samba_session_defaults();
     options.threads = 1;
-    samba_session *session;
+    OWN_SESSION *session;
     SAMBA_TRY(samba_session_new(own, pef, &options, &session));
-    samba_status status = samba_session_load(session, saved);
-    samba_session_free(session);
-    return status;
+    return samba_session_load(session, saved);
 }
 
 TEST(no_memory) { fail_each_allocation(load_once, NULL); }

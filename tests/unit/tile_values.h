@@ -206,14 +206,11 @@ static inline tile_value fold_start(int op, int class_)
 
 static inline tile_value fold(int op, int class_, tile_value x, tile_value y)
 {
-    bool most = op == SAMBA_TILE_amax;
-    if (class_ == SAMBA_I64) {
-        if (op == SAMBA_TILE_sum)
-            return (tile_value){.i = (int64_t)((uint64_t)x.i + (uint64_t)y.i)};
-        return (most ? y.i > x.i : y.i < x.i) ? y : x;
-    }
+    bool most = op == SAMBA_TILE_amax, whole = class_ == SAMBA_I64;
     if (op == SAMBA_TILE_sum)
-        return (tile_value){.f = x.f + y.f};
+        return whole ? (tile_value){.i = (int64_t)((uint64_t)x.i + (uint64_t)y.i)} : (tile_value){.f = x.f + y.f};
+    if (whole)
+        return (most ? y.i > x.i : y.i < x.i) ? y : x;
     return isnan(x.f) || (!isnan(y.f) && (most ? x.f >= y.f : x.f <= y.f)) ? x : y;
 }
 

@@ -36,18 +36,22 @@ static inline void untrace(void)
 
 static inline samba_value in(const char *name) { return samba_input(traced, name); }
 
+static inline operand type_of(const char *text)
+{
+    row_reader reader = {.file = text, .at = text};
+    return row_type(&reader, text);
+}
+
 /* Zeros of this type. */
 static inline samba_value zeros_of(const char *type)
 {
-    row_reader reader = {.file = type, .at = type};
-    operand of = row_type(&reader, type);
+    const operand of = type_of(type);
     return samba_constant(traced, 0, of.dtype, of.rank, of.shape);
 }
 
 static inline samba_value weight(const char *name, const char *type)
 {
-    row_reader reader = {.file = type, .at = type};
-    operand of = row_type(&reader, type);
+    const operand of = type_of(type);
     return samba_parameter(traced, name, of.dtype, of.rank, of.shape, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
 }
 
@@ -70,8 +74,7 @@ static inline void wrong_at(samba_value value, samba_status status, const char *
 
 static inline void expect_type(samba_value value, const char *type)
 {
-    row_reader reader = {.file = type, .at = type};
-    operand of = row_type(&reader, type);
+    const operand of = type_of(type);
     need(samba_graph_status(traced));
     const samba_node *node = samba_node_at(traced, value.index);
     assert_int_equal(node->dtype, of.dtype);
