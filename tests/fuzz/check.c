@@ -7,7 +7,14 @@
 #include "device/cpu/kernel.h"
 
 /* The best half of the time, else one that is asked for. */
-const char *fuzz_isa(uint64_t draw) { return draw % 2 ? NULL : samba_isa_names[draw / 2 % ((uint64_t)samba_isa_best() + 1)]; }
+const char *fuzz_isa(uint64_t draw)
+{
+    const char *names[SAMBA_ISA_COUNT];
+    uint64_t count = 0;
+    SAMBA_EACH_ISA (isa)
+        names[count++] = samba_isa_names[isa];
+    return draw % 2 ? NULL : names[draw / 2 % count];
+}
 
 typedef struct checking {
     const samba_graph *graph;

@@ -168,8 +168,8 @@ TEST(test_updates)
 {
     for (int pef = 0; pef < LENGTH(paths); pef++) {
         load_weights(pef);
-        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-            for (int threads = 1; threads <= 3 && samba_kernels_for((samba_isa)isa); threads++)
+        SAMBA_EACH_ISA (isa)
+            for (int threads = 1; threads <= 3; threads++)
                 update_weights(pef, samba_isa_names[isa], threads);
     }
 }

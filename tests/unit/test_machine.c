@@ -8,9 +8,7 @@
 
 static void test_at_hand(void **state)
 {
-    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
-        if (!samba_kernels_for((samba_isa)isa))
-            continue;
+    SAMBA_EACH_ISA (isa) {
         samba_cpu_machine machine;
         samba_cpu_machine_init(&machine, (samba_isa)isa);
         samba_cpu_machine_survey(&machine);

@@ -351,9 +351,8 @@ static void run_case(uint64_t seed)
     samba_cpu_machine strange = *machine_with(samba_isa_best(), between(&t, 0, 1));
     make_strange(&strange, next_figure, &t);
     run_plan(&run, &strange, " of a strange machine");
-    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-        if (samba_kernels_for((samba_isa)isa))
-            run_plan(&run, machine_with((samba_isa)isa, false), "");
+    SAMBA_EACH_ISA (isa)
+        run_plan(&run, machine_with((samba_isa)isa, false), "");
     samba_arena_free(&arena);
     samba_plan_free(&plan);
     samba_graph_free(graph);

@@ -61,7 +61,7 @@ static void check_loops(const samba_rows *rows, int64_t width)
 TEST(loops)
 {
     seed_anew();
-    for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
+    SAMBA_EACH_ISA (isa)
         for (int64_t width = 0; width <= MOST; width += width < 70 ? 1 : 40)
             check_loops(samba_kernels_for((samba_isa)isa)->rows, width);
 }
@@ -126,7 +126,7 @@ TEST(queries)
     for (int i = 0; i < 7; i++)
         for (int how = 0; how < 4; how++) {
             samba_dtype dtype = how & 1 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
-            for (int isa = 0; isa <= (int)samba_isa_best(); isa++)
+            SAMBA_EACH_ISA (isa)
                 check_query(how & 2 ? SAMBA_BOOL : dtype, dtype, seen[i], 1 + (i + how + isa) % 2, samba_isa_names[isa]);
         }
 }

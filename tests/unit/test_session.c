@@ -57,11 +57,10 @@ TEST(test_training)
 {
     const int threads[] = {1, 2, 3, 7};
     for (int t = 0; t < LENGTH(threads); t++)
-        for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-            if (samba_kernels_for((samba_isa)isa)) {
-                check_training(SESSION(.threads = threads[t], .isa = samba_isa_names[isa]), 4);
-                check_training(SESSION(.threads = threads[t], .isa = samba_isa_names[isa]), 5000); /* large enough to share */
-            }
+        SAMBA_EACH_ISA (isa) {
+            check_training(SESSION(.threads = threads[t], .isa = samba_isa_names[isa]), 4);
+            check_training(SESSION(.threads = threads[t], .isa = samba_isa_names[isa]), 5000); /* large enough to share */
+        }
     check_training(NULL, 5000);
 }
 
