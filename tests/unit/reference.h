@@ -125,6 +125,8 @@ static inline samba_session *run_against_reference(const reference_case *c, cons
     samba_run_options run = samba_run_defaults();
     run.inputs = c->inputs;
     run.input_count = c->input_count;
+    run.hyperparameters = &(samba_hyperparameter){"seed", (double)c->seed_value};
+    run.hyperparameter_count = c->seed != NULL;
     for (int i = 0; i < 2; i++)
         need(samba_run(session, &run));
     compare_with_reference(c, session);
