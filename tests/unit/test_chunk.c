@@ -101,7 +101,6 @@ static const head heads[] = {
     {"smooth_sum", 130, 0, 700, .label_smoothing = 0.2, .reduction = SAMBA_SUM, .ignore = 5},
     {"ignored_mean", 300, 0, 64, .bias = true, .label_smoothing = 0.1, .ignore = 3},
     {"rows_out", 180, 0, 257, .reduction = SAMBA_NO_REDUCTION, .bias = true, .ignore = 7},
-    {"large", 130, 0, 5000, .bias = true},
     {"doubles", 131, 0, 300, .float64 = true, .bias = true},
     {"capped", 200, 0, 300, .kind = 1, .bias = true},
     {"sums_count", 200, 0, 300, .kind = 2, .bias = true},
@@ -281,23 +280,6 @@ static void remembering(samba_graph *g, const void *options)
     samba_assign(last, state);
 }
 
-static void compare_all(samba_session *cut, samba_session *whole, int run)
-{
-    for (int t = 0; t < samba_session_tensor_count(cut); t++) {
-        samba_tensor_info info;
-        int64_t count;
-        need(samba_session_tensor_info(cut, t, &info));
-        if (!(COMPUTED >> info.kind & 1))
-            continue;
-        double *a = get_doubles(cut, info.name, "", &count), *b = get_doubles(whole, info.name, "", &count);
-        for (int64_t k = 0; k < count; k++)
-            if (!(fabs(a[k] - b[k]) <= 1e-4 * fmax(1, fabs(b[k]))))
-                fail_msg("run %d: %s[%lld] is %g in chunks and %g at once", run, info.name, (long long)k, a[k], b[k]);
-        free(a);
-        free(b);
-    }
-}
-
 /* In chunks and at once: whole runs, and by types, where FWD is whole. What is dropped in a chunk is what was dropped there. */
 TEST(chunks_and_whole)
 {
@@ -319,7 +301,7 @@ TEST(chunks_and_whole)
                 need(samba_run(s[i], chosen(run % 2 ? "FWD" : "")));
                 need(samba_run(s[i], chosen(run % 2 ? "BCKWD" : "")));
             }
-            compare_all(s[0], s[1], run);
+            assert_near(s[0], s[1], COMPUTED, 2e-5);
         }
     }
 }

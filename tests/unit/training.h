@@ -232,4 +232,26 @@ static inline void assert_same_bits(samba_session *a, samba_session *b, unsigned
     }
 }
 
+/* Tensors of these kinds, of the first session, are off from those of the second by this part of their greatest value at most. */
+static inline void assert_near(samba_session *a, samba_session *b, unsigned kinds, double tolerance)
+{
+    for (int t = 0; t < samba_session_tensor_count(a); t++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(a, t, &info));
+        if (!(kinds >> info.kind & 1))
+            continue;
+        int64_t count, other;
+        double *x = get_doubles(a, info.name, "", &count), *y = get_doubles(b, info.name, "", &other), scale = 1e-6, worst = 0;
+        assert_int_equal(count, other);
+        for (int64_t i = 0; i < count; i++) {
+            scale = fmax(scale, fabs(x[i]));
+            worst = fmax(worst, isnan(x[i] - y[i]) ? INFINITY : fabs(x[i] - y[i]));
+        }
+        if (!(worst <= tolerance * scale))
+            fail_msg("%s differs by %g of %g", info.name, worst, scale);
+        free(x);
+        free(y);
+    }
+}
+
 #endif
