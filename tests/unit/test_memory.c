@@ -104,7 +104,7 @@ MODEL(many_operators)
     samba_loss(g, "penalty", samba_mul_scalar(samba_sum(samba_sigmoid(samba_mul(q, k)), 0, NULL, false), 0.01));
 }
 
-enum { INPUTS = 3 };
+enum { INPUTS = 3, EVERY = 10 };
 static samba_tensor *inputs[INPUTS];
 static void make_inputs(int64_t n)
 {
@@ -147,28 +147,13 @@ TEST(test_compile)
     samba_tensor_free(inputs[1]);
 }
 
-/* Every so manyth allocation, alone or with all after it, so that all kinds come up. */
+/* Some hundreds of its allocations, of all kinds, alone or with all after it. */
 TEST(test_compile_many)
 {
     make_inputs(6);
     samba_compile_options options = options_of_many();
-    failing_allocator asked;
-    samba_context *refusing = counting_context_new(&asked);
-    int64_t before = asked.calls;
-    assert_int_equal(compile_scenario(refusing, &options), SAMBA_OK);
-    int64_t calls = asked.calls - before, stride = calls / 400 > 0 ? calls / 400 : 1;
-    counting_context_free(refusing, &asked);
-    for (int64_t number = 0; number < calls; number += stride) {
-        refusing = counting_context_new(&asked);
-        asked.fail_from = asked.calls + number;
-        asked.fail_count = number / stride % 2 ? 1 : INT64_MAX;
-        samba_status status = compile_scenario(refusing, &options);
-        if (status != SAMBA_ERROR_MEMORY || asked.refused == 0 || asked.live_blocks != 1 || !samba_error_message(refusing)[0])
-            fail_msg("allocation %lld of %lld refused: status %s, message \"%s\", %lld blocks leaked", (long long)number,
-                     (long long)calls, samba_status_name(status), samba_error_message(refusing),
-                     (long long)asked.live_blocks - 1);
-        counting_context_free(refusing, &asked);
-    }
+    fail_some_allocations(compile_scenario, &options, 0, EVERY, 1);
+    fail_some_allocations(compile_scenario, &options, EVERY / 2, EVERY, INT64_MAX);
 }
 
 static samba_status session_scenario(samba_context *refusing, void *user)
