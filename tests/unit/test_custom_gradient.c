@@ -80,9 +80,8 @@ static void expect(const samba_tensor *result, int which, size_t m)
     }
 }
 
-static void values_and_gradients(void **state)
+TEST(values_and_gradients)
 {
-    (void)state;
     for (size_t k = 0; k < 2 * SAMBA_COUNT(models); k++) {
         const size_t m = k / 2;
         const bool reference = k % 2 == 1;
@@ -123,9 +122,8 @@ static void values_and_gradients(void **state)
 
 /* ---- what is refused ---- */
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     static const struct {
         const char *body, *words;
         samba_status status;

@@ -101,9 +101,8 @@ static void check_schedule(pair *p)
         p->fusion.groups[i].members = NULL;
 }
 
-static void test_random(void **unused)
+TEST(test_random)
 {
-    (void)unused;
     seed_anew();
     for (int round = 0; round < 300; round++) {
         pair p = {.count = 0};

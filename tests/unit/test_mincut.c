@@ -43,9 +43,8 @@ static int64_t cost(int count, const edge *edges, unsigned sink_side)
     return sum;
 }
 
-static void cheapest(void **state)
+TEST(cheapest)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= NETWORKS; seed++) {
         edge edges[3 * NODES];
         int nodes = 2 + (int)(seed % (NODES - 1)), count = make_edges(seed, nodes, edges);
@@ -85,10 +84,6 @@ static samba_status cut_one(samba_context *refusing, void *user)
     return status;
 }
 
-static void no_memory(void **state)
-{
-    (void)state;
-    fail_each_allocation(cut_one, NULL);
-}
+TEST(no_memory) { fail_each_allocation(cut_one, NULL); }
 
 TEST_MAIN(cheapest, no_memory)

@@ -8,17 +8,6 @@
 #include "failing_allocator.h"
 #include "naive_tiles.h"
 
-/* p -= rate * g in place, the rate read from one element. */
-static void test_update_in_place(void **state)
-{
-    tile_case t;
-    case_begin(&t, 2, SHAPE(3, 700));
-    case_text(&t,
-              "float32 p g; float64 rate:; load rate64 rate; neg rate64 rate64; f32 rate32; cast rate32 rate64; setup;"
-              "load before@p p; load gradient@g g; mul moved gradient rate32; add result@p before moved; store result p; step");
-    case_check(&t, 0, "update");
-}
-
 /* Rounding and its store, which become one instruction where nothing stands between: read by nobody else, by others too, stored
  * twice, rounded in place, and with the source written again before the store. */
 static void test_rounding(void **state)
@@ -426,5 +415,5 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_update_in_place, test_rounding, test_iota_random, test_labels, test_gelu_both, test_softmax, test_layer_norm,
-          test_region, test_random_programs, test_errors)
+TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_softmax, test_layer_norm, test_region,
+          test_random_programs, test_errors)
