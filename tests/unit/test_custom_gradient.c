@@ -50,23 +50,28 @@ static const struct {
 
 static const double X[N] = {-1.7, 0.4, 2.6, 1.2}, Y[N] = {0.5, -3, 2, 1.5}, G[N] = {1.3, -0.6, 2.2, 0.1};
 
-static void run_function(const samba_graph *graph, int count, const double *const *values, const char *const *names,
-                         bool reference, int outputs, samba_tensor **results)
+/* Of x, y and the incoming gradient, as many as the graph has. */
+static void run_function(const samba_graph *graph, bool reference, int outputs, samba_tensor **results)
 {
     samba_function_options options = samba_function_defaults();
     samba_function *f;
     samba_tensor *given[3];
+    int count = 0;
     options.reference = reference;
     need(samba_function_new(context, graph, &options, &f));
-    for (int i = 0; i < count; i++) {
-        given[i] = tensor(names[i], SAMBA_FLOAT64, 1, SHAPE(N));
-        memcpy(samba_tensor_data(given[i]), values[i], N * sizeof **values);
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const samba_node *node = samba_node_at(graph, (samba_ref)i);
+        assert_true(outputs == 1 || node->op != SAMBA_OP_grad_output); /* gradients have none left */
+        if (node->op != SAMBA_OP_input)
+            continue;
+        const char *name = samba_graph_name_at(graph, node->attrs->leaf.name);
+        given[count] = tensor(name, SAMBA_FLOAT64, 1, SHAPE(N));
+        memcpy(samba_tensor_data(given[count++]), strcmp(name, "x") == 0 ? X : strcmp(name, "y") == 0 ? Y : G, sizeof X);
     }
     for (int i = 0; i < outputs; i++)
         results[i] = tensor("r", SAMBA_FLOAT64, 1, SHAPE(N));
     need(samba_function_run(f, given, results));
-    for (int i = 0; i < count; i++)
-        samba_tensor_free(given[i]);
+    free_each_tensor(count, given);
     samba_function_free(f);
 }
 
@@ -95,25 +100,13 @@ TEST(values_and_gradients)
         need(samba_graph_print(traced, &text));
         need(samba_graph_parse(context, text, &again)); /* the text has all of it */
         assert_int_equal(samba_graph_hash(again), samba_graph_hash(traced));
-        run_function(again, 2, (const double *const[]){X, Y}, (const char *const[]){"x", "y"}, reference, 1, results);
+        run_function(again, reference, 1, results);
         expect(results[0], 0, m);
         samba_tensor_free(results[0]);
         need(samba_graph_gradient(again, 2, (const char *const[]){"x", "y"}, &gradient));
-        int inputs = 0;
-        const double *values[3];
-        const char *names[3];
-        for (int64_t i = 0; i < gradient->node_count; i++) {
-            const samba_node *node = samba_node_at(gradient, (samba_ref)i);
-            assert_int_not_equal(node->op, SAMBA_OP_grad_output); /* and none is left */
-            if (node->op == SAMBA_OP_input) {
-                names[inputs] = samba_graph_name_at(gradient, node->attrs->leaf.name);
-                values[inputs] = strcmp(names[inputs], "x") == 0 ? X : strcmp(names[inputs], "y") == 0 ? Y : G;
-                inputs++;
-            }
-        }
-        run_function(gradient, inputs, values, names, reference, 2, results);
+        run_function(gradient, reference, 2, results);
         expect(results[0], 1, m), expect(results[1], 2, m);
-        samba_tensor_free(results[0]), samba_tensor_free(results[1]);
+        free_each_tensor(2, results);
         samba_text_free(context, text);
         samba_graph_free(gradient), samba_graph_free(again);
         untrace();
