@@ -15,8 +15,6 @@ typedef struct pair { /* the groups, and the relation: before[b][a]: a must run 
     bool alive[MOST], before[MOST][MOST];
 } pair;
 
-static int below(int limit) { return (int)((next_random() >> 16) % (uint64_t)limit); }
-
 static void add_group(pair *p)
 {
     samba_fusion *f = &p->fusion;

@@ -2,8 +2,8 @@
  *
  * What a stage writes lies apart from what it reads: operands of every kind are laid over each other and refused, those that
  * interleave or that a program writes element for element are taken, and of random strides none is taken whose elements meet. A
- * file cannot ask for tables and scratch out of proportion to its memory,
- * and what it calls things reaches nobody's terminal as it is. */
+ * file cannot ask for tables and scratch out of proportion to its memory, and what it calls things reaches nobody's terminal as
+ * it is. */
 #include "harness.h"
 #include "written_pef.h"
 #include "seeded.h"
@@ -174,13 +174,12 @@ static void test_random_strides(void **state)
         fixture f;
         samba_operand o[2];
         bool marks[2][ELEMENTS] = {{false}}, meet = false;
-        const int64_t domain[3] = {1 + (int64_t)(next_random() % 4), 1 + (int64_t)(next_random() % 4),
-                                   1 + (int64_t)(next_random() % 5)};
-        const int64_t grid[3] = {next_random() % 2 ? 100 : 60, next_random() % 2 ? 20 : 12, next_random() % 3 ? 1 : 2};
+        const int64_t domain[3] = {1 + below(4), 1 + below(4), 1 + below(5)};
+        const int64_t grid[3] = {below(2) ? 100 : 60, below(2) ? 20 : 12, below(3) ? 1 : 2};
         for (int k = 0; k < 2; k++) {
-            o[k] = (samba_operand){.offset = (int64_t)(next_random() % 130)};
+            o[k] = (samba_operand){.offset = below(130)};
             for (int d = 0; d < 3; d++)
-                o[k].strides[d] = next_random() % 8 ? grid[d] : (int64_t)(next_random() % 30);
+                o[k].strides[d] = below(8) ? grid[d] : below(30);
             mark(domain, &o[k], marks[k]);
         }
         for (int k = 0; k < ELEMENTS; k++)

@@ -4,10 +4,9 @@
  * text that JSON gives back, Trace Event files read and refused, memory refused. Seeds are printed. */
 #include "training.h"
 #include "../pef/plans.h"
-#include "../seed.h"
 #include "failing_allocator.h"
 #include "report/report.h"
-#include "tensor/philox.h"
+#include "seeded.h"
 #include <jansson.h>
 #include <sambaflow/app.h>
 
@@ -64,8 +63,6 @@ TEST(test_reading)
 
 /* ---- memory over time ---- */
 #define MOST_BYTES 640
-static uint64_t seed, drawn;
-static int below(int bound) { return (int)samba_philox_below(samba_philox_word64(seed, drawn++), (uint64_t)bound); }
 
 /* Buffers anywhere in a small arena, over each other too; stages that touch some.
  * The rest of the stages' being is not looked at. */
@@ -155,8 +152,7 @@ static void check_live(const samba_plan *plan)
 
 TEST(test_live)
 {
-    seed = random_seed();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    seed_anew();
     for (int i = 0; i < 300; i++) {
         samba_plan plan;
         make_random_plan(&plan);
