@@ -85,12 +85,15 @@ static inline char *case_memory(const tile_case *t, int operand)
     return t->memory + t->buffers[t->operands[operand].buffer].offset;
 }
 
-/* An operand with a buffer that just holds it: no stride is negative. */
+/* An operand with a buffer that just holds it, `offset` elements from its begin; backwards where strides are negative. */
 static inline int case_operand(tile_case *t, const char *name, samba_dtype dtype, int64_t offset, const int64_t *strides)
 {
     int64_t last = offset;
-    for (int i = 0; i < t->stage.rank; i++)
-        last += t->stage.domain[i] > 0 ? (t->stage.domain[i] - 1) * strides[i] : 0;
+    for (int i = 0; i < t->stage.rank; i++) {
+        const int64_t further = t->stage.domain[i] > 0 ? (t->stage.domain[i] - 1) * strides[i] : 0;
+        last += llabs(further);
+        offset += further < 0 ? -further : 0;
+    }
     int number = t->stage.operand_count++;
     samba_operand *o = &t->operands[number];
     *o = (samba_operand){.buffer = case_buffer(t, dtype, last + 1), .dtype = dtype, .offset = offset};
@@ -148,6 +151,22 @@ static inline void random_order(int rank, int *order)
         int k = rand() % (i + 1);
         order[i] = order[k];
         order[k] = i;
+    }
+}
+
+/* Strides of a memory in which the dims lie in some order, some reversed or repeated, with a gap here and there. */
+static inline void random_strides(const tile_case *t, bool reversed, bool repeats, int64_t *strides)
+{
+    int order[SAMBA_MAX_RANK], rank = t->stage.rank;
+    random_order(rank, order);
+    int64_t stride = rand() % 6 == 0 ? 2 : 1;
+    for (int i = 0; i < rank; i++) {
+        int k = order[i];
+        strides[k] = reversed && rand() % 4 == 0 ? -stride : stride;
+        if (repeats && rand() % 6 == 0)
+            strides[k] = 0;
+        else
+            stride *= (t->stage.domain[k] > 0 ? t->stage.domain[k] : 1) + (rand() % 5 == 0);
     }
 }
 

@@ -221,27 +221,20 @@ static void test_region(void **state)
 /* ---- random programs ---- */
 static int pick(int n) { return rand() % n; }
 
+/* Half of them in order; what is no result may repeat. */
 static int random_operand(tile_case *t, samba_dtype dtype, bool result)
 {
-    int rank = t->stage.rank, order[SAMBA_MAX_RANK];
-    int64_t strides[SAMBA_MAX_RANK], size = 1;
-    for (int i = 0; i < rank; i++)
-        order[i] = i;
-    if (pick(3) == 0)
-        random_order(rank, order);
-    int gaps = pick(3) == 0, broadcast = !result && pick(3) == 0;
-    for (int i = rank - 1; i >= 0; i--) {
-        int d = order[i];
-        if (broadcast && pick(2)) {
-            strides[d] = 0;
-            continue;
-        }
-        strides[d] = size;
-        size *= (t->stage.domain[d] > 0 ? t->stage.domain[d] : 1) + (gaps ? pick(3) : 0);
-        if (gaps && pick(4) == 0)
-            size *= 2;
+    int64_t strides[SAMBA_MAX_RANK];
+    char dims[SAMBA_MAX_RANK + 1] = "";
+    bool repeats = !result && pick(3) == 0;
+    if (pick(2)) {
+        random_strides(t, false, repeats, strides);
+        return case_operand(t, "", dtype, pick(5), strides);
     }
-    return case_operand(t, "", dtype, pick(5), strides);
+    for (int i = 0, count = 0; i < t->stage.rank; i++)
+        if (!repeats || pick(2))
+            dims[count++] = (char)('0' + i);
+    return case_layout(t, "", dtype, dims);
 }
 
 /* Most are small; of some, rows are long: in few chunks, side by side or down the columns of memory; of some, rows are many. */
