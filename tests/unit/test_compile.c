@@ -2,8 +2,8 @@
  *
  * Compiled against the reference: models of several operators, as people write them, are compiled, run by sections and compared,
  * outputs and gradients, with the same graph evaluated node by node by reference kernels. Each runs with one and two threads, in
- * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Norms, products, pools, convolutions and moves of
- * any shape are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
+ * bfloat16, and on every ISA this CPU has. The verifier runs after every pass. Norms, products, pools, losses, convolutions and
+ * moves of any shape are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
 #include "training.h"
 #include "device/cpu/kernel.h"
 
@@ -100,17 +100,6 @@ MODEL(relu_pool)
     samba_value d = samba_avg_pool2d(samba_conv2d(b, "d", 3, SHAPE(1, 1), NULL), SHAPE(2, 2), NULL);
     samba_loss(g, "loss", samba_add(samba_sum(samba_mul(c, c), 0, NULL, false), samba_sum(samba_mul(d, d), 0, NULL, false)));
 }
-MODEL(losses)
-{
-    samba_value x = samba_mul(in(g, "x"), param(g, "w", F32, 1, SHAPE(7)));
-    samba_cross_entropy_options sum = {3, 0.1, SAMBA_SUM, {NULL, 0, 0}}, none = {-100, 0.3, SAMBA_NO_REDUCTION, {NULL, 0, 0}};
-    samba_value many = samba_permute(x, DIMS(0, 2, 1)); /* (N, C, d) with C = 7 */
-    samba_value a = samba_cross_entropy_with(many, in(g, "label"), &sum),
-                b = samba_cross_entropy_with(many, in(g, "label"), &none);
-    samba_output(g, "rows", b);
-    samba_loss(g, "first", a);
-    samba_loss(g, "second", samba_mean(samba_mul(b, b), 0, NULL, false));
-}
 MODEL(embedded)
 {
     samba_value h = samba_embedding(in(g, "token"), "wte", 29, 12);
@@ -171,7 +160,6 @@ static const model_case cases[] = {
     {"residual", residual, {{"x", F32, 3, {2, 5, 9}, 0}}},
     {"relu_pool", relu_pool, {{"x", F32, 4, {2, 3, 12, 15}, 0}}},
     {"conv_transposed", conv_transposed, {{"x", F32, 4, {2, 3, 5, 4}, 0}}},
-    {"losses", losses, {{"x", F32, 3, {5, 6, 7}, 0}, {"label", SAMBA_INT32, 2, {5, 6}, 7}}},
     {"embedded", embedded, {{"token", SAMBA_INT64, 2, {3, 8}, 29}}},
     {"tied", tied, {{"token", SAMBA_INT64, 2, {3, 8}, 29}, {"next", SAMBA_INT32, 2, {3, 8}, 29}}},
     {"random_numbers", random_numbers, {{"x", F32, 2, {5, 10}, 0}}},
