@@ -166,14 +166,11 @@ static samba_status session_scenario(samba_context *refusing, void *user)
     snprintf(file, sizeof file, "%s/life.safetensors", folder);
     samba_run_options r = giving(INPUTS, inputs);
     samba_status status = samba_session_new(refusing, user, &options, &session);
-    for (int i = 0; i < 2 && status == SAMBA_OK; i++)
-        status = samba_run(session, &r);
-    if (status == SAMBA_OK)
-        status = samba_session_get_by_name(session, "fc1.weight", &weight);
-    if (status == SAMBA_OK)
-        status = samba_session_save(session, file, true);
-    if (status == SAMBA_OK)
-        status = samba_session_load(session, file);
+    for (int i = 0; i < 2; i++)
+        THEN(status, samba_run(session, &r));
+    THEN(status, samba_session_get_by_name(session, "fc1.weight", &weight));
+    THEN(status, samba_session_save(session, file, true));
+    THEN(status, samba_session_load(session, file));
     samba_tensor_free(weight);
     samba_session_free(session);
     return status;
