@@ -25,43 +25,22 @@ extern void *__libc_realloc(void *block, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *block);
 
-static void count_one(void)
+static void *count_one(void *block)
 {
     if (__atomic_load_n(&counting, __ATOMIC_RELAXED))
         __atomic_add_fetch(&counted, 1, __ATOMIC_RELAXED);
+    return block;
 }
-INTERPOSED void *malloc(size_t size)
-{
-    count_one();
-    return __libc_malloc(size);
-}
-INTERPOSED void *calloc(size_t count, size_t size)
-{
-    count_one();
-    return __libc_calloc(count, size);
-}
-INTERPOSED void *realloc(void *block, size_t size)
-{
-    count_one();
-    return __libc_realloc(block, size);
-}
-INTERPOSED void *aligned_alloc(size_t alignment, size_t size)
-{
-    count_one();
-    return __libc_memalign(alignment, size);
-}
+INTERPOSED void *malloc(size_t size) { return count_one(__libc_malloc(size)); }
+INTERPOSED void *calloc(size_t count, size_t size) { return count_one(__libc_calloc(count, size)); }
+INTERPOSED void *realloc(void *block, size_t size) { return count_one(__libc_realloc(block, size)); }
+INTERPOSED void *aligned_alloc(size_t alignment, size_t size) { return count_one(__libc_memalign(alignment, size)); }
 INTERPOSED int posix_memalign(void **block, size_t alignment, size_t size)
 {
-    count_one();
-    *block = __libc_memalign(alignment, size);
+    *block = count_one(__libc_memalign(alignment, size));
     return *block ? 0 : ENOMEM;
 }
-INTERPOSED void free(void *block)
-{
-    if (block)
-        count_one();
-    __libc_free(block);
-}
+INTERPOSED void free(void *block) { __libc_free(block ? count_one(block) : NULL); }
 static void malloc_count_start(void)
 {
     counted = 0;

@@ -108,21 +108,6 @@ static void test_gelu_both(void **state)
 /* ---- rows ---- */
 static const int64_t columns[] = {10, 77, 300, 1000};
 
-/* exp(x - max) / sum, its row's greatest index and the sum of all */
-static void test_softmax(void **state)
-{
-    for (int s = 0; s < 4 * LENGTH(columns); s++) {
-        tile_case t;
-        case_begin(&t, 2, SHAPE(s % 2 ? 37 : 1, columns[s / 4]));
-        t.indirect = s & 2;
-        case_text(&t, "float32 x y total: highest:; int32 index:0;"
-                      "load in*@x x; amax best* in; argmax where* in; step; collect_amax best highest; store where index; once;"
-                      "spread wide best; sub out*@y in wide; exp out out; sum sum* out; step; reciprocal sum sum; once;"
-                      "spread wide sum; mul out out wide; collect_sum out total; store out y; step");
-        case_check(&t, 1e-6, "softmax");
-    }
-}
-
 /* Layer norm, its weight's gradient summed over rows, its row means stored. */
 static void test_layer_norm(void **state)
 {
@@ -408,5 +393,5 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_softmax, test_layer_norm, test_region,
-          test_random_programs, test_errors)
+TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_layer_norm, test_region, test_random_programs,
+          test_errors)
