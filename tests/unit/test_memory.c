@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory from end to end. Compiling, and a session's life, with each allocation refused in turn: MEMORY, nothing leaked, nothing
- * half written. Then runs after the first: none may allocate, counted at the library's hook and, because OpenMP and kernel
+ * Memory from end to end. Compiling with each allocation refused in turn (a session's life is test_session.c's): MEMORY, nothing
+ * leaked, nothing half written. Then runs after the first: none may allocate, counted at the library's hook and, because OpenMP and kernel
  * libraries have memory of their own, at malloc itself, which this program stands in for. Under the address sanitizer malloc is
  * the sanitizer's and only the hook counts. */
 #include "training.h"
@@ -135,35 +135,6 @@ TEST(test_compile_many)
     fail_some_allocations(compile_scenario, &options, EVERY / 2, EVERY, INT64_MAX);
 }
 
-static samba_status session_scenario(samba_context *refusing, void *user)
-{
-    char file[128];
-    samba_session *session;
-    samba_tensor *weight = NULL;
-    samba_session_options options = samba_session_defaults();
-    options.threads = 2;
-    snprintf(file, sizeof file, "%s/life.safetensors", folder);
-    samba_run_options r = giving(INPUTS, inputs);
-    samba_status status = samba_session_new(refusing, user, &options, &session);
-    for (int i = 0; i < 2; i++)
-        THEN(status, samba_run(session, &r));
-    THEN(status, samba_session_get_by_name(session, "fc1.weight", &weight));
-    THEN(status, samba_session_save(session, file, true));
-    THEN(status, samba_session_load(session, file));
-    samba_tensor_free(weight);
-    samba_session_free(session);
-    return status;
-}
-
-TEST(test_session)
-{
-    make_inputs(6);
-    samba_compile_options options = options_of_many();
-    char path[512];
-    need(samba_compile(context, &options, path, sizeof path));
-    fail_each_allocation(session_scenario, path);
-}
-
 /* ---- runs that allocate nothing ---- */
 static void check_runs(int64_t n, int threads)
 {
@@ -229,4 +200,4 @@ TEST(test_runs)
     check_runs(192, 2); /* stages that are worth sharing */
 }
 
-TEST_MAIN_WITH(NULL, drop_kept, test_compile, test_compile_many, test_session, test_runs)
+TEST_MAIN_WITH(NULL, drop_kept, test_compile, test_compile_many, test_runs)
