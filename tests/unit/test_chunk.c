@@ -181,26 +181,6 @@ TEST(every_head)
 }
 
 /* ---- sections ---- */
-/* A run of what the words say: types, ids or, without any, the schedule. Good until the next call. */
-static const samba_run_options *chosen(const char *words)
-{
-    static char text[96];
-    static const char *types[8];
-    static int ids[8];
-    static samba_run_options run;
-    char *rest = text;
-    snprintf(text, sizeof text, "%s", words);
-    run = samba_run_defaults();
-    run.section_types = types;
-    run.section_ids = ids;
-    for (char *word; (word = strtok_r(rest, " ", &rest));)
-        if (*word >= '0' && *word <= '9')
-            ids[run.section_id_count++] = atoi(word);
-        else
-            types[run.section_type_count++] = word;
-    return &run;
-}
-
 static const head sectioned = {"sectioned", 2, 100, 640, .bias = true, .accuracy = true, .dropout = 0.3};
 
 /* FWD 0, the part of it that BCKWD computes again 1, BCKWD 2, GRADNORM 3, OPT 4 */
@@ -238,22 +218,22 @@ TEST(sections)
     for (int i = 0; i < LENGTH(selected); i++) {
         char text[64] = "";
         samba_selection selection;
-        need(samba_select_sections(s, chosen(selected[i][0]), &selection));
+        samba_run_options run = of_sections(samba_run_defaults(), selected[i][0]);
+        need(samba_select_sections(s, &run, &selection));
         for (int k = 0; k < selection.count; k++)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%d ", selection.sections[k]);
         assert_string_equal(text, selected[i][1]);
     }
     for (int i = 0; i < 2; i++)
-        refuse(samba_run(s, chosen(i ? "0 1 1" : "0 2 1")), SAMBA_ERROR_STATE, "what the last run of them left is used up");
+        refuse(run_sections(s, NULL, i ? "0 1 1" : "0 2 1"), SAMBA_ERROR_STATE, "what the last run of them left is used up");
 
-    need(samba_run(s, chosen("0"))); /* BCKWD alone delivers what FWD left out */
+    need(run_sections(s, NULL, "0")); /* BCKWD alone delivers what FWD left out */
     assert_true(get_scalar(s, "loss") == 0);
-    need(samba_run(s, chosen("2")));
+    need(run_sections(s, NULL, "2"));
     assert_true(get_scalar(s, "loss") > 1 && get_scalar(s, "right") >= 0);
 }
 
-/* Logits of buffers that FWD overwrites, one in its place and one with what the other was:
- * of what they held before, in chunks too. */
+/* Logits of what buffers held before FWD overwrote them, one in its place and one with what the other was. */
 static void remembering(samba_graph *g, const void *options)
 {
     const head *h = options;

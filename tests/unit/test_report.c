@@ -64,8 +64,7 @@ TEST(test_reading)
 /* ---- memory over time ---- */
 #define MOST_BYTES 640
 
-/* Buffers anywhere in a small arena, over each other too; stages that touch some.
- * The rest of the stages' being is not looked at. */
+/* Buffers anywhere in a small arena, over each other too; stages that touch some, and are nothing more. */
 static void make_random_plan(samba_plan *plan)
 {
     plan_begin(plan, context, "random");

@@ -204,8 +204,7 @@ static int report_short(int f, const finding *found)
     return count;
 }
 
-/* A row a function: the greatest error on each ISA;
- * where it is greatest, the least share of right results and the falls of all of them. */
+/* A row a function: the greatest error on each ISA and where it is; the least share of right results, the falls of all. */
 static void print_head(bool markdown)
 {
     printf(markdown ? "| function |" : "%-15s", "function");
@@ -445,8 +444,7 @@ static void test_halves(void **state)
 }
 
 /* ---- two operands ---- */
-/* Pairs of all kinds: any bits, numbers of about the same size, numbers that models have;
- * first of all, each special one with each. */
+/* Pairs of any bits, of about the same size, of numbers that models have; first of all, each special one with each. */
 static void fill_pairs(float *x, float *y, int round)
 {
     static const float special[] = {0.0f, 0x1p-149f, 0x1p-126f, 0.5f, 1.0f, 2.0f, 3.0f, 0x1p64f, 0x1.fffffep127f, INFINITY};

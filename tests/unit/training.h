@@ -114,16 +114,28 @@ static inline samba_run_options giving(int count, samba_tensor *const *inputs)
     return options;
 }
 
-/* The run that `options` say, of the sections whose types are the words; NULL for the options: the defaults. */
-static inline samba_status run_sections(samba_session *session, const samba_run_options *options, const char *words)
+/* The run with the sections that the words say, types or ids; without any: the schedule. Good until the next call. */
+static inline samba_run_options of_sections(samba_run_options run, const char *words)
 {
-    char text[128], *rest = text;
-    const char *types[8];
-    samba_run_options run = options ? *options : samba_run_defaults();
+    static _Thread_local char text[128];
+    static _Thread_local const char *types[8];
+    static _Thread_local int ids[8];
+    char *rest = text;
     snprintf(text, sizeof text, "%s", words);
     run.section_types = types;
+    run.section_ids = ids;
     for (char *word; (word = strtok_r(rest, " ", &rest));)
-        types[run.section_type_count++] = word;
+        if (*word >= '0' && *word <= '9')
+            ids[run.section_id_count++] = atoi(word);
+        else
+            types[run.section_type_count++] = word;
+    return run;
+}
+
+/* NULL for the options: the defaults. */
+static inline samba_status run_sections(samba_session *session, const samba_run_options *options, const char *words)
+{
+    samba_run_options run = of_sections(options ? *options : samba_run_defaults(), words);
     return samba_run(session, &run);
 }
 
