@@ -73,10 +73,7 @@ static char *in_folder(const char *name)
 
 static void write_file(const char *name, const void *data, size_t size)
 {
-    FILE *file = fopen(in_folder(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(data, 1, size, file), size);
-    fclose(file);
+    need(samba_file_write_atomic(context, in_folder(name), &data, &size, 1));
 }
 
 static void write_digits(int labels, uint8_t last)

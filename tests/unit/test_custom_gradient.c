@@ -118,29 +118,30 @@ TEST(values_and_gradients)
 TEST(refusals)
 {
     static const struct {
-        const char *body, *words;
         samba_status status;
+        const char *words, *body;
+        int output; /* the node that is one */
     } texts[] = {
-        {"%2 = custom_gradient %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "expected a value, its grad_output, and pairs",
-         SAMBA_ERROR_FORMAT},
-        {"%2 = custom_gradient %0 %1 %0 : float32[4] @FWD\noutput \"z\" %2 @FWD", "given 3 inputs", SAMBA_ERROR_FORMAT},
-        {"%2 = custom_gradient %0 %0 %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "input 1 must be a grad_output, given input",
-         SAMBA_ERROR_FORMAT},
-        {"%2 = sum %1 dims=[0] : float32[1] @FWD\n%3 = custom_gradient %0 %1 %0 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD",
-         "input 3 must have the shape of input 2, (4), given (1)", SAMBA_ERROR_FORMAT},
-        {"output \"z\" %1 @FWD", "an output depends on a grad_output", SAMBA_ERROR_ARGUMENT},
-        {"%2 = custom_gradient %0 %1 %0 %1 : float32[4] @FWD\n%3 = add %1 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD",
-         "an output depends on a grad_output", SAMBA_ERROR_ARGUMENT},
-        {"%2 = neg %0 : float32[4] @FWD\n%3 = grad_output %2 : float32[4] @FWD\n%4 = custom_gradient %0 %1 %0 %3 : float32[4] "
-         "@FWD\noutput \"z\" %4 @FWD",
-         "a gradient that is another one's", SAMBA_ERROR_ARGUMENT},
+        {SAMBA_ERROR_FORMAT, "expected a value, its grad_output, and pairs", "%2 = custom_gradient %0 %1 : float32[4] @FWD", 2},
+        {SAMBA_ERROR_FORMAT, "given 3 inputs", "%2 = custom_gradient %0 %1 %0 : float32[4] @FWD", 2},
+        {SAMBA_ERROR_FORMAT, "input 1 must be a grad_output, given input", "%2 = custom_gradient %0 %0 %0 %1 : float32[4] @FWD",
+         2},
+        {SAMBA_ERROR_FORMAT, "input 3 must have the shape of input 2, (4), given (1)",
+         "%2 = sum %1 dims=[0] : float32[1] @FWD\n%3 = custom_gradient %0 %1 %0 %2 : float32[4] @FWD", 3},
+        {SAMBA_ERROR_ARGUMENT, "an output depends on a grad_output", "", 1},
+        {SAMBA_ERROR_ARGUMENT, "an output depends on a grad_output",
+         "%2 = custom_gradient %0 %1 %0 %1 : float32[4] @FWD\n%3 = add %1 %2 : float32[4] @FWD", 3},
+        {SAMBA_ERROR_ARGUMENT, "a gradient that is another one's",
+         "%2 = neg %0 : float32[4] @FWD\n%3 = grad_output %2 : float32[4] @FWD\n"
+         "%4 = custom_gradient %0 %1 %0 %3 : float32[4] @FWD",
+         4},
     };
     for (size_t i = 0; i < SAMBA_COUNT(texts); i++) {
         char text[1024];
         snprintf(text, sizeof text,
                  "graph \"g\"\n%%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4]\n%%1 = grad_output %%0 : float32[4] "
-                 "@FWD\n%s\n",
-                 texts[i].body);
+                 "@FWD\n%s\noutput \"z\" %%%d @FWD\n",
+                 texts[i].body, texts[i].output);
         samba_graph *g = NULL;
         samba_function *f;
         samba_status status = samba_graph_parse(context, text, &g);

@@ -220,10 +220,7 @@ static samba_status read_trace(const samba_plan *plan, const char *text, samba_a
 {
     char path[128];
     snprintf(path, sizeof path, "%s/trace.json", folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    need(samba_file_write_atomic(context, path, (const void *const[]){text}, (const size_t[]){strlen(text)}, 1));
     *report = (samba_report){.plan = plan};
     return samba_trace_read(context, path, plan, arena, report);
 }
