@@ -154,6 +154,25 @@ static inline void random_order(int rank, int *order)
     }
 }
 
+/* Most are small, some empty if they may be. Large: rows of few chunks, side by side or down the columns of memory; many rows. */
+static inline void random_domain(tile_case *t, bool large, bool may_be_empty)
+{
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 10, 15, 16, 17, 33, 64, 77, 256, 257, 300, 1000};
+    static const int64_t larger[][3] = {{1, 50, 600},  {2, 17, 1025}, {3, 16, 520}, {1, 7, 4097}, {1, 2, 20000}, {1, 9000, 5},
+                                        {1, 1, 10000}, {3, 130, 77},  {2, 70, 300}, {2, 5, 3000}, {2, 3000, 5},  {2, 3, 9000}};
+    int64_t domain[SAMBA_MAX_RANK], numel = 1;
+    int rank = 1 + rand() % 5;
+    for (int i = rank - 1; i >= 0; i--) {
+        do
+            domain[i] = sizes[rand() % LENGTH(sizes)];
+        while (numel * domain[i] > 6000);
+        numel *= domain[i];
+    }
+    if (may_be_empty && rand() % 12 == 0)
+        domain[rand() % rank] = 0;
+    case_begin(t, large ? 3 : rank, large ? larger[rand() % LENGTH(larger)] : domain);
+}
+
 /* Strides of a memory in which the dims lie in some order, some reversed or repeated, with a gap here and there. */
 static inline void random_strides(const tile_case *t, bool reversed, bool repeats, int64_t *strides)
 {

@@ -36,22 +36,6 @@ static bool is_move(const tile_case *t)
     return moves;
 }
 
-/* Small ones, and of every eighth planes of many tiles, whose last ones are cut. */
-static void random_domain(tile_case *t, bool large)
-{
-    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 64, 70};
-    static const int64_t larger[][3] = {{3, 130, 77}, {2, 70, 300}, {2, 5, 3000}, {2, 3000, 5}, {1, 1, 40000}, {2, 3, 9000}};
-    int64_t domain[SAMBA_MAX_RANK], numel = 1;
-    int rank = 1 + rand() % 5;
-    for (int i = 0; i < rank; i++) {
-        do
-            domain[i] = sizes[rand() % LENGTH(sizes)];
-        while (numel * domain[i] > 20000);
-        numel *= domain[i];
-    }
-    case_begin(t, large ? 3 : rank, large ? larger[rand() % LENGTH(larger)] : domain);
-}
-
 /* One move or two; of some, one value a row, stored once. */
 static void test_random(void **state)
 {
@@ -59,7 +43,7 @@ static void test_random(void **state)
         tile_case t;
         int64_t strides[2][SAMBA_MAX_RANK];
         srand(seed);
-        random_domain(&t, seed % 8 == 0);
+        random_domain(&t, seed % 8 == 0, false);
         for (int pairs = 1 + (rand() % 4 == 0); pairs > 0; pairs--) {
             samba_dtype dtype = (samba_dtype)(rand() % SAMBA_DTYPE_COUNT);
             bool rows = rand() % 8 == 0;

@@ -222,28 +222,6 @@ static int random_operand(tile_case *t, samba_dtype dtype, bool result)
     return case_layout(t, "", dtype, dims);
 }
 
-/* Most are small; of some, rows are long: in few chunks, side by side or down the columns of memory; of some, rows are many. */
-static void random_domain(tile_case *t, bool *large)
-{
-    static const int64_t sizes[] = {1, 2, 3, 5, 8, 10, 16, 17, 33, 77, 256, 257, 300, 1000, 0};
-    static const int64_t larger[][3] = {{1, 50, 600},  {2, 17, 1025}, {3, 16, 520}, {1, 7, 4097},
-                                        {1, 2, 20000}, {1, 9000, 5},  {1, 1, 10000}};
-    int64_t domain[4], total = 1;
-    int rank = 1 + pick(4);
-    *large = pick(12) == 0;
-    if (*large) {
-        case_begin(t, 3, larger[pick(LENGTH(larger))]);
-        return;
-    }
-    for (int i = rank - 1; i >= 0; i--) {
-        domain[i] = sizes[pick(30) == 0 ? 14 : pick(14)];
-        while (total * domain[i] > 6000)
-            domain[i] = sizes[pick(5)];
-        total *= domain[i] > 0 ? domain[i] : 1;
-    }
-    case_begin(t, rank, domain);
-}
-
 typedef struct drawn {
     tile_case *t;
     int class_, full[40], count; /* registers that have a value, of the class */
@@ -337,8 +315,8 @@ static void random_case(tile_case *t)
         {SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_BOOL},
         {SAMBA_FLOAT64, SAMBA_FLOAT64, SAMBA_FLOAT64, SAMBA_FLOAT64, SAMBA_FLOAT64, SAMBA_FLOAT64},
         {SAMBA_INT64, SAMBA_INT64, SAMBA_INT32, SAMBA_INT16, SAMBA_INT8, SAMBA_UINT8}};
-    bool large;
-    random_domain(t, &large);
+    bool large = pick(12) == 0;
+    random_domain(t, large, true);
     drawn p = {.t = t, .class_ = pick(2) ? SAMBA_F32 : pick(2) ? SAMBA_F64 : SAMBA_I64, .wide = pick(2)};
     p.dtypes = dtypes[p.class_];
     int steps = 1 + pick(large ? 2 : 3), two = fresh(&p, SAMBA_FULL);
