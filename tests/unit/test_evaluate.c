@@ -146,13 +146,10 @@ TEST(test_table)
     for (int op = 0; op < SAMBA_OP_COUNT; op++) {
         const samba_op_facts *facts = &samba_ops[op];
         assert_string_equal(facts->name, samba_op_table[op].name);
-        assert_int_equal(facts->arity, samba_op_table[op].arity);
-        assert_int_equal(facts->attrs, samba_op_table[op].attrs);
+        assert_true(facts->arity == samba_op_table[op].arity && facts->attrs == samba_op_table[op].attrs);
+        assert_true(facts->infer && facts->flops && (facts->class_ == SAMBA_LEAF || facts->reference));
         assert_int_equal(facts->class_ == SAMBA_LEAF, samba_op_table[op].leaf);
-        assert_non_null(facts->infer);
-        assert_non_null(facts->flops);
         assert_int_equal(facts->class_ == SAMBA_COMPOSITE, facts->expand != NULL);
-        assert_true(facts->class_ == SAMBA_LEAF || facts->reference != NULL);
     }
     assert_true(samba_ops_signature() != 0 && samba_ops_signature() == samba_ops_signature());
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How far every elementwise float32 function (ulp_functions.h) is from the exact value, in units in the last place (ULP),
- * compiled for each ISA that this machine has; that it never falls where it should rise; and that it is exact where libm's value
- * is a float.
+ * compiled for each ISA that this machine has; that it never falls between neighbours of the same sign where it should rise; and
+ * that it is exact where libm's value is a float.
  *
  * Alone, the program takes every 4099th float from a random one on, random ones, and all near the places where functions change
  * their ways. `test_ulp all [--markdown] [--ISA] [FUNCTION...]` takes all 2^32 floats, in a process for each core (or
- * OMP_NUM_THREADS), and prints the table of docs/accuracy.md.
- *
- * An infinity counts as 2^128, a result below the least normal number in units of 2^-149. A NaN that is none in the exact result,
- * or the other way round, and a zero of the wrong sign are infinitely wrong.
- * A fall is one between neighbours of the same sign. */
+ * OMP_NUM_THREADS), and prints the table of docs/accuracy.md. An infinity counts as 2^128, a result below the least normal number
+ * in units of 2^-149. A NaN on one side alone and a zero of the wrong sign are infinitely wrong. */
 #include "harness.h"
 #include "../seed.h"
 #include "device/cpu/kernel.h"
