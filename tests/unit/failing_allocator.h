@@ -84,10 +84,11 @@ static inline void counting_context_free(samba_context *owner, const failing_all
 
 typedef samba_status failing_scenario(samba_context *owner, void *user);
 
-static inline void fail_allocations_by(failing_scenario *scenario, void *user, int64_t fail_count)
+/* Every so manyth allocation from this one on, until the work gets through. */
+static inline void fail_some_allocations(failing_scenario *scenario, void *user, int64_t from, int64_t every, int64_t fail_count)
 {
     bool through = false;
-    for (int64_t number = 0; !through; number++) {
+    for (int64_t number = from; !through; number += every) {
         failing_allocator state;
         samba_context *owner = counting_context_new(&state);
         state.fail_from = state.calls + number;
@@ -103,6 +104,11 @@ static inline void fail_allocations_by(failing_scenario *scenario, void *user, i
             fail_msg("allocation %lld refused: %lld blocks leaked", (long long)number, (long long)state.live_blocks - 1);
         counting_context_free(owner, &state);
     }
+}
+
+static inline void fail_allocations_by(failing_scenario *scenario, void *user, int64_t fail_count)
+{
+    fail_some_allocations(scenario, user, 0, 1, fail_count);
 }
 
 static inline void fail_each_allocation(failing_scenario *scenario, void *user)

@@ -75,12 +75,15 @@ static inline char *case_memory(const tile_case *t, int operand)
     return t->memory + t->buffers[t->operands[operand].buffer].offset;
 }
 
-/* An operand with a buffer that just holds it: no stride is negative. */
+/* An operand with a buffer that just holds it, `offset` elements from its begin; backwards where strides are negative. */
 static inline int case_operand(tile_case *t, const char *name, samba_dtype dtype, int64_t offset, const int64_t *strides)
 {
     int64_t last = offset;
-    for (int i = 0; i < t->stage.rank; i++)
-        last += t->stage.domain[i] > 0 ? (t->stage.domain[i] - 1) * strides[i] : 0;
+    for (int i = 0; i < t->stage.rank; i++) {
+        const int64_t further = t->stage.domain[i] > 0 ? (t->stage.domain[i] - 1) * strides[i] : 0;
+        last += llabs(further);
+        offset += further < 0 ? -further : 0;
+    }
     int number = t->stage.operand_count++;
     samba_operand *o = &t->operands[number];
     *o = (samba_operand){.buffer = case_buffer(t, dtype, last + 1), .dtype = dtype, .offset = offset};
@@ -138,6 +141,41 @@ static inline void random_order(int rank, int *order)
         int k = rand() % (i + 1);
         order[i] = order[k];
         order[k] = i;
+    }
+}
+
+/* Most are small, some empty if they may be. Large: rows of few chunks, side by side or down the columns of memory; many rows. */
+static inline void random_domain(tile_case *t, bool large, bool may_be_empty)
+{
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 10, 15, 16, 17, 33, 64, 77, 256, 257, 300, 1000};
+    static const int64_t larger[][3] = {{1, 50, 600},  {2, 17, 1025}, {3, 16, 520}, {1, 7, 4097}, {1, 2, 20000}, {1, 9000, 5},
+                                        {1, 1, 10000}, {3, 130, 77},  {2, 70, 300}, {2, 5, 3000}, {2, 3000, 5},  {2, 3, 9000}};
+    int64_t domain[SAMBA_MAX_RANK], numel = 1;
+    int rank = 1 + rand() % 5;
+    for (int i = rank - 1; i >= 0; i--) {
+        do
+            domain[i] = sizes[rand() % LENGTH(sizes)];
+        while (numel * domain[i] > 6000);
+        numel *= domain[i];
+    }
+    if (may_be_empty && rand() % 12 == 0)
+        domain[rand() % rank] = 0;
+    case_begin(t, large ? 3 : rank, large ? larger[rand() % LENGTH(larger)] : domain);
+}
+
+/* Strides of a memory in which the dims lie in some order, some reversed or repeated, with a gap here and there. */
+static inline void random_strides(const tile_case *t, bool reversed, bool repeats, int64_t *strides)
+{
+    int order[SAMBA_MAX_RANK], rank = t->stage.rank;
+    random_order(rank, order);
+    int64_t stride = rand() % 6 == 0 ? 2 : 1;
+    for (int i = 0; i < rank; i++) {
+        int k = order[i];
+        strides[k] = reversed && rand() % 4 == 0 ? -stride : stride;
+        if (repeats && rand() % 6 == 0)
+            strides[k] = 0;
+        else
+            stride *= (t->stage.domain[k] > 0 ? t->stage.domain[k] : 1) + (rand() % 5 == 0);
     }
 }
 

@@ -82,8 +82,7 @@ static inline uint64_t next_seed(uint64_t *state) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-/* Operators that choose among their operands' elements, or are exact in floats:
- * they round nothing, and noise would part what is equal. */
+/* Not operators that choose among their operands' elements, or are exact in floats: noise would part what is equal. */
 static inline bool rounds(const samba_node *node)
 {
     static const char *const exact[] = {"neg",   "abs",    "sign",    "relu",       "floor",     "ceil",

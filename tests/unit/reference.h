@@ -118,6 +118,8 @@ static inline samba_session *run_against_reference(const reference_case *c, cons
     samba_session *session;
     need(samba_session_new(context, path, &options, &session));
     samba_run_options run = giving(c->input_count, c->inputs);
+    run.hyperparameters = &(samba_hyperparameter){"seed", (double)c->seed_value};
+    run.hyperparameter_count = c->seed != NULL;
     for (int i = 0; i < 2; i++)
         need(samba_run(session, &run));
     compare_with_reference(c, session);

@@ -16,6 +16,8 @@ static inline uint64_t next_random(void)
     return seed ^= seed << 17;
 }
 
+static inline int below(int bound) { return (int)((next_random() >> 16) % (uint64_t)bound); }
+
 static inline void seed_anew(void)
 {
     seed = random_seed() * 2654435761u + 1;

@@ -50,23 +50,28 @@ static const struct {
 
 static const double X[N] = {-1.7, 0.4, 2.6, 1.2}, Y[N] = {0.5, -3, 2, 1.5}, G[N] = {1.3, -0.6, 2.2, 0.1};
 
-static void run_function(const samba_graph *graph, int count, const double *const *values, const char *const *names,
-                         bool reference, int outputs, samba_tensor **results)
+/* Of x, y and the incoming gradient, as many as the graph has. */
+static void run_function(const samba_graph *graph, bool reference, int outputs, samba_tensor **results)
 {
     samba_function_options options = samba_function_defaults();
     samba_function *f;
     samba_tensor *given[3];
+    int count = 0;
     options.reference = reference;
     need(samba_function_new(context, graph, &options, &f));
-    for (int i = 0; i < count; i++) {
-        given[i] = tensor(names[i], SAMBA_FLOAT64, 1, SHAPE(N));
-        memcpy(samba_tensor_data(given[i]), values[i], N * sizeof **values);
+    for (int64_t i = 0; i < graph->node_count; i++) {
+        const samba_node *node = samba_node_at(graph, (samba_ref)i);
+        assert_true(outputs == 1 || node->op != SAMBA_OP_grad_output); /* gradients have none left */
+        if (node->op != SAMBA_OP_input)
+            continue;
+        const char *name = samba_graph_name_at(graph, node->attrs->leaf.name);
+        given[count] = tensor(name, SAMBA_FLOAT64, 1, SHAPE(N));
+        memcpy(samba_tensor_data(given[count++]), strcmp(name, "x") == 0 ? X : strcmp(name, "y") == 0 ? Y : G, sizeof X);
     }
     for (int i = 0; i < outputs; i++)
         results[i] = tensor("r", SAMBA_FLOAT64, 1, SHAPE(N));
     need(samba_function_run(f, given, results));
-    for (int i = 0; i < count; i++)
-        samba_tensor_free(given[i]);
+    free_each_tensor(count, given);
     samba_function_free(f);
 }
 
@@ -80,9 +85,8 @@ static void expect(const samba_tensor *result, int which, size_t m)
     }
 }
 
-static void values_and_gradients(void **state)
+TEST(values_and_gradients)
 {
-    (void)state;
     for (size_t k = 0; k < 2 * SAMBA_COUNT(models); k++) {
         const size_t m = k / 2;
         const bool reference = k % 2 == 1;
@@ -96,25 +100,13 @@ static void values_and_gradients(void **state)
         need(samba_graph_print(traced, &text));
         need(samba_graph_parse(context, text, &again)); /* the text has all of it */
         assert_int_equal(samba_graph_hash(again), samba_graph_hash(traced));
-        run_function(again, 2, (const double *const[]){X, Y}, (const char *const[]){"x", "y"}, reference, 1, results);
+        run_function(again, reference, 1, results);
         expect(results[0], 0, m);
         samba_tensor_free(results[0]);
         need(samba_graph_gradient(again, 2, (const char *const[]){"x", "y"}, &gradient));
-        int inputs = 0;
-        const double *values[3];
-        const char *names[3];
-        for (int64_t i = 0; i < gradient->node_count; i++) {
-            const samba_node *node = samba_node_at(gradient, (samba_ref)i);
-            assert_int_not_equal(node->op, SAMBA_OP_grad_output); /* and none is left */
-            if (node->op == SAMBA_OP_input) {
-                names[inputs] = samba_graph_name_at(gradient, node->attrs->leaf.name);
-                values[inputs] = strcmp(names[inputs], "x") == 0 ? X : strcmp(names[inputs], "y") == 0 ? Y : G;
-                inputs++;
-            }
-        }
-        run_function(gradient, inputs, values, names, reference, 2, results);
+        run_function(gradient, reference, 2, results);
         expect(results[0], 1, m), expect(results[1], 2, m);
-        samba_tensor_free(results[0]), samba_tensor_free(results[1]);
+        free_each_tensor(2, results);
         samba_text_free(context, text);
         samba_graph_free(gradient), samba_graph_free(again);
         untrace();
@@ -123,33 +115,33 @@ static void values_and_gradients(void **state)
 
 /* ---- what is refused ---- */
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     static const struct {
-        const char *body, *words;
         samba_status status;
+        const char *words, *body;
+        int output; /* the node that is one */
     } texts[] = {
-        {"%2 = custom_gradient %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "expected a value, its grad_output, and pairs",
-         SAMBA_ERROR_FORMAT},
-        {"%2 = custom_gradient %0 %1 %0 : float32[4] @FWD\noutput \"z\" %2 @FWD", "given 3 inputs", SAMBA_ERROR_FORMAT},
-        {"%2 = custom_gradient %0 %0 %0 %1 : float32[4] @FWD\noutput \"z\" %2 @FWD", "input 1 must be a grad_output, given input",
-         SAMBA_ERROR_FORMAT},
-        {"%2 = sum %1 dims=[0] : float32[1] @FWD\n%3 = custom_gradient %0 %1 %0 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD",
-         "input 3 must have the shape of input 2, (4), given (1)", SAMBA_ERROR_FORMAT},
-        {"output \"z\" %1 @FWD", "an output depends on a grad_output", SAMBA_ERROR_ARGUMENT},
-        {"%2 = custom_gradient %0 %1 %0 %1 : float32[4] @FWD\n%3 = add %1 %2 : float32[4] @FWD\noutput \"z\" %3 @FWD",
-         "an output depends on a grad_output", SAMBA_ERROR_ARGUMENT},
-        {"%2 = neg %0 : float32[4] @FWD\n%3 = grad_output %2 : float32[4] @FWD\n%4 = custom_gradient %0 %1 %0 %3 : float32[4] "
-         "@FWD\noutput \"z\" %4 @FWD",
-         "a gradient that is another one's", SAMBA_ERROR_ARGUMENT},
+        {SAMBA_ERROR_FORMAT, "expected a value, its grad_output, and pairs", "%2 = custom_gradient %0 %1 : float32[4] @FWD", 2},
+        {SAMBA_ERROR_FORMAT, "given 3 inputs", "%2 = custom_gradient %0 %1 %0 : float32[4] @FWD", 2},
+        {SAMBA_ERROR_FORMAT, "input 1 must be a grad_output, given input", "%2 = custom_gradient %0 %0 %0 %1 : float32[4] @FWD",
+         2},
+        {SAMBA_ERROR_FORMAT, "input 3 must have the shape of input 2, (4), given (1)",
+         "%2 = sum %1 dims=[0] : float32[1] @FWD\n%3 = custom_gradient %0 %1 %0 %2 : float32[4] @FWD", 3},
+        {SAMBA_ERROR_ARGUMENT, "an output depends on a grad_output", "", 1},
+        {SAMBA_ERROR_ARGUMENT, "an output depends on a grad_output",
+         "%2 = custom_gradient %0 %1 %0 %1 : float32[4] @FWD\n%3 = add %1 %2 : float32[4] @FWD", 3},
+        {SAMBA_ERROR_ARGUMENT, "a gradient that is another one's",
+         "%2 = neg %0 : float32[4] @FWD\n%3 = grad_output %2 : float32[4] @FWD\n"
+         "%4 = custom_gradient %0 %1 %0 %3 : float32[4] @FWD",
+         4},
     };
     for (size_t i = 0; i < SAMBA_COUNT(texts); i++) {
         char text[1024];
         snprintf(text, sizeof text,
                  "graph \"g\"\n%%0 = input name=\"x\" dtype=float32 shape=[4] : float32[4]\n%%1 = grad_output %%0 : float32[4] "
-                 "@FWD\n%s\n",
-                 texts[i].body);
+                 "@FWD\n%s\noutput \"z\" %%%d @FWD\n",
+                 texts[i].body, texts[i].output);
         samba_graph *g = NULL;
         samba_function *f;
         samba_status status = samba_graph_parse(context, text, &g);

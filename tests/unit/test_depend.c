@@ -15,8 +15,6 @@ typedef struct pair { /* the groups, and the relation: before[b][a]: a must run 
     bool alive[MOST], before[MOST][MOST];
 } pair;
 
-static int below(int limit) { return (int)((next_random() >> 16) % (uint64_t)limit); }
-
 static void add_group(pair *p)
 {
     samba_fusion *f = &p->fusion;
@@ -101,9 +99,8 @@ static void check_schedule(pair *p)
         p->fusion.groups[i].members = NULL;
 }
 
-static void test_random(void **unused)
+TEST(test_random)
 {
-    (void)unused;
     seed_anew();
     for (int round = 0; round < 300; round++) {
         pair p = {.count = 0};

@@ -8,59 +8,30 @@
 #include "ops/ops.h"
 
 #define COUNT 3 /* elements of every leaf here */
+#define STATE(init, a) "dtype=float64 shape=[3] init=" #init " init_a=" #a " init_b=0 kind=0 : float64[3]\n"
 
-static samba_ref leaf(samba_graph *graph, samba_op op, const char *name, samba_initializer_kind init, double init_a)
-{
-    samba_attrs attrs = {.leaf = {samba_graph_intern(graph, name), SAMBA_FLOAT64, {1, {COUNT}}, 0}};
-    if (op != SAMBA_OP_input) {
-        attrs.parameter.init = init; /* state begins with the same fields */
-        attrs.parameter.init_a = init_a;
-    }
-    return samba_emit(graph, op, 0, NULL, &attrs);
-}
-
-static samba_ref argin(samba_graph *graph, const char *name, double value)
-{
-    samba_attrs attrs = {.argin = {samba_graph_intern(graph, name), SAMBA_FLOAT64, value, 0, 0}};
-    return samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs);
-}
-
-static void output(samba_graph *graph, samba_phase phase, const char *name, samba_ref value)
-{
-    samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, phase, samba_graph_intern(graph, name), SAMBA_NONE, value});
-}
-
-static void assign(samba_graph *graph, samba_phase phase, samba_ref target, samba_ref value)
-{
-    samba_graph_sink(graph, (samba_sink){SAMBA_SINK_ASSIGN, phase, 0, target, value});
-}
+/* w^2 by gradient descent. Sinks of a section see its leaves as they were. */
+static const char training[] = "graph \"training\"\n"
+                               "%0 = parameter name=\"w\" dtype=float64 shape=[3] init=0 init_a=0 init_b=0 : float64[3]\n"
+                               "%1 = state name=\"g\" dtype=float64 shape=[3] init=1 init_a=100 init_b=0 kind=0 : float64[3]\n"
+                               "%2 = argin name=\"rate\" dtype=float64 value=0.25 role=0 : float64[]\n"
+                               "%3 = constant dtype=float64 shape=[] value=0 : float64[]\n"
+                               "%4 = expand %3 shape=[3] : float64[3] @ZEROGRAD\n"
+                               "%5 = mul %0 %0 : float64[3] @FWD\n"
+                               "%6 = constant dtype=float64 shape=[] value=2 : float64[]\n"
+                               "%7 = mul %0 %6 : float64[3] @BCKWD\n"
+                               "%8 = add %1 %7 : float64[3] @BCKWD\n"
+                               "%9 = mul %2 %1 : float64[3] @OPT\n"
+                               "%10 = sub %0 %9 : float64[3] @OPT\n"
+                               "assign %1 %4 @ZEROGRAD\n"
+                               "output \"y\" %5 @FWD\n"
+                               "assign %1 %8 @BCKWD\n"
+                               "assign %0 %10 @OPT\n"
+                               "output \"old\" %0 @OPT\n";
 
 static samba_array array_of(double *data)
 {
     return (samba_array){.dtype = SAMBA_FLOAT64, .rank = 1, .shape = {COUNT}, .numel = COUNT, .data = data};
-}
-
-/* w^2 by gradient descent: ZEROGRAD g = 0; FWD y = w w; BCKWD g = g + 2 w; OPT w = w - rate g. Sinks: 0 g, 1 y, 2 g, 3 w, 4
- * "old". */
-static samba_graph *training(samba_context *under)
-{
-    samba_graph *graph = NULL;
-    if (samba_graph_new(under, "training", &graph) != SAMBA_OK)
-        return NULL;
-    samba_ref w = leaf(graph, SAMBA_OP_parameter, "w", SAMBA_INIT_ZEROS, 0);
-    samba_ref g = leaf(graph, SAMBA_OP_state, "g", SAMBA_INIT_CONSTANT, 100);
-    samba_ref rate = argin(graph, "rate", 0.25);
-    int64_t shape[1] = {COUNT};
-    graph->phase = SAMBA_ZEROGRAD;
-    assign(graph, SAMBA_ZEROGRAD, g, samba_emit_expand(graph, samba_emit_constant(graph, 0, SAMBA_FLOAT64), 1, shape));
-    graph->phase = SAMBA_FWD;
-    output(graph, SAMBA_FWD, "y", samba_emit2(graph, SAMBA_OP_mul, w, w));
-    graph->phase = SAMBA_BCKWD;
-    assign(graph, SAMBA_BCKWD, g, samba_emit2(graph, SAMBA_OP_add, g, samba_emit_scalar(graph, SAMBA_OP_mul, w, 2)));
-    graph->phase = SAMBA_OPT;
-    assign(graph, SAMBA_OPT, w, samba_emit2(graph, SAMBA_OP_sub, w, samba_emit2(graph, SAMBA_OP_mul, rate, g)));
-    output(graph, SAMBA_OPT, "old", w); /* sinks of a section see its leaves as they were */
-    return graph;
 }
 
 static samba_status run_training(samba_context *under, void *user)
@@ -68,10 +39,9 @@ static samba_status run_training(samba_context *under, void *user)
     double w[COUNT] = {1, -2, 3};
     const char *names[1] = {"w"};
     samba_array given[1] = {array_of(w)}, *sinks = user;
-    samba_graph *graph = training(under);
-    if (!graph)
-        return SAMBA_ERROR_MEMORY;
+    OWN_GRAPH *graph = NULL;
     samba_arena arena;
+    SAMBA_TRY(samba_graph_parse(under, training, &graph));
     samba_arena_init(&arena, under);
     samba_status status = samba_graph_evaluate(graph, 1, names, given, &arena, sinks);
     for (int s = 0; s < 5 && status == SAMBA_OK; s++) {
@@ -82,54 +52,44 @@ static samba_status run_training(samba_context *under, void *user)
     }
     assert_true(w[0] == 1 && w[1] == -2 && w[2] == 3); /* the caller's values are only read */
     samba_arena_free(&arena);
-    samba_graph_free(graph);
     return status;
 }
 
-static void test_sections(void **state)
+TEST(test_sections)
 {
-    (void)state;
     samba_array sinks[5];
     fail_each_allocation(run_training, sinks); /* the last time it gets through */
 }
 
 /* Assignments of one section all read what was there before any of them. */
-static void test_swap(void **state)
+TEST(test_swap)
 {
-    (void)state;
-    failing_allocator counter;
-    samba_context *counted = counting_context_new(&counter);
-    samba_graph *graph;
-    need_in(counted, samba_graph_new(counted, "swap", &graph));
-    samba_ref a = leaf(graph, SAMBA_OP_state, "a", SAMBA_INIT_CONSTANT, 1);
-    samba_ref b = leaf(graph, SAMBA_OP_state, "b", SAMBA_INIT_CONSTANT, 2);
-    assign(graph, SAMBA_FWD, a, b);
-    assign(graph, SAMBA_FWD, b, a);
-    output(graph, SAMBA_OPT, "a_after", a);
-    output(graph, SAMBA_OPT, "b_after", b);
+    OWN_GRAPH *graph;
     samba_arena arena;
-    samba_arena_init(&arena, counted);
+    need(samba_graph_parse(
+        context,
+        "graph \"swap\"\n%0 = state name=\"a\" " STATE(1, 1) "%1 = state name=\"b\" " STATE(
+            1, 2) "assign %0 %1 @FWD\nassign %1 %0 @FWD\noutput \"a_after\" %0 @OPT\noutput \"b_after\" %1 @OPT\n",
+        &graph));
+    samba_arena_init(&arena, context);
     samba_array sinks[4];
-    assert_int_equal(samba_graph_evaluate(graph, 0, NULL, NULL, &arena, sinks), SAMBA_OK);
+    need(samba_graph_evaluate(graph, 0, NULL, NULL, &arena, sinks));
     static const double expected[4] = {2, 1, 2, 1};
     for (int s = 0; s < 4; s++)
         assert_true(((double *)sinks[s].data)[COUNT - 1] == expected[s]);
     samba_arena_free(&arena);
-    samba_graph_free(graph);
-    counting_context_free(counted, &counter);
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
-    (void)state;
-    failing_allocator counter;
-    samba_context *counted = counting_context_new(&counter);
-    samba_graph *graph;
-    need_in(counted, samba_graph_new(counted, "errors", &graph));
-    samba_ref w = leaf(graph, SAMBA_OP_parameter, "w", SAMBA_INIT_ZEROS, 0);
-    samba_ref s = leaf(graph, SAMBA_OP_state, "s", SAMBA_INIT_UNIFORM, -1);
-    leaf(graph, SAMBA_OP_input, "unused", SAMBA_INIT_ZEROS, 0); /* no sink needs it, so nobody need give it */
-    output(graph, SAMBA_FWD, "y", samba_emit2(graph, SAMBA_OP_mul, w, s));
+    OWN_GRAPH *graph;
+    need(samba_graph_parse(context,
+                           "graph \"errors\"\n"
+                           "%0 = parameter name=\"w\" dtype=float64 shape=[3] init=0 init_a=0 init_b=0 : float64[3]\n"
+                           "%1 = state name=\"s\" " STATE(
+                               2, -1) "%2 = input name=\"unused\" dtype=float64 shape=[3] : float64[3]\n" /* no sink needs it */
+                                      "%3 = mul %0 %1 : float64[3] @FWD\noutput \"y\" %3 @FWD\n",
+                           &graph));
     static double values[COUNT] = {1, 2, 3};
     samba_array right = array_of(values), integers = right, pair = right;
     integers.dtype = SAMBA_INT64;
@@ -153,61 +113,50 @@ static void test_errors(void **state)
         const samba_array leaves[3] = {right, rows[i].second, right};
         samba_arena arena;
         samba_array sinks[2];
-        samba_arena_init(&arena, counted);
-        refuse_in(counted, samba_graph_evaluate(graph, rows[i].count, rows[i].names, leaves, &arena, sinks), rows[i].status,
-                  rows[i].words);
+        samba_arena_init(&arena, context);
+        refuse(samba_graph_evaluate(graph, rows[i].count, rows[i].names, leaves, &arena, sinks), rows[i].status, rows[i].words);
         samba_arena_free(&arena);
     }
-    samba_graph_free(graph);
-    counting_context_free(counted, &counter);
 }
 
-static void test_intermediates_are_freed(void **state)
+TEST(test_intermediates_are_freed)
 {
-    (void)state;
     failing_allocator counter;
     samba_context *counted = counting_context_new(&counter);
     samba_graph *graph;
     need_in(counted, samba_graph_new(counted, "chain", &graph));
     const int64_t shape[1] = {100000};
-    const int64_t bytes = shape[0] * 8;
     samba_ref a = samba_emit_expand(graph, samba_emit_constant(graph, 1, SAMBA_FLOAT64), 1, shape);
     for (int i = 0; i < 20; i++)
         a = samba_emit1(graph, i % 2 ? SAMBA_OP_exp : SAMBA_OP_log, a);
-    output(graph, SAMBA_FWD, "y", a);
+    samba_graph_sink(graph, (samba_sink){SAMBA_SINK_OUTPUT, SAMBA_FWD, samba_graph_intern(graph, "y"), SAMBA_NONE, a});
     samba_arena arena;
     samba_arena_init(&arena, counted);
     samba_array sink;
     assert_int_equal(samba_graph_evaluate(graph, 0, NULL, NULL, &arena, &sink), SAMBA_OK);
     assert_true(((double *)sink.data)[shape[0] - 1] == 1);
-    assert_true(counter.peak_bytes < 3 * bytes);
+    assert_true(counter.peak_bytes < 3 * 8 * shape[0]);
     samba_arena_free(&arena);
     samba_graph_free(graph);
     counting_context_free(counted, &counter);
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-    (void)state;
     for (int op = 0; op < SAMBA_OP_COUNT; op++) {
         const samba_op_facts *facts = &samba_ops[op];
         assert_string_equal(facts->name, samba_op_table[op].name);
-        assert_int_equal(facts->arity, samba_op_table[op].arity);
-        assert_int_equal(facts->attrs, samba_op_table[op].attrs);
+        assert_true(facts->arity == samba_op_table[op].arity && facts->attrs == samba_op_table[op].attrs);
+        assert_true(facts->infer && facts->flops && (facts->class_ == SAMBA_LEAF || facts->reference));
         assert_int_equal(facts->class_ == SAMBA_LEAF, samba_op_table[op].leaf);
-        assert_non_null(facts->infer);
-        assert_non_null(facts->flops);
         assert_int_equal(facts->class_ == SAMBA_COMPOSITE, facts->expand != NULL);
-        assert_true(facts->class_ == SAMBA_LEAF || facts->reference != NULL);
     }
-    assert_true(samba_ops_signature() != 0);
-    assert_true(samba_ops_signature() == samba_ops_signature());
+    assert_true(samba_ops_signature() != 0 && samba_ops_signature() == samba_ops_signature());
 }
 
 /* What words of the column `traits` promise, of each row that has them. */
-static void test_traits(void **state)
+TEST(test_traits)
 {
-    (void)state;
     int twins = 0, ranges = 0, combined = 0;
     for (int op = 0; op < SAMBA_OP_COUNT; op++) {
         const samba_op_facts *facts = &samba_ops[op], *twin = &samba_ops[facts->twin], *combine = &samba_ops[facts->combine];
@@ -236,9 +185,8 @@ static void test_traits(void **state)
     assert_false(samba_is_combined(&(samba_node){.op = SAMBA_OP_argmax}));
 }
 
-static void test_ranges(void **state)
+TEST(test_ranges)
 {
-    (void)state;
     const samba_node source = {.rank = 3, .shape = {7, 5, 3}};
     samba_attrs gather = {.gather = {.dim = 2, .negative = 1}}, scatter = {.scatter = {.dim = 1}},
                 loss = {.cross_entropy = {.ignore_index = -100}};
@@ -252,9 +200,8 @@ static void test_ranges(void **state)
     assert_true(r.low == 0 && r.high == 5 && r.has_ignore && r.ignore == -100 && r.trusted);
 }
 
-static void test_gradient_of_gradient(void **state)
+TEST(test_gradient_of_gradient)
 {
-    (void)state;
     samba_graph *graph;
     need(samba_graph_new(context, "second", &graph));
     samba_node node = {.op = SAMBA_OP_conv2d_weight_grad};

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Minimum cuts against all cuts there are: random networks of a few nodes, seeds printed;
- * of equal cuts the one nearest the sink. */
+ * Minimum cuts against all cuts there are: random networks of a few nodes; of equal cuts the one nearest the sink. */
 #include "harness.h"
 
 #include "compiler/graph/mincut.h"
 #include "failing_allocator.h"
-#include "tensor/philox.h"
+#include "seeded.h"
 
 #define NODES 9
 #define NETWORKS 3000
@@ -16,20 +15,11 @@ typedef struct edge {
     int64_t capacity;
 } edge;
 
-static int below(uint64_t seed, uint64_t *at, int bound)
+static int make_edges(int nodes, edge *edges)
 {
-    return (int)samba_philox_below(samba_philox_word64(seed, (*at)++), (uint64_t)bound);
-}
-
-static int make_edges(uint64_t seed, int nodes, edge *edges)
-{
-    uint64_t at = 0;
-    int count = below(seed, &at, 3 * nodes);
-    for (int i = 0; i < count; i++) {
-        edges[i].from = below(seed, &at, nodes);
-        edges[i].to = below(seed, &at, nodes);
-        edges[i].capacity = below(seed, &at, 10) == 0 ? SAMBA_UNCUTTABLE : below(seed, &at, 6);
-    }
+    int count = below(3 * nodes);
+    for (int i = 0; i < count; i++)
+        edges[i] = (edge){below(nodes), below(nodes), below(10) == 0 ? SAMBA_UNCUTTABLE : below(6)};
     return count;
 }
 
@@ -43,12 +33,12 @@ static int64_t cost(int count, const edge *edges, unsigned sink_side)
     return sum;
 }
 
-static void cheapest(void **state)
+TEST(cheapest)
 {
-    (void)state;
-    for (uint64_t seed = 1; seed <= NETWORKS; seed++) {
+    seed_anew();
+    for (int number = 0; number < NETWORKS; number++) {
         edge edges[3 * NODES];
-        int nodes = 2 + (int)(seed % (NODES - 1)), count = make_edges(seed, nodes, edges);
+        int nodes = 2 + number % (NODES - 1), count = make_edges(nodes, edges);
         samba_network network;
         samba_network_init(&network, context, nodes);
         for (int i = 0; i < count; i++)
@@ -67,8 +57,8 @@ static void cheapest(void **state)
             best = sum < best ? sum : best;
         }
         if (best < SAMBA_UNCUTTABLE && (cost(count, edges, given) != best || given != nearest || (given & 1)))
-            fail_msg("network of seed %llu: a cut of %lld, the best is %lld", (unsigned long long)seed,
-                     (long long)cost(count, edges, given), (long long)best);
+            fail_msg("network %d: a cut of %lld, the best is %lld", number, (long long)cost(count, edges, given),
+                     (long long)best);
     }
 }
 
@@ -85,10 +75,6 @@ static samba_status cut_one(samba_context *refusing, void *user)
     return status;
 }
 
-static void no_memory(void **state)
-{
-    (void)state;
-    fail_each_allocation(cut_one, NULL);
-}
+TEST(no_memory) { fail_each_allocation(cut_one, NULL); }
 
 TEST_MAIN(cheapest, no_memory)

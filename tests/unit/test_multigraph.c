@@ -12,14 +12,10 @@
 #include <sambaflow/multigraph.h>
 #include <sambaflow/profile.h>
 
-enum { IN = 12, CLASSES = 5 };
+enum { IN = 12, CLASSES = 5, OUTPUTS = 1u << SAMBA_KIND_OUTPUT };
 
 /* ---- models ---- */
-static samba_value network(samba_value x)
-{
-    x = samba_tanh(samba_linear(x, "hidden", 32));
-    return samba_linear(x, "out", CLASSES);
-}
+static samba_value network(samba_value x) { return samba_linear(samba_tanh(samba_linear(x, "hidden", 32)), "out", CLASSES); }
 
 MODEL(trained) { samba_loss(g, "loss", samba_cross_entropy(network(samba_input(g, "x")), samba_input(g, "label"))); }
 MODEL(answering) { samba_output(g, "logits", network(samba_input(g, "question"))); }
@@ -41,8 +37,7 @@ MODEL(filling)
 
 MODEL(adding) { samba_output(g, "total", sum(twos(g, "cache", 4))); }
 
-/* The question by a matrix made of two parameters, one after the other:
- * the first part alike in all graphs, the second by a factor of the graph. */
+/* The question by a matrix made of two parameters: the first part alike in all graphs, the second by a factor of the graph. */
 MODEL(joined)
 {
     const samba_initializer random = {SAMBA_INIT_NORMAL, 0, 1};
@@ -63,8 +58,7 @@ static int setup(void **unused)
     batch[0] = kept(normal("x", SAMBA_FLOAT32, 2, SHAPE(8, IN), 1));
     batch[1] = kept(tensor("label", SAMBA_INT64, 1, SHAPE(8)));
     question = kept(normal("question", SAMBA_FLOAT32, 2, SHAPE(3, IN), 2));
-    for (int i = 0; i < 8; i++)
-        ((int64_t *)samba_tensor_data(batch[1]))[i] = i % CLASSES;
+    need(samba_fill_integers(batch[1], 1, 0, CLASSES));
     return 0;
 }
 
@@ -110,23 +104,8 @@ static samba_status run_type(samba_session *session, const char *graph, const ch
     return run_sections(session, &r, type);
 }
 
-/* At most `off` apart; two sums of at most 32 products of numbers below 4, in any order, are NEAR. */
-#define NEAR (32 * 16 * 0x1p-24)
-static void assert_answers(samba_session *a, samba_session *b, double off)
-{
-    int64_t count, other;
-    double *x = get_doubles(a, "logits", "", &count), *y = get_doubles(b, "logits", "", &other);
-    assert_int_equal(count, other);
-    for (int64_t i = 0; i < count; i++)
-        if (!(fabs(x[i] - y[i]) <= off))
-            fail_msg("element %lld: %.9g and %.9g", (long long)i, x[i], y[i]);
-    free(x);
-    free(y);
-}
-
 /* ---- tests ---- */
-/* Trained in one graph, answered by the other:
- * after every step the weights of one PEF, and the answers of another to which they are carried by hand. */
+/* Trained in one graph, answered by the other: the weights of one PEF, and the answers of another that is given them. */
 TEST(weights_are_shared)
 {
     samba_optimizer o = samba_adamw(0.05);
@@ -141,13 +120,11 @@ TEST(weights_are_shared)
             need(run(both, "answer", 1, &question));
             need(run(train, NULL, 2, batch));
             static const char *const weights[] = {"hidden.weight", "hidden.bias", "out.weight", "out.bias"};
-            for (int i = 0; i < 4; i++) {
-                samba_tensor *w = kept(get(train, weights[i])), *ours = kept(get(both, weights[i]));
-                assert_memory_equal(samba_tensor_data(w), samba_tensor_data(ours), (size_t)samba_tensor_numel(w) * sizeof(float));
-                need(samba_session_set(answer, w));
-            }
+            assert_near(train, both, 1u << SAMBA_KIND_PARAMETER, 0);
+            for (int i = 0; i < 4; i++)
+                need(samba_session_set(answer, kept(get(train, weights[i]))));
             need(run(answer, NULL, 1, &question));
-            assert_answers(both, answer, NEAR); /* packed weights, for nobody writes them there: other blocks, other sums */
+            assert_near(answer, both, OUTPUTS, 1e-5); /* packed weights, for nobody writes them there: other blocks, other sums */
         }
     }
 }
@@ -182,7 +159,7 @@ TEST(constants_are_shared)
         need(run(alone, NULL, 1, &question));
         for (int i = 0; i < 2; i++) {
             need(run(both, names[i ^ round], 1, &question));
-            assert_answers(both, alone, 0);
+            assert_near(alone, both, OUTPUTS, 0);
         }
         samba_tensor *weight = kept(normal("hidden.weight", SAMBA_FLOAT32, 2, SHAPE(32, IN), 5));
         need(samba_session_set(alone, weight));
@@ -198,11 +175,10 @@ TEST(constants_are_shared)
 /* Results that are joined in one buffer are several stages' work: of graphs that join other things, each has its own. */
 TEST(joined_constants)
 {
-    static const double factors[] = {2, 3};
     static const char *const names[] = {"twice", "thrice"};
     samba_session *alone[2];
     for (int i = 0; i < 2; i++) {
-        samba_compile_options options = inference_of(names[i], joined, &factors[i], 1, &question);
+        samba_compile_options options = inference_of(names[i], joined, &(double){2 + i}, 1, &question);
         alone[i] = open_kept(&options, 1, 7);
         need(add(options));
     }
@@ -210,7 +186,7 @@ TEST(joined_constants)
     for (int round = 0; round < 4; round++) {
         need(run(alone[round % 2], NULL, 1, &question));
         need(run(both, names[round % 2], 1, &question));
-        assert_answers(both, alone[round % 2], 0);
+        assert_near(alone[round % 2], both, OUTPUTS, 0);
     }
 }
 
@@ -320,8 +296,7 @@ TEST(caches_are_written_in_place)
                                kept(tensor("row", SAMBA_FLOAT32, 1, SHAPE(3)))};
     int64_t *position = samba_tensor_data(inputs[0]), count;
     float *row = samba_tensor_data(inputs[1]);
-    samba_compile_options options = inference_of("write", writing, &rows, 2, inputs);
-    need(add(options));
+    need(add(inference_of("write", writing, &rows, 2, inputs)));
     samba_session *session = open_graphs(1);
     samba_memory_info memory;
     samba_section_info section;

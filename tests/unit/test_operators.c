@@ -179,26 +179,16 @@ static void check_row(const operator_row *row)
         check_flops(row);
 }
 
-static char *text_of(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail_msg("no %s", path);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    size_t size = (size_t)ftell(file);
-    char *text = calloc(size + 1, 1);
-    rewind(file);
-    assert_int_equal(fread(text, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-    return text;
-}
-
 static void rows_of_a_file(void **state)
 {
     const char *name = *state;
     char path[512], names[ROW_TEXT];
     snprintf(path, sizeof path, "%s/%s", VALUES_FOLDER, name);
-    char *text = text_of(path);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = fopen(path, "r");
+    if (!file || getdelim(&text, &size, '\0', file) <= 0 || fclose(file) != 0)
+        fail_msg("no %s", path);
     static operator_row row;
     row_reader reader = {.file = name, .at = text, .line = 1};
     place = &reader;

@@ -361,11 +361,11 @@ static samba_status measure_and_tell(samba_context *of, void *user)
     o.threads = 1;
     char *text[2] = {NULL, NULL};
     samba_status status = samba_session_new(of, pef, &o, &measured);
-    status = status ? status : give_zeros(of, measured);
-    status = status ? status : samba_session_profile(measured, SAMBA_PROFILE_STAGES, 100);
-    status = status ? status : samba_run(measured, NULL);
-    status = status ? status : samba_session_tables(measured, &machine, &text[0]);
-    status = status ? status : samba_session_trace(measured, NULL, &text[1]);
+    THEN(status, give_zeros(of, measured));
+    THEN(status, samba_session_profile(measured, SAMBA_PROFILE_STAGES, 100));
+    THEN(status, samba_run(measured, NULL));
+    THEN(status, samba_session_tables(measured, &machine, &text[0]));
+    THEN(status, samba_session_trace(measured, NULL, &text[1]));
     for (int i = 0; i < 2; i++)
         if (text[i])
             samba_text_free(of, text[i]);

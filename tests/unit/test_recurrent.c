@@ -6,9 +6,8 @@
 #include "training.h"
 
 #include "reference.h"
+#include "traced.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 #include <sambaflow/recurrent.h>
 
 /* ---- what a layer makes: its parameters in order ---- */
@@ -21,25 +20,19 @@ TEST(parameters)
         "r.weight_hr_l1(3,5) r.weight_ih_l1_reverse(20,6) r.weight_hh_l1_reverse(20,3) r.bias_ih_l1_reverse(20)\n"
         "r.bias_hh_l1_reverse(20) r.weight_hr_l1_reverse(3,5) g.weight_ih(6,4) g.weight_hh(6,2) g.bias_ih(6) g.bias_hh(6)\n"
         "n.weight_ih(2,4) n.weight_hh(2,2)\n";
-    samba_graph *g;
-    samba_tensor *x = kept(tensor("x", SAMBA_FLOAT32, 3, SHAPE(7, 2, 4)));
-    need(samba_graph_new(context, "names", &g));
-    need(samba_graph_add_input(g, x));
-    samba_value last[2] = {{0}}, in = samba_input(g, "x"), step = samba_reshape(samba_slice(in, 0, 0, 1, 1), 2, SHAPE(2, 4));
-    samba_value y = samba_lstm(
-        in, "r", 5, &(samba_recurrent_options){.num_layers = 2, .bidirectional = true, .proj_size = 3, .dropout_p = 0.5}, last);
-    samba_gru_cell(step, "g", 2, NULL, NULL);
-    samba_rnn_cell(step, "n", 2, &(samba_cell_options){.no_bias = true}, NULL);
-    need(samba_graph_status(g));
-    const samba_value values[] = {y, last[0], last[1]};
-    const int64_t sizes[][3] = {{7, 2, 6}, {4, 2, 3}, {4, 2, 5}};
-    for (int i = 0; i < 9; i++)
-        assert_int_equal(samba_value_size(values[i / 3], i % 3), sizes[i / 3][i % 3]);
+    trace("x float32[7,2,4] step float32[2,4]");
+    samba_value last[2] = {{0}};
+    samba_value y =
+        samba_lstm(in("x"), "r", 5,
+                   &(samba_recurrent_options){.num_layers = 2, .bidirectional = true, .proj_size = 3, .dropout_p = 0.5}, last);
+    samba_gru_cell(in("step"), "g", 2, NULL, NULL);
+    samba_rnn_cell(in("step"), "n", 2, &(samba_cell_options){.no_bias = true}, NULL);
+    expect_type(y, "float32[7,2,6]"), expect_type(last[0], "float32[4,2,3]"), expect_type(last[1], "float32[4,2,5]");
     const char *next = expected;
-    for (int64_t i = 0; i < samba_graph_node_count(g); i++) {
+    for (int64_t i = 0; i < samba_graph_node_count(traced); i++) {
         char made[64];
         samba_node_info info;
-        need(samba_graph_node(g, i, &info));
+        need(samba_graph_node(traced, i, &info));
         if (strcmp(info.op, "argin") == 0)
             assert_true(strcmp(info.name, "r.dropout.p") == 0 || strcmp(info.name, "r.dropout.seed") == 0);
         if (strcmp(info.op, "parameter") != 0)
@@ -51,7 +44,7 @@ TEST(parameters)
         next += length + 1;
     }
     assert_string_equal(next, "");
-    samba_graph_free(g);
+    untrace();
 }
 
 /* ---- training ---- */
@@ -123,87 +116,49 @@ TEST(training)
 /* ---- what is refused ---- */
 TEST(refused_layers)
 {
-    static const struct {
-        net *layer;
-        int64_t hidden;
-        samba_recurrent_options options;
-        int input; /* 0: (3, 2, 4) float32, 1: of rank 1, 2: int64, 3: of no steps */
-    } wrong[] = {
-        {samba_lstm, 0, {0}, 0},
-        {samba_lstm, 4, {.proj_size = 4}, 0},
-        {samba_gru, 4, {.proj_size = 2}, 0},
-        {samba_gru, 4, {.relu = true}, 0},
-        {samba_rnn, 4, {.num_layers = -1}, 0},
-        {samba_rnn, 4, {.num_layers = 2, .dropout_p = 1.5}, 0},
-        {samba_lstm, 4, {0}, 1},
-        {samba_gru, 4, {0}, 3},
-        {samba_lstm, 4, {0}, 2},
-    };
-    static const char *const words[] = {
-        "lstm at r: hidden_size must be 1 or more; given num_layers 1, hidden_size 0",
-        "proj_size is an LSTM's, and must be smaller than hidden_size",
-        "proj_size is an LSTM's",
-        "relu is rnn's",
-        "num_layers must be from 1 to 1024",
-        "p must be from 0 to 1, given 1.5",
-        "expected an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size), given float32(4)",
-        "expected an input of 1 or more steps, given float32(0, 2, 4)",
-        "int64",
-    };
-    samba_tensor *inputs[] = {tensor("x", SAMBA_FLOAT32, 3, SHAPE(3, 2, 4)), tensor("x", SAMBA_FLOAT32, 1, SHAPE(4)),
-                              tensor("x", SAMBA_INT64, 3, SHAPE(3, 2, 4)), tensor("x", SAMBA_FLOAT32, 3, SHAPE(0, 2, 4))};
-    for (int i = 0; i < LENGTH(wrong); i++) {
-        samba_graph *g;
-        need(samba_graph_new(context, "wrong", &g));
-        need(samba_graph_add_input(g, inputs[wrong[i].input]));
-        wrong[i].layer(samba_input(g, "x"), "r", wrong[i].hidden, &wrong[i].options, NULL);
-        refuse(samba_graph_status(g), i < 6 ? SAMBA_ERROR_ARGUMENT : i < 8 ? SAMBA_ERROR_SHAPE : SAMBA_ERROR_DTYPE, words[i]);
-        samba_graph_free(g);
-    }
-    for (int i = 0; i < LENGTH(inputs); i++)
-        kept(inputs[i]);
+    trace("x float32[3,2,4] line float32[4] whole int64[3,2,4] nothing float32[0,2,4]");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_lstm(in("x"), "r", 0, NULL, NULL),
+             "lstm at r: hidden_size must be 1 or more; given num_layers 1, hidden_size 0");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_lstm(in("x"), "r", 4, &(samba_recurrent_options){.proj_size = 4}, NULL),
+             "proj_size is an LSTM's, and must be smaller than hidden_size");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_gru(in("x"), "r", 4, &(samba_recurrent_options){.proj_size = 2}, NULL),
+             "proj_size is an LSTM's");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_gru(in("x"), "r", 4, &(samba_recurrent_options){.relu = true}, NULL), "relu is rnn's");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_rnn(in("x"), "r", 4, &(samba_recurrent_options){.num_layers = -1}, NULL),
+             "num_layers must be from 1 to 1024");
+    wrong_as(SAMBA_ERROR_ARGUMENT,
+             samba_rnn(in("x"), "r", 4, &(samba_recurrent_options){.num_layers = 2, .dropout_p = 1.5}, NULL),
+             "p must be from 0 to 1, given 1.5");
+    wrong_as(SAMBA_ERROR_SHAPE, samba_lstm(in("line"), "r", 4, NULL, NULL),
+             "expected an input (T, N, input_size), with batch_first (N, T, input_size), or (T, input_size), given float32(4)");
+    wrong_as(SAMBA_ERROR_SHAPE, samba_gru(in("nothing"), "r", 4, NULL, NULL),
+             "expected an input of 1 or more steps, given float32(0, 2, 4)");
+    wrong_as(SAMBA_ERROR_DTYPE, samba_lstm(in("whole"), "r", 4, NULL, NULL), "int64");
+    untrace();
 }
 
+#define WEIGHTS(...) ((samba_value[]){__VA_ARGS__})
 TEST(refused_weights)
 {
-    static const struct {
-        samba_status status;
-        const char *words;
-    } refused[] = {
-        {SAMBA_ERROR_ARGUMENT, "lstm: expected 4 weights for each of 1 layers and 1 directions, given 3"},
-        {SAMBA_ERROR_SHAPE, "lstm: expected w_hh float32(8, 2), given float32(8, 3)"},
-        {SAMBA_ERROR_SHAPE, "lstm: expected a state h float32(1, 2, 2), given float32(3, 2, 3)"},
-        {SAMBA_ERROR_ARGUMENT,
-         "gru_cell: expected weights w_ih, w_hh, and both biases or none of them behind the input, given float32(2, 3)"},
-        {SAMBA_ERROR_SHAPE,
-         "lstm_cell: expected a state (N, hidden_size), or (hidden_size) where the input has no batch, given float32(3, 2, 3)"},
-        {SAMBA_ERROR_DTYPE, "lstm: expected b_ih float32(8), given float64(8)"},
-    };
-    for (int i = 0; i <= LENGTH(refused); i++) { /* the last are right, with a state */
-        samba_graph *g;
-        need(samba_graph_new(context, "wrong", &g));
-        samba_value x = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(3, 2, 3)), none = {NULL, 0, 0}, last[2] = {x, none};
-        samba_value step = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(2, 3)),
-                    w = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 3)),
-                    u = samba_constant(g, 1, SAMBA_FLOAT32, 2, SHAPE(8, 2)), b = samba_constant(g, 1, SAMBA_FLOAT32, 1, SHAPE(8)),
-                    wide = samba_constant(g, 1, SAMBA_FLOAT64, 1, SHAPE(8));
-        switch (i) {
-        case 0: samba_functional_lstm(x, 3, (samba_value[]){w, u, b}, NULL, NULL); break;
-        case 1: samba_functional_lstm(x, 4, (samba_value[]){w, w, b, b}, NULL, NULL); break;
-        case 2: samba_functional_lstm(x, 4, (samba_value[]){w, u, b, b}, NULL, last); break;
-        case 3: samba_functional_gru_cell(step, (samba_value[]){w, u, b, none}, NULL); break;
-        case 4: samba_functional_lstm_cell(step, (samba_value[]){w, u, b, b}, last); break;
-        case 5: samba_functional_lstm(x, 4, (samba_value[]){w, u, wide, b}, NULL, NULL); break;
-        }
-        last[0] = last[1] = samba_constant(g, 1, SAMBA_FLOAT32, 3, SHAPE(1, 2, 2));
-        if (i < LENGTH(refused)) {
-            refuse(samba_graph_status(g), refused[i].status, refused[i].words);
-        } else {
-            assert_int_equal(samba_value_size(samba_functional_lstm(x, 4, (samba_value[]){w, u, b, b}, NULL, last), 2), 2);
-            need(samba_graph_status(g));
-        }
-        samba_graph_free(g);
-    }
+    trace("x float32[3,2,3] step float32[2,3] w float32[8,3] u float32[8,2] b float32[8] wide float64[8] h float32[1,2,2]");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_functional_lstm(in("x"), 3, WEIGHTS(in("w"), in("u"), in("b")), NULL, NULL),
+             "lstm: expected 4 weights for each of 1 layers and 1 directions, given 3");
+    wrong_as(SAMBA_ERROR_SHAPE, samba_functional_lstm(in("x"), 4, WEIGHTS(in("w"), in("w"), in("b"), in("b")), NULL, NULL),
+             "lstm: expected w_hh float32(8, 2), given float32(8, 3)");
+    wrong_as(SAMBA_ERROR_SHAPE,
+             samba_functional_lstm(in("x"), 4, WEIGHTS(in("w"), in("u"), in("b"), in("b")), NULL, WEIGHTS(in("x"), none)),
+             "lstm: expected a state h float32(1, 2, 2), given float32(3, 2, 3)");
+    wrong_as(SAMBA_ERROR_ARGUMENT, samba_functional_gru_cell(in("step"), WEIGHTS(in("w"), in("u"), in("b"), none), NULL),
+             "gru_cell: expected weights w_ih, w_hh, and both biases or none of them behind the input, given float32(2, 3)");
+    wrong_as(
+        SAMBA_ERROR_SHAPE,
+        samba_functional_lstm_cell(in("step"), WEIGHTS(in("w"), in("u"), in("b"), in("b")), WEIGHTS(in("x"), none)),
+        "lstm_cell: expected a state (N, hidden_size), or (hidden_size) where the input has no batch, given float32(3, 2, 3)");
+    wrong_as(SAMBA_ERROR_DTYPE, samba_functional_lstm(in("x"), 4, WEIGHTS(in("w"), in("u"), in("wide"), in("b")), NULL, NULL),
+             "lstm: expected b_ih float32(8), given float64(8)");
+    expect_type(samba_functional_lstm(in("x"), 4, WEIGHTS(in("w"), in("u"), in("b"), in("b")), NULL, WEIGHTS(in("h"), in("h"))),
+                "float32[3,2,2]");
+    untrace();
 }
 
 TEST_MAIN_WITH(NULL, drop_kept, parameters, training, refused_layers, refused_weights)

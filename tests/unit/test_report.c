@@ -4,10 +4,9 @@
  * text that JSON gives back, Trace Event files read and refused, memory refused. Seeds are printed. */
 #include "training.h"
 #include "../pef/plans.h"
-#include "../seed.h"
 #include "failing_allocator.h"
 #include "report/report.h"
-#include "tensor/philox.h"
+#include "seeded.h"
 #include <jansson.h>
 #include <sambaflow/app.h>
 
@@ -64,11 +63,8 @@ TEST(test_reading)
 
 /* ---- memory over time ---- */
 #define MOST_BYTES 640
-static uint64_t seed, drawn;
-static int below(int bound) { return (int)samba_philox_below(samba_philox_word64(seed, drawn++), (uint64_t)bound); }
 
-/* Buffers anywhere in a small arena, over each other too; stages that touch some.
- * The rest of the stages' being is not looked at. */
+/* Buffers anywhere in a small arena, over each other too; stages that touch some, and are nothing more. */
 static void make_random_plan(samba_plan *plan)
 {
     plan_begin(plan, context, "random");
@@ -140,12 +136,12 @@ static void check_live(const samba_plan *plan)
         assert_true(live.lasting[i] == lasting[i]);
     for (int32_t s = 0; s < plan->stage_count; s++) {
         double count = -all;
-        for (int64_t byte = 0; byte < plan->memory_bytes; byte++) {
-            bool used = false;
-            for (int32_t b = 0; b < plan->buffer_count && !used; b++)
-                used = holds(plan, b, byte) && begins[b] <= s && s <= ends[b];
-            count += used;
-        }
+        for (int64_t byte = 0; byte < plan->memory_bytes; byte++)
+            for (int32_t b = 0; b < plan->buffer_count; b++)
+                if (holds(plan, b, byte) && begins[b] <= s && s <= ends[b]) {
+                    count++;
+                    break;
+                }
         assert_true(live.activations[s] == count);
         most = fmax(most, count);
     }
@@ -155,8 +151,7 @@ static void check_live(const samba_plan *plan)
 
 TEST(test_live)
 {
-    seed = random_seed();
-    print_message("seed %llu\n", (unsigned long long)seed);
+    seed_anew();
     for (int i = 0; i < 300; i++) {
         samba_plan plan;
         make_random_plan(&plan);
@@ -187,9 +182,7 @@ TEST(test_names)
     } cases[] = {{"plain.weight", NULL}, /* shown as given */
                  {"</script><script>alert(1)</script>", NULL},
                  {"<!--&lt;\"'\\u003c\n\t\x7f\x01", NULL},
-                 {"gr\xc3\xb6\xc3\x9f"
-                  "e \xf0\x9f\x90\x8d",
-                  NULL},
+                 {"gr\xc3\xb6\xc3\237e \xf0\x9f\x90\x8d", NULL},
                  {"\xff<\xc3(\xed\xa0\x80\xf5", "\xef\xbf\xbd<\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
                  {"cut \xf0\x9f\x90", "cut \xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}};
     for (int i = 0; i < SAMBA_COUNT(cases); i++) {
@@ -227,10 +220,7 @@ static samba_status read_trace(const samba_plan *plan, const char *text, samba_a
 {
     char path[128];
     snprintf(path, sizeof path, "%s/trace.json", folder);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    need(samba_file_write_atomic(context, path, (const void *const[]){text}, (const size_t[]){strlen(text)}, 1));
     *report = (samba_report){.plan = plan};
     return samba_trace_read(context, path, plan, arena, report);
 }

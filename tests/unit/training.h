@@ -135,16 +135,28 @@ static inline samba_run_options giving(int count, samba_tensor *const *inputs)
     return options;
 }
 
-/* The run that `options` say, of the sections whose types are the words; NULL for the options: the defaults. */
-static inline samba_status run_sections(samba_session *session, const samba_run_options *options, const char *words)
+/* The run with the sections that the words say, types or ids; without any: the schedule. Good until the next call. */
+static inline samba_run_options of_sections(samba_run_options run, const char *words)
 {
-    char text[128], *rest = text;
-    const char *types[8];
-    samba_run_options run = options ? *options : samba_run_defaults();
+    static _Thread_local char text[128];
+    static _Thread_local const char *types[8];
+    static _Thread_local int ids[8];
+    char *rest = text;
     snprintf(text, sizeof text, "%s", words);
     run.section_types = types;
+    run.section_ids = ids;
     for (char *word; (word = strtok_r(rest, " ", &rest));)
-        types[run.section_type_count++] = word;
+        if (*word >= '0' && *word <= '9')
+            ids[run.section_id_count++] = atoi(word);
+        else
+            types[run.section_type_count++] = word;
+    return run;
+}
+
+/* NULL for the options: the defaults. */
+static inline samba_status run_sections(samba_session *session, const samba_run_options *options, const char *words)
+{
+    samba_run_options run = of_sections(options ? *options : samba_run_defaults(), words);
     return samba_run(session, &run);
 }
 
@@ -240,6 +252,28 @@ static inline void assert_same_bits(samba_session *a, samba_session *b, unsigned
         OWN_TENSOR *x = get(a, info.name), *y = get(b, info.name);
         if (memcmp(samba_tensor_data(x), samba_tensor_data(y), (size_t)info.bytes) != 0)
             fail_msg("%s differs", info.name);
+    }
+}
+
+/* Tensors of these kinds, of the first session, are off from those of the second by this part of their greatest value at most. */
+static inline void assert_near(samba_session *a, samba_session *b, unsigned kinds, double tolerance)
+{
+    for (int t = 0; t < samba_session_tensor_count(a); t++) {
+        samba_tensor_info info;
+        need(samba_session_tensor_info(a, t, &info));
+        if (!(kinds >> info.kind & 1))
+            continue;
+        int64_t count, other;
+        double *x = get_doubles(a, info.name, "", &count), *y = get_doubles(b, info.name, "", &other), scale = 1e-6, worst = 0;
+        assert_int_equal(count, other);
+        for (int64_t i = 0; i < count; i++) {
+            scale = fmax(scale, fabs(x[i]));
+            worst = fmax(worst, isnan(x[i] - y[i]) ? INFINITY : fabs(x[i] - y[i]));
+        }
+        if (!(worst <= tolerance * scale))
+            fail_msg("%s differs by %g of %g", info.name, worst, scale);
+        free(x);
+        free(y);
     }
 }
 
