@@ -549,16 +549,36 @@ def as_strided(t, input, size, stride, storage_offset=None):
 
 @rule(torch.as_strided, T.as_strided)
 def as_strided_(t, input, size, stride, storage_offset=None):
-    """The same where the tensor's own memory is in order; of a part of another one's, that begins at its first element."""
+    """The same where the tensor's own memory has no gaps, in any order of its dims; of a part of another one's, that begins at its
+    first element."""
     own = strides(t, input)
+    order = sorted(range(own.dim()), key=lambda dim: -own.stride(dim))
+    if not own.is_contiguous() and own.permute(order).is_contiguous():
+        input, own = permute(t, input, *order), own.permute(order)
     begin = 0 if storage_offset is None else storage_offset - own.storage_offset()
     if not own.is_contiguous() or (begin < 0 < own.storage_offset()):
         unsupported(
             t,
-            f"as_strided of a view of {tuple(input.shape)} whose elements do not lie in order, or from a place before it: take "
-            "it of contiguous()",
+            f"as_strided of a view of {tuple(input.shape)} whose memory has gaps, or from a place before it: take it of "
+            "contiguous()",
         )
     return as_strided(t, input, size, stride, begin)
+
+
+@rule(T.stride)
+def stride(t, input, *dim, **named):
+    """Of the layout that torch would have: a model may compute the arguments of as_strided from it."""
+    return strides(t, input).stride(*dim, **named)
+
+
+@rule(T.storage_offset)
+def storage_offset(t, input):
+    return strides(t, input).storage_offset()
+
+
+@rule(T.is_contiguous)
+def is_contiguous(t, input, memory_format=torch.contiguous_format):
+    return strides(t, input).is_contiguous(memory_format=memory_format)
 
 
 @rule(T.fill_diagonal_)
