@@ -50,7 +50,8 @@ _TORCHS = frozenset(
     new_full new_empty dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout gumbel_softmax ctc_loss
     masked_scatter complex polar view_as_complex view_as_real rand rand_like randn randn_like randint_like bernoulli normal
     multinomial randperm poisson binomial _standard_gamma _sample_dirichlet unflatten movedim moveaxis broadcast_to unfold
-    as_strided requires_grad_ gather take_along_dim scatter scatter_add scatter_reduce index_add index_put index_copy index_fill
+    as_strided stride storage_offset is_contiguous requires_grad_
+    gather take_along_dim scatter scatter_add scatter_reduce index_add index_put index_copy index_fill
     index_reduce index take put flip fliplr flipud rot90 roll tril triu diag diag_embed diagonal hstack vstack
     row_stack dstack block_diag meshgrid repeat tile pad reflection_pad1d reflection_pad2d reflection_pad3d
     replication_pad1d replication_pad2d replication_pad3d pad_sequence one_hot""".split()

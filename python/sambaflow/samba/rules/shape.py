@@ -549,8 +549,8 @@ def as_strided(t, input, size, stride, storage_offset=None):
 
 @rule(torch.as_strided, T.as_strided)
 def as_strided_(t, input, size, stride, storage_offset=None):
-    """The same where the tensor's own memory has no gaps, in any order of its dims; of a part of another one's, that begins at its
-    first element."""
+    """The same where the tensor's own memory has no gaps, in any order of its dims; of a part of another one's, that begins at
+    its first element."""
     own = strides(t, input)
     order = sorted(range(own.dim()), key=lambda dim: -own.stride(dim))
     if not own.is_contiguous() and own.permute(order).is_contiguous():
