@@ -82,13 +82,7 @@ static void run_case(const attention_case *c, const char *path, int threads, con
                                                           : 3e-5;
     const reference_case compared = {
         c->name, model, c, .tolerance = tolerance, .seed = c->dropout > 0 ? "drop.seed" : NULL, .seed_value = 1234567};
-    OWN_SESSION *session;
-    samba_run_options r = samba_run_defaults();
-    r.hyperparameters = &(samba_hyperparameter){"seed", 1234567};
-    r.hyperparameter_count = c->dropout > 0;
-    need(samba_session_new(context, path, SESSION(.threads = threads, .isa = isa, .seed = 3), &session));
-    need(samba_run(session, &r));
-    compare_with_reference(&compared, session);
+    samba_session_free(run_against_reference(&compared, path, threads, isa));
 }
 
 #define F32 SAMBA_FLOAT32
