@@ -197,8 +197,7 @@ TEST(no_scores)
     }
 }
 
-/* Too little memory while looking for a price: many places, the farther the wider apart. */
-static samba_status compile_holding(samba_context *own)
+static samba_status compile_holding(samba_context *own, void *unused)
 {
     OWN_TENSOR *x, *label = NULL;
     SAMBA_TRY(samba_tensor_empty(own, "x", SAMBA_FLOAT32, 2, SHAPE(200, 30), &x));
@@ -209,24 +208,7 @@ static samba_status compile_holding(samba_context *own)
     return samba_compile(own, &o, NULL, 0);
 }
 
-TEST(no_memory)
-{
-    failing_allocator memory;
-    samba_context *own = counting_context_new(&memory);
-    samba_status status = SAMBA_ERROR_MEMORY;
-    for (int64_t at = 0; status != SAMBA_OK; at += 1 + at / 16) {
-        int64_t blocks = memory.live_blocks;
-        memory.calls = 0;
-        memory.fail_from = at;
-        memory.fail_count = 1;
-        status = compile_holding(own);
-        if (status != SAMBA_OK && status != SAMBA_ERROR_MEMORY)
-            fail_msg("allocation %lld refused: %s: %s", (long long)at, samba_status_name(status), samba_error_message(own));
-        assert_int_equal(memory.live_blocks, blocks);
-        assert_int_equal(memory.wrong_sizes, 0);
-    }
-    memory.fail_from = -1;
-    counting_context_free(own, &memory);
-}
+/* Too little memory while looking for a price. */
+TEST(no_memory) { fail_some_allocations(compile_holding, NULL, 0, 211, 1); }
 
 TEST_MAIN_WITH(NULL, drop_kept, fits_and_trains, no_memory, published_gpt, no_scores)
