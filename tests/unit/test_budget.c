@@ -209,6 +209,6 @@ static samba_status compile_holding(samba_context *own, void *unused)
 }
 
 /* Too little memory while looking for a price. */
-TEST(no_memory) { fail_some_allocations(compile_holding, NULL, 0, 211, 1); }
+TEST(no_memory) { fail_some_allocations(compile_holding, NULL, 0, 997, 1); }
 
 TEST_MAIN_WITH(NULL, drop_kept, fits_and_trains, no_memory, published_gpt, no_scores)
