@@ -57,9 +57,7 @@ static inline double longest_sum(const samba_graph *graph)
 static inline samba_ref noisy(samba_graph *graph, samba_ref v, double width, uint64_t seed)
 {
     samba_node node = *samba_node_at(graph, v);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.random.shape.count = node.rank;
+    samba_attrs attrs = {.random = {.shape.count = node.rank}};
     memcpy(attrs.random.shape.at, node.shape, sizeof node.shape);
     samba_ref key = samba_emit_constant(graph, (double)seed, SAMBA_INT64);
     samba_ref noise = samba_emit(graph, SAMBA_OP_random, 1, &key, &attrs);
@@ -110,10 +108,9 @@ static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const
 /* v with zeros around its dims from the third on */
 static inline samba_ref padded(samba_graph *graph, samba_ref v, const int64_t *each)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = samba_node_at(graph, v)->rank;
-    for (int i = 2; i < samba_node_at(graph, v)->rank; i++)
+    const int rank = samba_node_at(graph, v)->rank;
+    samba_attrs attrs = {.pad = {.before.count = rank, .after.count = rank, .interior.count = rank}};
+    for (int i = 2; i < rank; i++)
         attrs.pad.before.at[i] = attrs.pad.after.at[i] = each[i - 2];
     return samba_emit(graph, SAMBA_OP_pad, 1, &v, &attrs);
 }
@@ -123,9 +120,7 @@ static inline samba_ref padded(samba_graph *graph, samba_ref v, const int64_t *e
  * input are those of a larger one, of which the middle is taken. */
 static inline samba_ref open_convolution(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_attrs attrs, slice;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv = node->attrs->conv; /* a node has no more bytes of attributes than its kind */
+    samba_attrs attrs = {.conv = node->attrs->conv}; /* a node has no more bytes of attributes than its kind */
     samba_attrs_conv *conv = &attrs.conv;
     samba_ref in[2] = {inputs[0], inputs[1]};
     if (node->op != SAMBA_OP_conv2d_input_grad && node->op != SAMBA_OP_conv3d_input_grad) {
@@ -134,8 +129,7 @@ static inline samba_ref open_convolution(samba_graph *graph, const samba_node *n
         return samba_emit(graph, (samba_op)node->op, 2, in, &attrs);
     }
     int64_t each[SAMBA_MAX_RANK] = {0};
-    memset(&slice, 0, sizeof slice);
-    slice.slice.start.count = slice.slice.stop.count = slice.slice.step.count = node->rank;
+    samba_attrs slice = {.slice = {.start.count = node->rank, .stop.count = node->rank, .step.count = node->rank}};
     for (int i = 0; i < node->rank; i++) {
         slice.slice.stop.at[i] = node->shape[i];
         slice.slice.step.at[i] = 1;
