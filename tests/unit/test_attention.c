@@ -212,10 +212,10 @@ MODEL(only_lse)
 TEST(lse_alone)
 {
     const reference_case compared = {"lse", only_lse, NULL, 0, NULL, .inference = true, .tolerance = 2e-6};
+    samba_compile_options o = inference_of("lse", only_lse, NULL, 0, NULL);
     char path[512];
-    pass_texts texts = compile_case(&compared, 0, path);
+    need(samba_compile(context, &o, path, sizeof path));
     check_teams(&compared, path);
-    free_texts(&texts);
 }
 
 /* ---- the public function ---- */
