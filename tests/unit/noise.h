@@ -123,7 +123,7 @@ static inline samba_ref open_convolution(samba_graph *graph, const samba_node *n
     samba_attrs attrs = {.conv = node->attrs->conv}; /* a node has no more bytes of attributes than its kind */
     samba_attrs_conv *conv = &attrs.conv;
     samba_ref in[2] = {inputs[0], inputs[1]};
-    if (node->op != SAMBA_OP_conv2d_input_grad && node->op != SAMBA_OP_conv3d_input_grad) {
+    if (samba_ops[node->op].conv != SAMBA_CONV_input_grad) {
         in[0] = padded(graph, in[0], conv->padding.at);
         memset(conv->padding.at, 0, sizeof conv->padding.at);
         return samba_emit(graph, (samba_op)node->op, 2, in, &attrs);
@@ -180,20 +180,12 @@ static inline samba_ref open_operator(samba_rewriter *rewriter, samba_ref ref, c
         rounded[0] = samba_emit_scalar(rewriter->out, SAMBA_OP_mul, inputs[0], 1);
         inputs = rounded;
     }
-    switch (node->op) {
-    case SAMBA_OP_conv2d:
-    case SAMBA_OP_conv2d_input_grad:
-    case SAMBA_OP_conv2d_weight_grad:
-    case SAMBA_OP_conv3d:
-    case SAMBA_OP_conv3d_input_grad:
-    case SAMBA_OP_conv3d_weight_grad: return open_convolution(rewriter->out, node, inputs);
-    case SAMBA_OP_attention:
-    case SAMBA_OP_attention_lse:
-    case SAMBA_OP_attention_grad: return open_attention(rewriter, ref, inputs);
-    default:
-        return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs)
-                                          : samba_rewrite_copy(rewriter, ref, inputs);
-    }
+    if (samba_ops[node->op].conv != SAMBA_CONV_none)
+        return open_convolution(rewriter->out, node, inputs);
+    if (node->op == SAMBA_OP_attention || node->op == SAMBA_OP_attention_lse || node->op == SAMBA_OP_attention_grad)
+        return open_attention(rewriter, ref, inputs);
+    return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs)
+                                      : samba_rewrite_copy(rewriter, ref, inputs);
 }
 
 /* The graph with noise everywhere, of parameters where `leaves` says so; freed by the caller. */
