@@ -117,7 +117,6 @@ static const attention_case cases[] = {
     {"bfloat16, all at once", 2, 4, 2, 70, 70, 8, 8, true, true, SEEN, 0.2, -0.7, SAMBA_BFLOAT16},
     {"bfloat16, blind queries", 1, 2, 2, 80, 3, 8, 8, false, false, BLIND, 0, 0, SAMBA_BFLOAT16},
     {"bfloat16, no keys", 1, 2, 2, 5, 0, 4, 4, true, false, NO_MASK, 0, 0, SAMBA_BFLOAT16},
-    {"causal, no keys", 1, 2, 2, 5, 0, 4, 4, true, false, NO_MASK, 0, 0, F32},
     {"scale of nothing", 1, 2, 2, 70, 70, 4, 4, true, true, NO_MASK, 0, -1e-30, F32},
     {"float16", 1, 2, 2, 70, 100, 16, 8, false, false, SEEN, 0.1, 0, SAMBA_FLOAT16},
     {"no batch", 0, 2, 2, 5, 5, 4, 4, true, true, NO_MASK, 0, 0, F32},

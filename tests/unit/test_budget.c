@@ -119,8 +119,6 @@ static void check_budget(const budget_case *c)
         o.memory_budget = total - (int64_t)(saved * (double)activations);
         samba_session *session = open_kept(&o, 2, 7);
         int64_t given = size_of(session, &now);
-        print_message("%s: %lld bytes with %lld of activations, budget %lld: %lld bytes\n", c->name, (long long)total,
-                      (long long)activations, (long long)o.memory_budget, (long long)given);
         assert_true(given <= o.memory_budget);
         if (c->model == gpt) /* with many values to choose from it comes near, and repeats no more than it must */
             assert_true((double)(o.memory_budget - given) <= 0.03 * (double)(o.memory_budget - (total - activations)));
@@ -162,13 +160,12 @@ static samba_plan compile_gpt(const sizes *s, bool inference, int64_t budget)
 TEST(published_gpt)
 {
     samba_plan plan = compile_gpt(&published, false, 0);
-    int64_t all = plan.memory.activations, saved = all * 3 / 10, allowed = all - saved, budget = plan.memory.total - saved;
+    int64_t saved = plan.memory.activations * 3 / 10, allowed = plan.memory.activations - saved,
+            budget = plan.memory.total - saved;
     samba_plan_free(&plan);
     plan = compile_gpt(&published, false, budget);
     int64_t now = plan.memory.activations;
     samba_plan_free(&plan);
-    print_message("GPT-2 124M: activations %lld bytes, allowed %lld, taken %lld\n", (long long)all, (long long)allowed,
-                  (long long)now);
     assert_true(now <= allowed && (double)now >= 0.97 * (double)allowed);
 }
 

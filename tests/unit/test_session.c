@@ -114,10 +114,6 @@ TEST(test_hyperparameters)
     f.run.hyperparameter_count = 0;
     run(&f); /* a seed that was given stays */
     assert_true(get_scalar(f.session, "seen_seed") == 1234);
-
-    given = (samba_hyperparameter){"seed", 1e17};
-    f.run.hyperparameter_count = 1;
-    refuse(samba_run(f.session, &f.run), SAMBA_ERROR_ARGUMENT, "takes an integer of at most 53 bits");
 }
 
 /* ---- wrong arguments: what test_messages does not have ---- */
@@ -236,7 +232,7 @@ TEST(test_facts)
     assert_true(samba_session_threads(f.session) >= 1);
 }
 
-/* ---- files of weights that lack something; test_schedule goes on from whole ones ---- */
+/* ---- files of weights that fit no more; test_shards has what they may lack, test_schedule goes on from whole ones ---- */
 TEST(test_weights_file)
 {
     fixture f;
@@ -247,8 +243,6 @@ TEST(test_weights_file)
     assert_int_equal(list.count, 3);
     run(&f);
     uint64_t before = bits_of(f.session, LEARNED);
-    need(samba_safetensors_write(context, checkpoint, 2, list.tensors, NULL));
-    refuse(samba_session_load(f.session, checkpoint), SAMBA_ERROR_NAME, samba_tensor_name(list.tensors[2]));
     samba_tensor *other = kept(list.tensors[0]);
     list.tensors[0] = tensor(samba_tensor_name(other), SAMBA_FLOAT32, 1, SHAPE(7));
     need(samba_safetensors_write(context, checkpoint, 3, list.tensors, NULL));
