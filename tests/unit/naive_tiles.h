@@ -135,15 +135,6 @@ static inline void case_step(tile_case *t, int loop)
     p->steps[p->step_count++] = (samba_step){begin, p->instruction_count, loop};
 }
 
-static inline void random_order(int rank, int *order)
-{
-    for (int i = 0; i < rank; i++) {
-        int k = rand() % (i + 1);
-        order[i] = order[k];
-        order[k] = i;
-    }
-}
-
 /* Most are small, some empty if they may be. Large: rows of few chunks, side by side or down the columns of memory; many rows. */
 static inline void random_domain(tile_case *t, bool large, bool may_be_empty)
 {
@@ -167,7 +158,11 @@ static inline void random_domain(tile_case *t, bool large, bool may_be_empty)
 static inline void random_strides(const tile_case *t, bool reversed, bool repeats, int64_t *strides)
 {
     int order[SAMBA_MAX_RANK], rank = t->stage.rank;
-    random_order(rank, order);
+    for (int i = 0; i < rank; i++) {
+        int k = rand() % (i + 1);
+        order[i] = order[k];
+        order[k] = i;
+    }
     int64_t stride = rand() % 6 == 0 ? 2 : 1;
     for (int i = 0; i < rank; i++) {
         int k = order[i];

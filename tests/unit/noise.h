@@ -57,9 +57,7 @@ static inline double longest_sum(const samba_graph *graph)
 static inline samba_ref noisy(samba_graph *graph, samba_ref v, double width, uint64_t seed)
 {
     samba_node node = *samba_node_at(graph, v);
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.random.shape.count = node.rank;
+    samba_attrs attrs = {.random = {.shape.count = node.rank}};
     memcpy(attrs.random.shape.at, node.shape, sizeof node.shape);
     samba_ref key = samba_emit_constant(graph, (double)seed, SAMBA_INT64);
     samba_ref noise = samba_emit(graph, SAMBA_OP_random, 1, &key, &attrs);
@@ -110,10 +108,9 @@ static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const
 /* v with zeros around its dims from the third on */
 static inline samba_ref padded(samba_graph *graph, samba_ref v, const int64_t *each)
 {
-    samba_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.pad.before.count = attrs.pad.after.count = attrs.pad.interior.count = samba_node_at(graph, v)->rank;
-    for (int i = 2; i < samba_node_at(graph, v)->rank; i++)
+    const int rank = samba_node_at(graph, v)->rank;
+    samba_attrs attrs = {.pad = {.before.count = rank, .after.count = rank, .interior.count = rank}};
+    for (int i = 2; i < rank; i++)
         attrs.pad.before.at[i] = attrs.pad.after.at[i] = each[i - 2];
     return samba_emit(graph, SAMBA_OP_pad, 1, &v, &attrs);
 }
@@ -123,19 +120,16 @@ static inline samba_ref padded(samba_graph *graph, samba_ref v, const int64_t *e
  * input are those of a larger one, of which the middle is taken. */
 static inline samba_ref open_convolution(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    samba_attrs attrs, slice;
-    memset(&attrs, 0, sizeof attrs);
-    attrs.conv = node->attrs->conv; /* a node has no more bytes of attributes than its kind */
+    samba_attrs attrs = {.conv = node->attrs->conv}; /* a node has no more bytes of attributes than its kind */
     samba_attrs_conv *conv = &attrs.conv;
     samba_ref in[2] = {inputs[0], inputs[1]};
-    if (node->op != SAMBA_OP_conv2d_input_grad && node->op != SAMBA_OP_conv3d_input_grad) {
+    if (samba_ops[node->op].conv != SAMBA_CONV_input_grad) {
         in[0] = padded(graph, in[0], conv->padding.at);
         memset(conv->padding.at, 0, sizeof conv->padding.at);
         return samba_emit(graph, (samba_op)node->op, 2, in, &attrs);
     }
     int64_t each[SAMBA_MAX_RANK] = {0};
-    memset(&slice, 0, sizeof slice);
-    slice.slice.start.count = slice.slice.stop.count = slice.slice.step.count = node->rank;
+    samba_attrs slice = {.slice = {.start.count = node->rank, .stop.count = node->rank, .step.count = node->rank}};
     for (int i = 0; i < node->rank; i++) {
         slice.slice.stop.at[i] = node->shape[i];
         slice.slice.step.at[i] = 1;
@@ -186,20 +180,12 @@ static inline samba_ref open_operator(samba_rewriter *rewriter, samba_ref ref, c
         rounded[0] = samba_emit_scalar(rewriter->out, SAMBA_OP_mul, inputs[0], 1);
         inputs = rounded;
     }
-    switch (node->op) {
-    case SAMBA_OP_conv2d:
-    case SAMBA_OP_conv2d_input_grad:
-    case SAMBA_OP_conv2d_weight_grad:
-    case SAMBA_OP_conv3d:
-    case SAMBA_OP_conv3d_input_grad:
-    case SAMBA_OP_conv3d_weight_grad: return open_convolution(rewriter->out, node, inputs);
-    case SAMBA_OP_attention:
-    case SAMBA_OP_attention_lse:
-    case SAMBA_OP_attention_grad: return open_attention(rewriter, ref, inputs);
-    default:
-        return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs)
-                                          : samba_rewrite_copy(rewriter, ref, inputs);
-    }
+    if (samba_ops[node->op].conv != SAMBA_CONV_none)
+        return open_convolution(rewriter->out, node, inputs);
+    if (node->op == SAMBA_OP_attention || node->op == SAMBA_OP_attention_lse || node->op == SAMBA_OP_attention_grad)
+        return open_attention(rewriter, ref, inputs);
+    return samba_ops[node->op].expand ? samba_ops[node->op].expand(rewriter->out, node, inputs)
+                                      : samba_rewrite_copy(rewriter, ref, inputs);
 }
 
 /* The graph with noise everywhere, of parameters where `leaves` says so; freed by the caller. */

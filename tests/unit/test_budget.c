@@ -119,8 +119,6 @@ static void check_budget(const budget_case *c)
         o.memory_budget = total - (int64_t)(saved * (double)activations);
         samba_session *session = open_kept(&o, 2, 7);
         int64_t given = size_of(session, &now);
-        print_message("%s: %lld bytes with %lld of activations, budget %lld: %lld bytes\n", c->name, (long long)total,
-                      (long long)activations, (long long)o.memory_budget, (long long)given);
         assert_true(given <= o.memory_budget);
         if (c->model == gpt) /* with many values to choose from it comes near, and repeats no more than it must */
             assert_true((double)(o.memory_budget - given) <= 0.03 * (double)(o.memory_budget - (total - activations)));
@@ -162,13 +160,12 @@ static samba_plan compile_gpt(const sizes *s, bool inference, int64_t budget)
 TEST(published_gpt)
 {
     samba_plan plan = compile_gpt(&published, false, 0);
-    int64_t all = plan.memory.activations, saved = all * 3 / 10, allowed = all - saved, budget = plan.memory.total - saved;
+    int64_t saved = plan.memory.activations * 3 / 10, allowed = plan.memory.activations - saved,
+            budget = plan.memory.total - saved;
     samba_plan_free(&plan);
     plan = compile_gpt(&published, false, budget);
     int64_t now = plan.memory.activations;
     samba_plan_free(&plan);
-    print_message("GPT-2 124M: activations %lld bytes, allowed %lld, taken %lld\n", (long long)all, (long long)allowed,
-                  (long long)now);
     assert_true(now <= allowed && (double)now >= 0.97 * (double)allowed);
 }
 
@@ -197,8 +194,7 @@ TEST(no_scores)
     }
 }
 
-/* Too little memory while looking for a price: many places, the farther the wider apart. */
-static samba_status compile_holding(samba_context *own)
+static samba_status compile_holding(samba_context *own, void *unused)
 {
     OWN_TENSOR *x, *label = NULL;
     SAMBA_TRY(samba_tensor_empty(own, "x", SAMBA_FLOAT32, 2, SHAPE(200, 30), &x));
@@ -209,24 +205,7 @@ static samba_status compile_holding(samba_context *own)
     return samba_compile(own, &o, NULL, 0);
 }
 
-TEST(no_memory)
-{
-    failing_allocator memory;
-    samba_context *own = counting_context_new(&memory);
-    samba_status status = SAMBA_ERROR_MEMORY;
-    for (int64_t at = 0; status != SAMBA_OK; at += 1 + at / 16) {
-        int64_t blocks = memory.live_blocks;
-        memory.calls = 0;
-        memory.fail_from = at;
-        memory.fail_count = 1;
-        status = compile_holding(own);
-        if (status != SAMBA_OK && status != SAMBA_ERROR_MEMORY)
-            fail_msg("allocation %lld refused: %s: %s", (long long)at, samba_status_name(status), samba_error_message(own));
-        assert_int_equal(memory.live_blocks, blocks);
-        assert_int_equal(memory.wrong_sizes, 0);
-    }
-    memory.fail_from = -1;
-    counting_context_free(own, &memory);
-}
+/* Too little memory while looking for a price. */
+TEST(no_memory) { fail_some_allocations(compile_holding, NULL, 0, 997, 1); }
 
 TEST_MAIN_WITH(NULL, drop_kept, fits_and_trains, no_memory, published_gpt, no_scores)

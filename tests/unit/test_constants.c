@@ -94,12 +94,8 @@ static int teardown(void **unused)
 
 static samba_session *open_with(int pef, const char *isa, int threads, uint64_t seed)
 {
-    samba_session_options options = samba_session_defaults();
-    options.threads = threads;
-    options.isa = isa;
-    options.seed = seed;
     samba_session *session;
-    need(samba_session_new(context, paths[pef], &options, &session));
+    need(samba_session_new(context, paths[pef], SESSION(.threads = threads, .isa = isa, .seed = seed), &session));
     return session;
 }
 
@@ -177,10 +173,8 @@ TEST(test_updates)
 static samba_status live(samba_context *with, void *user)
 {
     const int *pef = user;
-    samba_session_options options = samba_session_defaults();
-    options.threads = 2;
     OWN_SESSION *session;
-    SAMBA_TRY(samba_session_new(with, paths[*pef], &options, &session));
+    SAMBA_TRY(samba_session_new(with, paths[*pef], SESSION(.threads = 2), &session));
     return run_input(session, inputs[*pef / 2]);
 }
 

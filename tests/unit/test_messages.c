@@ -155,12 +155,12 @@ static samba_status run(const char *text)
     return status;
 }
 
-TEST(order) { replay("order", run); } /* first: before any run */
-TEST(inputs) { replay("inputs", run); }
-TEST(outputs) { replay("outputs", run); }
-TEST(sections) { replay("sections", run); }
-TEST(gradients) { replay("gradients", run); }
-TEST(hyperparameters) { replay("hyperparameters", run); }
+TEST(runs) /* of order first: before any run */
+{
+    static const char *const parts[] = {"order", "inputs", "outputs", "sections", "gradients", "hyperparameters"};
+    for (int i = 0; i < LENGTH(parts); i++)
+        replay(parts[i], run);
+}
 
 TEST(lists)
 {
@@ -235,6 +235,9 @@ TEST(sessions)
     says(samba_session_new(context, foreign, NULL, &none));
     says(samba_session_new(context, pef, SESSION(.threads = -1), &none));
     says(samba_session_new(context, pef, SESSION(.device = "rdu"), &none));
+    says(samba_session_new(context, pef, SESSION(.isa = "avx1024"), &none));
+    says(samba_session_new(context, pef, &(samba_session_options){.struct_size = 1000}, &none));
+    assert_null(none);
 }
 
 /* ---- weights as files ---- */
@@ -368,5 +371,5 @@ TEST(compiling)
     replay("graphs that are not of FWD alone", compile_text);
 }
 
-TEST_MAIN_AROUND(setup, teardown, NULL, weights_stay, order, inputs, outputs, sections, gradients, hyperparameters, lists, graphs,
-                 tensors, sessions, files, nothing, compiling, every_message_said)
+TEST_MAIN_AROUND(setup, teardown, NULL, weights_stay, runs, lists, graphs, tensors, sessions, files, nothing, compiling,
+                 every_message_said)

@@ -145,21 +145,6 @@ TEST(forward_and_backward_share)
     shares(cross_entropy, SAMBA_OP_eq);
 }
 
-/* Compiled code cannot refuse a label; it says so by an infinite loss. */
-TEST(expanded_label_out_of_range)
-{
-    const operator_row *row = row_of("cross_entropy ignore_index=-100 reduction=2 (float64[2,3] #12) (int64[2] 3 2)");
-    op_bench bench = row_bench(row);
-    samba_ref loss = row_expansion(&bench, row->op);
-    gradient_sink(&bench, "loss", SAMBA_FWD, loss);
-    samba_arena arena;
-    samba_array sink;
-    gradient_evaluate(&bench, &arena, &sink);
-    assert_true(array_get(&sink, 0) == INFINITY && isfinite(array_get(&sink, 1)));
-    samba_arena_free(&arena);
-    op_bench_end(&bench);
-}
-
 /* ---- costs and memory ---- */
 
 TEST(greatest_costs)
@@ -219,10 +204,6 @@ TEST(no_memory)
     static const char *const rows[] = {"matmul (float64[2,3]) (float64[3,4])",
                                        "gelu (float64[3,4])",
                                        "gelu_tanh (float64[3,4])",
-                                       "log1p (float64[3,4])",
-                                       "expm1 (float64[3,4])",
-                                       "sin (float64[3,4])",
-                                       "cos (float64[3,4])",
                                        "softplus (float64[3,4])",
                                        "softmax dim=0 (float64[2,3,4])",
                                        "log_softmax dim=0 (float64[2,3,4])",
@@ -241,4 +222,4 @@ TEST(no_memory)
 }
 
 TEST_MAIN(dropout_drops, attention_drops, random_is_philox, gradients_in_16_bits, gradients_that_are_refused,
-          forward_and_backward_share, expanded_label_out_of_range, greatest_costs, no_memory)
+          forward_and_backward_share, greatest_costs, no_memory)

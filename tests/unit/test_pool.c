@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pool and gather stages against plain loops over elements: kernels, strides, paddings and dilations of all sorts, every float
- * dtype, integers, NaN, equal elements, one to five threads, and indices out of range. Values are small whole numbers, so results
- * must be equal. */
+ * Pool stages against the reference kernels, gather stages against plain loops: kernels, strides, paddings and dilations of all
+ * sorts, every float dtype, integers, NaN, equal elements, one to five threads, and indices out of range. Values are small whole
+ * numbers, so results must be equal. */
 #include "harness.h"
 #include "failing_allocator.h"
 #include "naive_tiles.h"
+#include "ops/ops.h"
 
 static double value_at(const tile_case *t, const char *memory, int buffer, int64_t i)
 {
@@ -19,46 +20,28 @@ static void set_value(const tile_case *t, char *memory, int buffer, int64_t i, d
     samba_store_double(dtype, memory + t->buffers[buffer].offset + i * (int64_t)samba_dtype_size(dtype), value);
 }
 
-static void naive_pool(const tile_case *t, char *memory)
+/* By the operator's own reference, which values/torch_conv.txt checks. */
+static void reference_pool(const tile_case *t, char *memory)
 {
+    static const samba_op ops[2][2] = {{SAMBA_OP_max_pool2d, SAMBA_OP_max_pool2d_grad},
+                                       {SAMBA_OP_avg_pool2d, SAMBA_OP_avg_pool2d_grad}};
     const samba_pool *p = &t->stage.pool;
-    int result = t->stage.operand_count - 1, dy = p->average ? 0 : 1;
-    for (int64_t plane = 0; plane < p->planes; plane++) {
-        double *dx = calloc((size_t)(p->h * p->w), sizeof *dx);
-        for (int64_t i = 0; i < p->oh; i++)
-            for (int64_t j = 0; j < p->ow; j++) {
-                int64_t best = -1, count = 0, at = (plane * p->oh + i) * p->ow + j;
-                double most = -INFINITY, sum = 0;
-                for (int pass = 0; pass < 2; pass++) /* the second shares the gradient out */
-                    for (int64_t ky = 0; ky < p->kernel[0]; ky++)
-                        for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
-                            int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0],
-                                    x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
-                            bool inside = y >= 0 && y < p->h && x >= 0 && x < p->w;
-                            if (pass == 0)
-                                count += inside || p->count_include_pad;
-                            if (!inside)
-                                continue;
-                            if (pass == 1 && p->gradient && p->average)
-                                dx[y * p->w + x] += value_at(t, memory, dy, at) / (double)count;
-                            if (pass == 1 || (p->gradient && p->average))
-                                continue;
-                            double v = value_at(t, memory, 0, plane * p->h * p->w + y * p->w + x);
-                            sum += v;
-                            if (best < 0 || v > most || isnan(v)) {
-                                most = v;
-                                best = y * p->w + x;
-                            }
-                        }
-                if (!p->gradient)
-                    set_value(t, memory, result, at, p->indices ? (double)best : p->average ? sum / (double)count : most);
-                else if (!p->average && best >= 0)
-                    dx[best] += value_at(t, memory, dy, at);
-            }
-        for (int64_t k = 0; p->gradient && k < p->h * p->w; k++)
-            set_value(t, memory, result, plane * p->h * p->w + k, dx[k]);
-        free(dx);
+    const int count = t->stage.operand_count, of_windows = p->gradient ? count - 2 : 1;
+    samba_attrs attrs = {.pool2d = {.count_include_pad = p->count_include_pad}};
+    samba_array arrays[3];
+    for (int i = 0; i < 2; i++) {
+        attrs.pool2d.kernel.at[i] = p->kernel[i];
+        attrs.pool2d.stride.at[i] = p->stride[i];
+        attrs.pool2d.padding.at[i] = p->padding[i];
+        attrs.pool2d.dilation.at[i] = p->dilation[i];
     }
+    for (int i = 0; i < count; i++) {
+        const int64_t h = i == of_windows ? p->oh : p->h, w = i == of_windows ? p->ow : p->w;
+        arrays[i] = (samba_array){
+            (samba_dtype)t->dtypes[i], 3, {p->planes, h, w}, p->planes * h * w, memory + t->buffers[i].offset};
+    }
+    const samba_op op = p->indices ? SAMBA_OP_max_pool2d_indices : ops[p->average][p->gradient];
+    need(samba_ops[op].reference(&(samba_reference){context, NULL, &attrs, count - 1, arrays, &arrays[count - 1]}));
 }
 
 static void pool_case(tile_case *t, samba_dtype dtype, const samba_pool *pool)
@@ -84,9 +67,10 @@ static samba_pool pool_of(const int64_t *form, int kind)
     memcpy(pool.kernel, form + 2, sizeof pool.kernel);
     memcpy(pool.stride, form + 4, sizeof pool.stride);
     memcpy(pool.padding, form + 6, sizeof pool.padding);
-    memcpy(pool.dilation, form + 8, sizeof pool.dilation);
-    for (int i = 0; i < 2; i++)
-        out[i] = (form[i] + 2 * form[6 + i] - form[8 + i] * (form[2 + i] - 1) - 1) / form[4 + i] + 1;
+    for (int i = 0; i < 2; i++) {
+        pool.dilation[i] = pool.average ? 1 : form[8 + i]; /* averages have none */
+        out[i] = (form[i] + 2 * form[6 + i] - pool.dilation[i] * (form[2 + i] - 1) - 1) / form[4 + i] + 1;
+    }
     pool.planes = 3, pool.h = form[0], pool.w = form[1], pool.oh = out[0], pool.ow = out[1];
     return pool;
 }
@@ -105,7 +89,7 @@ static void check_pool(const samba_pool *pool, samba_dtype dtype, const char *na
             set_value(&t, t.memory, 0, k, -INFINITY);
     }
     char *want = case_room(&t);
-    naive_pool(&t, want);
+    reference_pool(&t, want);
     case_check_against(&t, want, tolerance, 0, name);
     case_end(&t);
 }

@@ -23,7 +23,7 @@ enum { MOST = 256, ZEROGRAD = 0, FWD = 1, BCKWD = 2, OPT = 5, PHASES = 6 };
 
 /* ---- what was drawn ---- */
 enum { BY_CALLS, BY_TYPES, BY_IDS, EVALUATED, BETWEEN, MADE_AGAIN, REFUSED };
-enum { WAY = REFUSED + 10, COUNTED = WAY + MAPPED_MODELS * 8 };
+enum { WAY = REFUSED + 3, COUNTED = WAY + MAPPED_MODELS * 8 };
 static int counts[COUNTED];
 
 static void print_counts(void)
@@ -134,21 +134,17 @@ static const char *any_case(int phase, char word[16])
 /* Types of phases [begin, end) that the plan has, in one run or several. */
 static void run_by_types(schedule *s, samba_session *session, int begin, int end, bool whole, bool train, bool with_inputs)
 {
-    char words[PHASES][16];
-    const char *types[PHASES];
-    int count = 0;
+    char words[PHASES * 16] = "", word[16];
     counts[BY_TYPES]++;
     for (int phase = begin; phase < end; phase++) {
         if (any_of_phase(s->plan, phase))
-            types[count++] = any_case(phase, words[phase]);
-        if (count == 0 || (phase < end - 1 && (whole || below(3) > 0)))
+            strcat(strcat(words, any_case(phase, word)), " ");
+        if (!*words || (phase < end - 1 && (whole || below(3) > 0)))
             continue;
         samba_run_options r = giving(with_inputs ? 2 : 0, s->inputs);
-        r.section_types = types;
-        r.section_type_count = count;
         r.train = train;
-        need(samba_run(session, &r));
-        count = 0;
+        need(run_sections(session, &r, words));
+        *words = 0;
     }
 }
 
@@ -244,64 +240,40 @@ static int32_t section_of(const schedule *s, int phase, int number)
     return -1;
 }
 
-static void refuse_sections(schedule *s, int32_t first, int32_t second, const char *words)
+static void refuse_words(schedule *s, const char *sections, const char *words)
 {
     samba_run_options r = giving(2 * below(2), s->inputs);
-    const int ids[2] = {first, second};
-    r.section_ids = ids;
-    r.section_id_count = second >= 0 ? 2 : 1;
-    refuse(samba_run(s->given, &r), SAMBA_ERROR_STATE, words);
+    refuse(run_sections(s->given, &r, sections), SAMBA_ERROR_STATE, words);
 }
 
+/* Of ids, `second` -1: one alone. */
+static void refuse_sections(schedule *s, int32_t first, int32_t second, const char *words)
+{
+    char ids[32];
+    snprintf(ids, sizeof ids, second >= 0 ? "%d %d" : "%d", (int)first, (int)second);
+    refuse_words(s, ids, words);
+}
+
+/* What is wrong whatever ran before is in messages/messages.txt. */
 static void refuse_something(schedule *s, bool pending)
 {
-    samba_run_options r = giving(2 * below(2), s->inputs);
-    const char *types[3] = {"bckwd", "OPT", "Bckwd"};
-    int ids[2] = {0, 0}, calls = samba_session_call_count(s->given), kind = below(10);
+    const int kind = below(3);
     counts[REFUSED + kind]++;
-    r.section_ids = ids;
-    r.section_types = types;
-    static const struct {
-        int ids, types; /* how many */
-        samba_status status;
-        const char *words;
-    } rows[] = {
-        {2, 0, SAMBA_ERROR_ARGUMENT, "there is no section"},
-        {1, 0, SAMBA_ERROR_ARGUMENT, "there is no section"},
-        {1, 1, SAMBA_ERROR_ARGUMENT, "give one of them"},
-        {0, 1, SAMBA_ERROR_NAME, "there is no section type"},
-        {0, 0, SAMBA_ERROR_ARGUMENT, "run_from_call_id"},
-        {0, 0, SAMBA_ERROR_ARGUMENT, "call"},
-        {0, 1, SAMBA_ERROR_ARGUMENT, "call ids are of the schedule"},
-        {0, 3, SAMBA_ERROR_STATE, "used up those of the last"},
-    };
     switch (kind) {
-    case 0: ids[1] = s->plan->section_count + below(3); break;
-    case 1: ids[0] = -1 - below(3); break;
-    case 3: types[0] = below(2) ? "BACKWARD" : ""; break;
-    case 4: r.run_from_call_id = calls + below(3); break;
-    case 5: r.run_from_call_id = below(calls), r.run_until_call_id = below(r.run_from_call_id + 1); break;
-    case 6: r.run_until_call_id = calls; break;
-    case 7: /* BCKWD without a forward run, or again */
-        r.section_type_count = 1;
+    case 0: /* BCKWD without a forward run, or again */
         if (!pending)
-            refuse(samba_run(s->given, &r), SAMBA_ERROR_STATE,
-                   s->spoiled ? "has taken that memory" : "(BCKWD) needs the activations of a forward run");
-        types[0] = "FWD", types[1] = "BCKWD";
+            refuse_words(s, "bckwd", s->spoiled ? "has taken that memory" : "(BCKWD) needs the activations of a forward run");
+        refuse_words(s, "FWD BCKWD Bckwd", "used up those of the last");
         break;
-    case 8: need(run_sections(s->given, NULL, "reduce")); return; /* a type that no graph here needs: a run of nothing */
-    case 9:                                                       /* not in the order in which they go on from each other */
+    case 1: need(run_sections(s->given, NULL, "reduce")); break; /* a type that no graph here needs: a run of nothing */
+    case 2:                                                      /* not in the order in which they go on from each other */
         if (section_of(s, FWD, 2) >= 0)
             refuse_sections(s, section_of(s, FWD, 0), section_of(s, FWD, 2), "(FWD) goes on from the FWD sections before it");
         if (section_of(s, BCKWD, 1) >= 0)
             refuse_sections(s, section_of(s, BCKWD, 1), -1, "(BCKWD)");
         if (!s->trained && section_of(s, OPT, 0) >= 0)
             refuse_sections(s, section_of(s, OPT, 0), -1, "(OPT) needs gradients");
-        return;
     }
-    r.section_id_count = rows[kind].ids;
-    r.section_type_count = rows[kind].types;
-    refuse(samba_run(s->given, &r), rows[kind].status, rows[kind].words);
 }
 
 static void run_case(void)

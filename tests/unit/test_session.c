@@ -114,10 +114,6 @@ TEST(test_hyperparameters)
     f.run.hyperparameter_count = 0;
     run(&f); /* a seed that was given stays */
     assert_true(get_scalar(f.session, "seen_seed") == 1234);
-
-    given = (samba_hyperparameter){"seed", 1e17};
-    f.run.hyperparameter_count = 1;
-    refuse(samba_run(f.session, &f.run), SAMBA_ERROR_ARGUMENT, "takes an integer of at most 53 bits");
 }
 
 /* ---- wrong arguments: what test_messages does not have ---- */
@@ -147,12 +143,6 @@ static void too_much(samba_plan *plan) { plan->memory_bytes = (int64_t)1 << 46; 
 TEST(test_wrong_sessions)
 {
     samba_session *session;
-    write_plan(4, 1, NULL);
-    refuse(samba_session_new(context, pef, SESSION(.isa = "avx1024"), &session), SAMBA_ERROR_UNSUPPORTED,
-           "\"avx1024\" is not available: this processor and library have generic");
-    assert_null(session);
-    refuse(samba_session_new(context, pef, &(samba_session_options){.struct_size = 1000}, &session), SAMBA_ERROR_ARGUMENT,
-           "struct_size of 1000");
     write_plan(4, 1, too_much);
     refuse(samba_session_new(context, pef, NULL, &session), SAMBA_ERROR_MEMORY, "this machine has");
     samba_plan zoo;
@@ -231,7 +221,6 @@ TEST(test_facts)
     begin(&f);
     samba_tensor_info table;
     samba_section_info section;
-    samba_memory_info memory;
     assert_int_equal(samba_session_tensor_count(f.session), 13);
     need(samba_session_tensor_info(f.session, 5, &table));
     assert_string_equal(table.name, "table");
@@ -240,12 +229,10 @@ TEST(test_facts)
     need(samba_session_section_info(f.session, 2, &section));
     assert_string_equal(section.type, "BCKWD");
     assert_true(section.id == 2 && section.stage_count == 2 && section.flops == 2000 && section.bytes == 200);
-    need(samba_session_memory(f.session, &memory));
-    assert_true(memory.total > 0);
     assert_true(samba_session_threads(f.session) >= 1);
 }
 
-/* ---- files of weights that lack something; test_schedule goes on from whole ones ---- */
+/* ---- files of weights that fit no more; test_shards has what they may lack, test_schedule goes on from whole ones ---- */
 TEST(test_weights_file)
 {
     fixture f;
@@ -256,8 +243,6 @@ TEST(test_weights_file)
     assert_int_equal(list.count, 3);
     run(&f);
     uint64_t before = bits_of(f.session, LEARNED);
-    need(samba_safetensors_write(context, checkpoint, 2, list.tensors, NULL));
-    refuse(samba_session_load(f.session, checkpoint), SAMBA_ERROR_NAME, samba_tensor_name(list.tensors[2]));
     samba_tensor *other = kept(list.tensors[0]);
     list.tensors[0] = tensor(samba_tensor_name(other), SAMBA_FLOAT32, 1, SHAPE(7));
     need(samba_safetensors_write(context, checkpoint, 3, list.tensors, NULL));

@@ -101,13 +101,9 @@ static samba_status load_with(const char *text)
 
 TEST(indices_that_lie)
 {
-    size_t size;
-    char *before = snapshot(fresh, LEARNED, &size), *after;
+    uint64_t before = bits_of(fresh, LEARNED);
     replay("indices_that_lie", load_with);
-    after = snapshot(fresh, LEARNED, &size);
-    assert_memory_equal(before, after, size);
-    free(before);
-    free(after);
+    assert_true(bits_of(fresh, LEARNED) == before);
 }
 
 static samba_status load_once(samba_context *own, void *unused)

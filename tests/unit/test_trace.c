@@ -195,11 +195,8 @@ TEST(shapes)
     gives(samba_sum(i32, DIMS(1), true), "int64(2, 1)");
     gives(samba_sum(make_input("one", SAMBA_BOOL, 0, NULL), DIMS(-1), false), "int64()");
     gives(samba_mean(scalar, 0, NULL, false), "float32()");
-    gives(samba_amax(i32, DIMS(-2), false), "int32(3)");
-    gives(samba_argmax(x, 0, true), "int64(1, 3, 4)");
     gives(samba_argmax(scalar, 0, true), "int64()");
 
-    gives(samba_reshape(floats(SIZES(0, 3)), SIZES(5, 0)), "float32(5, 0)");
     gives(samba_reshape(floats(SIZES(0, 3)), SIZES(-1, 3)), "float32(0, 3)");
     gives(samba_reshape(samba_sum(x, 0, NULL, false), SIZES(1, -1)), "float32(1, 1)");
     gives(samba_permute(scalar, NULL), "float32()");
@@ -220,7 +217,6 @@ TEST(shapes)
     gives(samba_matmul(v, v), "float32()");
     gives(samba_matmul(b, v), "float32(2, 1, 3)");
     gives(samba_matmul(v, floats(SIZES(6, 4, 5))), "float32(6, 5)");
-    gives(samba_matmul(b, floats(SIZES(6, 4, 5))), "float32(2, 6, 3, 5)");
     gives(samba_avg_pool2d(floats(SIZES(2, 3, 9, 7)), (int64_t[]){3, 3},
                            &(samba_pool2d_options){.stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}),
           "float32(2, 3, 5, 4)");
@@ -344,16 +340,13 @@ TEST(wrong_calls)
     wrong(two_graphs, stays, samba_permute(x, NULL));
     wrong(two_graphs, stays, samba_transpose(x, 0, 2));
     wrong(two_graphs, stays, samba_flatten(x, 1, 0));
-    wrong(two_graphs, stays, samba_expand(x, SIZES(2, 4)));
     wrong(two_graphs, stays, samba_expand(x, SIZES(-1, 2, 3)));
     wrong(two_graphs, stays, samba_slice(x, 0, 0, 1, 0));
     wrong(two_graphs, stays, samba_slice(scalar, 0, 0, 1, 1));
     wrong(two_graphs, stays, samba_concat(2000, &x, 0));
-    wrong(two_graphs, stays, samba_concat(2, (samba_value[]){x, floats(SIZES(2, 4))}, 0));
     wrong(two_graphs, stays, samba_split(x, 2, 1, 1, parts));
     wrong(two_graphs, stays, samba_split(x, 0, 1, 2, parts));
     wrong(two_graphs, stays, samba_matmul(x, scalar));
-    wrong(two_graphs, stays, samba_matmul(x, x));
     wrong(two_graphs, stays, samba_matmul(x, make_input("d", SAMBA_FLOAT64, SIZES(3, 2))));
     wrong(two_graphs, stays, samba_scope_pop(g));
     wrong(two_graphs, stays, samba_scope_push(g, ""));
@@ -370,7 +363,6 @@ TEST(wrong_calls)
     wrong(two_graphs, stays, samba_output(g, "y", nothing));
     wrong(two_graphs, stays, samba_value_size(x, 5));
     wrong(two_graphs, stays, samba_value_size(scalar, 0));
-    wrong(two_graphs, stays, samba_where(x, x, x));
     wrong(two_graphs, stays, samba_max_pool2d(x, NULL, NULL));
     wrong(two_graphs, stays, samba_embedding(x, "e", 5, 2));
     wrong(two_graphs, stays, samba_cast(x, (samba_dtype)77));
@@ -378,8 +370,6 @@ TEST(wrong_calls)
     wrong(two_graphs, stays, samba_arange(g, -1, SAMBA_INT64));
     wrong(two_graphs, stays, samba_layer_norm(scalar, "n"));
     wrong(two_graphs, stays, samba_graph_add_input(g, NULL));
-    wrong(two_graphs, stays, samba_gelu(ints));
-    wrong(two_graphs, stays, samba_amax(floats(SIZES(0, 2)), DIMS(0), false));
     wrong(two_graphs, samba_graph_status, samba_exp(samba_add(x, elsewhere)));
     refuse(samba_graph_status(other), SAMBA_ERROR_ARGUMENT, "another one to graph \"wrong\"");
     samba_graph_free(other);

@@ -208,32 +208,18 @@ static inline double get_hyper(samba_session *session, const char *name)
     return 0;
 }
 
-/* All device tensors of the kinds in the bit mask `kinds`, one after another; freed with free(). */
-static inline char *snapshot(samba_session *session, unsigned kinds, size_t *size)
+/* A number for all bits of device tensors of the kinds in the bit mask `kinds`. */
+static inline uint64_t bits_of(samba_session *session, unsigned kinds)
 {
-    char *bytes = NULL;
-    *size = 0;
+    uint64_t result = 0;
     for (int i = 0; i < samba_session_tensor_count(session); i++) {
         samba_tensor_info info;
         need(samba_session_tensor_info(session, i, &info));
         if (!(kinds >> info.kind & 1))
             continue;
         OWN_TENSOR *values = get(session, info.name);
-        bytes = realloc(bytes, *size + (size_t)info.bytes + 1);
-        assert_non_null(bytes);
-        memcpy(bytes + *size, samba_tensor_data(values), (size_t)info.bytes);
-        *size += (size_t)info.bytes;
+        result = samba_hash(samba_tensor_data(values), (size_t)info.bytes, result);
     }
-    return bytes;
-}
-
-/* A number for all these bits. */
-static inline uint64_t bits_of(samba_session *session, unsigned kinds)
-{
-    size_t size;
-    char *bytes = snapshot(session, kinds, &size);
-    uint64_t result = samba_hash(bytes, size, 0);
-    free(bytes);
     return result;
 }
 

@@ -14,11 +14,14 @@ typedef enum shape { NONE, RISING, FALLING, VALLEY } shape; /* FALLING: on each 
 
 typedef struct function {
     const char *name;
-    samba_value (*traced)(samba_value);
+    samba_value (*traced)(samba_value); /* NULL: `with` a number, or without that a cast */
     double (*exact)(double);
     double limit; /* ULP; 0: exact; HALF: correctly rounded */
     shape shape;
-    bool slope;           /* the gradient instead of the value */
+    bool slope; /* the gradient instead of the value */
+    samba_value (*with)(samba_value, double);
+    double number;
+    samba_dtype cast;
     double near[2], term; /* about an irrational zero, where terms cancel: the unit there is the term's */
 } function;
 
@@ -96,26 +99,10 @@ static double is_nan(double x) { return isnan(x); }
 static double is_finite(double x) { return isfinite(x); }
 
 /* ---- as traced ---- */
-static samba_value as_float(samba_value x) { return samba_cast(x, SAMBA_FLOAT32); }
-static samba_value t_not_zero(samba_value x) { return as_float(samba_cast(x, SAMBA_BOOL)); }
-static samba_value t_logical_not(samba_value x) { return as_float(samba_logical_not(x)); }
-static samba_value t_isnan(samba_value x) { return as_float(samba_isnan(x)); }
-static samba_value t_isfinite(samba_value x) { return as_float(samba_isfinite(x)); }
-static samba_value t_bfloat16(samba_value x) { return as_float(samba_cast(x, SAMBA_BFLOAT16)); }
-static samba_value t_float16(samba_value x) { return as_float(samba_cast(x, SAMBA_FLOAT16)); }
-static samba_value t_float64(samba_value x) { return as_float(samba_cast(x, SAMBA_FLOAT64)); }
 static samba_value t_softplus(samba_value x) { return samba_softplus_beta(x, 2, 20); }
-static samba_value t_elu(samba_value x) { return samba_elu(x, 1); }
-static samba_value t_celu(samba_value x) { return samba_celu(x, 1.5); }
-static samba_value t_leaky_relu(samba_value x) { return samba_leaky_relu(x, 0.01); }
 static samba_value t_hardtanh(samba_value x) { return samba_hardtanh(x, -1, 1); }
 static samba_value t_threshold(samba_value x) { return samba_threshold(x, 0.5, 20); }
-static samba_value t_hardshrink(samba_value x) { return samba_hardshrink(x, 0.5); }
-static samba_value t_softshrink(samba_value x) { return samba_softshrink(x, 0.5); }
-static samba_value t_cube(samba_value x) { return samba_pow_scalar(x, 3); }
 static samba_value t_tenths(samba_value x) { return samba_round_decimals(x, 1); }
-static samba_value t_logit(samba_value x) { return samba_logit(x, -1); }
-static samba_value t_logit_inside(samba_value x) { return samba_logit(x, (double)0.1f); }
 
 /* Operators of the graph, then what is composed of them (leaky_relu's 0.01 is rounded too). */
 static const function functions[] = {
@@ -152,11 +139,11 @@ static const function functions[] = {
     {"relu", samba_relu, relu, 0, .shape = RISING},
     {"erf", samba_erf, erf, 4, .shape = RISING},
     {"erfc", samba_erfc, erfc, 4, .shape = FALLING},
-    {"logical_not", t_logical_not, is_zero, .limit = 0},
-    {"cast bool", t_not_zero, not_zero, .limit = 0},
-    {"cast bfloat16", t_bfloat16, to_bfloat16, 0, .shape = RISING},
-    {"cast float16", t_float16, to_float16, 0, .shape = RISING},
-    {"cast float64", t_float64, same, 0, .shape = RISING},
+    {"logical_not", samba_logical_not, is_zero, .limit = 0},
+    {"cast bool", NULL, not_zero, .limit = 0, .cast = SAMBA_BOOL},
+    {"cast bfloat16", NULL, to_bfloat16, 0, .shape = RISING, .cast = SAMBA_BFLOAT16},
+    {"cast float16", NULL, to_float16, 0, .shape = RISING, .cast = SAMBA_FLOAT16},
+    {"cast float64", NULL, same, 0, .shape = RISING, .cast = SAMBA_FLOAT64},
     {"gelu", samba_gelu, gelu, .limit = 4},
     {"gelu_grad", samba_gelu, gelu_slope, .limit = 4, .slope = true},
     {"gelu_tanh", samba_gelu_tanh, gelu_tanh, .limit = 4},
@@ -166,14 +153,14 @@ static const function functions[] = {
     {"mish", samba_mish, mish_of, .limit = 4},
     {"mish_grad", samba_mish, mish_slope, 4, .slope = true, .near = {-1.4, -1}, .term = 0.1},
     {"softplus", samba_softplus, softplus, 4, .shape = RISING},
-    {"logit", t_logit, logit, 4, .shape = RISING},
+    {"logit", NULL, logit, 4, .shape = RISING, .with = samba_logit, .number = -1},
     {"entr", samba_entr, entr, .limit = 4},
     {"softplus 2", t_softplus, softplus_2, 4, .shape = RISING},
     {"log_sigmoid", samba_log_sigmoid, log_sigmoid, 4, .shape = RISING},
-    {"elu", t_elu, elu, 4, .shape = RISING},
-    {"celu", t_celu, celu, 4, .shape = RISING},
+    {"elu", NULL, elu, 4, .shape = RISING, .with = samba_elu, .number = 1},
+    {"celu", NULL, celu, 4, .shape = RISING, .with = samba_celu, .number = 1.5},
     {"selu", samba_selu, selu, 4, .shape = RISING},
-    {"leaky_relu", t_leaky_relu, leaky_relu, 1, .shape = RISING},
+    {"leaky_relu", NULL, leaky_relu, 1, .shape = RISING, .with = samba_leaky_relu, .number = 0.01},
     {"hardtanh", t_hardtanh, hardtanh, 0, .shape = RISING},
     {"relu6", samba_relu6, relu6, 0, .shape = RISING},
     {"hardsigmoid", samba_hardsigmoid, hardsigmoid, 4, .shape = RISING},
@@ -181,15 +168,15 @@ static const function functions[] = {
     {"threshold", t_threshold, threshold, .limit = 0},
     {"softsign", samba_softsign, softsign, 4, .shape = RISING},
     {"tanhshrink", samba_tanhshrink, tanhshrink, 4, .shape = RISING},
-    {"hardshrink", t_hardshrink, hardshrink, 0, .shape = RISING},
-    {"softshrink", t_softshrink, softshrink, HALF, .shape = RISING},
+    {"hardshrink", NULL, hardshrink, 0, .shape = RISING, .with = samba_hardshrink, .number = 0.5},
+    {"softshrink", NULL, softshrink, HALF, .shape = RISING, .with = samba_softshrink, .number = 0.5},
     {"square", samba_square, square, HALF, .shape = VALLEY},
-    {"pow 3", t_cube, cube, 4, .shape = RISING},
+    {"pow 3", NULL, cube, 4, .shape = RISING, .with = samba_pow_scalar, .number = 3},
     {"frac", samba_frac, frac, .limit = 0},
     {"round 1", t_tenths, to_tenths, 0, .shape = RISING},
-    {"logit 0.1", t_logit_inside, logit_inside, 4, .shape = RISING},
-    {"isnan", t_isnan, is_nan, .limit = 0},
-    {"isfinite", t_isfinite, is_finite, .limit = 0}};
+    {"logit 0.1", NULL, logit_inside, 4, .shape = RISING, .with = samba_logit, .number = (double)0.1f},
+    {"isnan", samba_isnan, is_nan, .limit = 0},
+    {"isfinite", samba_isfinite, is_finite, .limit = 0}};
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 /* ---- of two operands ---- */
