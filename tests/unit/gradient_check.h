@@ -6,6 +6,7 @@
 #ifndef GRADIENT_CHECK_H
 #define GRADIENT_CHECK_H
 
+#include "../seed.h"
 #include "harness.h"
 #include "ops/ops.h"
 
@@ -40,11 +41,7 @@ static inline double formula(int seed, int64_t i) { return (double)((i * 7919 + 
 
 static inline double random_between(uint64_t *state, double low, double high)
 {
-    uint64_t z = (*state += 0x9E3779B97F4A7C15u); /* splitmix64 */
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return low + (high - low) * ((double)(z >> 11) * 0x1p-53);
+    return low + (high - low) * ((double)(next_seed(state) >> 11) * 0x1p-53);
 }
 
 static inline void op_bench_leaf(op_bench *bench, int i, samba_dtype dtype, int rank, const int64_t *shape)

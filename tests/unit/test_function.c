@@ -5,9 +5,6 @@
 #include "training.h"
 #include "messages.h"
 #include "failing_allocator.h"
-#include <sambaflow/function.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 
 typedef samba_value operation(samba_value x, samba_value y);
 
@@ -27,9 +24,8 @@ static bool by_reference; /* whether functions are evaluated by the reference ke
 static samba_function *function_of(const samba_graph *g)
 {
     samba_function *f;
-    samba_function_options options = samba_function_defaults(); /* as many threads as OpenMP offers: valgrind asks for one */
-    options.reference = by_reference;
-    need(samba_function_new(context, g, by_reference ? &options : NULL, &f));
+    /* as many threads as OpenMP offers: valgrind asks for one */
+    need(samba_function_new(context, g, by_reference ? FUNCTION(.reference = true) : NULL, &f));
     return f;
 }
 
@@ -303,17 +299,14 @@ TEST(dropout)
     assert_memory_equal(m.z->data, m.x->data, bytes);
     const samba_hyperparameter seed = {"drop.seed", 7};
     says(samba_function_set(m.f, &seed));
-    samba_function_options options = samba_function_defaults();
-    options.train = true;
-    options.reference = by_reference;
-    need(samba_function_new(context, m.g, &options, &f));
+    need(samba_function_new(context, m.g, FUNCTION(.train = true, .reference = by_reference), &f));
     need(samba_function_run(f, both, &m.z));
     need(samba_function_run(f, both, &second));
     assert_memory_not_equal(m.z->data, second->data, bytes);
     need(samba_function_set(f, &seed));
     need(samba_function_run(f, both, &m.z));
     need(samba_graph_gradient(m.g, 1, (const char *[]){"x"}, &gradient));
-    need(samba_function_new(context, gradient, &options, &df));
+    need(samba_function_new(context, gradient, FUNCTION(.train = true, .reference = by_reference), &df));
     need(samba_function_set(df, &seed));
     need(samba_function_run(df, &m.x, &second)); /* a gradient of ones: the mask itself */
     assert_memory_equal(m.z->data, second->data, bytes);
@@ -321,8 +314,7 @@ TEST(dropout)
     says(samba_function_set(df, &(samba_hyperparameter){"drop.p", 2}));
 
     OWN_FUNCTION *other; /* the masks of the reference are those of the compiled dropout: of one seed and index */
-    options.reference = !by_reference;
-    need(samba_function_new(context, m.g, &options, &other));
+    need(samba_function_new(context, m.g, FUNCTION(.train = true, .reference = !by_reference), &other));
     need(samba_function_set(other, &seed));
     need(samba_function_run(other, both, &compiled));
     for (int64_t i = 0; i < N; i++)
@@ -364,10 +356,8 @@ TEST(graphs_refused)
     samba_function *f;
     samba_function_options options = samba_function_defaults();
     OWN_GRAPH *g = graph_of(samba_add, x, y), *bare;
-    options.isa = "mmx";
-    says(samba_function_new(context, g, &options, &f));
+    says(samba_function_new(context, g, FUNCTION(.isa = "mmx"), &f));
     assert_null(f);
-    options = samba_function_defaults();
     options.struct_size = 4096;
     says(samba_function_new(context, g, &options, &f));
     says(samba_function_new(context, NULL, NULL, &f));
@@ -401,10 +391,7 @@ static samba_status make_and_run(samba_context *owner, void *user)
         samba_output(g, "z", product(samba_input(g, "x"), samba_input(g, "y")));
     THEN(status, samba_graph_status(g));
     THEN(status, samba_graph_gradient(g, 2, (const char *[]){"x", "y"}, &gradient));
-    samba_function_options options = samba_function_defaults();
-    options.threads = 1;
-    options.reference = by_reference;
-    THEN(status, samba_function_new(owner, gradient, &options, &f));
+    THEN(status, samba_function_new(owner, gradient, FUNCTION(.threads = 1, .reference = by_reference), &f));
     THEN(status, samba_function_run(f, (samba_tensor *[]){x, y, x}, (samba_tensor *[]){x, y}));
     return status;
 }

@@ -3,7 +3,6 @@
  * Runs the rows of tests/unit/values/NAME.txt, each in all ways that operator_rows.h names: the operator's own kernel, its
  * expansion, its gradients by its vjp, differences, 16-bit floats, costs and what it refuses. torch_NAME.txt are written by
  * tests/torch/make_values.py: the values and gradients that PyTorch has. */
-#include "../seed.h"
 #include "operator_rows.h"
 
 #include <dirent.h>

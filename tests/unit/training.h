@@ -90,6 +90,10 @@ static inline void free_own_session(samba_session **own) { samba_session_free(*o
 #define SESSION(...)                                                                                                             \
     &(samba_session_options) { .struct_size = sizeof(samba_session_options), __VA_ARGS__ }
 
+/* samba_function_new(context, graph, FUNCTION(.threads = 2), &function) */
+#define FUNCTION(...)                                                                                                            \
+    &(samba_function_options) { .struct_size = sizeof(samba_function_options), __VA_ARGS__ }
+
 static inline samba_session *open_session(const char *path, int threads, uint64_t seed)
 {
     samba_session *session;
