@@ -158,31 +158,30 @@ TEST(test_empty_batch)
 
 /* ---- names and refusals ---- */
 
+static void expect_parameter(const char *name, const char *type, double value)
+{
+    const samba_ref leaf = samba_graph_leaf(traced, name);
+    const samba_attrs_parameter *has = &samba_node_at(traced, leaf)->attrs->parameter;
+    expect_type((samba_value){traced, leaf, 0}, type);
+    assert_int_equal(has->init, value != 0 ? SAMBA_INIT_CONSTANT : SAMBA_INIT_ZEROS);
+    assert_true(has->init_a == value);
+}
+
 TEST(test_names)
 {
-    static const struct {
-        const char *name, *type;
-        double value;
-    } expected[] = {{"gn.weight", "float32[3]", 1},
-                    {"gn.bias", "float32[3]", 0},
-                    {"ln.weight", "float32[3,40]", 1},
-                    {"rms.weight", "float32[40]", 1}};
+    int parameters = 0;
     trace("x float32[4,3,40]");
     samba_value x = samba_group_norm(in("x"), "gn", 3, NULL);
     x = samba_layer_norm_with(x, "ln", &(samba_norm_options){.dims = 2, .no_bias = true});
     x = samba_rms_norm(x, "rms", NULL);
     expect_type(samba_layer_norm_with(x, "bare", &(samba_norm_options){.no_affine = true}), "float32[4,3,40]");
-    int parameters = 0;
     for (samba_ref i = 0; i < traced->node_count; i++)
         parameters += samba_node_at(traced, i)->op == SAMBA_OP_parameter;
-    assert_int_equal(parameters, SAMBA_COUNT(expected));
-    for (int i = 0; i < parameters; i++) {
-        const samba_ref leaf = samba_graph_leaf(traced, expected[i].name);
-        expect_type((samba_value){traced, leaf, 0}, expected[i].type);
-        assert_int_equal(samba_node_at(traced, leaf)->attrs->parameter.init,
-                         expected[i].value != 0 ? SAMBA_INIT_CONSTANT : SAMBA_INIT_ZEROS);
-        assert_true(samba_node_at(traced, leaf)->attrs->parameter.init_a == expected[i].value);
-    }
+    assert_int_equal(parameters, 4);
+    expect_parameter("gn.weight", "float32[3]", 1);
+    expect_parameter("gn.bias", "float32[3]", 0);
+    expect_parameter("ln.weight", "float32[3,40]", 1);
+    expect_parameter("rms.weight", "float32[40]", 1);
     untrace();
 }
 

@@ -124,7 +124,7 @@ static void shares(const char *text, samba_op shared)
 {
     const operator_row *row = row_of(text);
     op_bench bench = row_bench(row);
-    assert_int_not_equal(row_expansion(&bench, row->op), SAMBA_NONE);
+    assert_int_not_equal(op_bench_expansion(&bench, row->op), SAMBA_NONE);
     row_weights(&bench);
     samba_ref gradients[OPERANDS_MAX];
     gradient_emit(&bench, row->op, (bool[OPERANDS_MAX]){true}, gradients);
@@ -150,7 +150,7 @@ TEST(expanded_label_out_of_range)
 {
     const operator_row *row = row_of("cross_entropy ignore_index=-100 reduction=2 (float64[2,3] #12) (int64[2] 3 2)");
     op_bench bench = row_bench(row);
-    samba_ref loss = row_expansion(&bench, row->op);
+    samba_ref loss = op_bench_expansion(&bench, row->op);
     gradient_sink(&bench, "loss", SAMBA_FWD, loss);
     samba_arena arena;
     samba_array sink;
