@@ -36,11 +36,6 @@ static samba_tensor *output_of(const samba_function *f, int index)
     return tensor(info.name, info.dtype, info.rank, info.shape);
 }
 
-static double at(const samba_tensor *t, int64_t i)
-{
-    return samba_load_double(t->dtype, t->data + i * (int64_t)samba_dtype_size(t->dtype));
-}
-
 /* z = op(x, y) with its tensors, x and y normal. */
 typedef struct made {
     samba_tensor *x, *y, *z;
@@ -100,7 +95,7 @@ TEST(values_and_repeats)
         void *inputs[] = {m.x->data, m.y->data}, *outputs[] = {m.z->data};
         need(round == 1 ? samba_function_run_memory(m.f, inputs, outputs) : run_with(&m, m.x, m.y, m.z));
         for (int64_t i = 0; i < 12; i++)
-            assert_float_equal(at(m.z, i), at(m.x, i) * at(m.y, i % 4) + at(m.x, i), 1e-6);
+            assert_float_equal(element_of(m.z, i), element_of(m.x, i) * element_of(m.y, i % 4) + element_of(m.x, i), 1e-6);
     }
     samba_function_free(NULL);
 }
@@ -115,13 +110,13 @@ TEST(views_and_places)
     need(run_with(&m, view, m.y, view_z));
     for (int64_t r = 0; r < 3; r++)
         for (int64_t c = 0; c < 4; c++)
-            assert_float_equal(at(turned_z, c * 3 + r), at(turned, c * 3 + r) * (at(m.y, c) + 1), 1e-6);
+            assert_float_equal(element_of(turned_z, c * 3 + r), element_of(turned, c * 3 + r) * (element_of(m.y, c) + 1), 1e-6);
     need(run_with(&m, m.x, m.y, m.z));
     need(run_with(&m, m.x, m.y, m.x)); /* over its own input */
     assert_memory_equal(m.x->data, m.z->data, 12 * sizeof(float));
     need(samba_tensor_expand(m.y, SIZES(3, 4), &wide));
     need(run_with(&m, wide, m.y, m.z));
-    assert_float_equal(at(m.z, 5), at(m.y, 1) * (at(m.y, 1) + 1), 1e-6);
+    assert_float_equal(element_of(m.z, 5), element_of(m.y, 1) * (element_of(m.y, 1) + 1), 1e-6);
     says(run_with(&m, m.x, m.y, wide));
 }
 
@@ -151,18 +146,18 @@ TEST(no_elements_and_one)
     OWN_MADE m = make(sum_of_product, SIZES(0, 4), SIZES(4)); /* the sum of nothing; and its gradients */
     OWN_GRAPH *gradient;
     need(run_with(&m, m.x, m.y, m.z));
-    assert_true(at(m.z, 0) == 0);
+    assert_true(element_of(m.z, 0) == 0);
     need(samba_graph_gradient(m.g, 1, (const char *[]){"y"}, &gradient));
     OWN_FUNCTION *f = function_of(gradient);
     OWN_TENSOR *dy = normal("y", SAMBA_FLOAT32, SIZES(4), 1), *dz = normal("z.grad", SAMBA_FLOAT32, 0, NULL, 2);
     run_named(f, 2, (samba_tensor *[]){m.x, dz}, &dy);
     for (int64_t i = 0; i < 4; i++)
-        assert_true(at(dy, i) == 0);
+        assert_true(element_of(dy, i) == 0);
 
     samba_tensor *x = normal("x", SAMBA_BFLOAT16, 0, NULL, 5);
     OWN_MADE one = make_with(first_alone, x, normal("y", SAMBA_BFLOAT16, 0, NULL, 6)); /* nothing to compute */
     need(run_with(&one, one.x, one.y, one.z));
-    assert_true(at(one.z, 0) == at(one.x, 0));
+    assert_true(element_of(one.z, 0) == element_of(one.x, 0));
 }
 
 /* ---- in place ---- */
@@ -236,11 +231,11 @@ TEST(gradients)
     run_named(df, 3, given, results);
     run_named(ddf, 5, given, results + 2);
     for (int64_t i = 0; i < N; i++) {
-        const double x = at(given[0], i), scale = exp(at(given[1], i)) * at(given[2], i), v = at(given[3], i),
-                     u = at(given[4], i);
+        const double x = element_of(given[0], i), scale = exp(element_of(given[1], i)) * element_of(given[2], i),
+                     v = element_of(given[3], i), u = element_of(given[4], i);
         const double expected[] = {3 * x * x, x * x * x, 6 * x * v + 3 * x * x * u, 3 * x * x * v + x * x * x * u};
         for (int k = 0; k < 4; k++)
-            assert_true(fabs(at(results[k], i) - scale * expected[k]) <= 1e-12 * (1 + fabs(scale * expected[k])));
+            assert_true(fabs(element_of(results[k], i) - scale * expected[k]) <= 1e-12 * (1 + fabs(scale * expected[k])));
     }
     free_each_tensor(5, given);
     free_each_tensor(4, results);
@@ -260,7 +255,7 @@ TEST(gradients_need_little)
     need(samba_fill_normal(first.z, 1, 0, 1));
     run_named(f, 0, NULL, &first.z);
     for (int64_t i = 0; i < 4; i++)
-        assert_true(at(first.z, i) == 0);
+        assert_true(element_of(first.z, i) == 0);
 }
 
 TEST(gradients_refused)
@@ -318,7 +313,7 @@ TEST(dropout)
     need(samba_function_set(other, &seed));
     need(samba_function_run(other, both, &compiled));
     for (int64_t i = 0; i < N; i++)
-        assert_float_equal(at(compiled, i), at(m.z, i), 1e-6);
+        assert_float_equal(element_of(compiled, i), element_of(m.z, i), 1e-6);
 }
 
 /* ---- what is refused ---- */
@@ -347,7 +342,7 @@ TEST(runs_refused)
     ((int64_t *)rows)[2] = 3;
     ((float *)result)[0] = 42;
     says(run_with(&m, m.x, m.y, m.z));
-    assert_true(at(m.z, 0) == 42);
+    assert_true(element_of(m.z, 0) == 42);
 }
 
 TEST(graphs_refused)

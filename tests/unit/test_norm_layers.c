@@ -96,16 +96,14 @@ static void follow(const setting *s)
             if (tracks && train)
                 running_mean[c] += f * (average_mean - running_mean[c]), running_var[c] += f * (average_var - running_var[c]);
         }
-        int64_t count;
-        if (tracks) {
-            double *given = get_doubles(trained, "bn.running_mean", "", &count),
-                   *squares = get_doubles(trained, "bn.running_var", "", &count);
-            for (int c = 0; c < CHANNELS; c++)
-                near(given[c], running_mean[c], "running mean", c), near(squares[c], running_var[c], "running variance", c);
-            assert_true(get_scalar(trained, "bn.num_batches_tracked") == round + 1 - (round + 1) / 3);
-            free(given);
-            free(squares);
+        if (!tracks)
+            continue;
+        OWN_TENSOR *means = get(trained, "bn.running_mean"), *variances = get(trained, "bn.running_var");
+        for (int c = 0; c < CHANNELS; c++) {
+            near(element_of(means, c), running_mean[c], "running mean", c);
+            near(element_of(variances, c), running_var[c], "running variance", c);
         }
+        assert_true(get_scalar(trained, "bn.num_batches_tracked") == round + 1 - (round + 1) / 3);
     }
 }
 
@@ -147,11 +145,9 @@ TEST(test_empty_batch)
         need(samba_run(session, &run));
         static const char *const names[] = {"bn.running_mean", "bn.running_var", "bn.weight.grad", "bn.bias.grad"};
         for (int i = 0; i < 4; i++) {
-            int64_t count;
-            double *values = get_doubles(session, names[i], "", &count);
-            for (int64_t c = 0; c < count; c++)
-                assert_true(values[c] == (i == 1));
-            free(values);
+            OWN_TENSOR *values = get(session, names[i]);
+            for (int64_t c = 0; c < CHANNELS; c++)
+                assert_true(element_of(values, c) == (i == 1));
         }
     }
 }
