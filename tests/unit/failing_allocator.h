@@ -106,15 +106,10 @@ static inline void fail_some_allocations(failing_scenario *scenario, void *user,
     }
 }
 
-static inline void fail_allocations_by(failing_scenario *scenario, void *user, int64_t fail_count)
-{
-    fail_some_allocations(scenario, user, 0, 1, fail_count);
-}
-
 static inline void fail_each_allocation(failing_scenario *scenario, void *user)
 {
-    fail_allocations_by(scenario, user, 1);         /* only that one: does the work stop cleanly? */
-    fail_allocations_by(scenario, user, INT64_MAX); /* that one and all after: does cleaning up need memory? */
+    fail_some_allocations(scenario, user, 0, 1, 1);         /* only that one: does the work stop cleanly? */
+    fail_some_allocations(scenario, user, 0, 1, INT64_MAX); /* that one and all after: does cleaning up need memory? */
 }
 
 /* The next step of a scenario, if all went well so far. */

@@ -6,6 +6,7 @@
 #ifndef GRADIENT_CHECK_H
 #define GRADIENT_CHECK_H
 
+#include "../seed.h"
 #include "harness.h"
 #include "ops/ops.h"
 
@@ -40,11 +41,13 @@ static inline double formula(int seed, int64_t i) { return (double)((i * 7919 + 
 
 static inline double random_between(uint64_t *state, double low, double high)
 {
-    uint64_t z = (*state += 0x9E3779B97F4A7C15u); /* splitmix64 */
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return low + (high - low) * ((double)(z >> 11) * 0x1p-53);
+    return low + (high - low) * ((double)(next_seed(state) >> 11) * 0x1p-53);
+}
+
+static inline void op_bench_sound(const op_bench *bench)
+{
+    if (samba_graph_status(bench->graph) != SAMBA_OK)
+        fail_msg("%s", samba_error_message(bench->context));
 }
 
 static inline void op_bench_leaf(op_bench *bench, int i, samba_dtype dtype, int rank, const int64_t *shape)
@@ -54,7 +57,7 @@ static inline void op_bench_leaf(op_bench *bench, int i, samba_dtype dtype, int 
         memcpy(attrs.leaf.shape.at, shape, (size_t)rank * sizeof *shape);
     bench->leaves[i] = samba_emit(bench->graph, SAMBA_OP_input, 0, NULL, &attrs);
     bench->leaf_count = i + 1;
-    assert_int_equal(samba_graph_status(bench->graph), SAMBA_OK);
+    op_bench_sound(bench);
 
     samba_array *array = &bench->arrays[i];
     *array = (samba_array){.dtype = dtype, .rank = rank};
@@ -133,6 +136,11 @@ static inline void gradient_sink(op_bench *bench, const char *name, samba_phase 
     samba_graph_sink(bench->graph, sink);
 }
 
+static inline samba_ref op_bench_expansion(const op_bench *bench, samba_op op)
+{
+    return samba_ops[op].expand(bench->graph, samba_node_at(bench->graph, bench->result), bench->leaves);
+}
+
 /* The gradients of sum(weights * op(inputs)) by the operator's vjp, for the inputs that are wanted. */
 static inline void gradient_emit(const op_bench *bench, samba_op op, const bool *needed, samba_ref *gradients)
 {
@@ -142,8 +150,7 @@ static inline void gradient_emit(const op_bench *bench, samba_op op, const bool 
     samba_vjp vjp = {bench->graph, node, bench->leaves, bench->result, bench->leaves[bench->count], needed, gradients};
     assert_non_null(samba_ops[op].vjp);
     assert_int_equal(samba_ops[op].vjp(&vjp), SAMBA_OK);
-    if (samba_graph_status(bench->graph) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(bench->context));
+    op_bench_sound(bench);
 }
 
 static inline void gradient_check(samba_op op, const samba_attrs *attrs, int count, const operand *operands, uint64_t seed)
@@ -152,8 +159,7 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
     uint64_t state = seed;
     op_bench_begin(&bench, op, attrs, count, operands, &state);
     samba_graph *graph = bench.graph;
-    if (samba_graph_status(graph) != SAMBA_OK)
-        fail_msg("%s", samba_error_message(bench.context));
+    op_bench_sound(&bench);
     samba_node node = *samba_node_at(graph, bench.result);
     assert_int_equal(node.dtype, SAMBA_FLOAT64);
     op_bench_leaf(&bench, count, SAMBA_FLOAT64, node.rank, node.shape);
@@ -164,8 +170,7 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
     gradient_sink(&bench, "loss", SAMBA_FWD, samba_emit_reduce(graph, SAMBA_OP_sum, weighted, node.rank, dims));
     if (samba_ops[op].expand) {
         gradient_sink(&bench, "value", SAMBA_FWD, bench.result);
-        gradient_sink(&bench, "expanded", SAMBA_FWD,
-                      samba_ops[op].expand(graph, samba_node_at(graph, bench.result), bench.leaves));
+        gradient_sink(&bench, "expanded", SAMBA_FWD, op_bench_expansion(&bench, op));
     }
 
     int first = (int)graph->sink_count;
@@ -188,7 +193,7 @@ static inline void gradient_check(samba_op op, const samba_attrs *attrs, int cou
         assert_true(samba_shape_equal(gradient->rank, gradient->shape, operands[i].rank, operands[i].shape));
         gradient_sink(&bench, gradient_names[i], SAMBA_BCKWD, gradients[i]);
     }
-    assert_int_equal(samba_graph_status(graph), SAMBA_OK);
+    op_bench_sound(&bench);
 
     samba_arena arena;
     samba_array sinks[SINKS_MAX];

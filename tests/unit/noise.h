@@ -6,6 +6,7 @@
 #ifndef SAMBA_TEST_NOISE_H
 #define SAMBA_TEST_NOISE_H
 
+#include "../seed.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -71,14 +72,6 @@ typedef struct noise_source { /* rewriter->user */
     uint64_t *state;          /* a seed for each node, made from the one before */
     bool leaves;              /* parameters too */
 } noise_source;
-
-static inline uint64_t next_seed(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
 
 /* Not operators that choose among their operands' elements, or are exact in floats: noise would part what is equal. */
 static inline bool rounds(const samba_node *node)

@@ -271,9 +271,4 @@ static inline void row_weights(op_bench *bench)
     bench->graph->phase = SAMBA_BCKWD;
 }
 
-static inline samba_ref row_expansion(const op_bench *bench, samba_op op)
-{
-    return samba_ops[op].expand(bench->graph, samba_node_at(bench->graph, bench->result), bench->leaves);
-}
-
 #endif

@@ -58,11 +58,17 @@ static inline int64_t some(random_case *t) /* a size that is not 0 */
 }
 
 /* ---- leaves and ends ---- */
+/* A name of this kind that the model has not yet; good until the next one. */
+static inline const char *named(random_case *t, const char *kind)
+{
+    static _Thread_local char name[16];
+    snprintf(name, sizeof name, "%s%d", kind, t->count++);
+    return name;
+}
+
 static inline samba_value leaf_of(random_case *t, samba_dtype dtype, int rank, const int64_t *shape)
 {
-    char name[16];
-    snprintf(name, sizeof name, "p%d", t->count++);
-    return samba_parameter(t->graph, name, dtype, rank, shape, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+    return samba_parameter(t->graph, named(t, "p"), dtype, rank, shape, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
 }
 static inline samba_value leaf(random_case *t, int rank, const int64_t *shape) { return leaf_of(t, t->dtype, rank, shape); }
 
@@ -70,7 +76,7 @@ static inline samba_value indices(random_case *t, int rank, const int64_t *shape
 {
     samba_tensor *example;
     char *name = t->indices[t->index_count].name;
-    snprintf(name, sizeof t->indices[0].name, "i%d", t->count++);
+    snprintf(name, sizeof t->indices[0].name, "%s", named(t, "i"));
     t->indices[t->index_count++].end = end;
     if (samba_tensor_empty(t->context, name, chance(t, 50) ? SAMBA_INT64 : SAMBA_INT32, rank, shape, &example) == SAMBA_OK) {
         (void)samba_graph_add_input(t->graph, example);
@@ -87,22 +93,15 @@ static inline int shape_of(samba_value v, int64_t *shape)
     return rank;
 }
 
-static inline void output(random_case *t, samba_value v)
-{
-    char name[16];
-    snprintf(name, sizeof name, "out%d", t->count++);
-    samba_output(t->graph, name, v);
-}
+static inline void output(random_case *t, samba_value v) { samba_output(t->graph, named(t, "out"), v); }
 
 /* A loss that weighs every element differently. */
 static inline void lose(random_case *t, samba_value v)
 {
     int64_t shape[SAMBA_MAX_RANK];
-    char name[16];
     int rank = shape_of(v, shape);
     samba_value weighed = samba_mul(v, leaf_of(t, samba_value_dtype(v), rank, shape));
-    snprintf(name, sizeof name, "loss%d", t->count++);
-    samba_loss(t->graph, name, samba_sum(weighed, 0, NULL, false));
+    samba_loss(t->graph, named(t, "loss"), samba_sum(weighed, 0, NULL, false));
 }
 
 /* The same shape with some sizes 1 and some dims in front gone: what broadcasts to it. */
@@ -126,12 +125,7 @@ static inline samba_value smooth(random_case *t, samba_value v)
     return functions[below(t, 7)](samba_mul_scalar(v, 0.125));
 }
 
-static inline samba_value norm(random_case *t, samba_value v)
-{
-    char name[16];
-    snprintf(name, sizeof name, "norm%d", t->count++);
-    return samba_layer_norm(v, name);
-}
+static inline samba_value norm(random_case *t, samba_value v) { return samba_layer_norm(v, named(t, "norm")); }
 
 /* Sums of 16-bit floats are compared before they are rounded, so which of two neighbours is greatest is open. */
 static inline bool is_half(const random_case *t) { return t->dtype == SAMBA_BFLOAT16 || t->dtype == SAMBA_FLOAT16; }

@@ -88,35 +88,28 @@ TEST(test_checked)
 
 static samba_status arena_scenario(samba_context *owner, void *user)
 {
-    samba_arena arena;
-    samba_arena_init(&arena, owner);
-    samba_status status = SAMBA_OK;
-    unsigned char *kept[400];
     static const size_t sizes[] = {0, 1, 63, 64, 65, 900, 5000, 100000, 3000000};
-    for (int i = 0; i < 400 && status == SAMBA_OK; i++) {
-        size_t size = sizes[i % LENGTH(sizes)] / (size_t)(1 + i / 20);
-        unsigned char *block = kept[i] = samba_arena_alloc(&arena, size);
-        if (!block) {
-            status = SAMBA_ERROR_MEMORY;
-            break;
-        }
-        assert_int_equal((uintptr_t)block % 64, 0);
-        for (size_t j = 0; j < size; j++)
-            assert_int_equal(block[j], 0);
-        memset(block, i % 251 + 1, size);
+    samba_arena arena;
+    unsigned char *kept[400];
+    int made = 0;
+    samba_arena_init(&arena, owner);
+#define SIZE(i) (sizes[(i) % LENGTH(sizes)] / (size_t)(1 + (i) / 20))
+    while (made < 400 && (kept[made] = samba_arena_alloc(&arena, SIZE(made)))) {
+        assert_int_equal((uintptr_t)kept[made] % 64, 0);
+        for (size_t j = 0; j < SIZE(made); j++)
+            assert_int_equal(kept[made][j], 0);
+        memset(kept[made], made % 251 + 1, SIZE(made));
+        made++;
     }
-    for (int i = 0; i < 400 && status == SAMBA_OK; i++) {
-        size_t size = sizes[i % LENGTH(sizes)] / (size_t)(1 + i / 20);
-        for (size_t j = 0; j < size; j += size / 16 + 1)
+    for (int i = 0; i < made; i++)
+        for (size_t j = 0; j < SIZE(i); j += SIZE(i) / 16 + 1)
             assert_int_equal(kept[i][j], i % 251 + 1);
-    }
-    char *text = status == SAMBA_OK ? samba_arena_strdup(&arena, "hello") : NULL;
+#undef SIZE
+    char *text = samba_arena_strdup(&arena, "hello");
     if (text)
         assert_string_equal(text, "hello");
-    else
-        status = SAMBA_ERROR_MEMORY;
     samba_arena_free(&arena);
-    return status;
+    return made == 400 && text ? SAMBA_OK : SAMBA_ERROR_MEMORY;
 }
 
 TEST(test_arena)
@@ -150,43 +143,43 @@ TEST(test_text) { fail_each_allocation(text_scenario, NULL); }
 
 TEST(test_match)
 {
-    static const char *const alike[][2] = {{"", ""},
-                                           {"*", ""},
-                                           {"*", "gemm1.weight"},
-                                           {"gemm?.weight", "gemm1.weight"},
-                                           {"*.bias", "gemm1.bias"},
-                                           {"*a*b*c*", "xaybzc"},
-                                           {"a*", "a"},
-                                           {"**x", "aax"},
-                                           {"*ab", "aab"},
-                                           {"*abc*abd", "abcabcabd"}};
-    static const char *const unlike[][2] = {
-        {"", "a"}, {"gemm?.weight", "gemm.weight"}, {"*.bias", "gemm1.bias2"}, {"*a*b*c*", "xaybz"}, {"?", ""}};
-    for (int i = 0; i < LENGTH(alike); i++)
-        if (!samba_match(alike[i][0], alike[i][1]))
-            fail_msg("%s against %s", alike[i][0], alike[i][1]);
-    for (int i = 0; i < LENGTH(unlike); i++)
-        if (samba_match(unlike[i][0], unlike[i][1]))
-            fail_msg("%s against %s", unlike[i][0], unlike[i][1]);
+    static const struct {
+        const char *pattern, *name;
+        bool matches;
+    } cases[] = {{"", "", true},
+                 {"*", "", true},
+                 {"*", "gemm1.weight", true},
+                 {"gemm?.weight", "gemm1.weight", true},
+                 {"*.bias", "gemm1.bias", true},
+                 {"*a*b*c*", "xaybzc", true},
+                 {"a*", "a", true},
+                 {"**x", "aax", true},
+                 {"*ab", "aab", true},
+                 {"*abc*abd", "abcabcabd", true},
+                 {"", "a", false},
+                 {"gemm?.weight", "gemm.weight", false},
+                 {"*.bias", "gemm1.bias2", false},
+                 {"*a*b*c*", "xaybz", false},
+                 {"?", "", false}};
+    for (int i = 0; i < LENGTH(cases); i++)
+        if (samba_match(cases[i].pattern, cases[i].name) != cases[i].matches)
+            fail_msg("%s against %s", cases[i].pattern, cases[i].name);
 }
 
 TEST(test_nearest)
 {
     static const char *const names[] = {"lr", "momentum", "weight_decay", "gemm1.weight", "gemm2.weight"};
-    assert_string_equal(samba_nearest("momentun", names, 5), "momentum");
-    assert_string_equal(samba_nearest("weigth_decay", names, 5), "weight_decay");
-    assert_string_equal(samba_nearest("LR", names, 5), "lr");
-    assert_string_equal(samba_nearest("rl", names, 5), "lr");
-    assert_string_equal(samba_nearest("gemm2.wieght", names, 5), "gemm2.weight");
-    assert_null(samba_nearest("dropout", names, 5));
-    assert_null(samba_nearest("x", names, 5));
-    assert_null(samba_nearest("", names, 5));
-    assert_null(samba_nearest("lr", names, 0));
+    static const char *const found[][2] = {
+        {"momentun", "momentum"}, {"weigth_decay", "weight_decay"}, {"LR", "lr"}, {"rl", "lr"}, {"gemm2.wieght", "gemm2.weight"}};
+    for (int i = 0; i < LENGTH(found); i++)
+        assert_string_equal(samba_nearest(found[i][0], names, 5), found[i][1]);
     char longer[400];
     memset(longer, 'q', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
-    assert_null(samba_nearest(longer, names, 5));
-    const char *same = longer;
+    const char *const far[] = {"dropout", "x", "", longer}, *same = longer;
+    for (int i = 0; i < LENGTH(far); i++)
+        assert_null(samba_nearest(far[i], names, 5));
+    assert_null(samba_nearest("lr", names, 0));
     assert_ptr_equal(samba_nearest(longer, &same, 1), longer);
 }
 
@@ -198,18 +191,10 @@ TEST(test_hash)
     assert_true(samba_hash("abc", 3, 0) != samba_hash("abd", 3, 0));
 }
 
-static char *in_folder(char *buffer, size_t size, const char *name)
-{
-    snprintf(buffer, size, "%s/%s", folder, name);
-    return buffer;
-}
-
-/* How many entries the folder has: temporary files must not stay. */
+/* How many entries the folder, in which these tests are, has: temporary files must not stay. */
 static int entries(void)
 {
-    char command[128];
-    snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
-    FILE *pipe = popen(command, "r");
+    FILE *pipe = popen("ls -A | wc -l", "r");
     int count = -1;
     assert_int_equal(fscanf(pipe, "%d", &count), 1);
     pclose(pipe);
@@ -235,14 +220,11 @@ static samba_status write_file(const char *path, const char *content)
 
 static samba_status file_scenario(samba_context *owner, void *user)
 {
-    char path[256];
-    const void *parts[] = {"abc", "", "defg"};
-    size_t sizes[] = {3, 0, 4};
     void *data;
     size_t size;
-    SAMBA_TRY(samba_make_directories(owner, in_folder(path, sizeof path, "a/b//c")));
-    SAMBA_TRY(samba_file_write_atomic(owner, in_folder(path, sizeof path, "a/b/c/file"), parts, sizes, 3));
-    SAMBA_TRY(samba_file_read(owner, path, &data, &size));
+    SAMBA_TRY(samba_make_directories(owner, "a/b//c"));
+    SAMBA_TRY(samba_file_write_atomic(owner, "a/b/c/file", (const void *[]){"abc", "", "defg"}, (size_t[]){3, 0, 4}, 3));
+    SAMBA_TRY(samba_file_read(owner, "a/b/c/file", &data, &size));
     assert_int_equal(size, 7);
     assert_memory_equal(data, "abcdefg", 7);
     samba_free(owner, data, size);
@@ -252,56 +234,56 @@ static samba_status file_scenario(samba_context *owner, void *user)
 TEST(test_files)
 {
     fail_each_allocation(file_scenario, NULL);
-    char path[256], other[256], below[300];
     size_t size;
     void *data;
-    says(samba_file_read(context, in_folder(path, sizeof path, "missing"), &data, &size));
+    says(samba_file_read(context, "missing", &data, &size));
     assert_null(data);
     says(samba_file_read(context, folder, &data, &size));
     says(samba_file_read(context, "/dev/null", &data, &size));
     int before = entries();
-    says(write_file(in_folder(path, sizeof path, "no/such/file"), "new"));
+    says(write_file("no/such/file", "new"));
     says(write_file(folder, "new"));
     says(write_file("/dev/null", "new"));
     assert_int_equal(entries(), before);
 
     /* replacing keeps the mode and follows links */
-    need(write_file(in_folder(path, sizeof path, "kept"), "new"));
-    assert_int_equal(chmod(path, 0600), 0);
-    assert_int_equal(symlink(path, in_folder(other, sizeof other, "link")), 0);
-    need(write_file(other, "two"));
+    need(write_file("kept", "new"));
+    assert_int_equal(chmod("kept", 0600), 0);
+    assert_int_equal(symlink("kept", "link"), 0);
+    need(write_file("link", "two"));
     struct stat facts;
-    assert_true(lstat(other, &facts) == 0 && S_ISLNK(facts.st_mode));
-    assert_true(stat(path, &facts) == 0 && (facts.st_mode & 07777) == 0600);
-    assert_file(path, "two");
+    assert_true(lstat("link", &facts) == 0 && S_ISLNK(facts.st_mode));
+    assert_true(stat("kept", &facts) == 0 && (facts.st_mode & 07777) == 0600);
+    assert_file("kept", "two");
     assert_int_equal(entries(), before + 2);
 
-    need(samba_file_write_atomic(context, path, NULL, NULL, 0)); /* an empty file is a file */
-    assert_file(path, "");
-    snprintf(below, sizeof below, "%s/below", path);
-    says(samba_make_directories(context, below));
+    need(samba_file_write_atomic(context, "kept", NULL, NULL, 0)); /* an empty file is a file */
+    assert_file("kept", "");
+    says(samba_make_directories(context, "kept/below"));
     need(samba_make_directories(context, folder));
 }
 
 /* A disk that takes only a part: the old content stays and the half-written file is gone. */
 TEST(test_full_disk)
 {
-    char path[256], block[100000];
+    char block[100000];
     memset(block, 'x', sizeof block);
     block[sizeof block - 1] = 0;
-    need(write_file(in_folder(path, sizeof path, "saved"), "good"));
+    need(write_file("saved", "good"));
     int before = entries();
     struct rlimit old;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){50000, old.rlim_max}), 0);
-    samba_status status = write_file(path, block);
+    samba_status status = write_file("saved", block);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, handler);
     refuse(status, SAMBA_ERROR_FILE, "File too large");
     assert_int_equal(entries(), before);
-    assert_file(path, "good");
+    assert_file("saved", "good");
 }
 
-TEST_MAIN_WITH(counting_begin, counting_end, test_messages, test_no_memory_for_a_context, test_memory, test_checked, test_arena,
-               test_text, test_match, test_nearest, test_hash, test_files, test_full_disk, every_message_said)
+static int begin(void **state) { return chdir(folder) == 0 ? counting_begin(state) : -1; }
+
+TEST_MAIN_WITH(begin, counting_end, test_messages, test_no_memory_for_a_context, test_memory, test_checked, test_arena, test_text,
+               test_match, test_nearest, test_hash, test_files, test_full_disk, every_message_said)

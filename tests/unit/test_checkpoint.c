@@ -38,10 +38,7 @@ static int teardown(void **state)
 
 static void begin(fixture *f, int accumulation, uint64_t session_seed, change_fn *change)
 {
-    samba_session_options options = samba_session_defaults();
-    options.seed = session_seed;
-    options.threads = 1;
-    begin_with(f, 4, accumulation, change, &options);
+    begin_with(f, 4, accumulation, change, SESSION(.seed = session_seed, .threads = 1));
 }
 
 static samba_checkpoint_options at_step(int64_t step)
@@ -416,12 +413,10 @@ static samba_status save_and_load(samba_context *of, void *unused)
 {
     OWN_SESSION *session;
     OWN_CHECKPOINT *checkpoint = NULL;
-    samba_session_options defaults = samba_session_defaults();
-    defaults.threads = 1;
     samba_checkpoint_options options = at_step(3);
     options.shard_size = 40;
     options.text = "text";
-    samba_status status = samba_session_new(of, pef, &defaults, &session);
+    samba_status status = samba_session_new(of, pef, SESSION(.threads = 1), &session);
     THEN(status, samba_checkpoint_save(session, &options));
     THEN(status, samba_checkpoint_newest(of, place, &checkpoint));
     THEN(status, samba_checkpoint_load(session, checkpoint));

@@ -6,7 +6,7 @@
 #include "data/data.h"
 #include "failing_allocator.h"
 
-static char path[256];
+static char path[256]; /* of the file at hand */
 
 static int data_begin(void **unused)
 {
@@ -14,8 +14,9 @@ static int data_begin(void **unused)
     return counting_begin(unused);
 }
 
-static void put_file(const void *data, size_t size)
+static void put_file(const char *name, const void *data, size_t size)
 {
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, size, file), size);
@@ -27,7 +28,7 @@ typedef struct stored { /* a file that another program wrote */
     unsigned char bytes[1024];
 } stored;
 
-/* It is put as the test's file as well. */
+/* It is put into the scratch folder as well. */
 static stored put_stored(const char *name)
 {
     stored s;
@@ -37,7 +38,7 @@ static stored put_stored(const char *name)
     assert_non_null(file);
     s.size = fread(s.bytes, 1, sizeof s.bytes, file);
     assert_int_equal(fclose(file), 0);
-    put_file(s.bytes, s.size);
+    put_file(name, s.bytes, s.size);
     return s;
 }
 
@@ -62,67 +63,54 @@ static void assert_tensor(const samba_tensor *tensor, const char *name, samba_dt
         assert_true(samba_load_double(dtype, tensor->data + i * (int64_t)samba_dtype_size(dtype)) == values[i]);
 }
 
-/* Any of the readers as one kind of function: reads and frees. */
-typedef samba_status read_fn(samba_context *, const char *);
-typedef samba_status read_tensor_fn(samba_context *, const char *, samba_tensor **);
-typedef samba_status read_list_fn(samba_context *, const char *, samba_tensor_list *);
-
-static samba_status read_tensor(read_tensor_fn *read, samba_context *under, const char *file)
-{
-    OWN_TENSOR *read_one;
-    samba_status status = read(under, file, &read_one);
-    assert_true((read_one != NULL) == (status == SAMBA_OK));
-    return status;
-}
-
-static samba_status read_list(read_list_fn *read, samba_context *under, const char *file)
+/* By the reader of the file's ending. */
+static samba_status read_file(samba_context *under, const char *file)
 {
     samba_tensor_list list;
-    samba_status status = read(under, file, &list);
+    samba_status status = samba_tensors_read(under, file, "x", &list);
+    assert_true(status == SAMBA_OK || !list.tensors);
     samba_tensor_list_free(under, &list);
     return status;
 }
 
-static samba_status read_idx(samba_context *under, const char *file) { return read_tensor(samba_idx_read, under, file); }
-static samba_status read_npy(samba_context *under, const char *file) { return read_tensor(samba_npy_read, under, file); }
-static samba_status read_npz(samba_context *under, const char *file) { return read_list(samba_npz_read, under, file); }
-static samba_status read_safetensors(samba_context *under, const char *file)
+static samba_status read_bytes(const char *name, const void *bytes, size_t size)
 {
-    return read_list(samba_safetensors_read, under, file);
+    put_file(name, bytes, size);
+    return read_file(context, path);
 }
 
-static samba_status read_bytes(read_fn *read, const void *bytes, size_t size)
+static samba_status read_stored(const char *name)
 {
-    put_file(bytes, size);
-    return read(context, path);
+    put_stored(name);
+    return read_file(context, path);
 }
 
-static samba_status scenario_read(samba_context *under, void *user) { return (*(read_fn **)user)(under, path); }
+static samba_status scenario_read(samba_context *under, void *user) { return read_file(under, path); }
 
 /* Every shorter file and one longer by a byte is refused as such. Every byte replaced by several others: any answer will do that
  * is an answer. And with no memory nothing is left. */
-static void check_robust(read_fn *read, const void *data, size_t size)
+static void check_robust(const char *name, const void *data, size_t size)
 {
     static const unsigned char masks[] = {0x01, 0x80, 0xFF};
     char changed[8192] = {0};
     assert_true(size < sizeof changed);
     memcpy(changed, data, size);
     for (size_t length = 0; length <= size + 1; length++) {
-        samba_status status = read_bytes(read, changed, length);
+        samba_status status = read_bytes(name, changed, length);
         if (status != (length == size ? SAMBA_OK : SAMBA_ERROR_FORMAT))
             fail_msg("%zu of %zu bytes: %s, %s", length, size, samba_status_name(status), samba_error_message(context));
         assert_true(length == size || strstr(samba_error_message(context), path));
     }
     for (size_t i = 0; i < 3 * size; i++) {
         changed[i / 3] = (char)(((const char *)data)[i / 3] ^ masks[i % 3]);
-        samba_status status = read_bytes(read, changed, size);
+        samba_status status = read_bytes(name, changed, size);
         changed[i / 3] = ((const char *)data)[i / 3];
         if (status != SAMBA_OK && status != SAMBA_ERROR_FORMAT && status != SAMBA_ERROR_UNSUPPORTED)
             fail_msg("byte %zu: %s, %s", i / 3, samba_status_name(status), samba_error_message(context));
         assert_int_equal(counted_memory.live_blocks, 1);
     }
-    put_file(data, size);
-    fail_each_allocation(scenario_read, &read);
+    put_file(name, data, size);
+    fail_each_allocation(scenario_read, NULL);
 }
 
 /* ---- IDX ---- */
@@ -144,7 +132,7 @@ static size_t put_gzip(const void *data, size_t size)
 {
     unsigned char packed[512];
     size_t length = compress_gzip(data, size, packed, sizeof packed);
-    put_file(packed, length);
+    put_file("file.idx.gz", packed, length);
     return length;
 }
 
@@ -171,45 +159,47 @@ TEST(test_idx)
         {{0, 0, 0x0E, 1, 0, 0, 0, 2, 0x3F, 0xF8, 0, 0, 0, 0, 0, 0, 0xC0, 0, 0, 0, 0, 0, 0, 0}, 24, SAMBA_FLOAT64, {1.5, -2}},
     };
     for (int i = 0; i < LENGTH(files); i++) {
-        put_file(files[i].bytes, files[i].size);
+        put_file("file.idx", files[i].bytes, files[i].size);
         expect_idx(files[i].dtype, SIZES(2), files[i].values);
         put_gzip(files[i].bytes, files[i].size);
         expect_idx(files[i].dtype, SIZES(2), files[i].values);
     }
-    put_file("\0\0\x08\0\x05", 5); /* rank 0 */
+    put_file("file.idx", "\0\0\x08\0\x05", 5); /* rank 0 */
     expect_idx(SAMBA_UINT8, 0, NULL, (double[]){5});
-    put_file("\0\0\x08\1\0\0\0\0", 8); /* no elements */
+    put_file("file.idx", "\0\0\x08\1\0\0\0\0", 8); /* no elements */
     expect_idx(SAMBA_UINT8, SIZES(0), NULL);
 }
 
 static samba_status read_gzip(const void *data, size_t size)
 {
     put_gzip(data, size);
-    return read_idx(context, path);
+    return read_file(context, path);
 }
 
 TEST(test_bad_idx)
 {
     unsigned char packed[512], longer[200] = {0};
     memcpy(longer, idx_pixels, sizeof idx_pixels);
-    check_robust(read_idx, idx_pixels, sizeof idx_pixels);
+    check_robust("file.idx", idx_pixels, sizeof idx_pixels);
     size_t size = compress_gzip(idx_pixels, sizeof idx_pixels, packed, sizeof packed);
-    check_robust(read_idx, packed, size);
-    says(read_bytes(read_idx, idx_pixels, 17));
-    says(read_bytes(read_idx, "\x89PNG\r\n", 6));
-    says(read_bytes(read_idx, "\0\0\x0A\1\0\0\0\1\0", 9));
-    says(read_bytes(read_idx, "\0\0\x08\x09", 4));
-    says(read_bytes(read_idx, "\0\0\x0E\3\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 16));
+    check_robust("file.idx", packed, size);
+    says(read_bytes("file.idx", idx_pixels, 17));
+    says(read_bytes("file.idx", "\x89PNG\r\n", 6));
+    says(read_bytes("file.idx", "\0\0\x0A\1\0\0\0\1\0", 9));
+    says(read_bytes("file.idx", "\0\0\x08\x09", 4));
+    says(read_bytes("file.idx", "\0\0\x0E\3\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 16));
     /* content that is shorter or longer than its header says, in a sound gzip file */
     says(read_gzip(idx_pixels, sizeof idx_pixels - 1));
     says(read_gzip(longer, sizeof idx_pixels + 1));
     memcpy(packed + size, packed, size); /* two gzip streams in a row */
-    says(read_bytes(read_idx, packed, 2 * size));
+    says(read_bytes("file.idx", packed, 2 * size));
     int64_t peak = counted_memory.peak_bytes; /* a small file that claims 4 GB: refused before memory is taken */
     says(read_gzip("\0\0\x08\1\xFF\xFF\xFF\xFF", 8));
     assert_true(counted_memory.peak_bytes < peak + 1000000);
-    says(read_idx(context, "/nowhere/missing"));
-    says(read_idx(context, folder));
+    says(read_file(context, "/nowhere/missing.idx"));
+    samba_tensor *read;
+    says(samba_idx_read(context, folder, &read));
+    assert_null(read);
 }
 
 /* ---- .npy ---- */
@@ -223,17 +213,17 @@ TEST(test_npy_from_numpy)
     need(samba_npy_write(context, path, read)); /* and what we write is what NumPy writes */
     samba_tensor_free(read);
     assert_file(written.bytes, written.size);
-    check_robust(read_npy, written.bytes, written.size);
+    check_robust("file.npy", written.bytes, written.size);
 
     written = put_stored("vector_v2.npy");
     need(samba_npy_read(context, path, &read));
     assert_tensor(read, "", SAMBA_INT64, SIZES(3), (double[]){1, 2, 3});
     samba_tensor_free(read);
-    check_robust(read_npy, written.bytes, written.size);
-    says((put_stored("big_endian.npy"), read_npy(context, path)));
-    says((put_stored("fortran.npy"), read_npy(context, path)));
-    says((put_stored("record.npy"), read_npy(context, path)));
-    says((put_stored("text.npy"), read_npy(context, path)));
+    check_robust("file.npy", written.bytes, written.size);
+    says(read_stored("big_endian.npy"));
+    says(read_stored("fortran.npy"));
+    says(read_stored("record.npy"));
+    says(read_stored("text.npy"));
 }
 
 TEST(test_npy_round_trip)
@@ -269,37 +259,36 @@ static samba_status read_npy_header(const char *header)
     size_t length = strlen(header);
     file[8] = (char)length;
     memcpy(file + 10, header, length);
-    return read_bytes(read_npy, file, 10 + length + 4);
+    return read_bytes("file.npy", file, 10 + length + 4);
 }
 
 TEST(test_npy_headers)
 {
     replay("npy headers, before 4 bytes", read_npy_header);
-    says(read_bytes(read_npy, "\x93NUMPY\x04\x00\x00\x00\x00\x00", 12));
-    says(read_bytes(read_npy, "\x93NUMPY\2\0\1\0\0", 11)); /* half a length */
+    says(read_bytes("file.npy", "\x93NUMPY\x04\x00\x00\x00\x00\x00", 12));
+    samba_tensor *read;
+    says(read_bytes("file.npy", "\x93NUMPY\2\0\1\0\0", 11)); /* half a length */
+    assert_true(samba_npy_read(context, path, &read) != SAMBA_OK && !read);
 }
 
 /* ---- .npz ---- */
 
-static void check_npz(const char *name, int count)
-{
-    stored written = put_stored(name);
-    samba_tensor_list list;
-    need(samba_npz_read(context, path, &list));
-    assert_int_equal(list.count, count);
-    assert_tensor(list.tensors[0], "image", SAMBA_UINT8, SIZES(2, 3), (double[]){0, 1, 2, 3, 4, 5});
-    assert_tensor(list.tensors[1], "scale", SAMBA_FLOAT64, 0, NULL, (double[]){2.5});
-    if (count == 3)
-        assert_int_equal(samba_tensor_numel(list.tensors[2]), 2000);
-    samba_tensor_list_free(context, &list);
-    assert_null(list.tensors);
-    check_robust(read_npz, written.bytes, written.size);
-}
-
 TEST(test_npz)
 {
-    check_npz("stored.npz", 2);
-    check_npz("deflated.npz", 3);
+    static const char *const names[] = {"stored.npz", "deflated.npz"};
+    for (int i = 0; i < 2; i++) {
+        stored written = put_stored(names[i]);
+        samba_tensor_list list;
+        need(samba_npz_read(context, path, &list));
+        assert_int_equal(list.count, 2 + i);
+        assert_tensor(list.tensors[0], "image", SAMBA_UINT8, SIZES(2, 3), (double[]){0, 1, 2, 3, 4, 5});
+        assert_tensor(list.tensors[1], "scale", SAMBA_FLOAT64, 0, NULL, (double[]){2.5});
+        if (i == 1)
+            assert_int_equal(samba_tensor_numel(list.tensors[2]), 2000);
+        samba_tensor_list_free(context, &list);
+        assert_null(list.tensors);
+        check_robust("file.npz", written.bytes, written.size);
+    }
 }
 
 /* An archive of `count` stored members, each with the same small array, that uses 64-bit fields throughout. */
@@ -340,7 +329,7 @@ static size_t make_zip(char *to, const char *const *names, int count)
 static void put_zip(const char *first, const char *second)
 {
     char archive[4096];
-    put_file(archive, make_zip(archive, (const char *[]){first, second}, first ? 2 : 0));
+    put_file("file.npz", archive, make_zip(archive, (const char *[]){first, second}, first ? 2 : 0));
 }
 
 /* An archive of one member whose byte `at`, from the end if negative, is `byte`. */
@@ -349,7 +338,7 @@ static samba_status read_zip_with(int at, char byte)
     char archive[4096];
     size_t size = make_zip(archive, (const char *[]){"a.npy"}, 1);
     archive[at < 0 ? (int)size + at : at] = byte;
-    return read_bytes(read_npz, archive, size);
+    return read_bytes("file.npz", archive, size);
 }
 
 TEST(test_zip)
@@ -357,14 +346,14 @@ TEST(test_zip)
     char archive[4096];
     samba_tensor_list list;
     size_t size = make_zip(archive, (const char *[]){"a.npy", "b.npy"}, 2);
-    put_file(archive, size);
+    put_file("file.npz", archive, size);
     need(samba_npz_read(context, path, &list));
     assert_int_equal(list.count, 2);
     assert_tensor(list.tensors[1], "b", SAMBA_INT64, SIZES(3), (double[]){1, 2, 3});
     samba_tensor_list_free(context, &list);
-    check_robust(read_npz, archive, size);
-    says((put_zip("a.npy", "a.npy"), read_npz(context, path)));
-    says((put_zip("a.npy", "readme"), read_npz(context, path)));
+    check_robust("file.npz", archive, size);
+    says((put_zip("a.npy", "a.npy"), read_file(context, path)));
+    says((put_zip("a.npy", "readme"), read_file(context, path)));
     put_zip(NULL, NULL);
     need(samba_npz_read(context, path, &list));
     assert_int_equal(list.count, 0);
@@ -391,7 +380,7 @@ TEST(test_official_safetensors)
     samba_tensor_list_free(context, &list);
     assert_true(samba_tensor_has_data(kept));
     samba_tensor_free(kept);
-    check_robust(read_safetensors, written.bytes, written.size);
+    check_robust("file.safetensors", written.bytes, written.size);
 }
 
 static samba_status write_scenario(samba_context *under, void *user)
@@ -453,7 +442,7 @@ TEST(test_writing_wrongly)
     OWN_TENSOR *a = tensor("same", SAMBA_FLOAT32, SIZES(2)), *b = tensor("same", SAMBA_FLOAT32, SIZES(2)), *hollow;
     need(samba_tensor_empty(context, "hollow", SAMBA_FLOAT32, SIZES(2), &hollow));
     samba_tensor *both[] = {a, b}, *one[] = {a, hollow};
-    put_file("precious", 8);
+    put_file("file.safetensors", "precious", 8);
     says(samba_safetensors_write(context, path, 2, both, NULL));
     samba_tensor_set_name(b, NULL);
     says(samba_safetensors_write(context, path, 2, both, NULL));
@@ -475,38 +464,35 @@ static samba_status read_safetensors_header(const char *header)
     uint64_t length = strlen(header);
     memcpy(file, &length, 8);
     memcpy(file + 8, header, length);
-    return read_bytes(read_safetensors, file, 8 + length + 8);
+    return read_bytes("file.safetensors", file, 8 + length + 8);
 }
 
 TEST(test_bad_safetensors)
 {
     replay("safetensors headers, before 8 bytes", read_safetensors_header);
     need(read_safetensors_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}   "));
-    says(read_bytes(read_safetensors, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F{}", 10));
-    says(read_bytes(read_safetensors, "\x64\0\0\0\0\0\0\0{}", 10));
+    says(read_bytes("file.safetensors", "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F{}", 10));
+    says(read_bytes("file.safetensors", "\x64\0\0\0\0\0\0\0{}", 10));
 }
 
 /* ---- by ending ---- */
 
 TEST(test_endings)
 {
-    static const struct {
-        const char *ending, *stored, *first;
-    } files[] = {{"a.npy", "float.npy", "given"},
-                 {"a.npz", "stored.npz", "image"},
-                 {"a.safetensors", "official.safetensors", "empty"},
-                 {"a.idx", NULL, "given"},
-                 {"train-images-idx3-ubyte", NULL, "given"},
-                 {"train-images-idx3-ubyte.gz", NULL, "given"}};
+    static const char *const files[][2] = {{"float.npy", "given"},
+                                           {"stored.npz", "image"},
+                                           {"official.safetensors", "empty"},
+                                           {"a.idx", "given"},
+                                           {"train-images-idx3-ubyte", "given"},
+                                           {"train-images-idx3-ubyte.gz", "given"}};
     samba_tensor_list list;
     for (int i = 0; i < LENGTH(files); i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i].ending);
-        if (files[i].stored)
-            put_stored(files[i].stored);
+        if (i < 3)
+            put_stored(files[i][0]);
         else
-            put_file(idx_pixels, sizeof idx_pixels);
+            put_file(files[i][0], idx_pixels, sizeof idx_pixels);
         need(samba_tensors_read(context, path, "given", &list));
-        assert_string_equal(samba_tensor_name(list.tensors[0]), files[i].first);
+        assert_string_equal(samba_tensor_name(list.tensors[0]), files[i][1]);
         samba_tensor_list_free(context, &list);
     }
     says(samba_tensors_read(context, "a.csv", "given", &list));

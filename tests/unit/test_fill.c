@@ -71,6 +71,12 @@ TEST(test_uniform)
         assert_true(((float *)made->data)[i] == samba_philox_uniform(123, i));
 }
 
+/* What element i is made of: of the word of its pair the first or the second half. */
+static double half_of_word(uint64_t seed, int64_t i)
+{
+    return (double)(uint32_t)(samba_philox_word64(seed, (uint64_t)i / 2) >> (i % 2 ? 32 : 0));
+}
+
 /* Against Box and Muller's formulas with the C library's functions. */
 TEST(test_normal)
 {
@@ -79,60 +85,39 @@ TEST(test_normal)
     const double *values = (const double *)made->data;
     need(samba_fill_normal(made, 42, 0, 1));
     for (int64_t i = 0; i < N; i += 2) {
-        uint64_t pair = samba_philox_word64(42, (uint64_t)i / 2);
-        double radius = sqrt(-2 * log(((double)(uint32_t)pair + 1) / 0x1p32));
-        double angle = 2 * 3.14159265358979323846 * (double)(uint32_t)(pair >> 32) / 0x1p32;
+        double radius = sqrt(-2 * log((half_of_word(42, i) + 1) / 0x1p32)), angle = 2 * M_PI * half_of_word(42, i + 1) / 0x1p32;
         assert_true(fabs(values[i] - radius * cos(angle)) < 1e-12 && fabs(values[i + 1] - radius * sin(angle)) < 1e-12);
     }
     need(samba_fill_normal(made, 42, 3, 0));
     assert_true(values[17] == 3);
 }
 
-/* The distribution function of what a word gives is the word again. */
+/* The distribution function of what a word gives is the word, scaled to the bounds if there are any; also far out in
+ * either tail. */
 TEST(test_inverse)
 {
     enum { N = 300000 };
+    static const double cases[][4] = {
+        {0, 1, -INFINITY, INFINITY}, {0, 1, -2, 2},   {1, 0.5, 0, INFINITY}, {0, 1, 6, 9}, {0, 1, -9, -6},
+        {0, 1, -INFINITY, INFINITY}, {3, 2, 2.9, 3.2}};
     OWN_TENSOR *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
     const double *values = (const double *)made->data;
     samba_fill_options options = samba_fill_defaults();
-    options.distribution = SAMBA_NORMAL_INVERSE;
-    options.a = 0, options.b = 1, options.seed = 17;
-    need(samba_fill(made, &options));
-    for (int64_t i = 0; i < N; i++) {
-        uint64_t pair = samba_philox_word64(17, (uint64_t)i / 2);
-        double p = ((double)(uint32_t)(i % 2 ? pair >> 32 : pair) + 0.5) * 0x1p-32;
-        double back = 0.5 * erfc(-values[i] * sqrt(0.5)),
-               slope = exp(-values[i] * values[i] / 2) / sqrt(2 * 3.14159265358979323846);
-        /* erfc's rounding, and the series of ln */
-        assert_true(fabs(back - p) <= 1e-15 + slope * 1e-13 * fmax(fabs(values[i]), 1));
-    }
-}
-
-/* The distribution function of what a word gives is the word, scaled to the bounds; also far out in either tail. */
-TEST(test_truncated)
-{
-    enum { N = 20000 };
-    static const double cases[][4] = {{0, 1, -2, 2},  {1, 0.5, 0, INFINITY},       {0, 1, 6, 9},
-                                      {0, 1, -9, -6}, {0, 1, -INFINITY, INFINITY}, {3, 2, 2.9, 3.2}};
-    OWN_TENSOR *made = tensor("x", SAMBA_FLOAT64, SIZES(N));
-    const double *values = (const double *)made->data, root = sqrt(0.5);
-    samba_fill_options options = samba_fill_defaults();
-    options.distribution = SAMBA_NORMAL_TRUNCATED;
     options.seed = 31;
     for (int c = 0; c < LENGTH(cases); c++) {
-        double mean = options.a = cases[c][0], deviation = options.b = cases[c][1];
-        options.low = cases[c][2], options.high = cases[c][3];
+        options.distribution = c == 0 ? SAMBA_NORMAL_INVERSE : SAMBA_NORMAL_TRUNCATED;
+        double mean = options.a = cases[c][0], low = options.low = cases[c][2], high = options.high = cases[c][3];
+        double scale =
+            (low > mean ? 1 : -1) / (options.b = cases[c][1]) * sqrt(0.5); /* above the mean: probabilities from above */
+        double begin = 0.5 * erfc(((low > mean ? high : low) - mean) * scale);
+        double end = 0.5 * erfc(((low > mean ? low : high) - mean) * scale);
         need(samba_fill(made, &options));
-        bool upper = options.low > mean; /* then probabilities from above */
-        double sign = upper ? 1 : -1, begin = (upper ? options.high : options.low), end = upper ? options.low : options.high;
-        double first = 0.5 * erfc(sign * (begin - mean) / deviation * root),
-               last = 0.5 * erfc(sign * (end - mean) / deviation * root);
         for (int64_t i = 0; i < N; i++) {
-            uint64_t pair = samba_philox_word64(31, (uint64_t)i / 2);
-            double u = ((double)(uint32_t)(i % 2 ? pair >> 32 : pair) + 0.5) * 0x1p-32, p = first + u * (last - first);
-            double back = 0.5 * erfc(sign * (values[i] - mean) / deviation * root);
-            assert_true(values[i] >= options.low && values[i] <= options.high);
-            if (fabs(back - p) > 1e-12 * fmin(p, 1) + 1e-15 * (p > 1e-6))
+            double p = begin + (half_of_word(31, i) + 0.5) * 0x1p-32 * (end - begin);
+            double back = 0.5 * erfc((values[i] - mean) * scale);
+            assert_true(values[i] >= low && values[i] <= high);
+            double slope = exp(-values[i] * values[i] / 2) / sqrt(2 * M_PI); /* for erfc's rounding and the series of ln */
+            if (fabs(back - p) > (c == 0 ? 1e-15 + slope * 1e-13 * fmax(fabs(values[i]), 1) : 1e-12 * p + 1e-15 * (p > 1e-6)))
                 fail_msg("case %d, value %.17g: %g is not %g", c, values[i], back, p);
         }
     }
@@ -274,5 +259,5 @@ TEST(test_shuffle)
     samba_shuffle(1, 0, NULL);
 }
 
-TEST_MAIN_WITH(counting_begin, counting_end, test_cutting, test_uniform, test_normal, test_inverse, test_truncated,
-               test_threads_and_rounding, test_integers, test_filling_wrongly, test_shuffle, every_message_said)
+TEST_MAIN_WITH(counting_begin, counting_end, test_cutting, test_uniform, test_normal, test_inverse, test_threads_and_rounding,
+               test_integers, test_filling_wrongly, test_shuffle, every_message_said)

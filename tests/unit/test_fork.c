@@ -3,14 +3,8 @@
  * Processes made by fork. The thread that forks takes OpenMP's record of its team along and none of the threads: what waits for
  * them waits for ever. Children of parents with a team do here all that wants one, and give the bits that the parent gives; a
  * child that takes too long is ended by its alarm, and its status tells. */
-#include "harness.h"
 #include "training.h"
 #include <pthread.h>
-#include <sambaflow/app.h>
-#include <sambaflow/checkpoint.h>
-#include <sambaflow/function.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 #include <sys/wait.h>
 
 enum { ROWS = 64, IN = 96, HIDDEN = 512, STEPS = 3, SECONDS = 60, FILLED = 200000 };
@@ -202,13 +196,11 @@ static int setup(void **state)
     assert_float_equal(step(parent, 0), expected[0], 0);
 
     OWN_GRAPH *g;
-    samba_function_options options = samba_function_defaults();
-    options.threads = 2;
     need(samba_graph_new(context, "square", &g));
     need(samba_graph_add_input(g, x));
     samba_value v = samba_input(g, "x");
     samba_output(g, "y", samba_matmul(v, samba_transpose(v, 0, 1)));
-    need(samba_function_new(context, g, &options, &doubled));
+    need(samba_function_new(context, g, FUNCTION(.threads = 2), &doubled));
     return 0;
 }
 

@@ -5,9 +5,6 @@
 #include "training.h"
 #include "messages.h"
 #include "failing_allocator.h"
-#include <sambaflow/function.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 
 typedef samba_value operation(samba_value x, samba_value y);
 
@@ -27,9 +24,8 @@ static bool by_reference; /* whether functions are evaluated by the reference ke
 static samba_function *function_of(const samba_graph *g)
 {
     samba_function *f;
-    samba_function_options options = samba_function_defaults(); /* as many threads as OpenMP offers: valgrind asks for one */
-    options.reference = by_reference;
-    need(samba_function_new(context, g, by_reference ? &options : NULL, &f));
+    /* as many threads as OpenMP offers: valgrind asks for one */
+    need(samba_function_new(context, g, by_reference ? FUNCTION(.reference = true) : NULL, &f));
     return f;
 }
 
@@ -38,11 +34,6 @@ static samba_tensor *output_of(const samba_function *f, int index)
     samba_tensor_info info;
     need(samba_function_output(f, index, &info));
     return tensor(info.name, info.dtype, info.rank, info.shape);
-}
-
-static double at(const samba_tensor *t, int64_t i)
-{
-    return samba_load_double(t->dtype, t->data + i * (int64_t)samba_dtype_size(t->dtype));
 }
 
 /* z = op(x, y) with its tensors, x and y normal. */
@@ -104,7 +95,7 @@ TEST(values_and_repeats)
         void *inputs[] = {m.x->data, m.y->data}, *outputs[] = {m.z->data};
         need(round == 1 ? samba_function_run_memory(m.f, inputs, outputs) : run_with(&m, m.x, m.y, m.z));
         for (int64_t i = 0; i < 12; i++)
-            assert_float_equal(at(m.z, i), at(m.x, i) * at(m.y, i % 4) + at(m.x, i), 1e-6);
+            assert_float_equal(element_of(m.z, i), element_of(m.x, i) * element_of(m.y, i % 4) + element_of(m.x, i), 1e-6);
     }
     samba_function_free(NULL);
 }
@@ -119,13 +110,13 @@ TEST(views_and_places)
     need(run_with(&m, view, m.y, view_z));
     for (int64_t r = 0; r < 3; r++)
         for (int64_t c = 0; c < 4; c++)
-            assert_float_equal(at(turned_z, c * 3 + r), at(turned, c * 3 + r) * (at(m.y, c) + 1), 1e-6);
+            assert_float_equal(element_of(turned_z, c * 3 + r), element_of(turned, c * 3 + r) * (element_of(m.y, c) + 1), 1e-6);
     need(run_with(&m, m.x, m.y, m.z));
     need(run_with(&m, m.x, m.y, m.x)); /* over its own input */
     assert_memory_equal(m.x->data, m.z->data, 12 * sizeof(float));
     need(samba_tensor_expand(m.y, SIZES(3, 4), &wide));
     need(run_with(&m, wide, m.y, m.z));
-    assert_float_equal(at(m.z, 5), at(m.y, 1) * (at(m.y, 1) + 1), 1e-6);
+    assert_float_equal(element_of(m.z, 5), element_of(m.y, 1) * (element_of(m.y, 1) + 1), 1e-6);
     says(run_with(&m, m.x, m.y, wide));
 }
 
@@ -155,18 +146,18 @@ TEST(no_elements_and_one)
     OWN_MADE m = make(sum_of_product, SIZES(0, 4), SIZES(4)); /* the sum of nothing; and its gradients */
     OWN_GRAPH *gradient;
     need(run_with(&m, m.x, m.y, m.z));
-    assert_true(at(m.z, 0) == 0);
+    assert_true(element_of(m.z, 0) == 0);
     need(samba_graph_gradient(m.g, 1, (const char *[]){"y"}, &gradient));
     OWN_FUNCTION *f = function_of(gradient);
     OWN_TENSOR *dy = normal("y", SAMBA_FLOAT32, SIZES(4), 1), *dz = normal("z.grad", SAMBA_FLOAT32, 0, NULL, 2);
     run_named(f, 2, (samba_tensor *[]){m.x, dz}, &dy);
     for (int64_t i = 0; i < 4; i++)
-        assert_true(at(dy, i) == 0);
+        assert_true(element_of(dy, i) == 0);
 
     samba_tensor *x = normal("x", SAMBA_BFLOAT16, 0, NULL, 5);
     OWN_MADE one = make_with(first_alone, x, normal("y", SAMBA_BFLOAT16, 0, NULL, 6)); /* nothing to compute */
     need(run_with(&one, one.x, one.y, one.z));
-    assert_true(at(one.z, 0) == at(one.x, 0));
+    assert_true(element_of(one.z, 0) == element_of(one.x, 0));
 }
 
 /* ---- in place ---- */
@@ -240,11 +231,11 @@ TEST(gradients)
     run_named(df, 3, given, results);
     run_named(ddf, 5, given, results + 2);
     for (int64_t i = 0; i < N; i++) {
-        const double x = at(given[0], i), scale = exp(at(given[1], i)) * at(given[2], i), v = at(given[3], i),
-                     u = at(given[4], i);
+        const double x = element_of(given[0], i), scale = exp(element_of(given[1], i)) * element_of(given[2], i),
+                     v = element_of(given[3], i), u = element_of(given[4], i);
         const double expected[] = {3 * x * x, x * x * x, 6 * x * v + 3 * x * x * u, 3 * x * x * v + x * x * x * u};
         for (int k = 0; k < 4; k++)
-            assert_true(fabs(at(results[k], i) - scale * expected[k]) <= 1e-12 * (1 + fabs(scale * expected[k])));
+            assert_true(fabs(element_of(results[k], i) - scale * expected[k]) <= 1e-12 * (1 + fabs(scale * expected[k])));
     }
     free_each_tensor(5, given);
     free_each_tensor(4, results);
@@ -264,7 +255,7 @@ TEST(gradients_need_little)
     need(samba_fill_normal(first.z, 1, 0, 1));
     run_named(f, 0, NULL, &first.z);
     for (int64_t i = 0; i < 4; i++)
-        assert_true(at(first.z, i) == 0);
+        assert_true(element_of(first.z, i) == 0);
 }
 
 TEST(gradients_refused)
@@ -303,17 +294,14 @@ TEST(dropout)
     assert_memory_equal(m.z->data, m.x->data, bytes);
     const samba_hyperparameter seed = {"drop.seed", 7};
     says(samba_function_set(m.f, &seed));
-    samba_function_options options = samba_function_defaults();
-    options.train = true;
-    options.reference = by_reference;
-    need(samba_function_new(context, m.g, &options, &f));
+    need(samba_function_new(context, m.g, FUNCTION(.train = true, .reference = by_reference), &f));
     need(samba_function_run(f, both, &m.z));
     need(samba_function_run(f, both, &second));
     assert_memory_not_equal(m.z->data, second->data, bytes);
     need(samba_function_set(f, &seed));
     need(samba_function_run(f, both, &m.z));
     need(samba_graph_gradient(m.g, 1, (const char *[]){"x"}, &gradient));
-    need(samba_function_new(context, gradient, &options, &df));
+    need(samba_function_new(context, gradient, FUNCTION(.train = true, .reference = by_reference), &df));
     need(samba_function_set(df, &seed));
     need(samba_function_run(df, &m.x, &second)); /* a gradient of ones: the mask itself */
     assert_memory_equal(m.z->data, second->data, bytes);
@@ -321,12 +309,11 @@ TEST(dropout)
     says(samba_function_set(df, &(samba_hyperparameter){"drop.p", 2}));
 
     OWN_FUNCTION *other; /* the masks of the reference are those of the compiled dropout: of one seed and index */
-    options.reference = !by_reference;
-    need(samba_function_new(context, m.g, &options, &other));
+    need(samba_function_new(context, m.g, FUNCTION(.train = true, .reference = !by_reference), &other));
     need(samba_function_set(other, &seed));
     need(samba_function_run(other, both, &compiled));
     for (int64_t i = 0; i < N; i++)
-        assert_float_equal(at(compiled, i), at(m.z, i), 1e-6);
+        assert_float_equal(element_of(compiled, i), element_of(m.z, i), 1e-6);
 }
 
 /* ---- what is refused ---- */
@@ -355,7 +342,7 @@ TEST(runs_refused)
     ((int64_t *)rows)[2] = 3;
     ((float *)result)[0] = 42;
     says(run_with(&m, m.x, m.y, m.z));
-    assert_true(at(m.z, 0) == 42);
+    assert_true(element_of(m.z, 0) == 42);
 }
 
 TEST(graphs_refused)
@@ -364,10 +351,8 @@ TEST(graphs_refused)
     samba_function *f;
     samba_function_options options = samba_function_defaults();
     OWN_GRAPH *g = graph_of(samba_add, x, y), *bare;
-    options.isa = "mmx";
-    says(samba_function_new(context, g, &options, &f));
+    says(samba_function_new(context, g, FUNCTION(.isa = "mmx"), &f));
     assert_null(f);
-    options = samba_function_defaults();
     options.struct_size = 4096;
     says(samba_function_new(context, g, &options, &f));
     says(samba_function_new(context, NULL, NULL, &f));
@@ -401,10 +386,7 @@ static samba_status make_and_run(samba_context *owner, void *user)
         samba_output(g, "z", product(samba_input(g, "x"), samba_input(g, "y")));
     THEN(status, samba_graph_status(g));
     THEN(status, samba_graph_gradient(g, 2, (const char *[]){"x", "y"}, &gradient));
-    samba_function_options options = samba_function_defaults();
-    options.threads = 1;
-    options.reference = by_reference;
-    THEN(status, samba_function_new(owner, gradient, &options, &f));
+    THEN(status, samba_function_new(owner, gradient, FUNCTION(.threads = 1, .reference = by_reference), &f));
     THEN(status, samba_function_run(f, (samba_tensor *[]){x, y, x}, (samba_tensor *[]){x, y}));
     return status;
 }

@@ -146,10 +146,8 @@ TEST(tensors_in_the_graph)
         need(samba_session_memory(session, &memory));
         assert_true(memory.constants > 0);
         OWN_TENSOR *y = get(session, "y");
-        const int64_t size = (int64_t)samba_dtype_size(dtype), wide = (int64_t)samba_dtype_size(sum);
         for (int64_t e = 0; e < rows * 7; e++)
-            assert_true(samba_load_double(sum, y->data + e * wide) ==
-                        samba_load_double(sum, x->data + e * wide) + samba_load_double(dtype, values->data + e * size));
+            assert_true(element_of(y, e) == element_of(x, e) + element_of(values, e));
     }
 }
 
@@ -270,16 +268,13 @@ TEST(buffers_change)
     for (int step = 1; step <= 3; step++) {
         int64_t count;
         need(samba_run(session, &run));
-        double *sums = get_doubles(session, "sum", "", &count), *y = get_doubles(session, "y", "", &count);
+        OWN_TENSOR *sums = get(session, "sum"), *y = get(session, "y"), *found = get(session, "steps");
         for (int c = 0; c < 5; c++) {
-            assert_float_equal((float)sums[c], (float)step * (given[c] + given[5 + c] + given[10 + c]), 1e-5);
-            assert_true(step > 1 || y[c] == 0);
+            assert_float_equal((float)element_of(sums, c), (float)step * (given[c] + given[5 + c] + given[10 + c]), 1e-5);
+            assert_true(step > 1 || element_of(y, c) == 0);
         }
-        OWN_TENSOR *found = get(session, "steps");
         need(samba_tensor_item_int64(found, &count));
         assert_int_equal(count, 7 + step);
-        free(sums);
-        free(y);
     }
 }
 

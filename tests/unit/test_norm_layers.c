@@ -96,16 +96,14 @@ static void follow(const setting *s)
             if (tracks && train)
                 running_mean[c] += f * (average_mean - running_mean[c]), running_var[c] += f * (average_var - running_var[c]);
         }
-        int64_t count;
-        if (tracks) {
-            double *given = get_doubles(trained, "bn.running_mean", "", &count),
-                   *squares = get_doubles(trained, "bn.running_var", "", &count);
-            for (int c = 0; c < CHANNELS; c++)
-                near(given[c], running_mean[c], "running mean", c), near(squares[c], running_var[c], "running variance", c);
-            assert_true(get_scalar(trained, "bn.num_batches_tracked") == round + 1 - (round + 1) / 3);
-            free(given);
-            free(squares);
+        if (!tracks)
+            continue;
+        OWN_TENSOR *means = get(trained, "bn.running_mean"), *variances = get(trained, "bn.running_var");
+        for (int c = 0; c < CHANNELS; c++) {
+            near(element_of(means, c), running_mean[c], "running mean", c);
+            near(element_of(variances, c), running_var[c], "running variance", c);
         }
+        assert_true(get_scalar(trained, "bn.num_batches_tracked") == round + 1 - (round + 1) / 3);
     }
 }
 
@@ -147,42 +145,39 @@ TEST(test_empty_batch)
         need(samba_run(session, &run));
         static const char *const names[] = {"bn.running_mean", "bn.running_var", "bn.weight.grad", "bn.bias.grad"};
         for (int i = 0; i < 4; i++) {
-            int64_t count;
-            double *values = get_doubles(session, names[i], "", &count);
-            for (int64_t c = 0; c < count; c++)
-                assert_true(values[c] == (i == 1));
-            free(values);
+            OWN_TENSOR *values = get(session, names[i]);
+            for (int64_t c = 0; c < CHANNELS; c++)
+                assert_true(element_of(values, c) == (i == 1));
         }
     }
 }
 
 /* ---- names and refusals ---- */
 
+static void expect_parameter(const char *name, const char *type, double value)
+{
+    const samba_ref leaf = samba_graph_leaf(traced, name);
+    const samba_attrs_parameter *has = &samba_node_at(traced, leaf)->attrs->parameter;
+    expect_type((samba_value){traced, leaf, 0}, type);
+    assert_int_equal(has->init, value != 0 ? SAMBA_INIT_CONSTANT : SAMBA_INIT_ZEROS);
+    assert_true(has->init_a == value);
+}
+
 TEST(test_names)
 {
-    static const struct {
-        const char *name, *type;
-        double value;
-    } expected[] = {{"gn.weight", "float32[3]", 1},
-                    {"gn.bias", "float32[3]", 0},
-                    {"ln.weight", "float32[3,40]", 1},
-                    {"rms.weight", "float32[40]", 1}};
+    int parameters = 0;
     trace("x float32[4,3,40]");
     samba_value x = samba_group_norm(in("x"), "gn", 3, NULL);
     x = samba_layer_norm_with(x, "ln", &(samba_norm_options){.dims = 2, .no_bias = true});
     x = samba_rms_norm(x, "rms", NULL);
     expect_type(samba_layer_norm_with(x, "bare", &(samba_norm_options){.no_affine = true}), "float32[4,3,40]");
-    int parameters = 0;
     for (samba_ref i = 0; i < traced->node_count; i++)
         parameters += samba_node_at(traced, i)->op == SAMBA_OP_parameter;
-    assert_int_equal(parameters, SAMBA_COUNT(expected));
-    for (int i = 0; i < parameters; i++) {
-        const samba_ref leaf = samba_graph_leaf(traced, expected[i].name);
-        expect_type((samba_value){traced, leaf, 0}, expected[i].type);
-        assert_int_equal(samba_node_at(traced, leaf)->attrs->parameter.init,
-                         expected[i].value != 0 ? SAMBA_INIT_CONSTANT : SAMBA_INIT_ZEROS);
-        assert_true(samba_node_at(traced, leaf)->attrs->parameter.init_a == expected[i].value);
-    }
+    assert_int_equal(parameters, 4);
+    expect_parameter("gn.weight", "float32[3]", 1);
+    expect_parameter("gn.bias", "float32[3]", 0);
+    expect_parameter("ln.weight", "float32[3,40]", 1);
+    expect_parameter("rms.weight", "float32[40]", 1);
     untrace();
 }
 

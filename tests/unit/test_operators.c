@@ -3,7 +3,6 @@
  * Runs the rows of tests/unit/values/NAME.txt, each in all ways that operator_rows.h names: the operator's own kernel, its
  * expansion, its gradients by its vjp, differences, 16-bit floats, costs and what it refuses. torch_NAME.txt are written by
  * tests/torch/make_values.py: the values and gradients that PyTorch has. */
-#include "../seed.h"
 #include "operator_rows.h"
 
 #include <dirent.h>
@@ -53,7 +52,7 @@ static void check_values(const operator_row *row)
     int sink_count = 1;
     gradient_sink(&bench, "value", SAMBA_FWD, bench.result);
     if (samba_ops[row->op].expand && node.dtype == SAMBA_FLOAT64) {
-        expanded = row_expansion(&bench, row->op);
+        expanded = op_bench_expansion(&bench, row->op);
         gradient_sink(&bench, "expanded", SAMBA_FWD, expanded);
         sink_count++;
     }
@@ -106,8 +105,7 @@ static void check_narrow(const operator_row *row, samba_dtype dtype)
     op_bench_begin(&bench, row->op, &row->attrs, row->count, narrow, &random);
     samba_graph *graph = bench.graph;
     gradient_sink(&bench, "value", SAMBA_FWD, bench.result);
-    gradient_sink(&bench, "expanded", SAMBA_FWD,
-                  samba_ops[row->op].expand(graph, samba_node_at(graph, bench.result), bench.leaves));
+    gradient_sink(&bench, "expanded", SAMBA_FWD, op_bench_expansion(&bench, row->op));
     row_weights(&bench);
     samba_ref gradients[OPERANDS_MAX];
     gradient_emit(&bench, row->op, needed, gradients);

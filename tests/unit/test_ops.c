@@ -124,7 +124,7 @@ static void shares(const char *text, samba_op shared)
 {
     const operator_row *row = row_of(text);
     op_bench bench = row_bench(row);
-    assert_int_not_equal(row_expansion(&bench, row->op), SAMBA_NONE);
+    assert_int_not_equal(op_bench_expansion(&bench, row->op), SAMBA_NONE);
     row_weights(&bench);
     samba_ref gradients[OPERANDS_MAX];
     gradient_emit(&bench, row->op, (bool[OPERANDS_MAX]){true}, gradients);

@@ -6,9 +6,6 @@
 #include "written_pef.h"
 #include "seeded.h"
 
-#define OWN_FIXTURE __attribute__((cleanup(end))) fixture
-#define OWN_PLAN __attribute__((cleanup(samba_plan_free))) samba_plan
-
 static samba_status decode(fixture *f, const void *bytes, size_t size)
 {
     OWN_PLAN plan;
@@ -67,11 +64,7 @@ TEST(test_round_trip)
             assert_memory_equal(plan.locations, f.plan.locations, (size_t)plan.location_count * sizeof *plan.locations);
         for (int32_t i = 0; i < plan.constant_count; i++)
             assert_true(samba_blob_equal(plan.blobs[plan.constants[i].blob], f.plan.blobs[f.plan.constants[i].blob]));
-        size_t size;
-        void *again = file_of(&f, &plan, &size); /* what was read writes the same file */
-        assert_int_equal(size, f.size);
-        assert_memory_equal(again, f.bytes, size);
-        samba_free(f.context, again, size);
+        assert_same_file(&f, &plan, &f.plan); /* what was read writes the same file */
     }
 }
 
@@ -97,9 +90,7 @@ TEST(test_truncation)
     OWN_FIXTURE f;
     begin(&f, true);
     for (size_t size = 0; size < f.size; size += 97) {
-        char *part = malloc(size + 1); /* of this very size, so that a sanitizer sees what reads behind it */
-        assert_non_null(part);
-        part = realloc(part, size ? size : 1);
+        char *part = malloc(size ? size : 1); /* of this very size, so that a sanitizer sees what reads behind it */
         memcpy(part, f.bytes, size);
         refuse_file(&f, part, size, size < 8 ? "not a PEF" : "truncated");
         free(part);

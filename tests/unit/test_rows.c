@@ -5,11 +5,9 @@
  *
  * Values are multiples of 1/4 below 2 in size, so products and sums of fewer than 2^18 of them are exact in float: results of the
  * loops are equal to the last bit. What goes through exp may differ by a few units of the last place. */
-#include "harness.h"
+#include "training.h"
 #include "device/cpu/product/rows.h"
 #include "seeded.h"
-#include <sambaflow/function.h>
-#include <sambaflow/functional.h>
 
 static float quarter(void) /* -2 to 1.75 */ { return (float)((int)(next_random() % 16) - 8) / 4; }
 
@@ -82,9 +80,7 @@ static void attend(samba_dtype dtype, samba_tensor **inputs, bool reference, int
 {
     OWN_GRAPH *g;
     samba_function *made;
-    samba_function_options options = samba_function_defaults();
     samba_value part[3];
-    options.threads = threads, options.isa = isa, options.reference = reference;
     need(samba_graph_new(context, "query", &g));
     for (int i = 0; i < 4; i++)
         need(samba_graph_add_input(g, inputs[i]));
@@ -92,7 +88,7 @@ static void attend(samba_dtype dtype, samba_tensor **inputs, bool reference, int
         part[i] = samba_cast(samba_input(g, samba_tensor_name(inputs[i])), dtype);
     samba_attention_options o = {.mask = samba_input(g, "mask"), .enable_gqa = true};
     samba_output(g, "y", samba_cast(samba_scaled_dot_product_attention(part[0], part[1], part[2], &o), SAMBA_FLOAT32));
-    need(samba_function_new(context, g, &options, &made));
+    need(samba_function_new(context, g, FUNCTION(.threads = threads, .isa = isa, .reference = reference), &made));
     need(samba_function_run(made, inputs, &y));
     samba_function_free(made);
 }

@@ -90,6 +90,10 @@ static inline void free_own_session(samba_session **own) { samba_session_free(*o
 #define SESSION(...)                                                                                                             \
     &(samba_session_options) { .struct_size = sizeof(samba_session_options), __VA_ARGS__ }
 
+/* samba_function_new(context, graph, FUNCTION(.threads = 2), &function) */
+#define FUNCTION(...)                                                                                                            \
+    &(samba_function_options) { .struct_size = sizeof(samba_function_options), __VA_ARGS__ }
+
 static inline samba_session *open_session(const char *path, int threads, uint64_t seed)
 {
     samba_session *session;
@@ -172,28 +176,30 @@ static inline samba_tensor *get(samba_session *session, const char *name)
     return result;
 }
 
+static inline double element_of(const samba_tensor *t, int64_t i)
+{
+    return samba_load_double(t->dtype, (const char *)t->data + (size_t)i * samba_dtype_size(t->dtype));
+}
+
 /* The device tensor `name` + `ending` as doubles; freed with free(). */
 static inline double *get_doubles(samba_session *session, const char *name, const char *ending, int64_t *count)
 {
     char full[128];
     snprintf(full, sizeof full, "%s%s", name, ending);
     OWN_TENSOR *values = get(session, full);
-    samba_dtype dtype = samba_tensor_dtype(values);
     *count = samba_tensor_numel(values);
     double *result = malloc(sizeof(double) * (size_t)(*count + 1));
     assert_non_null(result);
     for (int64_t i = 0; i < *count; i++)
-        result[i] = samba_load_double(dtype, (const char *)samba_tensor_data(values) + (size_t)i * samba_dtype_size(dtype));
+        result[i] = element_of(values, i);
     return result;
 }
 
 static inline double get_scalar(samba_session *session, const char *name)
 {
-    int64_t count;
-    double *values = get_doubles(session, name, "", &count), value = values[0];
-    assert_int_equal(count, 1);
-    free(values);
-    return value;
+    OWN_TENSOR *value = get(session, name);
+    assert_int_equal(samba_tensor_numel(value), 1);
+    return element_of(value, 0);
 }
 
 static inline double get_hyper(samba_session *session, const char *name)

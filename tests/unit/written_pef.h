@@ -44,6 +44,17 @@ static inline void *file_of(fixture *f, const samba_plan *plan, size_t *size)
     return bytes;
 }
 
+/* That these are written as the same bytes. */
+static inline void assert_same_file(fixture *f, const samba_plan *a, const samba_plan *b)
+{
+    size_t sizes[2];
+    void *bytes[2] = {file_of(f, a, &sizes[0]), file_of(f, b, &sizes[1])};
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
+    for (int i = 0; i < 2; i++)
+        samba_free(f->context, bytes[i], sizes[i]);
+}
+
 static inline void begin(fixture *f, bool zoo)
 {
     begin_plan(f, zoo);
@@ -55,6 +66,9 @@ static inline void end(fixture *f)
     samba_free(f->context, f->bytes, f->size);
     end_plan(f);
 }
+
+#define OWN_FIXTURE __attribute__((cleanup(end))) fixture
+#define OWN_PLAN __attribute__((cleanup(samba_plan_free))) samba_plan
 
 /* A plan `p` made anew with this change is refused, in these words, and never written. `zoo` says which. */
 #define WRONG(change, words)                                                                                                     \
