@@ -37,8 +37,8 @@ static void reference_pool(const tile_case *t, char *memory)
     }
     for (int i = 0; i < count; i++) {
         const int64_t h = i == of_windows ? p->oh : p->h, w = i == of_windows ? p->ow : p->w;
-        arrays[i] = (samba_array){
-            (samba_dtype)t->dtypes[i], 3, {p->planes, h, w}, p->planes * h * w, memory + t->buffers[i].offset};
+        arrays[i] =
+            (samba_array){(samba_dtype)t->dtypes[i], 3, {p->planes, h, w}, p->planes * h * w, memory + t->buffers[i].offset};
     }
     const samba_op op = p->indices ? SAMBA_OP_max_pool2d_indices : ops[p->average][p->gradient];
     need(samba_ops[op].reference(&(samba_reference){context, NULL, &attrs, count - 1, arrays, &arrays[count - 1]}));
