@@ -9,8 +9,6 @@
 
 #include "device/cpu/kernel.h"
 #include "runtime/runtime.h"
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 
 enum { INNER = 6 };
 typedef struct head {

@@ -9,9 +9,6 @@
 
 #include "reference.h"
 
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
 #define F32 SAMBA_FLOAT32
 
 typedef struct input {

@@ -5,10 +5,6 @@
 #include "training.h"
 #include "failing_allocator.h"
 #include "device/cpu/kernel.h"
-#include "plan/plan.h"
-
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 
 #define NORMAL ((samba_initializer){SAMBA_INIT_NORMAL, 0, 1})
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Inputs that lie in the session's memory (samba_session_input): the same bits as copied ones, also as a mixture of both; values
- * stay from run to run; other views of the memory and wrong names are refused. Inputs that nobody gave (runtime/given.c): a session
- * refuses to run over them without changing anything; what was given, set or is the caller's to fill stays given. And labels that
- * are none, refused where a run reads them and not where they are set. */
+ * stay from run to run; other views of the memory and wrong names are refused. Inputs that nobody gave (runtime/given.c): a
+ * session refuses to run over them without changing anything; what was given, set or is the caller's to fill stays given. And
+ * labels that are none, refused where a run reads them and not where they are set. */
 #include "classifier.h"
 
 static samba_session *sessions[2];

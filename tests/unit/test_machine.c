@@ -59,7 +59,6 @@ static void test_told(void **state)
 #define RATE(name, value, unit, meaning) figures++;
 #define NS(name, value, meaning) figures++;
 #define FACTOR(name, value, meaning) figures++;
-#include "device/cpu/figures.def"
     samba_cpu_machine machine = *machine_with(samba_isa_best(), true);
     machine.panel.rows = 77;
     told t = {0};

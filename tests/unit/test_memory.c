@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory from end to end. Compiling with each allocation refused in turn (a session's life is test_session.c's): MEMORY, nothing
- * leaked, nothing half written. Then runs after the first: none may allocate, counted at the library's hook and, because OpenMP and kernel
- * libraries have memory of their own, at malloc itself, which this program stands in for. Under the address sanitizer malloc is
- * the sanitizer's and only the hook counts. */
+ * leaked, nothing half written. Then runs after the first: none may allocate, counted at the library's hook and, because OpenMP
+ * and kernel libraries have memory of their own, at malloc itself, which this program stands in for. Under the address sanitizer
+ * malloc is the sanitizer's and only the hook counts. */
 #include "training.h"
 
 #include "failing_allocator.h"
 #include "mapped_models.h"
 #include <errno.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 
 /* ---- malloc, counted ---- */
 #if !defined(__SANITIZE_ADDRESS__) && defined(__GLIBC__)

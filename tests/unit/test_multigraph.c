@@ -4,13 +4,6 @@
  * runs, the order in which they were added, and what is refused (test_messages has more of that). */
 #include "training.h"
 #include "failing_allocator.h"
-#include "plan/plan.h"
-
-#include <sambaflow/function.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-#include <sambaflow/multigraph.h>
-#include <sambaflow/profile.h>
 
 enum { IN = 12, CLASSES = 5, OUTPUTS = 1u << SAMBA_KIND_OUTPUT };
 

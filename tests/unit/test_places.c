@@ -6,10 +6,6 @@
 #include "messages.h"
 #include "autodiff/autodiff.h"
 #include "failing_allocator.h"
-#include "plan/plan.h"
-
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
 
 /* With an input x; what is traced first stands in this module and line, where they are not NULL. */
 static samba_graph *graph_at(const char *module, const char *source, int line, samba_value *x)

@@ -9,8 +9,6 @@
 #include "report/report.h"
 #include "zeros.h"
 #include <jansson.h>
-#include <sambaflow/app.h>
-#include <sambaflow/profile.h>
 
 enum { RUNS = 3 };
 static const samba_machine machine = {1, 100e9, 200e9, 10e9, 50e9, "made by hand"};

@@ -12,7 +12,6 @@
  * SEED makes it again. Bare has no guard bytes, so that valgrind sees the first byte beyond. */
 #include "training.h"
 
-#include "../seed.h"
 #include "device/cpu/kernel.h"
 #include "machines.h"
 #include "random_models.h"

@@ -8,7 +8,6 @@
 #include "report/report.h"
 #include "seeded.h"
 #include <jansson.h>
-#include <sambaflow/app.h>
 
 static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand"};
 

@@ -4,7 +4,6 @@
  * again must be equal to what forward had, or a comparison with it (the gradient of amax) finds nothing. Vector code and plain
  * code of the C library's functions are not equal, so a kernel may not use one for whole vectors and the other for the rest. */
 #include "harness.h"
-#include "../seed.h"
 #include "device/cpu/kernel.h"
 #include "noise.h"
 

@@ -6,10 +6,6 @@
 #include "messages.h"
 #include "failing_allocator.h"
 
-#include <sambaflow/checkpoint.h>
-#include <sambaflow/functional.h>
-#include <sambaflow/layers.h>
-
 MODEL(model)
 {
     samba_value h = samba_batch_norm(samba_linear(samba_input(g, "x"), "first", 8), "norm", NULL);

@@ -4,7 +4,6 @@
  * call leaves in the graph. Values, and all functions beside PyTorch's: test_composed.c, tests/operators. */
 #include "graph_fixture.h"
 #include "failing_allocator.h"
-#include "messages.h"
 #include "ops/ops.h"
 
 #include <sambaflow/functional.h>

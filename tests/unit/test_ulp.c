@@ -5,16 +5,14 @@
  * that it is exact where libm's value is a float.
  *
  * Alone, the program takes every 4099th float from a random one on, random ones, and all near the places where functions change
- * their ways. `test_ulp all [--markdown] [--ISA] [FUNCTION...]` takes all 2^32 floats, in a process for each core (or
+ * their ways. `test_ulp all [FUNCTION...]` takes all 2^32 floats, in a process for each core (or
  * OMP_NUM_THREADS), and prints the table of docs/accuracy.md. An infinity counts as 2^128, a result below the least normal number
  * in units of 2^-149. A NaN on one side alone and a zero of the wrong sign are infinitely wrong. */
 #include "harness.h"
 #include "../seed.h"
-#include "device/cpu/kernel.h"
 #include "ops/ops.h"
 #include "training.h"
 #include "ulp_functions.h"
-#include <sambaflow/function.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -35,14 +33,6 @@ static void ask_cpu(void)
 {
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
         is_here[isa] = samba_kernels_for((samba_isa)isa) != NULL;
-}
-
-static bool keep_isa(const char *name)
-{
-    bool found = false;
-    for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-        found |= is_here[isa] &= strcmp(samba_isa_names[isa], name) == 0;
-    return found;
 }
 
 /* ---- functions, compiled ---- */
@@ -208,37 +198,37 @@ static int report_short(int f, const finding *found)
 }
 
 /* A row a function: the greatest error on each ISA and where it is; the least share of right results, the falls of all. */
-static void print_head(bool markdown)
+static void print_head(void)
 {
-    printf(markdown ? "| function |" : "%-15s", "function");
+    printf("| function |");
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
-        printf(markdown ? " %s |" : " %9s", samba_isa_names[isa]);
-    printf(markdown ? " at | correctly rounded | falls |\n| --- |" : "  %-15s %9s %8s\n", "at", "rounded", "falls");
-    for (int isa = 0; isa < SAMBA_ISA_COUNT + 3 && markdown; isa++)
-        printf(" --- |%s", isa == SAMBA_ISA_COUNT + 2 ? "\n" : "");
+        printf(" %s |", samba_isa_names[isa]);
+    printf(" at | correctly rounded | falls |\n|");
+    for (int column = 0; column < SAMBA_ISA_COUNT + 4; column++)
+        printf(" --- |%s", column == SAMBA_ISA_COUNT + 3 ? "\n" : "");
 }
 
-static void print_row(const function *f, const finding *found, bool markdown)
+static void print_row(const function *f, const finding *found)
 {
     const finding *worst = NULL;
     double right = 1;
     unsigned long long falls = 0;
-    printf(markdown ? "| `%s` |" : "%-15s", f->name);
+    printf("| `%s` |", f->name);
     for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++) {
         const finding *at = &found[isa];
-        char error[32] = "-";
-        if (at->count > 0) {
-            snprintf(error, sizeof error, "%.3f", at->worst);
-            worst = !worst || at->worst > worst->worst ? at : worst;
-            right = fmin(right, (double)at->exact / (double)at->count);
-            falls += at->falls;
+        if (at->count == 0) {
+            printf(" - |");
+            continue;
         }
-        printf(markdown ? " %s |" : " %9s", error);
+        printf(" %.3f |", at->worst);
+        worst = !worst || at->worst > worst->worst ? at : worst;
+        right = fmin(right, (double)at->exact / (double)at->count);
+        falls += at->falls;
     }
     char fallen[32] = "";
     if (f->shape != NONE)
         snprintf(fallen, sizeof fallen, "%llu", falls);
-    printf(markdown ? " %.8g | %.4f %% | %s |\n" : "  %-15.8g %8.4f%% %8s\n", (double)worst->at, 100 * right, fallen);
+    printf(" %.8g | %.4f %% | %s |\n", (double)worst->at, 100 * right, fallen);
 }
 
 /* ---- all floats ---- */
@@ -282,7 +272,7 @@ static void work(int process, int processes, findings *own, int count, char **na
     exit(training_end(0));
 }
 
-static int measure_all(bool markdown, int count, char **names)
+static int measure_all(int count, char **names)
 {
     static findings all;
     const char *asked = getenv("OMP_NUM_THREADS");
@@ -299,13 +289,13 @@ static int measure_all(bool markdown, int count, char **names)
     }
     for (int status; wait(&status) > 0;)
         failed |= status != 0;
-    print_head(markdown);
+    print_head();
     for (int f = 0; f < FUNCTIONS; f++) {
         for (int isa = 0; isa < SAMBA_ISA_COUNT; isa++)
             for (int p = 0; p < processes; p++)
                 join(&all[f][isa], &shared[p][f][isa]);
         if (is_wanted(f, count, names))
-            print_row(&functions[f], all[f], markdown);
+            print_row(&functions[f], all[f]);
     }
     for (int f = 0; f < FUNCTIONS; f++)
         failed |= report_short(f, all[f]) > 0;
@@ -515,16 +505,8 @@ int main(int argc, char **argv)
     ask_cpu();
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_coverage), cmocka_unit_test(test_share),
                                        cmocka_unit_test(test_exact), cmocka_unit_test(test_halves), cmocka_unit_test(test_pairs)};
-    if (argc > 1 && strcmp(argv[1], "all") == 0) {
-        bool markdown = false;
-        int at = 2;
-        for (; at < argc && strncmp(argv[at], "--", 2) == 0; at++)
-            if (strcmp(argv[at], "--markdown") == 0)
-                markdown = true;
-            else if (!keep_isa(argv[at] + 2))
-                return fprintf(stderr, "%s: no instruction set of this machine\n", argv[at]), 2;
-        return measure_all(markdown, argc - at, argv + at);
-    }
+    if (argc > 1 && strcmp(argv[1], "all") == 0)
+        return measure_all(argc - 2, argv + 2);
     seed = (unsigned)random_seed();
     printf("random floats by seed %u\n", seed);
     srand(seed);

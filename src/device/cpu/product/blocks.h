@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plain blocks of sums, for what libxsmm has no kernel for. Made once per ISA; roads take the table that goes with the kernels they
- * were given (kernels->blocks). No function allocates; sums are kept in registers and written once.
+ * Plain blocks of sums, for what libxsmm has no kernel for. Made once per ISA; roads take the table that goes with the kernels
+ * they were given (kernels->blocks). No function allocates; sums are kept in registers and written once.
  *
  * offsets: rows lie anywhere, columns contiguous by runs, at any offset for each k, so a convolution reads its image without a
  * copy of its windows.
