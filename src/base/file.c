@@ -187,6 +187,8 @@ samba_status samba_file_read(samba_context *context, const char *path, void **da
 {
     *data = NULL;
     *size = 0;
+    if (!path)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "cannot read a file: its path is missing");
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* non-blocking: opening a pipe must not wait for its writer */
     if (file < 0)
         return fail_errno(context, "read", path);

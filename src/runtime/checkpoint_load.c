@@ -154,7 +154,10 @@ void samba_checkpoint_free(samba_checkpoint *checkpoint)
 const char *samba_checkpoint_path(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->path : ""; }
 int64_t samba_checkpoint_step(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.step : 0; }
 const char *samba_checkpoint_text(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.text : NULL; }
-const samba_tensor_list *samba_checkpoint_tensors(const samba_checkpoint *checkpoint) { return &checkpoint->tensors; }
+const samba_tensor_list *samba_checkpoint_tensors(const samba_checkpoint *checkpoint)
+{
+    return checkpoint ? &checkpoint->tensors : NULL;
+}
 uint64_t samba_checkpoint_seed(const samba_checkpoint *checkpoint) { return checkpoint ? checkpoint->manifest.seed : 0; }
 const char *samba_checkpoint_skipped(const samba_checkpoint *checkpoint)
 {

@@ -239,8 +239,8 @@ samba_status samba_tensor_set_name(samba_tensor *tensor, const char *name)
 const char *samba_tensor_name(const samba_tensor *tensor) { return tensor && tensor->name ? tensor->name : ""; }
 samba_dtype samba_tensor_dtype(const samba_tensor *tensor) { return tensor ? tensor->dtype : 0; }
 int samba_tensor_rank(const samba_tensor *tensor) { return tensor ? tensor->rank : 0; }
-const int64_t *samba_tensor_shape(const samba_tensor *tensor) { return tensor->shape; }
-const int64_t *samba_tensor_strides(const samba_tensor *tensor) { return tensor->strides; }
+const int64_t *samba_tensor_shape(const samba_tensor *tensor) { return tensor ? tensor->shape : NULL; }
+const int64_t *samba_tensor_strides(const samba_tensor *tensor) { return tensor ? tensor->strides : NULL; }
 bool samba_tensor_has_data(const samba_tensor *tensor) { return tensor && tensor->storage; }
 void *samba_tensor_data(const samba_tensor *tensor) { return tensor ? tensor->data : NULL; }
 

@@ -5,7 +5,6 @@
 #define CLASSIFIER_H
 
 #include "training.h"
-
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 

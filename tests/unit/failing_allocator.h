@@ -3,14 +3,11 @@
  * An allocator that refuses one allocation (or all from one on) and knows what is alive. A scenario is a function that does
  * some work under a context, frees all it made and returns the first status that was not SAMBA_OK. fail_each_allocation runs
  * it with allocation 0, 1, 2 ... refused until it gets through: each time the status is SAMBA_ERROR_MEMORY with a message, no
- * byte is left alive, and every block was given back with its size. Include after cmocka.h. One thread at a time. */
+ * byte is left alive, and every block was given back with its size. One thread at a time. */
 #ifndef SAMBA_TEST_FAILING_ALLOCATOR_H
 #define SAMBA_TEST_FAILING_ALLOCATOR_H
 
-#include <sambaflow/context.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "harness.h"
 
 typedef struct failing_allocator {
     int64_t calls;      /* allocations and resizes asked for so far */

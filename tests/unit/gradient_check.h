@@ -6,7 +6,6 @@
 #ifndef GRADIENT_CHECK_H
 #define GRADIENT_CHECK_H
 
-#include "../seed.h"
 #include "harness.h"
 #include "ops/ops.h"
 

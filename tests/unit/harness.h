@@ -10,13 +10,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
+#include "../seed.h"
 #include <sambaflow/context.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/tensor.h>
@@ -94,6 +93,16 @@ static inline int harness_end(void **state)
     samba_context_free(context);
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? 0 : -1;
+}
+
+/* Random numbers of a test, from a seed that seed_anew prints. */
+static uint64_t test_seed __attribute__((unused));
+static inline uint64_t next_random(void) { return next_seed(&test_seed); }
+static inline int draw_below(int bound) { return (int)((next_random() >> 16) % (uint64_t)bound); }
+static inline void seed_anew(void)
+{
+    test_seed = random_seed();
+    print_message("seed %llu\n", (unsigned long long)test_seed);
 }
 
 /* TEST_MAIN(test_one, test_two): a main that runs these functions, void name(void **state), in the scratch folder's time.

@@ -8,7 +8,6 @@
 
 #include "../seed.h"
 #include "ops/ops.h"
-
 #include <math.h>
 #include <string.h>
 

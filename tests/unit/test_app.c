@@ -6,10 +6,8 @@
 #include "app/app.h"
 #include "failing_allocator.h"
 #include "graph/graph.h"
-
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
-
 #include <sys/stat.h>
 
 TEST(test_units)

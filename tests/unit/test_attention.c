@@ -4,7 +4,6 @@
  * shared heads, dropout and dtypes, on 1 to 3 threads and every ISA (test_random_shapes.c has random ones);
  * and the public function: what it makes of its arguments, names of dropout, what it refuses. Operators: values/attention.txt. */
 #include "training.h"
-
 #include "device/cpu/kernel.h"
 #include "messages.h"
 #include "reference.h"

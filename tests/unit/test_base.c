@@ -3,9 +3,7 @@
  * The base: messages, memory with sizes, arenas, text, names and whole files, and that no failed allocation leaks. */
 #include "messages.h"
 #include "base/base.h"
-
 #include "failing_allocator.h"
-
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -4,7 +4,6 @@
  * damaged file is loaded and the newest whole one is found; what does not belong to the PEF is refused with nothing changed; a
  * save that fails leaves all that was there. */
 #include "hand_trained.h"
-#include "seeded.h"
 #include "runtime/checkpoint.h"
 #include "runtime/runtime.h"
 #include <errno.h>

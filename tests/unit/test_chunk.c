@@ -4,9 +4,7 @@
  * section by section with the same bits, and no stage has a domain of all logits. What cannot be cut stays as it was.
  * test_random_schedules.c trains such a model in all kinds of parts. */
 #include "training.h"
-
 #include "reference.h"
-
 #include "device/cpu/kernel.h"
 #include "runtime/runtime.h"
 

@@ -6,7 +6,6 @@
  * losses, convolutions and moves of any shape are test_random_shapes', LeNet and its like tests/torch/losses.sh's. */
 #include "training.h"
 #include "device/cpu/kernel.h"
-
 #include "reference.h"
 
 #define F32 SAMBA_FLOAT32

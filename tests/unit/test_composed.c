@@ -3,7 +3,6 @@
  * Functions that are composed while tracing, as C calls them, compiled and by the reference kernels. Values are exact, by
  * hand, or those that PyTorch gives (values/torch_functions.txt); all arguments: tests/operators. */
 #include "traced.h"
-
 #include <sambaflow/function.h>
 
 enum { VALUES_MAX = 64 };

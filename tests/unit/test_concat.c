@@ -3,7 +3,6 @@
  * Joining and cutting: what simplify makes of sums of pads and of concats of parts that lie side by side, that pieces of a concat
  * are computed in its memory, and that values stay those of the reference. */
 #include "training.h"
-
 #include "reference.h"
 
 #define JOIN(dim, ...) samba_concat(LENGTH(((samba_value[]){__VA_ARGS__})), (samba_value[]){__VA_ARGS__}, dim)

@@ -3,7 +3,6 @@
  * Contractions against their definition in stage.h, evaluated in double one product after another; the epilogue by the naive
  * interpreter (naive_tiles.h). Values are small whole numbers, so every order of summing gives the same sum and results must be
  * equal to the last bit. Each case runs on every ISA, with and without libxsmm, by 1 to 3 threads. Random cases print seeds. */
-#include "harness.h"
 #include "failing_allocator.h"
 #include "naive_tiles.h"
 

@@ -4,7 +4,6 @@
  * same formulas in C, where they are not the derivative of the value; what the text form keeps;
  * and what is refused, whoever wrote the graph. */
 #include "traced.h"
-
 #include <sambaflow/function.h>
 
 #define N 4

@@ -3,9 +3,7 @@
  * Dependences of groups (compiler/fuse/depend.c) against what they must be: random groups that depend on each other and are
  * merged, with the whole relation kept in a matrix beside them. */
 #include "harness.h"
-
 #include "compiler/fuse/fuse.h"
-#include "seeded.h"
 
 enum { MOST = 40 };
 
@@ -73,7 +71,7 @@ static void check_schedule(pair *p)
 {
     samba_ref members[MOST];
     for (int i = 0; i < p->count; i++) {
-        members[i] = (samba_ref)below(1000) * MOST + (samba_ref)i;
+        members[i] = (samba_ref)draw_below(1000) * MOST + (samba_ref)i;
         p->fusion.groups[i].members = &members[i];
     }
     need(samba_fusion_schedule(&p->fusion));
@@ -106,9 +104,9 @@ TEST(test_random)
         pair p = {.count = 0};
         samba_arena_init(&p.fusion.arena, context);
         need(samba_dependences_begin(&p.fusion, MOST));
-        int most = 2 + below(MOST - 1);
+        int most = 2 + draw_below(MOST - 1);
         for (int step = 0; step < 400; step++) {
-            int a = p.count ? below(p.count) : 0, b = p.count ? below(p.count) : 0, what = below(10);
+            int a = p.count ? draw_below(p.count) : 0, b = p.count ? draw_below(p.count) : 0, what = draw_below(10);
             bool two = a != b && p.alive[a] && p.alive[b];
             if (p.count < 2 || (what < 2 && p.count < most)) {
                 add_group(&p);

@@ -3,7 +3,6 @@
  * Evaluating whole graphs: sections in order and assignments at their end, leaves given or by default, errors, memory. And the
  * operator table that it runs from. */
 #include "harness.h"
-
 #include "failing_allocator.h"
 #include "ops/ops.h"
 

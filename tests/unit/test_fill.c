@@ -5,7 +5,6 @@
 #include "data/data.h"
 #include "tensor/fill.h"
 #include "tensor/philox.h"
-
 #include "failing_allocator.h"
 
 /* Whole, in ranges cut anywhere, and through a strided view: one result. */

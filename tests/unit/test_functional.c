@@ -4,7 +4,6 @@
  * that the forward pass changes, tensors that become part of the PEF. */
 #include "traced.h"
 #include "training.h"
-
 #include "failing_allocator.h"
 #include <sys/stat.h>
 

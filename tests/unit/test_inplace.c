@@ -4,7 +4,6 @@
  * pooling's gradient over what was pooled where kernels allow it. That such plans compute what they should is for
  * test_random_shapes.c. */
 #include "training.h"
-
 #include "reference.h"
 
 static samba_value normal_parameter(samba_graph *g, const char *name, int rank, const int64_t *shape)

@@ -3,7 +3,6 @@
  * The description of the machine: what it says of the one at hand, and that all of it is told. test_random_shapes
  * runs models with figures that no machine has. */
 #include "training.h"
-
 #include "machines.h"
 
 static void test_at_hand(void **state)
@@ -59,6 +58,7 @@ static void test_told(void **state)
 #define RATE(name, value, unit, meaning) figures++;
 #define NS(name, value, meaning) figures++;
 #define FACTOR(name, value, meaning) figures++;
+#include "device/cpu/figures.def"
     samba_cpu_machine machine = *machine_with(samba_isa_best(), true);
     machine.panel.rows = 77;
     told t = {0};

@@ -3,10 +3,8 @@
  * Sections within a budget of fast memory, and forward and backward as one: names of modules, refusals with the sizes, and what
  * runs such sections may have. test_random_schedules.c has the bits of runs and the sizes of sections. */
 #include "training.h"
-
 #include "mapped_models.h"
 #include "runtime/runtime.h"
-#include "zeros.h"
 
 static samba_tensor *inputs[2];
 static void make_inputs(int model)

@@ -5,7 +5,6 @@
  * and kernel libraries have memory of their own, at malloc itself, which this program stands in for. Under the address sanitizer
  * malloc is the sanitizer's and only the hook counts. */
 #include "training.h"
-
 #include "failing_allocator.h"
 #include "mapped_models.h"
 #include <errno.h>

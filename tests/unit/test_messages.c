@@ -4,7 +4,6 @@
  * were. tests/python/messages/session.txt is the same for Python, tests/operators/messages for operators. */
 #include "messages.h"
 #include "training.h"
-#include "zeros.h"
 
 enum { ROWS = 4, IN = 6, CLASSES = 4 };
 

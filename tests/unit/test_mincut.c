@@ -2,10 +2,8 @@
  *
  * Minimum cuts against all cuts there are: random networks of a few nodes; of equal cuts the one nearest the sink. */
 #include "harness.h"
-
 #include "compiler/graph/mincut.h"
 #include "failing_allocator.h"
-#include "seeded.h"
 
 #define NODES 9
 #define NETWORKS 3000
@@ -17,9 +15,9 @@ typedef struct edge {
 
 static int make_edges(int nodes, edge *edges)
 {
-    int count = below(3 * nodes);
+    int count = draw_below(3 * nodes);
     for (int i = 0; i < count; i++)
-        edges[i] = (edge){below(nodes), below(nodes), below(10) == 0 ? SAMBA_UNCUTTABLE : below(6)};
+        edges[i] = (edge){draw_below(nodes), draw_below(nodes), draw_below(10) == 0 ? SAMBA_UNCUTTABLE : draw_below(6)};
     return count;
 }
 

@@ -3,7 +3,6 @@
  * Programs that only move elements (device/cpu/tile/move.h) against the naive interpreter: permuted, reversed, repeated, strided
  * and sliced views of all dtypes, several moves in one program, random ones whose seed is printed when they fail; and programs
  * that look like moves and are not. Every result must be equal to the bit. */
-#include "harness.h"
 #include "failing_allocator.h"
 #include "device/cpu/tile/move.h"
 #include "naive_tiles.h"

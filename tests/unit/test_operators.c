@@ -4,7 +4,6 @@
  * expansion, its gradients by its vjp, differences, 16-bit floats, costs and what it refuses. torch_NAME.txt are written by
  * tests/torch/make_values.py: the values and gradients that PyTorch has. */
 #include "operator_rows.h"
-
 #include <dirent.h>
 
 #define EXPANSION_TOLERANCE 1e-12

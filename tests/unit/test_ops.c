@@ -3,7 +3,6 @@
  * Of single operators what a row of tests/unit/values cannot say: draws of dropout, what forward and backward share, costs that
  * overflow, gradients that are refused, and every allocation refused in turn. Random operators and sizes: tests/fuzz. */
 #include "operator_rows.h"
-
 #include "failing_allocator.h"
 
 /* ---- draws ---- */

@@ -6,7 +6,6 @@
  * it is. */
 #include "harness.h"
 #include "written_pef.h"
-#include "seeded.h"
 #include "plan/check.h"
 #include "runtime/runtime.h"
 
@@ -171,12 +170,12 @@ TEST(test_random_strides)
         fixture f;
         samba_operand o[2];
         bool marks[2][ELEMENTS] = {{false}}, meet = false;
-        const int64_t domain[3] = {1 + below(4), 1 + below(4), 1 + below(5)};
-        const int64_t grid[3] = {below(2) ? 100 : 60, below(2) ? 20 : 12, below(3) ? 1 : 2};
+        const int64_t domain[3] = {1 + draw_below(4), 1 + draw_below(4), 1 + draw_below(5)};
+        const int64_t grid[3] = {draw_below(2) ? 100 : 60, draw_below(2) ? 20 : 12, draw_below(3) ? 1 : 2};
         for (int k = 0; k < 2; k++) {
-            o[k] = (samba_operand){.offset = below(130)};
+            o[k] = (samba_operand){.offset = draw_below(130)};
             for (int d = 0; d < 3; d++)
-                o[k].strides[d] = below(8) ? grid[d] : below(30);
+                o[k].strides[d] = draw_below(8) ? grid[d] : draw_below(30);
             mark(domain, &o[k], marks[k]);
         }
         for (int k = 0; k < ELEMENTS; k++)

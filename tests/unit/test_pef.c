@@ -4,7 +4,6 @@
  * Damage is tried at random (the seed is printed); tests/fuzz/files has damage whose checksums are right. */
 #include "harness.h"
 #include "written_pef.h"
-#include "seeded.h"
 
 static samba_status decode(fixture *f, const void *bytes, size_t size)
 {

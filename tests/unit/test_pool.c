@@ -3,7 +3,6 @@
  * Pool stages against the reference kernels, gather stages against plain loops: kernels, strides, paddings and dilations of all
  * sorts, every float dtype, integers, NaN, equal elements, one to five threads, and indices out of range. Values are small whole
  * numbers, so results must be equal. */
-#include "harness.h"
 #include "failing_allocator.h"
 #include "naive_tiles.h"
 #include "ops/ops.h"

@@ -4,7 +4,6 @@
  * are left out, losses follow those of float32, and a PEF says what it is.
  * Values of compiled bf16 programs are test_compile.c's. */
 #include "training.h"
-
 #include "reference.h"
 
 /* ---- models of x, two blobs a class, and label, the class ---- */

@@ -7,7 +7,6 @@
 #include "classifier.h"
 #include "failing_allocator.h"
 #include "report/report.h"
-#include "zeros.h"
 #include <jansson.h>
 
 enum { RUNS = 3 };

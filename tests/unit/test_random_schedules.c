@@ -8,8 +8,6 @@
  *
  * The seed and what was drawn are printed; case i of a seed is case 0 of the seed + i. */
 #include "training.h"
-
-#include "../seed.h"
 #include "mapped_models.h"
 #include "runtime/runtime.h"
 #include "tensor/philox.h"

@@ -11,7 +11,6 @@
  * Usage: test_random_shapes [CASES [SEED [bare]]]. A case that fails prints its graph's text and its seed: test_random_shapes 1
  * SEED makes it again. Bare has no guard bytes, so that valgrind sees the first byte beyond. */
 #include "training.h"
-
 #include "device/cpu/kernel.h"
 #include "machines.h"
 #include "random_models.h"

@@ -4,10 +4,8 @@
  * weights as one product over all steps, and what is refused. tests/operators/recurrent.py compares them with PyTorch, and
  * tests/torch/losses.sh the losses of an LSTM. */
 #include "training.h"
-
 #include "reference.h"
 #include "traced.h"
-
 #include <sambaflow/recurrent.h>
 
 /* ---- what a layer makes: its parameters in order ---- */

@@ -6,7 +6,6 @@
 #include "../pef/plans.h"
 #include "failing_allocator.h"
 #include "report/report.h"
-#include "seeded.h"
 #include <jansson.h>
 
 static const samba_machine machine = {2, 100e9, 200e9, 10e9, 50e9, "made \"by\" hand"};
@@ -67,25 +66,25 @@ TEST(test_reading)
 static void make_random_plan(samba_plan *plan)
 {
     plan_begin(plan, context, "random");
-    plan->memory_bytes = plan->memory.total = 64 * (1 + below(MOST_BYTES / 64));
+    plan->memory_bytes = plan->memory.total = 64 * (1 + draw_below(MOST_BYTES / 64));
     plan_section(plan, 1); /* FWD */
-    int tensors = below(4), buffers = tensors + below(12), stages = below(9);
+    int tensors = draw_below(4), buffers = tensors + draw_below(12), stages = draw_below(9);
     for (int i = 0; i < tensors; i++) {
         char name[] = {(char)('a' + i), 0};
         plan->tensors[plan->tensor_count++] = (samba_plan_tensor){
-            .name = samba_arena_strdup(&plan->arena, name), .kind = below(5), .dtype = SAMBA_UINT8, .buffer = i};
+            .name = samba_arena_strdup(&plan->arena, name), .kind = draw_below(5), .dtype = SAMBA_UINT8, .buffer = i};
     }
     for (int i = 0; i < buffers; i++) {
-        int64_t offset = 64 * below((int)(plan->memory_bytes / 64));
-        plan->buffers[plan->buffer_count++] = (samba_buffer){offset, below((int)(plan->memory_bytes - offset) + 1)};
+        int64_t offset = 64 * draw_below((int)(plan->memory_bytes / 64));
+        plan->buffers[plan->buffer_count++] = (samba_buffer){offset, draw_below((int)(plan->memory_bytes - offset) + 1)};
     }
     for (int s = 0; s < stages; s++) {
         samba_stage *stage = plan_stage(plan, SAMBA_STAGE_TILE, "stage", 1, SHAPE(1));
-        for (int k = below(4); k > 0 && buffers > 0; k--)
-            if (below(2))
-                operand(stage, below(buffers + 1) - 1, SAMBA_UINT8, 0, 0);
+        for (int k = draw_below(4); k > 0 && buffers > 0; k--)
+            if (draw_below(2))
+                operand(stage, draw_below(buffers + 1) - 1, SAMBA_UINT8, 0, 0);
             else
-                store(stage, 0, below(buffers), SAMBA_UINT8, 0, 0);
+                store(stage, 0, draw_below(buffers), SAMBA_UINT8, 0, 0);
     }
 }
 

@@ -7,7 +7,6 @@
  * loops are equal to the last bit. What goes through exp may differ by a few units of the last place. */
 #include "training.h"
 #include "device/cpu/product/rows.h"
-#include "seeded.h"
 
 static float quarter(void) /* -2 to 1.75 */ { return (float)((int)(next_random() % 16) - 8) / 4; }
 

@@ -4,7 +4,6 @@
  * instruction set; a run that is refused changes nothing (test_messages has what is said); a run allocates nothing. Damaged plans
  * are tests/fuzz/files' matter. */
 #include "hand_trained.h"
-#include "zeros.h"
 #include "device/cpu/kernel.h"
 
 static char checkpoint[96];

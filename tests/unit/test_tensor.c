@@ -4,7 +4,6 @@
 #include "messages.h"
 #include "tensor/tensor.h"
 #include "tensor/philox.h"
-
 #include "failing_allocator.h"
 
 /* Element k in C order is k. */
@@ -356,9 +355,6 @@ TEST(test_expand)
     shows(samba_tensor_expand(source, SIZES(3, 0), &view), SIZES(3, 0));
 }
 
-static uint64_t words_drawn;
-static int64_t random_below(int64_t bound) { return (int64_t)(samba_philox_word64(31, words_drawn++) % (uint64_t)bound); }
-
 /* Where the elements of a view lie, in C order. */
 static void offsets_of(int rank, const int64_t *shape, const int64_t *strides, int64_t *offsets)
 {
@@ -376,23 +372,24 @@ static void offsets_of(int rank, const int64_t *shape, const int64_t *strides, i
 TEST(test_random_views)
 {
     int granted = 0, refused = 0;
+    seed_anew();
     for (int round = 0; round < 3000; round++) {
         int64_t shape[4], strides[4], new_shape[4], new_strides[4], offsets[256], new_offsets[256], rest = 1;
-        int rank = (int)random_below(5), new_rank = 0, order[4] = {0, 1, 2, 3};
+        int rank = draw_below(5), new_rank = 0, order[4] = {0, 1, 2, 3};
         for (int i = 0; i < rank; i++)
-            rest *= shape[i] = 1 + random_below(4);
+            rest *= shape[i] = 1 + draw_below(4);
         if (round % 2 && rank > 1) { /* swap two dims */
-            int a = (int)random_below(rank);
+            int a = draw_below(rank);
             order[a] = order[0];
             order[0] = a;
         }
-        int64_t stride = 1 + random_below(2), numel = rest;
+        int64_t stride = 1 + draw_below(2), numel = rest;
         for (int i = rank - 1; i >= 0; i--) {
-            strides[order[i]] = random_below(8) == 0 ? 0 : stride;
-            stride *= shape[order[i]] + (random_below(8) == 0);
+            strides[order[i]] = draw_below(8) == 0 ? 0 : stride;
+            stride *= shape[order[i]] + (draw_below(8) == 0);
         }
         while (new_rank < 3 && rest > 1) { /* a random divisor each */
-            int64_t divisor = 1 + random_below(rest);
+            int64_t divisor = 1 + draw_below((int)rest);
             while (rest % divisor != 0)
                 divisor--;
             new_shape[new_rank++] = divisor;

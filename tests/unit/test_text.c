@@ -5,8 +5,6 @@
 #include "messages.h"
 #include "failing_allocator.h"
 #include "ops/ops.h"
-#include "seeded.h"
-
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 #include <locale.h>

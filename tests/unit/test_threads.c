@@ -4,9 +4,7 @@
  * they give alone. Of two threads in one session one is told so and nothing else happens; threads that take turns are as one.
  * The thread sanitizer watches it with one thread a session, since it does not know OpenMP's barriers. */
 #include "training.h"
-
 #include "failing_allocator.h"
-#include "zeros.h"
 #include <pthread.h>
 #include <semaphore.h>
 

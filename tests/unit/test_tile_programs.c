@@ -4,7 +4,6 @@
  * whose seed is printed when they fail; what has code of its own (rounding, labels, gelu, random numbers, norms); in-place
  * results and the block of a contraction. Where values are whole numbers results must be equal; elsewhere tolerances are given
  * with the test. */
-#include "harness.h"
 #include "failing_allocator.h"
 #include "naive_tiles.h"
 

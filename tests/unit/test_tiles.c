@@ -3,7 +3,6 @@
  * Kernels of tile operators, each ISA that this machine has, against plain scalar C (tile_values.h): values special and random,
  * results in place and not, lengths that leave remainders. Whatever C computes exactly must be equal; exp, log, tanh, sigmoid,
  * erf, pow and their like may be off by 4 units in the last place. */
-#include "harness.h"
 #include "device/cpu/tile/tile.h"
 #include "tile_values.h"
 #include "tensor/philox.h"

@@ -5,7 +5,6 @@
 #include "graph_fixture.h"
 #include "failing_allocator.h"
 #include "ops/ops.h"
-
 #include <sambaflow/functional.h>
 #include <sambaflow/layers.h>
 

@@ -8,8 +8,6 @@
  * their ways. `test_ulp all [FUNCTION...]` takes all 2^32 floats, in a process for each core (or
  * OMP_NUM_THREADS), and prints the table of docs/accuracy.md. An infinity counts as 2^128, a result below the least normal number
  * in units of 2^-149. A NaN on one side alone and a zero of the wrong sign are infinitely wrong. */
-#include "harness.h"
-#include "../seed.h"
 #include "ops/ops.h"
 #include "training.h"
 #include "ulp_functions.h"

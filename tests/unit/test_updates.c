@@ -3,7 +3,6 @@
  * Optimizer updates as one loop (device/cpu/tile/update.h): programs of every rule of updates.def with every set of flags,
  * recognised whatever the order of sources, equal to the naive interpreter of naive_tiles.h to the last bit, on every ISA and
  * several teams, and not taken for what they are not. */
-#include "harness.h"
 #include "device/cpu/tile/update.h"
 #include "naive_tiles.h"
 

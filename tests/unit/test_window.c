@@ -3,7 +3,6 @@
  * Convolutions whose windows meet padding, or all of an image: what simplify makes of them and of both their gradients, and that
  * values stay those of the reference. */
 #include "training.h"
-
 #include "reference.h"
 
 /* An image of (height, width) pixels and a kernel of (kernel_height, kernel_width). */
