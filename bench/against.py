@@ -3,6 +3,7 @@
 with this one, and so does this one a second time: its distance from itself is the noise of the machine. Each version compiles
 its own PEF. First losses (for inference, outputs) are compared too; they are the same bits unless a change says otherwise."""
 
+import itertools
 import statistics
 import tempfile
 
@@ -52,6 +53,6 @@ def run_case(bench, before, case):
 
 def measure(bench, before, cases):
     widths = [max(len(case.name) for case in cases), 8, 8, 12, 11, 17, 6]
-    for cells in [HEADER, *(run_case(bench, before, case) for case in cases)]:
+    for cells in itertools.chain([HEADER], (run_case(bench, before, case) for case in cases)):
         line = [cells[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:])]
         print("  ".join(line), flush=True)
