@@ -5,7 +5,7 @@
 # link.sh BUILD SOURCE
 set -euo pipefail
 build=$1 source=$2
-if nm -D "$build/libsambaflow.so" | grep -q ' __asan_init'; then
+if nm -D "$build/libsambaflow.so" | grep ' __asan_init' >/dev/null; then
     echo "built with a sanitizer, whose names are everywhere"
     exit 77
 fi

@@ -81,7 +81,7 @@ static void compile_way(int model, int a, samba_tensor **inputs, int64_t budget,
 {
     samba_compile_options options =
         mapped_options(model, inputs, a ? 3 : 1, budget, way == SPATIAL ? SAMBA_MAPPING_SPATIAL : SAMBA_MAPPING_SECTION);
-    char name[16];
+    char name[40];
     snprintf(name, sizeof name, "m%d-%d-%d", model, a, way);
     options.pef_name = name;
     need(samba_compile(context, &options, path, 512));
