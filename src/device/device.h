@@ -78,7 +78,7 @@ typedef struct samba_device_interface {
     samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */
 } samba_device_interface;
 
-extern const samba_device_interface samba_device_cpu, samba_device_null, samba_device_idle;
+extern const samba_device_interface samba_device_cpu, samba_device_null;
 
 /* ---- host_memory.c: an arena in this process's memory, for devices that live there ---- */
 typedef struct samba_host_memory {

@@ -21,7 +21,7 @@ samba_session_options samba_session_defaults(void)
 /* ---- making ---- */
 static samba_status open_device(samba_session *session, const samba_session_options *options)
 {
-    static const samba_device_interface *const devices[] = {&samba_device_cpu, &samba_device_null, &samba_device_idle};
+    static const samba_device_interface *const devices[] = {&samba_device_cpu, &samba_device_null};
     const char *name = options->device ? options->device : devices[0]->name;
     samba_words words = {.used = 0};
     if (options->threads < 0 || options->threads > MOST_THREADS)
