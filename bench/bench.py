@@ -374,6 +374,9 @@ def main():
         parser.add_argument("--" + option, action="store_true")
     parser.add_argument("--against", metavar="FOLDER")
     given = parser.parse_intermixed_args()
+    others = [name for name in ("check", "markdown", "last", "scaling") if getattr(given, name)]
+    if given.against and others:
+        parser.error(f"--against measures alone: leave out --{', --'.join(others)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if given.scaling:
         apart = scaling.measure(Bench(given.build, given.quick))
@@ -393,6 +396,8 @@ def main():
         if not os.path.exists(f"{given.against}/bench/step"):
             raise SystemExit(f"bench: {given.against} is no build folder of this project: there is no bench/step in it")
         steps = [case for case in cases if not isinstance(case, Figure)]
+        if not steps:
+            raise SystemExit("bench: --against times steps, and none of these cases is one")
         return against.measure(Bench(given.build, given.quick, against.TURNS), Bench(given.against, given.quick), steps)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # torch.compile really compiles, not finds

@@ -47,3 +47,7 @@ said=$(bench/bench.sh "$build" --quick --against "$build" "logreg b1 inference" 
 like "$said" "^lenet b32 inference +$number +$number +[0-9.]+ +[0-9.]+ +[0-9.]+ +same$"
 if said=$(bench/bench.sh "$build" --against "$folder" 2>&1); then fail "accepted a folder without a build"; fi
 like "$said" 'there is no bench/step in it'
+if said=$(bench/bench.sh "$build" --against "$build" --last 2>&1); then fail "accepted --against with --last"; fi
+like "$said" 'leave out --last'
+if said=$(bench/bench.sh "$build" --against "$build" "1.5B" 2>&1); then fail "accepted --against without a step"; fi
+like "$said" 'none of these cases is one'
