@@ -128,15 +128,16 @@ def setitem(t, input, index, update):
     words = [_word(t, word) for word in _listed(index)]
     if len(words) == 1 and isinstance(words[0], torch.Tensor) and words[0].dtype is torch.bool and t.is_symbolic((words[0],), {}):
         rest = input.shape[rank(words[0]) :]  # what is written must be alike for all that the mask lets through
-        if isinstance(update, torch.Tensor) and rank(_narrowed(t, update, rest)) > len(rest):
-            unsupported(
-                t,
-                f"writing a tensor of shape {tuple(update.shape)} where a mask is true: which row goes where depends on values; "
-                f"use torch.where, or one row for all, of shape {tuple(rest)}",
-            )
+        if isinstance(update, torch.Tensor):
+            given, update = tuple(update.shape), _narrowed(t, update, rest)
+            if rank(update) > len(rest):
+                unsupported(
+                    t,
+                    f"writing a tensor of shape {given} where a mask is true: which row goes where depends on values; "
+                    f"use torch.where, or one row for all, of shape {tuple(rest)}",
+                )
         mask = reshape(t, words[0], *words[0].shape, *[1] * (rank(input) - rank(words[0])))
-        update = _update(t, update, input)
-        in_place(t, input, where(t, mask, _narrowed(t, update, rest), input), True)
+        in_place(t, input, where(t, mask, _update(t, update, input), input), True)
         return
     target, indices = _view(t, input, _words(t, input, tuple(words)))
     update = _update(t, update, input)
