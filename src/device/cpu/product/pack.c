@@ -479,6 +479,11 @@ static pack_way choose_way(const samba_source *source, const samba_axis *rows, c
         transpose = (machine->pack.square * squares + machine->pack.square_start) / (row_run * col_run);
     pack_way way = copy <= transpose && copy <= gather ? BY_COPY : transpose <= gather ? BY_TRANSPOSE : BY_GATHER;
     *cost = (way == BY_COPY ? copy : way == BY_TRANSPOSE ? transpose : gather) + (source->native ? 0 : machine->pack.convert);
+    bool taps = source->native && source->element_size == 4 && cols->run <= 16; /* gathered without a call */
+    int64_t from_size = source->plane_bytes ? source->element_size : source->memory_size;
+    if (way == BY_GATHER && !taps && rows->run >= 16 && rows->stride > 0 && rows->stride < cols->stride &&
+        cols->stride * from_size >= machine->product.line_of_rows)
+        return BY_TRANSPOSE; /* far columns are read in the order of memory */
     return way;
 }
 
@@ -577,11 +582,6 @@ static void pack_gather(const samba_source *source, const char *at, const samba_
                 for (int64_t l = 0; l < n; l++)
                     to[l] = from[l * stride];
             }
-        return;
-    }
-    if (rows->run >= 16 && rows->stride > 0 && rows->stride < cols->stride &&
-        cols->stride * from_size >= source->machine->product.line_of_rows) {
-        pack_transpose(source, at, rows, row_count, cols, col_count, d, ldd);
         return;
     }
     samba_dtype dtype = read_dtype(source);
