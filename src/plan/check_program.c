@@ -90,6 +90,15 @@ static bool serves(const walk *w, int16_t source, samba_extent extent)
     return source < 0 || w->state[source] == SET_UP || w->program->registers[source].extent == extent;
 }
 
+/* Rows without columns are rows: what is read or stored once a row is touched there, though the domain has no element. */
+static bool rows_fit(const samba_check *check, const samba_stage *stage, const samba_operand *operand)
+{
+    bool rows = stage->domain[stage->rank - 1] == 0;
+    for (int32_t dim = 0; dim < stage->rank - 1; dim++)
+        rows &= stage->domain[dim] > 0;
+    return !rows || samba_check_reach(check, stage, operand);
+}
+
 static samba_status check_extents(const walk *w, const samba_instruction *i, samba_tile_form form)
 {
     samba_extent extent = (samba_extent)w->program->registers[i->d >= 0 ? i->d : i->a].extent;
@@ -104,6 +113,9 @@ static samba_status check_extents(const walk *w, const samba_instruction *i, sam
         return fail_at(w, "the result has the other extent");
     if ((extent == SAMBA_FULL || form == SAMBA_FORM_REDUCE) && !w->loop)
         return fail_at(w, "it works on chunks of rows but stands outside a loop step");
+    if (extent == SAMBA_ROW && (form == SAMBA_FORM_LOAD || form == SAMBA_FORM_STORE) &&
+        !rows_fit(w->check, w->stage, &w->stage->operands[i->operand]))
+        return fail_at(w, "its operand lies beyond the end of its buffer"); /* for rows; there are no columns */
     return SAMBA_OK;
 }
 
@@ -196,6 +208,8 @@ static samba_status check_registers(const samba_check *check, const samba_stage 
                                samba_class_of((samba_dtype)stage->operands[r->direct].dtype) != (samba_register_class)r->class_))
             return samba_check_stage_fail(
                 check, "register %d cannot lie in operand %d: its class is another or there is no buffer", i, r->direct);
+        if (r->direct >= 0 && r->extent == SAMBA_ROW && !rows_fit(check, stage, &stage->operands[r->direct]))
+            return samba_check_stage_fail(check, "register %d lies in operand %d, beyond the end of its buffer", i, r->direct);
         wide += r->wide;
     }
     /* Wide registers hold whole rows in every thread's scratch. */

@@ -295,6 +295,9 @@ TEST(test_wrong_zoo)
     WRONG(all_operands(&p->stages[1], SAMBA_BOOL), "pool of bool");
     WRONG(p->stages[1].operands[1].dtype = SAMBA_FLOAT16, "several dtypes");
     WRONG((p->stages[6].domain[0] = 0, p->stages[6].domain[1] = (int64_t)1 << 45), "need too much memory");
+    WRONG((p->stages[6].domain[1] = 0, p->stages[6].operands[1].offset = 1), "operand=1): its operand lies beyond the end");
+    WRONG((p->stages[6].domain[1] = 0, p->stages[6].operands[1].offset = 1, p->stages[6].program.registers[2].direct = 1),
+          "register 2 lies in operand 1, beyond");
     WRONG(p->stages[7].program.instructions[2].immediate = 2, "no such dim");
     WRONG((p->stages[7].program.registers[0].class_ = SAMBA_F32, p->stages[7].operands[0].dtype = SAMBA_FLOAT32),
           "classes of registers");
