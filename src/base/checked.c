@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic for sizes that come from files and callers: no operand may be negative and no result may wrap. On false the
- * result is left alone. */
+ * Arithmetic for sizes from files and callers: no operand may be negative, no result may wrap. False leaves the result alone. */
 #include "base/base.h"
 
 bool samba_mul_checked(int64_t a, int64_t b, int64_t *result)

@@ -227,8 +227,7 @@ samba_location samba_graph_location(samba_graph *graph, const samba_graph *other
 /* " (in module encoder.layers.0, model.py:42)"; "" where nothing is known. Returns buffer. */
 const char *samba_location_format(const samba_graph *graph, samba_location location, char buffer[SAMBA_LOCATION_TEXT]);
 /* ---- graph/hash.c ---- */
-/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and locations do not count:
- * they are for people. */
+/* Structure hash: equal graphs (same text) have equal hashes. The graph's name and locations are for people and do not count. */
 uint64_t samba_graph_hash(const samba_graph *graph);
 
 /* ---- graph/rewrite.c: the frame of every graph-to-graph pass ---- */

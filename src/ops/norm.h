@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The statistics of a batch, as batch_norm's expansion and gradient emit them: what the running statistics become is made of the
- * same nodes. */
+ * A batch's statistics, as batch_norm's expansion and gradient emit them; running statistics are made of the same nodes. */
 #ifndef SAMBA_OPS_NORM_H
 #define SAMBA_OPS_NORM_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The same elements under another shape or in another order. Attributes are explicit: no -1, no negative dims; the layer above
- * has resolved them. Each gradient is the operator that goes the other way. Here elements are copied; the compiler makes views of
- * them. */
+ * has resolved them. Each gradient is the operator that goes the other way. The compiler makes views of these copies. */
 #include "ops/families.h"
 #include <string.h>
 

@@ -31,8 +31,7 @@ bool samba_check_buffer(const samba_plan *plan, int32_t buffer);
 /* Elements of `dtype` from `offset` on, `count` of them, lie in the buffer. */
 bool samba_check_fits(const samba_plan *plan, int32_t buffer, int32_t dtype, int64_t offset, int64_t count);
 
-/* The furthest element of the operand lies in its buffer even if sizes of 0 were 1: for what touches memory on an empty domain
- * too. */
+/* The operand's furthest element lies in its buffer, even if sizes of 0 were 1: for what an empty domain touches too. */
 bool samba_check_reach(const samba_check *check, const samba_stage *stage, const samba_operand *operand);
 
 samba_status samba_check_program(const samba_check *check, const samba_stage *stage); /* check_program.c */

@@ -4,8 +4,7 @@
  * refused, by the input's name. An input counts as given once a run was given it, once it was set, and once the caller
  * holds its memory; it stays so.
  *
- * An input that stages write too, such as a cache of a region, is memory that graphs keep: it begins as zeros and need not be
- * given. */
+ * An input that stages write too, such as a region's cache, is memory of graphs: it begins as zeros and need not be given. */
 #include "runtime/runtime.h"
 
 static bool touches(const samba_stage *stage, int32_t buffer, samba_access_kind how)

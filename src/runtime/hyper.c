@@ -7,8 +7,7 @@
  * the rate of every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's
  * seed, the argin's number and the count of forward runs. They have at most 53 bits, so that a double holds them exactly.
  *
- * "p" is accepted where there is no dropout, too, since programs give it for all their models. It has no effect then, and a
- * warning says so once. */
+ * "p" is accepted without a dropout too, as programs give it to all their models. A warning says once that it has no effect. */
 #include "runtime/runtime.h"
 
 #include <math.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values whose gradient the model gives itself. ops/custom.c defines the two operators; the functions here are how a model calls
- * them. */
+ * Values whose gradient the model gives itself: how a model calls the two operators, which ops/custom.c defines. */
 #include "trace/trace.h"
 
 #include <sambaflow/elementwise.h>
