@@ -90,7 +90,8 @@ samba_status samba_weights_read(samba_context *context, const char *path, samba_
 samba_status samba_tensor_list_new(samba_context *context, int count, samba_tensor_list *list); /* of NULLs */
 /* FORMAT when two tensors of a file have one name. */
 samba_status samba_tensor_list_check_names(samba_context *context, const char *path, const samba_tensor_list *list);
-/* The tensor's elements in C order: its own memory, or that of *copy (else NULL), which the caller frees. STATE: no data. */
+/* The tensor's elements in C order: its own memory, or that of *copy (else NULL), which the caller frees. STATE when it has no
+ * data. */
 samba_status samba_tensor_elements(const samba_tensor *tensor, const char *path, samba_tensor **copy, const void **elements);
 
 #endif

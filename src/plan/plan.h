@@ -112,7 +112,8 @@ int32_t samba_plan_graph_of(const samba_plan *plan, int32_t section);
 int32_t samba_plan_graph_named(const samba_plan *plan, const char *name);
 /* What an output's gradient starts with: 1, or 0 where another output gives it one. False: it has no gradient of its own. */
 bool samba_plan_start(const samba_plan *plan, int32_t output, double *start);
-/* Where backward starts, nothing for inference: "loss, with ones; logits, from which another output is computed, with zeros". */
+/* "loss, with ones; logits, from which another output is computed, with zeros": where a graph's backward starts;
+ * nothing for inference. */
 void samba_plan_add_starts(const samba_plan *plan, int32_t graph, samba_text *text);
 /* Does the graph have the tensor? */
 bool samba_plan_has_tensor(const samba_plan_graph *graph, int32_t tensor);

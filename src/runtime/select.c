@@ -217,7 +217,8 @@ static samba_status select_ids(const samba_session *session, const samba_run_opt
     return SAMBA_OK;
 }
 
-/* Sections of FWD and BCKWD in one with a part to leave out become their parts, from the list's end on: so there is room. */
+/* Sections of FWD and BCKWD in one that have a part to leave out become their parts, from the list's end on,
+ * so that it has room for itself. */
 static samba_status part_sections(samba_session *session, samba_selection *selection)
 {
     int32_t count = 0;

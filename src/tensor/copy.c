@@ -113,7 +113,8 @@ void samba_copy_elements(samba_dtype to, void *destination, int64_t destination_
     }
 }
 
-/* Drops sizes of 1 and merges a dim with the one before where both tensors step through them as one. The new rank, 1 or more. */
+/* Drops sizes of 1 and merges a dim with the one before it where both tensors step through the two as one. Gives the new rank, at
+ * least 1. */
 static int merge_dims(const samba_tensor *a, const samba_tensor *b, int64_t *shape, int64_t *a_strides, int64_t *b_strides)
 {
     int rank = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Helpers that reductions, sorting and running sums share: the dims of a value that are reduced, elements by index in a dim. */
+ * Helpers that reductions, sorting and running sums share: the dims of one value that are reduced, and elements by their index
+ * along a dim. */
 #ifndef SAMBA_TRACE_REDUCTION_H
 #define SAMBA_TRACE_REDUCTION_H
 
