@@ -247,6 +247,12 @@ static size_t size_of(ProtobufCType type)
     }
 }
 
+static bool is_number(ProtobufCType type)
+{
+    return type != PROTOBUF_C_TYPE_STRING && type != PROTOBUF_C_TYPE_BYTES && type != PROTOBUF_C_TYPE_DOUBLE &&
+           type != PROTOBUF_C_TYPE_MESSAGE;
+}
+
 static int64_t read_number(const void *at, ProtobufCType type)
 {
     int64_t wide = 0;
@@ -274,8 +280,7 @@ static void collect_fields(changer *c, ProtobufCMessage *message)
             for (size_t k = 0; k < items; k++)
                 if (messages[k])
                     collect_fields(c, messages[k]);
-        } else if (s.field->type != PROTOBUF_C_TYPE_STRING && s.field->type != PROTOBUF_C_TYPE_BYTES &&
-                   s.field->type != PROTOBUF_C_TYPE_DOUBLE) {
+        } else if (is_number(s.field->type)) {
             const char *numbers = list ? *(const char **)value_of(&s) : (const char *)value_of(&s);
             for (size_t k = 0; k < items; k++)
                 c->numbers[c->number_count < SAMBA_COUNT(c->numbers) ? c->number_count++
@@ -360,6 +365,25 @@ static void change_list(changer *c, const spot *s)
     }
 }
 
+/* One of the plan's numbers becomes another wherever it stands, or nearly: a size that only one field has is refused at once. */
+static void change_everywhere(changer *c)
+{
+    const int64_t old = c->number_count ? c->numbers[draw(c, (uint64_t)c->number_count)] : 0;
+    const int64_t new = draw(c, 2) ? (int64_t)draw(c, 2) : other_number(c, old);
+    const uint64_t some = 1 + draw(c, 4);
+    for (int i = 0; i < c->count; i++) {
+        const spot *s = &c->spots[i];
+        const ProtobufCType type = s->field->type;
+        if (!is_number(type))
+            continue;
+        const bool list = s->field->label == PROTOBUF_C_LABEL_REPEATED;
+        char *values = list ? *(char **)value_of(s) : value_of(s);
+        for (size_t k = 0; k < (list ? *count_of(s) : 1); k++)
+            if (read_number(values + k * size_of(type), type) == old && (some == 1 || draw(c, some) > 0))
+                memcpy(values + k * size_of(type), &new, size_of(type));
+    }
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
 {
     parts p = parts_of(data, size);
@@ -375,7 +399,9 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
     collect_fields(&c, &plan->base);
     for (uint64_t changes = 1 + draw(&c, 3); changes > 0 && c.count > 0; changes--) {
         const spot *s = &c.spots[draw(&c, (uint64_t)c.count)];
-        if (s->field->label == PROTOBUF_C_LABEL_REPEATED)
+        if (draw(&c, 4) == 0)
+            change_everywhere(&c);
+        else if (s->field->label == PROTOBUF_C_LABEL_REPEATED)
             change_list(&c, s);
         else
             change_value(&c, value_of(s), s->field->type);
