@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Squares of vectors where the instruction set has shuffles that are better than those the compiler finds: SQUARE(v) turns rows
- * of v[LANES] to columns, TOTALS(v) is one vector of the sums of each one's lanes. Not defined where there are none. */
+ * Squares of vectors: square_of_floats(v) turns rows of v[lanes] to columns, by shuffles that are better than those the compiler
+ * finds where the instruction set has them. TOTALS(v) is one vector of the sums of each one's lanes; not defined where the
+ * compiler does as well. */
 #ifndef SAMBA_CPU_SQUARE_H
 #define SAMBA_CPU_SQUARE_H
 
 #include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/shuffle.h"
 
 #if defined(__AVX512F__)
 /* 16 x 16 by shuffles within 128 bits, then of 128 bits:
@@ -36,7 +38,6 @@ INLINE void square_of_floats(floats *v)
         r[c + 12] = _mm512_shuffle_f32x4(t[c + 4], t[c + 12], 0xdd);
     }
 }
-#define SQUARE square_of_floats
 
 /* Within 128 bits first: one instruction a shuffle. */
 INLINE floats totals_of_floats(floats *v)
@@ -55,6 +56,45 @@ INLINE floats totals_of_floats(floats *v)
     return (floats)t[0];
 }
 #define TOTALS totals_of_floats
+#elif defined(__AVX2__)
+INLINE void square_of_floats(floats *v)
+{
+    __m256 *r = (__m256 *)v, t[8];
+    UNROLL for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 8; i += 4) { /* r[i + c]: columns c and c + 4 of rows i to i + 3 */
+        r[i] = (__m256)_mm256_unpacklo_pd((__m256d)t[i], (__m256d)t[i + 2]);
+        r[i + 1] = (__m256)_mm256_unpackhi_pd((__m256d)t[i], (__m256d)t[i + 2]);
+        r[i + 2] = (__m256)_mm256_unpacklo_pd((__m256d)t[i + 1], (__m256d)t[i + 3]);
+        r[i + 3] = (__m256)_mm256_unpackhi_pd((__m256d)t[i + 1], (__m256d)t[i + 3]);
+    }
+    UNROLL for (int c = 0; c < 4; c++) {
+        __m256 low = r[c], high = r[c + 4];
+        r[c] = _mm256_permute2f128_ps(low, high, 0x20);
+        r[c + 4] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+}
+#else
+/* In log2 steps: at step s, vectors i and i+s exchange lanes. */
+INLINE void square_of_floats(floats *v)
+{
+    enum { LANES_ = VECTOR_BYTES / 4 };
+    UNROLL for (int s = 1; s < LANES_; s *= 2) {
+        ints low, high;
+        UNROLL for (int i = 0; i < LANES_; i++) {
+            low[i] = i & s ? LANES_ + i - s : i;
+            high[i] = i & s ? LANES_ + i : i + s;
+        }
+        UNROLL for (int i = 0; i < LANES_; i++)
+            if (!(i & s)) {
+                floats x = v[i], y = v[i + s];
+                v[i] = SHUFFLE2(x, y, low);
+                v[i + s] = SHUFFLE2(x, y, high);
+            }
+    }
+}
 #endif
 
 #endif

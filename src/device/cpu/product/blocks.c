@@ -3,6 +3,7 @@
  * The instruction set's side of the plain blocks: how many sums fit the registers. block_body.h is the code, once for float and
  * once for double. */
 #include "device/cpu/product/blocks.h"
+#include "device/cpu/product/dense_shape.h"
 #include "device/cpu/isa/some_lanes.h"
 #include "device/cpu/isa/shuffle.h"
 #include "device/cpu/isa/square.h"
@@ -33,8 +34,7 @@ static const int dot_shapes[][2] = {{4, 2}};
 #endif
 #define FOLD_CHANNELS 4
 
-#ifndef SQUARE /* isa/square.h */
-#define SQUARE transpose_square_f32
+#ifndef TOTALS /* isa/square.h */
 #define TOTALS totals_f32
 #endif
 
@@ -44,6 +44,7 @@ static const int dot_shapes[][2] = {{4, 2}};
 #define NAME(name) name##_f32
 #define BLOCK SAMBA_ISA_NAME(samba_block_f32)
 #define TRANSPOSE SAMBA_ISA_NAME(samba_transpose4)
+#define SQUARE square_of_floats
 #include "device/cpu/product/block_body.h"
 #undef REAL
 #undef VECTOR
@@ -235,6 +236,10 @@ const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {.offsets = {offsets_f32, offs
                                                    .fold = fold,
                                                    .filter = filter,
                                                    .dense = SAMBA_ISA_NAME(samba_dense_block),
+                                                   .dense_rows = DENSE_ROWS,
+                                                   .dense_cols = DENSE_COLS,
+                                                   .pack_strips = SAMBA_ISA_NAME(samba_pack_strips),
+                                                   .pack_panels = SAMBA_ISA_NAME(samba_pack_panels),
                                                    .columns = columns,
                                                    .winograd = &SAMBA_ISA_NAME(samba_winograd_kernels)};
 

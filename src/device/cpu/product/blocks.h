@@ -75,6 +75,12 @@ struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading di
     void (*filter)(const samba_fold_block *block, int64_t begin, int64_t end, const float *image, const float *weights,
                    float *result);
     void (*dense)(const samba_dense *block, samba_fetch *fetch);
+    int dense_rows, dense_cols; /* sums of dense that registers hold at once: rows of a strip, columns of a panel */
+    /* Rows by steps of k to strips, one after the other, each [k][dense_rows]; row_stride or k_stride is 1. Beyond the last strip
+     * 64 bytes may be written. */
+    void (*pack_strips)(const float *from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t depth, float *to);
+    /* Steps of k by columns to panels, one after the other, each [k][dense_cols]; columns that are missing in the last are 0 */
+    void (*pack_panels)(const float *from, int64_t k_stride, int64_t depth, int64_t cols, float *to);
     /* Vectors side by side, 64 elements of which lie in each of the panels, which are `pitch` elements apart. All lanes of each
      * are stored. step: of the pieces, 1 or 2 */
     void (*columns)(const samba_column_piece *pieces, int step, const float *image, float *panels, int64_t pitch,
@@ -90,6 +96,9 @@ void SAMBA_ISA_NAME(samba_block_f64)(const double *a, int64_t lda, int64_t ska, 
                                      int64_t ldc, int64_t mr, int64_t nr, int64_t k, bool first);
 extern const samba_winograd SAMBA_ISA_NAME(samba_winograd_kernels);
 void SAMBA_ISA_NAME(samba_dense_block)(const samba_dense *block, samba_fetch *fetch);
+void SAMBA_ISA_NAME(samba_pack_strips)(const float *from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t depth,
+                                       float *to);
+void SAMBA_ISA_NAME(samba_pack_panels)(const float *from, int64_t k_stride, int64_t depth, int64_t cols, float *to);
 void SAMBA_ISA_NAME(samba_transpose4)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
 void SAMBA_ISA_NAME(samba_transpose8)(void *d, int64_t ldd, const void *s, int64_t lds, int64_t rows, int64_t cols);
 #endif

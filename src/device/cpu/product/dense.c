@@ -8,21 +8,12 @@
  * a multiply-add two of them. */
 #include "device/cpu/product/dense.h"
 #include "device/cpu/product/blocks.h"
-#include "device/cpu/isa/lanes.h"
+#include "device/cpu/product/dense_shape.h"
 
-/* sums, a row of b and one element of a fit the registers */
-#if VECTOR_REGISTERS >= 32
-#define VECTORS 4
-#else
-#define VECTORS 2
-#endif
-#if VECTOR_FUSED
-#define ROWS 6
-#else
-#define ROWS 5 /* a product that is added apart takes a register */
-#endif
+#define ROWS DENSE_ROWS
+#define VECTORS DENSE_VECTORS
 
-enum { LANES = VECTOR_BYTES / 4, DEPTH = 4 /* steps of k between two looks at what else is to be done */ };
+enum { LANES = DENSE_LANES, COLS = DENSE_COLS, DEPTH = 4 /* steps of k between two looks at what else is to be done */ };
 
 INLINE floats load(const float *p)
 {
@@ -61,17 +52,27 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
 #else
         floats y = a[i * lda] - (floats){0}; /* in all lanes; minus 0 keeps -0 */
         UNROLL for (int j = 0; j < vectors; j++)
-            sums[i][j] = fused_floats(y, x[j], sums[i][j]);
+            sums[i][j] = fused_in_place(sums[i][j], y, x[j]);
 #endif
     }
 }
 
-/* Rows from i, columns from j of a block; the last vector has `last` lanes. */
-INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last,
-                     samba_fetch *fetch)
+/* The last vector holds `last` lanes; without masks a whole one is faster. */
+INLINE floats load_last(const float *p, int last) { return VECTOR_MASKED || last < LANES ? load_part_f32(p, last) : load(p); }
+INLINE void store_last(float *p, int last, floats v)
 {
-    const float *a = d->a + i0 * d->lda, *b = d->b + j0, *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
-    int64_t lda = d->lda, ska = d->ska, ldb = d->ldb, l = 0, k = d->k;
+    if (VECTOR_MASKED || last < LANES)
+        store_part_f32(p, last, v);
+    else
+        __builtin_memcpy(p, &v, sizeof v);
+}
+
+/* Rows from i0, which a has the first of, columns from j of a block; the last vector has `last` lanes. */
+INLINE void dense_of(const int rows, const int vectors, const bool strips, const samba_dense *d, const float *a, int64_t i0,
+                     int64_t j0, int last, samba_fetch *fetch)
+{
+    const float *b = d->b + j0, *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
+    int64_t lda = strips ? 1 : d->lda, ska = strips ? ROWS : d->ska, ldb = strips ? COLS : d->ldb, l = 0, k = d->k;
     samba_fetch_region region = fetch->now;
     float *c = d->c + i0 * d->ldc + j0;
     small_sums sums;
@@ -82,7 +83,7 @@ INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, in
     if (d->from) {
         UNROLL for (int i = 0; i < rows; i++) {
             UNROLL for (int j = 0; j < vectors; j++)
-                sums[i][j] = load_part_f32(from + i * d->from_ld + j * LANES, j + 1 < vectors ? LANES : last);
+                sums[i][j] = load_last(from + i * d->from_ld + j * LANES, j + 1 < vectors ? LANES : last);
         }
     }
     for (; l + DEPTH <= k; l += DEPTH) {
@@ -95,20 +96,22 @@ INLINE void dense_of(const int rows, const int vectors, const samba_dense *d, in
     fetch->now = region;
     UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < vectors; j++)
-            store_part_f32(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
+            store_last(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
     }
 }
 
-static void dense_small(int64_t rows, int vectors, const samba_dense *d, int64_t i, int64_t j, int last, samba_fetch *fetch)
+static void dense_small(int64_t rows, int vectors, const samba_dense *d, const float *a, int64_t i, int64_t j, int last,
+                        samba_fetch *fetch)
 {
 #define PART(rows, vectors)                                                                                                      \
-    case (rows)*4 + (vectors)-1: dense_of(rows, vectors, d, i, j, last, fetch); break;
+    case ((rows)*4 + (vectors)-1) * 2: dense_of(rows, vectors, false, d, a, i, j, last, fetch); break;                           \
+    case ((rows)*4 + (vectors)-1) * 2 + 1: dense_of(rows, vectors, true, d, a, i, j, last, fetch); break;
 #if VECTORS == 4
 #define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4)
 #else
 #define CASE(rows) PART(rows, 1) PART(rows, 2)
 #endif
-    switch (rows * 4 + vectors - 1) {
+    switch ((rows * 4 + vectors - 1) * 2 + d->strips) {
         CASE(1)
         CASE(2)
         CASE(3)
@@ -122,7 +125,6 @@ static void dense_small(int64_t rows, int vectors, const samba_dense *d, int64_t
 #undef PART
 }
 
-/* Rows are dealt evenly, so that no few are left over for a short and slow last part. */
 #if defined(SAMBA_DENSE_PAIRS)
 #define BLOCK samba_dense_pairs
 #else
@@ -130,16 +132,16 @@ static void dense_small(int64_t rows, int vectors, const samba_dense *d, int64_t
 #endif
 void BLOCK(const samba_dense *block, samba_fetch *fetch)
 {
-    enum { WIDE = VECTORS * LANES };
-    int64_t groups = (block->rows + ROWS - 1) / ROWS;
+    int64_t strips = samba_dense_strips(block->rows, ROWS);
     for (int64_t j = 0, width; j < block->cols; j += width) {
         int64_t left = block->cols - j;
-        width = left < WIDE ? left : WIDE;
+        width = left < COLS ? left : COLS;
         int vectors = (int)((width + LANES - 1) / LANES), last = (int)(width - (vectors - 1) * LANES);
-        for (int64_t g = 0; g < groups; g++) {
-            int64_t i = g * block->rows / groups;
+        for (int64_t s = 0; s < strips; s++) {
+            int64_t i = samba_dense_strip_row(block->rows, strips, s);
+            const float *a = block->a + (block->strips ? s : i) * block->lda;
             samba_fetch_advance(fetch);
-            dense_small((g + 1) * block->rows / groups - i, vectors, block, i, j, last, fetch);
+            dense_small(samba_dense_strip_row(block->rows, strips, s + 1) - i, vectors, block, a, i, j, last, fetch);
         }
     }
 }

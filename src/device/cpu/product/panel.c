@@ -2,8 +2,8 @@
  *
  * The road of large products, by panels: C[m,n] = sum over k of A[m,k] B[k,n], for each batch element.
  *
- *   packed B   [step of k][panel][k of the step][64 columns]; the last panel is as narrow as what is left, in whole vectors
- *   packed A   [step of k][block of rows][rows][k], or [k][rows] where rows are what lies together in memory
+ *   packed B   [step of k][panel][k of the step][columns of a panel], as many as the registers take at once
+ *   packed A   [step of k][block of rows][strip][k of the step][rows of a strip], as many as the registers take at once
  *   sums       [rows of a unit][columns of a unit], float
  *
  * One side is packed whole, by all threads, into shared scratch: the smaller one, or B where the epilogue needs whole rows of
@@ -16,7 +16,8 @@
  * before it multiplies.
  *
  * In bfloat16 (both operands are, and the CPU multiplies pairs) two neighbouring k stand together, and packed elements are such
- * pairs: B is [k/2][64][2]; an odd last k is padded with zero. Sums are float all the same.
+ * pairs: B is [k/2][columns][2], its last panel as narrow as what is left; an odd last k is padded with zero. A is packed as
+ * [rows][k], or [k][rows] where rows are what lies together in memory. Sums are float all the same.
  *
  * Where A has few rows, B is as large as the work, and packing it into memory to share it costs as much as it saves; a large B
  * would be read from far away for each block of rows. Then A is shared, and each part of B is packed by who multiplies it. An
@@ -33,24 +34,25 @@
 #include <limits.h>
 #include <string.h>
 
-enum { WIDTH = SAMBA_PANEL_WIDTH };
 typedef struct panels {
     samba_frame frame;
     const samba_kernels *kernels;
     void (*multiply)(const samba_dense *block, samba_fetch *fetch);
     bool half;     /* bfloat16 pairs */
+    bool strips;   /* packed A is */
     bool rows_lie; /* packed A is [k][rows] */
     bool a_in_place;
     bool whole_rows;
     bool direct; /* sums end where the result belongs */
     bool apart;  /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
-    int64_t batches, m, n, k;
+    int64_t batches, m, n, k, width;                    /* width: columns of a panel */
     bool share_a;                                       /* A is packed whole, B by units; else the other way */
     bool keep_a, keep_b;                                /* packed whole, at refresh */
     int64_t rows, row_blocks, step, steps, panel_count; /* of a block, the most; of all */
-    int64_t unit_blocks, unit_panels, row_units, column_units, hot_panels;
-    samba_source a, b; /* as samba_pack wants them; their axes are even */
-    int64_t row_ld;    /* of A as block kernels see it */
+    int64_t unit_blocks, unit_panels, row_units, column_units, hot_panels, last_panels;
+    int64_t pack_panels, panel_packs; /* panels of B that are packed together, and how many times */
+    samba_source a, b;                /* as samba_pack wants them; their axes are even */
+    int64_t row_ld;                   /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes, kept_batch_bytes; /* packed, of full steps */
     int64_t all_sums_at, sums_at, own_pack_at, sums_ld; /* all_sums_at: in shared scratch; the next two: in a thread's own */
 } panels;
@@ -64,10 +66,13 @@ static int64_t depth_of(const panels *p, int64_t step) { return at_most(p->step,
 /* Rows are dealt evenly, so that any run of blocks, a thread's share, is nearly as large as another of as many. */
 static int64_t row_of(const panels *p, int64_t block) { return p->m * block / p->row_blocks; }
 static int64_t rows_of(const panels *p, int64_t block) { return row_of(p, block + 1) - row_of(p, block); }
-static int64_t width_of(const panels *p, int64_t panel) { return at_most(WIDTH, p->n - panel * WIDTH); }
+static int64_t width_of(const panels *p, int64_t panel) { return at_most(p->width, p->n - panel * p->width); }
 
 /* Columns of a panel as packed: vectors may read beyond the last. */
-static int64_t pitch_of(const panels *p, int64_t panel) { return round_up(width_of(p, panel), SAMBA_DENSE_ROUND); }
+static int64_t pitch_of(const panels *p, int64_t panel)
+{
+    return p->half ? round_up(width_of(p, panel), SAMBA_DENSE_ROUND) : p->width;
+}
 
 /* ---- packing ---- */
 
@@ -79,31 +84,64 @@ static const char *operand_at(const samba_source *source, int64_t offset, int64_
 /* Places within a packed step. */
 static int64_t panel_position(const panels *p, int64_t step, int64_t panel)
 {
-    return panel * WIDTH * packed_depth(p, depth_of(p, step)) * ELEMENT;
+    return panel * p->width * packed_depth(p, depth_of(p, step)) * ELEMENT;
 }
 static int64_t block_position(const panels *p, int64_t block) { return block * p->a_block_bytes; }
 
 static const char *panel_at(const panels *p, int64_t batch, int64_t step, int64_t panel)
 {
-    return operand_at(&p->b, samba_batch_offset(&p->frame.contract, &p->b.factor, batch), panel * WIDTH, step * p->step);
+    return operand_at(&p->b, samba_batch_offset(&p->frame.contract, &p->b.factor, batch), panel * p->width, step * p->step);
 }
 
-static void pack_panel(const panels *p, char *to, int64_t batch, int64_t step, int64_t panel)
+/* Some panels that stand side by side: where columns lie together in memory, rows are read once for all of them. */
+static void pack_panels(const panels *p, char *to, int64_t batch, int64_t step, int64_t first, int64_t count)
 {
-    int64_t depth = depth_of(p, step), width = width_of(p, panel), pitch = pitch_of(p, panel);
-    const char *from = panel_at(p, batch, step, panel);
-    if (p->half)
-        samba_pack_pairs(p->kernels, (const uint16_t *)from, p->b.factor.inner[0], p->b.factor.own[0], depth, width,
-                         (uint16_t *)to, pitch);
-    else
-        samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, pitch);
-    for (int64_t l = 0; l < packed_depth(p, depth) && width < pitch; l++)
-        memset((float *)to + l * pitch + width, 0, (size_t)(pitch - width) * sizeof(float));
+    int64_t depth = depth_of(p, step), cols = at_most(count * p->width, p->n - first * p->width);
+    const char *from = panel_at(p, batch, step, first);
+    if (!p->half && p->b.native && p->b.factor.own[0] == 1) {
+        p->kernels->blocks->pack_panels((const float *)from, p->b.factor.inner[0], depth, cols, (float *)to);
+        return;
+    }
+    for (int64_t panel = first; panel < first + count; panel++, to += panel_position(p, step, 1)) {
+        int64_t width = width_of(p, panel), pitch = pitch_of(p, panel);
+        from = panel_at(p, batch, step, panel);
+        if (p->half)
+            samba_pack_pairs(p->kernels, (const uint16_t *)from, p->b.factor.inner[0], p->b.factor.own[0], depth, width,
+                             (uint16_t *)to, pitch);
+        else
+            samba_pack(&p->b, from, &p->b.inner_axis, depth, &p->b.own_axis, width, to, pitch);
+        for (int64_t l = 0; l < packed_depth(p, depth) && width < pitch; l++)
+            memset((float *)to + l * pitch + width, 0, (size_t)(pitch - width) * sizeof(float));
+    }
 }
 
 static const char *rows_at(const panels *p, int64_t batch, int64_t step, int64_t block)
 {
     return operand_at(&p->a, samba_batch_offset(&p->frame.contract, &p->a.factor, batch), row_of(p, block), step * p->step);
+}
+
+/* Elements of another dtype, or far apart along both dims, by way of a strip that lies evenly. */
+static void pack_strips(const panels *p, const char *from, int64_t depth, int64_t rows, float *to)
+{
+    enum { NEAR = 128 };
+    const samba_blocks *blocks = p->kernels->blocks;
+    float near[SAMBA_DENSE_MOST_ROWS * NEAR], packed[SAMBA_DENSE_MOST_ROWS * NEAR + SAMBA_LINE / sizeof(float)];
+    int64_t own = p->a.factor.own[0], inner = p->a.factor.inner[0], most = blocks->dense_rows,
+            strips = samba_dense_strips(rows, most);
+    if (p->a.native && (inner == 1 || own == 1)) {
+        blocks->pack_strips((const float *)from, own, inner, rows, depth, to);
+        return;
+    }
+    for (int64_t s = 0; s < strips; s++, to += depth * most) {
+        int64_t first = samba_dense_strip_row(rows, strips, s), count = samba_dense_strip_row(rows, strips, s + 1) - first;
+        for (int64_t l = 0; l < depth; l += NEAR) {
+            int64_t some = at_most(NEAR, depth - l);
+            samba_pack(&p->a, from + (first * own + l * inner) * p->a.memory_size, &p->a.own_axis, count, &p->a.inner_axis, some,
+                       (char *)near, NEAR);
+            blocks->pack_strips(near, NEAR, 1, count, some, packed);
+            memcpy(to + l * most, packed, (size_t)(some * most) * sizeof *to);
+        }
+    }
 }
 
 static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, int64_t block)
@@ -116,10 +154,8 @@ static void pack_rows(const panels *p, char *to, int64_t batch, int64_t step, in
     else if (p->half)
         samba_pack_rows_of_pairs(p->kernels, (const uint16_t *)from, p->a.factor.inner[0], p->a.factor.own[0], depth, rows,
                                  (uint16_t *)to, 2 * p->row_ld);
-    else if (p->rows_lie)
-        samba_pack(&p->a, from, &p->a.inner_axis, depth, &p->a.own_axis, rows, to, p->row_ld);
     else
-        samba_pack(&p->a, from, &p->a.own_axis, rows, &p->a.inner_axis, depth, to, p->row_ld);
+        pack_strips(p, from, depth, rows, (float *)to);
 }
 
 /* ---- bringing nearer what comes next ---- */
@@ -187,7 +223,7 @@ static void fetch_sums(const panels *p, const panels_unit *at, int64_t i, int64_
     const float *bias;
     int64_t pitch = p->sums_ld;
     if (p->direct) {
-        samba_finish_at(&p->frame.finish, at->batch * p->m + row_of(p, i), j * WIDTH, &to, &bias);
+        samba_finish_at(&p->frame.finish, at->batch * p->m + row_of(p, i), j * p->width, &to, &bias);
         pitch = p->frame.finish.result_strides[p->frame.finish.rank - 2];
     }
     samba_fetch_rows(fetch, to, width_of(p, j) * 4, rows_of(p, i), pitch * 4);
@@ -200,9 +236,12 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
     samba_dense block = {.rows = height,
                          .cols = width,
                          .k = depth,
+                         .strips = p->strips,
                          .a = (const float *)rows,
                          .b = (const float *)panel,
-                         .lda = p->rows_lie ? 1 : p->row_ld,
+                         .lda = p->strips     ? depth * p->kernels->blocks->dense_rows
+                                : p->rows_lie ? 1
+                                              : p->row_ld,
                          .ska = p->rows_lie ? p->row_ld : 1,
                          .ldb = pitch_of(p, j),
                          .from = step ? sums : NULL,
@@ -213,7 +252,7 @@ static void multiply(const panels *p, const panels_unit *at, const char *rows, i
     bool ends = p->direct && step == p->steps - 1;
     int last = p->frame.finish.rank - 1;
     if (ends) {
-        samba_finish_at(&p->frame.finish, at->batch * p->m + row_of(p, i), j * WIDTH, &block.c, &bias);
+        samba_finish_at(&p->frame.finish, at->batch * p->m + row_of(p, i), j * p->width, &block.c, &bias);
         block.ldc = p->frame.finish.result_strides[last - 1];
     }
     p->multiply(&block, fetch);
@@ -237,21 +276,20 @@ static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
 {
     panels_unit at = unit_at(p, unit);
     float *sums =
-        p->apart ? (float *)(room->shared + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * WIDTH
+        p->apart ? (float *)(room->shared + p->all_sums_at) + (at.batch * p->m + row_of(p, at.i0)) * p->sums_ld + at.j0 * p->width
                  : (float *)(room->own + p->sums_at);
     char *mine = room->own + p->own_pack_at;
     const char *whole_a = packed_side(p, p->keep_a, room, at.batch), *whole_b = packed_side(p, p->keep_b, room, at.batch);
     bool own_a = owns_a(p) && !p->a_in_place, own_b = owns_b(p);
     /* from here on there is room for what is next */
-    int64_t last =
-        p->share_a || at.j1 - at.j0 < p->frame.machine->panel.last_panels ? at.j0 : at.j1 - p->frame.machine->panel.last_panels;
+    int64_t last = p->share_a || at.j1 - at.j0 < p->last_panels ? at.j0 : at.j1 - p->last_panels;
     for (int64_t step = 0; step < p->steps; step++) {
         bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
         bool far_sums = p->apart || (p->direct && last_step); /* else scratch that is near */
         const char *a = whole_a + step * p->a_step_bytes;
         const char *b = own_b ? mine - panel_position(p, step, at.j0) : whole_b + step * p->b_step_bytes;
-        for (int64_t j = at.j0; j < at.j1 && own_b; j++)
-            pack_panel(p, mine + panel_position(p, step, j - at.j0), at.batch, step, j);
+        if (own_b)
+            pack_panels(p, mine, at.batch, step, at.j0, at.j1 - at.j0);
         for (int64_t i = at.i0; i < at.i1; i++) {
             int64_t row0 = at.batch * p->m + row_of(p, i);
             float *row_sums = sums + (keeps_sums(p) ? row_of(p, i) - row_of(p, at.i0) : 0) * p->sums_ld;
@@ -261,20 +299,20 @@ static void run_unit(const panels *p, const samba_workspace *room, int64_t unit)
                 pack_rows(p, mine, at.batch, step, i);
             for (int64_t j = at.j0, until; j < at.j1; j = until) {
                 until = ends && !p->whole_rows ? at_most(j + p->hot_panels, at.j1) : at.j1;
-                int64_t cols = at_most(until * WIDTH, p->n) - j * WIDTH;
+                int64_t cols = at_most(until * p->width, p->n) - j * p->width;
                 if (ends)
-                    samba_tile_fetch(p->frame.program, row0, rows_of(p, i), j * WIDTH, cols, &fetch);
+                    samba_tile_fetch(p->frame.program, row0, rows_of(p, i), j * p->width, cols, &fetch);
                 for (int64_t l = j; l < until; l++) {
-                    float *panel_sums = row_sums + (l - at.j0) * WIDTH;
+                    float *panel_sums = row_sums + (l - at.j0) * p->width;
                     if (far_sums && l + 1 < at.j1)
-                        fetch_sums(p, &at, i, l + 1, panel_sums + WIDTH, &fetch);
+                        fetch_sums(p, &at, i, l + 1, panel_sums + p->width, &fetch);
                     if (l == last)
                         fetch_next(p, unit, &at, step, i, block, &fetch);
                     multiply(p, &at, block, i, b + panel_position(p, step, l), l, step, panel_sums, &fetch);
                 }
                 if (ends)
-                    samba_tile_region(p->frame.program, room->own, row0, rows_of(p, i), j * WIDTH, cols,
-                                      row_sums + (j - at.j0) * WIDTH, p->sums_ld);
+                    samba_tile_region(p->frame.program, room->own, row0, rows_of(p, i), j * p->width, cols,
+                                      row_sums + (j - at.j0) * p->width, p->sums_ld);
             }
         }
     }
@@ -302,13 +340,14 @@ static void pack(const samba_frame *frame, const samba_workspace *room, bool kep
 {
     const panels *p = (const panels *)frame;
     bool side_a = kept ? p->keep_a : p->share_a;
-    int64_t pieces = side_a ? p->row_blocks : p->panel_count;
+    int64_t pieces = side_a ? p->row_blocks : p->panel_packs;
     int64_t piece = part % pieces, step = part / pieces % p->steps, batch = part / pieces / p->steps;
     char *to = packed_side(p, kept, room, batch);
     if (side_a)
         pack_rows(p, to + step * p->a_step_bytes + block_position(p, piece), batch, step, piece);
     else
-        pack_panel(p, to + step * p->b_step_bytes + panel_position(p, step, piece), batch, step, piece);
+        pack_panels(p, to + step * p->b_step_bytes + panel_position(p, step, piece * p->pack_panels), batch, step,
+                    piece * p->pack_panels, at_most(p->pack_panels, p->panel_count - piece * p->pack_panels));
 }
 
 static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)
@@ -334,8 +373,8 @@ static bool suits(const samba_contract_problem *problem)
     if (samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32 &&
         problem->k <= problem->machine->panel.short_k)
         return false;
-    if (problem->m < problem->machine->panel.least_m || problem->n < WIDTH || problem->k < problem->machine->panel.least_k ||
-        flops < problem->machine->panel.least_flops)
+    if (problem->m < problem->machine->panel.least_m || problem->n < problem->machine->panel.least_n ||
+        problem->k < problem->machine->panel.least_k || flops < problem->machine->panel.least_flops)
         return pairs && problem->k > 0; /* nobody else multiplies pairs */
     int64_t shared = problem->contract.whole_rows ? problem->n : at_most(problem->m, problem->n);
     return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <=
@@ -400,21 +439,25 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     }
     p->row_blocks =
         deal(p->m, low ? p->frame.machine->panel.rows / 2 : p->frame.machine->panel.rows, p->share_a ? 1 : deals, &p->rows);
-    p->panel_count = (p->n + WIDTH - 1) / WIDTH;
+    p->panel_count = (p->n + p->width - 1) / p->width;
+    p->pack_panels = p->frame.machine->panel.pack_columns > p->width ? p->frame.machine->panel.pack_columns / p->width : 1;
+    p->panel_packs = (p->panel_count + p->pack_panels - 1) / p->pack_panels;
     if (p->share_a) {
-        p->column_units = deal(p->panel_count, few ? p->frame.machine->panel.few_panels : p->frame.machine->panel.own_panels,
-                               deals, &p->unit_panels);
+        p->column_units = deal(
+            p->panel_count, (few ? p->frame.machine->panel.own_columns_few_rows : p->frame.machine->panel.own_columns) / p->width,
+            deals, &p->unit_panels);
         p->row_units = deal(p->row_blocks, p->frame.machine->panel.range / p->frame.machine->panel.rows, 1, &p->unit_blocks);
     } else {
         p->column_units =
-            deal(p->panel_count, p->whole_rows ? p->panel_count : p->frame.machine->panel.range / WIDTH, 1, &p->unit_panels);
+            deal(p->panel_count, p->whole_rows ? p->panel_count : p->frame.machine->panel.range / p->width, 1, &p->unit_panels);
         p->row_units = p->row_blocks;
         p->unit_blocks = 1;
     }
     /* alike in width, so that none leaves tiles half empty */
-    deal(p->unit_panels, p->frame.machine->panel.hot_panels, 1, &p->hot_panels);
+    deal(p->unit_panels, p->frame.machine->panel.hot_columns / p->width, 1, &p->hot_panels);
+    p->last_panels = (p->frame.machine->panel.last_columns + p->width - 1) / p->width;
     p->frame.units = p->batches * p->row_units * p->column_units;
-    p->sums_ld = at_most(p->unit_panels * WIDTH, p->n);
+    p->sums_ld = at_most(p->unit_panels * p->width, p->n);
     if (p->apart) {
         p->sums_ld = round_up(p->n, SAMBA_DENSE_ROUND);
         p->sums_ld += p->sums_ld * 4 % p->frame.machine->product.page ? 0 : SAMBA_DENSE_ROUND;
@@ -432,20 +475,24 @@ static void lay_out(panels *p, bool constant_a)
                     stride * p->a.memory_size % p->frame.machine->product.page &&
                     (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
     p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
+    p->strips = !p->half && !p->a_in_place;
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
     if (p->row_ld * ELEMENT % p->frame.machine->product.page == 0)
         p->row_ld += 16;
     if (p->a_in_place)
         p->row_ld = p->half ? stride / 2 : stride;
-    p->a_block_bytes = p->a_in_place ? 0 : round_up((p->rows_lie ? depth : p->rows) * p->row_ld * ELEMENT, 64);
+    int64_t most = p->kernels->blocks->dense_rows,
+            block = p->strips ? samba_dense_strips(p->rows, most) * most * depth * ELEMENT + SAMBA_LINE
+                              : (p->rows_lie ? depth : p->rows) * p->row_ld * ELEMENT;
+    p->a_block_bytes = p->a_in_place ? 0 : round_up(block, 64);
     p->a_step_bytes = p->row_blocks * p->a_block_bytes;
-    p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * WIDTH + pitch_of(p, p->panel_count - 1)) * ELEMENT, 64);
+    p->b_step_bytes = round_up(depth * ((p->panel_count - 1) * p->width + pitch_of(p, p->panel_count - 1)) * ELEMENT, 64);
     a_bytes = p->steps * p->a_step_bytes;
     b_bytes = p->steps * p->b_step_bytes;
     p->shared_batch_bytes = p->share_a ? a_bytes : b_bytes;
     p->all_sums_at = keeps_shared(p) ? 0 : round_up(p->batches * p->shared_batch_bytes, 64);
     p->frame.shared_bytes = p->all_sums_at + (p->apart ? p->batches * p->m * p->sums_ld * 4 : 0);
-    own = p->share_a ? round_up(depth * p->unit_panels * WIDTH * ELEMENT, 64) : p->a_block_bytes;
+    own = p->share_a ? round_up(depth * p->unit_panels * p->width * ELEMENT, 64) : p->a_block_bytes;
     own = (p->share_a ? p->keep_b : p->keep_a) ? 0 : own;
     bool sums = !p->apart && (!p->direct || p->steps > 1);
     p->sums_at =
@@ -459,7 +506,7 @@ static void count_parts(panels *p)
 {
     const samba_factor *factor = p->keep_a ? &p->a.factor : &p->b.factor;
     int64_t bytes = p->steps * (p->keep_a ? p->a_step_bytes : p->b_step_bytes), a_parts = p->steps * p->row_blocks,
-            b_parts = p->steps * p->panel_count;
+            b_parts = p->steps * p->panel_packs;
     p->kept_batch_bytes = 0;
     if (p->keep_a || p->keep_b) {
         for (int i = 0; i < p->frame.contract.batch_rank; i++)
@@ -486,6 +533,7 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     p->m = problem->m;
     p->n = problem->n;
     p->k = problem->k;
+    p->width = p->kernels->blocks->dense_cols;
     p->keep_b = problem->constant_b;
     choose_blocks(p, problem);
     return 0;
@@ -495,7 +543,7 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
 {
     panels *p = (panels *)frame;
     SAMBA_TRY(describe(p, problem, false, p->rows, to->arena));
-    SAMBA_TRY(describe(p, problem, true, at_most(WIDTH, p->n), to->arena));
+    SAMBA_TRY(describe(p, problem, true, at_most(p->width, p->n), to->arena));
     lay_out(p, problem->constant_a);
     count_parts(p);
     frame->apart = p->apart ? p->batches * p->m : 0;

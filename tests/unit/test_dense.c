@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks of large products on every instruction set: packing puts each element where dense.h says, and the sums are those of
+ * loops in double, for any rows, columns and depths, packed in strips or where they lie, with sums before or none. Nothing beside
+ * the block is written.
+ *
+ * Values are multiples of 1/4 below 2 in size, so sums of fewer than 2^18 products are exact: results are equal to the last
+ * bit. */
+#include "training.h"
+#include "device/cpu/product/blocks.h"
+
+static float quarter(void) /* -2 to 1.75 */ { return (float)((int)(next_random() % 16) - 8) / 4; }
+static int64_t up_to(int64_t most) { return (int64_t)(next_random() % (uint64_t)(most + 1)); }
+
+enum {
+    MOST_ROWS = 40,
+    MOST_COLS = 150,
+    MOST_DEPTH = 70,
+    PITCH = 160,
+    SPILL = 16, /* floats that packing may write beyond the last strip */
+    MOST_PACKED = (MOST_COLS + 64) * (MOST_DEPTH + 1)
+};
+#define UNTOUCHED 123456.0f
+
+typedef struct sides {
+    int64_t rows, cols, depth;
+    float a[PITCH * PITCH], b[PITCH * PITCH], strips[MOST_PACKED], panels[MOST_PACKED];
+    int64_t row_stride, k_stride;
+} sides;
+
+static void draw_sides(sides *s)
+{
+    s->rows = 1 + up_to(MOST_ROWS - 1);
+    s->cols = 1 + up_to(MOST_COLS - 1);
+    s->depth = up_to(MOST_DEPTH);
+    bool rows_lie = up_to(1);
+    s->row_stride = rows_lie ? 1 : MOST_DEPTH + up_to(5);
+    s->k_stride = rows_lie ? MOST_ROWS + up_to(5) : 1;
+    for (int64_t i = 0; i < PITCH * PITCH; i++) {
+        s->a[i] = quarter();
+        s->b[i] = quarter();
+    }
+    for (int64_t i = 0; i < MOST_PACKED; i++)
+        s->strips[i] = s->panels[i] = UNTOUCHED;
+}
+
+static float a_at(const sides *s, int64_t i, int64_t l) { return s->a[i * s->row_stride + l * s->k_stride]; }
+
+static void check_packs(const samba_blocks *blocks, sides *s)
+{
+    int64_t most = blocks->dense_rows, width = blocks->dense_cols, strips = samba_dense_strips(s->rows, most);
+    blocks->pack_strips(s->a, s->row_stride, s->k_stride, s->rows, s->depth, s->strips);
+    for (int64_t strip = 0; strip < strips; strip++) {
+        int64_t first = samba_dense_strip_row(s->rows, strips, strip), end = samba_dense_strip_row(s->rows, strips, strip + 1);
+        assert_true(end > first && end - first <= most);
+        for (int64_t l = 0; l < s->depth; l++)
+            for (int64_t i = first; i < end; i++)
+                assert_true(s->strips[(strip * s->depth + l) * most + i - first] == a_at(s, i, l));
+    }
+    for (int64_t i = strips * s->depth * most + SPILL; i < MOST_PACKED; i++)
+        assert_true(s->strips[i] == UNTOUCHED);
+
+    int64_t panels = (s->cols + width - 1) / width;
+    blocks->pack_panels(s->b, PITCH, s->depth, s->cols, s->panels);
+    for (int64_t j = 0; j < panels * width; j++)
+        for (int64_t l = 0; l < s->depth; l++)
+            assert_true(s->panels[(j / width * s->depth + l) * width + j % width] == (j < s->cols ? s->b[l * PITCH + j] : 0));
+    for (int64_t i = panels * width * s->depth; i < MOST_PACKED; i++)
+        assert_true(s->panels[i] == UNTOUCHED);
+}
+
+static void check_sums(const float *c, const float *before, const sides *s, int64_t first, int64_t width)
+{
+    for (int64_t i = 0; i < MOST_ROWS; i++)
+        for (int64_t j = 0; j < PITCH; j++) {
+            double sum = before ? (double)before[i * PITCH + j] : 0;
+            for (int64_t l = 0; l < s->depth; l++)
+                sum += (double)a_at(s, i, l) * (double)s->b[l * PITCH + first + j];
+            assert_true((double)c[i * PITCH + j] == (i < s->rows && j < width ? sum : (double)UNTOUCHED));
+        }
+}
+
+static void check_products(const samba_blocks *blocks, const sides *s, bool strips)
+{
+    static float c[MOST_ROWS * PITCH], before[MOST_ROWS * PITCH];
+    int64_t width = blocks->dense_cols;
+    for (int64_t j = 0; j < s->cols; j += width)
+        for (int again = 0; again < 2; again++) {
+            int64_t cols = s->cols - j < width ? s->cols - j : width;
+            for (int64_t i = 0; i < MOST_ROWS * PITCH; i++) {
+                c[i] = UNTOUCHED;
+                before[i] = quarter();
+            }
+            samba_fetch fetch = {0};
+            samba_fetch_rows(&fetch, s->a, PITCH, PITCH, PITCH); /* a hint that changes nothing */
+            samba_dense block = {.rows = s->rows,
+                                 .cols = cols,
+                                 .k = s->depth,
+                                 .strips = strips,
+                                 .a = strips ? s->strips : s->a,
+                                 .lda = strips ? s->depth * blocks->dense_rows : s->row_stride,
+                                 .ska = s->k_stride,
+                                 .b = strips ? s->panels + j * s->depth : s->b + j,
+                                 .ldb = strips ? width : PITCH,
+                                 .from = again ? before : NULL,
+                                 .from_ld = PITCH,
+                                 .c = c,
+                                 .ldc = PITCH};
+            blocks->dense(&block, &fetch);
+            check_sums(c, again ? before : NULL, s, j, cols);
+        }
+}
+
+TEST(blocks)
+{
+    static sides s;
+    seed_anew();
+    SAMBA_EACH_ISA (isa)
+        for (int i = 0; i < 60; i++) {
+            const samba_blocks *blocks = samba_kernels_for((samba_isa)isa)->blocks;
+            draw_sides(&s);
+            check_packs(blocks, &s);
+            check_products(blocks, &s, true);
+            check_products(blocks, &s, false);
+        }
+}
+
+TEST_MAIN(blocks)
