@@ -11,10 +11,7 @@
 #include "device/cpu/tile/reduce_sum.h"
 #include "device/cpu/isa/vector_bits.h"
 
-/* A vector of floats wherever they lie, not returned by a function: how it would be passed depends on the ISA. */
-typedef float lanes_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t lanes_i32 __attribute__((vector_size(64)));
-#define LANES_AT(p) ((samba_lanes_f32) * (const lanes_anywhere *)(p))
+#include <string.h>
 
 #define PAIR(name, expression)                                                                                                   \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
@@ -49,18 +46,21 @@ ARITHMETIC_PAIRS(maximum, greater(x, y))
 ARITHMETIC_PAIRS(relu, positive(x))
 
 /* Two bounds, of which a compiler makes branches when they are written as above: x where one holds, else y. */
-#define CHOSEN(mask, x, y) ((samba_lanes_f32)(((lanes_i32)(x) & (mask)) | ((lanes_i32)(y) & ~(mask))))
+#define CHOSEN(mask, x, y) ((floats)(((ints)(x) & (mask)) | ((ints)(y) & ~(mask))))
 #define LESSER(x, y) CHOSEN((x < y) | (x != x), x, y)
 #define GREATER(x, y) CHOSEN((x > y) | (x != x), x, y)
 #define BOUNDS(name, FIRST, THEN, first, then)                                                                                   \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
     {                                                                                                                            \
-        enum { LANES = sizeof(samba_lanes_f32) / sizeof(float) };                                                                \
+        enum { LANES = sizeof(floats) / sizeof(float) };                                                                         \
         float *d = d_;                                                                                                           \
         const float *a = a_, *b = b_, *c = c_;                                                                                   \
         int64_t i = 0;                                                                                                           \
         for (; i + LANES <= n; i += LANES) {                                                                                     \
-            samba_lanes_f32 x = LANES_AT(a + i), y = LANES_AT(b + i), z = LANES_AT(c + i);                                       \
+            floats x, y, z;                                                                                                      \
+            memcpy(&x, a + i, sizeof x);                                                                                         \
+            memcpy(&y, b + i, sizeof y);                                                                                         \
+            memcpy(&z, c + i, sizeof z);                                                                                         \
             x = FIRST(x, y);                                                                                                     \
             x = THEN(x, z);                                                                                                      \
             memcpy(d + i, &x, sizeof x);                                                                                         \
@@ -131,19 +131,37 @@ enum { NONE, ITSELF, C }; /* what the second sum multiplies */
                                      : (x) - (y))
 
 typedef struct row_sums {
-    samba_lanes_f32 parts[4], products[4];
+    wide_f32 parts[4], products[4];
 } row_sums;
 
 INLINE void mapped_lanes(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c,
                          float center, row_sums *to, const int part)
 {
-    samba_lanes_f32 y = map == SAMBA_SUMMED_CENTER ? center - (samba_lanes_f32){0} : LANES_AT(b); /* less 0 a -0 stays one */
-    samba_lanes_f32 x = MAPPED(map, LANES_AT(a), y, map == SAMBA_SUMMED_ADD_ADD ? LANES_AT(c) : y);
-    memcpy(d, &x, sizeof x);
-    if (sums)
-        to->parts[part] += x;
-    if (with != NONE)
-        to->products[part] += x * (with == C ? LANES_AT(c) : x);
+    wide_f32 x, y, z;
+    wide_load_f32(&x, a);
+    wide_set_f32(&y, center);
+    if (map != SAMBA_SUMMED_CENTER)
+        wide_load_f32(&y, b);
+    z = y;
+    if (map == SAMBA_SUMMED_ADD_ADD || with == C)
+        wide_load_f32(&z, c);
+    EACH_PART(p)
+    {
+        x.v[p] = MAPPED(map, x.v[p], y.v[p], z.v[p]);
+        if (sums)
+            to->parts[part].v[p] += x.v[p];
+        if (with != NONE)
+            to->products[part].v[p] += x.v[p] * (with == C ? z.v[p] : x.v[p]);
+    }
+    wide_store_f32(d, &x);
+}
+
+INLINE float total_of(wide_f32 *parts)
+{
+    wide_add_f32(&parts[0], &parts[1]);
+    wide_add_f32(&parts[2], &parts[3]);
+    wide_add_f32(&parts[0], &parts[2]);
+    return wide_total_f32(&parts[0]);
 }
 
 INLINE void mapped_block(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c,
@@ -161,10 +179,8 @@ INLINE void mapped_block(const int map, const bool sums, const int with, float *
         }
         for (; i + LANES <= n; i += LANES)
             mapped_lanes(map, sums, with, d + i, a + i, b + i, c + i, center, &to, 0);
-        samba_lanes_f32 parts = (to.parts[0] + to.parts[1]) + (to.parts[2] + to.parts[3]);
-        samba_lanes_f32 products = (to.products[0] + to.products[1]) + (to.products[2] + to.products[3]);
-        total = samba_across_f32(&parts);
-        product = samba_across_f32(&products);
+        total = total_of(to.parts);
+        product = total_of(to.products);
     }
     for (; i < n; i++) {
         float y = map == SAMBA_SUMMED_CENTER ? center : b[i];

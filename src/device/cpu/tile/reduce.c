@@ -68,47 +68,40 @@ SUM(f32, float, float)
 SUM(f64, double, double)
 SUM(i64, int64_t, uint64_t) /* wraps */
 
-/* Four running vectors, as of sums. */
-#define EXTREME(kernel, name, type, mask_type, better, worst)                                                                    \
-    static inline void kernel##_lanes_##name(samba_extreme_##name *best, samba_mask_##name *nan, const type *a)                  \
+/* Four wide vectors at once, as of sums. What is not a number is chosen, and stays. */
+#define EXTREME(kernel, name, type, VECTOR, MASK, better, worst)                                                                 \
+    INLINE void kernel##_of_##name(VECTOR *best, VECTOR x)                                                                       \
     {                                                                                                                            \
-        samba_extreme_##name x;                                                                                                  \
-        memcpy(&x, a, sizeof x);                                                                                                 \
-        samba_mask_##name m = x better * best;                                                                                   \
-        *nan |= x != x;                                                                                                          \
-        *best = (samba_extreme_##name)(((samba_mask_##name)x & m) | ((samba_mask_##name) * best & ~m));                          \
+        MASK m = (x better * best) | (x != x);                                                                                   \
+        *best = (VECTOR)(((MASK)x & m) | ((MASK)*best & ~m));                                                                    \
     }                                                                                                                            \
     static inline type kernel##_row_##name(const type *a, int64_t n)                                                             \
     {                                                                                                                            \
-        enum { LANES = 64 / (int)sizeof(type) };                                                                                 \
+        enum { LANES = sizeof(VECTOR) / sizeof(type), PARTS = 4 * WIDE_PARTS };                                                  \
         type best = worst;                                                                                                       \
-        mask_type nan = 0;                                                                                                       \
         int64_t i = 0;                                                                                                           \
         if (n >= SHORT_ROW) {                                                                                                    \
-            samba_extreme_##name best0 = best - (samba_extreme_##name){0}, best1 = best0, best2 = best0, best3 = best0;          \
-            samba_mask_##name nan0 = {0}, nan1 = nan0, nan2 = nan0, nan3 = nan0;                                                 \
-            for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                                         \
-                kernel##_lanes_##name(&best0, &nan0, a + i);                                                                     \
-                kernel##_lanes_##name(&best1, &nan1, a + i + LANES);                                                             \
-                kernel##_lanes_##name(&best2, &nan2, a + i + 2 * LANES);                                                         \
-                kernel##_lanes_##name(&best3, &nan3, a + i + 3 * LANES);                                                         \
+            VECTOR x, of[PARTS];                                                                                                 \
+            UNROLL for (int p = 0; p < PARTS; p++)                                                                               \
+                of[p] = best - (VECTOR){0};                                                                                      \
+            for (; i + PARTS * LANES <= n; i += PARTS * LANES) {                                                                 \
+                UNROLL for (int p = 0; p < PARTS; p++) {                                                                         \
+                    __builtin_memcpy(&x, a + i + p * LANES, sizeof x);                                                           \
+                    kernel##_of_##name(&of[p], x);                                                                               \
+                }                                                                                                                \
             }                                                                                                                    \
-            for (; i + LANES <= n; i += LANES)                                                                                   \
-                kernel##_lanes_##name(&best0, &nan0, a + i);                                                                     \
-            kernel##_lanes_##name(&best0, &nan0, (const type *)&best1);                                                          \
-            kernel##_lanes_##name(&best0, &nan0, (const type *)&best2);                                                          \
-            kernel##_lanes_##name(&best0, &nan0, (const type *)&best3);                                                          \
-            nan0 |= nan1 | nan2 | nan3;                                                                                          \
-            for (int k = 0; k < LANES; k++) {                                                                                    \
-                best = best0[k] better best ? best0[k] : best;                                                                   \
-                nan |= nan0[k];                                                                                                  \
+            for (; i + LANES <= n; i += LANES) {                                                                                 \
+                __builtin_memcpy(&x, a + i, sizeof x);                                                                           \
+                kernel##_of_##name(&of[0], x);                                                                                   \
             }                                                                                                                    \
+            UNROLL for (int p = 1; p < PARTS; p++)                                                                               \
+                kernel##_of_##name(&of[0], of[p]);                                                                               \
+            for (int k = 0; k < LANES; k++)                                                                                      \
+                best = of[0][k] better best || is_nan_##name(of[0][k]) ? of[0][k] : best;                                        \
         }                                                                                                                        \
-        for (; i < n; i++) {                                                                                                     \
-            nan |= is_nan_##name(a[i]);                                                                                          \
-            best = a[i] better best ? a[i] : best;                                                                               \
-        }                                                                                                                        \
-        return nan ? nan_##name() : best;                                                                                        \
+        for (; i < n; i++)                                                                                                       \
+            best = a[i] better best || is_nan_##name(a[i]) ? a[i] : best;                                                        \
+        return is_nan_##name(best) ? nan_##name() : best;                                                                        \
     }                                                                                                                            \
     void SAMBA_ISA_NAME(samba_##kernel##_##name)(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)               \
     {                                                                                                                            \
@@ -119,14 +112,12 @@ SUM(i64, int64_t, uint64_t) /* wraps */
             d[r] = first || best better d[r] || is_nan_##name(best) ? best : d[r];                                               \
         }                                                                                                                        \
     }
-#define EXTREMES(name, type, mask_type, least, greatest)                                                                         \
-    typedef type samba_extreme_##name __attribute__((vector_size(64)));                                                          \
-    typedef mask_type samba_mask_##name __attribute__((vector_size(64)));                                                        \
-    EXTREME(amax, name, type, mask_type, >, least)                                                                               \
-    EXTREME(amin, name, type, mask_type, <, greatest)
-EXTREMES(f32, float, int32_t, -INFINITY, INFINITY)
-EXTREMES(f64, double, int64_t, -INFINITY, INFINITY)
-EXTREMES(i64, int64_t, int64_t, INT64_MIN, INT64_MAX)
+#define EXTREMES(name, type, VECTOR, MASK, least, greatest)                                                                      \
+    EXTREME(amax, name, type, VECTOR, MASK, >, least)                                                                            \
+    EXTREME(amin, name, type, VECTOR, MASK, <, greatest)
+EXTREMES(f32, float, floats, ints, -INFINITY, INFINITY)
+EXTREMES(f64, double, doubles, longs, -INFINITY, INFINITY)
+EXTREMES(i64, int64_t, longs, longs, INT64_MIN, INT64_MAX)
 
 /* The greatest value first, then where it stands first; NaN counts as greatest. */
 #define ARGMAX(name, type)                                                                                                       \
@@ -151,42 +142,37 @@ ARGMAX(f64, double)
 ARGMAX(i64, int64_t)
 
 /* ---- sums over rows and over all ---- */
-/* Columns are summed by four vectors of 64 bytes, which stay in registers over all rows. LANES: what one holds. */
-#define COLLECT(name, type, wide)                                                                                                \
-    typedef type samba_narrow_##name __attribute__((vector_size(64 / sizeof(wide) * sizeof(type))));                             \
-    typedef wide samba_wide_##name __attribute__((vector_size(64)));                                                             \
-    static inline void add_narrow_##name(samba_wide_##name *sum, const type *a, const type *b)                                   \
+/* Columns are summed by as many wide vectors as registers hold over all rows. LANES: elements of one. */
+#define COLLECT(name, type, wide, sums_name, VECTOR)                                                                             \
+    typedef type narrow_##name __attribute__((vector_size(VECTOR_BYTES / sizeof(wide) * sizeof(type))));                         \
+    INLINE void collect_lanes_##name(wide_##sums_name *sum, const type *a, const type *b)                                        \
     {                                                                                                                            \
-        samba_narrow_##name x, y;                                                                                                \
-        memcpy(&x, a, sizeof x);                                                                                                 \
-        if (b) {                                                                                                                 \
-            memcpy(&y, b, sizeof y);                                                                                             \
-            x *= y;                                                                                                              \
+        EACH_PART(p)                                                                                                             \
+        {                                                                                                                        \
+            narrow_##name x, y;                                                                                                  \
+            __builtin_memcpy(&x, a + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof x);                                          \
+            if (b) {                                                                                                             \
+                __builtin_memcpy(&y, b + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof y);                                      \
+                x *= y;                                                                                                          \
+            }                                                                                                                    \
+            sum->v[p] += __builtin_convertvector(x, VECTOR);                                                                     \
         }                                                                                                                        \
-        *sum += __builtin_convertvector(x, samba_wide_##name);                                                                   \
     }                                                                                                                            \
-    static inline                                                                                                                \
-        __attribute__((always_inline)) void collect_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols) \
+    INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols)                             \
     {                                                                                                                            \
-        enum { LANES = 64 / (int)sizeof(wide) };                                                                                 \
+        enum { LANES = 64 / (int)sizeof(wide), MANY = WIDE_PARTS > 2 ? 2 : 4 };                                                  \
         int64_t c = 0;                                                                                                           \
-        for (; c + 4 * LANES <= cols; c += 4 * LANES) {                                                                          \
-            samba_wide_##name s0, s1, s2, s3;                                                                                    \
-            memcpy(&s0, sums + c, sizeof s0);                                                                                    \
-            memcpy(&s1, sums + c + LANES, sizeof s1);                                                                            \
-            memcpy(&s2, sums + c + 2 * LANES, sizeof s2);                                                                        \
-            memcpy(&s3, sums + c + 3 * LANES, sizeof s3);                                                                        \
+        for (; c + MANY * LANES <= cols; c += MANY * LANES) {                                                                    \
+            wide_##sums_name part[MANY];                                                                                         \
+            UNROLL for (int q = 0; q < MANY; q++)                                                                                \
+                wide_load_##sums_name(&part[q], sums + c + q * LANES);                                                           \
             for (int64_t r = 0; r < rows; r++) {                                                                                 \
                 const type *x = a + r * cols + c, *y = b ? b + r * cols + c : NULL;                                              \
-                add_narrow_##name(&s0, x, y);                                                                                    \
-                add_narrow_##name(&s1, x + LANES, y ? y + LANES : NULL);                                                         \
-                add_narrow_##name(&s2, x + 2 * LANES, y ? y + 2 * LANES : NULL);                                                 \
-                add_narrow_##name(&s3, x + 3 * LANES, y ? y + 3 * LANES : NULL);                                                 \
+                UNROLL for (int q = 0; q < MANY; q++)                                                                            \
+                    collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL);                                     \
             }                                                                                                                    \
-            memcpy(sums + c, &s0, sizeof s0);                                                                                    \
-            memcpy(sums + c + LANES, &s1, sizeof s1);                                                                            \
-            memcpy(sums + c + 2 * LANES, &s2, sizeof s2);                                                                        \
-            memcpy(sums + c + 3 * LANES, &s3, sizeof s3);                                                                        \
+            UNROLL for (int q = 0; q < MANY; q++)                                                                                \
+                wide_store_##sums_name(sums + c + q * LANES, &part[q]);                                                          \
         }                                                                                                                        \
         for (int64_t r = 0; r < rows; r++) {                                                                                     \
             SAMBA_VECTOR_LOOP for (int64_t i = c; i < cols; i++) {                                                               \
@@ -202,9 +188,9 @@ ARGMAX(i64, int64_t)
         else                                                                                                                     \
             collect_##name(sums, a, NULL, rows, cols);                                                                           \
     }
-COLLECT(f32, float, double)
-COLLECT(f64, double, double)
-COLLECT(i64, uint64_t, uint64_t) /* wraps */
+COLLECT(f32, float, double, f64, doubles)
+COLLECT(f64, double, double, f64, doubles)
+COLLECT(i64, uint64_t, uint64_t, i64, unsigned_longs) /* wraps */
 
 #define TOTAL(name, type, wide, sum_type)                                                                                        \
     wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n)                                                            \

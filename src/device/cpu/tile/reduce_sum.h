@@ -6,54 +6,32 @@
 #ifndef SAMBA_CPU_REDUCE_SUM_H
 #define SAMBA_CPU_REDUCE_SUM_H
 
+#include "device/cpu/isa/wide.h"
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #define SHORT_SUM 32  /* columns below which a row is no work for vectors: plain additions of several rows overlap */
 #define SUM_BLOCK 512 /* elements that are summed side by side */
 
-typedef float samba_lanes_f32 __attribute__((vector_size(64)));
-typedef double samba_lanes_f64 __attribute__((vector_size(64)));
-typedef uint64_t samba_lanes_i64 __attribute__((vector_size(64)));
-
-/* Lanes are added by halves: the upper to the lower, until one is left. Vectors are handed on by pointer: how one is passed as a
- * value depends on the instruction set. */
-#define HALVES(x, ...) ((x) + __builtin_shufflevector(x, x, __VA_ARGS__))
-#define ACROSS(name, type)                                                                                                       \
-    static inline type samba_across_##name(const samba_lanes_##name *lanes)                                                      \
-    {                                                                                                                            \
-        samba_lanes_##name x = *lanes;                                                                                           \
-        x = HALVES(x, 4, 5, 6, 7, 0, 1, 2, 3);                                                                                   \
-        x = HALVES(x, 2, 3, 4, 5, 6, 7, 0, 1);                                                                                   \
-        x = HALVES(x, 1, 2, 3, 4, 5, 6, 7, 0);                                                                                   \
-        return x[0];                                                                                                             \
-    }
-ACROSS(f64, double)
-ACROSS(i64, uint64_t)
-static inline float samba_across_f32(const samba_lanes_f32 *lanes)
-{
-    samba_lanes_f32 x = *lanes;
-    x = HALVES(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    x = HALVES(x, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3);
-    x = HALVES(x, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1);
-    x = HALVES(x, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0);
-    return x[0];
-}
+typedef uint64_t unsigned_longs __attribute__((vector_size(VECTOR_BYTES)));
+WIDE(f32, float, floats, ints)
+WIDE(f64, double, doubles, longs)
+WIDE(i64, uint64_t, unsigned_longs, longs)
 
 /* samba_row_sum_<name>: the sum of a[i], or of a[i] * b[i] where b is not NULL.
  * samba_long_sum_<name>: of any number of them added to `sum`, or for itself where they are the first: by blocks, one after the
  * other, so that chunks of whole blocks may be as long as one likes. */
 #define SAMBA_ROW_SUM(name, type)                                                                                                \
-    static inline void samba_add_lanes_##name(samba_lanes_##name *sum, const type *a, const type *b)                             \
+    INLINE void samba_add_lanes_##name(wide_##name *sum, const type *a, const type *b)                                           \
     {                                                                                                                            \
-        samba_lanes_##name x, y;                                                                                                 \
-        memcpy(&x, a, sizeof x);                                                                                                 \
+        wide_##name x, y;                                                                                                        \
+        wide_load_##name(&x, a);                                                                                                 \
         if (b) {                                                                                                                 \
-            memcpy(&y, b, sizeof y);                                                                                             \
-            x *= y;                                                                                                              \
+            wide_load_##name(&y, b);                                                                                             \
+            EACH_PART(p)                                                                                                         \
+            x.v[p] *= y.v[p];                                                                                                    \
         }                                                                                                                        \
-        *sum += x;                                                                                                               \
+        wide_add_##name(sum, &x);                                                                                                \
     }                                                                                                                            \
     static inline type samba_row_sum_##name(const type *a, const type *b, int64_t n)                                             \
     {                                                                                                                            \
@@ -61,7 +39,7 @@ static inline float samba_across_f32(const samba_lanes_f32 *lanes)
         type sum = 0;                                                                                                            \
         int64_t i = 0;                                                                                                           \
         if (n >= SHORT_SUM) {                                                                                                    \
-            samba_lanes_##name part0 = {0}, part1 = part0, part2 = part0, part3 = part0;                                         \
+            wide_##name part0 = {0}, part1 = part0, part2 = part0, part3 = part0;                                                \
             for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                                         \
                 samba_add_lanes_##name(&part0, a + i, b ? b + i : b);                                                            \
                 samba_add_lanes_##name(&part1, a + i + LANES, b ? b + i + LANES : b);                                            \
@@ -70,8 +48,10 @@ static inline float samba_across_f32(const samba_lanes_f32 *lanes)
             }                                                                                                                    \
             for (; i + LANES <= n; i += LANES)                                                                                   \
                 samba_add_lanes_##name(&part0, a + i, b ? b + i : b);                                                            \
-            part0 = (part0 + part1) + (part2 + part3);                                                                           \
-            sum = samba_across_##name(&part0);                                                                                   \
+            wide_add_##name(&part0, &part1);                                                                                     \
+            wide_add_##name(&part2, &part3);                                                                                     \
+            wide_add_##name(&part0, &part2);                                                                                     \
+            sum = wide_total_##name(&part0);                                                                                     \
         }                                                                                                                        \
         for (; i < n; i++)                                                                                                       \
             sum += b ? a[i] * b[i] : a[i];                                                                                       \
