@@ -7,7 +7,8 @@ is stopped, so that threads of its pool that spin for more work take nothing fro
 BUILD_FOLDER/bench.jsonl: the machine, then one row a case. Then come cases that are no steps (generating, loading, compiling),
 each a script of this folder.
 
-Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [--scaling] [--against FOLDER] [WORD ...]
+Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [--scaling] [--against FOLDER] [--isa ISA]
+                [WORD ...]
   WORD ...    only cases with one of these words in their name
   --quick     short turns, and no case whose step takes about a second
   --check     exit 1 if a case misses its target (cases.py)
@@ -15,7 +16,8 @@ Usage: bench.py BUILD_FOLDER [--quick] [--check] [--markdown] [--last] [--scalin
   --last      measure nothing, take the rows of the last run
   --scaling   time and compile time of GPT-2 by its layers instead (scaling.py);
   with --check it fails if a step is 10 % off the line
-  --against FOLDER  another build of this project takes turns with this one instead of the peers (against.py)"""
+  --against FOLDER  another build of this project takes turns with this one instead of the peers (against.py)
+  --isa ISA   keep all to this instruction set (avx2): SambaFlow, PyTorch, oneDNN, MKL and XLA are told; ONNX Runtime cannot be"""
 
 import argparse
 import glob
@@ -297,6 +299,13 @@ def read_text(path, default=""):
         return default
 
 
+def keep_to(isa):
+    """From now on every process that this one starts uses no better instructions."""
+    for line in run([f"{os.path.dirname(HERE)}/tools/isa-variables.sh", isa]).splitlines():
+        name, _, value = line.partition("=")
+        os.environ[name] = f"{os.environ[name]} {value}" if name == "XLA_FLAGS" and name in os.environ else value
+
+
 def describe_machine(bench):
     info = dict(line.split(":", 1) for line in read_text("/proc/cpuinfo").split("\n\n")[0].splitlines() if ":" in line)
     info = {key.strip(): value.strip() for key, value in info.items()}
@@ -314,6 +323,7 @@ def describe_machine(bench):
         "machine": {
             "cpu": cpu,
             "threads": bench.threads,
+            "isa": os.environ.get("SAMBAFLOW_ISA"),
             "caches": ", ".join(caches),
             "system": f"{platform.system()} {platform.release()}",
             "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30),
@@ -373,10 +383,19 @@ def main():
     for option in ("quick", "check", "markdown", "last", "scaling"):
         parser.add_argument("--" + option, action="store_true")
     parser.add_argument("--against", metavar="FOLDER")
+    parser.add_argument("--isa", metavar="ISA")
     given = parser.parse_intermixed_args()
     others = [name for name in ("check", "markdown", "last", "scaling") if getattr(given, name)]
+    if given.isa and given.last:
+        parser.error("--last measures nothing: --isa would have no effect")
     if given.against and others:
         parser.error(f"--against measures alone: leave out --{', --'.join(others)}")
+    if given.isa:
+        try:
+            keep_to(given.isa)
+            run([f"{given.build}/sambaflow", "machine", "--isa", given.isa])
+        except Failed as failure:
+            raise SystemExit(f"bench: --isa {given.isa}: {failure}") from None
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if given.scaling:
         apart = scaling.measure(Bench(given.build, given.quick))

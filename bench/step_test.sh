@@ -43,8 +43,10 @@ refuses '^usage' "$folder/train/train.pef" </dev/null
 
 cd "$(dirname "$0")/.."
 # A build against itself: the same values; a folder without a build says so.
-said=$(bench/bench.sh "$build" --quick --against "$build" "logreg b1 inference" "lenet b32 inference")
+said=$(bench/bench.sh "$build" --quick --isa generic --against "$build" "logreg b1 inference" "lenet b32 inference")
 like "$said" "^lenet b32 inference +$number +$number +[0-9.]+ +[0-9.]+ +[0-9.]+ +same$"
+if said=$(bench/bench.sh "$build" --isa sse --against "$build" 2>&1); then fail "accepted --isa sse"; fi
+like "$said" "isa sse: .*how other programs are kept to 'sse' is not known here"
 if said=$(bench/bench.sh "$build" --against "$folder" 2>&1); then fail "accepted a folder without a build"; fi
 like "$said" 'there is no bench/step in it'
 if said=$(bench/bench.sh "$build" --against "$build" --last 2>&1); then fail "accepted --against with --last"; fi

@@ -39,12 +39,16 @@ class Rows(unittest.TestCase):
         self.assertEqual((row["ms"], row["best_ms"], row["best_peer"], row["ratio"]), (2.0, 1.0, "compile", 2.5))
         self.assertEqual(row["peers"]["compile"]["compile_ms"], 45.0)
 
+    def test_ratio_of_bests_takes_each_ones_best_step(self):
+        peers = {"eager": report.summary([4.0, 9.0, 9.0], 50.0, 1, 1), "compile": peer(5.0)}
+        self.assertEqual(row_of(self.case, [1.0, 2.0, 90.0], peers)["best_ratio"], 4.0)
+
     def test_rates(self):
         row = row_of(self.case, [2.0], {"eager": peer(9.0)})
         # Forward and weight gradient of 100 x 784 x 10; the images need no gradient.
         self.assertEqual(row["model_flops"], 2 * 2 * 100 * 784 * 10)
         self.assertAlmostEqual(row["mfu"], row["model_flops"] / 2e-3 / 100e9)
-        self.assertEqual(report.cells(row)[7:9], ["2 %", "8"])
+        self.assertEqual(report.cells(row)[8:10], ["2 %", "8"])
         self.assertEqual((row["plan_flops"], row["bytes_per_second"]), (900, 4000 / 2e-3))
 
     def test_inference_counts_forward_alone(self):

@@ -34,17 +34,6 @@ pef=$(mktemp -d)
 trap 'rm -rf "$pef"' EXIT
 "$build/examples/logreg" compile -b 1 --output-folder "$pef" >/dev/null
 
-keep_to() { # ISA: ours, libxsmm, PyTorch, oneDNN, MKL, NumPy
-    case $1 in
-    generic) variables=(LIBXSMM_TARGET=generic ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2
-        NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR") ;;
-    avx2) variables=(LIBXSMM_TARGET=hsw ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
-        NPY_DISABLE_CPU_FEATURES="X86_V4 AVX512_ICL AVX512_SPR") ;;
-    avx512) variables=() ;;
-    *) echo "every-isa: how PyTorch is kept to $1 is not known here" >&2 && exit 2 ;;
-    esac
-    variables+=(SAMBAFLOW_ISA="$1")
-}
 part() { # PART: with the environment as it is
     case $1 in
     check) meson test -C "$build" --no-rebuild --print-errorlogs --logbase "testlog-$SAMBAFLOW_ISA-$OMP_NUM_THREADS" ;;
@@ -62,7 +51,8 @@ for isa in "${isas[@]}"; do
         echo "every-isa: $isa is left out: this processor or this build has none"
         continue
     fi
-    keep_to "$isa"
+    limits=$(tools/isa-variables.sh "$isa")
+    mapfile -t variables <<<"$limits"
     for threads in "${teams[@]}"; do
         for name in "${parts[@]}"; do
             echo "every-isa: $name, $isa, OMP_NUM_THREADS=$threads"

@@ -65,10 +65,11 @@ typedef struct samba_section_time {
 SAMBA_API samba_status samba_measure_sections(samba_context *context, samba_session *session,
                                               const samba_measure_options *options, samba_section_time *times);
 
-/* Multiply-adds in registers on `threads` threads with the widest vectors this CPU has: FLOP/s.
- * Takes about a third of a second. */
+/* Multiply-adds in registers on `threads` threads with the widest vectors this CPU has, or those of the instruction set that
+ * SAMBAFLOW_ISA names: FLOP/s. Takes about a third of a second. */
 SAMBA_API double samba_measure_fma_peak(int threads);
-/* The same in bfloat16 products with float32 sums (AVX512-BF16); 0 where the CPU has no such instruction. */
+/* The same in bfloat16 products with float32 sums (AVX512-BF16); 0 where the CPU, or that instruction set, has no such
+ * instruction. */
 SAMBA_API double samba_measure_bf16_peak(int threads);
 /* Bytes a second that `threads` (1 or more) threads read from memory together, of 256 MiB, the best of some passes. */
 SAMBA_API samba_status samba_measure_bandwidth(samba_context *context, int threads, double *bytes_per_second);
