@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What keeps a process to an instruction set, as a processor without the better ones would: variables of the environment, NAME=VALUE,
-# one a line, of SambaFlow, libxsmm, PyTorch, oneDNN, MKL, NumPy and XLA. No variable of ONNX Runtime is known.
+# What keeps a process to an instruction set, as a processor without the better ones would: variables of the environment,
+# NAME=VALUE, one a line, of SambaFlow, libxsmm, PyTorch, oneDNN, MKL, NumPy and XLA. No variable of ONNX Runtime is known.
 # Usage: tools/isa-variables.sh generic|avx2|avx512
 set -eu
 case ${1:-} in
