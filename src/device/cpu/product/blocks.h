@@ -10,7 +10,7 @@
  * fold: rows of products, one for each tap of a window, added up where the window put them (fold.c).
  * filter: windows of one plane times its filter, by the same tables (depthwise.c).
  * columns: a row of a convolution's columns, gathered from its image (columns.c).
- * dense: large products by panels, dense.h.
+ * dense, pack_strips, pack_panels: large products by panels, dense.h; packing for them is in strips.c.
  * winograd: transforms around such products, winograd_tile.h. */
 #ifndef SAMBA_CPU_BLOCKS_H
 #define SAMBA_CPU_BLOCKS_H
