@@ -1,13 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Squares of vectors: square_of_floats(v) turns rows of v[lanes] to columns, by shuffles that are better than those the compiler
- * finds where the instruction set has them. TOTALS(v) is one vector of the sums of each one's lanes; not defined where the
- * compiler does as well. */
+ * Squares of vectors: square_of_floats(v) and square_of_doubles(v) turn rows of v[lanes] to columns. Where the instruction set
+ * has them that is done by shuffles that are better than those the compiler finds. TOTALS(v) is one vector of the sums of each
+ * one's lanes; not defined where the compiler does as well. */
 #ifndef SAMBA_CPU_SQUARE_H
 #define SAMBA_CPU_SQUARE_H
 
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/isa/shuffle.h"
+
+/* In log2 steps: at step s, vectors i and i+s exchange lanes. */
+#define SQUARE_OF(VECTOR, INDICES)                                                                                               \
+    INLINE void square_of_##VECTOR(VECTOR *v)                                                                                    \
+    {                                                                                                                            \
+        enum { LANES_ = sizeof *v / sizeof v[0][0] };                                                                            \
+        UNROLL for (int s = 1; s < LANES_; s *= 2) {                                                                             \
+            INDICES low, high;                                                                                                   \
+            UNROLL for (int i = 0; i < LANES_; i++) {                                                                            \
+                low[i] = i & s ? LANES_ + i - s : i;                                                                             \
+                high[i] = i & s ? LANES_ + i : i + s;                                                                            \
+            }                                                                                                                    \
+            UNROLL for (int i = 0; i < LANES_; i++)                                                                              \
+                if (!(i & s)) {                                                                                                  \
+                    VECTOR x = v[i], y = v[i + s];                                                                               \
+                    v[i] = SHUFFLE2(x, y, low);                                                                                  \
+                    v[i + s] = SHUFFLE2(x, y, high);                                                                             \
+                }                                                                                                                \
+        }                                                                                                                        \
+    }
 
 #if defined(__AVX512F__)
 /* 16 x 16 by shuffles within 128 bits, then of 128 bits:
@@ -77,24 +97,8 @@ INLINE void square_of_floats(floats *v)
     }
 }
 #else
-/* In log2 steps: at step s, vectors i and i+s exchange lanes. */
-INLINE void square_of_floats(floats *v)
-{
-    enum { LANES_ = VECTOR_BYTES / 4 };
-    UNROLL for (int s = 1; s < LANES_; s *= 2) {
-        ints low, high;
-        UNROLL for (int i = 0; i < LANES_; i++) {
-            low[i] = i & s ? LANES_ + i - s : i;
-            high[i] = i & s ? LANES_ + i : i + s;
-        }
-        UNROLL for (int i = 0; i < LANES_; i++)
-            if (!(i & s)) {
-                floats x = v[i], y = v[i + s];
-                v[i] = SHUFFLE2(x, y, low);
-                v[i + s] = SHUFFLE2(x, y, high);
-            }
-    }
-}
+SQUARE_OF(floats, ints)
 #endif
+SQUARE_OF(doubles, longs)
 
 #endif

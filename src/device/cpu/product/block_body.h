@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The code of blocks.c for one element type: included there twice, with REAL, VECTOR, INDICES (integers as wide as REAL), NAME,
- * BLOCK, TRANSPOSE, SQUARE (a square of vectors changes rows for columns) and TOTALS (one vector of the sums of each one's lanes)
+ * BLOCK, TRANSPOSE, SQUARE (isa/square.h) and TOTALS (one vector of the sums of each one's lanes)
  * defined. Each function body is written once with its sizes as constants of an inlined call,
  * so that all sums of a small block live in registers. */
 #define NAME_LANES ((int)(VECTOR_BYTES / sizeof(REAL)))
@@ -251,24 +251,6 @@ static void NAME(dot)(const void *a_, const int64_t *ao, const int64_t *ak, cons
             }
 #undef CASE
         }
-}
-
-/* A square of vectors changes rows for columns in log2 steps: at step s, vectors i and i+s exchange lanes. */
-INLINE void NAME(transpose_square)(VECTOR *v)
-{
-    UNROLL for (int s = 1; s < NAME_LANES; s *= 2) {
-        INDICES low, high;
-        UNROLL for (int i = 0; i < NAME_LANES; i++) {
-            low[i] = i & s ? NAME_LANES + i - s : i;
-            high[i] = i & s ? NAME_LANES + i : i + s;
-        }
-        UNROLL for (int i = 0; i < NAME_LANES; i++)
-            if (!(i & s)) {
-                VECTOR x = v[i], y = v[i + s];
-                v[i] = SHUFFLE2(x, y, low);
-                v[i + s] = SHUFFLE2(x, y, high);
-            }
-    }
 }
 
 void TRANSPOSE(void *d_, int64_t ldd, const void *s_, int64_t lds, int64_t rows, int64_t cols)

@@ -61,7 +61,7 @@ static const int dot_shapes[][2] = {{4, 2}};
 #define NAME(name) name##_f64
 #define BLOCK SAMBA_ISA_NAME(samba_block_f64)
 #define TRANSPOSE SAMBA_ISA_NAME(samba_transpose8)
-#define SQUARE transpose_square_f64
+#define SQUARE square_of_doubles
 #define TOTALS totals_f64
 #include "device/cpu/product/block_body.h"
 
