@@ -3,8 +3,8 @@
  * 64 bytes side by side as vectors of the instruction set at hand, so that the order of sums is the same whatever a vector holds.
  * A compiler's own type of 64 bytes goes through memory, element by element, where registers are smaller.
  *
- * WIDE(name, type, VECTOR): wide_<name>, with all its elements set, loaded, stored, added; and their sum, by halves: the upper to
- * the lower, until one is left. EACH_PART(p) is a loop over its vectors. */
+ * WIDE(name, type, VECTOR, INDICES): wide_<name>, with all its elements set, loaded, stored, added; and their sum, by halves: the
+ * upper to the lower, until one is left. INDICES are integers as wide as the type. EACH_PART(p) is a loop over its vectors. */
 #ifndef SAMBA_CPU_WIDE_H
 #define SAMBA_CPU_WIDE_H
 

@@ -125,7 +125,7 @@ static void pack_strips(const panels *p, const char *from, int64_t depth, int64_
 {
     enum { NEAR = 128 };
     const samba_blocks *blocks = p->kernels->blocks;
-    float near[SAMBA_DENSE_MOST_ROWS * NEAR], packed[SAMBA_DENSE_MOST_ROWS * NEAR + SAMBA_LINE / sizeof(float)];
+    float near[SAMBA_DENSE_MOST_ROWS * NEAR];
     int64_t own = p->a.factor.own[0], inner = p->a.factor.inner[0], most = blocks->dense_rows,
             strips = samba_dense_strips(rows, most);
     if (p->a.native && (inner == 1 || own == 1)) {
@@ -138,8 +138,7 @@ static void pack_strips(const panels *p, const char *from, int64_t depth, int64_
             int64_t some = at_most(NEAR, depth - l);
             samba_pack(&p->a, from + (first * own + l * inner) * p->a.memory_size, &p->a.own_axis, count, &p->a.inner_axis, some,
                        (char *)near, NEAR);
-            blocks->pack_strips(near, NEAR, 1, count, some, packed);
-            memcpy(to + l * most, packed, (size_t)(some * most) * sizeof *to);
+            blocks->pack_strips(near, NEAR, 1, count, some, to + l * most);
         }
     }
 }

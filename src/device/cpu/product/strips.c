@@ -4,7 +4,6 @@
  * compiler knows. A is packed in strips of as many rows as registers hold, B in panels of as many columns. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/dense_shape.h"
-#include "device/cpu/isa/shuffle.h"
 #include "device/cpu/isa/square.h"
 
 enum { ROWS = DENSE_ROWS, COLS = DENSE_COLS, LANES = DENSE_LANES };
