@@ -37,11 +37,14 @@ typedef __m512bh pairs;
 #endif
 #endif
 
-INLINE void multiply_step(const int rows, const int vectors, const float *a, int64_t lda, const float *b, small_sums sums)
+INLINE void load_vectors(const int vectors, const float *b, floats *x)
 {
-    floats x[VECTORS];
     UNROLL for (int j = 0; j < vectors; j++)
         x[j] = load(b + j * LANES);
+}
+
+INLINE void multiply_step(const int rows, const int vectors, const float *a, int64_t lda, const floats *x, small_sums sums)
+{
     UNROLL for (int i = 0; i < rows; i++) {
 #if defined(SAMBA_DENSE_PAIRS)
         float pair; /* rows that are read in place may begin at any bfloat16 */
@@ -67,51 +70,80 @@ INLINE void store_last(float *p, int last, floats v)
         __builtin_memcpy(p, &v, sizeof v);
 }
 
-/* Rows from i0, which a has the first of, columns from j of a block; the last vector has `last` lanes. */
-INLINE void dense_of(const int rows, const int vectors, const bool strips, const samba_dense *d, const float *a, int64_t i0,
-                     int64_t j0, int last, samba_fetch *fetch)
+INLINE void begin_sums(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, small_sums sums)
 {
-    const float *b = d->b + j0, *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
-    int64_t lda = strips ? 1 : d->lda, ska = strips ? ROWS : d->ska, ldb = strips ? COLS : d->ldb, l = 0, k = d->k;
-    samba_fetch_region region = fetch->now;
-    float *c = d->c + i0 * d->ldc + j0;
-    small_sums sums;
+    const float *from = d->from ? d->from + i0 * d->from_ld + j0 : NULL;
     UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = (floats){0};
     }
-    if (d->from) {
+    if (from) {
         UNROLL for (int i = 0; i < rows; i++) {
             UNROLL for (int j = 0; j < vectors; j++)
                 sums[i][j] = load_last(from + i * d->from_ld + j * LANES, j + 1 < vectors ? LANES : last);
         }
     }
-    for (; l + DEPTH <= k; l += DEPTH) {
-        samba_fetch_line(&region);
-        UNROLL for (int u = 0; u < DEPTH; u++, a += ska, b += ldb)
-            multiply_step(rows, vectors, a, lda, b, sums);
-    }
-    for (; l < k; l++, a += ska, b += ldb)
-        multiply_step(rows, vectors, a, lda, b, sums);
-    fetch->now = region;
+}
+
+INLINE void end_sums(const int rows, const int vectors, const samba_dense *d, int64_t i0, int64_t j0, int last, small_sums sums)
+{
+    float *c = d->c + i0 * d->ldc + j0;
     UNROLL for (int i = 0; i < rows; i++) {
         UNROLL for (int j = 0; j < vectors; j++)
             store_last(c + i * d->ldc + j * LANES, j + 1 < vectors ? LANES : last, sums[i][j]);
     }
 }
 
-static void dense_small(int64_t rows, int vectors, const samba_dense *d, const float *a, int64_t i, int64_t j, int last,
-                        samba_fetch *fetch)
+/* Rows from i0, which a has the first of, columns from j of a block; the last vector has `last` lanes. In twos, the rows after
+ * these as well, from a + next on: the sums of one strip by one vector are too few to hide how long a multiply-add takes. */
+INLINE void dense_of(const int rows, const int vectors, const bool strips, const bool twos, const samba_dense *d, const float *a,
+                     int64_t next, int64_t i0, int64_t j0, int last, samba_fetch *fetch)
+{
+    const float *b = d->b + j0;
+    int64_t lda = strips ? 1 : d->lda, ska = strips ? ROWS : d->ska, ldb = strips ? COLS : d->ldb, l = 0, k = d->k;
+    samba_fetch_region region = fetch->now;
+    small_sums sums, more;
+    floats x[VECTORS];
+    begin_sums(rows, vectors, d, i0, j0, last, sums);
+    if (twos)
+        begin_sums(rows, vectors, d, i0 + rows, j0, last, more);
+    for (; l + DEPTH <= k; l += DEPTH) {
+        samba_fetch_line(&region);
+        UNROLL for (int u = 0; u < DEPTH; u++, a += ska, b += ldb) {
+            load_vectors(vectors, b, x);
+            multiply_step(rows, vectors, a, lda, x, sums);
+            if (twos)
+                multiply_step(rows, vectors, a + next, lda, x, more);
+        }
+    }
+    for (; l < k; l++, a += ska, b += ldb) {
+        load_vectors(vectors, b, x);
+        multiply_step(rows, vectors, a, lda, x, sums);
+        if (twos)
+            multiply_step(rows, vectors, a + next, lda, x, more);
+    }
+    fetch->now = region;
+    end_sums(rows, vectors, d, i0, j0, last, sums);
+    if (twos)
+        end_sums(rows, vectors, d, i0 + rows, j0, last, more);
+}
+
+/* One strip, or two of as many rows each; these have one vector of columns. */
+static void dense_small(int64_t rows, int vectors, bool twos, const samba_dense *d, const float *a, int64_t next, int64_t i,
+                        int64_t j, int last, samba_fetch *fetch)
 {
 #define PART(rows, vectors)                                                                                                      \
-    case ((rows)*4 + (vectors)-1) * 2: dense_of(rows, vectors, false, d, a, i, j, last, fetch); break;                           \
-    case ((rows)*4 + (vectors)-1) * 2 + 1: dense_of(rows, vectors, true, d, a, i, j, last, fetch); break;
+    case ((rows)*4 + (vectors)-1) * 4: dense_of(rows, vectors, false, false, d, a, 0, i, j, last, fetch); break;                 \
+    case ((rows)*4 + (vectors)-1) * 4 + 1: dense_of(rows, vectors, true, false, d, a, 0, i, j, last, fetch); break;
+#define TWOS(rows)                                                                                                               \
+    case (rows)*16 + 2: dense_of(rows, 1, false, true, d, a, next, i, j, last, fetch); break;                                    \
+    case (rows)*16 + 3: dense_of(rows, 1, true, true, d, a, next, i, j, last, fetch); break;
 #if VECTORS == 4
-#define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4)
+#define CASE(rows) PART(rows, 1) PART(rows, 2) PART(rows, 3) PART(rows, 4) TWOS(rows)
 #else
-#define CASE(rows) PART(rows, 1) PART(rows, 2)
+#define CASE(rows) PART(rows, 1) PART(rows, 2) TWOS(rows)
 #endif
-    switch ((rows * 4 + vectors - 1) * 2 + d->strips) {
+    switch ((rows * 4 + vectors - 1) * 4 + 2 * twos + d->strips) {
         CASE(1)
         CASE(2)
         CASE(3)
@@ -122,6 +154,7 @@ static void dense_small(int64_t rows, int vectors, const samba_dense *d, const f
 #endif
     }
 #undef CASE
+#undef TWOS
 #undef PART
 }
 
@@ -137,11 +170,14 @@ void BLOCK(const samba_dense *block, samba_fetch *fetch)
         int64_t left = block->cols - j;
         width = left < COLS ? left : COLS;
         int vectors = (int)((width + LANES - 1) / LANES), last = (int)(width - (vectors - 1) * LANES);
-        for (int64_t s = 0; s < strips; s++) {
-            int64_t i = samba_dense_strip_row(block->rows, strips, s);
+        for (int64_t s = 0, taken; s < strips; s += taken) {
+            int64_t i = samba_dense_strip_row(block->rows, strips, s),
+                    rows = samba_dense_strip_row(block->rows, strips, s + 1) - i;
+            bool twos = vectors == 1 && s + 1 < strips && samba_dense_strip_row(block->rows, strips, s + 2) - i == 2 * rows;
             const float *a = block->a + (block->strips ? s : i) * block->lda;
+            taken = twos ? 2 : 1;
             samba_fetch_advance(fetch);
-            dense_small(samba_dense_strip_row(block->rows, strips, s + 1) - i, vectors, block, a, i, j, last, fetch);
+            dense_small(rows, vectors, twos, block, a, (block->strips ? 1 : rows) * block->lda, i, j, last, fetch);
         }
     }
 }
