@@ -27,6 +27,9 @@ static inline void make_strange(samba_cpu_machine *machine, uint64_t (*draw)(voi
 #define END(name) }
 #define SCALED(name) group->name = group->name * (1 << draw(of) % 7) / 8
 #define BYTES(name, value, meaning) SCALED(name), group->name = group->name < 1 ? 1 : group->name;
+#define FIRST(name, share, meaning) BYTES(name, share, meaning)
+#define SECOND(name, share, meaning) BYTES(name, share, meaning)
+#define THIRD(name, share, meaning) BYTES(name, share, meaning)
 #define COUNT(name, value, meaning) SCALED(name), group->name = group->name < 1 ? 1 : group->name;
 #define RATE(name, value, unit, meaning) SCALED(name);
 #define NS(name, value, meaning) SCALED(name);

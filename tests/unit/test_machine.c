@@ -54,6 +54,9 @@ static void test_told(void **state)
 #define GROUP(name, meaning) groups++;
 #define END(name)
 #define BYTES(name, value, meaning) figures++;
+#define FIRST(name, share, meaning) figures++;
+#define SECOND(name, share, meaning) figures++;
+#define THIRD(name, share, meaning) figures++;
 #define COUNT(name, value, meaning) figures++;
 #define RATE(name, value, unit, meaning) figures++;
 #define NS(name, value, meaning) figures++;

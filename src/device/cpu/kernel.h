@@ -49,6 +49,7 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     int lanes;            /* float elements of a vector */
     int vector_registers; /* of the processor that it was compiled for */
     bool fused;           /* a multiply-add is one instruction, rounded once */
+    bool masked;          /* a part of a vector costs what a whole one does */
     const samba_blocks *blocks;
     const samba_rows *rows;
     const samba_attention_tiles *attention;

@@ -83,6 +83,40 @@ static void find_caches(samba_cpu_cache *caches)
         samba_processor_cache(level + 1, &caches[level]);
 }
 
+/* Sizes of caches as Linux lists them: two first caches, of data and of instructions, and those behind them. Else the processor
+ * is asked; what neither tells is taken to be as most have it. */
+static void find_sizes(int64_t bytes[SAMBA_CPU_CACHES])
+{
+    static const int indices[SAMBA_CPU_CACHES] = {0, 2, 3};
+    static const int64_t usual[SAMBA_CPU_CACHES] = {32 << 10, 512 << 10, LAST_CACHE};
+    samba_cpu_cache told[SAMBA_CPU_CACHES] = {0};
+    for (int level = 0; level < SAMBA_CPU_CACHES; level++) {
+        bytes[level] = read_number(indices[level], "size") << 10;
+        if (bytes[level] == 0)
+            samba_processor_cache(level + 1, &told[level]);
+        bytes[level] = bytes[level] ? bytes[level] : told[level].bytes ? told[level].bytes : usual[level];
+    }
+}
+
+void samba_cpu_machine_figure(samba_cpu_machine *machine)
+{
+    const int64_t *cache = machine->cache_bytes;
+#define GROUP(name, meaning)                                                                                                     \
+    {                                                                                                                            \
+        __typeof__(machine->name) *group = &machine->name;
+#define END(name) }
+#define BYTES(name, value, meaning) group->name = value;
+#define FIRST(name, share, meaning) group->name = (int64_t)((share) * (double)cache[0]);
+#define SECOND(name, share, meaning) group->name = (int64_t)((share) * (double)cache[1]);
+#define THIRD(name, share, meaning) group->name = (int64_t)((share) * (double)cache[2]);
+#define COUNT(name, value, meaning) group->name = value;
+#define RATE(name, value, unit, meaning) group->name = value;
+#define NS(name, value, meaning) group->name = value;
+#define FACTOR(name, value, meaning) group->name = value;
+#include "device/cpu/figures.def"
+    machine->near = cache[2] / 2; /* others use it too */
+}
+
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 {
     static const bool pairs[SAMBA_ISA_COUNT] = {
@@ -91,28 +125,15 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa)
 #undef ISA
     };
     const samba_kernels *kernels = samba_kernels_for(isa);
-    *machine = (samba_cpu_machine){
-        .isa = isa,
-        .kernels = kernels,
-#define GROUP(name, meaning) .name = {
-#define END(name)                                                                                                                \
-    }                                                                                                                            \
-    ,
-#define BYTES(name, value, meaning) .name = value,
-#define COUNT(name, value, meaning) .name = value,
-#define RATE(name, value, unit, meaning) .name = value,
-#define NS(name, value, meaning) .name = value,
-#define FACTOR(name, value, meaning) .name = value,
-#include "device/cpu/figures.def"
-    };
+    *machine = (samba_cpu_machine){.isa = isa, .kernels = kernels};
     machine->vector_bytes = kernels->lanes * (int32_t)sizeof(float);
     machine->vector_registers = kernels->vector_registers;
     machine->fused = kernels->fused;
+    machine->masked = kernels->masked;
     machine->pairs = pairs[isa] && samba_processor_has_pairs();
     machine->libxsmm = samba_xsmm_keeps_to(isa);
-    enum { LAST = 3 }; /* the index of what Linux lists last: two first caches and a second stand before it */
-    int64_t last = read_number(LAST, "size") << 10;
-    machine->near = (last > 0 ? last : LAST_CACHE) / 2; /* others use it too */
+    find_sizes(machine->cache_bytes);
+    samba_cpu_machine_figure(machine);
 }
 
 void samba_cpu_machine_survey(samba_cpu_machine *machine)
@@ -167,6 +188,7 @@ void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell 
     tell_number(&t, "vector_bytes", machine->vector_bytes, "B", "of a vector");
     tell_number(&t, "vector_registers", machine->vector_registers, "", "vectors that a core holds");
     tell_text(&t, "fused", machine->fused ? "yes" : "no", "a multiply-add is one instruction, rounded once");
+    tell_text(&t, "masked", machine->masked ? "yes" : "no", "a part of a vector costs what a whole one does");
     tell_text(&t, "bfloat16_pairs", machine->pairs ? "yes" : "no", "products of bfloat16 have instructions of their own");
     tell_text(&t, "libxsmm", machine->libxsmm ? "yes" : "no", "its kernels are used for small blocks");
     for (int i = 0; i < SAMBA_CPU_CACHES; i++) {
@@ -179,6 +201,9 @@ void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell 
         const __typeof__(machine->name) *group = &machine->name;
 #define END(name) }
 #define BYTES(name, value, meaning) tell_number(&t, #name, (double)group->name, "B", meaning);
+#define FIRST(name, share, meaning) BYTES(name, share, meaning)
+#define SECOND(name, share, meaning) BYTES(name, share, meaning)
+#define THIRD(name, share, meaning) BYTES(name, share, meaning)
 #define COUNT(name, value, meaning) tell_number(&t, #name, (double)group->name, "", meaning);
 #define RATE(name, value, unit, meaning) tell_number(&t, #name, group->name, unit, meaning);
 #define NS(name, value, meaning) tell_number(&t, #name, group->name, "ns", meaning);

@@ -26,10 +26,12 @@ struct samba_cpu_machine {
     int32_t processors;                      /* that the system has running */
     int32_t nodes;                           /* of memory */
     samba_cpu_cache cache[SAMBA_CPU_CACHES]; /* of data, the nearest first */
+    int64_t cache_bytes[SAMBA_CPU_CACHES];   /* the same, or what is taken where nobody tells: blocks follow from these */
     samba_isa isa;
     const samba_kernels *kernels;
     int32_t vector_bytes, vector_registers;
     bool fused;   /* a multiply-add is one instruction, rounded once */
+    bool masked;  /* a part of a vector costs what a whole one does */
     bool pairs;   /* products of pairs of bfloat16 are faster than those of floats */
     bool libxsmm; /* its kernels use no better instructions than `isa` */
     int64_t near; /* bytes that stay in the caches a processor reaches, between two stages that touch them */
@@ -38,6 +40,9 @@ struct samba_cpu_machine {
     }                                                                                                                            \
     name;
 #define BYTES(name, value, meaning) int64_t name;
+#define FIRST(name, share, meaning) int64_t name;
+#define SECOND(name, share, meaning) int64_t name;
+#define THIRD(name, share, meaning) int64_t name;
 #define COUNT(name, value, meaning) int64_t name;
 #define RATE(name, value, unit, meaning) double name;
 #define NS(name, value, meaning) double name;
@@ -46,8 +51,10 @@ struct samba_cpu_machine {
 };
 
 /* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of: all that running depends on. It
- * is called for each session, and each operator that runs eagerly has one, so it reads one file of the system. */
+ * is called for each session, and each operator that runs eagerly has one, so it reads three files of the system. */
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa);
+/* The figures as they follow from machine->cache_bytes, the instruction set and nothing else. */
+void samba_cpu_machine_figure(samba_cpu_machine *machine);
 /* The rest, which is shown: processor, processors, nodes, caches. */
 void samba_cpu_machine_survey(samba_cpu_machine *machine);
 

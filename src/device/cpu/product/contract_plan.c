@@ -331,6 +331,8 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
         unit = rows * blocks * width * depth / rate * (1.0 + machine->block.row_start / (double)row->width);
         if (plan->way == SAMBA_WAY_OFFSETS && !plan->vector_packed && !plan->view)
             unit *= samba_skip_share(&plan->vector);
+        if (plan->way == SAMBA_WAY_DENSE && machine->libxsmm && !machine->masked && run % lanes)
+            unit *= machine->block.partial_vector;
         if (block_cols <= lanes)
             unit *= (plan->way == SAMBA_WAY_DENSE && machine->libxsmm) || row->width >= 8 ? machine->block.one_vector
                                                                                           : machine->block.one_vector_few_rows;

@@ -50,9 +50,10 @@ typedef struct panels {
     bool keep_a, keep_b;                                /* packed whole, at refresh */
     int64_t rows, row_blocks, step, steps, panel_count; /* of a block, the most; of all */
     int64_t unit_blocks, unit_panels, row_units, column_units, hot_panels, last_panels;
-    int64_t pack_panels, panel_packs; /* panels of B that are packed together, and how many times */
-    samba_source a, b;                /* as samba_pack wants them; their axes are even */
-    int64_t row_ld;                   /* of A as block kernels see it */
+    int64_t own_panels, own_panels_few_rows; /* of a unit, at most, where B is its own */
+    int64_t pack_panels, panel_packs;        /* panels of B that are packed together, and how many times */
+    samba_source a, b;                       /* as samba_pack wants them; their axes are even */
+    int64_t row_ld;                          /* of A as block kernels see it */
     int64_t a_block_bytes, a_step_bytes, b_step_bytes, shared_batch_bytes, kept_batch_bytes; /* packed, of full steps */
     int64_t all_sums_at, sums_at, own_pack_at, sums_ld; /* all_sums_at: in shared scratch; the next two: in a thread's own */
 } panels;
@@ -365,18 +366,11 @@ static bool is_pairs(const samba_contract_problem *problem)
 static bool suits(const samba_contract_problem *problem)
 {
     const samba_contract *c = &problem->contract;
-    if (c->class_ != SAMBA_F32 || c->m_rank != 1 || c->n_rank != 1 || c->k_rank != 1 || c->a.window_count || c->b.window_count)
+    if (c->class_ != SAMBA_F32 || c->m_rank != 1 || c->n_rank != 1 || c->k_rank != 1 || c->a.window_count || c->b.window_count ||
+        problem->k == 0)
         return false;
-    double flops = 2.0 * (double)problem->m * (double)problem->n * (double)problem->k;
-    bool pairs = is_pairs(problem);
-    if (samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32 &&
-        problem->k <= problem->machine->panel.short_k)
-        return false;
-    if (problem->m < problem->machine->panel.least_m || problem->n < problem->machine->panel.least_n ||
-        problem->k < problem->machine->panel.least_k || flops < problem->machine->panel.least_flops)
-        return pairs && problem->k > 0; /* nobody else multiplies pairs */
     int64_t shared = problem->contract.whole_rows ? problem->n : at_most(problem->m, problem->n);
-    return (double)problem->batches * (double)shared * (double)problem->k * (pairs ? 2 : 4) <=
+    return (double)problem->batches * (double)shared * (double)problem->k * (is_pairs(problem) ? 2 : 4) <=
            (double)problem->machine->panel.most_packed;
 }
 
@@ -422,6 +416,38 @@ static bool choose_side(panels *p, int64_t a_bytes, int64_t b_bytes)
     return few;
 }
 
+/* A is read where it is if packing it costs more: few columns would pay, or all of it would be shared and is large. */
+static bool reads_a(const panels *p, const samba_factor *a)
+{
+    const samba_cpu_machine *machine = p->frame.machine;
+    int64_t stride = a->own[0], size = samba_dtype_table[a->dtype].size;
+    bool costly = p->n < machine->panel.few_columns ||
+                  (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > machine->panel.shared);
+    return costly && a->inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 && stride * size % machine->product.page &&
+           (p->half ? p->k % 2 == 0 && stride % 2 == 0 : a->dtype == SAMBA_FLOAT32);
+}
+
+/* k of a step and rows of a block, after Low et al., Analytical Modeling Is Enough for High-Performance BLIS (TOMS 2016): where
+ * registers are few a panel is narrow and a good step of it stays in the first cache;
+ * a wide panel is read from the second, beside a block of rows high enough to be worth its passing. */
+static void choose_sizes(panels *p)
+{
+    const samba_cpu_machine *machine = p->frame.machine;
+    int64_t strip = p->kernels->blocks->dense_rows, line = p->width * ELEMENT, least = machine->panel.least_step;
+    int64_t depth = at_most(machine->panel.hot / line, machine->product.step);
+    if (depth < least) {
+        depth = machine->product.step;
+        while (depth > least && machine->panel.block / (depth * ELEMENT) - p->width < machine->panel.few_block_rows)
+            depth -= at_most(SAMBA_DENSE_ROUND, depth - least);
+    }
+    depth = depth < SAMBA_DENSE_ROUND ? SAMBA_DENSE_ROUND : depth / SAMBA_DENSE_ROUND * SAMBA_DENSE_ROUND;
+    int64_t rows = at_most(machine->panel.block / (depth * ELEMENT) - p->width, machine->panel.rows) / strip * strip;
+    p->step = p->half ? 2 * depth : depth;
+    p->rows = rows < strip ? strip : rows;
+    p->own_panels = machine->panel.own / (depth * line);
+    p->own_panels_few_rows = machine->panel.own_few_rows / (depth * line);
+}
+
 static void choose_blocks(panels *p, const samba_contract_problem *problem)
 {
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
@@ -431,21 +457,20 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     p->direct = p->frame.finish.used && samba_finish_is_even(&p->frame.finish) && p->frame.finish.bias != p->frame.finish.result;
     /* the sums need room, and panels are read from near */
     bool low = !p->direct && !p->share_a && b_bytes <= p->frame.machine->panel.near;
-    p->steps = deal(p->k, p->half ? 2 * p->frame.machine->product.step : p->frame.machine->product.step, 1, &p->step);
+    choose_sizes(p);
+    int64_t most_rows = p->rows;
+    p->steps = deal(p->k, p->step, 1, &p->step);
     if (p->steps > 1) {
         p->step = round_up(p->step, 16);
         p->steps = (p->k + p->step - 1) / p->step;
     }
-    p->row_blocks =
-        deal(p->m, low ? p->frame.machine->panel.rows / 2 : p->frame.machine->panel.rows, p->share_a ? 1 : deals, &p->rows);
+    p->row_blocks = deal(p->m, low ? most_rows / 2 : most_rows, p->share_a ? 1 : deals, &p->rows);
     p->panel_count = (p->n + p->width - 1) / p->width;
     p->pack_panels = p->frame.machine->panel.pack_columns > p->width ? p->frame.machine->panel.pack_columns / p->width : 1;
     p->panel_packs = (p->panel_count + p->pack_panels - 1) / p->pack_panels;
     if (p->share_a) {
-        p->column_units = deal(
-            p->panel_count, (few ? p->frame.machine->panel.own_columns_few_rows : p->frame.machine->panel.own_columns) / p->width,
-            deals, &p->unit_panels);
-        p->row_units = deal(p->row_blocks, p->frame.machine->panel.range / p->frame.machine->panel.rows, 1, &p->unit_blocks);
+        p->column_units = deal(p->panel_count, few ? p->own_panels_few_rows : p->own_panels, deals, &p->unit_panels);
+        p->row_units = deal(p->row_blocks, p->frame.machine->panel.range / most_rows, 1, &p->unit_blocks);
     } else {
         p->column_units =
             deal(p->panel_count, p->whole_rows ? p->panel_count : p->frame.machine->panel.range / p->width, 1, &p->unit_panels);
@@ -456,6 +481,7 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     deal(p->unit_panels, p->frame.machine->panel.hot_columns / p->width, 1, &p->hot_panels);
     p->last_panels = (p->frame.machine->panel.last_columns + p->width - 1) / p->width;
     p->frame.units = p->batches * p->row_units * p->column_units;
+    p->a_in_place = reads_a(p, &problem->contract.a);
     p->sums_ld = at_most(p->unit_panels * p->width, p->n);
     if (p->apart) {
         p->sums_ld = round_up(p->n, SAMBA_DENSE_ROUND);
@@ -463,17 +489,11 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
     }
 }
 
-static void lay_out(panels *p, bool constant_a)
+static void lay_out(panels *p)
 {
     int64_t depth = packed_depth(p, p->step), a_bytes, b_bytes, own;
     p->rows_lie = p->a.factor.inner[0] != 1 && p->a.factor.own[0] == 1;
     int64_t stride = p->a.factor.own[0];
-    bool costly = p->n < p->frame.machine->panel.few_columns ||
-                  (p->share_a && p->batches * p->m * packed_depth(p, p->k) * ELEMENT > p->frame.machine->panel.shared);
-    p->a_in_place = costly && p->a.factor.inner[0] == 1 && stride >= p->k && stride <= INT_MAX / 8 &&
-                    stride * p->a.memory_size % p->frame.machine->product.page &&
-                    (p->half ? p->k % 2 == 0 && stride % 2 == 0 : p->a.native);
-    p->keep_a = constant_a && !p->keep_b && !p->a_in_place;
     p->strips = !p->half && !p->a_in_place;
     p->row_ld = round_up(p->rows_lie ? p->rows : depth, 16);
     if (p->row_ld * ELEMENT % p->frame.machine->product.page == 0)
@@ -518,7 +538,67 @@ static void count_parts(panels *p)
     p->frame.parts = packs ? p->batches * (p->share_a ? a_parts : b_parts) : 0;
 }
 
-/* Where it leads nothing is faster: blocks reach this rate only where they need no packing, which such sizes do. */
+/* ---- what it takes ---- */
+
+/* Vectors that the sums of a row have in all panels. */
+static double vectors_of(const panels *p, int64_t lanes)
+{
+    int64_t whole = p->n / p->width, rest = p->n - whole * p->width;
+    return (double)(whole * (p->width / lanes) + (rest + lanes - 1) / lanes);
+}
+
+/* ns of all multiply-adds on one core. A strip begins anew in each panel and step of k; where its sums are few they wait for each
+ * other (dense.c takes two strips of one vector together). */
+static double multiply_time(const panels *p)
+{
+    const samba_cpu_machine *machine = p->frame.machine;
+    int64_t lanes = p->kernels->lanes, vectors = (at_most(p->n, p->width) + lanes - 1) / lanes;
+    double pairs = p->half ? 2 : 1,
+           strips = (double)(p->row_blocks * samba_dense_strips(p->rows, p->kernels->blocks->dense_rows));
+    double chains = (double)(p->m * vectors) / strips * (vectors == 1 && strips > 1 ? 2 : 1);
+    double waits = chains < machine->panel.chains ? machine->panel.chains / chains : 1;
+    double steps = (double)p->m * vectors_of(p, lanes) * (double)p->k / pairs;
+    return steps / machine->product.rate * machine->panel.multiply * waits +
+           (double)(p->steps * p->panel_count) * strips * machine->panel.strip_start;
+}
+
+/* ns of packing on one core, and of what threads read that others packed. */
+static double pack_time(const panels *p, int threads)
+{
+    const samba_cpu_machine *machine = p->frame.machine;
+    double a = (double)p->m * (double)p->k, b = (double)p->n * (double)p->k, time = 0;
+    if (!p->keep_a)
+        time += a * (p->a_in_place ? machine->panel.read_a : machine->panel.pack_a) * (p->share_a ? 1 : (double)p->column_units);
+    if (!p->keep_b)
+        time += b * machine->panel.pack_b * (p->share_a ? (double)p->row_units : 1);
+    double shared = p->share_a ? (p->a_in_place || p->keep_a ? 0 : a) : (p->keep_b ? 0 : b);
+    return time + (threads > 1 ? shared * ELEMENT * machine->block.crossing * (1 - 1.0 / threads) : 0);
+}
+
+static double time_of(const panels *p, const samba_contract_problem *problem)
+{
+    const samba_cpu_machine *machine = problem->machine;
+    double results = (double)p->m * (double)p->n, threads = problem->threads, units = (double)p->frame.units;
+    double sums = p->direct && p->steps == 1 ? machine->panel.sum_direct : machine->panel.sum * (double)p->steps;
+    double one = multiply_time(p) + pack_time(p, problem->threads) + results * (sums + problem->finish_cost);
+    double all = (double)p->batches * one + units * machine->block.unit_start;
+    double turns = (double)((p->frame.units + problem->threads - 1) / problem->threads);
+    double barriers = (threads > 1 && !(p->share_a ? p->a_in_place : p->keep_b)) + (threads > 1 && p->apart);
+    return all / units * turns + barriers * machine->block.barrier;
+}
+
+/* Where sizes are large nothing else was faster by more than the noise, and a model that tells such costs apart is not worth its
+ * own. */
+static bool leads(const samba_contract_problem *problem)
+{
+    const samba_contract *c = &problem->contract;
+    const samba_cpu_machine *machine = problem->machine;
+    bool in_place = samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32;
+    return problem->m >= machine->panel.least_m && problem->n >= machine->panel.least_n && problem->k >= machine->panel.least_k &&
+           2.0 * (double)problem->m * (double)problem->n * (double)problem->k >= machine->panel.least_flops &&
+           !(in_place && problem->k <= machine->panel.short_k);
+}
+
 static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
     panels *p = (panels *)frame;
@@ -535,7 +615,8 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     p->width = p->kernels->blocks->dense_cols;
     p->keep_b = problem->constant_b;
     choose_blocks(p, problem);
-    return 0;
+    p->keep_a = problem->constant_a && !p->keep_b && !p->a_in_place;
+    return p->half || leads(problem) ? 0 : time_of(p, problem); /* nobody else multiplies pairs */
 }
 
 static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)
@@ -543,7 +624,7 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     panels *p = (panels *)frame;
     SAMBA_TRY(describe(p, problem, false, p->rows, to->arena));
     SAMBA_TRY(describe(p, problem, true, at_most(p->width, p->n), to->arena));
-    lay_out(p, problem->constant_a);
+    lay_out(p);
     count_parts(p);
     frame->apart = p->apart ? p->batches * p->m : 0;
     return SAMBA_OK;

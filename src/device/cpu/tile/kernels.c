@@ -338,6 +338,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .lanes = VECTOR_BYTES / (int)sizeof(float),
     .vector_registers = VECTOR_REGISTERS,
     .fused = VECTOR_FUSED,
+    .masked = VECTOR_MASKED,
     .blocks = &SAMBA_ISA_NAME(samba_blocks),
     .rows = &SAMBA_ISA_NAME(samba_rows),
     .attention = &SAMBA_ISA_NAME(samba_attention_tiles),
