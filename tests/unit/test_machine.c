@@ -20,8 +20,10 @@ static void test_at_hand(void **state)
         assert_in_range(machine.near, 64 << 10, (int64_t)1 << 40);
         for (int i = 0; i < SAMBA_CPU_CACHES; i++) {
             const samba_cpu_cache *cache = &machine.cache[i];
+            assert_in_range(machine.cache_bytes[i], 4 << 10, (int64_t)1 << 34);
             if (cache->bytes == 0)
                 continue;
+            assert_int_equal(machine.cache_bytes[i], cache->bytes);
             assert_in_range(cache->bytes, 4 << 10, (int64_t)1 << 34);
             assert_in_range(cache->sharers, 1, 1 << 20);
             assert_in_range(cache->line, 16, 1024);
@@ -46,6 +48,37 @@ static void note(void *to, const samba_device_fact *fact)
     t->facts++;
     t->numbers += fact->text == NULL;
     t->panel_rows = t->panel_rows || (strcmp(fact->group, "panel") == 0 && strcmp(fact->name, "rows") == 0 && fact->number == 77);
+}
+
+/* Sizes that are shares of a cache follow it and no other; costs and counts are the same for all. */
+static void test_caches(void **state)
+{
+    const samba_cpu_machine *usual = machine_with(samba_isa_best(), true);
+    for (int level = 0; level < SAMBA_CPU_CACHES; level++) {
+        samba_cpu_machine machine = *usual;
+        machine.cache_bytes[level] *= 4;
+        samba_cpu_machine_figure(&machine);
+        assert_int_equal(machine.near, usual->near * (level == 2 ? 4 : 1));
+#define GROUP(group_name, meaning)                                                                                               \
+    {                                                                                                                            \
+        const __typeof__(usual->group_name) *is = &machine.group_name, *was = &usual->group_name;
+#define END(name) }
+#define FOLLOWS(name, share, mine)                                                                                               \
+    assert_true((share) > 0 && (share) <= 1);                                                                                    \
+    assert_in_range(is->name, was->name *(level == (mine) ? 4 : 1), was->name *(level == (mine) ? 4 : 1) + 3);
+#define SAME(name) assert_true(is->name == was->name);
+#define FIRST(name, share, meaning) FOLLOWS(name, share, 0)
+#define SECOND(name, share, meaning) FOLLOWS(name, share, 1)
+#define THIRD(name, share, meaning) FOLLOWS(name, share, 2)
+#define BYTES(name, value, meaning) SAME(name)
+#define COUNT(name, value, meaning) SAME(name)
+#define RATE(name, value, unit, meaning) SAME(name)
+#define NS(name, value, meaning) SAME(name)
+#define FACTOR(name, value, meaning) SAME(name)
+#include "device/cpu/figures.def"
+#undef FOLLOWS
+#undef SAME
+    }
 }
 
 static void test_told(void **state)
@@ -87,4 +120,4 @@ static void test_told(void **state)
     assert_int_equal(t.facts, 1);
 }
 
-TEST_MAIN(test_at_hand, test_told)
+TEST_MAIN(test_at_hand, test_caches, test_told)
