@@ -31,12 +31,26 @@ typedef struct samba_profiler { /* where a device notes times; profile.c */
 /* One run of a section (stage -1) or stage, from `begin` to `end` of samba_seconds. */
 void samba_profiler_note(samba_profiler *profiler, int32_t section, int32_t stage, double begin, double end);
 
+/* How a stage is prepared, instead of as the device's own model of its machine has it: by this road, with some of the figures
+ * replaced that it tunes itself by. Texts are static, or the owner's. */
+enum { SAMBA_CHOICE_FIGURES = 4 };
+typedef struct samba_choice_figure {
+    const char *group, *name; /* as facts name them */
+    double value;
+} samba_choice_figure;
+typedef struct samba_choice {
+    const char *road; /* NULL: the one that the model takes */
+    int32_t figure_count;
+    samba_choice_figure figures[SAMBA_CHOICE_FIGURES];
+} samba_choice;
+
 typedef struct samba_device { /* each device's struct begins with it */
     const struct samba_device_interface *interface;
     const char *isa;          /* in use; static text */
     const char *caution;      /* set by build: what the user should know of running this plan here; NULL: nothing; static text */
     int64_t scratch;          /* bytes that build added to the arena's: working memory of the greediest stage */
     int64_t kept;             /* and packs of constants */
+    char unfit[256];          /* why build, rebuild or measure did without the choices that it was given; "": it took them */
     samba_profiler *profiler; /* set by the session between runs: to be told what sections take; NULL: not wanted */
 } samba_device;
 
@@ -76,6 +90,15 @@ typedef struct samba_device_interface {
     samba_status (*measure)(samba_device *device, const samba_plan *plan);
     samba_status (*run)(samba_device *device, const samba_device_run *run);
     samba_status (*wait)(samba_device *device); /* ARGUMENT names the stage that met an index out of range */
+    /* The next three: NULL where the device has no choices. choose comes before build, rebuild or measure: how stages are
+     * prepared, a choice a stage or NULL for what the model has; NULL: the model has all. They outlive the device. ARGUMENT where
+     * one is none that the device ever offers for a stage of its kind; choices that it offers and that this plan cannot have are
+     * left out by build, all of them: `unfit` says why. */
+    samba_status (*choose)(samba_device *device, const samba_plan *plan, const samba_choice *const *choices);
+    /* After build: other choices for a stage than the model's that lead to something else, `count` of them. */
+    samba_status (*alternatives)(samba_device *device, int32_t stage, int32_t room, samba_choice *list, int32_t *count);
+    const char *(*road)(const samba_device *device,
+                        int32_t stage); /* after build or measure; NULL: its kind has one road alone */
 } samba_device_interface;
 
 extern const samba_device_interface samba_device_cpu, samba_device_null;

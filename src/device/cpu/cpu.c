@@ -15,6 +15,7 @@
 #include "base/team.h"
 #include "device/cpu/machine.h"
 #include "device/cpu/barrier.h"
+#include "device/cpu/choice.h"
 #include "device/device.h"
 #include "device/cpu/reuse.h"
 #include "device/cpu/affinity.h"
@@ -32,8 +33,11 @@ typedef struct cpu_device {
     samba_arena arena, prepared; /* the latter: what stages were prepared to */
     const samba_plan *plan;
     samba_prepared *stages;
-    samba_affinity *team;  /* where the threads are */
-    uint8_t *shared, *far; /* per stage: run by all threads; touches what is in no cache */
+    samba_affinity *team;               /* where the threads are */
+    uint8_t *shared, *far;              /* per stage: run by all threads; touches what is in no cache */
+    double *held;                       /* per stage: bytes that one core holds alone when it begins */
+    const samba_choice *const *choices; /* per stage, not ours; NULL: the model has all */
+    bool excessive;                     /* choices asked for a road, or for memory, that they cannot have */
     samba_host_memory scratch, kept;
     samba_constants constants;
     bool any_shared;        /* some stage is run by all threads */
@@ -176,9 +180,8 @@ static double held_bytes(const cpu_device *cpu, const samba_stage *stage, const 
 }
 
 /* Is it shared? Where one thread would need longer than waking and meeting the others costs. */
-static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const bool *alone)
+static bool worth_sharing(const cpu_device *cpu, const samba_cpu_machine *machine, const samba_stage *stage, double held)
 {
-    const samba_cpu_machine *machine = &cpu->machine;
     bool cached = cpu->plan->memory_bytes <= machine->share.cached_plan;
     double seconds = (double)stage->bytes / (cached ? machine->share.cached : machine->share.memory), work = 0, values = 1;
     switch ((samba_stage_kind)stage->kind) {
@@ -194,8 +197,7 @@ static bool worth_sharing(const cpu_device *cpu, const samba_stage *stage, const
     case SAMBA_STAGE_GATHER:
     case SAMBA_STAGE_KIND_COUNT: break;
     }
-    return (work > seconds ? work : seconds) >
-           machine->share.seconds + (cached ? held_bytes(cpu, stage, alone) / machine->share.crossing : 0);
+    return (work > seconds ? work : seconds) > machine->share.seconds + (cached ? held / machine->share.crossing : 0);
 }
 
 /* What stages are prepared to, and what a thread works in, is little beside the plan's memory, or little at all. A file whose
@@ -215,14 +217,15 @@ static int64_t most_table_bytes(const samba_plan *plan)
            (of_memory < TABLE_BYTES_OF_MEMORY ? of_memory : TABLE_BYTES_OF_MEMORY);
 }
 
-static samba_status too_greedy(const cpu_device *cpu, int32_t stage, const char *what, int64_t most)
+static samba_status too_greedy(cpu_device *cpu, int32_t stage, const char *what, int64_t most)
 {
+    cpu->excessive = true;
     return samba_fail(cpu->context, SAMBA_ERROR_MEMORY,
                       "stage %d \"%.128s\": with it, %s would take more than %lld MiB, which no plan of %lld KiB needs", stage,
                       cpu->plan->stages[stage].name, what, (long long)(most >> 20), (long long)(cpu->plan->memory_bytes >> 10));
 }
 
-static samba_status prepare_one(const cpu_device *cpu, const samba_prepare *prepare, samba_prepared *stage)
+static samba_status prepare_one(cpu_device *cpu, const samba_prepare *prepare, samba_prepared *stage)
 {
     int32_t i = prepare->stage_index;
     int64_t most = SCRATCH_BYTES + SCRATCH_OF_MEMORY * cpu->plan->memory_bytes;
@@ -233,45 +236,95 @@ static samba_status prepare_one(const cpu_device *cpu, const samba_prepare *prep
         return too_greedy(cpu, i, "a thread's scratch", most);
     if (status == SAMBA_OK && stage->kept_bytes > most)
         return too_greedy(cpu, i, "packed constants", most);
+    cpu->excessive |= status == SAMBA_ERROR_UNSUPPORTED && prepare->road;
     return status;
+}
+
+static samba_prepare preparation(cpu_device *cpu, int32_t stage, samba_arena *arena)
+{
+    return (samba_prepare){.context = cpu->context,
+                           .machine = &cpu->machine,
+                           .memory = cpu->memory.data,
+                           .buffers = cpu->plan->buffers,
+                           .arena = arena,
+                           .fault = &cpu->fault,
+                           .stage_index = stage,
+                           .far = cpu->far[stage],
+                           /* it runs too seldom to keep packs for */
+                           .constant = cpu->constants.stage[stage] ? NULL : cpu->constants.buffer};
+}
+
+/* By the machine that the preparation has, which says too whether threads share the stage. */
+static samba_status prepare_by(cpu_device *cpu, samba_prepare *prepare, samba_prepared *stage)
+{
+    int32_t i = prepare->stage_index;
+    bool shared = cpu->threads > 1 && worth_sharing(cpu, prepare->machine, &cpu->plan->stages[i], cpu->held[i]);
+    prepare->threads = shared ? cpu->threads : 1;
+    return prepare_one(cpu, prepare, stage);
+}
+
+/* A machine and a road for a stage of its own: what is chosen of one stage changes no other. */
+static samba_status take_choice(cpu_device *cpu, samba_prepare *prepare, const samba_choice *choice)
+{
+    samba_cpu_machine *machine = samba_arena_alloc(prepare->arena, sizeof *machine);
+    if (!machine)
+        return prepare->arena->refused
+                   ? too_greedy(cpu, prepare->stage_index, "the tables of the stages", most_table_bytes(cpu->plan))
+                   : SAMBA_ERROR_MEMORY;
+    *machine = cpu->machine;
+    samba_cpu_choice_apply(choice, machine);
+    prepare->machine = machine;
+    prepare->road = choice->road;
+    return SAMBA_OK;
+}
+
+static samba_status scratch_of(const cpu_device *cpu, int32_t stage, int threads, int64_t *needed)
+{
+    if (samba_mul_checked(cpu->stages[stage].thread_scratch, threads, needed) &&
+        samba_add_checked(*needed, cpu->stages[stage].shared_scratch, needed))
+        return SAMBA_OK;
+    return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "stage %d \"%.128s\" needs more scratch memory than a machine can have",
+                      stage, cpu->plan->stages[stage].name);
+}
+
+/* Which buffers one thread wrote last, if the model has its way: so of each stage what one core holds. */
+static samba_status find_held(cpu_device *cpu)
+{
+    const samba_plan *plan = cpu->plan;
+    bool *alone = samba_arena_alloc(&cpu->prepared, (size_t)plan->buffer_count);
+    if (!alone)
+        return SAMBA_ERROR_MEMORY;
+    memset(alone, 0, (size_t)plan->buffer_count);
+    for (int32_t i = 0; i < plan->stage_count; i++) {
+        const samba_stage *stage = &plan->stages[i];
+        cpu->held[i] = held_bytes(cpu, stage, alone);
+        bool shared = cpu->threads > 1 && worth_sharing(cpu, &cpu->machine, stage, cpu->held[i]);
+        for (int32_t k = 0; k < stage->operand_count; k++)
+            if (stage->operands[k].buffer >= 0 && (samba_stage_access(stage, k) & SAMBA_WRITES))
+                alone[stage->operands[k].buffer] = !shared;
+    }
+    return SAMBA_OK;
 }
 
 static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
 {
     const samba_plan *plan = cpu->plan;
-    samba_prepare prepare = {.context = cpu->context,
-                             .machine = &cpu->machine,
-                             .memory = cpu->memory.data,
-                             .buffers = plan->buffers,
-                             .arena = &cpu->prepared,
-                             .fault = &cpu->fault};
     samba_arena_bound(&cpu->prepared, (size_t)most_table_bytes(plan));
-    bool *alone = samba_arena_alloc(&cpu->prepared, (size_t)plan->buffer_count);
-    if (!alone)
-        return SAMBA_ERROR_MEMORY;
-    memset(alone, 0, (size_t)plan->buffer_count);
+    SAMBA_TRY(find_held(cpu));
     *scratch = SAMBA_ALIGNMENT;
     cpu->base.kept = 0;
-    cpu->any_shared = cpu->may_fault = false;
+    cpu->any_shared = cpu->may_fault = cpu->excessive = false;
     cpu->stale = true;
     for (int32_t i = 0; i < plan->stage_count; i++) {
-        bool shared = cpu->threads > 1 && worth_sharing(cpu, &plan->stages[i], alone);
-        prepare.threads = shared ? cpu->threads : 1;
-        prepare.stage_index = i;
-        prepare.far = cpu->far[i];
-        prepare.constant = cpu->constants.stage[i] ? NULL : cpu->constants.buffer; /* it runs too seldom to keep packs for */
-        SAMBA_TRY(prepare_one(cpu, &prepare, &cpu->stages[i]));
-        cpu->shared[i] = shared;
-        cpu->any_shared |= shared;
-        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER;
-        for (int32_t k = 0; k < plan->stages[i].operand_count; k++)
-            if (plan->stages[i].operands[k].buffer >= 0 && (samba_stage_access(&plan->stages[i], k) & SAMBA_WRITES))
-                alone[plan->stages[i].operands[k].buffer] = !shared;
         int64_t needed;
-        if (!samba_mul_checked(cpu->stages[i].thread_scratch, prepare.threads, &needed) ||
-            !samba_add_checked(needed, cpu->stages[i].shared_scratch, &needed))
-            return samba_fail(cpu->context, SAMBA_ERROR_MEMORY,
-                              "stage %d \"%.128s\" needs more scratch memory than a machine can have", i, plan->stages[i].name);
+        samba_prepare prepare = preparation(cpu, i, &cpu->prepared);
+        if (cpu->choices && cpu->choices[i])
+            SAMBA_TRY(take_choice(cpu, &prepare, cpu->choices[i]));
+        SAMBA_TRY(prepare_by(cpu, &prepare, &cpu->stages[i]));
+        cpu->shared[i] = prepare.threads > 1;
+        cpu->any_shared |= prepare.threads > 1;
+        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER;
+        SAMBA_TRY(scratch_of(cpu, i, prepare.threads, &needed));
         if (needed > *scratch)
             *scratch = needed;
         if (cpu->constants.stage[i])
@@ -280,6 +333,19 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
             return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "packed constants need more memory than a machine can have");
     }
     return SAMBA_OK;
+}
+
+/* By the choices if this plan can have them all, else by the model alone. */
+static samba_status prepare_chosen(cpu_device *cpu, int64_t *scratch)
+{
+    samba_status status = prepare_stages(cpu, scratch);
+    cpu->base.unfit[0] = '\0';
+    if (status == SAMBA_OK || !cpu->choices || !cpu->excessive)
+        return status;
+    snprintf(cpu->base.unfit, sizeof cpu->base.unfit, "%s", samba_error_message(cpu->context));
+    cpu->choices = NULL;
+    samba_arena_free(&cpu->prepared);
+    return prepare_stages(cpu, scratch);
 }
 
 /* One block for all packs that stages keep. */
@@ -323,10 +389,11 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
     cpu->team = samba_arena_alloc(&cpu->arena, (size_t)cpu->threads * sizeof *cpu->team);
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
     cpu->far = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
-    if (!cpu->stages || !cpu->team || !cpu->shared || !cpu->far)
+    cpu->held = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->held);
+    if (!cpu->stages || !cpu->team || !cpu->shared || !cpu->far || !cpu->held)
         return SAMBA_ERROR_MEMORY;
     SAMBA_TRY(samba_reuse_find(cpu->context, plan, cpu->machine.near, cpu->far));
-    return prepare_stages(cpu, &cpu->base.scratch);
+    return prepare_chosen(cpu, &cpu->base.scratch);
 }
 
 static samba_status cpu_build(samba_device *device, const samba_plan *plan)
@@ -347,7 +414,7 @@ static samba_status cpu_rebuild(samba_device *device)
     int64_t scratch;
     samba_host_memory_free(&cpu->kept);
     samba_arena_free(&cpu->prepared);
-    SAMBA_TRY(prepare_stages(cpu, &scratch));
+    SAMBA_TRY(prepare_chosen(cpu, &scratch));
     SAMBA_TRY(give_kept_memory(cpu));
     if (scratch <= cpu->base.scratch)
         return SAMBA_OK;
@@ -369,6 +436,89 @@ static samba_status cpu_measure(samba_device *device, const samba_plan *plan)
     cpu->memory.data = NULL;
     munmap(addresses, size);
     return status;
+}
+
+/* ---- choices ---- */
+static samba_status cpu_choose(samba_device *device, const samba_plan *plan, const samba_choice *const *choices)
+{
+    cpu_device *cpu = (cpu_device *)device;
+    for (int32_t i = 0; choices && i < plan->stage_count; i++)
+        if (choices[i])
+            SAMBA_TRY(samba_cpu_choice_check(cpu->context, &cpu->machine, &plan->stages[i], i, choices[i]));
+    cpu->choices = choices;
+    return SAMBA_OK;
+}
+
+/* What a way of preparing a stage comes to: two that are alike run alike. */
+typedef struct outcome {
+    int threads, phases;
+    int64_t shared_scratch, thread_scratch, kept;
+    const char *road;
+    uint64_t shape;
+} outcome;
+
+static bool same_outcome(const outcome *a, const outcome *b)
+{
+    return a->threads == b->threads && a->phases == b->phases && a->shared_scratch == b->shared_scratch &&
+           a->thread_scratch == b->thread_scratch && a->kept == b->kept && a->road == b->road && a->shape == b->shape;
+}
+
+/* In an arena that is gone afterwards. All machines that are compared stand in one place, `machine`: states hold its address. */
+static samba_status try_choice(cpu_device *cpu, int32_t stage, const samba_choice *choice, samba_cpu_machine *machine,
+                               outcome *found)
+{
+    samba_arena arena;
+    samba_prepared prepared = {.road = NULL};
+    samba_arena_init(&arena, cpu->context);
+    samba_arena_bound(&arena, (size_t)most_table_bytes(cpu->plan));
+    samba_prepare prepare = preparation(cpu, stage, &arena);
+    *machine = cpu->machine;
+    samba_cpu_choice_apply(choice, machine);
+    prepare.machine = machine;
+    prepare.road = choice->road;
+    prepare.compared = true;
+    cpu->excessive = false;
+    samba_status status = prepare_by(cpu, &prepare, &prepared);
+    *found = (outcome){.threads = prepare.threads,
+                       .phases = prepared.phases,
+                       .shared_scratch = prepared.shared_scratch,
+                       .thread_scratch = prepared.thread_scratch,
+                       .kept = prepared.kept_bytes,
+                       .road = prepared.road,
+                       .shape = prepared.shape};
+    samba_arena_free(&arena);
+    return status;
+}
+
+static samba_status cpu_alternatives(samba_device *device, int32_t stage, int32_t room, samba_choice *list, int32_t *count)
+{
+    enum { MOST = 128 }; /* more than the rows make of any kind of stage */
+    cpu_device *cpu = (cpu_device *)device;
+    samba_cpu_machine machine;
+    outcome known[MOST + 1];
+    samba_choice choice = {.road = NULL};
+    *count = 0;
+    SAMBA_TRY(try_choice(cpu, stage, &choice, &machine, &known[0]));
+    for (int i = 0; *count < room && *count < MOST; i++) {
+        if (!samba_cpu_choice_at(&cpu->machine, (samba_stage_kind)cpu->plan->stages[stage].kind, i, &choice))
+            break;
+        outcome *fresh = &known[*count + 1];
+        samba_status status = try_choice(cpu, stage, &choice, &machine, fresh);
+        bool is_new = status == SAMBA_OK;
+        if (status != SAMBA_OK && !cpu->excessive)
+            return status;
+        for (int32_t k = 0; is_new && k <= *count; k++)
+            is_new = !same_outcome(&known[k], fresh);
+        if (is_new)
+            list[(*count)++] = choice;
+    }
+    return SAMBA_OK;
+}
+
+static const char *cpu_road(const samba_device *device, int32_t stage)
+{
+    const cpu_device *cpu = (const cpu_device *)device;
+    return cpu->stages && stage >= 0 && stage < cpu->plan->stage_count ? cpu->stages[stage].road : NULL;
 }
 
 /* ---- running ---- */
@@ -581,6 +731,6 @@ static samba_status cpu_wait(samba_device *device)
                       stage, cpu->plan->stages[stage].name);
 }
 
-const samba_device_interface samba_device_cpu = {"cpu",       cpu_describe, cpu_open, cpu_close, cpu_allocate,
-                                                 cpu_write,   cpu_read,     cpu_map,  cpu_build, cpu_rebuild,
-                                                 cpu_measure, cpu_run,      cpu_wait};
+const samba_device_interface samba_device_cpu = {"cpu",    cpu_describe, cpu_open,         cpu_close,   cpu_allocate, cpu_write,
+                                                 cpu_read, cpu_map,      cpu_build,        cpu_rebuild, cpu_measure,  cpu_run,
+                                                 cpu_wait, cpu_choose,   cpu_alternatives, cpu_road};

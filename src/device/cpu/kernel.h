@@ -115,6 +115,8 @@ typedef struct samba_prepare { /* what preparing needs to know */
     int32_t stage_index;
     bool far;             /* what the stage touches is in no cache */
     const bool *constant; /* per buffer: the same in all runs, so that packs of it may be kept; NULL: none */
+    const char *road;     /* of a contraction: the one to take, UNSUPPORTED where it does not lead there; NULL: the cheapest */
+    bool compared;        /* samba_prepared.shape is wanted */
 } samba_prepare;
 
 typedef struct samba_prepared {
@@ -127,7 +129,8 @@ typedef struct samba_prepared {
     int refresh_phases;
     int64_t shared_scratch, thread_scratch; /* bytes, multiples of 64 */
     int64_t kept_bytes; /* of memory that only this stage touches and that lasts as long as it: zeroed, 64-byte aligned */
-    const char *road;   /* of a contraction: the name of its row in product/roads.def; for messages and tests */
+    const char *road;   /* of a contraction: the name of its row in product/roads.def; for people and tests */
+    uint64_t shape;     /* of a contraction, where it was wanted: two that are alike are computed alike */
     char **kept;        /* where its address goes, before anything runs; NULL where kept_bytes is 0 */
 } samba_prepared;
 

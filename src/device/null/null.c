@@ -81,6 +81,6 @@ static samba_status null_wait(samba_device *device)
     return SAMBA_OK;
 }
 
-const samba_device_interface samba_device_null = {"null",     null_describe, null_open, null_close, null_allocate,
-                                                  null_write, null_read,     null_map,  null_build, NULL,
-                                                  null_build, null_run,      null_wait};
+const samba_device_interface samba_device_null = {"null",    null_describe, null_open,  null_close, null_allocate, null_write,
+                                                  null_read, null_map,      null_build, NULL,       null_build,    null_run,
+                                                  null_wait, NULL,          NULL,       NULL};

@@ -471,7 +471,9 @@ static void lay_out_kept(contraction *c, int64_t batches)
 static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
     contraction *c = (contraction *)frame;
-    return samba_contract_choose(problem, &c->plan) ? c->plan.cost : -1;
+    double cost = samba_contract_choose(problem, &c->plan) ? c->plan.cost : -1;
+    c->plan.cost = 0; /* plans that are alike have one state, whatever they are thought to cost */
+    return cost;
 }
 
 static samba_status prepare(const samba_prepare *to, const samba_contract_problem *problem, samba_frame *frame)

@@ -166,6 +166,8 @@ static samba_status choose(const samba_prepare *prepare, const samba_stage *stag
         if (roads[i]->size > MOST_STATE)
             return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "the state of road %s is larger than frame.c has room for",
                               roads[i]->name);
+        if (prepare->road && strcmp(prepare->road, roads[i]->name) != 0)
+            continue;
         begin(frame, roads[i], problem, program);
         double cost = roads[i]->plan(problem, frame);
         if (cost < 0 || (best && cost >= least))
@@ -176,6 +178,10 @@ static samba_status choose(const samba_prepare *prepare, const samba_stage *stag
         if (cost == 0)
             break;
     }
+    if (!best && prepare->road)
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
+                          "stage %d \"%.128s\": the road \"%.32s\" does not lead there", prepare->stage_index, stage->name,
+                          prepare->road);
     if (!best)
         return samba_fail(prepare->context, SAMBA_ERROR_MEMORY,
                           "stage %d \"%.128s\": its windows reach over more elements than a machine's memory has",
@@ -200,6 +206,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
     samba_finish_init(&finish, prepare, stage, prepare->machine->kernels->blocks);
     describe(prepare, stage, &finish, &problem);
+    uint64_t shape = 0;
     bool empty = problem.batches == 0 || problem.m == 0 || problem.n == 0;
     if (empty) {
         f = samba_arena_alloc(prepare->arena, sizeof *f);
@@ -210,6 +217,11 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         f->empty_rows = problem.n == 0 ? problem.batches * problem.m : 0;
     } else {
         SAMBA_TRY(choose(prepare, stage, &problem, program, &f));
+        if (prepare->compared) { /* where the program happens to lie is no part of it */
+            f->program = NULL;
+            shape = samba_hash(f, f->road->size, 0);
+            f->program = program;
+        }
     }
     samba_frame_room(f, samba_tile_thread_scratch(program));
     if (!empty)
@@ -219,6 +231,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     *prepared = (samba_prepared){
         .run = run, .state = f, .shared_scratch = COUNTER_BYTES + f->shared_bytes, .thread_scratch = f->own_bytes};
     prepared->road = f->road->name;
+    prepared->shape = shape;
     prepared->refresh_phases = f->kept_parts > 0;
     prepared->kept_bytes = f->kept_parts > 0 ? COUNTER_BYTES + round_up(f->kept_bytes, 64) : 0;
     prepared->kept = f->kept_parts > 0 ? &f->kept : NULL;
