@@ -34,6 +34,8 @@ typedef struct samba_stage_info {
     const char *kind;      /* "tile" "contract" "pool" "gather" "attention" */
     const char *operators; /* as the .pef.log names them */
     int64_t flops, bytes;
+    const char *road; /* of a contraction: the way it is computed on this machine, e.g. "panel"; NULL: its kind has one way */
+    bool tuned;       /* a tune file chose how, not the model of the machine */
 } samba_stage_info;
 /* Stages are numbered as in the .pef.log. */
 SAMBA_API int samba_session_stage_count(const samba_session *session);

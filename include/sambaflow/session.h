@@ -34,6 +34,10 @@ typedef struct samba_session_options {
     int threads;        /* 0: as many as OpenMP offers */
     const char *isa;    /* NULL: the best this CPU has; else one by its name (`sambaflow machine` lists them) */
     const char *device; /* NULL or "cpu"; "null" plans and moves tensors but computes nothing (tests) */
+    /* NULL: what `sambaflow tune` found for this machine, in PEF.tune beside the PEF, where it is there; "off": nothing; else the
+     * path of such a file, FILE where it is not there. A file of another machine or PEF, or a damaged one, is left alone, with a
+     * warning. It decides how sums are ordered, so it is a part of what fixes the bits. */
+    const char *tune;
 } samba_session_options;
 SAMBA_API samba_session_options samba_session_defaults(void);
 
@@ -194,6 +198,12 @@ SAMBA_API const char *samba_session_graph_name(const samba_session *session);
 SAMBA_API const char *samba_session_graph_text(const samba_session *session);
 SAMBA_API int samba_session_threads(const samba_session *session);
 SAMBA_API const char *samba_session_isa(const samba_session *session);
+typedef struct samba_tuning { /* strings live as long as the session */
+    const char *path;         /* of the tune file in use; NULL: none */
+    int choices;              /* stages that it chooses for */
+    const char *warning;      /* why a file is not used, as samba_session_warning says it once; NULL: there is no such thing */
+} samba_tuning;
+SAMBA_API samba_status samba_session_tuning(const samba_session *session, samba_tuning *tuning);
 
 #ifdef __cplusplus
 }

@@ -429,6 +429,7 @@ static samba_status decode(samba_context *context, const char *name, const char 
                                 header.version);
     reader in = {context, &plan->arena, bytes + header.blobs_offset, header.blobs_length, header.version};
     samba_status status = take_plan(&in, message, plan);
+    plan->hash = header.body_checksum;
     if (status == SAMBA_OK)
         status = samba_plan_check(context, plan);
     if (status == SAMBA_ERROR_FORMAT)

@@ -77,8 +77,7 @@ static void add_sections(const samba_plan *plan, samba_text *text)
     }
 }
 
-/* A contraction says its sizes as batch x M x N x K, a pool its planes: their domains alone say less. */
-static void format_domain(const samba_stage *stage, char *buffer, size_t size)
+void samba_plan_domain(const samba_stage *stage, char *buffer, size_t size)
 {
     const samba_contract *contract = &stage->contract;
     if (stage->kind == SAMBA_STAGE_TILE || stage->kind == SAMBA_STAGE_ATTENTION || stage->kind == SAMBA_STAGE_GATHER) {
@@ -107,7 +106,7 @@ static void add_stage_rows(const samba_plan *plan, int32_t first, int32_t count,
     samba_text_add(text, "stages\n  %5s  %-9s  %-20s  %12s  %9s  %s\n", "stage", "kind", "domain", "FLOPs", "bytes", "operators");
     for (int32_t i = first; i < first + count; i++) {
         const samba_stage *stage = &plan->stages[i];
-        format_domain(stage, domain, sizeof domain);
+        samba_plan_domain(stage, domain, sizeof domain);
         samba_text_add(text, "  %5d  %-9s  %-20s  %8sFLOP  %8sB  ", i, samba_stage_kind_names[stage->kind], domain,
                        amount(stage->flops, flops), amount(stage->bytes, bytes));
         samba_text_show(text, stage->name, false);

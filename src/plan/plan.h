@@ -85,7 +85,8 @@ typedef struct samba_plan_location { /* where in the user's model operators come
 
 typedef struct samba_plan {
     samba_arena arena;
-    char *name; /* of the PEF; where there is one graph, of it */
+    char *name;    /* of the PEF; where there is one graph, of it */
+    uint64_t hash; /* of the file it was read from, all bytes behind the header; 0: it was made here */
     uint64_t ops_signature;
     int64_t memory_bytes;     /* of the arena */
     samba_memory_info memory; /* its parts */
@@ -130,6 +131,10 @@ void samba_plan_add_text(const samba_plan *plan, int32_t graph, samba_text *text
 #define SAMBA_SOURCES_SHOWN 4
 #define SAMBA_SOURCES_TEXT 640
 const char *samba_plan_sources(const samba_plan *plan, const samba_stage *stage, char buffer[SAMBA_SOURCES_TEXT]);
+
+/* A stage's sizes for people. A contraction says batch x M x N x K, a pool its planes: their domains alone say less.
+ * SAMBA_SHAPE_TEXT bytes are enough. */
+void samba_plan_domain(const samba_stage *stage, char *buffer, size_t size);
 
 void samba_plan_init(samba_plan *plan, samba_context *context);
 void samba_plan_free(samba_plan *plan);

@@ -96,6 +96,12 @@ samba_status samba_session_stage_time(const samba_session *session, int stage, s
     return find_time(session, "stage", stage, session->plan.stage_count, session->profiler.stages, time);
 }
 
+const char *samba_session_road(const samba_session *session, int32_t stage)
+{
+    const samba_device_interface *device = session->device->interface;
+    return device->road ? device->road(session->device, stage) : NULL;
+}
+
 int samba_session_stage_count(const samba_session *session) { return session ? session->plan.stage_count : 0; }
 
 samba_status samba_session_stage_info(const samba_session *session, int index, samba_stage_info *info)
@@ -108,7 +114,12 @@ samba_status samba_session_stage_info(const samba_session *session, int index, s
                           "samba_session_stage_info was given no place for what it tells");
     SAMBA_TRY(find_time(session, "stage", index, plan->stage_count, NULL, &unused));
     const samba_stage *stage = &plan->stages[index];
-    *info = (samba_stage_info){0, samba_stage_kind_names[stage->kind], stage->name, stage->flops, stage->bytes};
+    *info = (samba_stage_info){.kind = samba_stage_kind_names[stage->kind],
+                               .operators = stage->name,
+                               .flops = stage->flops,
+                               .bytes = stage->bytes,
+                               .road = samba_session_road(session, index),
+                               .tuned = session->tuned.choices && session->tuned.choices[index]};
     for (int32_t i = 0; i < plan->section_count; i++)
         if (index >= plan->sections[i].first_stage && index < plan->sections[i].first_stage + plan->sections[i].stage_count)
             info->section = plan->sections[i].id;

@@ -290,6 +290,10 @@ const char *samba_session_warning(samba_session *session)
     session->device->caution = NULL;
     if (caution)
         return caution;
+    if (session->tuned.warning[0] && !session->untuned_told) {
+        session->untuned_told = true;
+        return session->tuned.warning;
+    }
     if (session->skipped & ~session->skipped_told)
         return tell_skipped(session);
     if (session->unused_rate == SAMBA_WARNING_PENDING) {

@@ -16,6 +16,7 @@
 #include "plan/names.h"
 #include "plan/plan.h"
 #include "device/device.h"
+#include "runtime/tune.h"
 
 typedef struct samba_argin_state {
     double value; /* in force; integers are exact up to 2^53 */
@@ -88,6 +89,8 @@ struct samba_session {
     /* phases whose sections runs asked for and the PEF needs none of, a bit each;
      * of these, what samba_session_warning has told */
     unsigned skipped, skipped_told;
+    samba_tuned tuned; /* choices of a tune file, tune.c */
+    bool untuned_told; /* its warning was given */
     char warning[256];
 };
 
@@ -123,6 +126,16 @@ samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int
  * loaded. threads 0: as many as OpenMP offers, `used` says how many; isa NULL: the best, and `isa_used` says which. */
 samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa,
                                samba_memory_info *memory, int *used, const char **isa_used);
+/* The same, and how its stages would be prepared here; texts and lists are in the arena. */
+typedef struct samba_plan_here {
+    samba_memory_info memory;
+    int threads;
+    const char *isa;
+    const char **roads; /* per stage; NULL: its kind has one road alone */
+    samba_tuned tuned;
+} samba_plan_here;
+samba_status samba_plan_prepare(samba_context *context, samba_arena *arena, const samba_plan *plan, int threads, const char *isa,
+                                const char *tune, samba_plan_here *here);
 
 /* ---- words.c: lists in messages, cut with "..." when they are long ---- */
 typedef struct samba_words {
@@ -199,6 +212,8 @@ samba_status samba_check_given(const samba_session *session, const samba_run_opt
 /* ---- profile.c ---- */
 void samba_time_note(samba_time *time, double seconds); /* of a run */
 void samba_profiler_free(samba_session *session);
+/* The way a stage is computed; NULL: its kind has one way. */
+const char *samba_session_road(const samba_session *session, int32_t stage);
 
 /* ---- checkpoint.c ---- */
 /* Is the tensor's name that of one of the kind, and then `ending`? */

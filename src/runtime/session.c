@@ -8,8 +8,10 @@
 #include "base/team.h"
 #include "runtime/runtime.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_THREADS 4096
 
@@ -89,7 +91,11 @@ static samba_status start(samba_session *session, int64_t resident, const samba_
     SAMBA_TRY(make_room(session));
     SAMBA_TRY(open_device(session, options));
     SAMBA_TRY(fill_memory(session, resident));
-    return session->device->interface->build(session->device, &session->plan);
+    SAMBA_TRY(samba_tune_begin(session->context, &session->arena, session->device, &session->plan, session->threads,
+                               options->tune, &session->tuned));
+    SAMBA_TRY(session->device->interface->build(session->device, &session->plan));
+    samba_tune_settle(session->device, &session->tuned);
+    return SAMBA_OK;
 }
 
 samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int64_t resident, const char *source,
@@ -116,6 +122,16 @@ samba_status samba_session_of_plan(samba_context *context, samba_plan *plan, int
     return status;
 }
 
+/* A tune file that was asked for by name has to be there; what is in it may be anything. */
+static samba_status find_file(samba_context *context, const char *path)
+{
+    if (access(path, R_OK) == 0)
+        return SAMBA_OK;
+    return samba_fail(context, SAMBA_ERROR_FILE,
+                      "cannot read the tune file \"%.200s\": %s; give one that `sambaflow tune` wrote, or \"off\"", path,
+                      strerror(errno));
+}
+
 samba_status samba_session_new(samba_context *context, const char *pef_path, const samba_session_options *given,
                                samba_session **session)
 {
@@ -131,6 +147,10 @@ samba_status samba_session_new(samba_context *context, const char *pef_path, con
     samba_plan plan;
     samba_plan_init(&plan, context);
     samba_status status = samba_pef_read(context, pef_path, &plan);
+    if (status == SAMBA_OK && options.tune && strcmp(options.tune, SAMBA_TUNE_OFF) != 0)
+        status = find_file(context, options.tune);
+    if (status == SAMBA_OK)
+        status = samba_tune_file(&plan.arena, pef_path, options.tune, &options.tune);
     if (status != SAMBA_OK) {
         samba_plan_free(&plan);
         return status;
@@ -280,17 +300,45 @@ samba_status samba_session_memory(const samba_session *session, samba_memory_inf
 samba_status samba_plan_memory(samba_context *context, const samba_plan *plan, int threads, const char *isa,
                                samba_memory_info *memory, int *used, const char **isa_used)
 {
-    *used = threads > 0 ? threads : samba_team_offered();
-    samba_device_options options = {context, *used, isa};
+    samba_arena arena;
+    samba_plan_here here;
+    samba_arena_init(&arena, context);
+    samba_status status = samba_plan_prepare(context, &arena, plan, threads, isa, NULL, &here);
+    *memory = here.memory, *used = here.threads, *isa_used = here.isa;
+    samba_arena_free(&arena);
+    return status;
+}
+
+samba_status samba_plan_prepare(samba_context *context, samba_arena *arena, const samba_plan *plan, int threads, const char *isa,
+                                const char *tune, samba_plan_here *here)
+{
+    *here = (samba_plan_here){.threads = threads > 0 ? threads : samba_team_offered()};
+    samba_device_options options = {context, here->threads, isa};
     samba_device *device;
+    SAMBA_TRY(SAMBA_ROOM(arena, here->roads, plan->stage_count));
     SAMBA_TRY(samba_device_cpu.open(&options, &device));
-    samba_status status = device->interface->measure(device, plan);
-    *isa_used = device->isa;
-    *memory = plan->memory;
+    samba_status status = samba_tune_begin(context, arena, device, plan, here->threads, tune, &here->tuned);
     if (status == SAMBA_OK)
-        add_device_memory(device, memory);
+        status = device->interface->measure(device, plan);
+    if (status == SAMBA_OK) {
+        samba_tune_settle(device, &here->tuned);
+        here->isa = device->isa;
+        here->memory = plan->memory;
+        add_device_memory(device, &here->memory);
+        for (int32_t i = 0; i < plan->stage_count; i++)
+            here->roads[i] = device->interface->road(device, i);
+    }
     device->interface->close(device);
     return status;
+}
+
+samba_status samba_session_tuning(const samba_session *session, samba_tuning *tuning)
+{
+    SAMBA_NEED(NULL, session);
+    SAMBA_NEED(session->context, tuning);
+    *tuning =
+        (samba_tuning){session->tuned.path, session->tuned.count, session->tuned.warning[0] ? session->tuned.warning : NULL};
+    return SAMBA_OK;
 }
 
 const char *samba_session_mapping(const samba_session *session, int graph)
