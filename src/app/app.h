@@ -88,13 +88,17 @@ samba_status samba_flush_output(samba_context *context);
 samba_status samba_describe_backward(samba_context *context, const samba_plan *plan, int32_t graph, const char *label,
                                      FILE *file);
 samba_status samba_describe_memory(samba_context *context, const samba_plan *plan, FILE *file);
-samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file);
+samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, FILE *file);
+/* With their stages, and the roads these take here. */
+struct samba_plan_here;
+samba_status samba_describe_stages(samba_context *context, const samba_plan *plan, const struct samba_plan_here *here,
+                                   FILE *file);
 /* Inputs, parameters and outputs, with `all` gradients and state too; then hyperparameters. */
 samba_status samba_describe_tensors(samba_context *context, const samba_plan *plan, bool all, FILE *file);
 /* A row an operator: its section and stage, its result, and where in the user's model it comes from. */
 samba_status samba_describe_operators(samba_context *context, const samba_plan *plan, FILE *file);
 typedef enum samba_detail { SAMBA_DETAIL_SECTIONS, SAMBA_DETAIL_STAGES, SAMBA_DETAIL_OPERATORS } samba_detail;
-json_t *samba_describe_json(const samba_plan *plan, samba_detail detail);
+json_t *samba_describe_json(const samba_plan *plan, samba_detail detail, const struct samba_plan_here *here); /* NULL: no roads */
 
 /* ---- inputs (app/inputs.c) ---- */
 /* A host tensor of that device tensor's name, dtype and shape with random values: N(0, 1), integers within the range the PEF
@@ -117,9 +121,12 @@ samba_status samba_report_performance(samba_context *context, const samba_sessio
                                       const samba_performance *performance, bool json);
 samba_status samba_report_sections(samba_context *context, const samba_session *session, const char *pef, int count,
                                    const samba_section_time *times, bool json); /* entries of one graph */
+/* "tuned by FILE: 12 stages" where the session is; the same as a member "tune" of an object, null where it is not. */
+samba_status samba_report_tuning(const samba_session *session, FILE *file);
+void samba_json_tuning(json_t *object, const samba_session *session);
 /* The whole of both commands: loads the PEF, makes inputs, measures, prints. */
 typedef struct samba_measure_job {
-    const char *pef;
+    const char *program, *pef; /* program: how warnings begin */
     samba_session_options session;
     samba_measure_options measure;
     bool sections, json;
@@ -136,6 +143,8 @@ typedef struct samba_progress {
 } samba_progress;
 void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step);
 void samba_progress_step(samba_progress *progress, int64_t done, double loss);
+/* The same where what is left is a share of what there is, with words of the caller's behind. */
+void samba_progress_share(samba_progress *progress, double share, const char *words);
 void samba_progress_end(samba_progress *progress); /* clears the bar */
 
 /* ---- the driver's own parts ---- */
@@ -165,7 +174,7 @@ typedef struct samba_app_schedule { /* of the learning rate */
 typedef struct samba_app_arguments {
     const samba_app *app;
     samba_app_command command;
-    bool inference, run_graph_only, json, verify;
+    bool inference, run_graph_only, json, verify, no_tune;
     samba_precision precision;
     bool batch_given, own_given;    /* -b or -mb; an option of the application's own */
     int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
@@ -184,12 +193,14 @@ typedef struct samba_app_arguments {
     int64_t num_epochs, num_iterations;
     uint64_t seed;
     int threads;
-    const char *isa, *save, *load, *data, *dump_after;
+    const char *isa, *save, *load, *data, *dump_after, *tune;
     bool seed_given, resume;
     const char *checkpoint_dir;
     int64_t checkpoint_every, shard_size; /* 0: at the end of every epoch; the library's */
     int keep;                             /* checkpoints; 0: all */
 } samba_app_arguments;
+/* Its session. */
+samba_session_options samba_app_session(const samba_app_arguments *arguments);
 /* app/options.c: ends the process on wrong usage and after --help */
 void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_arguments *arguments);
 

@@ -138,7 +138,7 @@ static samba_status report(const samba_app_run *run, const char *path, double ms
     samba_plan_init(&plan, run->context);
     samba_status status = samba_pef_read(run->context, path, &plan);
     if (status == SAMBA_OK && run->arguments->json) {
-        json_t *object = samba_describe_json(&plan, SAMBA_DETAIL_SECTIONS);
+        json_t *object = samba_describe_json(&plan, SAMBA_DETAIL_SECTIONS, NULL);
         json_object_set_new(object, "command", json_string("compile"));
         json_object_set_new(object, "pef", json_string(path));
         json_object_set_new(object, "compile_ms", samba_json_number(ms));
@@ -153,7 +153,7 @@ static samba_status report(const samba_app_run *run, const char *path, double ms
             status = samba_describe_memory(run->context, &plan, stdout);
         putchar('\n');
         if (status == SAMBA_OK)
-            status = samba_describe_sections(run->context, &plan, false, stdout);
+            status = samba_describe_sections(run->context, &plan, stdout);
     }
     samba_plan_free(&plan);
     return status;

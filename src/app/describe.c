@@ -3,6 +3,7 @@
  * The content of a PEF, for people and for programs: memory, sections with their stages, tensors and hyperparameters. Reads the
  * plan only. */
 #include "app/app.h"
+#include "runtime/runtime.h"
 
 #include <string.h>
 
@@ -63,13 +64,22 @@ samba_status samba_describe_backward(samba_context *context, const samba_plan *p
     return status;
 }
 
-samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, bool stages, FILE *file)
+/* "contract by panel, tuned" */
+static const char *way_of(const samba_plan *plan, int32_t stage, const samba_plan_here *here, char text[SAMBA_CELL])
+{
+    const char *road = here->roads[stage];
+    snprintf(text, SAMBA_CELL, "%s%s%.14s%s", word(stage_names, SAMBA_STAGE_KIND_COUNT, plan->stages[stage].kind),
+             road ? " by " : "", road ? road : "", here->tuned.choices && here->tuned.choices[stage] ? ", tuned" : "");
+    return text;
+}
+
+static samba_status describe(samba_context *context, const samba_plan *plan, const samba_plan_here *here, FILE *file)
 {
     samba_table table;
     const bool several = plan->graph_count > 1;
     samba_table_init(&table, context, "rlrrrrl");
     samba_table_row(&table, "section\ttype\tstages\twork\tmoved\tfast memory\t%s",
-                    stages    ? "modules or stage"
+                    here      ? "modules or stage"
                     : several ? "graph: modules"
                               : "modules");
     for (int i = 0; i < plan->section_count; i++) {
@@ -82,16 +92,26 @@ samba_status samba_describe_sections(samba_context *context, const samba_plan *p
                         samba_text_bytes(bytes, (double)section->bytes), samba_text_bytes(fast, (double)section->fast_memory),
                         several ? samba_shown(plan->graphs[samba_plan_graph_of(plan, i)].name, graph) : "",
                         several && modules[0] ? ": " : "", samba_shown(modules, name));
-        for (int k = 0; stages && k < section->stage_count; k++) {
+        for (int k = 0; here && k < section->stage_count; k++) {
             const samba_stage *stage = &plan->stages[section->first_stage + k];
-            char sources[SAMBA_SOURCES_TEXT];
+            char sources[SAMBA_SOURCES_TEXT], way[SAMBA_CELL];
             samba_table_row(&table, "\t\t%d\t%s\t%s\t\t%s: %s%s", section->first_stage + k,
                             samba_text_decimal(flops, (double)stage->flops, "FLOP"),
-                            samba_text_bytes(bytes, (double)stage->bytes), word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind),
+                            samba_text_bytes(bytes, (double)stage->bytes), way_of(plan, section->first_stage + k, here, way),
                             samba_shown(stage->name, name), samba_plan_sources(plan, stage, sources));
         }
     }
     return samba_table_print(&table, file, "");
+}
+
+samba_status samba_describe_sections(samba_context *context, const samba_plan *plan, FILE *file)
+{
+    return describe(context, plan, NULL, file);
+}
+
+samba_status samba_describe_stages(samba_context *context, const samba_plan *plan, const samba_plan_here *here, FILE *file)
+{
+    return describe(context, plan, here, file);
 }
 
 samba_status samba_describe_operators(samba_context *context, const samba_plan *plan, FILE *file)
@@ -158,7 +178,14 @@ static json_t *operators_json(const samba_plan *plan, const samba_stage *stage)
     return list;
 }
 
-static json_t *section_json(const samba_plan *plan, const samba_plan_section *section, samba_detail detail)
+static void add_way(json_t *object, int32_t stage, const samba_plan_here *here)
+{
+    json_object_set_new(object, "road", here->roads[stage] ? json_string(here->roads[stage]) : json_null());
+    json_object_set_new(object, "tuned", json_boolean(here->tuned.choices && here->tuned.choices[stage]));
+}
+
+static json_t *section_json(const samba_plan *plan, const samba_plan_section *section, samba_detail detail,
+                            const samba_plan_here *here)
 {
     json_t *object =
         json_pack("{s:i, s:s, s:i, s:I, s:I, s:I, s:s}", "id", section->id, "type", samba_section_type(section), "stage_count",
@@ -174,6 +201,8 @@ static json_t *section_json(const samba_plan *plan, const samba_plan_section *se
         json_t *its =
             json_pack("{s:s, s:s, s:I, s:I}", "kind", word(stage_names, SAMBA_STAGE_KIND_COUNT, stage->kind), "name",
                       stage->name ? stage->name : "", "flops", (json_int_t)stage->flops, "bytes", (json_int_t)stage->bytes);
+        if (here)
+            add_way(its, section->first_stage + i, here);
         if (detail == SAMBA_DETAIL_OPERATORS)
             json_object_set_new(its, "operators", operators_json(plan, stage));
         json_array_append_new(list, its);
@@ -231,7 +260,7 @@ static json_t *graph_json(const samba_plan *plan, int32_t index)
                      calls_json(plan, graph), "tensors", tensors, "backward", backward_json(plan, graph));
 }
 
-json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
+json_t *samba_describe_json(const samba_plan *plan, samba_detail detail, const samba_plan_here *here)
 {
     const samba_plan_graph *first = &plan->graphs[0];
     char hash[20];
@@ -246,7 +275,7 @@ json_t *samba_describe_json(const samba_plan *plan, samba_detail detail)
         json_object_set_new(memory, memory_parts[i].name,
                             unknown(&plan->memory, i) ? json_null() : json_integer(memory_part(&plan->memory, i)));
     for (int i = 0; i < plan->section_count; i++)
-        json_array_append_new(sections, section_json(plan, &plan->sections[i], detail));
+        json_array_append_new(sections, section_json(plan, &plan->sections[i], detail, here));
     for (int i = 0; i < plan->tensor_count; i++)
         json_array_append_new(tensors, tensor_json(&plan->tensors[i]));
     for (int i = 0; i < plan->argin_count; i++)

@@ -18,6 +18,13 @@ void samba_app_warnings(const char *program, samba_session *session, json_t *lis
     }
 }
 
+samba_session_options samba_app_session(const samba_app_arguments *a)
+{
+    samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
+    options.tune = a->no_tune ? "off" : a->tune;
+    return options;
+}
+
 samba_status samba_app_measure(const samba_app_run *run)
 {
     const samba_app_arguments *a = run->arguments;
@@ -32,7 +39,8 @@ samba_status samba_app_measure(const samba_app_run *run)
     samba_plan_free(&plan);
     SAMBA_TRY(status);
     samba_measure_job job = {.pef = a->pef,
-                             .session = samba_word_session(a->seed, a->threads, a->isa),
+                             .session = samba_app_session(a),
+                             .program = a->app->name,
                              .measure = samba_measure_defaults(),
                              .json = a->json,
                              .sections = a->command == SAMBA_APP_SECTIONS};

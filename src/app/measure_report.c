@@ -18,6 +18,7 @@ static samba_status print_performance(samba_context *context, const samba_sessio
     samba_table table;
     samba_table_init(&table, context, "lrl");
     printf("%s: %d threads, %s, %lld steps measured\n", pef, p->threads, samba_session_isa(session), (long long)p->iterations);
+    SAMBA_TRY(samba_report_tuning(session, stdout));
     snprintf(note, sizeof note, "best %s", samba_text_ms(a, p->best_ms));
     report_line(&table, "step (median)", samba_text_ms(b, p->median_ms), note);
     snprintf(a, sizeof a, "%.0f /s", p->samples_per_second);
@@ -37,6 +38,24 @@ static samba_status print_performance(samba_context *context, const samba_sessio
     return samba_table_print(&table, stdout, "");
 }
 
+samba_status samba_report_tuning(const samba_session *session, FILE *file)
+{
+    samba_tuning tuning;
+    char path[SAMBA_SHOWN];
+    SAMBA_TRY(samba_session_tuning(session, &tuning));
+    if (tuning.path)
+        fprintf(file, "tuned by %s: %d stages\n", samba_shown(tuning.path, path), tuning.choices);
+    return SAMBA_OK;
+}
+
+void samba_json_tuning(json_t *object, const samba_session *session)
+{
+    samba_tuning tuning;
+    if (object && samba_session_tuning(session, &tuning) == SAMBA_OK)
+        json_object_set_new(object, "tune",
+                            tuning.path ? json_pack("{s:s, s:i}", "file", tuning.path, "choices", tuning.choices) : json_null());
+}
+
 samba_status samba_report_performance(samba_context *context, const samba_session *session, const char *pef,
                                       const samba_performance *p, bool json)
 {
@@ -52,6 +71,7 @@ samba_status samba_report_performance(samba_context *context, const samba_sessio
                   samba_json_number(p->peak_flops_per_second), "mfu", samba_json_number(p->mfu), "bytes_per_second",
                   samba_json_number(p->bytes_per_second), "outside_kernels_ms", samba_json_number(p->outside_kernels_ms),
                   "planned_bytes", (json_int_t)p->planned_bytes, "peak_resident_bytes", (json_int_t)p->peak_resident_bytes);
+    samba_json_tuning(object, session);
     return samba_json_print(context, object, stdout);
 }
 
@@ -61,6 +81,7 @@ static samba_status print_sections(samba_context *context, const samba_session *
                                    const samba_section_time *times)
 {
     printf("%s: %d threads, %s\n", pef, samba_session_threads(session), samba_session_isa(session));
+    SAMBA_TRY(samba_report_tuning(session, stdout));
     samba_table table;
     samba_table_init(&table, context, "rlrrrrrr");
     samba_table_row(&table, "section\ttype\tstages\tmedian\tbest\twork\tbandwidth\tshare");
@@ -98,6 +119,7 @@ samba_status samba_report_sections(samba_context *context, const samba_session *
     }
     json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:o}", "command", "measure-sections", "pef", pef, "isa",
                                samba_session_isa(session), "threads", samba_session_threads(session), "sections", list);
+    samba_json_tuning(object, session);
     return samba_json_print(context, object, stdout);
 }
 
@@ -147,6 +169,8 @@ samba_status samba_measure_pef(samba_context *context, const samba_measure_job *
     if (status == SAMBA_OK)
         status = samba_session_new(context, job->pef, &job->session, &session);
     samba_graph_info info;
+    if (status == SAMBA_OK)
+        samba_app_warnings(job->program, session, NULL, NULL);
     if (status == SAMBA_OK)
         status = samba_session_graph_info(session, graph, &info);
     if (status == SAMBA_OK)

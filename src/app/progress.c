@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+enum { WIDTH = 24 };
+
 void samba_progress_begin(samba_progress *progress, FILE *file, const char *label, int64_t total, int64_t samples_per_step)
 {
     *progress = (samba_progress){.file = file,
@@ -15,22 +17,41 @@ void samba_progress_begin(samba_progress *progress, FILE *file, const char *labe
                                  .label = label};
 }
 
+/* Gives the seconds that are left. */
+static double fill_bar(char bar[WIDTH + 1], double share, double spent)
+{
+    for (int i = 0; i < WIDTH; i++)
+        bar[i] = i < (int)(share * WIDTH) ? '=' : ' ';
+    bar[WIDTH] = '\0';
+    return spent * (1 - share) / share;
+}
+
 void samba_progress_step(samba_progress *progress, int64_t done, double loss)
 {
-    enum { WIDTH = 24 };
     if (!progress->bar)
         return;
     double now = samba_seconds(), spent = now - progress->start;
     if (now - progress->drawn < 0.1 || done == 0)
         return;
     progress->drawn = now;
-    double share = (double)done / (double)progress->total, left = spent * (1 - share) / share;
+    double share = (double)done / (double)progress->total;
     char bar[WIDTH + 1];
-    for (int i = 0; i < WIDTH; i++)
-        bar[i] = i < (int)(share * WIDTH) ? '=' : ' ';
-    bar[WIDTH] = '\0';
+    double left = fill_bar(bar, share, spent);
     fprintf(progress->file, "\r%s [%s] %3.0f %%  %.0f samples/s  %d:%02d left  loss %.4f\033[K", progress->label, bar,
             100 * share, (double)(done * progress->samples_per_step) / spent, (int)left / 60, (int)left % 60, loss);
+    fflush(progress->file);
+}
+
+void samba_progress_share(samba_progress *progress, double share, const char *words)
+{
+    double now = samba_seconds(), spent = now - progress->start;
+    if (!progress->bar || now - progress->drawn < 0.1 || share <= 0)
+        return;
+    progress->drawn = now;
+    char bar[WIDTH + 1];
+    double left = fill_bar(bar, share, spent);
+    fprintf(progress->file, "\r%s [%s] %3.0f %%  %d:%02d left  %s\033[K", progress->label, bar, 100 * share, (int)left / 60,
+            (int)left % 60, words);
     fflush(progress->file);
 }
 

@@ -91,8 +91,7 @@ static samba_status compile(tester *t)
     if (status == SAMBA_OK)
         status = samba_pef_read(t->context, path, &t->plan);
     if (status == SAMBA_OK) {
-        samba_session_options session =
-            samba_word_session(t->run->arguments->seed, t->run->arguments->threads, t->run->arguments->isa);
+        samba_session_options session = samba_app_session(t->run->arguments);
         status = samba_session_new(t->context, path, &session, &t->session);
     }
     samba_app_remove_temporary(folder.data, t->run->arguments->app->name);

@@ -150,7 +150,7 @@ static samba_status open_trainer(trainer *t)
     SAMBA_TRY(samba_batches_new(t->context, &t->data, inputs[0].shape[0], &t->batches));
     SAMBA_TRY(find_outputs(t));
     SAMBA_TRY(plan_steps(t));
-    samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
+    samba_session_options options = samba_app_session(a);
     SAMBA_TRY(samba_session_new(t->context, a->pef, &options, &t->session));
     if (a->load)
         SAMBA_TRY(samba_session_load(t->session, a->load));

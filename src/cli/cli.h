@@ -13,7 +13,8 @@ typedef enum samba_cli_command {
     SAMBA_CLI_PERFORMANCE = 4,
     SAMBA_CLI_SECTIONS = 8,
     SAMBA_CLI_REPORT = 16,
-    SAMBA_CLI_MACHINE = 32
+    SAMBA_CLI_MACHINE = 32,
+    SAMBA_CLI_TUNE = 64
 } samba_cli_command;
 
 #define SAMBA_CLI_MAX_WORDS 64
@@ -37,7 +38,10 @@ typedef struct samba_cli_arguments {
     const char *profile; /* of report: the file of times; of run: the word, which `times` is */
     samba_profile times;
     const char *trace; /* of run: the file for single times */
-    const char *page;  /* of report: the file to write; NULL: not given */
+    const char *page;  /* of report and tune: the file to write; NULL: not given */
+    const char *tune;  /* the file to use; NULL: not given */
+    bool no_tune;
+    double seconds; /* of tune */
 } samba_cli_arguments;
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */
@@ -50,5 +54,7 @@ samba_status samba_cli_profile_end(samba_context *context, samba_session *sessio
 samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *arguments);     /* cli/run.c */
 samba_status samba_cli_report(samba_context *context, const samba_cli_arguments *arguments);  /* cli/report.c */
 samba_status samba_cli_machine(samba_context *context, const samba_cli_arguments *arguments); /* cli/machine.c */
+samba_status samba_cli_tune(samba_context *context, const samba_cli_arguments *arguments);    /* cli/tune.c */
+samba_session_options samba_cli_session(const samba_cli_arguments *arguments); /* cli/main.c: as the command line has it */
 
 #endif

@@ -5,12 +5,23 @@
 #include "cli/cli.h"
 #include "runtime/runtime.h"
 
-typedef struct machine { /* whose scratch it is */
-    int threads;
-    const char *isa;
-} machine;
+static void print_tuning(const samba_tuned *tuned)
+{
+    char shown[SAMBA_SHOWN];
+    if (tuned->path)
+        printf("tuned by %s: %d stages\n", samba_shown(tuned->path, shown), tuned->count);
+    else if (tuned->warning[0])
+        printf("%s\n", tuned->warning);
+}
 
-static samba_status print(samba_context *context, const samba_plan *plan, const machine *here,
+static json_t *tuning_json(const samba_tuned *tuned)
+{
+    if (tuned->path)
+        return json_pack("{s:s, s:i}", "file", tuned->path, "choices", tuned->count);
+    return tuned->warning[0] ? json_pack("{s:n, s:s}", "file", "warning", tuned->warning) : json_null();
+}
+
+static samba_status print(samba_context *context, const samba_plan *plan, const samba_plan_here *here,
                           const samba_cli_arguments *arguments)
 {
     char name[SAMBA_SHOWN];
@@ -32,10 +43,13 @@ static samba_status print(samba_context *context, const samba_plan *plan, const 
         printf("one run    %s, %s moved, %d stages in %d sections\n\n", samba_text_decimal(work, (double)flops, "FLOP"),
                samba_text_bytes(moved, (double)bytes), stages, graph->section_count);
     }
-    SAMBA_TRY(samba_describe_sections(context, plan, arguments->verbose, stdout));
+    SAMBA_TRY(arguments->verbose ? samba_describe_stages(context, plan, here, stdout)
+                                 : samba_describe_sections(context, plan, stdout));
     putchar('\n');
     SAMBA_TRY(samba_describe_memory(context, plan, stdout));
-    printf("scratch, and constants packed for the kernels, are this machine's: %d threads, %s\n\n", here->threads, here->isa);
+    printf("scratch, and constants packed for the kernels, are this machine's: %d threads, %s\n", here->threads, here->isa);
+    print_tuning(&here->tuned);
+    putchar('\n');
     return samba_describe_tensors(context, plan, arguments->verbose, stdout);
 }
 
@@ -73,27 +87,43 @@ static samba_status add_texts(samba_context *context, const samba_plan *plan, js
     return status;
 }
 
+static samba_status find_here(samba_context *context, samba_arena *arena, samba_plan *plan, const samba_cli_arguments *arguments,
+                              samba_plan_here *here)
+{
+    const char *file;
+    const samba_session_options options = samba_cli_session(arguments);
+    SAMBA_TRY(samba_tune_file(arena, arguments->pef, options.tune, &file));
+    SAMBA_TRY(samba_plan_prepare(context, arena, plan, options.threads, options.isa, file, here));
+    plan->memory = here->memory;
+    return SAMBA_OK;
+}
+
 samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments *arguments)
 {
     samba_plan plan;
     samba_plan_init(&plan, context);
     samba_status status = samba_pef_read(context, arguments->pef, &plan);
-    machine here = {0, NULL};
+    samba_arena arena;
+    samba_plan_here here = {.threads = 0};
+    samba_arena_init(&arena, context);
     bool instead = (arguments->graph || arguments->operators) && !arguments->json;
     if (status == SAMBA_OK && !instead)
-        status = samba_plan_memory(context, &plan, 0, samba_word_isa(NULL), &plan.memory, &here.threads, &here.isa);
+        status = find_here(context, &arena, &plan, arguments, &here);
     if (status == SAMBA_OK && instead) {
         for (int32_t i = 0; arguments->graph && status == SAMBA_OK && i < plan.graph_count; i++)
             status = print_text(context, &plan, i);
         if (arguments->operators && status == SAMBA_OK)
             status = samba_describe_operators(context, &plan, stdout);
     } else if (status == SAMBA_OK && arguments->json) {
-        json_t *object = samba_describe_json(&plan, arguments->operators ? SAMBA_DETAIL_OPERATORS
-                                                    : arguments->verbose ? SAMBA_DETAIL_STAGES
-                                                                         : SAMBA_DETAIL_SECTIONS);
+        json_t *object = samba_describe_json(&plan,
+                                             arguments->operators ? SAMBA_DETAIL_OPERATORS
+                                             : arguments->verbose ? SAMBA_DETAIL_STAGES
+                                                                  : SAMBA_DETAIL_SECTIONS,
+                                             &here);
         json_object_set_new(object, "command", json_string("inspect"));
         json_object_set_new(object, "pef", json_string(arguments->pef));
         json_object_set_new(object, "scratch_of", json_pack("{s:i, s:s}", "threads", here.threads, "isa", here.isa));
+        json_object_set_new(object, "tune", tuning_json(&here.tuned));
         status = arguments->graph ? add_texts(context, &plan, object) : SAMBA_OK;
         if (status == SAMBA_OK)
             status = samba_json_print(context, object, stdout);
@@ -103,5 +133,6 @@ samba_status samba_cli_inspect(samba_context *context, const samba_cli_arguments
         status = print(context, &plan, &here, arguments);
     }
     samba_plan_free(&plan);
+    samba_arena_free(&arena);
     return status;
 }

@@ -3,10 +3,18 @@
  * The frame around the commands: one context, and the one function where a failure becomes a message and exit status 1. */
 #include "cli/cli.h"
 
+samba_session_options samba_cli_session(const samba_cli_arguments *a)
+{
+    samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
+    options.tune = a->no_tune ? "off" : a->tune;
+    return options;
+}
+
 static samba_status measure(samba_context *context, const samba_cli_arguments *arguments)
 {
-    samba_measure_job job = {.pef = arguments->pef,
-                             .session = samba_word_session(arguments->seed, arguments->threads, arguments->isa),
+    samba_measure_job job = {.program = "sambaflow",
+                             .pef = arguments->pef,
+                             .session = samba_cli_session(arguments),
                              .measure = samba_measure_defaults(),
                              .sections = arguments->command == SAMBA_CLI_SECTIONS,
                              .json = arguments->json};
@@ -25,6 +33,7 @@ static samba_status obey(samba_context *context, const samba_cli_arguments *argu
     case SAMBA_CLI_RUN: return samba_cli_run(context, arguments);
     case SAMBA_CLI_REPORT: return samba_cli_report(context, arguments);
     case SAMBA_CLI_MACHINE: return samba_cli_machine(context, arguments);
+    case SAMBA_CLI_TUNE: return samba_cli_tune(context, arguments);
     case SAMBA_CLI_PERFORMANCE:
     case SAMBA_CLI_SECTIONS: return measure(context, arguments);
     }

@@ -14,7 +14,8 @@ enum {
     S = SAMBA_CLI_SECTIONS,
     PAGE = SAMBA_CLI_REPORT,
     M = SAMBA_CLI_MACHINE,
-    ALL = I | R | P | S | PAGE | M
+    TUNE = SAMBA_CLI_TUNE,
+    ALL = I | R | P | S | PAGE | M | TUNE
 };
 
 typedef struct parse {
@@ -37,9 +38,10 @@ static const samba_option_row rows[] = {
     {.help = "run, and report where it says so:"},
     {R, "input", "NAME=FILE", "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", OTHER(take_input),
      .letter = 'i'},
-    {R | PAGE, "output", "NAME=FILE",
-     "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report: -o FILE is the page to "
-     "write (PEF.html)",
+    {R | PAGE | TUNE, "output", "NAME=FILE",
+     "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report, tune: -o FILE is the file "
+     "to "
+     "write (PEF.html, PEF.tune)",
      OTHER(take_output), .letter = 'o'},
     {R, "hyperparameter", "NAME=VALUE", "Set lr, momentum, weight_decay ...", OTHER(take_hyperparameter)},
     {R, "section-types", "TYPES", "Run these, e.g. FWD,BCKWD (the whole schedule)", OTHER(take_types)},
@@ -60,20 +62,25 @@ static const samba_option_row rows[] = {
     {.help = "measure-performance, measure-sections:"},
     {P | S, "inference", NULL, "Measure FWD alone", FLAG_AT(a.inference)},
     {P, "run-graph-only", NULL, "Move no tensors between host and device (measure-performance)", FLAG_AT(a.run_graph_only)},
-    {.help = "run, report and measuring:"},
+    {.help = "tune:"},
+    {TUNE, "seconds", "X", "How long to measure, about (60)", REAL_AT(a.seconds, 0, 1000000)},
+    {.help = "run, report, measuring and tune:"},
     {R | P | S, "graph-name", "NAME", "Run or measure this one of several graphs (not report)", TEXT_AT(a.graph_name)},
     {R | P | S, "num-iterations", "N", "Times to run (1; to measure 100)", INTEGER_AT(a.num_iterations, 1, INT32_MAX)},
-    {R | P | S, "seed", "N", "Of weights, dropout and random inputs (0)", INTEGER_AT(a.seed, 0, INT64_MAX)},
-    {R | P | S | PAGE, "threads", "N", "Threads (as many as the machine offers)", INT_AT(a.threads, 1, 4096)},
-    {R | P | S | PAGE | M, "isa", "ISA",
+    {R | P | S | TUNE, "seed", "N", "Of weights, dropout and random inputs (0)", INTEGER_AT(a.seed, 0, INT64_MAX)},
+    {R | P | S | PAGE | TUNE, "threads", "N", "Threads (as many as the machine offers)", INT_AT(a.threads, 1, 4096)},
+    {R | P | S | PAGE | M | TUNE, "isa", "ISA",
      "Force an instruction set, one that `machine` lists (the best there is, or SAMBAFLOW_ISA); machine: show it with this one",
      TEXT_AT(a.isa)},
+    {I | R | P | S | PAGE, "tune", "FILE", "Use what `tune` wrote to this file (PEF.tune, where it is there)", TEXT_AT(a.tune)},
+    {I | R | P | S | PAGE, "no-tune", NULL, "Use no such file, whatever is there", FLAG_AT(a.no_tune)},
     {.help = "all:"},
-    {I | R | P | S | M, "json", NULL, "Print one JSON object (all but report)", FLAG_AT(a.json)},
+    {I | R | P | S | M | TUNE, "json", NULL, "Print one JSON object (all but report)", FLAG_AT(a.json)},
     {ALL, "version", NULL, "Print the version", OTHER(print_version), .group = -1},
 };
-static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections", "report", "machine"};
-#define COMMANDS "inspect, run, measure-performance, measure-sections, report or machine"
+static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections", "report",
+                                            "machine", "tune"};
+#define COMMANDS "inspect, run, measure-performance, measure-sections, report, machine or tune"
 
 static samba_cli_pair pair_of(struct argp_state *state, const char *option, char *text, int count)
 {
@@ -182,9 +189,11 @@ static void parse_word(samba_cli_arguments *a, const char *text, struct argp_sta
 static void settle_outputs(parse *p, struct argp_state *state)
 {
     samba_cli_arguments *a = &p->a;
-    if (a->command == SAMBA_CLI_REPORT && p->output_count > 1)
-        argp_error(state, "report writes one page: '--output %s' is one too many", p->outputs[1]);
-    if (a->command == SAMBA_CLI_REPORT && p->output_count > 0)
+    const bool page = a->command == SAMBA_CLI_REPORT, one = page || a->command == SAMBA_CLI_TUNE;
+    if (one && p->output_count > 1)
+        argp_error(state, "%s: '--output %s' is one too many", page ? "report writes one page" : "tune writes one file",
+                   p->outputs[1]);
+    if (one && p->output_count > 0)
         a->page = p->outputs[0];
     for (int i = 0; i < p->output_count && a->command == SAMBA_CLI_RUN; i++, a->output_count++)
         a->outputs[i] = pair_of(state, "--output", p->outputs[i], i);
@@ -234,6 +243,8 @@ static void settle(parse *p, struct argp_state *state)
         argp_error(state, "%s: which PEF? Give its path", command);
     if (a->type_count && a->id_count)
         argp_error(state, "--section-types and --section-ids contradict each other: give one of them");
+    if (a->tune && a->no_tune)
+        argp_error(state, "--tune and --no-tune contradict each other: give one of them");
     check_names(state, "--input", a->input_count, a->inputs);
     check_names(state, "--hyperparameter", a->hyperparameter_count, p->hyperparameters);
     settle_outputs(p, state);
@@ -266,11 +277,14 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
     const struct argp argp = {
         options,
         parse_option,
-        "inspect|run|measure-performance|measure-sections|report PEF\nmachine",
+        "inspect|run|measure-performance|measure-sections|report|tune PEF\nmachine",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vinspect shows what a PEF holds; run "
         "runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the machine's peak, "
         "bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows "
-        "without a network: sections, timeline, roofline, memory over time, stages with their operators; machine shows what is "
+        "without a network: sections, timeline, roofline, memory over time, stages with their operators; tune measures on this "
+        "machine which ways and sizes of blocks are the fastest for each stage and writes those that are faster than what is "
+        "taken "
+        "anyway to PEF.tune, which everything that runs the PEF on this machine uses from then on; machine shows what is "
         "known of this machine and tuned by, and takes no PEF.",
         NULL,
         NULL,
@@ -278,7 +292,7 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
     static char name[] = "sambaflow"; /* messages begin with it however the program was called */
     argv[0] = name;
     bool given[SAMBA_COUNT(rows)] = {false};
-    parse p = {.given = given};
+    parse p = {.given = given, .a.seconds = 60};
     argp_parse(&argp, argc, argv, 0, NULL, &p);
     *arguments = p.a;
 }

@@ -46,6 +46,8 @@ static samba_status list_times(const samba_session *session, const samba_machine
             json_object_set_new(object, "stage", json_integer(i));
             json_object_set_new(object, "kind", json_string(stage.kind));
             json_object_set_new(object, "operators", json_string(stage.operators));
+            json_object_set_new(object, "road", stage.road ? json_string(stage.road) : json_null());
+            json_object_set_new(object, "tuned", json_boolean(stage.tuned));
         } else {
             json_object_set_new(object, "type", json_string(section.type));
         }

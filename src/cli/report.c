@@ -13,8 +13,15 @@ static samba_status make(samba_context *context, const samba_cli_arguments *argu
     SAMBA_TRY(samba_pef_read(context, arguments->pef, plan));
     if (arguments->profile)
         SAMBA_TRY(samba_trace_read(context, arguments->profile, plan, arena, &report));
-    SAMBA_TRY(samba_plan_memory(context, plan, arguments->threads, samba_word_isa(arguments->isa), &report.memory,
-                                &report.threads, &report.isa));
+    const char *file;
+    samba_plan_here here;
+    const samba_session_options options = samba_cli_session(arguments);
+    SAMBA_TRY(samba_tune_file(arena, arguments->pef, options.tune, &file));
+    SAMBA_TRY(samba_plan_prepare(context, arena, plan, options.threads, options.isa, file, &here));
+    if (here.tuned.warning[0])
+        fprintf(stderr, "sambaflow: warning: %s\n", here.tuned.warning);
+    report.memory = here.memory, report.threads = here.threads, report.isa = here.isa;
+    report.roads = here.roads, report.choices = here.tuned.choices, report.tune = here.tuned.path;
     SAMBA_TRY(samba_machine_measure(context, report.threads, &machine));
     report.machine = &machine;
     return samba_report_page(context, &report, page);

@@ -179,6 +179,7 @@ static samba_status report_json(runner *r)
                                "warnings", r->warnings);
     if (object && r->profile)
         json_object_set(object, "profile", r->profile);
+    samba_json_tuning(object, r->session);
     return samba_json_print(r->context, object, stdout);
 }
 
@@ -201,6 +202,7 @@ static samba_status report(const runner *r)
     char time[SAMBA_CELL];
     printf("\n%lld runs, %s each (%d threads, %s)\n", (long long)runs, samba_text_ms(time, 1e3 * r->seconds / (double)runs),
            samba_session_threads(r->session), samba_session_isa(r->session));
+    SAMBA_TRY(samba_report_tuning(r->session, stdout));
     if (r->tables)
         printf("\n%s", r->tables);
     return SAMBA_OK;
@@ -223,7 +225,7 @@ static samba_status work(runner *r)
     int32_t graph = samba_plan_graph_named(&r->plan, r->arguments->graph_name);
     r->graph = graph < 0 ? 0 : graph; /* the run refuses */
     SAMBA_TRY(make_tensors(r));
-    samba_session_options options = samba_word_session(r->arguments->seed, r->arguments->threads, r->arguments->isa);
+    samba_session_options options = samba_cli_session(r->arguments);
     SAMBA_TRY(samba_session_new(r->context, r->arguments->pef, &options, &r->session));
     if (r->arguments->load)
         SAMBA_TRY(samba_session_load(r->session, r->arguments->load));

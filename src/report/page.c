@@ -62,6 +62,10 @@ static void add_machine(samba_text *out, const samba_report *r)
 {
     samba_text_add(out, ", \"threads\": %d, \"isa\": ", r->threads);
     samba_report_string(out, r->isa);
+    if (r->tune) {
+        samba_text_add(out, ", \"tune\": ");
+        samba_report_string(out, r->tune);
+    }
     if (!r->machine)
         return;
     samba_text_add(out, ", \"machine\": {\"threads\": %d", r->machine->threads);
@@ -125,6 +129,10 @@ static void add_stages(samba_text *out, const samba_report *r)
         samba_text_add(out, "%s\n{\"kind\": \"%s\"%s, \"name\": ", i ? "," : "", samba_stage_kind_names[s->kind],
                        samba_stage_is_bf16(s) ? ", \"bf16\": true" : "");
         samba_report_string(out, s->name);
+        if (r->roads && r->roads[i])
+            samba_text_add(out, ", \"road\": \"%s\"", r->roads[i]);
+        if (r->choices && r->choices[i])
+            samba_text_add(out, ", \"tuned\": true");
         add_named(out, "flops", (double)s->flops);
         add_named(out, "bytes", (double)s->bytes);
         add_words(out, r->plan, s, "operators", 0);
@@ -240,12 +248,25 @@ static samba_status session_page(samba_session *session, const samba_machine *ma
                            .machine = machine,
                            .threads = samba_session_threads(session),
                            .isa = samba_session_isa(session),
+                           .choices = session->tuned.choices,
+                           .tune = session->tuned.path,
                            .sections = session->profiler.sections,
                            .stages = session->profiler.with_stages ? session->profiler.stages : NULL};
-    SAMBA_TRY(samba_session_memory(session, &report.memory));
     samba_text text;
+    samba_arena arena;
+    const char **roads = NULL;
     samba_text_init(&text, session->context);
-    return samba_report_give(&text, samba_report_page(session->context, &report, &text), page);
+    samba_arena_init(&arena, session->context);
+    samba_status status = samba_session_memory(session, &report.memory);
+    if (status == SAMBA_OK)
+        status = SAMBA_ROOM(&arena, roads, session->plan.stage_count);
+    for (int32_t i = 0; status == SAMBA_OK && i < session->plan.stage_count; i++)
+        roads[i] = samba_session_road(session, i);
+    report.roads = roads;
+    if (status == SAMBA_OK)
+        status = samba_report_page(session->context, &report, &text);
+    samba_arena_free(&arena);
+    return samba_report_give(&text, status, page);
 }
 
 samba_status samba_session_page(samba_session *session, const samba_machine *machine, const char *pef, char **page)

@@ -19,6 +19,9 @@ typedef struct samba_report {
     int threads;
     const char *isa;
     const samba_time *sections, *stages; /* NULL: not measured */
+    const char *const *roads;            /* per stage; NULL: not known */
+    const samba_choice *const *choices;  /* per stage; NULL: the model has all */
+    const char *tune;                    /* the file that they come from */
     int64_t left_out;                    /* single times that `sections` and `stages` lack */
 } samba_report;
 

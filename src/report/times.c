@@ -22,9 +22,13 @@ static void label_section(samba_text *label, const samba_plan_section *s)
     samba_text_show(label, named ? s->name : "", false);
 }
 
-static void label_stage(samba_text *label, int32_t section, int32_t number, const samba_stage *s)
+static void label_stage(samba_text *label, const samba_session *session, int32_t section, int32_t number)
 {
-    samba_text_add(label, "%d.%d %s: ", section, number, samba_stage_kind_names[s->kind]);
+    const samba_stage *s = &session->plan.stages[number];
+    const char *road = samba_session_road(session, number);
+    bool tuned = session->tuned.choices && session->tuned.choices[number];
+    samba_text_add(label, "%d.%d %s%s%s%s: ", section, number, samba_stage_kind_names[s->kind], road ? " by " : "",
+                   road ? road : "", tuned ? ", tuned" : "");
     samba_text_show(label, s->name, false);
 }
 
@@ -106,7 +110,7 @@ static samba_status add_times(samba_text *out, const samba_session *session, con
         double mean = samba_time_mean(time);
         if (stages) {
             const samba_stage *s = &plan->stages[i];
-            label_stage(&l->label, plan->sections[section].id, i, s);
+            label_stage(&l->label, session, plan->sections[section].id, i);
             l->flops = (double)s->flops, l->bytes = (double)s->bytes;
             if (machine)
                 l->roof = samba_stage_roof(s, machine, mean);
@@ -152,14 +156,15 @@ samba_status samba_session_tables(const samba_session *session, const samba_mach
 }
 
 /* ---- timeline ---- */
-static void add_event(samba_text *out, const samba_plan *plan, const samba_profile_event *e)
+static void add_event(samba_text *out, const samba_session *session, const samba_profile_event *e)
 {
+    const samba_plan *plan = &session->plan;
     const samba_plan_section *section = &plan->sections[e->section];
     const samba_stage *stage = e->stage < 0 ? NULL : &plan->stages[e->stage];
     samba_text name;
     samba_text_init(&name, out->context);
     if (stage)
-        label_stage(&name, section->id, e->stage, stage);
+        label_stage(&name, session, section->id, e->stage);
     else
         label_section(&name, section);
     samba_text_add(out, ",\n{\"name\": ");
@@ -193,7 +198,7 @@ samba_status samba_session_trace(const samba_session *session, const char *pef, 
     samba_text_add(&text,
                    "}},\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 1, \"tid\": 1, \"args\": {\"name\": \"device\"}}");
     for (int64_t i = 0; i < count && text.status == SAMBA_OK; i++)
-        add_event(&text, plan, &events[i]);
+        add_event(&text, session, &events[i]);
     samba_text_add(&text,
                    "],\n\"displayTimeUnit\": \"ms\", \"otherData\": {\"events_left_out\": %lld, \"sections\": %d, \"stages\": "
                    "%d, \"threads\": %d, \"isa\": ",
