@@ -352,7 +352,7 @@ def _each_number(hyperparameters):
 class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
-    def __init__(self, pef, seed=0, threads=0, isa=None):
+    def __init__(self, pef, seed=0, threads=0, isa=None, tune=None):
         path = path_of(pef, "pef")
         self.context, self.pef = Context(), os.fsdecode(path)
         self._lock = threading.Lock()
@@ -360,6 +360,8 @@ class Session:
         options.seed, options.threads = seed, threads
         kept = isa_of(isa)
         options.isa = kept
+        asked = ffi.NULL if tune is None else ffi.new("char[]", path_of(tune, "tune"))
+        options.tune = asked
         made = ffi.new("samba_session **")
         self.context.check(lib.samba_session_new(self.context.c, path, options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
@@ -384,6 +386,15 @@ class Session:
         for i in range(lib.samba_session_tensor_count(self.c)):
             self.context.check(lib.samba_session_tensor_info(self.c, i, info))
             self.tensors[text(info.name)] = (KINDS[info.kind], DTYPE_NAMES[info.dtype], tuple(info.shape[0 : info.rank]))
+
+    @property
+    def tuning(self):
+        """The tune file in use, or None, and how many stages it chooses for: what `sambaflow tune` found for this machine. By
+        default PEF.tune beside the PEF, where it is there and fits; Session(..., tune="off") takes none,
+        tune="file" another."""
+        told = ffi.new("samba_tuning *")
+        self.context.check(lib.samba_session_tuning(self.c, told))
+        return (None if told.path == ffi.NULL else os.fsdecode(ffi.string(told.path))), told.choices
 
     def names(self, kind):
         """Names of device tensors of a kind: input, parameter, buffer, gradient, output."""

@@ -54,7 +54,16 @@ class Session:
     context: Context
     pef: str
     tensors: dict[str, tuple[str, str, tuple[int, ...]]]
-    def __init__(self, pef: str | os.PathLike[str], seed: int = 0, threads: int = 0, isa: str | None = None) -> None: ...
+    def __init__(
+        self,
+        pef: str | os.PathLike[str],
+        seed: int = 0,
+        threads: int = 0,
+        isa: str | None = None,
+        tune: str | os.PathLike[str] | None = None,
+    ) -> None: ...
+    @property
+    def tuning(self) -> tuple[str | None, int]: ...
     def names(self, kind: str) -> list[str]: ...
     def start(self, output: str) -> float: ...
     @property
