@@ -7,7 +7,7 @@
 set -eu
 build=$1-fuzz seconds=$2
 shift 2
-[ $# -gt 0 ] || set -- pef graph data checkpoint
+[ $# -gt 0 ] || set -- pef graph data checkpoint tune
 # Coverage of everything; the flags that meson has for sanitizers are for all, too.
 tools/clang-build.sh 16 "$build" -fsanitize=fuzzer-no-link -Db_sanitize=address,undefined -Dbuildtype=debugoptimized \
     -Db_lundef=false -Dlibfuzzer=true

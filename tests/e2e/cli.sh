@@ -95,7 +95,7 @@ does "measure performance" "MFU" "$sambaflow" measure-performance "$pef" --num-i
 does "report" "page.html" "$sambaflow" report "$pef" -o page.html
 does "report beside the PEF" "$pef.html" "$sambaflow" report "$pef" --threads 1
 does "profile a run" "0 FWD       3 " "$sambaflow" run "$pef" --num-iterations 3 --profile summary
-does "profile a run in detail" "0.0 contract: lin_layer: matmul" "$sambaflow" run "$pef" --num-iterations 3 --profile detailed \
+does "profile a run in detail" "0.0 contract by " "$sambaflow" run "$pef" --num-iterations 3 --profile detailed \
     --trace times.json
 does "the trace makes a page" "times.html" "$sambaflow" report "$pef" -o times.html --profile times.json
 does "write the page at once" "operators (section.stage)" "$sambaflow" run "$pef" --profile detailed --trace page.html
@@ -104,6 +104,40 @@ refuses "profile: no such word" 64 "--profile much: expected summary or detailed
 refuses "profile: nothing measured" 64 "--trace t.json: measured by what" "$sambaflow" run "$pef" --trace t.json
 refuses "profile: where it cannot be written" 1 "/nowhere/t.json" "$sambaflow" run "$pef" --profile summary \
     --trace /nowhere/t.json
+does "tune" "$pef.tune: " "$sambaflow" tune "$pef" --seconds 0 --threads 2
+does "tune to another file as JSON" '"model_ms"' "$sambaflow" tune "$pef" --seconds 0 --threads 2 --json -o other.tune
+does "run by what was tuned" "tuned by $pef.tune: " "$sambaflow" run "$pef" --threads 2
+does "run by another file" '"file": "other.tune"' "$sambaflow" run "$pef" --threads 2 --tune other.tune --json
+does "run without" '"tune": null' "$sambaflow" run "$pef" --threads 2 --no-tune --json
+does "train by what was tuned" "test accuracy" "$logreg" run -p "$pef" --data "$data" --num-iterations 2 --threads 2
+does "measure by what was tuned" "tuned by " "$sambaflow" measure-performance "$pef" --num-iterations 2 --threads 2
+does "inspect roads" "contract by " "$sambaflow" inspect -v "$pef" --tune other.tune
+does "inspect roads as JSON" '"road"' "$sambaflow" inspect -v "$pef" --json --no-tune
+warns() { # NAME MESSAGE COMMAND...: it works, and says so on stderr
+    local name=$1 message=$2
+    shift 2
+    cases=$((cases + 1))
+    "$@" >out.txt 2>err.txt </dev/null || fail "$name: exit status $?"
+    grep -qF -- "$message" err.txt || fail "$name: no '$message' in the warning"
+}
+warns "a tune file of other threads" "other.tune\": machine.threads: expected 1, given 2" "$sambaflow" run "$pef" --threads 1 \
+    --tune other.tune
+warns "a tune file of another PEF" "other.tune\": plan: expected " "$sambaflow" run app.pef --threads 2 --tune other.tune
+warns "a tune file of other threads beside the PEF" ".tune\": machine.threads: expected 1, given 2" "$sambaflow" \
+    measure-performance "$pef" --threads 1 --num-iterations 1
+echo '{' >damaged.tune
+warns "a damaged tune file" "damaged.tune\": line " "$sambaflow" report "$pef" -o damaged.html --tune damaged.tune
+warns "training by a damaged tune file" "logreg: warning: not tuned: " "$logreg" run -p "$pef" --data "$data" --num-iterations 1 \
+    --tune damaged.tune
+rm "$pef.tune"
+refuses "tune: no such file" 1 "cannot read the tune file \"none.tune\"" "$sambaflow" run "$pef" --tune none.tune
+refuses "tune: both" 64 "--tune and --no-tune contradict each other" "$sambaflow" run "$pef" --tune other.tune --no-tune
+refuses "tune: two files" 64 "tune writes one file: '--output b' is one too many" "$sambaflow" tune "$pef" -o a -o b
+refuses "tune: where it cannot be written" 1 "/nowhere/a.tune" "$sambaflow" tune "$pef" -o /nowhere/a.tune
+refuses "tune: over the PEF" 1 "$pef" "$sambaflow" tune "$pef" -o "$pef"
+refuses "tune: no PEF" 64 "which PEF" "$sambaflow" tune
+refuses "tune: no time" 64 "--seconds: expected a number from 0" "$sambaflow" tune "$pef" --seconds -1
+refuses "tune: no option of it" 64 "--load is not an option of tune" "$sambaflow" tune "$pef" --load w.safetensors
 refuses "report: two pages" 64 "'--output b' is one too many" "$sambaflow" report "$pef" -o a -o b
 refuses "report: no times" 1 "nothing.json" "$sambaflow" report "$pef" -o no.html --profile nothing.json
 refuses "report: a PEF is no profile" 1 "is no JSON" "$sambaflow" report "$pef" -o no.html --profile "$pef"

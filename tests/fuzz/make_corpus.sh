@@ -8,7 +8,7 @@ set -eu
 build=$1 corpus=$(dirname "$0")/corpus
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for name in pef graph data checkpoint; do
+for name in pef graph data checkpoint tune; do
     mkdir -p "$corpus/$name"
     find "$corpus/$name" -type f ! -name 'found-*' -delete
     "$build/tests/fuzz/fuzz_$name" --seeds "$corpus/$name"
