@@ -182,6 +182,16 @@ static void measure(samba_profile what, int64_t room)
     need(samba_session_profile(session, SAMBA_PROFILE_OFF, 0));
 }
 
+/* "0.3 contract by blocks: fc1: matmul" */
+static void name_stage(int section, int number, char *name, size_t size)
+{
+    const samba_stage *stage = &session->plan.stages[number];
+    const char *road = samba_session_road(session, number);
+    assert_true((road != NULL) == (stage->kind == SAMBA_STAGE_CONTRACT));
+    snprintf(name, size, "%d.%d %s%s%s: %s", section, number, samba_stage_kind_names[stage->kind], road ? " by " : "",
+             road ? road : "", stage->name);
+}
+
 /* The line of a table that begins with the label. */
 static void check_line(const char *tables, const char *label, const samba_time *t, double all, double flops, double bytes,
                        const samba_roof *roof)
@@ -225,7 +235,7 @@ static void check_tables(const samba_machine *with, bool stages)
             samba_stage_info info;
             need(samba_session_stage_info(session, kind ? i : 0, &info));
             if (kind)
-                snprintf(label, sizeof label, "%d.%d %s: %s", info.section, i, info.kind, info.operators);
+                name_stage(info.section, i, label, sizeof label);
             else
                 snprintf(label, sizeof label, "%d %s", i, samba_section_type(&plan->sections[i]));
             if (with)
@@ -263,7 +273,7 @@ static void check_event(const json_t *event, const samba_profile_event *e)
     const json_t *arguments = json_object_get(event, "args");
     char name[256];
     if (stage)
-        snprintf(name, sizeof name, "%d.%d %s: %s", e->section, e->stage, samba_stage_kind_names[stage->kind], stage->name);
+        name_stage(e->section, e->stage, name, sizeof name);
     else
         snprintf(name, sizeof name, "%d %s", e->section, samba_section_type(&session->plan.sections[e->section]));
     assert_string_equal(word(event, "name"), name);
