@@ -51,6 +51,9 @@ static figure find_figure(samba_cpu_machine *machine, const char *group_name, co
     if (strcmp(figure_name, #name) == 0)                                                                                         \
         return (figure){.number = &group->name};
 #define BYTES(name, value, meaning) SIZE(name)
+#define FIRST(name, share, meaning) SIZE(name)
+#define SECOND(name, share, meaning) SIZE(name)
+#define THIRD(name, share, meaning) SIZE(name)
 #define COUNT(name, value, meaning) SIZE(name)
 #define RATE(name, value, unit, meaning) NUMBER(name)
 #define NS(name, value, meaning) NUMBER(name)
