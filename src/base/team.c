@@ -103,3 +103,5 @@ void samba_team(int threads, samba_team_work *work, void *argument)
 }
 
 int samba_team_offered(void) { return omp_get_max_threads(); }
+
+bool samba_team_bound(void) { return omp_get_proc_bind() != omp_proc_bind_false; }

@@ -4,6 +4,7 @@
 #ifndef SAMBA_TEAM_H
 #define SAMBA_TEAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef void samba_team_work(void *argument, int thread, int team);
@@ -12,6 +13,8 @@ typedef void samba_team_work(void *argument, int thread, int team);
 void samba_team(int threads, samba_team_work *work, void *argument);
 /* As many as OpenMP offers. */
 int samba_team_offered(void);
+/* Has the program, or its environment, bound OpenMP's threads to processors? */
+bool samba_team_bound(void);
 /* A thread's share of `count` things: [*begin, *end). */
 static inline void samba_team_share(int64_t count, int thread, int team, int64_t *begin, int64_t *end)
 {

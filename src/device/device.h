@@ -79,7 +79,8 @@ typedef struct samba_device_interface {
     samba_status (*describe)(const samba_device_options *options, samba_device_tell *tell, void *to);
     samba_status (*open)(const samba_device_options *options, samba_device **device);
     void (*close)(samba_device *device);
-    samba_status (*allocate)(samba_device *device, int64_t bytes); /* the arena, all zeros */
+    /* the arena, all zeros, for a plan whose buffers lie in it; what lies beyond it is elsewhere */
+    samba_status (*allocate)(samba_device *device, const samba_plan *plan, int64_t bytes);
     samba_status (*write)(samba_device *device, int64_t offset, const void *host, size_t size);
     samba_status (*read)(samba_device *device, int64_t offset, void *host, size_t size);
     char *(*map)(samba_device *device, int64_t offset);
@@ -111,6 +112,13 @@ typedef struct samba_host_memory {
 } samba_host_memory;
 /* Zeroed by `threads` threads, each the part that lies nearest to it. MEMORY says how much the machine has. */
 samba_status samba_host_memory_new(samba_context *context, int64_t bytes, int threads, samba_host_memory *memory);
+/* The same with each page of SAMBA_LARGE_PAGE zeroed by owners[page]; NULL: each thread has one part. */
+samba_status samba_host_memory_new_for(samba_context *context, int64_t bytes, int threads, const uint16_t *owners,
+                                       samba_host_memory *memory);
+/* Who uses each page of an arena most: stages deal a buffer in the order of memory, the first part to the first thread. Pages of
+ * several buffers are the largest one's. */
+#define SAMBA_LARGE_PAGE ((int64_t)2 << 20)
+samba_status samba_page_owners(const samba_plan *plan, int64_t bytes, int threads, samba_arena *arena, uint16_t **owners);
 void samba_host_memory_free(samba_host_memory *memory);
 
 #endif

@@ -76,7 +76,7 @@ static samba_status fill_memory(samba_session *session, int64_t resident)
 {
     const samba_plan *plan = &session->plan;
     samba_device *device = session->device;
-    SAMBA_TRY(device->interface->allocate(device, resident));
+    SAMBA_TRY(device->interface->allocate(device, plan, resident));
     for (int32_t i = 0; i < plan->constant_count; i++)
         SAMBA_TRY(device->interface->write(device, samba_session_offset(session, plan->constants[i].buffer),
                                            plan->blobs[plan->constants[i].blob]->data,

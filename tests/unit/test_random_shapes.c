@@ -223,7 +223,7 @@ static void run_plan(const running *run, const samba_cpu_machine *machine, const
 {
     samba_plan *plan = run->plan;
     const samba_graph *graph = run->graph;
-    const int threads = (int)between(run->drawn, 1, 3);
+    const int threads = (int)(between(run->drawn, 0, 3) ? between(run->drawn, 1, 3) : between(run->drawn, 4, 16));
     const bool apart = chance(run->drawn, 50);
     char how[96];
     volatile int32_t fault = 0;

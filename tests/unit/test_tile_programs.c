@@ -153,7 +153,8 @@ static void run_regions(const tile_case *t, const samba_tile_program *program, c
                 samba_tile_region(program, scratch + thread * pitch, at, h, j, w, values, ld);
             }
     }
-    samba_tile_finish(program, scratch, pitch, threads);
+    for (int thread = 0; thread < threads; thread++)
+        samba_tile_finish(program, scratch, pitch, thread, threads);
     free(scratch);
     free(values);
 }

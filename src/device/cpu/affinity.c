@@ -6,6 +6,8 @@
 #endif
 #include "device/cpu/affinity.h"
 
+#include "base/team.h"
+
 #include <sched.h>
 #include <stdbool.h>
 
@@ -46,7 +48,45 @@ void samba_affinity_enter(samba_affinity *team, int thread)
     }
     atomic_store_explicit(&team[thread].processor, here, memory_order_relaxed);
 }
+
+typedef struct settling {
+    const samba_nodes *nodes;
+    int home;
+    cpu_set_t allowed; /* the caller's */
+} settling;
+
+static void settle(void *argument, int thread, int team)
+{
+    const settling *s = argument;
+    const int node = samba_affinity_node(s->nodes->count, s->home, thread, team);
+    cpu_set_t near = s->allowed;
+    if (thread == 0)
+        return;
+    for (int i = 0; i < CPU_SETSIZE && i < SAMBA_PROCESSORS; i++)
+        if (s->nodes->of[i] != node)
+            CPU_CLR((size_t)i, &near);
+    if (CPU_COUNT(&near) > 0)
+        sched_setaffinity(0, sizeof near, &near);
+}
+
+int samba_affinity_settle(const samba_nodes *nodes, int threads)
+{
+    settling s = {.nodes = nodes};
+    int here = sched_getcpu();
+    if (nodes->count <= 1 || samba_team_bound() || sched_getaffinity(0, sizeof s.allowed, &s.allowed) != 0)
+        return 0;
+    s.home = here >= 0 && here < SAMBA_PROCESSORS ? nodes->of[here] : 0;
+    samba_team(threads, settle, &s);
+    return s.home;
+}
 #else
+int samba_affinity_settle(const samba_nodes *nodes, int threads)
+{
+    (void)nodes;
+    (void)threads;
+    return 0;
+}
+
 void samba_affinity_enter(samba_affinity *team, int thread)
 {
     (void)team;

@@ -14,8 +14,10 @@
  * The device owns its memory, the prepared stages (in its arena) and one scratch block as large as the greediest stage needs. */
 #include "base/team.h"
 #include "device/cpu/machine.h"
+#include "device/cpu/apart.h"
 #include "device/cpu/barrier.h"
 #include "device/cpu/choice.h"
+#include "device/cpu/load.h"
 #include "device/device.h"
 #include "device/cpu/reuse.h"
 #include "device/cpu/affinity.h"
@@ -38,6 +40,7 @@ typedef struct cpu_device {
     double *held;                       /* per stage: bytes that one core holds alone when it begins */
     const samba_choice *const *choices; /* per stage, not ours; NULL: the model has all */
     bool excessive;                     /* choices asked for a road, or for memory, that they cannot have */
+    uint8_t *apart;                     /* per stage: need not meet those before it */
     samba_host_memory scratch, kept;
     samba_constants constants;
     bool any_shared;        /* some stage is run by all threads */
@@ -109,10 +112,19 @@ static void cpu_close(samba_device *device)
     samba_free(cpu->context, cpu, sizeof *cpu);
 }
 
-static samba_status cpu_allocate(samba_device *device, int64_t bytes)
+/* A team that several nodes of memory may have between them settles before it touches any. */
+static samba_status cpu_allocate(samba_device *device, const samba_plan *plan, int64_t bytes)
 {
     cpu_device *cpu = (cpu_device *)device;
-    return samba_host_memory_new(cpu->context, bytes, cpu->threads, &cpu->memory);
+    uint16_t *owners = NULL;
+    samba_nodes nodes = {.count = 1};
+    if (cpu->threads >= cpu->machine.share.nodes)
+        samba_cpu_machine_nodes(&nodes);
+    if (nodes.count > 1) {
+        samba_affinity_settle(&nodes, cpu->threads);
+        SAMBA_TRY(samba_page_owners(plan, bytes, cpu->threads, &cpu->arena, &owners));
+    }
+    return samba_host_memory_new_for(cpu->context, bytes, cpu->threads, owners, &cpu->memory);
 }
 
 static samba_status cpu_write(samba_device *device, int64_t offset, const void *host, size_t size)
@@ -240,6 +252,11 @@ static samba_status prepare_one(cpu_device *cpu, const samba_prepare *prepare, s
     return status;
 }
 
+static samba_stages stages_of(const cpu_device *cpu)
+{
+    return (samba_stages){cpu->plan, cpu->stages, cpu->shared, cpu->apart, cpu->threads};
+}
+
 static samba_prepare preparation(cpu_device *cpu, int32_t stage, samba_arena *arena)
 {
     return (samba_prepare){.context = cpu->context,
@@ -332,7 +349,8 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
         if (!samba_add_checked(cpu->base.kept, cpu->stages[i].kept_bytes, &cpu->base.kept))
             return samba_fail(cpu->context, SAMBA_ERROR_MEMORY, "packed constants need more memory than a machine can have");
     }
-    return SAMBA_OK;
+    const samba_stages stages = stages_of(cpu);
+    return samba_apart_find(&stages, &cpu->prepared, cpu->apart);
 }
 
 /* By the choices if this plan can have them all, else by the model alone. */
@@ -390,8 +408,10 @@ static samba_status prepare(cpu_device *cpu, const samba_plan *plan)
     cpu->shared = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
     cpu->far = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
     cpu->held = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count * sizeof *cpu->held);
-    if (!cpu->stages || !cpu->team || !cpu->shared || !cpu->far || !cpu->held)
+    cpu->apart = samba_arena_alloc(&cpu->arena, (size_t)plan->stage_count);
+    if (!cpu->stages || !cpu->team || !cpu->shared || !cpu->far || !cpu->held || !cpu->apart)
         return SAMBA_ERROR_MEMORY;
+    memset(cpu->apart, 0, (size_t)plan->stage_count);
     SAMBA_TRY(samba_reuse_find(cpu->context, plan, cpu->machine.near, cpu->far));
     return prepare_chosen(cpu, &cpu->base.scratch);
 }
@@ -521,9 +541,24 @@ static const char *cpu_road(const samba_device *device, int32_t stage)
     return cpu->stages && stage >= 0 && stage < cpu->plan->stage_count ? cpu->stages[stage].road : NULL;
 }
 
+samba_status samba_cpu_load(samba_context *context, const samba_cpu_machine *machine, int threads, const samba_plan *plan,
+                            samba_arena *arena, samba_load *load)
+{
+    const samba_device_options options = {.context = context, .threads = threads};
+    samba_device *device;
+    SAMBA_TRY(cpu_open(&options, &device));
+    cpu_device *cpu = (cpu_device *)device;
+    cpu->machine = *machine;
+    samba_status status = cpu_measure(device, plan);
+    const samba_stages stages = stages_of(cpu);
+    if (status == SAMBA_OK)
+        status = samba_load_find(&stages, arena, load);
+    cpu_close(device);
+    return status;
+}
+
 /* ---- running ---- */
 enum { OPT = 5 }; /* samba_phase's number */
-typedef enum stage_before { NOTHING, ALONE, TOGETHER } stage_before;
 
 static void stage_alone(const samba_prepared *stage, char *scratch, int begin, int end)
 {
@@ -535,15 +570,15 @@ static void stage_together(cpu_device *cpu, const samba_prepared *stage, int beg
 {
     for (int phase = begin; phase < end; phase++) {
         if (phase > begin)
-            samba_barrier_wait(&cpu->barrier, team);
+            samba_barrier_wait(&cpu->barrier, thread, team);
         for (int part = thread; part < cpu->threads; part += team)
             stage->run(stage->state, cpu->scratch.data, phase, part, cpu->threads);
     }
 }
 
 /* What a run does of stages, or with `refresh` what comes before it. All threads of the team take the same way through it. */
-static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bool refresh, stage_before before, int thread,
-                               int team)
+static samba_stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bool refresh, samba_stage_before before,
+                                     int thread, int team)
 {
     for (int32_t i = first; i < first + count; i++) {
         const samba_prepared *stage = &cpu->stages[i];
@@ -551,36 +586,37 @@ static stage_before run_stages(cpu_device *cpu, int32_t first, int32_t count, bo
         bool shared = cpu->shared[i];
         if (begin == end)
             continue;
-        if (before == TOGETHER || (before == ALONE && shared))
-            samba_barrier_wait(&cpu->barrier, team);
+        bool meets = samba_stage_meets(before, shared, cpu->apart[i] && !refresh);
+        if (meets)
+            samba_barrier_wait(&cpu->barrier, thread, team);
         if (shared)
             stage_together(cpu, stage, begin, end, thread, team);
         else if (thread == 0)
             stage_alone(stage, cpu->scratch.data, begin, end);
-        before = shared ? TOGETHER : ALONE;
+        before = samba_stage_after(before, shared, meets);
     }
     return before;
 }
 
 /* A model is not updated with gradients of an index that was not there.
  * All threads meet before they look, and before one may raise another fault. */
-static bool stops_before(cpu_device *cpu, const samba_plan_section *section, int team)
+static bool stops_before(cpu_device *cpu, const samba_plan_section *section, int thread, int team)
 {
     if (section->phase != OPT || !cpu->may_fault)
         return false;
-    samba_barrier_wait(&cpu->barrier, team);
+    samba_barrier_wait(&cpu->barrier, thread, team);
     bool stops = cpu->fault != 0;
-    samba_barrier_wait(&cpu->barrier, team);
+    samba_barrier_wait(&cpu->barrier, thread, team);
     return stops;
 }
 
 /* What each thread of the team does. */
 static void run_sections(cpu_device *cpu, const int32_t *sections, int32_t count, int thread, int team)
 {
-    stage_before before = NOTHING;
+    samba_stage_before before = SAMBA_NOTHING;
     for (int32_t s = 0; s < count; s++) {
         const samba_plan_section *section = &cpu->plan->sections[sections[s]];
-        if (stops_before(cpu, section, team))
+        if (stops_before(cpu, section, thread, team))
             break;
         before = run_stages(cpu, section->first_stage, section->stage_count, false, before, thread, team);
     }
@@ -593,14 +629,14 @@ static void run_sections_timed(cpu_device *cpu, const int32_t *sections, int32_t
     samba_profiler *profiler = cpu->base.profiler;
     for (int32_t s = 0; s < count; s++) {
         const samba_plan_section *section = &cpu->plan->sections[sections[s]];
-        if (stops_before(cpu, section, team))
+        if (stops_before(cpu, section, thread, team))
             break;
         const double start = samba_seconds();
         const int32_t step = profiler->with_stages ? 1 : section->stage_count;
         for (int32_t i = 0; i < section->stage_count; i += step) {
             const double begin = samba_seconds();
-            if (run_stages(cpu, section->first_stage + i, step, false, NOTHING, thread, team) != NOTHING)
-                samba_barrier_wait(&cpu->barrier, team);
+            if (run_stages(cpu, section->first_stage + i, step, false, SAMBA_NOTHING, thread, team) != SAMBA_NOTHING)
+                samba_barrier_wait(&cpu->barrier, thread, team);
             if (thread == 0 && profiler->with_stages)
                 samba_profiler_note(profiler, section->id, section->first_stage + i, begin, samba_seconds());
         }
@@ -642,7 +678,7 @@ static bool any_shared(const cpu_device *cpu, const int32_t *sections, int32_t c
 static void refresh_part(void *device, int thread, int team)
 {
     cpu_device *cpu = device;
-    run_stages(cpu, 0, cpu->plan->stage_count, true, NOTHING, thread, team);
+    run_stages(cpu, 0, cpu->plan->stage_count, true, SAMBA_NOTHING, thread, team);
 }
 
 /* Constants computed and packed anew. */
@@ -682,11 +718,11 @@ static void run_part(void *argument, int thread, int team)
         samba_affinity_enter(cpu->team, thread);
     if (common->shared_in) {
         copy_in(cpu, common->run, thread, team);
-        samba_barrier_wait(&cpu->barrier, team);
+        samba_barrier_wait(&cpu->barrier, thread, team);
     }
     run_all(cpu, common->run, thread, team);
     if (common->shared_out) {
-        samba_barrier_wait(&cpu->barrier, team);
+        samba_barrier_wait(&cpu->barrier, thread, team);
         copy_out(cpu, common->run, thread, team);
     }
 }

@@ -119,6 +119,26 @@ typedef struct samba_prepare { /* what preparing needs to know */
     bool compared;        /* samba_prepared.shape is wanted */
 } samba_prepare;
 
+/* What a prepared stage says of how its work is dealt. load.h asks; nothing that runs does. */
+typedef struct samba_held { /* what a unit holds on to, and the cache that it is meant for */
+    const char *what;       /* static */
+    int cache;              /* 1 is the nearest; of 3, what all threads hold together */
+    int64_t bytes;
+} samba_held;
+typedef struct samba_moved { /* from core to core in a run */
+    double shared;           /* bytes of scratch that are read where another thread wrote them */
+    double reads[2];         /* contractions: bytes that all threads read of a and of b, a byte as often as it is read */
+    bool in_order;           /* each thread writes one part of the results, in the order of memory */
+} samba_moved;
+enum { SAMBA_HELD = 4 }; /* of a stage, at most */
+typedef struct samba_dealing {
+    /* Units of a phase. *free: threads take them as they come free; else thread t has those from units * t / threads on. */
+    int64_t (*units)(const void *state, int phase, int threads, bool *free);
+    double (*work)(const void *state, int phase, int threads, int64_t unit); /* ns of one core, about */
+    void (*moved)(const void *state, int threads, samba_moved *moved);       /* zeroed; NULL: all is in order */
+    int (*held)(const void *state, samba_held held[SAMBA_HELD]);             /* how many; NULL: nothing */
+} samba_dealing;
+
 typedef struct samba_prepared {
     /* scratch: this stage's shared scratch at 0, thread t's own at shared_scratch + t*thread_scratch;
      * 64-byte aligned, not initialised */
@@ -132,6 +152,7 @@ typedef struct samba_prepared {
     const char *road;   /* of a contraction: the name of its row in product/roads.def; for people and tests */
     uint64_t shape;     /* of a contraction, where it was wanted: two that are alike are computed alike */
     char **kept;        /* where its address goes, before anything runs; NULL where kept_bytes is 0 */
+    const samba_dealing *dealing;
 } samba_prepared;
 
 /* tile/program.c, product/frame.c, pool/pool.c, gather/gather.c, attention/attention.c, line/line.c.
@@ -158,9 +179,12 @@ void samba_tile_region(const samba_tile_program *program, char *thread_scratch, 
 struct samba_fetch;
 void samba_tile_fetch(const samba_tile_program *program, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
                       struct samba_fetch *fetch);
-/* After a barrier, by one thread: combines the threads' partial results in thread order and stores them. `scratches`: thread 0's
- * scratch, others at multiples of `pitch` bytes. No-op for programs without COLLECT. */
-void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int threads);
+/* After a barrier, by each thread its part: combines the threads' partial results in thread order and stores them. `scratches`:
+ * thread 0's scratch, others at multiples of `pitch` bytes. No-op for programs without COLLECT. */
+void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int thread, int threads);
 bool samba_tile_has_collect(const samba_tile_program *program);
+/* ns that a thread's part of this takes, about, and bytes of all that come from other threads. */
+double samba_tile_finish_work(const samba_tile_program *program, int thread, int threads);
+double samba_tile_partial_bytes(const samba_tile_program *program);
 
 #endif

@@ -59,6 +59,22 @@ static int32_t count_listed(const char *list)
     return count;
 }
 
+/* Each number of such a list below `count` gives marks[number] = mark. */
+static void mark_listed(const char *list, uint8_t *marks, long count, uint8_t mark)
+{
+    long first, last;
+    for (int used; sscanf(list, "%ld%n", &first, &used) == 1; list++) {
+        list += used;
+        last = first;
+        if (*list == '-' && sscanf(list + 1, "%ld%n", &last, &used) == 1)
+            list += 1 + used;
+        for (long i = first < 0 ? 0 : first; i <= last && i < count; i++)
+            marks[i] = mark;
+        if (*list != ',')
+            break;
+    }
+}
+
 static void read_cache(int index, samba_cpu_cache *caches)
 {
     char path[96], line[256];
@@ -145,6 +161,26 @@ void samba_cpu_machine_survey(samba_cpu_machine *machine)
     machine->processors = processors > 0 ? (int32_t)processors : 1;
     read_line(line, sizeof line, "/sys/devices/system/node/online");
     machine->nodes = count_listed(line) > 0 ? count_listed(line) : 1;
+}
+
+void samba_cpu_machine_nodes(samba_nodes *nodes)
+{
+    enum { MOST_NODES = 64 };
+    uint8_t online[MOST_NODES] = {0};
+    char path[96], line[1024];
+    *nodes = (samba_nodes){.count = 1};
+    read_line(line, sizeof line, "/sys/devices/system/node/online");
+    mark_listed(line, online, MOST_NODES, 1);
+    for (int node = 0, found = 0; node < MOST_NODES; node++) {
+        if (!online[node])
+            continue;
+        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
+        read_line(line, sizeof line, path);
+        if (line[0] == '\0') /* memory without processors */
+            continue;
+        mark_listed(line, nodes->of, SAMBA_PROCESSORS, (uint8_t)found);
+        nodes->count = ++found;
+    }
 }
 
 /* ---- what we tell ---- */

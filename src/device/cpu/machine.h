@@ -9,6 +9,7 @@
 #ifndef SAMBA_CPU_MACHINE_H
 #define SAMBA_CPU_MACHINE_H
 
+#include "device/cpu/affinity.h"
 #include "device/cpu/kernel.h"
 #include "device/device.h"
 
@@ -50,6 +51,15 @@ struct samba_cpu_machine {
 #include "device/cpu/figures.def"
 };
 
+/* Teams of so few threads are dealt blocks as they were measured; larger ones are dealt by what shares and caches say. */
+enum { SAMBA_FEW_THREADS = 2 };
+/* `most`, or most of a cache where its size is known and that is less, for a thread of a team that is not small. */
+static inline int64_t samba_cpu_room(const samba_cpu_machine *machine, int level, int threads, int64_t most)
+{
+    int64_t bytes = threads > SAMBA_FEW_THREADS ? machine->cache_bytes[level - 1] / 8 * 7 : 0;
+    return bytes > 0 && bytes < most ? bytes : most;
+}
+
 /* The machine at hand with one of the instruction sets that samba_kernels_for gives kernels of: all that running depends on. It
  * is called for each session, and each operator that runs eagerly has one, so it reads three files of the system. */
 void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa);
@@ -57,6 +67,9 @@ void samba_cpu_machine_init(samba_cpu_machine *machine, samba_isa isa);
 void samba_cpu_machine_figure(samba_cpu_machine *machine);
 /* The rest, which is shown: processor, processors, nodes, caches. */
 void samba_cpu_machine_survey(samba_cpu_machine *machine);
+
+/* Nodes of memory, and the processors near each: for teams of many threads, as it reads a file a node. */
+void samba_cpu_machine_nodes(samba_nodes *nodes);
 
 /* All of a description in order, one fact after the other. */
 void samba_cpu_machine_tell(const samba_cpu_machine *machine, samba_device_tell *tell, void *to);

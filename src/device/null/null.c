@@ -38,8 +38,9 @@ static void null_close(samba_device *device)
     samba_free(null->context, null, sizeof *null);
 }
 
-static samba_status null_allocate(samba_device *device, int64_t bytes)
+static samba_status null_allocate(samba_device *device, const samba_plan *plan, int64_t bytes)
 {
+    (void)plan;
     null_device *null = (null_device *)device;
     return samba_host_memory_new(null->context, bytes, 1, &null->memory);
 }

@@ -197,22 +197,75 @@ const void *samba_attention_kept(const samba_attention_state *s, int64_t b, int6
 
 /* ---- running ---- */
 
+/* Of portions that are single blocks: the longest first, where the causal rule shows most. Of one head after the other, so that
+ * its keys are near; where threads get few, of all heads together, so that the short ones are left to even out. */
+static int64_t block_of(const samba_attention_state *s, int64_t portion, int64_t *unit)
+{
+    *unit = s->longest_first ? portion % s->units : portion / s->blocks;
+    return s->blocks - 1 - (s->longest_first ? portion / s->units : portion % s->blocks);
+}
+
 /* next: the portion that this thread will probably take then. */
 static void run_portion(const samba_attention_state *s, char *own, int64_t portion, int64_t next, int64_t *packed)
 {
-    int64_t unit = portion * s->portion / s->blocks;
+    int64_t unit = portion * s->portion / s->blocks, block = 0;
+    if (s->portion == 1)
+        block = block_of(s, portion, &unit);
     if (s->one)
         samba_attention_attend_one(s, own, unit);
     else if (s->attention.gradient)
         samba_attention_differentiate_unit(s, own, unit, next);
-    else if (s->portion == 1) /* the longest first: where the causal rule shows most */
-        samba_attention_attend(s, own, unit, s->blocks - 1 - portion % s->blocks, packed);
+    else if (s->portion == 1)
+        samba_attention_attend(s, own, unit, block, packed);
     else
-        for (int64_t block = 0; block < s->blocks; block++) {
+        for (; block < s->blocks; block++) {
             samba_attention_expect_unit(s, next, block);
             samba_attention_attend(s, own, unit, block, packed);
         }
 }
+
+double samba_attention_block_time(const samba_attention_state *s, int64_t block)
+{
+    const samba_attention *a = &s->attention;
+    int64_t first = block * BLOCK, own = samba_attention_width(a->gradient ? s->tk : s->tq, block);
+    int64_t others = a->gradient ? s->tq : s->tk;
+    if (a->causal && a->gradient)
+        others = others > first ? others - first : 0;
+    else if (a->causal)
+        others = others < first + own ? others : first + own;
+    double scores = (double)(own > 0 ? own : 0) * (double)others * (double)(a->gradient ? s->group : 1);
+    return scores * ((double)(a->gradient ? 3 * a->d + 2 * a->dv : a->d + a->dv) * s->multiply + s->score);
+}
+
+int samba_attention_held(const void *state, samba_held held[SAMBA_HELD])
+{
+    const samba_attention_state *s = state;
+    int64_t rows = 2 * s->attention.d + 2 * s->attention.dv;
+    held[0] = (samba_held){"attention: a block of scores, its rows and sums", 2, (2 * BLOCK + rows) * BLOCK * s->size};
+    return 1;
+}
+
+static int64_t dealt_units(const void *state, int phase, int threads, bool *free)
+{
+    const samba_attention_state *s = state;
+    *free = threads > 1;
+    return phase == (threads > 1) ? s->units * (s->blocks / s->portion) : 0;
+}
+
+static double dealt_work(const void *state, int phase, int threads, int64_t portion)
+{
+    const samba_attention_state *s = state;
+    double time = 0;
+    int64_t unit;
+    (void)phase, (void)threads;
+    if (s->portion == 1)
+        return samba_attention_block_time(s, block_of(s, portion, &unit));
+    for (int64_t block = 0; block < s->blocks; block++)
+        time += samba_attention_block_time(s, block);
+    return time;
+}
+
+static const samba_dealing dealing = {dealt_units, dealt_work, NULL, samba_attention_held};
 
 /* Phases: the counter, where several threads take; all work. */
 static void run(const void *state, char *scratch, int phase, int thread, int threads)
@@ -312,18 +365,24 @@ samba_status samba_prepare_attention(const samba_prepare *prepare, const samba_s
     s->ahead = prepare->machine->attention.ahead;
     many = prepare->threads == 1 || s->units / prepare->machine->attention.many >= prepare->threads;
     s->portion = s->blocks == 0 ? 1 : many ? s->blocks : gradient ? 0 : 1;
+    s->longest_first = s->portion == 1 && s->units * s->blocks < prepare->machine->attention.many * prepare->threads;
     SAMBA_TRY(prepare_direction(s));
     if (s->half && s->missing) {
         s->half = false;
         SAMBA_TRY(prepare_direction(s));
     }
+    s->multiply = 1 / (prepare->machine->product.rate * prepare->machine->kernels->lanes);
+    s->score = 1e9 / prepare->machine->share.slow_values;
+    s->byte = prepare->machine->block.crossing;
     *prepared = (samba_prepared){.run = run,
+                                 .dealing = &dealing,
                                  .state = s,
                                  .phases = prepare->threads == 1 ? 1 : 2,
                                  .shared_scratch = COUNTER_BYTES,
                                  .thread_scratch = s->thread_bytes};
     if (s->portion == 0) {
         prepared->run = samba_attention_run_shared_grad;
+        prepared->dealing = &samba_attention_shared_grad_dealing;
         prepared->phases = s->slots > 1 ? 2 : 1;
         prepared->shared_scratch = 0;
     }

@@ -92,10 +92,12 @@ typedef struct samba_attention_state {
     /* [rest of queries][keys by strips - 1, or their rest][first] */
     samba_micro_kernel strip_dq[2][SAMBA_ATTENTION_STRIPS + 1][2];
     int64_t at[24], thread_bytes; /* offsets in a thread's scratch, named by each direction */
+    double multiply, score, byte; /* ns of a multiply-add, of a score besides, of a byte that another core wrote, about */
     int slots;                    /* backward: sums of dq a thread keeps */
     int64_t slot_bytes;
-    bool fits;    /* scratch is countable */
-    bool missing; /* a product of pairs that nobody makes */
+    bool longest_first; /* single blocks go by their length, not by their heads */
+    bool fits;          /* scratch is countable */
+    bool missing;       /* a product of pairs that nobody makes */
 } samba_attention_state;
 
 static inline int64_t samba_attention_width(int64_t total, int64_t block)
@@ -173,6 +175,11 @@ void samba_attention_prepare_one(samba_attention_state *s);
 void samba_attention_attend_one(const samba_attention_state *s, char *own, int64_t unit);
 samba_status samba_attention_prepare_grad(samba_attention_state *s); /* attention_grad.c */
 void samba_attention_differentiate_unit(const samba_attention_state *s, char *own, int64_t unit, int64_t next);
+/* What a block is worked on with: scores, sums and turned rows. */
+int samba_attention_held(const void *state, samba_held held[SAMBA_HELD]);
+/* ns of a block, of queries forward and of keys backward, about. */
+double samba_attention_block_time(const samba_attention_state *s, int64_t block);
+extern const samba_dealing samba_attention_shared_grad_dealing;
 void samba_attention_run_shared_grad(const void *state, char *scratch, int phase, int thread, int threads);
 
 #endif

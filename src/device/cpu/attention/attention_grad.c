@@ -320,6 +320,35 @@ void samba_attention_run_shared_grad(const void *state, char *scratch, int phase
         combine(s, scratch, thread, threads);
 }
 
+/* A thread's row of tasks is a unit. */
+static int64_t dealt_units(const void *state, int phase, int threads, bool *free)
+{
+    const samba_attention_state *s = state;
+    (void)phase;
+    *free = false;
+    return s->units > 0 ? threads : 0;
+}
+
+static double dealt_work(const void *state, int phase, int threads, int64_t thread)
+{
+    const samba_attention_state *s = state;
+    double time = 0;
+    if (phase == 1) /* each adds its rows of all split heads */
+        return (double)s->slot_bytes * (s->units < threads ? (double)s->units : threads) / threads * s->byte;
+    for (int64_t task = s->begin[thread]; task < s->begin[thread + 1]; task++)
+        time += samba_attention_block_time(s, task % s->blocks);
+    return time;
+}
+
+static void dealt_moved(const void *state, int threads, samba_moved *moved)
+{
+    const samba_attention_state *s = state;
+    if (s->slots > 1)
+        moved->shared = (double)s->slot_bytes * threads;
+}
+
+const samba_dealing samba_attention_shared_grad_dealing = {dealt_units, dealt_work, dealt_moved, samba_attention_held};
+
 /* ---- preparing ---- */
 
 /* The cost of the first `count` tasks of a unit: blocks of queries that each meets, and one for its other work. In double: a file

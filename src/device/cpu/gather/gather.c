@@ -36,6 +36,7 @@ typedef struct gather_state {
     direct_fn *direct;
     volatile int32_t *fault;
     int32_t fault_value;
+    double all; /* ns, about */
 } gather_state;
 
 /* ---- elements ---- */
@@ -278,6 +279,33 @@ static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned m
     }
 }
 
+/* The dim that threads divide counts in these: of columns whole lines of the cache. */
+static int64_t unit_of(const gather_state *s)
+{
+    return s->split == s->rank - 1 && s->rank > 1 ? LINE / (int64_t)samba_dtype_size(s->dtype) : 1;
+}
+
+static int64_t gather_units(const void *state, int phase, int threads, bool *free)
+{
+    const gather_state *s = state;
+    (void)phase;
+    *free = false;
+    return s->split < 0 ? threads : (s->domain[s->split] + unit_of(s) - 1) / unit_of(s);
+}
+
+static double gather_work(const void *state, int phase, int threads, int64_t unit)
+{
+    const gather_state *s = state;
+    (void)phase;
+    if (s->split < 0) /* each reads all indices, and moves what is its own */
+        return s->all * (1.0 / threads + (double)samba_dtype_size(s->index_dtype) /
+                                             (double)(samba_dtype_size(s->index_dtype) + 2 * samba_dtype_size(s->dtype)));
+    int64_t size = s->domain[s->split], step = unit_of(s), left = size - unit * step;
+    return s->all * (double)(left < step ? left : step) / (double)size;
+}
+
+static const samba_dealing gather_dealing = {gather_units, gather_work, NULL, NULL};
+
 static void run_gather(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const gather_state *s = state;
@@ -289,9 +317,7 @@ static void run_gather(const void *state, char *scratch, int phase, int thread, 
         run_part(s, 0, 0, (owned){rows * thread / threads, rows * (thread + 1) / threads});
         return;
     }
-    int64_t size = s->domain[s->split], unit = 1;
-    if (s->split == s->rank - 1 && s->rank > 1) /* columns: whole lines of the cache */
-        unit = LINE / (int64_t)samba_dtype_size(s->dtype);
+    int64_t size = s->domain[s->split], unit = unit_of(s);
     int64_t units = (size + unit - 1) / unit, begin = units * thread / threads * unit,
             end = units * (thread + 1) / threads * unit;
     run_part(s, begin, end < size ? end : size, all);
@@ -380,6 +406,7 @@ samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stag
     s->split = choose_split(s, prepare->threads);
     s->elements = elements_of[s->dtype][s->gather.mode];
     s->direct = direct_of[s->dtype][s->gather.mode];
-    *prepared = (samba_prepared){.run = run_gather, .state = s, .phases = 1};
+    s->all = (double)stage->bytes / (prepare->far ? prepare->machine->share.memory : prepare->machine->share.cached) * 1e9;
+    *prepared = (samba_prepared){.run = run_gather, .state = s, .phases = 1, .dealing = &gather_dealing};
     return SAMBA_OK;
 }

@@ -9,6 +9,25 @@ static char *operand_memory(const samba_prepare *prepare, const samba_operand *o
            operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
 }
 
+/* What a thread does is one unit: how lines are dealt, sort.c and scan.c say. */
+static int64_t line_units(const void *state, int phase, int threads, bool *free)
+{
+    (void)state, (void)phase;
+    *free = false;
+    return threads;
+}
+
+static double line_work(const void *state, int phase, int threads, int64_t unit)
+{
+    const samba_line_state *s = state;
+    (void)phase;
+    double share =
+        s->line.function == SAMBA_LINE_SORT ? samba_sort_share(s, (int)unit, threads) : samba_scan_share(s, (int)unit, threads);
+    return share * s->all;
+}
+
+static const samba_dealing line_dealing = {line_units, line_work, NULL, NULL};
+
 samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     samba_line_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
@@ -28,9 +47,11 @@ samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage 
     if (s->line.has_indices)
         s->indices = (int64_t *)(void *)operand_memory(prepare, operand++);
     (sorts ? samba_line_prepare_sort : samba_line_prepare_scan)(s);
+    s->all = (double)stage->flops / prepare->machine->share.line * 1e9 / (s->shared_scratch > 0 ? 2 : 1);
     *prepared = (samba_prepared){.run = sorts ? samba_run_sort : samba_run_scan,
                                  .state = s,
                                  .phases = s->shared_scratch > 0 ? 2 : 1,
+                                 .dealing = &line_dealing,
                                  .shared_scratch = s->shared_scratch,
                                  .thread_scratch = s->thread_scratch};
     return SAMBA_OK;

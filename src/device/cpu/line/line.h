@@ -16,11 +16,15 @@ typedef struct samba_line_state {
     int64_t *indices;   /* NULL: not wanted */
     int64_t lanes;      /* sort: lines side by side that are read at once */
     int64_t shared_scratch, thread_scratch;
+    double all; /* ns of a phase, about */
 } samba_line_state;
 
 void samba_line_prepare_sort(samba_line_state *state);
 void samba_line_prepare_scan(samba_line_state *state);
 void samba_run_sort(const void *state, char *scratch, int phase, int thread, int threads);
 void samba_run_scan(const void *state, char *scratch, int phase, int thread, int threads);
+/* A thread's part of all elements, 0 to 1. */
+double samba_sort_share(const samba_line_state *state, int thread, int threads);
+double samba_scan_share(const samba_line_state *state, int thread, int threads);
 
 #endif

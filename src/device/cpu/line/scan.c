@@ -343,12 +343,43 @@ void samba_line_prepare_scan(samba_line_state *s)
         s->shared_scratch = (int64_t)sizeof(running) * TOGETHER * MOST_TEAMS * TOGETHER;
 }
 
+static bool is_wide(const samba_line_state *s)
+{
+    return s->line.inner >= s->machine->line.wide_inner &&
+           (s->line.function == SAMBA_LINE_CUMSUM || s->line.function == SAMBA_LINE_CUMPROD);
+}
+
+/* Lines side by side go in groups; narrower ones where there are few, so that each thread has some. */
+static int64_t groups_of(const samba_line_state *s, int threads)
+{
+    int64_t inner = s->line.inner, groups = (inner + SAMBA_TILE_CAPACITY - 1) / SAMBA_TILE_CAPACITY, most = 4 * threads * groups;
+    if (s->line.outer * groups >= 4 * threads)
+        return groups;
+    return inner / s->machine->line.wide_inner < most ? inner / s->machine->line.wide_inner : most;
+}
+
+double samba_scan_share(const samba_line_state *s, int thread, int threads)
+{
+    const samba_line *line = &s->line;
+    int64_t lines = line->outer * line->inner, mine = 0;
+    if (line->size == 0 || lines == 0)
+        return 0;
+    if (in_pieces(s)) {
+        int teams = threads < MOST_TEAMS ? threads : MOST_TEAMS;
+        return thread < teams ? 1.0 / teams : 0;
+    }
+    if (!is_wide(s))
+        return (double)(lines * (thread + 1) / threads - lines * thread / threads) / (double)lines;
+    int64_t groups = groups_of(s, threads), parts = line->outer * groups;
+    for (int64_t i = parts * thread / threads; i < parts * (thread + 1) / threads; i++)
+        mine += line->inner * (i % groups + 1) / groups - line->inner * (i % groups) / groups;
+    return (double)mine / (double)lines;
+}
+
 void samba_run_scan(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const samba_line_state *s = state;
     const samba_line *line = &s->line;
-    bool wide = line->inner >= s->machine->line.wide_inner &&
-                (line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD);
     if (line->size == 0 || line->inner == 0)
         return;
     if (in_pieces(s)) {
@@ -356,12 +387,8 @@ void samba_run_scan(const void *state, char *scratch, int phase, int thread, int
         return;
     }
     scratch += s->shared_scratch + thread * s->thread_scratch;
-    if (wide) {
-        int64_t groups = (line->inner + SAMBA_TILE_CAPACITY - 1) / SAMBA_TILE_CAPACITY, parts = line->outer * groups;
-        if (parts < 4 * threads) /* narrower groups, so that each thread has some */
-            groups = line->inner / s->machine->line.wide_inner < 4 * threads * groups ? line->inner / s->machine->line.wide_inner
-                                                                                      : 4 * threads * groups;
-        parts = line->outer * groups;
+    if (is_wide(s)) {
+        int64_t groups = groups_of(s, threads), parts = line->outer * groups;
         for (int64_t i = parts * thread / threads, end = parts * (thread + 1) / threads; i < end; i++) {
             int64_t first = line->inner * (i % groups) / groups, last = line->inner * (i % groups + 1) / groups;
             scan_columns(s, i / groups * line->inner * line->size + first, last - first);

@@ -130,14 +130,29 @@ void samba_line_prepare_sort(samba_line_state *s)
     s->thread_scratch = (items * (is_wide(s) ? 16 : 8) + 63) / 64 * 64;
 }
 
+static int64_t groups_of(const samba_line_state *s)
+{
+    const samba_line *line = &s->line;
+    return line->inner > 0 && line->count > 0 ? (line->inner + s->lanes - 1) / s->lanes : 0;
+}
+
+double samba_sort_share(const samba_line_state *s, int thread, int threads)
+{
+    int64_t groups = groups_of(s), work = s->line.outer * groups, lanes = 0;
+    for (int64_t i = work * thread / threads; i < work * (thread + 1) / threads; i++) {
+        int64_t column = i % groups * s->lanes;
+        lanes += s->line.inner - column < s->lanes ? s->line.inner - column : s->lanes;
+    }
+    return work > 0 ? (double)lanes / (double)(s->line.outer * s->line.inner) : 0;
+}
+
 void samba_run_sort(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const samba_line_state *s = state;
     const samba_line *line = &s->line;
     (void)phase;
     scratch += s->shared_scratch + thread * s->thread_scratch;
-    int64_t groups = line->inner > 0 && line->count > 0 ? (line->inner + s->lanes - 1) / s->lanes : 0,
-            work = line->outer * groups;
+    int64_t groups = groups_of(s), work = line->outer * groups;
     for (int64_t i = work * thread / threads, end = work * (thread + 1) / threads; i < end; i++) {
         int64_t outer = i / groups, column = i % groups * s->lanes;
         int64_t lanes = line->inner - column < s->lanes ? line->inner - column : s->lanes;

@@ -184,6 +184,7 @@ typedef struct pool_state {
     int64_t planes[3];           /* in thread scratch: widened planes */
     int64_t value, index, lines; /* in thread scratch, as samba_pool_scratch */
     int64_t thread_scratch;
+    double plane; /* ns, about */
 } pool_state;
 
 static void run_pool(const void *state, char *scratch, int phase, int thread, int threads)
@@ -210,6 +211,21 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
             s->kernels->store[s->dtype](memory[result], data[result], s->elements[result]);
     }
 }
+
+static int64_t pool_units(const void *state, int phase, int threads, bool *free)
+{
+    (void)phase, (void)threads;
+    *free = false;
+    return ((const pool_state *)state)->plan.pool.planes;
+}
+
+static double pool_work(const void *state, int phase, int threads, int64_t unit)
+{
+    (void)phase, (void)threads, (void)unit;
+    return ((const pool_state *)state)->plane;
+}
+
+static const samba_dealing pool_dealing = {pool_units, pool_work, NULL, NULL};
 
 /* Room for n elements of 8 bytes in the thread's scratch; false on overflow. */
 static bool reserve(pool_state *s, int64_t n, int64_t *offset)
@@ -256,6 +272,9 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     if (!fits)
         return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED,
                           "stage %s: a plane needs more scratch than this machine can address", stage->name);
-    *prepared = (samba_prepared){.run = run_pool, .state = s, .phases = 1, .thread_scratch = s->thread_scratch};
+    if (stage->pool.planes > 0)
+        s->plane = (double)stage->flops / (double)stage->pool.planes / prepare->machine->share.pool * 1e9;
+    *prepared =
+        (samba_prepared){.run = run_pool, .state = s, .phases = 1, .thread_scratch = s->thread_scratch, .dealing = &pool_dealing};
     return SAMBA_OK;
 }

@@ -34,6 +34,8 @@ typedef struct columns {
     int64_t pitch, panels, panel_bytes;                                        /* of a unit's sums; of a step */
     bool in_place, kept_a;
     int64_t lda, block_bytes, step_bytes, sums_at, gathered_at;
+    int64_t most_gathered;             /* bytes of a step */
+    bool many;                         /* threads: whole panels count, as the machine's cache is what they fit */
     const samba_column_piece **pieces; /* [box][tap] */
 } columns;
 
@@ -157,6 +159,49 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
         run_unit((const columns *)frame, room, frame->kept_parts ? room->kept : room->shared, unit);
 }
 
+/* ---- how it is dealt ---- */
+
+static double columns_taken(const columns *p, int64_t cols);
+
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const columns *p = (const columns *)frame;
+    double k = 0;
+    if (phase != SAMBA_FRAME_UNITS) {
+        samba_box rows = samba_split_box(&p->a.own, unit % p->row_blocks),
+                  of = samba_split_box(&p->a.inner, unit / p->row_blocks);
+        return (double)(rows.width * of.width) * frame->machine->pack.copy;
+    }
+    columns_unit at = unit_at(p, unit);
+    samba_box first = samba_split_box(&p->a.own, at.i0), last = samba_split_box(&p->a.own, at.i1 - 1);
+    double rows = (double)(last.first + last.width - first.first), cols = (double)(at.images * at.cols);
+    for (int64_t step = 0; step < p->a.inner.blocks; step++)
+        k += (double)samba_split_box(&p->a.inner, step).width;
+    double gathered = p->images > 1 ? frame->machine->columns.gather_far : frame->machine->columns.gather;
+    return k * (columns_taken(p, at.images * at.cols) * rows * frame->machine->columns.block + cols * gathered * p->step) *
+               frame->multiply +
+           rows * cols * frame->element + frame->machine->columns.unit_start;
+}
+
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const columns *p = (const columns *)frame;
+    double k = (double)p->a.inner.total, a = (double)p->m * k * 4;
+    moved->reads[0] = frame->kept_parts ? 0 : p->in_place ? a * threads : a;
+    moved->shared = (double)frame->shared_bytes * (threads - 1);
+    moved->reads[1] = (double)(p->batches * p->y.limit * p->x.limit) * k / (double)(p->y.taps * p->x.taps) * 4 *
+                      (double)at_most(p->ranges, threads);
+}
+
+static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
+{
+    const columns *p = (const columns *)frame;
+    int64_t depth = p->a.inner.width;
+    held[0] = (samba_held){"columns: rows of A that registers take at once", 1, p->blocks->dense_rows * depth * 4};
+    held[1] = (samba_held){"columns: what a unit gathers in a step", 2, p->panels * p->panel_bytes};
+    return 2;
+}
+
 /* ---- preparing ---- */
 
 /* Columns that the block kernel takes as long for: those beyond whole panels go by single vectors. */
@@ -167,7 +212,7 @@ static double columns_taken(const columns *p, int64_t cols)
 
 static int64_t step_of(const columns *p, int64_t cols)
 {
-    int64_t step = p->frame.machine->columns.gathered / 4 / cols;
+    int64_t step = p->most_gathered / 4 / (p->many ? round_up(cols, WIDTH) : cols);
     return step < 16 ? 16 : at_most(step, p->frame.machine->product.step);
 }
 
@@ -227,6 +272,21 @@ static double choose_units(columns *p, int64_t k, int threads)
     return cost;
 }
 
+/* Blocks of few rows, where images are too few for many threads. */
+static double choose_finer(columns *p, const samba_contract_problem *problem, double cost)
+{
+    const double worth = 0.97;
+    columns finer = *p;
+    finer.row_blocks = at_most(problem->threads, divide_up(p->m, problem->machine->kernels->blocks->dense_rows));
+    if (finer.row_blocks <= p->row_blocks)
+        return cost;
+    double cost_finer = choose_units(&finer, problem->k, problem->threads);
+    if (cost_finer >= worth * cost)
+        return cost;
+    *p = finer;
+    return cost_finer;
+}
+
 static double init(const samba_contract_problem *problem, columns *p)
 {
     const samba_contract *c = &problem->contract;
@@ -237,10 +297,14 @@ static double init(const samba_contract_problem *problem, columns *p)
     p->n = problem->n;
     p->lanes = problem->machine->kernels->lanes;
     p->step = (int)(p->x.own * p->x.memory);
+    p->many = problem->threads > SAMBA_FEW_THREADS;
+    p->most_gathered = samba_cpu_room(problem->machine, 2, problem->threads, problem->machine->columns.gathered);
     p->row_blocks = divide_up(p->m, p->frame.machine->columns.rows);
     if (p->row_blocks < problem->threads && p->m >= 16 * problem->threads)
         p->row_blocks = problem->threads;
     double cost = choose_units(p, problem->k, problem->threads);
+    if (p->many)
+        cost = choose_finer(p, problem, cost);
     int64_t cols = p->images * p->box * p->x.size, rows = divide_up(p->m, p->row_blocks);
     if (samba_image_offset(&p->frame.contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
         return -1;
@@ -356,4 +420,4 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     return SAMBA_OK;
 }
 
-const samba_road samba_road_columns = {"columns", sizeof(columns), plan, prepare, pack, run, NULL};
+const samba_road samba_road_columns = {"columns", sizeof(columns), plan, prepare, pack, run, NULL, work, moved, held};

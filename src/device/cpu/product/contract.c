@@ -21,6 +21,7 @@ typedef struct contraction {
     const samba_blocks *blocks;
     samba_contract_plan plan;
     int64_t m, size;                     /* rows of a batch element; bytes of a sum */
+    int64_t down, across;                /* pieces of the sums of a unit whose k is sliced, so that all threads share its end */
     samba_micro_kernel made[2][2][2][2]; /* [narrower row block][narrower vector block][shorter k step][first step] */
     const int64_t *row_own, *row_inner, *vector_own, *vector_inner; /* of the offsets kernel */
     int64_t vector_run;                                             /* columns that lie together; 0: all of a block */
@@ -223,13 +224,64 @@ static void finish_unit(const contraction *c, const unit_position *at, char *sum
     }
 }
 
-/* Partial sums of a unit's slices, first to last, into the first. */
-static void combine_slices(const contraction *c, char *sums)
+/* Partial sums of a unit's slices, first to last, into the first: `count` of them in each of some rows. */
+static void combine_slices(const contraction *c, char *sums, int64_t rows, int64_t count)
 {
-    int64_t count = c->plan.sums_bytes / c->size;
     const samba_kernels *kernels = c->kernels;
-    for (int64_t slice = 1; slice < c->plan.slices; slice++)
-        kernels->map[SAMBA_TILE_add][c->frame.contract.class_](sums, sums, sums + slice * c->plan.sums_bytes, NULL, count);
+    int64_t pitch = c->plan.sums_ld;
+    if (count == pitch) {
+        count *= rows;
+        rows = 1;
+    }
+    for (int64_t i = 0; i < rows; i++, sums += pitch * c->size)
+        for (int64_t slice = 1; slice < c->plan.slices; slice++)
+            kernels->map[SAMBA_TILE_add][c->frame.contract.class_](sums, sums, sums + slice * c->plan.sums_bytes, NULL, count);
+}
+
+/* A piece of the sums of a unit whose k was sliced: elements of its rows and columns. */
+typedef struct sums_piece {
+    unit_position at;
+    int64_t unit, row0, row1, col0, col1;
+} sums_piece;
+
+static sums_piece piece_at(const contraction *c, int64_t part)
+{
+    int64_t pieces = c->down * c->across, down = part % pieces / c->across, across = part % c->across;
+    sums_piece p = {.at = unit_at(c, part / pieces), .unit = part / pieces};
+    p.row0 = p.at.rows * down / c->down;
+    p.row1 = p.at.rows * (down + 1) / c->down;
+    p.col0 = p.at.cols * across / c->across;
+    p.col1 = p.at.cols * (across + 1) / c->across;
+    return p;
+}
+
+/* Has its slices combined, and ends. Gaps of a view are combined along. */
+static void finish_piece(const contraction *c, const samba_workspace *room, int64_t part)
+{
+    const samba_contract_plan *plan = &c->plan;
+    sums_piece p = piece_at(c, part);
+    int64_t ld = plan->sums_ld, rows = p.row1 - p.row0, first = p.at.batch * c->m;
+    char *sums = room->shared + p.unit * plan->slices * plan->sums_bytes + (p.row0 * ld + p.col0) * c->size;
+    combine_slices(c, sums, rows, plan->view ? ld : p.col1 - p.col0);
+    if (plan->swapped && plan->view) { /* one piece */
+        finish_unit(c, &p.at, sums, room);
+        return;
+    }
+    if (!plan->swapped) {
+        unit_position rest = p.at;
+        rest.rows = rows;
+        if (plan->view)
+            close_gaps(c, &rest, sums);
+        samba_frame_finish(&c->frame, room, first + p.at.row_first + p.row0, rows, p.at.vector_first + p.col0, p.col1 - p.col0,
+                           sums, plan->view ? p.at.cols : ld);
+        return;
+    }
+    char *turned = room->own + c->turn_at;
+    for (int64_t col = p.col0, width; col < p.col1; col += width, sums += width * c->size) {
+        width = at_most(p.col1 - col, plan->vector.own.width);
+        (c->size == 4 ? c->kernels->transpose4 : c->kernels->transpose8)(turned, rows, sums, ld, rows, width);
+        samba_frame_finish(&c->frame, room, first + p.at.vector_first + col, width, p.at.row_first + p.row0, rows, turned, rows);
+    }
 }
 
 /* A part of the packs of the constant sides: of the vector side first. */
@@ -281,12 +333,8 @@ static void finish(const samba_frame *frame, const samba_workspace *room, int64_
         finish_matrix(c, room, from, end);
         return;
     }
-    for (int64_t unit = from; unit < end; unit++) {
-        unit_position at = unit_at(c, unit);
-        char *sums = room->shared + unit * c->plan.slices * c->plan.sums_bytes;
-        combine_slices(c, sums);
-        finish_unit(c, &at, sums, room);
-    }
+    for (int64_t part = from; part < end; part++)
+        finish_piece(c, room, part);
 }
 
 /* Where a job's sums are made. */
@@ -329,6 +377,87 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t j
         for (int64_t i = 0; i < count && !later && !c->in_place; i++)
             finish_unit(c, &at[i], sums[i], room);
     }
+}
+
+/* ---- how it is dealt ---- */
+
+typedef struct reached_side {
+    const samba_source *source;
+    bool packed, kept;
+} reached_side;
+
+/* ns that packs and planes of a unit's part of a side take for a part of k. */
+static double reach_time(const contraction *c, const samba_source *source, bool packed, bool kept, double elements, double blocks)
+{
+    const samba_cpu_machine *machine = c->frame.machine;
+    double plane = source->plane_bytes ? (double)(source->plane_bytes / source->element_size) * machine->block.plane_element : 0;
+    return (packed && !kept ? elements * machine->pack.copy : 0) + plane * blocks;
+}
+
+static double unit_time(const contraction *c, int64_t job)
+{
+    const samba_contract_plan *plan = &c->plan;
+    const reached_side sides[2] = {{&plan->row, plan->row_packed, c->row_kept},
+                                   {&plan->vector, plan->vector_packed, c->vector_kept}};
+    unit_position at = unit_at(c, job / plan->slices);
+    int64_t steps = plan->row.inner.blocks, slice = job % plan->slices, from = slice * steps / plan->slices,
+            to = (slice + 1) * steps / plan->slices;
+    double depth = 0, sums = (double)at.rows * (double)at.cols, rate = c->size == 8 ? 2 : 1;
+    for (int64_t step = from; step < to; step++)
+        depth += (double)samba_split_box(&plan->row.inner, step).width;
+    rate *= plan->way == SAMBA_WAY_INTEGER ? c->frame.machine->block.integer : 1;
+    double time = sums * depth * c->frame.multiply * rate + c->frame.machine->block.unit_start;
+    for (int i = 0; i < 2; i++)
+        time += reach_time(c, sides[i].source, sides[i].packed, sides[i].kept, depth * (double)(i ? at.cols : at.rows),
+                           (double)((to - from) * (i ? at.vector1 - at.vector0 : at.row1 - at.row0)));
+    return time + (plan->slices > 1 || plan->apart ? 0 : sums * c->frame.element);
+}
+
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const contraction *c = (const contraction *)frame;
+    const samba_contract_plan *plan = &c->plan;
+    if (phase == SAMBA_FRAME_UNITS)
+        return unit_time(c, unit);
+    if (phase == SAMBA_FRAME_APART && plan->apart)
+        return (double)(plan->swapped ? plan->row.own.total : plan->vector.own.total) * frame->element;
+    if (phase == SAMBA_FRAME_APART) {
+        sums_piece p = piece_at(c, unit);
+        return (double)(p.row1 - p.row0) * (double)(p.col1 - p.col0) *
+               (frame->element + (double)(plan->slices * c->size) * frame->machine->block.crossing);
+    }
+    return (double)(unit < c->vector_parts ? plan->vector_pack_bytes : plan->row_pack_bytes) / (double)c->size *
+           frame->machine->pack.copy;
+}
+
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const contraction *c = (const contraction *)frame;
+    const samba_contract_plan *plan = &c->plan;
+    double all = (double)(frame->units / plan->row_units / plan->vector_units / plan->slices), others = 1 - 1.0 / threads;
+    double rows = all * (double)plan->row.own.total * (double)plan->row.inner.total * (double)plan->row.memory_size,
+           vectors = all * (double)plan->vector.own.total * (double)plan->row.inner.total * (double)plan->vector.memory_size;
+    /* row units are dealt first: a thread's run of units meets all rows and few columns, or some rows of one column */
+    bool whole = plan->vector_units * (int64_t)all >= threads;
+    double row_reads = whole && all < threads ? (double)at_most(plan->vector_units, threads) : 1,
+           vector_reads = whole || plan->slices > 1 ? 1 : (double)at_most(plan->row_units, threads);
+    moved->reads[plan->swapped] = c->row_kept ? 0 : rows * row_reads;
+    moved->reads[!plan->swapped] = c->vector_kept ? 0 : vectors * vector_reads;
+    moved->shared = plan->slices > 1 || plan->apart ? (double)frame->shared_bytes * others : 0;
+    moved->in_order = all >= threads || plan->apart || (plan->swapped ? plan->row_units == 1 : plan->vector_units == 1);
+}
+
+static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
+{
+    const contraction *c = (const contraction *)frame;
+    const samba_contract_plan *plan = &c->plan;
+    int64_t planes = plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
+    held[0] = (samba_held){"blocks: what a unit works in", 2,
+                           plan->sums_bytes * plan->together + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group +
+                               plan->turn_bytes + planes};
+    held[1] = (samba_held){"blocks: rows of A that registers take at once", 1,
+                           at_most(plan->row.own.width, c->blocks->dense_rows) * plan->row.inner.width * c->size};
+    return 2;
 }
 
 /* ---- preparing ---- */
@@ -442,6 +571,26 @@ static void lay_out_scratch(contraction *c)
         f->shared_bytes = plan->units / plan->row_units / plan->vector_units * plan->row.own.total * plan->sums_ld * c->size;
 }
 
+/* So many pieces that threads find one each: of rows of the result, and where these are few and need not stay whole of columns as
+ * well, whole vectors of them. */
+static void cut_sums(contraction *c, int threads)
+{
+    const samba_contract_plan *plan = &c->plan;
+    int64_t wanted = divide_up(threads, plan->units), lanes = c->kernels->lanes,
+            cols = at_most(plan->vector.own.total, plan->sums_ld);
+    bool whole = c->frame.contract.whole_rows;
+    c->down = c->across = 1;
+    if (plan->slices == 1)
+        return;
+    if (plan->swapped && !plan->view) {
+        c->across = at_most(wanted, divide_up(cols, lanes));
+        c->down = whole ? 1 : at_most(divide_up(wanted, c->across), plan->sums_rows);
+    } else if (!plan->swapped) {
+        c->down = at_most(wanted, plan->sums_rows);
+        c->across = whole || plan->view ? 1 : at_most(divide_up(wanted, c->down), divide_up(cols, lanes));
+    }
+}
+
 /* How often a side has to be packed: once for all batch elements that share it. */
 static int64_t batches_of(const contraction *c, const samba_factor *factor, int64_t batches)
 {
@@ -491,8 +640,9 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     lay_out_scratch(c);
     frame->units = c->plan.units * c->plan.slices;
     frame->in_order = true; /* what a thread has packed serves its next unit */
-    frame->apart = c->plan.apart ? problem->batches * problem->m : c->plan.slices > 1 ? c->plan.units : 0;
+    cut_sums(c, problem->threads);
+    frame->apart = c->plan.apart ? problem->batches * problem->m : c->plan.slices > 1 ? c->plan.units * c->down * c->across : 0;
     return SAMBA_OK;
 }
 
-const samba_road samba_road_blocks = {"blocks", sizeof(contraction), plan, prepare, pack, run, finish};
+const samba_road samba_road_blocks = {"blocks", sizeof(contraction), plan, prepare, pack, run, finish, work, moved, held};

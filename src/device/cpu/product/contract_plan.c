@@ -112,13 +112,15 @@ static void init_source(const samba_contract_problem *problem, bool second, samb
     source->kept = (second ? problem->constant_b : problem->constant_a) && factor->window_count == 0;
 }
 
-/* Steps of k are shortened until the planes stay in the nearest cache. False where they are larger than any memory. */
-static bool describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool unrolled)
+/* Steps of k have at most `most`, and are shortened until the planes stay in the nearest cache. False where they are larger than
+ * any memory. */
+static bool describe_sources(const samba_contract_problem *problem, samba_contract_plan *plan, bool dot, bool unrolled,
+                             int64_t most)
 {
     const samba_contract *contract = &problem->contract;
     plan->row.unrolled = dot && unrolled;
     plan->vector.unrolled = unrolled;
-    for (int64_t target = dot ? 2 * problem->machine->product.step : problem->machine->product.step;; target /= 2) {
+    for (int64_t target = at_most((dot ? 2 : 1) * problem->machine->product.step, most);; target /= 2) {
         samba_split_init(&plan->row.inner, contract->k_rank, contract->k, target, 16);
         plan->vector.inner = plan->row.inner;
         bool possible = samba_source_describe(&plan->row, false) && samba_source_describe(&plan->vector, !dot);
@@ -315,10 +317,14 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     double rate = machine->product.rate * lanes, rows = (double)plan->sums_rows,
            depth = (double)problem->k / (double)plan->slices;
     double steps = (double)(plan->row.inner.blocks + plan->slices - 1) / (double)plan->slices;
+    bool many = problem->threads > SAMBA_FEW_THREADS;
+    if (many && plan->slices > 1) /* the longest slice's */
+        depth = (double)at_most(divide_up(plan->row.inner.blocks, plan->slices) * plan->row.inner.width, problem->k);
     int64_t cols = at_most(vector->total, plan->vector_group * vector->width);
     int64_t block_cols = plan->view ? plan->sums_ld : vector->width;
     double blocks = (double)cols / (double)vector->width, row_blocks = rows / (double)row->width, sums = rows * (double)cols;
     double unit, turns;
+    plan->cost = 0;
     if (plan->way == SAMBA_WAY_DOT) {
         int64_t run = plan->dot_run;
         unit = sums * depth / rate * (double)round_up(run, lanes) / (double)run; /* a run's last vector is a part of one */
@@ -357,6 +363,9 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     unit += plan->slices > 1 ? sums * machine->block.sum_sliced : 0;
     int64_t touched = plan->sums_bytes + plan->vector_pack_bytes + plan->row_pack_bytes * plan->row_group + plan->turn_bytes +
                       plan->vector.plane_bytes + plan->row.plane_bytes * (plan->row_packed ? 1 : plan->row_group);
+    int64_t room = samba_cpu_room(machine, 2, problem->threads, INT64_MAX);
+    if (touched + plan->sums_bytes * (plan->together - 1) > room) /* any that fits is better */
+        plan->cost = machine->block.too_large * (double)touched / (double)room;
     if (steps > 1 && plan->sums_bytes > machine->block.near_sums)
         unit += sums * steps * machine->block.sum_again;
     if (touched > machine->block.unit)
@@ -364,8 +373,12 @@ static void cost_plan(const samba_contract_problem *problem, samba_contract_plan
     turns = (double)((plan->units * plan->slices + problem->threads - 1) / problem->threads);
     double last = plan->apart ? (double)problem->batches * (double)problem->m * (double)problem->n / problem->threads
                               : sums * (double)((plan->units + problem->threads - 1) / problem->threads);
-    plan->cost = unit * turns + (plan->slices > 1 || plan->apart ? machine->block.barrier : 0) + last * problem->finish_cost +
-                 crossing_bytes(problem, plan) * machine->block.crossing;
+    if (many && plan->slices > 1) { /* shared by all threads, each of which reads what the others have summed */
+        last = sums * (double)plan->units / problem->threads;
+        plan->cost += last * (double)(plan->slices * plan->row.element_size) * machine->block.crossing;
+    }
+    plan->cost += unit * turns + (plan->slices > 1 || plan->apart ? machine->block.barrier : 0) + last * problem->finish_cost +
+                  crossing_bytes(problem, plan) * machine->block.crossing;
 }
 
 /* ---- choosing ---- */
@@ -466,12 +479,30 @@ static void try_plan(const samba_contract_problem *problem, samba_contract_plan 
     try_groups(problem, plan, best);
 }
 
+/* Many threads, and so few sums that only k is long enough for all of them: its steps are then as short as a thread's slice, or
+ * a part of one, that slices of whole steps are alike. */
+static int64_t slice_of(const samba_contract_problem *problem, int parts)
+{
+    enum { LEAST = 16 };
+    return round_up(divide_up(problem->k, (int64_t)parts * problem->threads), LEAST);
+}
+
+static bool wants_slices(const samba_contract_problem *problem)
+{
+    enum { BLOCK = 64 * 64 }; /* sums */
+    double sums = (double)problem->batches * (double)problem->m * (double)problem->n;
+    return problem->threads > SAMBA_FEW_THREADS && slice_of(problem, 1) < problem->machine->product.step &&
+           sums < (double)BLOCK * problem->threads;
+}
+
 bool samba_contract_choose(const samba_contract_problem *problem, samba_contract_plan *best)
 {
     static const int64_t row_targets[] = {64, 32, 16, 8}, vector_targets[] = {64, 128, 256, 1024};
     const samba_contract *contract = &problem->contract;
     samba_contract_plan plan;
     bool possible = false;
+    enum { CANDIDATES = SAMBA_COUNT(row_targets) * SAMBA_COUNT(vector_targets), PARTS = 3 };
+    const int depths = wants_slices(problem) ? 1 + PARTS : 1;
     best->cost = -1;
     /* way: bit 0 swapped; bits 1 and 2 vector side, row side packed though they might be read in place; bits 3 and 4 vector side
      * along its gaps, its plane unrolled. 32 and 33: dot, unrolled */
@@ -482,19 +513,22 @@ bool samba_contract_choose(const samba_contract_problem *problem, samba_contract
             continue;
         int row_rank = swapped ? contract->n_rank : contract->m_rank, vector_rank = swapped ? contract->m_rank : contract->n_rank;
         const int64_t *row_size = swapped ? contract->n : contract->m, *vector_size = swapped ? contract->m : contract->n;
-        for (int i = 0; i < SAMBA_COUNT(row_targets); i++)
-            for (int j = 0; j < SAMBA_COUNT(vector_targets); j++) {
-                plan = (samba_contract_plan){.swapped = swapped};
-                init_source(problem, swapped, &plan.row);
-                init_source(problem, !swapped, &plan.vector);
-                samba_split_init(&plan.row.own, row_rank, row_size, row_targets[i], 1);
-                samba_split_init(&plan.vector.own, vector_rank, vector_size, vector_targets[j], lanes_of(problem));
-                if (!describe_sources(problem, &plan, dot, unrolled))
-                    continue;
-                possible = true;
-                if (describe_ways(problem, &plan, dot, way & 2, way & 4, !dot && way & 8))
-                    try_plan(problem, &plan, best);
-            }
+        for (int i = 0; i < CANDIDATES * depths; i++) {
+            int64_t row_target = row_targets[i % SAMBA_COUNT(row_targets)],
+                    vector_target = vector_targets[i / SAMBA_COUNT(row_targets) % SAMBA_COUNT(vector_targets)];
+            int depth = i / CANDIDATES;
+            plan = (samba_contract_plan){.swapped = swapped};
+            init_source(problem, swapped, &plan.row);
+            init_source(problem, !swapped, &plan.vector);
+            samba_split_init(&plan.row.own, row_rank, row_size, row_target, 1);
+            samba_split_init(&plan.vector.own, vector_rank, vector_size, vector_target, lanes_of(problem));
+            if (!describe_sources(problem, &plan, dot, unrolled,
+                                  depth > 0 ? slice_of(problem, 1 << (depth - 1)) : problem->k + 1))
+                continue;
+            possible = true;
+            if (describe_ways(problem, &plan, dot, way & 2, way & 4, !dot && way & 8))
+                try_plan(problem, &plan, best);
+        }
     }
     return possible;
 }

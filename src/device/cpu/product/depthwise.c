@@ -153,14 +153,12 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
 
 /* ---- preparing ---- */
 
-static double plan(const samba_contract_problem *problem, samba_frame *frame)
+/* ns of a plane, about. */
+static double plane_time(const depthwise *p)
 {
-    const samba_cpu_machine *machine = problem->machine;
-    depthwise *p = (depthwise *)frame;
-    if (!init(problem, p))
-        return -1;
-    double vectors = (double)p->y.size * (double)(round_up(p->x.size, problem->machine->kernels->lanes * p->x.dilation) /
-                                                  problem->machine->kernels->lanes);
+    const samba_cpu_machine *machine = p->frame.machine;
+    double vectors =
+        (double)p->y.size * (double)(round_up(p->x.size, machine->kernels->lanes * p->x.dilation) / machine->kernels->lanes);
     double taps = (double)(p->y.taps * p->x.taps) / (double)(p->y.dilation * p->x.dilation);
     double plane = vectors * (taps * machine->depthwise.tap + machine->depthwise.vector +
                               (p->x.dilation > 1 ? machine->depthwise.vector_dilated : 0)) +
@@ -168,7 +166,38 @@ static double plan(const samba_contract_problem *problem, samba_frame *frame)
     if (p->sorted)
         plane +=
             (double)(image_rows(p) * p->x.step) * ((double)p->per * machine->depthwise.sorted + machine->depthwise.sorted_row);
-    return plane * (double)((p->batches + problem->threads - 1) / problem->threads) + machine->depthwise.start;
+    return plane;
+}
+
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
+{
+    depthwise *p = (depthwise *)frame;
+    if (!init(problem, p))
+        return -1;
+    return plane_time(p) * (double)((p->batches + problem->threads - 1) / problem->threads) + problem->machine->depthwise.start;
+}
+
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const depthwise *p = (const depthwise *)frame;
+    (void)phase, (void)unit;
+    return plane_time(p) + (double)p->n * frame->element;
+}
+
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const depthwise *p = (const depthwise *)frame;
+    (void)threads;
+    moved->reads[0] = (double)(p->batches * p->y.taps * p->x.taps) * 4;
+    moved->in_order = true; /* and so is the image: plane by plane */
+}
+
+static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
+{
+    const depthwise *p = (const depthwise *)frame;
+    (void)frame;
+    held[0] = (samba_held){"depthwise: sums of a band", 1, at_most(p->band, p->y.size) * p->x.size * 4};
+    return p->frame.contract.whole_rows ? 0 : 1;
 }
 
 /* Which rows of the image a row of the result adds, and with which weights. */
@@ -262,4 +291,4 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     return SAMBA_OK;
 }
 
-const samba_road samba_road_depthwise = {"depthwise", sizeof(depthwise), plan, prepare, NULL, run, NULL};
+const samba_road samba_road_depthwise = {"depthwise", sizeof(depthwise), plan, prepare, NULL, run, NULL, work, moved, held};

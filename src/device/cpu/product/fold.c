@@ -180,14 +180,30 @@ static void multiply(const fold *f, const float *w, const float *panel, int64_t 
     }
 }
 
+typedef struct fold_unit {
+    int64_t group, image, count; /* images */
+    int64_t first, end;          /* blocks of channels */
+    int64_t row, rows;           /* channels */
+} fold_unit;
+
+static fold_unit unit_at(const fold *f, int64_t unit)
+{
+    fold_unit at = {.group = unit / f->unit_ranges % f->groups,
+                    .image = unit / f->unit_ranges / f->groups * f->images,
+                    .first = unit % f->unit_ranges * f->unit_blocks};
+    at.count = at_most(at.image + f->images, f->batches / f->groups) - at.image;
+    at.end = at_most(at.first + f->unit_blocks, f->channel_blocks);
+    at.row = at.first * f->channels;
+    at.rows = at_most(at.end * f->channels, f->m) - at.row;
+    return at;
+}
+
 static void run_unit(const fold *f, const samba_workspace *room, int64_t unit)
 {
     const char *shared = room->shared;
     char *own = room->own;
-    int64_t first = unit % f->unit_ranges * f->unit_blocks, group = unit / f->unit_ranges % f->groups;
-    int64_t image = unit / f->unit_ranges / f->groups * f->images, last = at_most(image + f->images, f->batches / f->groups);
-    int64_t end = at_most(first + f->unit_blocks, f->channel_blocks), row = first * f->channels;
-    int64_t rows = at_most(end * f->channels, f->m) - row, count = last - image;
+    const fold_unit u = unit_at(f, unit);
+    const int64_t group = u.group, image = u.image, count = u.count, first = u.first, end = u.end, row = u.row, rows = u.rows;
     float *result = (float *)(own + f->image_at), *panel = (float *)(own + f->panel_at);
     float *products = (float *)(own + f->products_at);
     shared += group * f->group_bytes;
@@ -225,6 +241,37 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
         run_unit((const fold *)frame, room, unit);
 }
 
+/* ---- how it is dealt ---- */
+
+static double rows_time(const fold *f, int64_t channels);
+
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const fold *f = (const fold *)frame;
+    if (phase != SAMBA_FRAME_UNITS)
+        return (double)(channels_of(f, unit % f->channel_blocks) * f->taps * f->k) * frame->machine->fold.weight;
+    fold_unit at = unit_at(f, unit);
+    return (double)at.count * (rows_time(f, at.rows) + (double)(at.rows * f->n) * frame->element);
+}
+
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const fold *f = (const fold *)frame;
+    moved->reads[0] = (double)(f->groups * f->m * f->taps * f->k) * 4;
+    moved->reads[1] = (double)(f->batches * f->k * f->y.limit * f->x.limit) * 4 * (double)at_most(f->unit_ranges, threads);
+    moved->shared = (double)frame->shared_bytes * (threads - 1);
+}
+
+static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
+{
+    const fold *f = (const fold *)frame;
+    (void)frame;
+    held[0] = (samba_held){"fold: a panel of the gradient", 2, f->k * f->ld * 4};
+    held[1] = (samba_held){"fold: products of a block of channels", 2, f->channels * f->taps * f->ld * 4};
+    held[2] = (samba_held){"fold: a unit's result", 2, f->images * at_most(f->unit_blocks * f->channels, f->m) * f->n * 4};
+    return 3;
+}
+
 /* ---- preparing ---- */
 
 /* Parts of at most `most`, alike in size. */
@@ -237,7 +284,7 @@ static int64_t deal(int64_t total, int64_t most, int64_t *size)
 
 static void choose_blocks(fold *f, int threads)
 {
-    int64_t most = f->frame.machine->fold.panel / 4 / f->k;
+    int64_t most = samba_cpu_room(f->frame.machine, 2, threads, f->frame.machine->fold.panel) / 4 / f->k;
     most = most < f->frame.machine->fold.least_columns ? f->frame.machine->fold.least_columns
                                                        : at_most(most, f->frame.machine->fold.most_columns);
     f->steps = deal(f->k, f->frame.machine->product.step, &f->step);
@@ -249,10 +296,13 @@ static void choose_blocks(fold *f, int threads)
         deal(all, at_most(at_most(most, f->frame.machine->fold.most_together) / area, all / threads), &f->images);
     f->image_blocks = divide_up(all, f->images);
     f->ld = round_up(most_columns(f), 16);
-    f->channel_blocks = deal(f->m, f->frame.machine->fold.products / 4 / (f->ld * f->taps), &f->channels);
+    int64_t most_channels = samba_cpu_room(f->frame.machine, 2, threads, INT64_MAX) / 4 / (f->n * f->images);
+    f->channel_blocks = deal(f->m, at_most(f->frame.machine->fold.products / 4 / (f->ld * f->taps), most_channels), &f->channels);
     int64_t blocks = f->frame.machine->fold.image / 4 / (f->n * f->channels * f->images),
             image_units = f->image_blocks * f->groups;
     int64_t wanted = divide_up(f->frame.machine->fold.units * threads, image_units);
+    if (threads > SAMBA_FEW_THREADS && f->channel_blocks < wanted && image_units % threads)
+        f->channel_blocks = deal(f->m, divide_up(f->m, wanted), &f->channels);
     f->unit_ranges = deal(f->channel_blocks, blocks, &f->unit_blocks);
     if (f->unit_ranges < wanted && image_units % threads)
         f->unit_ranges = deal(f->channel_blocks, f->channel_blocks / wanted, &f->unit_blocks);
@@ -280,23 +330,30 @@ static bool init(const samba_contract_problem *problem, fold *f)
     return true;
 }
 
-static double plan(const samba_contract_problem *problem, samba_frame *frame)
+/* ns of some channels of an image, about. */
+static double rows_time(const fold *f, int64_t channels)
 {
-    fold *f = (fold *)frame;
-    if (!init(problem, f))
-        return -1;
-    int64_t vector = problem->machine->kernels->lanes, columns = most_columns(f);
-    const samba_cpu_machine *machine = problem->machine;
+    const samba_cpu_machine *machine = f->frame.machine;
+    int64_t vector = machine->kernels->lanes, columns = most_columns(f);
     double rate = machine->product.rate * (double)vector, area = (double)(f->y.limit * f->x.limit),
-           rows = (double)(f->m * f->taps);
+           rows = (double)(channels * f->taps);
     double waste = (double)round_up(columns, vector) / (double)columns;
     double run = (double)round_up(f->x.size, f->x.stride * vector) / (double)f->x.size;
     double image = rows * area * waste * (double)f->k / rate *
                    (machine->fold.block + machine->fold.block_rows / (double)(f->channels * f->taps));
     image += rows * area * run * machine->fold.add / rate +
-             (double)(f->m * f->n) * (f->x.stride > 1 ? machine->fold.element_strided : machine->fold.element);
-    image += (double)f->k * area * machine->fold.gather * (double)f->unit_ranges +
-             (double)(f->unit_ranges * f->channel_blocks) * machine->fold.block_start;
+             (double)(channels * f->n) * (f->x.stride > 1 ? machine->fold.element_strided : machine->fold.element);
+    return image + (double)f->k * area * machine->fold.gather + (double)f->channel_blocks * machine->fold.block_start;
+}
+
+static double plan(const samba_contract_problem *problem, samba_frame *frame)
+{
+    fold *f = (fold *)frame;
+    if (!init(problem, f))
+        return -1;
+    const samba_cpu_machine *machine = problem->machine;
+    double ranges = (double)f->unit_ranges, rows = (double)(f->m * f->taps), start = rows_time(f, 0);
+    double image = rows_time(f, f->m) - start + ranges * start;
     double turns = (double)(divide_up(f->frame.units, problem->threads) * f->images) / (double)f->unit_ranges;
     /* read anew for each panel */
     double weights = rows * (double)(f->k * f->groups),
@@ -414,4 +471,4 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     return SAMBA_OK;
 }
 
-const samba_road samba_road_fold = {"fold", sizeof(fold), plan, prepare, pack, run, NULL};
+const samba_road samba_road_fold = {"fold", sizeof(fold), plan, prepare, pack, run, NULL, work, moved, held};

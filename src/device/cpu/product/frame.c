@@ -41,6 +41,17 @@ static bool comes_free(const samba_frame *f) { return !f->in_order && !(collects
 /* Packs of this run, or a counter that somebody has to reset before it. */
 static bool packs(const samba_frame *f) { return f->parts > 0 || (comes_free(f) && !f->counts_kept); }
 
+static samba_frame_phase phase_of(const samba_frame *f, int phase)
+{
+    if (f->kept_parts > 0 && phase-- == 0)
+        return SAMBA_FRAME_KEPT;
+    if (packs(f) && phase-- == 0)
+        return SAMBA_FRAME_PACK;
+    if (phase-- == 0)
+        return SAMBA_FRAME_UNITS;
+    return f->apart > 0 && phase == 0 ? SAMBA_FRAME_APART : SAMBA_FRAME_COLLECT;
+}
+
 static int64_t share(int64_t count, int thread, int threads) { return thread * count / threads; }
 
 static void pack_parts(const samba_frame *f, const samba_workspace *at, bool kept, int thread, int threads)
@@ -67,32 +78,71 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
     char *own = scratch + COUNTER_BYTES + f->shared_bytes;
     const samba_workspace at = {
         .kept = f->kept ? f->kept + COUNTER_BYTES : NULL, .shared = scratch + COUNTER_BYTES, .own = own + thread * f->own_bytes};
-    if (f->kept_parts > 0 && phase-- == 0) {
-        pack_parts(f, &at, true, thread, threads);
-        return;
-    }
-    if (packs(f) && phase-- == 0) {
+    samba_frame_phase at_work = phase_of(f, phase);
+    if (at_work == (f->apart > 0 ? SAMBA_FRAME_APART : SAMBA_FRAME_UNITS)) /* the phase of the epilogue */
+        samba_tile_begin(f->program, at.own);
+    switch (at_work) {
+    case SAMBA_FRAME_KEPT: pack_parts(f, &at, true, thread, threads); return;
+    case SAMBA_FRAME_PACK:
         if (thread == 0 && comes_free(f) && !f->counts_kept)
             __atomic_store_n(next, 0, __ATOMIC_RELAXED);
         pack_parts(f, &at, false, thread, threads);
         return;
-    }
-    if (phase == (f->apart > 0)) /* the phase of the epilogue */
-        samba_tile_begin(f->program, at.own);
-    if (phase == 0) {
+    case SAMBA_FRAME_UNITS:
         if (f->empty_rows && thread == 0)
             samba_tile_region(f->program, at.own, 0, f->empty_rows, 0, 0, at.own, 0);
         if (comes_free(f))
             take_units(f, &at, next, threads);
         else if (share(f->units, thread, threads) < share(f->units, thread + 1, threads))
             f->road->run(f, &at, share(f->units, thread, threads), share(f->units, thread + 1, threads));
-    } else if (phase == 1 && f->apart > 0) {
+        return;
+    case SAMBA_FRAME_APART:
         if (share(f->apart, thread, threads) < share(f->apart, thread + 1, threads))
             f->road->finish(f, &at, share(f->apart, thread, threads), share(f->apart, thread + 1, threads));
-    } else if (thread == 0) {
-        samba_tile_finish(f->program, own, f->own_bytes, threads);
+        return;
+    case SAMBA_FRAME_COLLECT: samba_tile_finish(f->program, own, f->own_bytes, thread, threads); return;
     }
 }
+
+/* ---- how it is dealt ---- */
+
+static int64_t dealt_units(const void *state, int phase, int threads, bool *free)
+{
+    const samba_frame *f = state;
+    *free = false;
+    switch (phase_of(f, phase)) {
+    case SAMBA_FRAME_KEPT: return f->kept_parts;
+    case SAMBA_FRAME_PACK: return f->parts;
+    case SAMBA_FRAME_UNITS: *free = comes_free(f) && threads > 1; return f->units;
+    case SAMBA_FRAME_APART: return f->apart;
+    case SAMBA_FRAME_COLLECT: return threads;
+    }
+    return 0;
+}
+
+static double dealt_work(const void *state, int phase, int threads, int64_t unit)
+{
+    const samba_frame *f = state;
+    samba_frame_phase at_work = phase_of(f, phase);
+    return at_work == SAMBA_FRAME_COLLECT ? samba_tile_finish_work(f->program, (int)unit, threads)
+                                          : f->road->work(f, at_work, unit);
+}
+
+static void dealt_moved(const void *state, int threads, samba_moved *moved)
+{
+    const samba_frame *f = state;
+    if (f->road->moved)
+        f->road->moved(f, threads, moved);
+    moved->shared += samba_tile_partial_bytes(f->program) * (threads - 1);
+}
+
+static int dealt_held(const void *state, samba_held held[SAMBA_HELD])
+{
+    const samba_frame *f = state;
+    return f->road->held ? f->road->held(f, held) : 0;
+}
+
+static const samba_dealing dealing = {dealt_units, dealt_work, dealt_moved, dealt_held};
 
 /* ---- preparing ---- */
 
@@ -151,6 +201,8 @@ static void begin(samba_frame *frame, const samba_road *road, const samba_contra
     frame->program = program;
     frame->finish = *problem->finish;
     frame->contract = problem->contract;
+    frame->multiply = 1 / (problem->machine->product.rate * problem->machine->kernels->lanes);
+    frame->element = problem->finish_cost;
 }
 
 /* The state of the cheapest road, planned, in the arena. */
@@ -232,6 +284,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
         .run = run, .state = f, .shared_scratch = COUNTER_BYTES + f->shared_bytes, .thread_scratch = f->own_bytes};
     prepared->road = f->road->name;
     prepared->shape = shape;
+    prepared->dealing = &dealing;
     prepared->refresh_phases = f->kept_parts > 0;
     prepared->kept_bytes = f->kept_parts > 0 ? COUNTER_BYTES + round_up(f->kept_bytes, 64) : 0;
     prepared->kept = f->kept_parts > 0 ? &f->kept : NULL;

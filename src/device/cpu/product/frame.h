@@ -46,12 +46,21 @@ typedef struct samba_frame { /* a road's state begins with it */
     int64_t kept_parts, parts; /* that packs are made in: those that are kept, those of a run */
     int64_t apart;             /* rows, or units, of an epilogue in a phase of its own; 0: it runs hot */
     int64_t kept_bytes, shared_bytes;
-    int64_t empty_rows; /* rows without columns: only what the epilogue makes of a row is left */
+    int64_t empty_rows;       /* rows without columns: only what the epilogue makes of a row is left */
+    double multiply, element; /* ns of a multiply-add, and of an element of the epilogue, about */
     /* The frame's own: */
     int64_t own_bytes;
     char *kept;       /* a counter, then the packs */
     bool counts_kept; /* the counter of units is the kept one */
 } samba_frame;
+
+typedef enum samba_frame_phase {
+    SAMBA_FRAME_KEPT, /* packs that are kept */
+    SAMBA_FRAME_PACK, /* packs of a run */
+    SAMBA_FRAME_UNITS,
+    SAMBA_FRAME_APART,
+    SAMBA_FRAME_COLLECT
+} samba_frame_phase;
 
 typedef struct samba_road {
     const char *name;
@@ -62,6 +71,10 @@ typedef struct samba_road {
     void (*pack)(const samba_frame *frame, const samba_workspace *at, bool kept, int64_t part); /* NULL: nothing is packed */
     void (*run)(const samba_frame *frame, const samba_workspace *at, int64_t unit, int64_t end);
     void (*finish)(const samba_frame *frame, const samba_workspace *at, int64_t from, int64_t end); /* of `apart`; NULL: none */
+    /* As in kernel.h: ns of a part, a unit, or one of `apart`; bytes that move, but for partial results; what is held. */
+    double (*work)(const samba_frame *frame, samba_frame_phase phase, int64_t unit);
+    void (*moved)(const samba_frame *frame, int threads, samba_moved *moved);
+    int (*held)(const samba_frame *frame, samba_held held[SAMBA_HELD]);
 } samba_road;
 
 /* Room in a thread's own scratch: its offset, a multiple of 64 bytes. */

@@ -32,6 +32,7 @@
 #include "device/cpu/product/pairs.h"
 #include "device/cpu/product/roads.h"
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 typedef struct panels {
@@ -356,6 +357,63 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
         run_unit((const panels *)frame, room, unit);
 }
 
+/* ---- how it is dealt ---- */
+
+/* Columns that vectors take as long for: the last of a panel may have lanes to spare. */
+static double lanes_of(const panels *p, const panels_unit *at)
+{
+    return (double)(round_up(at_most(at->j1 * p->width, p->n), p->kernels->lanes) - at->j0 * p->width);
+}
+
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const panels *p = (const panels *)frame;
+    double pack_time = frame->machine->pack.copy, element = frame->element;
+    if (phase == SAMBA_FRAME_APART)
+        return (double)p->n * element;
+    if (phase != SAMBA_FRAME_UNITS) {
+        bool side_a = phase == SAMBA_FRAME_KEPT ? p->keep_a : p->share_a;
+        int64_t pieces = side_a ? p->row_blocks : p->panel_packs, piece = unit % pieces, step = unit / pieces % p->steps;
+        int64_t panels_of = at_most(p->pack_panels, p->panel_count - piece * p->pack_panels);
+        return (double)(side_a ? rows_of(p, piece) : panels_of * p->width) * (double)depth_of(p, step) * pack_time;
+    }
+    panels_unit at = unit_at(p, unit);
+    double rows = (double)(row_of(p, at.i1) - row_of(p, at.i0)), cols = lanes_of(p, &at), k = (double)p->k;
+    double own = owns_a(p) && !p->a_in_place ? rows : owns_b(p) ? cols : 0;
+    return rows * cols * k * frame->multiply * (p->half ? 0.5 : 1) + own * k * pack_time + (p->apart ? 0 : rows * cols * element);
+}
+
+/* The shared side is read once to be packed, and then by each unit, the other by who multiplies it. */
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const panels *p = (const panels *)frame;
+    double a = (double)(p->batches * p->m * p->k) * (double)p->a.memory_size,
+           b = (double)(p->batches * p->n * p->k) * (double)p->b.memory_size, others = 1 - 1.0 / threads;
+    double shared_a = (double)(p->batches * p->steps * p->a_step_bytes),
+           shared_b = (double)(p->batches * p->steps * p->b_step_bytes);
+    double row_readers = (double)at_most(p->column_units, threads), column_readers = (double)at_most(p->row_units, threads);
+    moved->reads[0] = p->keep_a ? 0 : p->share_a && !p->a_in_place ? a : a * row_readers;
+    moved->reads[1] = p->keep_b ? 0 : p->share_a ? b * column_readers : b;
+    moved->shared = (p->share_a && !p->a_in_place ? shared_a * row_readers : 0) + (p->share_a ? 0 : shared_b * column_readers);
+    moved->shared *= keeps_shared(p) ? 0 : others;
+    moved->shared += p->apart ? (double)(p->batches * p->m * p->sums_ld * 4) * others : 0;
+    moved->in_order = p->apart;
+}
+
+/* A strip of A stays in the first cache while it meets the columns of a panel; a panel of B in the second while the rows of a
+ * block pass; of what is shared, all threads hold what one unit reads in a step. */
+static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
+{
+    const panels *p = (const panels *)frame;
+    int64_t depth = packed_depth(p, p->step) * ELEMENT, range = p->unit_panels * p->width;
+    held[0] = (samba_held){"panel: a strip of A", 1, p->kernels->blocks->dense_rows * depth};
+    held[1] = p->share_a ? (samba_held){"panel: a unit's panels of B", 2, range * depth}
+                         : (samba_held){"panel: a block of A and a panel of B", 2, (p->rows + p->width) * depth};
+    held[2] = p->share_a ? (samba_held){"panel: blocks of A that a unit reads in a step", 3, p->unit_blocks * p->rows * depth}
+                         : (samba_held){"panel: panels of B that a unit reads in a step", 3, range * depth};
+    return 3;
+}
+
 /* ---- preparing ---- */
 
 static bool is_pairs(const samba_contract_problem *problem)
@@ -448,6 +506,71 @@ static void choose_sizes(panels *p)
     p->own_panels_few_rows = machine->panel.own_few_rows / (depth * line);
 }
 
+/* ns that the slowest of the threads takes, about, where a unit has rows / by_rows and panels / by_columns. */
+static double dealt_time(const panels *p, int64_t by_rows, int64_t by_columns, int threads)
+{
+    const samba_cpu_machine *machine = p->frame.machine;
+    double rows = (double)divide_up(p->m, by_rows), cols = (double)(divide_up(p->panel_count, by_columns) * p->width);
+    double own = p->share_a ? (p->keep_b ? 0 : cols) : p->keep_a ? 0 : rows;
+    double unit = (rows * cols * p->frame.multiply + own * machine->pack.copy) * (double)p->k + machine->block.unit_start;
+    return unit * (double)divide_up(p->batches * by_rows * by_columns, threads);
+}
+
+/* Most rows of a block, and panels of a unit, that the caches hold as held() says; at least what registers take. */
+static void find_room(const panels *p, int threads, int64_t *rows, int64_t *panel_count)
+{
+    const samba_cpu_machine *machine = p->frame.machine;
+    int64_t depth = packed_depth(p, p->step) * ELEMENT, least = p->kernels->blocks->dense_rows;
+    int64_t second = samba_cpu_room(machine, 2, threads, INT64_MAX) / depth,
+            third = samba_cpu_room(machine, 3, threads, INT64_MAX) / depth;
+    *rows = p->share_a ? third : at_most(second - p->width, p->rows);
+    *rows = *rows < least ? least : *rows;
+    *panel_count = (p->share_a ? second : third) / p->width;
+    *panel_count = *panel_count < 1 ? 1 : *panel_count;
+}
+
+/* Many threads: rows by columns, so many that none has much more than another, and so small that they fit the caches. What a unit
+ * packs for itself is packed again for each range of the other side, so units are no smaller than they need be. */
+static void deal_units(panels *p, int threads)
+{
+    enum { TURNS = 8 }; /* units of a thread, at most */
+    const double worth = 0.97;
+    if (threads <= SAMBA_FEW_THREADS)
+        return;
+    int64_t most_rows, most_panels, best_rows = 0, best_columns = 0;
+    find_room(p, threads, &most_rows, &most_panels);
+    int64_t columns = p->whole_rows && !p->apart ? 1 : p->panel_count, rows_now = p->share_a ? p->row_units : p->row_blocks;
+    int64_t first = at_most(divide_up(p->panel_count, most_panels), columns), fewest = divide_up(p->m, most_rows);
+    bool fits = rows_now >= fewest && p->column_units >= first;
+    double least = fits ? worth * dealt_time(p, rows_now, p->column_units, threads) : INFINITY;
+    int64_t end = at_most(first > TURNS * threads ? first : (int64_t)TURNS * threads, columns);
+    for (int64_t c = first; c <= end; c++)
+        for (int64_t turn = 1; turn <= TURNS; turn++) {
+            int64_t r = at_most(turn * threads / (c * p->batches), divide_up(p->m, p->kernels->blocks->dense_rows));
+            r = r < fewest ? fewest : r;
+            double time = dealt_time(p, r, c, threads);
+            if (time >= least)
+                continue;
+            least = time;
+            best_rows = r;
+            best_columns = c;
+        }
+    if (best_rows == 0)
+        return;
+    p->column_units = best_columns;
+    p->unit_panels = divide_up(p->panel_count, best_columns);
+    p->row_units = best_rows;
+    p->unit_blocks = divide_up(divide_up(p->m, best_rows), p->rows); /* no block is larger than it was */
+    p->row_blocks = best_rows * p->unit_blocks;
+    if (p->row_blocks > p->m) {
+        p->unit_blocks = 1;
+        p->row_blocks = best_rows;
+    }
+    p->rows = divide_up(p->m, p->row_blocks);
+    p->unit_blocks = p->share_a ? p->unit_blocks : 1;
+    p->row_units = p->share_a ? p->row_units : p->row_blocks;
+}
+
 static void choose_blocks(panels *p, const samba_contract_problem *problem)
 {
     int64_t deals = p->batches % problem->threads ? problem->threads : 1; /* batch elements are dealt first */
@@ -477,6 +600,7 @@ static void choose_blocks(panels *p, const samba_contract_problem *problem)
         p->row_units = p->row_blocks;
         p->unit_blocks = 1;
     }
+    deal_units(p, problem->threads);
     /* alike in width, so that none leaves tiles half empty */
     deal(p->unit_panels, p->frame.machine->panel.hot_columns / p->width, 1, &p->hot_panels);
     p->last_panels = (p->frame.machine->panel.last_columns + p->width - 1) / p->width;
@@ -630,4 +754,4 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     return SAMBA_OK;
 }
 
-const samba_road samba_road_panel = {"panel", sizeof(panels), plan, prepare, pack, run, finish_rows};
+const samba_road samba_road_panel = {"panel", sizeof(panels), plan, prepare, pack, run, finish_rows, work, moved, held};

@@ -59,6 +59,22 @@ static void finish(const samba_frame *frame, const samba_workspace *room, int64_
     samba_tile_region(frame->program, room->own, 0, 1, 0, r->n, (const float *)room->shared, r->n);
 }
 
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const row *r = (const row *)frame;
+    if (phase == SAMBA_FRAME_APART)
+        return (double)r->n * frame->element;
+    double columns = (double)at_most(LINE, r->n - unit * LINE);
+    return columns * ((double)(r->k * r->size) / frame->machine->share.memory * 1e9 + (r->whole_rows ? 0 : frame->element));
+}
+
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const row *r = (const row *)frame;
+    moved->reads[0] = (double)(r->k * r->size) * threads;
+    moved->in_order = true;
+}
+
 static bool suits(const samba_contract_problem *problem)
 {
     const samba_contract *c = &problem->contract;
@@ -106,4 +122,4 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     return SAMBA_OK;
 }
 
-const samba_road samba_road_row = {"row", sizeof(row), plan, prepare, NULL, run, finish};
+const samba_road samba_road_row = {"row", sizeof(row), plan, prepare, NULL, run, finish, work, moved, NULL};

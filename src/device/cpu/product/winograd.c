@@ -40,6 +40,7 @@ typedef struct winograd {
     int64_t images, image_units, box, boxes, ranges, range_blocks; /* box: rows of tiles */
     int64_t rows, row_blocks, pitch, point_pitch, u_pitch, u_point, sums_pitch;
     int64_t lines_at, v_at, m_at, sums_at;
+    int64_t most_products; /* bytes of a block of rows */
 } winograd;
 
 /* ---- units ---- */
@@ -172,16 +173,49 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
         run_unit((const winograd *)frame, room, (const float *)(frame->kept_parts ? room->kept : room->shared), unit);
 }
 
+/* ---- how it is dealt ---- */
+
+static double tiles_time(const winograd *p, int64_t rows_of_tiles, int64_t rows);
+
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const winograd *p = (const winograd *)frame;
+    if (phase != SAMBA_FRAME_UNITS)
+        return (double)p->own * (p->rows_lie ? frame->machine->winograd.weight_lying : frame->machine->winograd.weight);
+    winograd_unit at = unit_at(p, unit);
+    int64_t rows = row_of(p, at.i1) - row_of(p, at.i0);
+    return tiles_time(p, at.images * at.tiles, rows) + (double)rows * (double)(at.images * at.pixels) * frame->element;
+}
+
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const winograd *p = (const winograd *)frame;
+    moved->reads[0] = frame->kept_parts ? 0 : (double)(9 * p->m * p->channels) * 4;
+    moved->reads[1] = (double)(p->batches * p->channels * p->y.limit * p->x.limit) * 4 * (double)at_most(p->ranges, threads);
+    moved->shared = (double)frame->shared_bytes * (threads - 1);
+}
+
+static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
+{
+    const winograd *p = (const winograd *)frame;
+    (void)frame;
+    held[0] = (samba_held){"winograd: products of a block of rows", 2, POINTS * p->point_pitch * 4};
+    held[1] = (samba_held){"winograd: rows of weights that registers take at once", 1, p->blocks->dense_rows * p->channels * 4};
+    return 2;
+}
+
 /* ---- preparing ---- */
 
 static int64_t rows_for(const winograd *p, int64_t tiles)
 {
-    int64_t rows = p->frame.machine->winograd.products / 4 / POINTS / (tiles + p->lanes) / REGISTERS * REGISTERS;
+    int64_t most = p->most_products / 4 / POINTS / (tiles + p->lanes), rows = most / REGISTERS * REGISTERS;
+    if (p->most_products < p->frame.machine->winograd.products && most > 0 && most < REGISTERS)
+        return most; /* many threads, a small cache */
     return rows < REGISTERS ? REGISTERS : at_most(rows, p->frame.machine->winograd.rows);
 }
 
 /* ns, about. A row of tiles costs its start, and vectors that are not full where it is short. */
-static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
+static double tiles_time(const winograd *p, int64_t rows_of_tiles, int64_t rows)
 {
     double tiles = (double)round_up(rows_of_tiles * p->across, p->lanes), vectors = (double)divide_up(p->across, p->lanes);
     double points = POINTS * (double)p->channels * (double)rows * tiles / (p->frame.machine->product.rate * p->lanes);
@@ -195,8 +229,8 @@ static double unit_cost(const winograd *p, int64_t rows_of_tiles, int64_t rows)
 
 static double cost_of(const winograd *p, int threads)
 {
-    double full = unit_cost(p, p->images * p->box, divide_up(p->m, p->ranges)),
-           last = unit_cost(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
+    double full = tiles_time(p, p->images * p->box, divide_up(p->m, p->ranges)),
+           last = tiles_time(p, p->images * (p->down - (p->boxes - 1) * p->box), divide_up(p->m, p->ranges));
     double all = (double)(p->image_units * p->ranges) * (full * (double)(p->boxes - 1) + last);
     double dealt = (double)divide_up(p->frame.units, threads) * (all / (double)p->frame.units), least = all / threads;
     /* 16 points to be written and read from afar */
@@ -263,6 +297,7 @@ static double init(const samba_contract_problem *problem, winograd *p)
     if (!samba_image_recognize(problem, &p->y, &p->x) || !is_three(&p->y) || !is_three(&p->x) || p->x.memory != 1 ||
         c->k_rank != 3)
         return -1;
+    p->most_products = samba_cpu_room(problem->machine, 2, problem->threads, problem->machine->winograd.products);
     p->lanes = problem->machine->kernels->lanes;
     p->channel = 3 - p->y.tap - p->x.tap;
     p->channels = c->k[p->channel];
@@ -316,4 +351,4 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     return SAMBA_OK;
 }
 
-const samba_road samba_road_winograd = {"winograd", sizeof(winograd), plan, prepare, pack, run, NULL};
+const samba_road samba_road_winograd = {"winograd", sizeof(winograd), plan, prepare, pack, run, NULL, work, moved, held};

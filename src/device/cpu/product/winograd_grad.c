@@ -34,6 +34,7 @@ typedef struct winograd_grad {
     int64_t together, box, boxes, tiles, pitch; /* images of a block of tiles; rows of tiles; tiles of a block */
     int64_t channel_pitch, sums_point;          /* of a unit's sums */
     int64_t lines_at, strip_at, v_at, d_at, s_at, row_at;
+    int lanes;
 } winograd_grad;
 
 /* ---- what is a weight gradient ---- */
@@ -206,19 +207,52 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
         run_unit((const winograd_grad *)frame, room, unit);
 }
 
+/* ---- how it is dealt ---- */
+
+static double range_time(const winograd_grad *p, int64_t range_channels, int64_t range_rows);
+
+static double work(const samba_frame *frame, samba_frame_phase phase, int64_t unit)
+{
+    const winograd_grad *p = (const winograd_grad *)frame;
+    grad_unit at = unit_at(p, unit);
+    (void)phase;
+    return range_time(p, at.c1 - at.c0, at.i1 - at.i0) + (double)((at.c1 - at.c0) * (at.i1 - at.i0) * TAPS) * frame->element;
+}
+
+static void moved(const samba_frame *frame, int threads, samba_moved *moved)
+{
+    const winograd_grad *p = (const winograd_grad *)frame;
+    (void)threads;
+    moved->reads[0] = (double)(p->images * p->m * p->height * p->width) * 4 * (double)p->channel_ranges;
+    moved->reads[1] = (double)(p->images * p->channels * p->seen.height * p->seen.width) * 4 * (double)p->row_ranges;
+    moved->in_order = p->channel_ranges == 1;
+}
+
+static int64_t block_bytes(const winograd_grad *p)
+{
+    return POINTS * (p->tiles * p->channel_pitch + at_most(ROWS, p->range_rows) * p->pitch) * 4;
+}
+
+static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
+{
+    const winograd_grad *p = (const winograd_grad *)frame;
+    (void)frame;
+    held[0] = (samba_held){"winograd_grad: tiles of a block, by channels and by rows", 2, block_bytes(p)};
+    return 1;
+}
+
 /* ---- preparing ---- */
 
 /* ns, about: both transforms by rows of tiles, whose start counts, and vectors of them, that of the image turned as well; the
  * sums, which each block of tiles reads and writes, and their transform. */
-static double cost_of(const winograd_grad *p, int lanes)
+static double range_time(const winograd_grad *p, int64_t range_channels, int64_t range_rows)
 {
-    double channels = (double)p->range_channels, rows = (double)p->range_rows, count = (double)(p->images * p->down * p->across);
+    int lanes = p->lanes;
+    double channels = (double)range_channels, rows = (double)range_rows, count = (double)(p->images * p->down * p->across);
     double vectors = (double)divide_up(p->across, lanes), lines = (double)(p->images * p->down),
            blocks = (double)(divide_up(p->images, p->together) * p->boxes);
-    double products =
-        POINTS * count * rows * (double)round_up(p->range_channels, lanes) / (p->frame.machine->product.rate * lanes);
-    double turned =
-        POINTS * count * (double)round_up(p->range_channels, LANES) * p->frame.machine->winograd_grad.turn / lanes * 4.0;
+    double products = POINTS * count * rows * (double)round_up(range_channels, lanes) / (p->frame.machine->product.rate * lanes);
+    double turned = POINTS * count * (double)round_up(range_channels, LANES) * p->frame.machine->winograd_grad.turn / lanes * 4.0;
     return products * p->frame.machine->winograd_grad.block +
            lines * (channels + rows) * (p->frame.machine->winograd_grad.line + p->frame.machine->winograd_grad.vector * vectors) +
            turned +
@@ -227,12 +261,24 @@ static double cost_of(const winograd_grad *p, int lanes)
            p->frame.machine->winograd_grad.start;
 }
 
+/* Blocks of at most about so many tiles: images, or rows of tiles of one. */
+static void cut_tiles(winograd_grad *p, int lanes, int64_t most)
+{
+    int64_t area = p->down * p->across;
+    p->together = at_most(p->images, area < most ? most / area : 1);
+    p->box = p->together > 1 ? p->down : at_most(p->down, most / p->across < 1 ? 1 : most / p->across);
+    p->boxes = divide_up(p->down, p->box);
+    p->tiles = p->together * p->box * p->across;
+    p->pitch = round_up(p->tiles + lanes - 1, 16);
+}
+
 static double init(const samba_contract_problem *problem, winograd_grad *p)
 {
     const samba_contract *c = &problem->contract;
     int lanes = problem->machine->kernels->lanes, threads = problem->threads;
     if (!recognize(problem, p))
         return -1;
+    p->lanes = lanes;
     p->images = c->k[p->image_dim];
     p->height = c->k[p->y_dim];
     p->width = c->k[p->x_dim];
@@ -254,16 +300,7 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
                                     line};
     p->given = (samba_winograd_view){
         .height = p->height, .width = p->width, .pitch = c->a.inner[p->y_dim], .across = p->across, .line = line};
-    int64_t area = p->down * p->across;
-    p->together =
-        at_most(p->images, area < p->frame.machine->winograd_grad.tiles ? p->frame.machine->winograd_grad.tiles / area : 1);
-    p->box = p->together > 1 ? p->down
-                             : at_most(p->down, p->frame.machine->winograd_grad.tiles / p->across < 1
-                                                    ? 1
-                                                    : p->frame.machine->winograd_grad.tiles / p->across);
-    p->boxes = divide_up(p->down, p->box);
-    p->tiles = p->together * p->box * p->across;
-    p->pitch = round_up(p->tiles + lanes - 1, 16);
+    cut_tiles(p, lanes, p->frame.machine->winograd_grad.tiles);
     double cost = -1;
     winograd_grad best = *p;
     for (int64_t ranges = 1; ranges <= threads; ranges++) {
@@ -273,7 +310,7 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
         p->channel_ranges = divide_up(p->channels, p->range_channels);
         p->range_rows = divide_up(p->m, threads / ranges);
         p->row_ranges = divide_up(p->m, p->range_rows);
-        double way = cost_of(p, lanes);
+        double way = range_time(p, p->range_channels, p->range_rows);
         if (cost < 0 || way < cost) {
             cost = way;
             best = *p;
@@ -281,6 +318,10 @@ static double init(const samba_contract_problem *problem, winograd_grad *p)
     }
     *p = best;
     p->channel_pitch = round_up(p->range_channels, LANES);
+    for (int64_t tiles = p->tiles / 2, most = samba_cpu_room(problem->machine, 2, threads, INT64_MAX);
+         block_bytes(p) > most && tiles >= LANES; tiles /= 2)
+        cut_tiles(p, lanes, tiles);
+    cost = range_time(p, p->range_channels, p->range_rows);
     p->sums_point = p->range_rows * p->channel_pitch;
     return cost;
 }
@@ -310,4 +351,5 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     return SAMBA_OK;
 }
 
-const samba_road samba_road_winograd_grad = {"winograd_grad", sizeof(winograd_grad), plan, prepare, NULL, run, NULL};
+const samba_road samba_road_winograd_grad = {
+    "winograd_grad", sizeof(winograd_grad), plan, prepare, NULL, run, NULL, work, moved, held};

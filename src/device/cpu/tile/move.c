@@ -26,6 +26,7 @@ typedef struct move {
 
 typedef struct move_list {
     int32_t count;
+    double byte; /* ns that one takes, about */
     move moves[];
 } move_list;
 
@@ -81,6 +82,46 @@ static void run(const void *state, char *scratch, int phase, int thread, int thr
     for (int i = 0; i < list->count; i++)
         run_move(&list->moves[i], thread, threads);
 }
+
+/* A part of all moves is a part of each. */
+static int64_t move_units(const void *state, int phase, int threads, bool *free)
+{
+    (void)state, (void)phase;
+    *free = false;
+    return threads;
+}
+
+static double move_work(const void *state, int phase, int threads, int64_t unit)
+{
+    const move_list *list = state;
+    double bytes = 0;
+    (void)phase;
+    for (int i = 0; i < list->count; i++) {
+        const move *m = &list->moves[i];
+        const dim *row = &m->dims[m->rank - 2], *col = row + 1;
+        for (int64_t tile = m->tiles * unit / threads; tile < m->tiles * (unit + 1) / threads; tile++) {
+            int64_t within = tile % (m->down * m->across), r = within / m->across * m->tile_rows,
+                    c = within % m->across * m->tile_cols;
+            bytes += (double)((row->size - r < m->tile_rows ? row->size - r : m->tile_rows) *
+                              (col->size - c < m->tile_cols ? col->size - c : m->tile_cols) * m->size);
+        }
+    }
+    return bytes * list->byte;
+}
+
+static int move_held(const void *state, samba_held held[SAMBA_HELD])
+{
+    const move_list *list = state;
+    held[0] = (samba_held){"both sides of a tile that is moved", 1, 0};
+    for (int i = 0; i < list->count; i++) {
+        int64_t bytes = 2 * list->moves[i].tile_rows * list->moves[i].tile_cols * list->moves[i].size;
+        if (!list->moves[i].copies && bytes > held[0].bytes)
+            held[0].bytes = bytes;
+    }
+    return held[0].bytes > 0;
+}
+
+static const samba_dealing move_dealing = {move_units, move_work, NULL, move_held};
 
 /* ---- planning ---- */
 /* Dims of size > 1, the result's strides positive and falling; false: two elements may have one offset. */
@@ -248,6 +289,7 @@ static bool are_apart(const range *read, const range *written, int count)
 typedef struct clearing {
     char *memory;
     int64_t bytes;
+    double byte; /* ns */
 } clearing;
 
 /* The C library clears large memory without reading it first. Threads part at cache lines. */
@@ -261,6 +303,21 @@ static void run_clearing(const void *state, char *scratch, int phase, int thread
     if (begin < end)
         memset(c->memory + begin, 0, (size_t)(end - begin));
 }
+
+static int64_t clearing_units(const void *state, int phase, int threads, bool *free)
+{
+    (void)phase, (void)threads;
+    *free = false;
+    return (((const clearing *)state)->bytes + 63) / 64;
+}
+
+static double clearing_work(const void *state, int phase, int threads, int64_t unit)
+{
+    (void)phase, (void)threads, (void)unit;
+    return 64 * ((const clearing *)state)->byte;
+}
+
+static const samba_dealing clearing_dealing = {clearing_units, clearing_work, NULL, NULL};
 
 /* A constant 0, stored all over contiguous memory. */
 static bool only_clears(const samba_stage *stage)
@@ -278,6 +335,12 @@ static bool only_clears(const samba_stage *stage)
     return true;
 }
 
+/* ns of a byte that is read or written, about. */
+static double byte_time(const samba_prepare *prepare)
+{
+    return 1e9 / (prepare->far ? prepare->machine->share.memory : prepare->machine->share.cached);
+}
+
 static samba_status prepare_clearing(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     clearing *c = samba_arena_alloc(prepare->arena, sizeof *c);
@@ -288,7 +351,8 @@ static samba_status prepare_clearing(const samba_prepare *prepare, const samba_s
     c->memory = prepare->memory + prepare->buffers[o->buffer].offset + o->offset * c->bytes;
     for (int i = 0; i < stage->rank; i++)
         c->bytes *= stage->domain[i];
-    *prepared = (samba_prepared){.run = run_clearing, .state = c, .phases = 1};
+    c->byte = byte_time(prepare);
+    *prepared = (samba_prepared){.run = run_clearing, .state = c, .phases = 1, .dealing = &clearing_dealing};
     return SAMBA_OK;
 }
 
@@ -334,7 +398,8 @@ samba_status samba_prepare_move(const samba_prepare *prepare, const samba_stage 
     }
     if (!are_apart(read, written, planned->count))
         return SAMBA_OK;
-    *prepared = (samba_prepared){.run = run, .state = planned, .phases = 1};
+    planned->byte = 2 * byte_time(prepare);
+    *prepared = (samba_prepared){.run = run, .state = planned, .phases = 1, .dealing = &move_dealing};
     *moves = true;
     return SAMBA_OK;
 }

@@ -316,6 +316,59 @@ static void choose_tile(const builder *b, samba_tile_program *program, const sam
         program->tile_rows = SAMBA_TILE_CAPACITY;
 }
 
+/* ns of an element: of the instructions, or of the memory that they load and store. */
+static double element_time(const builder *b)
+{
+    const samba_cpu_machine *machine = b->prepare->machine;
+    const samba_program *source = &b->stage->program;
+    double work = 0, bytes = 0;
+    for (int i = source->setup; i < source->instruction_count; i++) {
+        const samba_instruction *instruction = &source->instructions[i];
+        bool slow = samba_tile_table[instruction->op].cost != SAMBA_COST_ARITHMETIC;
+        int of = instruction->d >= 0 ? instruction->d : instruction->a;
+        if (source->registers[of].extent != SAMBA_FULL)
+            continue;
+        work += 1 / (slow ? machine->share.slow_values : machine->share.values);
+        if (instruction->operand >= 0)
+            bytes += (double)samba_dtype_size((samba_dtype)b->stage->operands[instruction->operand].dtype);
+    }
+    bytes /= b->prepare->far ? machine->share.memory : machine->share.cached;
+    return (work > bytes ? work : bytes) * 1e9;
+}
+
+/* Bytes of an element of all registers that hold something at once, at most: between the first instruction that writes one and
+ * the last that reads it. Constants hold the same all along, and memory that serves as a register passes by. */
+static samba_status find_live(builder *b)
+{
+    const samba_program *source = &b->stage->program;
+    samba_tile_program *program = b->program;
+    int64_t bytes = 0, *changes = samba_arena_alloc(b->prepare->arena, (size_t)(source->instruction_count + 1) * sizeof *changes);
+    if (!changes)
+        return SAMBA_ERROR_MEMORY;
+    memset(changes, 0, (size_t)(source->instruction_count + 1) * sizeof *changes);
+    for (int r = 0; r < program->register_count; r++) {
+        const samba_tile_register *at = &program->registers[r];
+        int first = -1, last = -1;
+        if (at->extent != SAMBA_FULL || at->direct >= 0 || at->wide)
+            continue;
+        for (int i = 0; i < source->instruction_count; i++) {
+            const samba_instruction *x = &source->instructions[i];
+            first = first < 0 && x->d == r ? i : first;
+            last = x->a == r || x->b == r || x->c == r || x->d == r ? i : last;
+        }
+        if (first < source->setup)
+            continue;
+        changes[first] += at->size;
+        changes[last + 1] -= at->size;
+    }
+    program->live = 0;
+    for (int i = 0; i < source->instruction_count; i++) {
+        bytes += changes[i];
+        program->live = bytes > program->live ? bytes : program->live;
+    }
+    return SAMBA_OK;
+}
+
 /* Views that steps use, so that a tile finds its slices of these and no others. */
 static void list_views(samba_tile_program *program)
 {
@@ -343,6 +396,9 @@ static samba_status build(builder *b)
     for (int i = 0; i < source->instruction_count; i++)
         SAMBA_TRY(resolve_instruction(b, i));
     choose_tile(b, program, source);
+    program->element = element_time(b);
+    SAMBA_TRY(find_live(b));
+    program->partial = (double)sizeof(double) / b->prepare->machine->share.crossing * 1e9;
     list_views(program);
     SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
     program->pointers = reserve(b, program->register_count, sizeof(char *));

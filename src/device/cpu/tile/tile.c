@@ -252,9 +252,27 @@ void samba_tile_region(const samba_tile_program *program, char *thread_scratch, 
     }
 }
 
-void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int threads)
+void samba_tile_finish(const samba_tile_program *program, char *scratches, int64_t pitch, int thread, int threads)
 {
-    samba_tile_collect_end(program, (samba_frame *)scratches, scratches, pitch, threads, 0, 1);
+    samba_tile_collect_end(program, (samba_frame *)(scratches + thread * pitch), scratches, pitch, threads, thread, threads);
+}
+
+double samba_tile_finish_work(const samba_tile_program *program, int thread, int threads)
+{
+    double results = 0;
+    for (int k = 0; k < program->collector_count; k++) {
+        int64_t count = program->collectors[k].numel;
+        results += (double)(count * (thread + 1) / threads - count * thread / threads);
+    }
+    return results * threads * program->partial;
+}
+
+double samba_tile_partial_bytes(const samba_tile_program *program)
+{
+    double bytes = 0;
+    for (int k = 0; k < program->collector_count; k++)
+        bytes += 8.0 * (double)program->collectors[k].numel;
+    return bytes;
 }
 
 /* ---- a stage of its own ---- */
@@ -271,6 +289,14 @@ static tile_position position_of(const samba_tile_program *program, int64_t tile
     return at;
 }
 
+/* Tiles of a row of them; and of all. */
+static int64_t count_tiles(const samba_tile_program *program, int64_t *across)
+{
+    int64_t width = program->tile_cols;
+    *across = width > 0 ? (program->cols + width - 1) / width : 1;
+    return (program->rows + program->tile_rows - 1) / program->tile_rows * *across;
+}
+
 static void run_stage(const void *state, char *scratch, int phase, int thread, int threads)
 {
     const samba_tile_program *program = state;
@@ -281,8 +307,7 @@ static void run_stage(const void *state, char *scratch, int phase, int thread, i
         return;
     }
     samba_tile_begin(program, own);
-    int64_t width = program->tile_cols, across = width > 0 ? (program->cols + width - 1) / width : 1;
-    int64_t down = (program->rows + program->tile_rows - 1) / program->tile_rows, tiles = down * across;
+    int64_t across, tiles = count_tiles(program, &across);
     for (int64_t tile = tiles * thread / threads, end = tiles * (thread + 1) / threads; tile < end; tile++) {
         tile_position at = position_of(program, tile, across);
         if (program->far && tile + 1 < end) {
@@ -293,6 +318,39 @@ static void run_stage(const void *state, char *scratch, int phase, int thread, i
     }
 }
 
+static int64_t stage_units(const void *state, int phase, int threads, bool *free)
+{
+    int64_t across;
+    *free = false;
+    return phase == 1 ? threads : count_tiles(state, &across);
+}
+
+static double stage_work(const void *state, int phase, int threads, int64_t unit)
+{
+    const samba_tile_program *program = state;
+    int64_t across;
+    if (phase == 1)
+        return samba_tile_finish_work(program, (int)unit, threads);
+    count_tiles(program, &across);
+    tile_position at = position_of(program, unit, across);
+    return (double)at.rows * (double)at.cols * program->element;
+}
+
+static void stage_moved(const void *state, int threads, samba_moved *moved)
+{
+    moved->shared = samba_tile_partial_bytes(state) * (threads - 1);
+    moved->in_order = true;
+}
+
+static int stage_held(const void *state, samba_held held[SAMBA_HELD])
+{
+    const samba_tile_program *program = state;
+    held[0] = (samba_held){"registers of a tile that are in use at once", 1, program->live * program->capacity};
+    return 1;
+}
+
+static const samba_dealing stage_dealing = {stage_units, stage_work, stage_moved, stage_held};
+
 /* An optimizer's update as one loop, in parts of whole cache lines. */
 static void run_update(const void *state, char *scratch, int phase, int thread, int threads)
 {
@@ -302,13 +360,33 @@ static void run_update(const void *state, char *scratch, int phase, int thread, 
     update->run(update, first, (end < update->count ? end : update->count) - first);
 }
 
+static int64_t update_units(const void *state, int phase, int threads, bool *free)
+{
+    (void)phase, (void)threads;
+    *free = false;
+    return (((const samba_update *)state)->count + 15) / 16;
+}
+
+static double update_work(const void *state, int phase, int threads, int64_t unit)
+{
+    const samba_update *update = state;
+    (void)phase, (void)threads;
+    return (double)(update->count - 16 * unit < 16 ? update->count - 16 * unit : 16) * update->element;
+}
+
+static const samba_dealing update_dealing = {update_units, update_work, NULL, NULL};
+
 static samba_status prepare_update(const samba_prepare *prepare, const samba_update *update, samba_prepared *prepared)
 {
     samba_update *kept = samba_arena_alloc(prepare->arena, sizeof *kept);
     if (!kept)
         return SAMBA_ERROR_MEMORY;
     *kept = *update;
-    *prepared = (samba_prepared){.run = run_update, .state = kept, .phases = 1};
+    int arrays = 3; /* the parameter is read and written */
+    for (int i = 0; i < SAMBA_STATES; i++)
+        arrays += update->state[i] ? 2 : 0;
+    kept->element = arrays * (double)sizeof(float) / prepare->machine->share.memory * 1e9;
+    *prepared = (samba_prepared){.run = run_update, .state = kept, .phases = 1, .dealing = &update_dealing};
     return SAMBA_OK;
 }
 
@@ -326,6 +404,7 @@ samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage 
     *prepared = (samba_prepared){.run = run_stage,
                                  .state = program,
                                  .phases = samba_tile_has_collect(program) ? 2 : 1,
+                                 .dealing = &stage_dealing,
                                  .thread_scratch = samba_tile_thread_scratch(program)};
     return SAMBA_OK;
 }

@@ -174,6 +174,9 @@ struct samba_tile_program {
     samba_collector *collectors;
     int64_t pointers, slices, kept, spare; /* offsets in scratch */
     int64_t thread_scratch;
+    double element; /* ns that one of the domain takes, about */
+    double partial; /* the same of a partial result of another thread */
+    int64_t live;   /* bytes of an element of the registers that are in use at once, at most */
 };
 
 typedef struct samba_kept { /* which columns a register holds, for how many rows */

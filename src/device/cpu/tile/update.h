@@ -29,6 +29,7 @@ typedef struct samba_update {
     const uint8_t *condition;                   /* NULL where the rule has none */
     const float *numbers[SAMBA_UPDATE_NUMBERS]; /* in the order of the rule */
     unsigned flags;
+    double element; /* ns that one takes, about */
     void (*run)(const struct samba_update *update, int64_t first, int64_t count);
 } samba_update;
 
