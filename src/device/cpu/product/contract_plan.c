@@ -491,7 +491,7 @@ static bool wants_slices(const samba_contract_problem *problem)
 {
     enum { BLOCK = 64 * 64 }; /* sums */
     double sums = (double)problem->batches * (double)problem->m * (double)problem->n;
-    return problem->threads > SAMBA_FEW_THREADS && slice_of(problem, 1) < problem->machine->product.step &&
+    return problem->k > 0 && problem->threads > SAMBA_FEW_THREADS && slice_of(problem, 1) < problem->machine->product.step &&
            sums < (double)BLOCK * problem->threads;
 }
 
