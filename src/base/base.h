@@ -147,8 +147,10 @@ bool samba_file_same(const char *path, const char *other); /* both exist and are
 samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size);
 samba_status samba_make_directories(samba_context *context, const char *path);
 
-/* ---- time (base/clock.c) ---- */
+/* ---- the machine (base/host.c) ---- */
 double samba_seconds(void);                         /* a clock that only goes forward */
 void samba_processor_name(char *name, size_t size); /* what the processor calls itself; "" where nothing tells */
+/* the same, by a file like /proc/cpuinfo */
+void samba_processor_name_in(const char *path, char *name, size_t size);
 
 #endif
