@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """C does not say in which order the arguments of a call are worked out, nor the elements of a list in braces, nor the sides of an
 operator. f(x, g(&x)) therefore means one thing with one compiler and another with the next. This finds such places in C sources:
-a name whose address goes to a call in one argument (element, side) and that is used in another. Usage:
-check_order.py FOLDER..."""
+a name whose address goes to a call in one argument (element, side) and that is used in another; and values of a graph that are
+made in two arguments (elements, sides), as the graph's nodes, and so a file's bytes, follow the order in which they are made.
+Usage: check_order.py FOLDER... --values FOLDER...: the first is looked for in those before, the second in those behind"""
 
 import os
 import re
@@ -18,6 +19,7 @@ SEQUENCED = {"&&", "||", "?", ":"}  # the left side is done before the right one
 OPERATORS = {"+", "-", "*", "/", "%", "|", "^", "<<", ">>", "<", ">", "<=", ">=", "==", "!="}
 OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 # These read what they are given the address of, and change nothing.
+MAKERS = set()
 READ = {"memcmp", "strcmp", "sizeof", "SAMBA_SHAPE_OF", "SAMBA_TYPE_OF"}
 
 
@@ -104,6 +106,30 @@ def conflicts(parts):
                 yield from sorted(changed & (used | (also_changed if i < j else set())))
 
 
+def makers_among(parts, makers):
+    """What two parts or more call to make a value of a graph; else nothing."""
+    calls = []
+    for part in parts:
+        for i, (word, _) in enumerate(part[:-1]):
+            if word in makers and part[i + 1][0] == "(":
+                calls.append(word)
+                break
+    return [" and ".join(calls)] if len(calls) > 1 else []
+
+
+def value_makers(folders):
+    """Functions that give a value of a graph."""
+    makers = set()
+    for path in sources(folders):
+        text = open(path, encoding="utf-8").read()
+        makers.update(re.findall(r"(?m)^(?:samba_value|samba_ref) (samba_\w+)\((?!const )", text))
+    return makers
+
+
+def own_makers(text):
+    return set(re.findall(r"(?m)^static (?:inline )?(?:samba_value|samba_ref) (\w+)\((?!const samba_graph)", text))
+
+
 def constant_parameters(folders):
     """Functions all of whose pointers are to const: they only read."""
     reading = set()
@@ -124,8 +150,9 @@ def sources(folders):
                     yield os.path.join(root, name)
 
 
-def check(path):
-    tokens = tokens_of(open(path, encoding="utf-8").read())
+def check(path, by_address):
+    text = open(path, encoding="utf-8").read()
+    tokens, makers = tokens_of(text), MAKERS | own_makers(text)
     found = set()
     for i, (word, line) in enumerate(tokens):
         if word not in ("(", "{"):
@@ -134,7 +161,7 @@ def check(path):
         if word == "{" and any(w == ";" for w, _ in inside):
             continue
         parts = parts_of(inside, SPLIT_LIST)
-        for name in conflicts(parts) if len(parts) > 1 else ():
+        for name in (conflicts(parts) if by_address else makers_among(parts, makers)) if len(parts) > 1 else ():
             found.add((line, name))
     start = 0
     for i, (word, _) in enumerate(tokens + [(";", 0)]):
@@ -144,7 +171,7 @@ def check(path):
         start = i + 1
         for expression in expressions(statement):
             sides = parts_of(expression, OPERATORS)
-            for name in conflicts(sides) if len(sides) > 1 else ():
+            for name in (conflicts(sides) if by_address else makers_among(sides, makers)) if len(sides) > 1 else ():
                 found.add((expression[0][1], name))
     return found
 
@@ -165,13 +192,17 @@ def expressions(tokens):
 
 
 def main():
-    folders = sys.argv[1:]
+    words = sys.argv[1:]
+    folders = words[: words.index("--values")] if "--values" in words else words
     READ.update(constant_parameters(folders + ["include"]))
+    MAKERS.update(value_makers(folders + ["include"]))
     bad = 0
-    for path in sources(folders):
-        for line, name in sorted(check(path)):
-            print(f"{path}:{line}: '{name}' is used beside a call that is given its address; C does not say which comes first")
-            bad = 1
+    for by_address, where in ((True, folders), (False, words[len(folders) + 1 :])):
+        for path in sources(where):
+            for line, name in sorted(check(path, by_address)):
+                what = "is used beside a call that is given its address" if by_address else "make values of a graph"
+                print(f"{path}:{line}: '{name}' {what}; C does not say which comes first")
+                bad = 1
     return bad
 
 

@@ -123,8 +123,9 @@ void gpt2_train(samba_graph *g, const void *settings)
     samba_value tokens = samba_input(g, "input"), label = samba_input(g, "label"); /* (B, T) both */
     samba_value wte = tokens_table(g, s), wpe = places_table(g, s);
     samba_value x = blocks(g, samba_add(samba_embedding(tokens, "wte", s->vocab_size, s->n_embd), wpe), &c);
-    samba_value logits = samba_matmul(samba_layer_norm(x, "ln_f"), samba_transpose(wte, 0, 1)); /* (B, T, V) */
-    samba_loss(g, "loss", samba_cross_entropy(samba_flatten(logits, 0, 1), samba_flatten(label, 0, 1)));
+    samba_value head = samba_transpose(wte, 0, 1), logits = samba_matmul(samba_layer_norm(x, "ln_f"), head); /* (B, T, V) */
+    samba_value target = samba_flatten(label, 0, 1);
+    samba_loss(g, "loss", samba_cross_entropy(samba_flatten(logits, 0, 1), target));
     if (s->logits)
         samba_output(g, "logits", logits);
 }
@@ -159,7 +160,7 @@ void gpt2_decode(samba_graph *g, const void *step)
     c.position = samba_input(g, "position");
     c.seen = samba_le(samba_arange(g, c.s->block_size, SAMBA_INT64), c.position);
     tokens_table(g, c.s);
-    samba_value x = samba_add(samba_embedding(token, "wte", c.s->vocab_size, c.s->n_embd),
-                              samba_functional_embedding(c.position, places_table(g, c.s), NULL));
+    samba_value place = samba_functional_embedding(c.position, places_table(g, c.s), NULL);
+    samba_value x = samba_add(samba_embedding(token, "wte", c.s->vocab_size, c.s->n_embd), place);
     answer(g, blocks(g, x, &c), c.s, "decode");
 }

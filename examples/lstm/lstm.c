@@ -31,7 +31,8 @@ static void model(samba_graph *g, const void *options)
                    &(samba_recurrent_options){.num_layers = s->num_layers, .dropout_p = s->dropout}, NULL);
     samba_value logits = samba_linear_with(dropout(x, "drop", s), "decoder", s->vocab_size,
                                            &(samba_linear_options){.weight = &small, .bias = &zeros});
-    samba_loss(g, "loss", samba_cross_entropy(samba_flatten(logits, 0, 1), samba_flatten(samba_transpose(label, 0, 1), 0, 1)));
+    samba_value target = samba_flatten(samba_transpose(label, 0, 1), 0, 1);
+    samba_loss(g, "loss", samba_cross_entropy(samba_flatten(logits, 0, 1), target));
     if (s->logits)
         samba_output(g, "logits", samba_transpose(logits, 0, 1)); /* (B, T, V) */
 }

@@ -186,13 +186,15 @@ static samba_ref mask_gradient(samba_vjp *vjp, const samba_attrs_attention *attr
     samba_ref keys = for_each_query(g, s, in[K], s->d), values = for_each_query(g, s, in[V], s->dv);
     samba_ref scores = samba_emit_lift(g, samba_emit2(g, SAMBA_OP_matmul, in[Q], samba_emit_transpose(g, keys, 2, 3)));
     samba_dtype dtype = samba_ref_dtype(g, scores);
-    scores = samba_emit2(g, SAMBA_OP_add, samba_emit_scalar(g, SAMBA_OP_mul, scores, attrs->scale), samba_emit_lift(g, in[MASK]));
+    samba_ref mask = samba_emit_lift(g, in[MASK]);
+    scores = samba_emit2(g, SAMBA_OP_add, samba_emit_scalar(g, SAMBA_OP_mul, scores, attrs->scale), mask);
     samba_ref column = samba_emit_reshape(g, lse, 4, (int64_t[]){s->b, s->h, s->tq, 1}); /* -inf: the query sees nothing */
     samba_ref blind = samba_emit2(g, SAMBA_OP_eq, column, samba_emit_constant(g, -INFINITY, dtype));
     column = samba_emit3(g, SAMBA_OP_where, blind, samba_emit_constant(g, INFINITY, dtype), column);
     samba_ref weights = samba_emit1(g, SAMBA_OP_exp, samba_emit2(g, SAMBA_OP_sub, scores, column));
     if (attrs->causal) {
-        samba_ref seen = samba_emit2(g, SAMBA_OP_le, positions(g, s->tk, false), positions(g, s->tq, true));
+        samba_ref query = positions(g, s->tq, true), key = positions(g, s->tk, false);
+        samba_ref seen = samba_emit2(g, SAMBA_OP_le, key, query);
         weights = samba_emit3(g, SAMBA_OP_where, seen, weights, samba_emit_constant(g, 0, dtype));
     }
     samba_ref dy = samba_emit_permute(g, vjp->gradient, (int64_t[]){0, 2, 1, 3}),
@@ -200,7 +202,7 @@ static samba_ref mask_gradient(samba_vjp *vjp, const samba_attrs_attention *attr
     samba_ref dweights = samba_emit_lift(g, samba_emit2(g, SAMBA_OP_matmul, dy, samba_emit_transpose(g, values, 2, 3)));
     if (s->p >= 0)
         dweights = samba_emit3(g, SAMBA_OP_dropout, dweights, in[s->p], in[s->seed]);
-    samba_ref total = samba_emit2(g, SAMBA_OP_mul, samba_emit_lift(g, dy), samba_emit_lift(g, y));
+    samba_ref result = samba_emit_lift(g, y), total = samba_emit2(g, SAMBA_OP_mul, samba_emit_lift(g, dy), result);
     total = samba_emit_reduce(g, SAMBA_OP_sum, total, 1, (int64_t[]){3});
     return samba_emit2(g, SAMBA_OP_mul, weights, samba_emit2(g, SAMBA_OP_sub, dweights, total));
 }

@@ -170,17 +170,17 @@ static samba_status product_gradient(samba_vjp *vjp, samba_attrs_scatter at)
     }
     if (vjp->needed[2]) {
         samba_ref is_zero = samba_emit2(g, SAMBA_OP_eq, source, zero);
-        samba_ref zeros = samba_emit_scatter(g, filled_like(g, x, 0), index, samba_emit_cast(g, is_zero, dtype), at.dim,
-                                             SAMBA_MODE_ADD, at.negative);
+        samba_ref ones = samba_emit_cast(g, is_zero, dtype), empty = filled_like(g, x, 0);
+        samba_ref zeros = samba_emit_scatter(g, empty, index, ones, at.dim, SAMBA_MODE_ADD, at.negative);
         samba_ref lonely = samba_emit2(g, SAMBA_OP_eq, samba_emit_gather(g, zeros, index, at.dim, at.negative), one);
         samba_ref no = samba_emit_constant(g, 0, SAMBA_BOOL);
         samba_ref single = samba_emit3(g, SAMBA_OP_where, is_zero, lonely, no);
         samba_ref without = samba_emit_scatter(g, x, index, samba_emit3(g, SAMBA_OP_where, single, one, source), at.dim,
                                                SAMBA_MODE_MUL, at.negative);
         samba_ref there = samba_emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, without), index, at.dim, at.negative);
-        samba_ref usual = samba_emit2(
-            g, SAMBA_OP_div, samba_emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, output), index, at.dim, at.negative),
-            samba_emit3(g, SAMBA_OP_where, is_zero, one, source));
+        samba_ref factor = samba_emit3(g, SAMBA_OP_where, is_zero, one, source);
+        samba_ref whole = samba_emit_gather(g, samba_emit2(g, SAMBA_OP_mul, gradient, output), index, at.dim, at.negative);
+        samba_ref usual = samba_emit2(g, SAMBA_OP_div, whole, factor);
         samba_vjp_deliver(vjp, 2, samba_emit3(g, SAMBA_OP_where, single, there, usual));
     }
     return SAMBA_OK;

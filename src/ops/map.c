@@ -197,7 +197,8 @@ samba_status samba_vjp_rsqrt(samba_vjp *vjp)
 samba_status samba_vjp_reciprocal(samba_vjp *vjp)
 {
     samba_ref g = gradient_of(vjp), y = output_of(vjp);
-    return samba_vjp_deliver(vjp, 0, mul(vjp, neg(vjp, g), mul(vjp, y, y)));
+    samba_ref square = mul(vjp, y, y);
+    return samba_vjp_deliver(vjp, 0, mul(vjp, neg(vjp, g), square));
 }
 
 samba_status samba_vjp_tanh(samba_vjp *vjp)
@@ -280,7 +281,8 @@ samba_status samba_vjp_div(samba_vjp *vjp)
         samba_vjp_deliver(vjp, 0, divide(vjp, vjp->gradient, vjp->inputs[1]));
     if (vjp->needed[1]) {
         samba_ref g = gradient_of(vjp), y = output_of(vjp), b = input_of(vjp, 1);
-        samba_vjp_deliver(vjp, 1, mul(vjp, neg(vjp, g), divide(vjp, y, b)));
+        samba_ref share = divide(vjp, y, b);
+        samba_vjp_deliver(vjp, 1, mul(vjp, neg(vjp, g), share));
     }
     return SAMBA_OK;
 }
@@ -297,8 +299,10 @@ samba_status samba_vjp_pow(samba_vjp *vjp)
         samba_vjp_deliver(vjp, 0, where(vjp, samba_emit2(graph, SAMBA_OP_eq, b, zero), zero, slope));
     }
     if (vjp->needed[1]) {
-        samba_ref flat = mul(vjp, samba_emit2(graph, SAMBA_OP_eq, a, zero), samba_emit2(graph, SAMBA_OP_ge, b, zero));
-        samba_ref slope = mul(vjp, output_of(vjp), samba_emit1(graph, SAMBA_OP_log, a));
+        samba_ref rises = samba_emit2(graph, SAMBA_OP_ge, b, zero);
+        samba_ref flat = mul(vjp, samba_emit2(graph, SAMBA_OP_eq, a, zero), rises),
+                  exponent = samba_emit1(graph, SAMBA_OP_log, a);
+        samba_ref slope = mul(vjp, output_of(vjp), exponent);
         samba_vjp_deliver(vjp, 1, mul(vjp, g, where(vjp, flat, zero, slope)));
     }
     return SAMBA_OK;

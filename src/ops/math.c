@@ -105,7 +105,7 @@ samba_status samba_vjp_erfc(samba_vjp *vjp)
 samba_status samba_vjp_atan2(samba_vjp *vjp)
 {
     samba_ref a = input(vjp, 0), b = input(vjp, 1);
-    samba_ref square = samba_emit2(vjp->graph, SAMBA_OP_add, mul(vjp, a, a), mul(vjp, b, b));
+    samba_ref square_b = mul(vjp, b, b), square = samba_emit2(vjp->graph, SAMBA_OP_add, mul(vjp, a, a), square_b);
     if (vjp->needed[0])
         along(vjp, 0, divide(vjp, b, square));
     if (vjp->needed[1])
@@ -128,7 +128,8 @@ samba_status samba_vjp_copysign(samba_vjp *vjp)
     samba_graph *graph = vjp->graph;
     if (!vjp->needed[0])
         return SAMBA_OK;
-    samba_ref slope = mul(vjp, samba_emit1(graph, SAMBA_OP_sign, vjp->inputs[0]), samba_emit1(graph, SAMBA_OP_sign, vjp->output));
+    samba_ref after = samba_emit1(graph, SAMBA_OP_sign, vjp->output);
+    samba_ref slope = mul(vjp, samba_emit1(graph, SAMBA_OP_sign, vjp->inputs[0]), after);
     return samba_vjp_deliver(vjp, 0, mul(vjp, vjp->gradient, slope));
 }
 
@@ -139,8 +140,8 @@ samba_ref samba_expand_entr(samba_graph *graph, const samba_node *node, const sa
     samba_dtype dtype = node->dtype;
     samba_ref x = samba_emit_lift(graph, inputs[0]);
     samba_ref term = samba_emit1(graph, SAMBA_OP_neg, samba_emit2(graph, SAMBA_OP_mul, x, samba_emit1(graph, SAMBA_OP_log, x)));
-    term = samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_eq, x, 0),
-                       samba_emit_constant(graph, 0, samba_ref_dtype(graph, x)), term);
+    samba_ref none = samba_emit_constant(graph, 0, samba_ref_dtype(graph, x));
+    term = samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_eq, x, 0), none, term);
     samba_ref below = samba_emit_constant(graph, -INFINITY, samba_ref_dtype(graph, x));
     return samba_emit_cast(graph, samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_lt, x, 0), below, term),
                            dtype);

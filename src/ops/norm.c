@@ -239,8 +239,10 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
         if (through) {
             samba_ref zero = samba_emit_constant(graph, 0, samba_ref_dtype(graph, scale)), step = scaled(graph, scale, 1 / n);
             samba_ref level = chosen(graph, vjp->inputs[5], mul(graph, step, sum), zero);
-            samba_ref slope = chosen(graph, vjp->inputs[5], mul(graph, mul(graph, step, along), square(graph, reciprocal)), zero);
-            dx = sub(graph, sub(graph, dx, level), mul(graph, centered, slope));
+            samba_ref squared = square(graph, reciprocal);
+            samba_ref slope = chosen(graph, vjp->inputs[5], mul(graph, mul(graph, step, along), squared), zero);
+            samba_ref inclined = mul(graph, centered, slope);
+            dx = sub(graph, sub(graph, dx, level), inclined);
         }
         samba_vjp_deliver(vjp, 0, dx);
     }
@@ -379,8 +381,8 @@ samba_status samba_vjp_group_norm(samba_vjp *vjp)
         samba_ref weight = beside(graph, &p, samba_emit_lift(graph, vjp->inputs[1]), 1), step = scaled(graph, reciprocal, 1 / n);
         samba_ref level =
             mul(graph, step, spread(graph, &p, attrs.groups, group_sum(graph, &p, attrs.groups, mul(graph, sum, weight))));
-        samba_ref slope = mul(graph, mul(graph, step, square(graph, reciprocal)),
-                              spread(graph, &p, attrs.groups, group_sum(graph, &p, attrs.groups, mul(graph, along, weight))));
+        samba_ref sums = spread(graph, &p, attrs.groups, group_sum(graph, &p, attrs.groups, mul(graph, along, weight)));
+        samba_ref slope = mul(graph, mul(graph, step, square(graph, reciprocal)), sums);
         samba_ref dx = sub(graph, mul(graph, g, mul(graph, reciprocal, weight)), level);
         samba_vjp_deliver(vjp, 0, sub(graph, dx, mul(graph, centered, slope)));
     }
@@ -451,7 +453,8 @@ samba_ref samba_expand_rms_norm(samba_graph *graph, const samba_node *node, cons
     samba_norm_rows r = samba_norm_rows_of(node->rank, node->shape, attrs.dims);
     samba_ref wide = samba_emit_lift(graph, inputs[0]);
     samba_ref reciprocal = reciprocal_deviation(graph, samba_emit_row_mean(graph, &r, square(graph, wide)), attrs.eps);
-    return samba_emit_cast(graph, mul(graph, mul(graph, wide, reciprocal), samba_emit_lift(graph, inputs[1])), dtype);
+    samba_ref weight = samba_emit_lift(graph, inputs[1]);
+    return samba_emit_cast(graph, mul(graph, mul(graph, wide, reciprocal), weight), dtype);
 }
 
 /* With xhat = x / root mean square: dx = (gw - xhat mean(gw xhat)) / root, gw = g weight; dweight = sum of g xhat over rows. */

@@ -114,7 +114,7 @@ static samba_ref emit_matmul(chunking *c, const samba_node *node, samba_row_dims
         x = rows_of(c, node->inputs[0], rows.at - (node->rank - a->rank), rows.count);
         m = c->rows;
     }
-    samba_ref product = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, m, k), matrix(out, y, k, n));
+    samba_ref right = matrix(out, y, k, n), product = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, m, k), right);
     int rank = flat_shape(node, rows.at, rows.count, c->rows, shape);
     return samba_emit_reshape(out, product, rank, shape);
 }
@@ -194,8 +194,8 @@ static samba_ref emit_summed(chunking *c, samba_ref ref)
                          *b = samba_node_at(c->region.graph, node->inputs[1]);
         samba_ref x = rows_of(c, node->inputs[0], a->rank - 1, 1);
         samba_ref y = rows_of(c, node->inputs[1], b->rank - 2, 1);
-        part = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, a->shape[a->rank - 2], c->rows),
-                           matrix(out, y, c->rows, b->shape[b->rank - 1]));
+        samba_ref right = matrix(out, y, c->rows, b->shape[b->rank - 1]);
+        part = samba_emit2(out, SAMBA_OP_matmul, matrix(out, x, a->shape[a->rank - 2], c->rows), right);
     } else {
         part = emit_reduced(c, node, c->region.row[node->inputs[0]].at + 1);
     }
