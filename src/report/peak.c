@@ -3,6 +3,11 @@
  * The peak of this machine: fp32 multiply-adds between registers, on as many threads as the work it is compared with, with the
  * widest vectors the CPU has, or those of the instruction set that SAMBAFLOW_ISA names. Measured each time, because a clock or a
  * neighbour changes it from minute to minute. */
+#ifdef __clang__ /* a product and its sum are what is measured */
+#pragma clang fp contract(fast)
+#else
+#pragma GCC optimize("fp-contract=fast")
+#endif
 #include "base/team.h"
 #include "report/report.h"
 #include <sambaflow/app.h>
@@ -30,6 +35,33 @@
 #include "report/peak_loop.h"
 #endif
 
+enum { SUMS = 12 }; /* of a loop; ARM's have twice as many: four multiply-adds begin together and take four cycles */
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#include <sys/auxv.h>
+#if defined(__clang__)
+#define BF16_TARGET __attribute__((target("bf16")))
+#else
+#define BF16_TARGET __attribute__((target("arch=armv8.2-a+bf16")))
+#endif
+/* ARM's multiply-add leaves its result where its sum was. */
+#define ARM_LOOP(name, attributes, prepare, multiply)                                                                            \
+    static attributes float name(int64_t rounds, float start)                                                                    \
+    {                                                                                                                            \
+        float32x4_t sums[2 * SUMS];                                                                                              \
+        const float32x4_t one = vdupq_n_f32(start);                                                                              \
+        prepare;                                                                                                                 \
+        _Pragma("GCC unroll 24") for (int i = 0; i < 2 * SUMS; i++) sums[i] = vdupq_n_f32(start + (float)i);                     \
+        for (int64_t n = 0; n < rounds; n++) {                                                                                   \
+            _Pragma("GCC unroll 24") for (int i = 0; i < 2 * SUMS; i++) sums[i] = multiply;                                      \
+        }                                                                                                                        \
+        _Pragma("GCC unroll 24") for (int i = 1; i < 2 * SUMS; i++) sums[0] = vaddq_f32(sums[0], sums[i]);                       \
+        return vaddvq_f32(sums[0]);                                                                                              \
+    }
+ARM_LOOP(loop_neon, , , vfmaq_f32(sums[i], one, one))
+ARM_LOOP(loop_squares, BF16_TARGET, const bfloat16x8_t four = (bfloat16x8_t)one, vbfmmlaq_f32(sums[i], four, four))
+#endif
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 /* The same in pairs of bfloat16 with float sums. */
@@ -54,6 +86,13 @@ static __attribute__((target("avx512f,avx512bf16"))) float loop_bf16(int64_t rou
 
 typedef float peak_loop(int64_t rounds, float start);
 
+#if defined(__aarch64__)
+static bool is_kept_plain(void)
+{
+    const char *kept = getenv("SAMBAFLOW_ISA");
+    return kept && strcmp(kept, "generic") == 0;
+}
+#endif
 #if defined(__x86_64__)
 /* Does SAMBAFLOW_ISA name a weaker set than this one? Where it names none that is known, sessions say so. */
 static bool is_kept_below(const char *name)
@@ -71,6 +110,10 @@ static peak_loop *widest(int *bytes)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && !is_kept_below("avx2"))
         return *bytes = 32, loop_avx2;
 #endif
+#if defined(__aarch64__)
+    if (!is_kept_plain())
+        return *bytes = 32, loop_neon; /* two of 16 */
+#endif
     return *bytes = 16, loop_generic;
 }
 
@@ -85,7 +128,7 @@ typedef struct peak_work {
 
 static void measure_part(void *argument, int thread, int team)
 {
-    enum { SUMS = 12, LEAST_PIECES = 8, ROUNDS = 1 << 18 };
+    enum { LEAST_PIECES = 8, ROUNDS = 1 << 18 };
     const double enough = 0.16; /* seconds */
     peak_work *work = argument;
     float sum = 0;
@@ -122,6 +165,11 @@ double samba_measure_bf16_peak(int threads)
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512bf16") && !is_kept_below("avx512"))
         return measure(loop_bf16, 32, threads);
+#endif
+#if defined(__aarch64__)
+    enum { BF16 = 1 << 14 };
+    if (getauxval(AT_HWCAP2) & BF16 && !is_kept_plain())
+        return measure(loop_squares, 32, threads); /* two of 16 products */
 #endif
     (void)threads;
     return 0;
