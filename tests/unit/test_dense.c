@@ -2,12 +2,15 @@
  *
  * Blocks of large products on every instruction set: packing puts each element where dense.h says, and the sums are those of
  * loops in double, for any rows, columns and depths, packed in strips or where they lie, with sums before or none. Nothing beside
- * the block is written.
+ * the block is written. The same of pairs of bfloat16, where the processor multiplies them.
  *
  * Values are multiples of 1/4 below 2 in size, so sums of fewer than 2^18 products are exact: results are equal to the last
  * bit. */
 #include "training.h"
+#include "machines.h"
 #include "device/cpu/product/blocks.h"
+#include "device/cpu/product/micro_kernel.h"
+#include "device/cpu/product/pairs.h"
 
 static float quarter(void) /* -2 to 1.75 */ { return (float)((int)(next_random() % 16) - 8) / 4; }
 static int64_t up_to(int64_t most) { return (int64_t)(next_random() % (uint64_t)(most + 1)); }
@@ -125,4 +128,61 @@ TEST(blocks)
         }
 }
 
-TEST_MAIN(blocks)
+static void to_bfloat16(const float *from, uint16_t *to)
+{
+    for (int64_t i = 0; i < PITCH * PITCH; i++)
+        to[i] = samba_float_to_bfloat16(from[i]); /* exactly */
+}
+
+static void check_pairs(const samba_cpu_machine *machine, const sides *s)
+{
+    static float c[MOST_ROWS * PITCH], before[MOST_ROWS * PITCH];
+    static uint16_t a[PITCH * PITCH], b[PITCH * PITCH], rows[2 * MOST_PACKED], panel[2 * MOST_PACKED];
+    int64_t pairs = (s->depth + 1) / 2, width = (s->cols + SAMBA_DENSE_ROUND - 1) / SAMBA_DENSE_ROUND * SAMBA_DENSE_ROUND;
+    bool rows_lie = s->row_stride == 1;
+    int64_t row_ld = rows_lie ? s->rows : pairs + up_to(2);
+    to_bfloat16(s->a, a);
+    to_bfloat16(s->b, b);
+    memset(panel, 0, sizeof panel);
+    if (rows_lie)
+        samba_pack_pairs(machine->kernels, a, s->k_stride, 1, s->depth, s->rows, rows, row_ld);
+    else
+        samba_pack_rows_of_pairs(machine->kernels, a, 1, s->row_stride, s->depth, s->rows, rows, 2 * row_ld);
+    samba_pack_pairs(machine->kernels, b, PITCH, 1, s->depth, s->cols, panel, width);
+    for (int again = 0; again < 2; again++) {
+        for (int64_t i = 0; i < MOST_ROWS * PITCH; i++) {
+            c[i] = UNTOUCHED;
+            before[i] = quarter();
+        }
+        samba_fetch fetch = {0};
+        samba_dense block = {.rows = s->rows,
+                             .cols = s->cols,
+                             .k = pairs,
+                             .a = (const float *)rows,
+                             .lda = rows_lie ? 1 : row_ld,
+                             .ska = rows_lie ? row_ld : 1,
+                             .b = (const float *)panel,
+                             .ldb = width,
+                             .from = again ? before : NULL,
+                             .from_ld = PITCH,
+                             .c = c,
+                             .ldc = PITCH};
+        samba_dense_pairs_of(machine)(&block, &fetch);
+        check_sums(c, again ? before : NULL, s, 0, s->cols);
+    }
+}
+
+TEST(pairs)
+{
+    static sides s;
+    seed_anew();
+    const samba_cpu_machine *machine = machine_with(samba_isa_best(), false);
+    if (!samba_dense_pairs_of(machine))
+        return; /* this processor multiplies floats alone */
+    for (int i = 0; i < 100; i++) {
+        draw_sides(&s);
+        check_pairs(machine, &s);
+    }
+}
+
+TEST_MAIN(blocks, pairs)

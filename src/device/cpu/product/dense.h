@@ -35,8 +35,8 @@ typedef struct samba_dense {
     int64_t ldc;
 } samba_dense;
 
-/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs. Only for
- * CPUs of which samba_processor_has_pairs() is true. */
+/* The same where an element of a and of b is a pair of bfloat16, as pairs.h packs them: k, lda, ska and ldb count pairs, and lda
+ * or ska is 1. Only for CPUs of which samba_processor_has_pairs() is true. */
 void samba_dense_pairs(const samba_dense *block, samba_fetch *fetch);
 
 #endif

@@ -50,7 +50,7 @@ void samba_micro_kernel_make(const samba_cpu_machine *machine, samba_micro_kerne
 
 samba_dense_fn *samba_dense_pairs_of(const samba_cpu_machine *machine)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
     return machine->pairs ? samba_dense_pairs : NULL;
 #else
     (void)machine;
