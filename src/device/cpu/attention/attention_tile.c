@@ -2,6 +2,7 @@
  *
  * Loops over a block of scores, once for each ISA: softmax by blocks (Milakov and Gimelshein: "Online normalizer calculation for
  * softmax", 2018) and its gradient. attention_tile_body.h is the code, once for float and once for double. */
+#include "device/cpu/isa/unrolled.h"
 #include "device/cpu/attention/attention.h"
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/isa/vector_math.h"
@@ -10,7 +11,7 @@
  * 2^-126 becomes 0, so that the exponent is added as it is. x is at most 127. */
 static inline float weight_f32(float x)
 {
-    x = x < -127.0f ? -127.0f : x;
+    x = chosen(x < -127.0f, -127.0f, x);
     float magic = 12582912.0f + 127.0f, shifted = x + magic, f = x - (shifted - magic), p = 1.32646447e-3f;
     p = p * f + 9.67157632e-3f;
     p = p * f + 5.5507347e-2f;
@@ -26,7 +27,7 @@ static inline uint32_t wide_bfloat16(float x)
     return bits + 0x7fffu + (bits >> 16 & 1u);
 }
 static inline uint32_t pair_of(float low, float high) { return wide_bfloat16(low) >> 16 | (wide_bfloat16(high) & 0xffff0000u); }
-static inline float least_f32(float x) { return x > 127.0f ? 127.0f : x; }
+static inline float least_f32(float x) { return chosen(x > 127.0f, 127.0f, x); }
 
 enum { STRIP = SAMBA_ATTENTION_STRIP, LEEWAY = 8 };
 
@@ -34,6 +35,7 @@ enum { STRIP = SAMBA_ATTENTION_STRIP, LEEWAY = 8 };
 #define PAIR pair_of
 #define WEIGHT weight_f32
 #define LEAST least_f32
+#define GREATER(x, y) chosen((x) > (y), x, y)
 #define UNIT M_LN2
 #define NAME(name) name##_f32
 #include "device/cpu/attention/attention_tile_body.h"
@@ -41,6 +43,7 @@ enum { STRIP = SAMBA_ATTENTION_STRIP, LEEWAY = 8 };
 #undef WEIGHT
 #undef PAIR
 #undef LEAST
+#undef GREATER
 #undef UNIT
 #undef NAME
 
@@ -48,6 +51,7 @@ enum { STRIP = SAMBA_ATTENTION_STRIP, LEEWAY = 8 };
 #define PAIR(low, high) 0
 #define WEIGHT exp
 #define LEAST(x) (x)
+#define GREATER(x, y) ((x) > (y) ? (x) : (y))
 #define UNIT 1.0
 #define NAME(name) name##_f64
 #include "device/cpu/attention/attention_tile_body.h"
@@ -55,6 +59,7 @@ enum { STRIP = SAMBA_ATTENTION_STRIP, LEEWAY = 8 };
 #undef WEIGHT
 #undef PAIR
 #undef LEAST
+#undef GREATER
 #undef UNIT
 #undef NAME
 

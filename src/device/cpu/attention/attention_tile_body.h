@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code of attention_tile.c for one element type: included there twice, with REAL, WEIGHT (its exp) and NAME defined. Lanes
- * are always a multiple of 16. */
+ * The code of attention_tile.c for one element type: included there twice, with REAL, WEIGHT (its exp), GREATER (of two, the
+ * second where they do not compare) and NAME defined. Lanes are always a multiple of 16. */
 enum { NAME(LD) = SAMBA_ATTENTION_BLOCK };
 
 /* Scores before anything else is done with them: their scale, and what the mask adds. */
@@ -33,17 +33,17 @@ static inline void NAME(maximum)(const REAL *restrict s, int64_t keys, REAL *res
             REAL m[4];
             for (int k = 0; k < 4; k++) {
                 REAL x = r[2 * k * NAME(LD) + i], y = r[(2 * k + 1) * NAME(LD) + i];
-                m[k] = x > y ? x : y;
+                m[k] = GREATER(x, y);
             }
-            m[0] = m[0] > m[1] ? m[0] : m[1];
-            m[2] = m[2] > m[3] ? m[2] : m[3];
-            m[0] = m[0] > m[2] ? m[0] : m[2];
-            most[i] = m[0] > most[i] ? m[0] : most[i];
+            m[0] = GREATER(m[0], m[1]);
+            m[2] = GREATER(m[2], m[3]);
+            m[0] = GREATER(m[0], m[2]);
+            most[i] = GREATER(m[0], most[i]);
         }
     }
     for (; j < keys; j++) {
         SAMBA_VECTOR_LOOP for (int i = 0; i < STRIP; i++)
-            most[i] = s[j * NAME(LD) + i] > most[i] ? s[j * NAME(LD) + i] : most[i];
+            most[i] = GREATER(s[j * NAME(LD) + i], most[i]);
     }
 }
 

@@ -9,6 +9,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(SAMBA_NEON)
+#include <arm_neon.h>
 #endif
 
 /* What the compiler was told of the instruction set:
@@ -19,6 +21,9 @@
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
 #define VECTOR_REGISTERS 16
+#elif defined(SAMBA_NEON)
+#define VECTOR_BYTES 16
+#define VECTOR_REGISTERS 32
 #else
 #define VECTOR_BYTES 16
 #define VECTOR_REGISTERS 16
@@ -47,6 +52,11 @@ typedef int64_t longs __attribute__((vector_size(VECTOR_BYTES)));
 INLINE floats fused_floats(floats a, floats b, floats c) { return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 #elif defined(__FMA__)
 INLINE floats fused_floats(floats a, floats b, floats c) { return (floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+#elif defined(SAMBA_NEON)
+INLINE floats fused_floats(floats a, floats b, floats c)
+{
+    return (floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
 #else
 INLINE floats fused_floats(floats a, floats b, floats c) { return a * b + c; }
 #endif
@@ -61,6 +71,22 @@ INLINE floats fused_in_place(floats sum, floats a, floats b)
 }
 #else
 INLINE floats fused_in_place(floats sum, floats a, floats b) { return fused_floats(a, b, sum); }
+#endif
+
+/* A float that many vectors are multiplied by, one after the other: in all lanes, or where a product takes it from one lane, in
+ * that one alone, which is loaded from any address. */
+#if defined(SAMBA_NEON)
+typedef float spread_float;
+INLINE spread_float spread_of(float x) { return x; }
+INLINE floats fused_spread(floats sum, spread_float a, floats b)
+{
+    __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(sum) : "w"(b), "w"(a)); /* in place, as above */
+    return sum;
+}
+#else
+typedef floats spread_float;
+INLINE spread_float spread_of(float x) { return x - (floats){0}; } /* minus 0 keeps -0 */
+INLINE floats fused_spread(floats sum, spread_float a, floats b) { return fused_in_place(sum, a, b); }
 #endif
 
 /* The first n lanes, 1 <= n <= all; the others are 0 and their memory is not touched. */
@@ -81,6 +107,39 @@ INLINE longs load_part_i64(const int64_t *p, int n)
     return (longs)_mm256_maskload_epi64((const long long *)p, first_lanes(2 * n));
 }
 INLINE void store_part_i64(int64_t *p, int n, longs v) { _mm256_maskstore_epi64((long long *)p, first_lanes(2 * n), (__m256i)v); }
+#elif defined(SAMBA_NEON)
+INLINE floats load_part_f32(const float *p, int n)
+{
+    float32x2_t low = n > 1 ? vld1_f32(p) : vld1_lane_f32(p, vdup_n_f32(0), 0);
+    float32x2_t high = n > 3 ? vld1_f32(p + 2) : n > 2 ? vld1_lane_f32(p + 2, vdup_n_f32(0), 0) : vdup_n_f32(0);
+    return (floats)vcombine_f32(low, high);
+}
+INLINE void store_part_f32(float *p, int n, floats v)
+{
+    float32x4_t all = (float32x4_t)v;
+    if (n > 3) {
+        vst1q_f32(p, all);
+    } else if (n > 1) {
+        vst1_f32(p, vget_low_f32(all));
+        if (n > 2)
+            vst1q_lane_f32(p + 2, all, 2);
+    } else {
+        vst1q_lane_f32(p, all, 0);
+    }
+}
+INLINE doubles load_part_f64(const double *p, int n)
+{
+    return (doubles)(n > 1 ? vld1q_f64(p) : vcombine_f64(vld1_f64(p), vdup_n_f64(0)));
+}
+INLINE void store_part_f64(double *p, int n, doubles v)
+{
+    if (n > 1)
+        vst1q_f64(p, (float64x2_t)v);
+    else
+        vst1_f64(p, vget_low_f64((float64x2_t)v));
+}
+INLINE longs load_part_i64(const int64_t *p, int n) { return (longs)load_part_f64((const double *)p, n); }
+INLINE void store_part_i64(int64_t *p, int n, longs v) { store_part_f64((double *)p, n, (doubles)v); }
 #else
 INLINE floats load_part_f32(const float *p, int n)
 {

@@ -47,11 +47,31 @@ void samba_processor_cache(int level, samba_cpu_cache *cache)
 }
 
 #else
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+enum { ASIMD = 1 << 1, BF16 = 1 << 14 }; /* bits of two words that Linux gives every program */
+
+static bool has_asimd(void) { return getauxval(AT_HWCAP) & ASIMD; }
+bool samba_processor_has_pairs(void) { return getauxval(AT_HWCAP2) & BF16; }
+#else
+#if defined(__aarch64__)
+static bool has_asimd(void) { return true; } /* a processor without it runs no system of this kind */
+#endif
 bool samba_processor_has_pairs(void) { return false; }
+#endif
+
+/* ARM tells a program how long lines are, and keeps the rest for the system. */
 void samba_processor_cache(int level, samba_cpu_cache *cache)
 {
     (void)level;
+#if defined(__aarch64__)
+    uint64_t type;
+    __asm__("mrs %0, ctr_el0" : "=r"(type));
+    cache->line = 4 << (type >> 16 & 15);
+#else
     (void)cache;
+#endif
 }
 #endif
 

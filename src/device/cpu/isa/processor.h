@@ -20,7 +20,7 @@
 #endif
 
 bool samba_processor_has(samba_isa isa); /* all features of its row in sets.def */
-bool samba_processor_has_pairs(void);    /* it multiplies pairs of bfloat16 (AVX512_BF16) */
+bool samba_processor_has_pairs(void);    /* it multiplies pairs of bfloat16 (AVX512_BF16, ARM's BF16) */
 struct samba_cpu_cache;
 /* of data, level 1 the nearest; unchanged where it does not tell */
 void samba_processor_cache(int level, struct samba_cpu_cache *cache);

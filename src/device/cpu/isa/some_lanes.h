@@ -36,6 +36,14 @@ INLINE floats load_lanes(const float *p, uint32_t lanes)
 #elif defined(__AVX2__)
     const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
     return (floats)_mm256_maskload_ps(p, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)lanes), bit), bit));
+#elif defined(SAMBA_NEON)
+    float32x4_t v = vdupq_n_f32(0);
+    if (lanes == 15)
+        return (floats)vld1q_f32(p);
+    v = lanes & 1 ? vld1q_lane_f32(p, v, 0) : v;
+    v = lanes & 2 ? vld1q_lane_f32(p + 1, v, 1) : v;
+    v = lanes & 4 ? vld1q_lane_f32(p + 2, v, 2) : v;
+    return (floats)(lanes & 8 ? vld1q_lane_f32(p + 3, v, 3) : v);
 #else
     floats v = {0};
     for (int i = 0; i < FLOAT_LANES; i++)
@@ -50,6 +58,12 @@ INLINE floats add_product(floats sum, float w, floats v, uint32_t lanes)
 {
 #if defined(__AVX512F__)
     return (floats)_mm512_mask3_fmadd_ps(_mm512_set1_ps(w), (__m512)v, (__m512)sum, (__mmask16)lanes);
+#elif defined(SAMBA_NEON)
+    static const uint32_t bits[4] = {1, 2, 4, 8};
+    float32x4_t more = vfmaq_n_f32((float32x4_t)sum, (float32x4_t)v, w);
+    if (lanes == 15)
+        return (floats)more;
+    return (floats)vbslq_f32(vtstq_u32(vdupq_n_u32(lanes), vld1q_u32(bits)), more, (float32x4_t)sum);
 #else
     floats more = sum + (w - (floats){0}) * v;
     if (lanes == (1ull << FLOAT_LANES) - 1)
@@ -72,6 +86,16 @@ INLINE floats load_second_lanes(const float *p, uint32_t lanes)
     apart = (apart | apart << 1) & 0x55555555;
     __m512 low = _mm512_maskz_loadu_ps((__mmask16)apart, p), high = _mm512_maskz_loadu_ps((__mmask16)(apart >> 16), p + 16);
     return (floats)_mm512_permutex2var_ps(low, even, high);
+#elif defined(SAMBA_NEON)
+    float32x4_t v = vdupq_n_f32(0);
+    if (lanes == 15) { /* 0 1 2 3 and 3 4 5 6: nothing beyond the last */
+        float32x4_t high = vld1q_f32(p + 3);
+        return (floats)vuzp1q_f32(vld1q_f32(p), vextq_f32(high, high, 1));
+    }
+    v = lanes & 1 ? vld1q_lane_f32(p, v, 0) : v;
+    v = lanes & 2 ? vld1q_lane_f32(p + 2, v, 1) : v;
+    v = lanes & 4 ? vld1q_lane_f32(p + 4, v, 2) : v;
+    return (floats)(lanes & 8 ? vld1q_lane_f32(p + 6, v, 3) : v);
 #else
     floats v = {0};
     for (int i = 0; i < FLOAT_LANES; i++)
@@ -92,9 +116,17 @@ INLINE floats load_apart(const float *p, int64_t step, int64_t n)
                                                 _mm512_mullo_epi32(count, _mm512_set1_epi32((int)step)), p, 4);
     }
 #endif
+#if defined(SAMBA_NEON)
+    float32x4_t all = (float32x4_t)v;
+    all = n > 0 ? vld1q_lane_f32(p, all, 0) : all;
+    all = n > 1 ? vld1q_lane_f32(p + step, all, 1) : all;
+    all = n > 2 ? vld1q_lane_f32(p + 2 * step, all, 2) : all;
+    return (floats)(n > 3 ? vld1q_lane_f32(p + 3 * step, all, 3) : all);
+#else
     for (int64_t i = 0; i < n && i < FLOAT_LANES; i++)
         v[i] = p[i * step];
     return v;
+#endif
 }
 
 /* 0 in all lanes but the first n. */
@@ -102,6 +134,10 @@ INLINE floats first_of(floats v, int64_t n)
 {
 #if defined(__AVX512F__)
     return (floats)_mm512_maskz_mov_ps(span_of_f32(n), (__m512)v);
+#elif defined(SAMBA_NEON)
+    static const int32_t numbers[4] = {0, 1, 2, 3};
+    int32_t count = n < 0 ? 0 : n < FLOAT_LANES ? (int32_t)n : FLOAT_LANES;
+    return (floats)((ints)v & (ints)vcltq_s32(vld1q_s32(numbers), vdupq_n_s32(count)));
 #else
     for (int64_t i = n < 0 ? 0 : n; i < FLOAT_LANES; i++)
         v[i] = 0;

@@ -96,6 +96,26 @@ INLINE void square_of_floats(floats *v)
         r[c + 4] = _mm256_permute2f128_ps(low, high, 0x31);
     }
 }
+#elif defined(SAMBA_NEON)
+INLINE void square_of_floats(floats *v)
+{
+    float32x4_t *r = (float32x4_t *)v, t[4];
+    UNROLL for (int i = 0; i < 4; i += 2) { /* t[i + c]: columns c and c + 2 of rows i and i + 1 */
+        t[i] = vtrn1q_f32(r[i], r[i + 1]);
+        t[i + 1] = vtrn2q_f32(r[i], r[i + 1]);
+    }
+    UNROLL for (int c = 0; c < 2; c++) {
+        r[c] = (float32x4_t)vtrn1q_f64((float64x2_t)t[c], (float64x2_t)t[c + 2]);
+        r[c + 2] = (float32x4_t)vtrn2q_f64((float64x2_t)t[c], (float64x2_t)t[c + 2]);
+    }
+}
+
+INLINE floats totals_of_floats(floats *v)
+{
+    float32x4_t *r = (float32x4_t *)v;
+    return (floats)vpaddq_f32(vpaddq_f32(r[0], r[1]), vpaddq_f32(r[2], r[3]));
+}
+#define TOTALS totals_of_floats
 #else
 SQUARE_OF(floats, ints)
 #endif

@@ -15,7 +15,7 @@
 static inline float bounded_size(float x, float most)
 {
     float t = fabsf(x);
-    return t > most ? most : t;
+    return chosen(t > most, most, t);
 }
 static inline float nan_at_infinity(float x, float slope) { return fabsf(x) == INFINITY ? NAN : slope; }
 
@@ -151,7 +151,7 @@ static inline float vector_silu_slope(float x)
 
 static inline float vector_mish(float x)
 {
-    float t = x > 30.0f ? 30.0f : x < -112.0f ? -112.0f : x; /* at 30 w stops to grow */
+    float t = chosen(x > 30.0f, 30.0f, chosen(x < -112.0f, -112.0f, x)); /* at 30 w stops to grow */
     float wide = wide_exp(t), n = wide * NARROW, w = n * (n + 2.0f);
     float share = 1.0f - (x >= 0.0f ? 2.0f : n * (n + 1.0f)) / (w + 2.0f);
     float y = share * (x >= 0.0f ? x : t * wide) * (x >= 0.0f ? 1.0f : NARROW);
@@ -159,7 +159,7 @@ static inline float vector_mish(float x)
 }
 static inline float vector_mish_slope(float x)
 {
-    float t = x > 15.0f ? 15.0f : x < -112.0f ? -112.0f : x; /* from 15 on it is 1 */
+    float t = chosen(x > 15.0f, 15.0f, chosen(x < -112.0f, -112.0f, x)); /* from 15 on it is 1 */
     float wide = wide_exp(t);
     double n = (double)wide * 0x1p-64, d = n * (n + 2.0) + 2.0;
     return nan_at_infinity(x, (float)(n * (4.0 * (1.0 + t) * (1.0 + n) + (n * (n + 4.0) + 2.0) * n) / (d * d)));

@@ -21,6 +21,18 @@ static inline uint32_t bits_of(float value)
     return bits;
 }
 
+/* x where it holds, else y. GCC for ARM may turn a comparison around, into one that holds for NaN too, for which ARM needs seven
+ * instructions: of a mask that does not happen. */
+static inline float chosen(int holds, float x, float y)
+{
+#if defined(SAMBA_NEON)
+    uint32_t mask = -(uint32_t)holds;
+    return float_of((bits_of(x) & mask) | (bits_of(y) & ~mask));
+#else
+    return holds ? x : y;
+#endif
+}
+
 static inline float float_of_bfloat16(uint16_t bits) { return float_of((uint32_t)bits << 16); }
 
 static inline uint16_t bfloat16_of_float(float value)

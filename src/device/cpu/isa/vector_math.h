@@ -118,8 +118,8 @@ static inline float exp_reduced(float x, float bias, uint32_t *exponent)
 /* 2^k is applied in two steps, as its exponent leaves float's range before the result does. */
 static inline float vector_exp(float x)
 {
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
+    x = chosen(x > 89.0f, 89.0f, x);
+    x = chosen(x < -104.0f, -104.0f, x);
     uint32_t both; /* of two exponents */
     float p = exp_reduced(x, 254.0f, &both) + 1.0f;
     uint32_t half = both >> 1 & 0xff800000u;
@@ -138,7 +138,7 @@ static inline float wide_exp(float x)
 /* exp(x) - 1: below -80 it is -1; above 80 the 1 counts for nothing */
 static inline float vector_expm1(float x)
 {
-    float near = x < -80.0f ? -80.0f : x > 80.0f ? 0.0f : x;
+    float near = chosen(x < -80.0f, -80.0f, chosen(x > 80.0f, 0.0f, x));
     uint32_t exponent;
     float p = exp_reduced(near, 127.0f, &exponent), scale = float_of(exponent);
     float result = copysignf(fused(scale, p, scale - 1.0f), x);
@@ -149,8 +149,8 @@ static inline float vector_expm1(float x)
 static inline float vector_sigmoid(float x)
 {
     float t = -x;
-    t = t > 105.0f ? 105.0f : t;
-    t = t < -40.0f ? -40.0f : t;
+    t = chosen(t > 105.0f, 105.0f, t);
+    t = chosen(t < -40.0f, -40.0f, t);
     uint32_t exponent;
     float p = exp_reduced(t, 127.0f - 64.0f, &exponent) + 1.0f;
     return NARROW / (p * float_of(exponent) + NARROW);
@@ -160,7 +160,7 @@ static inline float vector_sigmoid(float x)
 static inline float vector_tanh(float x)
 {
     float t = fabsf(x), z = t * t, q = -0.00595366023f;
-    t = t > 10.0f ? 10.0f : t;
+    t = chosen(t > 10.0f, 10.0f, t);
     q = fused(q, z, 0.0208495725f);
     q = fused(q, z, -0.0538010262f);
     q = fused(q, z, 0.133321479f);

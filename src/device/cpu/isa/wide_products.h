@@ -16,6 +16,9 @@
 #define WIDE_PRODUCTS(a, b) (words64) _mm_mul_epu32((__m128i)(a), (__m128i)(b))
 #endif
 typedef uint64_t words64 __attribute__((vector_size(VECTOR_BYTES)));
+#elif defined(SAMBA_NEON)
+#define WIDE_PRODUCTS(a, b) (words64) vmull_u32(vmovn_u64((uint64x2_t)(a)), vmovn_u64((uint64x2_t)(b)))
+typedef uint64_t words64 __attribute__((vector_size(VECTOR_BYTES)));
 #endif
 
 #endif

@@ -53,12 +53,42 @@ INLINE void multiply_step(const int rows, const int vectors, const float *a, int
         UNROLL for (int j = 0; j < vectors; j++)
             sums[i][j] = add_pairs(sums[i][j], y, x[j]);
 #else
-        floats y = a[i * lda] - (floats){0}; /* in all lanes; minus 0 keeps -0 */
+        spread_float y = spread_of(a[i * lda]);
         UNROLL for (int j = 0; j < vectors; j++)
-            sums[i][j] = fused_in_place(sums[i][j], y, x[j]);
+            sums[i][j] = fused_spread(sums[i][j], y, x[j]);
 #endif
     }
 }
+
+#if defined(SAMBA_NEON)
+#define LANE(n)                                                                                                                  \
+    case n: __asm__("fmla %0.4s, %1.4s, %2.s[" #n "]" : "+w"(sum) : "w"(b), "w"(a)); break;
+INLINE floats fused_lane(floats sum, floats a, const int lane, floats b)
+{
+    switch (lane) {
+        LANE(0)
+        LANE(1)
+        LANE(2)
+        LANE(3)
+    }
+    return sum;
+}
+
+/* DEPTH steps of a strip, whose elements follow one another: a product takes its factor from a lane, so one load serves four. */
+INLINE void multiply_strip(const int rows, const int vectors, const float *a, const float *b, small_sums sums)
+{
+    UNROLL for (int u = 0; u < DEPTH; u++) {
+        floats x[VECTORS];
+        load_vectors(vectors, b + u * COLS, x);
+        UNROLL for (int i = 0; i < rows; i++) {
+            const int at = u * ROWS + i;
+            floats y = load(a + at / LANES * LANES);
+            UNROLL for (int j = 0; j < vectors; j++)
+                sums[i][j] = fused_lane(sums[i][j], y, at % LANES, x[j]);
+        }
+    }
+}
+#endif
 
 /* The last vector holds `last` lanes; without masks a whole one is faster. */
 INLINE floats load_last(const float *p, int last) { return VECTOR_MASKED || last < LANES ? load_part_f32(p, last) : load(p); }
@@ -109,6 +139,16 @@ INLINE void dense_of(const int rows, const int vectors, const bool strips, const
         begin_sums(rows, vectors, d, i0 + rows, j0, last, more);
     for (; l + DEPTH <= k; l += DEPTH) {
         samba_fetch_line(&region);
+#if defined(SAMBA_NEON)
+        if (strips) {
+            multiply_strip(rows, vectors, a, b, sums);
+            if (twos)
+                multiply_strip(rows, vectors, a + next, b, more);
+            a += DEPTH * ROWS;
+            b += DEPTH * COLS;
+            continue;
+        }
+#endif
         UNROLL for (int u = 0; u < DEPTH; u++, a += ska, b += ldb) {
             load_vectors(vectors, b, x);
             multiply_step(rows, vectors, a, lda, x, sums);

@@ -6,6 +6,7 @@
  * No bit of a result differs from what the instructions give one by one: products and sums are rounded separately, and sums are
  * added in reduce.c's order. */
 #include "device/cpu/isa/uncontracted.h"
+#include "device/cpu/isa/unrolled.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/tile/reduce_sum.h"
@@ -37,7 +38,7 @@
 /* as kernels.c has them: NaN wins, and of equal ones the second */
 INLINE float lesser(float x, float y) { return x < y || x != x ? x : y; }
 INLINE float greater(float x, float y) { return x > y || x != x ? x : y; }
-INLINE float positive(float x) { return x < 0 ? 0 : x; }
+INLINE float positive(float x) { return chosen(x < 0, 0, x); }
 PAIRS(add, x + y)
 PAIRS(sub, x - y)
 PAIRS(mul, x *y)

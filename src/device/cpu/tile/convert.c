@@ -3,6 +3,7 @@
  * Between memory of any dtype and registers: load and store, contiguous and strided; and 2-byte elements put side by side.
  * Registers hold float for float32, bfloat16, float16 and bool, double for float64, int64_t for integers.
  * Compiled once for each ISA. */
+#include "device/cpu/isa/unrolled.h"
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/isa/vector_bits.h"
 

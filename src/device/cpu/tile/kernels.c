@@ -4,6 +4,7 @@
  * turns into vector code. A row below reads: operator, class, types, expression in x, y (sources) and, for where, the
  * condition. Integers wrap. */
 #include "device/cpu/isa/uncontracted.h"
+#include "device/cpu/isa/unrolled.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/isa/vector_activation.h"
 #include "device/cpu/product/blocks.h"
@@ -122,7 +123,6 @@ enum { CALLS = 16 };
 /* operators whose expression is the same for all classes */
 #define EACH_CLASS(class, type)                                                                                                  \
     UNARY(sign, class, type, type, (x > 0) - (x < 0))                                                                            \
-    UNARY(relu, class, type, type, x < 0 ? 0 : x)                                                                                \
     UNARY(logical_not, class, type, type, x == 0)                                                                                \
     UNARY(not_zero, class, float, type, x != 0)                                                                                  \
     BINARY(maximum, class, type, type, x > y || x != x ? x : y)                                                                  \
@@ -164,6 +164,9 @@ CALLED1(sin, f32, float, float, sinf(x))
 CALLED1(sin, f64, double, double, sin(x))
 CALLED1(cos, f32, float, float, cosf(x))
 CALLED1(cos, f64, double, double, cos(x))
+UNARY(relu, f32, float, float, chosen(x < 0, 0, x))
+UNARY(relu, f64, double, double, x < 0 ? 0 : x)
+UNARY(relu, i64, int64_t, int64_t, x < 0 ? 0 : x)
 UNARY(floor, f32, float, float, floorf(x))
 UNARY(floor, f64, double, double, floor(x))
 UNARY(floor, i64, int64_t, int64_t, x)

@@ -3,6 +3,7 @@
  * The loops behind update.h, the rules of updates.def compiled once for each ISA and each set of flags. Products and sums are
  * rounded separately and in the programs' order, so that no bit differs from what the interpreter gives. */
 #include "device/cpu/isa/uncontracted.h"
+#include "device/cpu/isa/unrolled.h"
 #include "device/cpu/tile/parts.h"
 
 #include <math.h>
