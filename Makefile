@@ -6,8 +6,8 @@ MESON_OPTIONS ?=
 
 SECONDS ?= 1800
 
-.PHONY: all packages demo check check-clang check-threads check-torch check-isa coverage prove fuzz fuzz-files soak bench asan \
-    format install wheel clean
+.PHONY: all packages demo check check-clang check-threads check-arm check-torch check-isa coverage prove fuzz fuzz-files soak \
+    bench asan format install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -32,6 +32,10 @@ check-clang:
 # those unit tests.
 check-threads: | packages
 	@tools/check-threads.sh $(BUILD) $(THREADS)
+
+# What is built for aarch64, run by an emulator. ARM="unit same": a part.
+check-arm: all
+	@tools/check-arm.sh $(BUILD) $(ARM)
 
 check-torch: all
 	@tests/torch/check.sh $(BUILD)
@@ -84,4 +88,4 @@ wheel:
 	@tools/wheel.sh $(BUILD)
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang-14 $(BUILD)-clang-16 $(BUILD)-threads $(BUILD)-fuzz $(BUILD)-coverage
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang-14 $(BUILD)-clang-16 $(BUILD)-threads $(BUILD)-fuzz $(BUILD)-coverage $(BUILD)-arm

@@ -65,7 +65,7 @@ done < <(cd src/device/cpu && grep -rnE '\b[0-9]+ ?<< ?(1[0-9]|2[0-9])\b|#define
 while IFS= read -r line; do
     complain "$line: what depends on the instruction set stands in src/device/cpu/isa"
 done < <(cd src/device/cpu && grep -rnE \
-    '__AVX|__FMA__|__SSE|__F16C__|__ARM_|SAMBA_ISA_(generic|avx)|_mm[0-9]*_|__(x86_|aarch)64__' . \
+    '__AVX|__FMA__|__SSE|__F16C__|__ARM_|SAMBA_NEON|arm_neon|SAMBA_ISA_(generic|avx)|_mm[0-9]*_|__(x86_|aarch)64__' . \
     --include='*.c' --include='*.h' |
     grep -vE '^\./(isa/|barrier\.h|product/(xsmm|micro_kernel|dense)\.)')
 
@@ -80,7 +80,7 @@ done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi
 
 python3 tools/check_layers.py || bad=1
-python3 tools/check_order.py include src tests bench examples python >&2 ||
+python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler examples >&2 ||
     complain "what these lines do depends on the compiler: make two statements of each"
 
 made=$(mktemp -d) # the headers that the build makes

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What keeps a process to an instruction set, as a processor without the better ones would: variables of the environment,
 # NAME=VALUE, one a line, of SambaFlow, libxsmm, PyTorch, oneDNN, MKL, NumPy and XLA. No variable of ONNX Runtime is known.
-# Usage: tools/isa-variables.sh generic|avx2|avx512
+# Usage: tools/isa-variables.sh generic|avx2|avx512|neon
 set -eu
 case ${1:-} in
 generic)
@@ -20,6 +20,10 @@ ONEDNN_MAX_CPU_ISA=AVX2
 MKL_ENABLE_INSTRUCTIONS=AVX2
 NPY_DISABLE_CPU_FEATURES=X86_V4 AVX512_ICL AVX512_SPR
 XLA_FLAGS=--xla_cpu_max_isa=AVX2'
+    ;;
+neon)
+    limits='ATEN_CPU_CAPABILITY=default
+ONEDNN_MAX_CPU_ISA=ADVANCED_SIMD'
     ;;
 avx512) limits= ;; # the best that any of them uses here
 *)

@@ -8,9 +8,13 @@ script=$1/tools/install-packages.sh
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 program() { cat >"$folder/$1" && chmod +x "$folder/$1"; }
-program dpkg <<'END'
+program dpkg <<END
 #!/bin/sh
-echo amd64
+case \$1 in
+--print-architecture) echo amd64 ;;
+--print-foreign-architectures) cat "$folder/foreign" ;;
+--add-architecture) echo "\$2" >>"$folder/foreign" ;;
+esac
 END
 program apt-get <<END
 #!/bin/sh
@@ -24,7 +28,11 @@ END
 # others are there once.
 program dpkg-query <<END
 #!/bin/sh
-grep -q "^\$3 " "$folder/states" || echo "\$3 amd64 installed" >>"$folder/states"
+case \$3 in
+*:*) own=\${3#*:} ;;
+*) own=amd64 ;;
+esac
+grep -q "^\$3 " "$folder/states" || echo "\$3 \$own installed" >>"$folder/states"
 ! grep -q "^\$3 - " "$folder/states" || exit 1
 grep "^\$3 " "$folder/states" | while read -r _ architecture state; do
     printf "\$(printf %s "\$2" | sed "s/^-f=//; s/[$]{Architecture}/\$architecture/; s/[$]{db:Status-Status}/\$state/")"
@@ -32,13 +40,16 @@ done
 END
 
 failed=0
-installs() { # WHAT PACKAGES: from the states on stdin
+: >"$folder/foreign"
+installs() { # WHAT PACKAGES [TARGET [SAID_BEFORE]]: from the states on stdin
     cat >"$folder/states"
     : >"$folder/asked"
-    PATH=$folder:$PATH "$script" build >"$folder/said"
+    : >"$folder/said"
+    PATH=$folder:$PATH "$script" "${3:-build}" >"$folder/said"
     asked=$(sed -n 's/.*--no-install-recommends//p' "$folder/asked")
     [ "$asked" = "${2:+ $2}" ] || { echo "FAIL $1: installs '$asked', expected '${2:+ $2}'"; failed=1; }
-    [ "$(cat "$folder/said")" = "${2:+sambaflow: installing Debian packages: $2}" ] ||
+    [ "$(cat "$folder/said")" = "${2:+sambaflow: installing Debian packages: $2}${4:+
+$4}" ] ||
         { echo "FAIL $1: says '$(cat "$folder/said")'"; failed=1; }
 }
 installs "all are there" "" </dev/null
@@ -59,5 +70,14 @@ gcc -
 gcc - -
 meson all half-installed
 zlib1g-dev amd64 config-files
+END
+installs "for another architecture: all are there" "" arm </dev/null
+installs "for another architecture, which dpkg does not know" "libcmocka-dev:arm64" arm \
+    "sambaflow: telling dpkg of packages for arm64" <<'END'
+libcmocka-dev:arm64 amd64 installed
+END
+[ "$(cat "$folder/foreign")" = arm64 ] || { echo "FAIL dpkg knows of '$(cat "$folder/foreign")'"; failed=1; }
+installs "for another architecture, which dpkg knows" "zlib1g-dev:arm64" arm <<'END'
+zlib1g-dev:arm64 -
 END
 exit $failed
