@@ -57,6 +57,7 @@ def _terms(q, k):
 
 def _attention(make):
     for q, k in SHAPES:
+        q, k = make.sized(q, k)
         yield Sample(_parts(make, q, k), terms=_terms(q, k))
         yield Sample(_parts(make, q, k, 6), {"scale": 0.3}, terms=_terms(q, k))
         yield Sample(_parts(make, q, k), {"is_causal": True}, terms=_terms(q, k))
@@ -89,7 +90,9 @@ def _heads(make):
         (4, 1, True, True, False, True),
         (6, 2, True, True, True, True),
     ]:
-        kdim, vdim = (5, 3) if separate else (e, e)
+        length, others, images, *sizes = make.sized((3, 4, 2, e // heads, 5, 3), work=4096)
+        e = heads * sizes[0]
+        kdim, vdim = sizes[1:] if separate else (e, e)
         weight = functools.partial(make.tensor, low=-0.5, high=0.5)  # scores that do not saturate the softmax
         weights = [
             None if separate else weight(3 * e, e),
@@ -102,12 +105,13 @@ def _heads(make):
             if separate
             else {}
         )
-        for batch in ((), (2,)):
-            q = make.tensor(3, *batch, e)
-            k, v = (make.tensor(4, *batch, kdim), make.tensor(4, *batch, vdim)) if separate else [make.tensor(4, *batch, e)] * 2
-            hides = torch.triu(torch.ones(3, 4, dtype=torch.bool), 1)
-            padded = torch.arange(4).expand(*batch, 4) == 3
-            scores = make.tensor((batch[0] if batch else 1) * heads, 3, 4, requires_grad=False)
+        for batch in ((), (images,)):
+            q = make.tensor(length, *batch, e)
+            widths = (kdim, vdim) if separate else (e,)
+            k, v = [make.tensor(others, *batch, width) for width in widths] * (1 if separate else 2)
+            hides = torch.triu(torch.ones(length, others, dtype=torch.bool), 1)
+            padded = torch.arange(others).expand(*batch, others) == others - 1
+            scores = make.tensor((batch[0] if batch else 1) * heads, length, others, requires_grad=False)
             for i, masks in enumerate(
                 ({}, {"attn_mask": hides}, {"attn_mask": scores}, {"key_padding_mask": padded, "attn_mask": hides})
             ):

@@ -18,6 +18,7 @@ def _normalize(make):
 
 def _weight_norm(make):
     for shape in [(4, 3), (5, 2, 3), (2, 3, 2, 2), (1, 7), (33, 17)]:
+        shape = make.sized(shape)
         for dim in range(len(shape)):
             one = [n if d == dim else 1 for d, n in enumerate(shape)]
             yield Sample((make.tensor(*shape), make.tensor(*one), dim), terms=make.tensor(*shape).numel())
@@ -37,6 +38,7 @@ OPERANDS = [
 
 def _operands(make):
     for a, b in OPERANDS:
+        a, b = make.sized(a, b)
         yield make.tensor(*a), make.tensor(*b)
     for layout in Maker.LAYOUTS[1:]:
         yield make.tensor(5, 9, layout=layout), make.tensor(5, 9)
@@ -67,6 +69,7 @@ def _cdist(make):
         ((0, 3), (2, 3)),
         ((4, 1), (3, 1)),
     ]:
+        a, b = make.sized(a, b)
         for p in (2.0, 1.0, 3.0, float("inf")):
             yield Sample((make.tensor(*a), make.tensor(*b)), {"p": p}, terms=3 * a[-1] + 10)
     for a, b in [((26, 3), (2, 3)), ((2, 40, 9), (33, 9)), ((26, 0), (3, 0))]:

@@ -17,7 +17,7 @@ def _taken(make, x, dim, shorter=False):
     shape = [max(n - 1, 1) if shorter and n else n for n in x.shape]
     n = x.shape[dim] if x.dim() else 1
     if x.dim():
-        shape[dim] = 3
+        shape[dim] = make.times(3)
     return make.index(n, *shape) if n else None
 
 
@@ -35,7 +35,7 @@ def _along(make):
             n = x.shape[dim]
             if n:
                 shape = [1] * x.dim()
-                shape[dim] = 4
+                shape[dim] = make.times(4)
                 yield Sample((x, make.index(n, *shape), dim), terms=x.numel())
                 yield Sample((x, make.index(n, *x.shape), dim), terms=n)
 
@@ -87,7 +87,8 @@ def _reduced(*reductions, low=None, high=None):
     return samples
 
 
-def _slices(make, x, dim, n=4):
+def _slices(make, x, dim):
+    n = make.times(4)
     return make.index(x.shape[dim], n), [n if d == dim % x.dim() else s for d, s in enumerate(x.shape)]
 
 
@@ -95,7 +96,7 @@ def _selected(make):
     for x in shapes(make, least_rank=1):
         for dim in _dims(x):
             if x.shape[dim]:
-                yield Sample((x, dim, make.index(x.shape[dim], 5)), terms=5)
+                yield Sample((x, dim, make.index(x.shape[dim], make.times(5))), terms=5)
                 yield Sample((x, dim, make.index(x.shape[dim], 2).int()), terms=2)
 
 
@@ -123,7 +124,7 @@ def _filled(make):
     for x in shapes(make, least_rank=1):
         for dim in _dims(x):
             if x.shape[dim]:
-                yield Sample((x, dim, make.index(x.shape[dim], 3, negative=True), 1))
+                yield Sample((x, dim, make.index(x.shape[dim], make.times(3), negative=True), 1))
 
 
 def _slices_reduced(make):
@@ -153,15 +154,17 @@ def _plain(words):
 
 def _words(make):
     """a[...] with index tensors, slices, None, masks whose values are known."""
-    x, i, j = make.tensor(4, 5, 6), make.index(4, 3, negative=True), make.index(5, 3, negative=True)
-    mask = torch.tensor([True, False, True, True])
-    for y in (x, make.tensor(4, 5, 6, layout="transposed"), make.tensor(4, 5, 6, layout="strided")):
+    a, b, c = sizes = make.sized((4, 5, 6))
+    n, m = make.times(3), make.times(2)
+    x, i, j = make.tensor(*sizes), make.index(a, n, negative=True), make.index(b, n, negative=True)
+    mask = torch.tensor([True, False, True, True]).repeat(a // 4)
+    for y in (x, make.tensor(*sizes, layout="transposed"), make.tensor(*sizes, layout="strided")):
         for words in [
             (i,),
             (slice(None), j),
             (i, j),
-            (i, slice(None), make.index(6, 3)),
-            (Ellipsis, make.index(6, 2, 3)),
+            (i, slice(None), make.index(c, n)),
+            (Ellipsis, make.index(c, m, n)),
             (i.unsqueeze(1), j),
             (2, j),
             (i, 1),
@@ -171,9 +174,9 @@ def _words(make):
             (_Known(mask),),
             (slice(None), j, 2),
             ([0, -1],),
-            (_Known(mask.unsqueeze(1).expand(4, 5)),),
-            (make.index(4, 0),),
-            (make.index(4),),
+            (_Known(mask.unsqueeze(1).expand(a, b)),),
+            (make.index(a, 0),),
+            (make.index(a),),
             (1, slice(None), j),
         ]:
             yield Sample((y, words), terms=12)
@@ -188,9 +191,10 @@ def _written(x, words, values):
 
 
 def _writes(make):
-    x, i, j = make.tensor(4, 5, 6), torch.tensor([0, -1, 2]), torch.tensor([1, 3, -1])
-    mask = torch.tensor([True, False, True, True])
-    for y in (x, make.tensor(4, 5, 6, layout="transposed")):
+    a, *_ = sizes = make.sized((4, 5, 6))
+    x, i, j = make.tensor(*sizes), torch.tensor([0, -1, 2]), torch.tensor([1, 3, -1])
+    mask = torch.tensor([True, False, True, True]).repeat(a // 4)
+    for y in (x, make.tensor(*sizes, layout="transposed")):
         for words in [
             (i,),
             (slice(None), j),
@@ -214,26 +218,28 @@ def _put_added(x, indices, values):
 
 def _puts(make):
     for rows, columns in [(4, 5), (1, 3), (33, 17), (7, 513)]:
-        x, i, j = make.tensor(rows, columns), make.index(rows, 6, negative=True), make.index(columns, 6, negative=True)
-        yield Sample((x, (i, j), make.tensor(6)), terms=6)
-        yield Sample((x, (i,), make.tensor(6, columns)), terms=6)
+        rows, columns = make.sized((rows, columns))
+        n = make.times(6)
+        x, i, j = make.tensor(rows, columns), make.index(rows, n, negative=True), make.index(columns, n, negative=True)
+        yield Sample((x, (i, j), make.tensor(n)), terms=6)
+        yield Sample((x, (i,), make.tensor(n, columns)), terms=6)
         yield Sample((x, (i,), make.tensor(columns)), terms=6)
-        yield Sample((x, (i.reshape(2, 3), j.reshape(2, 3)), make.tensor(2, 3)), terms=6)
-        yield Sample((x, (i.reshape(6, 1), j[:2]), make.tensor(6, 2)), terms=6)
-        yield Sample((make.tensor(rows, columns, layout="transposed"), (i,), make.tensor(6, columns)), terms=6)
+        yield Sample((x, (i.reshape(2, n // 2), j.reshape(2, n // 2)), make.tensor(2, n // 2)), terms=6)
+        yield Sample((x, (i.reshape(n, 1), j[:2]), make.tensor(n, 2)), terms=6)
+        yield Sample((make.tensor(rows, columns, layout="transposed"), (i,), make.tensor(n, columns)), terms=6)
 
 
 def _lines(make):
     for x in shapes(make):
         if x.numel():
-            yield Sample((x, make.index(x.numel(), 2, 3, negative=True)), terms=6)
+            yield Sample((x, make.index(x.numel(), make.times(2), make.times(3), negative=True)), terms=6)
             yield Sample((x, make.index(x.numel())))
 
 
 def _line_puts(make):
     for x in shapes(make):
         if x.numel():
-            index = torch.randperm(x.numel())[:5]
+            index = torch.randperm(x.numel())[: make.times(5)]
             yield Sample((x, index, make.tensor(len(index))))
 
 
@@ -244,13 +250,15 @@ INDICES = [(), (4,), (2, 3), (0,), (2, 1, 3), (17,)]
 def _looked_up(make):
     for rows, width in TABLES:
         for shape in INDICES:
-            yield Sample((make.index(rows, *shape), make.tensor(rows, width)), terms=8)
+            table, shape = make.sized((rows, width), shape)
+            yield Sample((make.index(table[0], *shape), make.tensor(*table)), terms=8)
         yield Sample((make.index(rows, 5).int(), make.tensor(rows, width, layout="transposed")), terms=8)
 
 
 def _looked_up_options(make):
     for rows, width in TABLES:
-        index = make.index(rows, 4, 3)
+        rows, width = make.sized((rows, width))
+        index = make.index(rows, make.times(4), 3)
         weight = make.tensor(rows, width)
         for options in (
             {"padding_idx": 0},
@@ -267,21 +275,24 @@ def _bag(index, weight, offsets=None, **options):
 
 def _bags(make):
     for rows, width in [(7, 3), (1, 1), (50, 33)]:
+        rows, width = make.sized((rows, width))
+        bags, n = make.times(4), make.times(9)
+        ends = tuple(make.times(end) for end in (0, 2, 2, 5)), tuple(make.times(end) for end in (0, 4, 9))
         for mode in ("sum", "mean", "max"):
-            yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": mode}, terms=12)
-            yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": mode, "padding_idx": 0}, terms=12)
-            yield Sample((make.index(rows, 9), make.tensor(rows, width), (0, 2, 2, 5)), {"mode": mode}, terms=12)
+            yield Sample((make.index(rows, bags, 3), make.tensor(rows, width)), {"mode": mode}, terms=12)
+            yield Sample((make.index(rows, bags, 3), make.tensor(rows, width)), {"mode": mode, "padding_idx": 0}, terms=12)
+            yield Sample((make.index(rows, n), make.tensor(rows, width), ends[0]), {"mode": mode}, terms=12)
             yield Sample(
-                (make.index(rows, 9), make.tensor(rows, width), (0, 4, 9)), {"mode": mode, "include_last_offset": True}, terms=12
+                (make.index(rows, n), make.tensor(rows, width), ends[1]), {"mode": mode, "include_last_offset": True}, terms=12
             )
-        weights = make.tensor(4, 3)
-        yield Sample((make.index(rows, 4, 3), make.tensor(rows, width)), {"mode": "sum", "per_sample_weights": weights}, terms=12)
+        weighted = {"mode": "sum", "per_sample_weights": make.tensor(bags, 3)}
+        yield Sample((make.index(rows, bags, 3), make.tensor(rows, width)), weighted, terms=12)
 
 
 def _classes(make):
     for shape in [(), (1,), (7,), (0,), (3, 5), (2, 3, 4), (513,), (4, 0), (2, 1, 3, 2)]:
         for classes in (5, 9, 33):
-            yield Sample((make.index(5, *shape).to(make.dtype), classes))
+            yield Sample((make.index(5, *make.sized(shape)).to(make.dtype), classes))
 
 
 OPERATORS = [

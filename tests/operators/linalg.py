@@ -12,6 +12,7 @@ ROUNDED = "torch rounds each step of the way to 16 bits"
 def _of(pairs):
     def samples(make):
         for k, (a, b) in enumerate(pairs):
+            a, b = make.sized(a, b)
             terms = max(1, a[-1])
             yield Sample((make.tensor(*a), make.tensor(*b)), terms=terms)
             yield Sample((make.tensor(*a, layout=LAYOUTS[k % 4]), make.tensor(*b, layout=LAYOUTS[(k + 1) % 4])), terms=terms)
@@ -82,6 +83,8 @@ KRON = [
 def _krons(make):
     """torch's kron takes no views with gaps."""
     for a, b in KRON:
+        both = make.sized(a + b)
+        a, b = both[: len(a)], both[len(a) :]
         for layout in ("contiguous", "offset"):
             yield Sample((make.tensor(*a, layout=layout), make.tensor(*b)))
 
@@ -97,6 +100,7 @@ def _added(pairs, of_product):
             else [{}, {"beta": 0.5, "alpha": 2.0}, {"beta": 0}, {"alpha": -1.5}]
         )
         for k, (a, b) in enumerate(pairs):
+            a, b = make.sized(a, b)
             shape = of_product(a, b)
             for j, of in enumerate((shape, shape[-1:], (1,) * len(shape))):
                 terms = max(1, a[-1] * (a[0] if len(shape) < len(a) else 1)) + 1
@@ -151,6 +155,7 @@ EQUATIONS = [
 
 def _einsums(make):
     for equation, *shapes in EQUATIONS:
+        shapes = make.sized(*shapes, ())[:-1]
         for k in range(2):
             operands = [make.tensor(*shape, low=-1, high=1, layout=LAYOUTS[k * (i + 1) % 4]) for i, shape in enumerate(shapes)]
             yield Sample((equation, *operands), terms=max([1, *(x.numel() for x in operands)]))
@@ -172,6 +177,7 @@ def _tensordots(make):
         ((2, 0), (0, 3), 1),
         ((2, 3, 4), (5, 3), ([-2], [-1])),
     ]:
+        a, b = make.sized(a, b)
         for layout in LAYOUTS[:2]:
             yield Sample((make.tensor(*a, layout=layout), make.tensor(*b)), {"dims": dims}, terms=24)
 
@@ -189,6 +195,7 @@ def _chains(make):
         ((5, 4), (4, 3), (3, 2), (2, 1)),
         ((7, 7), (7, 7), (7, 7)),
     ]:
+        shapes = make.sized(*shapes)
         for layout in LAYOUTS[:2]:
             yield Sample(([make.tensor(*shape, low=-1, high=1, layout=layout) for shape in shapes],), terms=50)
 
@@ -206,6 +213,7 @@ def _linears(make):
         ((5, 64), 64),
         ((4, 130), 7),
     ]:
+        x, (out,) = make.sized(x, (out,))
         yield Sample((make.tensor(*x), make.tensor(out, x[-1])), terms=max(1, x[-1]))
         yield Sample(
             (make.tensor(*x, layout="transposed"), make.tensor(out, x[-1], layout="offset"), make.tensor(out)),
@@ -226,12 +234,14 @@ def _bilinears(make):
         ((1,), 7, 7, 7),
         ((5,), 2, 9, 1),
     ]:
+        lead, (n, m, out) = make.sized(lead, (n, m, out))
         for bias in ((), (make.tensor(out),)):
             yield Sample((make.tensor(*lead, n), make.tensor(*lead, m), make.tensor(out, n, m), *bias), terms=n * m + 1)
 
 
 def _traces(make):
     for shape in [(1, 1), (2, 2), (2, 3), (3, 2), (0, 3), (3, 0), (17, 33), (64, 64), (5, 1), (1, 5)]:
+        shape = make.sized(shape)
         for layout in LAYOUTS[:2]:
             yield Sample((make.tensor(*shape, layout=layout),), terms=max(1, min(shape)))
 

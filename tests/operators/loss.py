@@ -17,6 +17,7 @@ def _pairs(make, other=None, low=None, high=None):
     """(input, target, reduction) of each shape and layout; other(shape) makes the target."""
     other = other or (lambda *shape: make.tensor(*shape))
     for i, shape in enumerate(SHAPES):
+        shape = make.sized(shape)
         for reduction in REDUCTIONS if len(shape) < 3 else REDUCTIONS[i % 3 :][:1]:
             yield make.tensor(*shape, low=low, high=high), other(*shape), reduction
     for layout in Maker.LAYOUTS[1:]:
@@ -57,6 +58,7 @@ def _thresholds(word, *values):
 def _kl_div(make):
     for reduction in (*REDUCTIONS, "batchmean"):
         for shape in [(7,), (3, 5), (2, 3, 4), (33, 17), (0, 3)]:
+            shape = make.sized(shape)
             x, y = make.tensor(*shape, low=-4, high=0), make.tensor(*shape, low=0, high=1)
             yield Sample((x, y), {"reduction": reduction}, terms=_count(x))
             yield Sample((x, make.tensor(*shape, low=-4, high=0)), {"reduction": reduction, "log_target": True}, terms=_count(x))
@@ -99,6 +101,7 @@ def _poisson(make):
     for full in (False, True):
         for reduction in REDUCTIONS:
             for shape in [(7,), (3, 5), (2, 3, 4)]:
+                shape = make.sized(shape)
                 y = make.tensor(*shape, low=0, high=6, requires_grad=False)
                 yield Sample((make.tensor(*shape), y), {"full": full, "reduction": reduction}, terms=_count(y))
                 yield Sample(
@@ -112,6 +115,7 @@ def _gaussian(make):
     for full in (False, True):
         for reduction in REDUCTIONS:
             for shape in [(7,), (3, 5), (2, 3, 4)]:
+                shape = make.sized(shape)
                 x, y = make.tensor(*shape), make.tensor(*shape)
                 for var in (shape, (*shape[:-1], 1), shape[:-1]):
                     yield Sample(
@@ -162,6 +166,7 @@ def _cosine_embedding(make):
 def _triplet(make):
     for reduction in REDUCTIONS:
         for shape in [(6,), (5, 4), (2, 3, 4)]:
+            shape = make.sized(shape)
             for options in ({}, {"swap": True}, {"p": 3.0, "margin": 0.5, "eps": 1e-2}, {"p": 1.0}):
                 yield Sample(
                     tuple(make.tensor(*shape) for _ in range(3)),
@@ -176,6 +181,7 @@ def _triplet(make):
 def _labelled(make):
     """Logits and labels of every rank."""
     for shape in [(5, 4), (1, 7), (33, 17), (4,), (2, 3, 5), (2, 3, 4, 5), (2, 4, 1, 3, 2), (3, 1)]:
+        shape = make.sized(shape)
         x = make.tensor(*shape)
         dim = 1 if x.dim() > 1 else 0
         yield x, make.index(shape[dim], *shape[:dim], *shape[dim + 1 :]), shape[dim]
@@ -206,6 +212,7 @@ def _classes(smooth, log):
 def _cross_entropy(make):
     yield from _classes(True, False)(make)
     for shape in [(5, 4), (4,), (2, 3, 5), (2, 4, 2, 3)]:
+        shape = make.sized(shape)
         dim = 1 if len(shape) > 1 else 0
         shares = torch.softmax(make.tensor(*shape).double(), dim).to(make.dtype)
         weight = make.tensor(shape[dim], low=0.5, high=2, requires_grad=False)
@@ -230,6 +237,7 @@ def _multi_margin(make):
 
 def _multilabel_margin(make):
     for rows, classes in [(5, 4), (1, 7), (8, 17), (3, 1)]:
+        rows, classes = make.sized((rows, classes))
         labels = torch.stack([torch.randperm(classes, generator=make.generator) for _ in range(rows)])
         labels[torch.arange(classes) > make.index(classes, rows, 1)] = -1
         for reduction in REDUCTIONS:
@@ -240,6 +248,7 @@ def _multilabel_margin(make):
 def _multilabel_soft_margin(make):
     for reduction in REDUCTIONS:
         for shape in [(5, 4), (1, 7), (33, 17), (6,), (2, 3, 4)]:
+            shape = make.sized(shape)
             y = make.tensor(*shape, low=0, high=1, requires_grad=False)
             yield Sample((make.tensor(*shape), y), {"reduction": reduction}, terms=_count(y))
             yield Sample(

@@ -35,7 +35,7 @@ def _images(make, least_rank=2):
         (2, 6, 3, 4, 5),
     ]:
         if len(shape) >= least_rank:
-            yield make.tensor(*shape)
+            yield make.tensor(*make.sized(shape))
     for layout in Maker.LAYOUTS[1:]:
         yield make.tensor(3, 6, 7, layout=layout)
         yield make.tensor(2, 6, 5, 7, layout=layout)
@@ -45,18 +45,18 @@ def _terms(x, dims):
     return max(1, math.prod(x.shape[d] for d in dims))
 
 
-def _running(make, dtype=None):
-    return make.tensor(6, dtype=dtype, requires_grad=False), make.tensor(6, low=0.5, high=2, dtype=dtype, requires_grad=False)
+def _running(make, c=6):
+    return make.tensor(c, requires_grad=False), make.tensor(c, low=0.5, high=2, requires_grad=False)
 
 
 def _batch_norm(make):
     for x in _images(make):
-        dims = [0, *range(2, x.dim())]
+        dims, c = [0, *range(2, x.dim())], x.shape[1]
         count = _terms(x, dims)
         if count > 1:
-            yield Sample((x, None, None, make.tensor(6), make.tensor(6), True), {"eps": 1e-3}, terms=count)
-        yield Sample((x, *_running(make), make.tensor(6), make.tensor(6)), {"eps": 1e-3}, terms=4)
-        yield Sample((x, *_running(make)), terms=4)
+            yield Sample((x, None, None, make.tensor(c), make.tensor(c), True), {"eps": 1e-3}, terms=count)
+        yield Sample((x, *_running(make, c), make.tensor(c), make.tensor(c)), {"eps": 1e-3}, terms=4)
+        yield Sample((x, *_running(make, c)), terms=4)
     yield Sample((make.tensor(2, 6, 9), None, None, None, None, True), terms=18)
     yield Sample((make.tensor(0, 6), *_running(make)))
     for nothing in [(0, 6), (2, 6, 0)]:
@@ -68,19 +68,20 @@ def _batch_norm(make):
 
 def _instance_norm(make):
     for x in _images(make, 3):
-        count = _terms(x, range(2, x.dim()))
+        count, c = _terms(x, range(2, x.dim())), x.shape[1]
         if count > 1:
-            yield Sample((x, None, None, make.tensor(6), make.tensor(6)), {"eps": 1e-3}, terms=count)
+            yield Sample((x, None, None, make.tensor(c), make.tensor(c)), {"eps": 1e-3}, terms=count)
             yield Sample((x,), {"eps": 0.1}, terms=count)
-        yield Sample((x, *_running(make), make.tensor(6), make.tensor(6), False), terms=4)
+        yield Sample((x, *_running(make, c), make.tensor(c), make.tensor(c), False), terms=4)
 
 
 def _group_norm(make):
     for x in _images(make):
+        c = x.shape[1]
         for groups in (1, 3, 6):
-            count = 6 // groups * _terms(x, range(2, x.dim()))
-            if x.shape[0] * count // (6 // groups) > 1 and count > 1:
-                yield Sample((x, groups, make.tensor(6), make.tensor(6)), {"eps": 1e-3}, terms=count)
+            count = c // groups * _terms(x, range(2, x.dim()))
+            if x.shape[0] * count // (c // groups) > 1 and count > 1:
+                yield Sample((x, groups, make.tensor(c), make.tensor(c)), {"eps": 1e-3}, terms=count)
         yield Sample((x, 2), {"eps": 0.1}, terms=3 * _terms(x, range(2, x.dim())))
     yield Sample((make.tensor(0, 6, 4), 2))
 

@@ -15,7 +15,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE, RESULTS = ROOT / "docs" / "operators.md", ROOT / "docs" / "operators.json"
-NOT_FAMILIES = ("table", "compare", "modes", "differences", "misuse", "page", "prove", "views")
+NOT_FAMILIES = ("table", "compare", "modes", "differences", "misuse", "page", "prove", "speed", "views")
 HEAD = """# Operators
 
 Made by `tests/operators/page.py --write` of the rows that `make prove` runs, and of what it found: each operator against PyTorch {torch}, evaluated by the

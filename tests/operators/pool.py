@@ -54,7 +54,7 @@ def _windows(spatial, terms=1, extra=({},), special=True, low=None):
             if 0 in shape and make.dtype == torch.int64:
                 continue
             yield Sample(
-                (make.tensor(*_shape(shape, spatial), low=low), _cut(kernel, spatial)),
+                (make.tensor(*make.sized(_shape(shape, spatial)), low=low), _cut(kernel, spatial)),
                 {**_cut(options, spatial), **more},
                 terms=terms,
             )
@@ -84,7 +84,7 @@ def _lp(spatial):
         for shape, (kernel, options), power in itertools.product(SHAPES, OPTIONS, (2.0, 3.0)):
             if 0 in shape or "padding" in options:
                 continue
-            x = make.tensor(*_shape(shape, spatial), low=0.25, high=2)
+            x = make.tensor(*make.sized(_shape(shape, spatial)), low=0.25, high=2)
             kernel, options = _cut(kernel, spatial), _cut(options, spatial)
             if spatial == 1 and isinstance(kernel, tuple):  # torch multiplies by it
                 kernel = kernel[0]
@@ -102,9 +102,9 @@ def _adaptive(spatial, terms=1, maximum=False):
         for shape, size in itertools.product(SHAPES, OUTPUTS):
             if spatial == 1 and isinstance(size, tuple):
                 size = size[0]
-            yield Sample((make.tensor(*_shape(shape, spatial)), _cut(size, spatial)), {}, terms=terms)
-            if maximum:
-                yield Sample((make.tensor(*_shape(shape, spatial)), _cut(size, spatial)), {"return_indices": True}, terms=terms)
+            for options in ({}, {"return_indices": True})[: 1 + maximum]:
+                x = make.tensor(*make.sized(_shape(shape, spatial)))
+                yield Sample((x, _cut(size, spatial)), options, terms=terms)
         for layout in Maker.LAYOUTS[1:]:
             yield Sample((make.tensor(2, 3, *[7] * spatial, layout=layout), 3), {}, terms=terms)
         for x, gradient in _special(make, spatial):
@@ -121,7 +121,8 @@ def _unpooled(spatial):
             [(2, 3, 4, 3, 2), (1, 1, 1, 1, 1), (1, 2, 5, 1, 3), (3, 2, 2, 6, 1), (2, 4, 3, 3, 3)],
             [(2, None, 0), (3, 2, 1), (2, 3, 0), (3, 3, 1), (4, 2, 0)],
         ):
-            size, result = size[:spatial], [(s - 1) * (stride or kernel) - 2 * padding + kernel for s in size[:spatial]]
+            n, c, *size = make.sized((n, c, *size[:spatial]))
+            result = [(s - 1) * (stride or kernel) - 2 * padding + kernel for s in size]
             if min(result) < 1 or math.prod(result) < math.prod(size):
                 continue
             places = [torch.randperm(math.prod(result), generator=make.generator)[: math.prod(size)] for _ in range(n * c)]

@@ -7,7 +7,9 @@ central differences.
     prove.py norm reduce                  these families
     prove.py norm --operator softmax --dtype float32 --sample 7 --seed 5      what a failure prints, to make it again
     prove.py --quick 40                   of each operator and dtype at most so many samples, spread over all of them
-    prove.py --json docs/operators.json   also notes what docs/operators.md (page.py) says of each row: cases and greatest errors
+    prove.py --speed                      instead each operator's speed against PyTorch's on one core (speed.py), sorted by ratio
+    prove.py --json docs/operators.json   also notes what docs/operators.md (page.py) says of each row: cases and greatest
+                                          errors, or ratios
 
 A case is one sample of one dtype in one mode. How much may differ: compare.py, differences.py.
 A row says what is left out and why."""
@@ -36,7 +38,7 @@ from table import Maker, Sample
 
 MODES = ("reference", "eager", "compiled")
 BATCH = 8  # samples in one graph
-NOT_FAMILIES = ("table", "compare", "modes", "differences", "misuse", "page", "prove", "views")
+NOT_FAMILIES = ("table", "compare", "modes", "differences", "misuse", "page", "prove", "speed", "views")
 MOST_SHOWN = 5  # failures of one operator and dtype
 
 
@@ -395,7 +397,8 @@ def print_failures(results):
 def note(path, results):
     """Rows that were run take the place of what the file says of them:
     dtype -> [cases, gradients, differences, ULP of values, of gradients]."""
-    known = json.loads(path.read_text())["rows"] if path.exists() else {}
+    whole = noted(path)
+    known = whole["rows"]
     rows = collections.defaultdict(dict)
     for r in results:
         here = rows[f"{r['family']}/{r['operator']}"].setdefault(
@@ -406,8 +409,38 @@ def note(path, results):
             round(max(a, b), 2) for a, b in zip(here[3:], (r["ulp"], r["gradient_ulp"]))
         ]
     known.update(rows)
-    lines = [f"  {json.dumps(name)}: {json.dumps(known[name])}" for name in sorted(known)]
-    path.write_text(f'{{"torch": "{torch.__version__.split("+")[0]}", "rows": {{\n' + ",\n".join(lines) + "\n}}\n")
+    write_notes(path, whole)
+
+
+def noted(path):
+    """What the file says: of rows, and of their speed."""
+    return {"rows": {}, "speed": {}, "measured": {}, **(json.loads(path.read_text()) if path.exists() else {})}
+
+
+def write_notes(path, whole):
+    """A row a line."""
+
+    def lines(name):
+        rows = [f"  {json.dumps(row)}: {json.dumps(facts)}" for row, facts in sorted(whole[name].items())]
+        return f'"{name}": {{\n' + ",\n".join(rows) + "\n}"
+
+    head = f'"torch": "{torch.__version__.split("+")[0]}", "measured": {json.dumps(whole["measured"])}'
+    path.write_text(f"{{{head}, {lines('rows')}, {lines('speed')}}}\n")
+
+
+def time_all(options):
+    """prove.py --speed."""
+    import speed
+
+    found, failed = speed.measure(options, family_names, rows_of, describe)
+    speed.print_tables(found, failed)
+    if options.json:
+        path = pathlib.Path(options.json)
+        whole = noted(path)
+        whole["speed"].update(speed.summed(found))
+        whole["measured"] = {"machine": speed.machine(), "date": time.strftime("%Y-%m-%d"), "seed": options.seed}
+        write_notes(path, whole)
+    return 1 if failed or not found else 0
 
 
 def main():
@@ -416,7 +449,8 @@ def main():
     parser.add_argument("--operator")
     parser.add_argument("--dtype")
     parser.add_argument("--sample", type=int)
-    parser.add_argument("--seed", type=int, default=int(os.environ.get("SAMBAFLOW_SEED") or time.time()) % 1000000)
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--seed", type=int)
     parser.add_argument("--quick", type=int, default=0, metavar="N")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json")
@@ -425,7 +459,11 @@ def main():
     if unknown:
         parser.error(f"no family {', '.join(sorted(unknown))}: there are {', '.join(family_names())}")
     began = time.perf_counter()
+    if options.seed is None:  # of speed always the same, so that two runs compare the same cases
+        options.seed = 1 if options.speed else int(os.environ.get("SAMBAFLOW_SEED") or time.time()) % 1000000
     print(f"prove.py --seed {options.seed}")
+    if options.speed:
+        return time_all(options)
     results = all_results(options)
     print_failures(results)
     print_table(results)

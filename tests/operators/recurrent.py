@@ -38,6 +38,9 @@ def _nets(gates, states, nets):
     def samples(make):
         for net in nets:
             steps, batch, inputs, hidden, layers, biases, directions, batch_first, projection = net
+            batch, inputs, hidden, *more = make.sized((batch, inputs, hidden, *[projection] * (projection > 0)), work=8)
+            projection = more[0] if more else 0
+            net = steps, batch, inputs, hidden, layers, biases, directions, batch_first, projection
             for layout in ("contiguous", "transposed" if steps % 2 else "strided"):
                 x = make.tensor(*((batch, steps) if batch_first else (steps, batch)), inputs, layout=layout)
                 hx = [make.tensor(layers * directions, batch, size) for size in (projection or hidden, hidden)[:states]]
@@ -62,6 +65,7 @@ def _nets(gates, states, nets):
 def _cells(gates, states):
     def samples(make):
         for batch, inputs, hidden in [(1, 1, 1), (3, 5, 6), (0, 3, 4), (2, 17, 3), (5, 3, 17)]:
+            batch, inputs, hidden = make.sized((batch, inputs, hidden), work=8)
             bound = 1 / hidden**0.5
             for biases in (True, False):
                 for layout in ("contiguous", "transposed"):

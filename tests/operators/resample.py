@@ -25,11 +25,18 @@ def _nearest(mode):
         for spatial, shape, size in itertools.product((1, 2, 3), SHAPES, SIZES):
             size = {key: value[:spatial] if isinstance(value, tuple) else value for key, value in size.items()}
             if _leaves_some(shape[2 : 2 + spatial], size) and shape[0]:
-                yield Sample((make.tensor(*shape[: 2 + spatial]),), {"mode": mode, **size}, terms=8)  # gradients are sums
+                x, size = _sized(make, shape[: 2 + spatial], size)
+                yield Sample((x,), {"mode": mode, **size}, terms=8)  # gradients are sums
         for layout in Maker.LAYOUTS[1:]:
             yield Sample((make.tensor(2, 3, 5, 6, layout=layout),), {"mode": mode, "scale_factor": 2})
 
     return samples
+
+
+def _sized(make, shape, options):
+    """An image, and the options with the size of the result that goes with it."""
+    shape, size = make.sized(shape, options.get("size", ()))
+    return make.tensor(*shape), {**options, **({"size": size} if size else {})}
 
 
 def _leaves_some(shape, size):
@@ -42,7 +49,8 @@ def _smooth(mode, spatial, options=({},)):
         for shape, size, more in itertools.product(SHAPES, SIZES, options):
             size = {key: value[:spatial] if isinstance(value, tuple) else value for key, value in size.items()}
             if _leaves_some(shape[2 : 2 + spatial], size) and shape[0]:
-                yield Sample((make.tensor(*shape[: 2 + spatial]),), {"mode": mode, **size, **more}, terms=64)
+                x, size = _sized(make, shape[: 2 + spatial], size)
+                yield Sample((x,), {"mode": mode, **size, **more}, terms=64)
         for layout in Maker.LAYOUTS[1:]:
             yield Sample(
                 (make.tensor(2, 3, *[6] * spatial, layout=layout),), {"mode": mode, "scale_factor": 2, **options[-1]}, terms=64
@@ -54,7 +62,7 @@ def _smooth(mode, spatial, options=({},)):
 def _shuffle(make):
     shapes = [(2, 36, 3, 4), (36, 5, 1), (2, 2, 72, 2, 3), (1, 36, 1, 1), (3, 36, 2, 7)]  # of size 0 torch's own gradient fails
     for shape, factor in itertools.product(shapes, (1, 2, 3, 6)):
-        yield Sample((make.tensor(*shape), factor))
+        yield Sample((make.tensor(*make.sized(shape)), factor))
     yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
 
 
@@ -62,7 +70,7 @@ def _unshuffle(make):
     for shape, factor in itertools.product(
         [(2, 3, 6, 12), (2, 12, 6), (2, 2, 1, 12, 6), (1, 3, 6, 6), (3, 2, 18, 6)], (1, 2, 3, 6)
     ):
-        yield Sample((make.tensor(*shape), factor))
+        yield Sample((make.tensor(*make.sized(shape)), factor))
     yield Sample((make.tensor(2, 3, 8, 6, layout="transposed"), 2))
 
 
@@ -70,7 +78,7 @@ def _channels(make):
     for shape, groups in itertools.product(
         [(2, 12, 3, 4), (1, 12, 5), (2, 24, 2, 3, 2), (3, 12, 1, 1), (2, 12, 7, 2)], (1, 2, 3, 4)
     ):
-        yield Sample((make.tensor(*shape), groups))
+        yield Sample((make.tensor(*make.sized(shape)), groups))
     yield Sample((make.tensor(2, 8, 3, 5, layout="transposed"), 2))
 
 
@@ -89,13 +97,14 @@ def _grids(mode, spatial=2):
             ("zeros", "border", "reflection"),
             (False, True),
         ):
-            input, grid = make.tensor(n, c, *size[:spatial]), make.tensor(n, *out[:spatial], spatial, low=-2.7, high=2.7)
+            (n, c, *size), out = make.sized((n, c, *size[:spatial]), out[:spatial])
+            input, grid = make.tensor(n, c, *size), make.tensor(n, *out, spatial, low=-2.7, high=2.7)
             if mode == "bicubic" and not (
                 input.numel() and grid.numel()
             ):  # what a place may be off by is asked of the greatest element
                 continue
             alike = mode == "bicubic" and (
-                padding != "zeros" or min(size[:spatial]) == 1
+                padding != "zeros" or min(size) == 1
             )  # neighbours are one pixel: a gradient of 0 with rounding around it
             yield Sample(
                 (input, grid), {"mode": mode, "padding_mode": padding, "align_corners": corners}, terms=64, gradient=not alike
@@ -113,10 +122,12 @@ def _affine(make):
     for (n, *size), corners in itertools.product(
         [(1, 1, 1, 1), (2, 3, 5, 4), (3, 1, 1, 7), (1, 2, 6, 1), (4, 1, 33, 17)], (False, True)
     ):
+        n, *size = make.sized((n, *size))
         yield Sample((make.tensor(n, 2, 3), (n, *size)), {"align_corners": corners}, terms=8)
     for (n, *size), corners in itertools.product(
         [(1, 1, 1, 1, 1), (2, 3, 5, 4, 3), (1, 1, 2, 1, 9), (3, 2, 4, 4, 4)], (False, True)
     ):
+        n, *size = make.sized((n, *size))
         yield Sample((make.tensor(n, 3, 4), (n, *size)), {"align_corners": corners}, terms=8)
     for layout in Maker.LAYOUTS[1:]:
         yield Sample((make.tensor(2, 2, 3, layout=layout), (2, 1, 3, 5)), {"align_corners": False}, terms=8)

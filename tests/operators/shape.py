@@ -54,11 +54,12 @@ def _stacked(make):
 def _blocks(make):
     for shape in [(), (1,), (3,), (2, 3), (0, 2), (4, 1), (33, 17)]:
         for other in [(), (2,), (3, 2)]:
-            yield Sample((make.tensor(*shape), make.tensor(*other)))
+            yield Sample(tuple(make.tensor(*each) for each in make.sized(shape, other)))
 
 
 def _grids(make):
     for sizes in [(3,), (3, 4), (1, 5), (2, 3, 4), (0, 3), (7, 513)]:
+        sizes = make.sized(sizes)
         for indexing in ("ij", "xy"):
             yield Sample(tuple(make.tensor(n) for n in sizes), {"indexing": indexing}, terms=100)
             yield Sample((*[make.tensor(n) for n in sizes], make.tensor()), {"indexing": indexing}, terms=100)

@@ -19,7 +19,7 @@ def _special(make):
 
 
 def _tensors(make):
-    for x in itertools.chain(shapes(make), (make.tensor(*shape) for shape in ((3, 700), (700, 40), (2, 300, 3)))):
+    for x in itertools.chain(shapes(make), (make.tensor(*make.sized(shape)) for shape in ((3, 700), (700, 40), (2, 300, 3)))):
         if make.dtype is torch.float64:  # far enough apart for central differences, which may not change the order
             x.copy_(torch.randperm(x.numel(), generator=make.generator).reshape(x.shape) * 2.0**-9 - 3)
         yield x
@@ -66,6 +66,7 @@ def _distinct(make):
         (100, 1),
         (1, 2, 11, 2, 1),
     ]:
+        shape = make.sized(shape)
         numel = math.prod(shape)
         x = torch.randperm(numel, generator=make.generator).reshape(shape) - (0 if make.dtype is torch.uint8 else numel // 2)
         yield x.to(make.dtype)
@@ -137,6 +138,7 @@ def _zeros(make):
 def _found(make):
     """Values below, above, between and equal to those of a sequence."""
     for k, (count, shape) in enumerate(itertools.product((0, 1, 2, 7, 64, 100), ((), (5,), (0,), (3, 4), (2, 3, 5)))):
+        (count,), shape = make.sized((count,), shape)
         line = make.tensor(count, low=0, high=9).sort().values
         if count:
             line[: count // 3] = line[0]  # equal ones

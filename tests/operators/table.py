@@ -92,6 +92,16 @@ class Maker:
     def floating(self):
         return self.dtype.is_floating_point
 
+    def sized(self, *shapes, work=1):
+        """Shapes that belong together, as they are; speed.py's maker has larger ones of the same form: every dim so many times.
+        What a sample has from them grows with it, what it has not stays. work: how many times more elements a result of theirs
+        is worth, where they are the sizes of a product."""
+        return shapes if len(shapes) > 1 else shapes[0]
+
+    def times(self, count):
+        """A count that grows as the dims of the latest `sized` do."""
+        return count
+
 
 # Shapes that every operator of one operand meets: no dim, size 0 and 1, odd, beyond a tile of 512, 5-D.
 SHAPES = [
@@ -118,10 +128,10 @@ def shapes(make, low=None, high=None, least_rank=0):
     """A tensor of each shape and of each layout: 20 and more."""
     for shape in SHAPES:
         if len(shape) >= least_rank:
-            yield make.tensor(*shape, low=low, high=high)
+            yield make.tensor(*make.sized(shape), low=low, high=high)
     for shape in [(5, 9), (2, 3, 7), (2, 3, 2, 3, 2)]:
         for layout in Maker.LAYOUTS[1:]:
-            yield make.tensor(*shape, low=low, high=high, layout=layout)
+            yield make.tensor(*make.sized(shape), low=low, high=high, layout=layout)
 
 
 PAIRS = [
@@ -147,6 +157,7 @@ def pairs(make, low=None, high=None, other_low=None, other_high=None):
     """Two tensors that broadcast against each other, in shapes and layouts: 20 and more."""
     other = {"low": low if other_low is None else other_low, "high": high if other_high is None else other_high}
     for a, b in PAIRS:
+        a, b = make.sized(a, b)
         yield make.tensor(*a, low=low, high=high), make.tensor(*b, **other)
     for shape in [(5, 9), (2, 3, 4)]:
         for layout in Maker.LAYOUTS[1:]:
