@@ -10,6 +10,7 @@ import ast
 import json
 import pathlib
 import re
+import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -28,6 +29,8 @@ cases, {gradients} gradients, {differences} differences.
   (whose result tile operators continue), a kernel of its own, a view (free) or a move.
 - **error**: the greatest seen, in units in the last place of the result or, where terms cancel, of the terms; values, then gradients. *exact*: equal to the last
   bit. `tests/operators/compare.py` says what is allowed and why.
+- **times PyTorch**: how many times as long PyTorch eager takes on one core, forward, then forward and backward, float32 unless said otherwise: the median of
+  three sizes. `make prove PROVE="--speed"`, {measured}; `tests/operators/speed.py` says how, `docs/operators.json` has each size. Below 1 PyTorch is faster.
 """  # noqa: E501
 
 
@@ -151,6 +154,15 @@ def error_of(row, found):
     return words + (f"; {gradient[1][4]:.1f} {gradient[0]}" if row.gradient and gradient[1][1] else "")
 
 
+def speed_of(found):
+    """The last column: the medians of the sizes, of each dtype that was timed."""
+    words = []
+    for dtype, ways in found.items():
+        figures = ", ".join(f"{statistics.median(sizes.values()):.2f}" for sizes in ways.values() if sizes)
+        words.append(f"{'' if dtype == 'float32' else dtype + ' '}{figures}")
+    return "; ".join(words)
+
+
 def write():
     sys.path.insert(0, str(HERE))
     import importlib
@@ -159,12 +171,18 @@ def write():
     classes = {name: kind for name, kind, _ in core()}
     totals = [sum(found[i] for row in results["rows"].values() for found in row.values()) for i in range(3)]
     parts = [
-        HEAD.format(torch=results["torch"], cases=f"{totals[0]:,}", gradients=f"{totals[1]:,}", differences=f"{totals[2]:,}")
+        HEAD.format(
+            torch=results["torch"],
+            cases=f"{totals[0]:,}",
+            gradients=f"{totals[1]:,}",
+            differences=f"{totals[2]:,}",
+            measured="{date}, {machine}, {samples}".format(**results["measured"]) if results.get("measured") else "not run yet",
+        )
     ]
     for family in families():
         parts.append(
-            f"\n## {family.capitalize()}\n\n| operator | dtypes | gradient | fused | error | compared with | note |\n| --- | --- "
-            "| --- | --- | --- | --- | --- |\n"
+            f"\n## {family.capitalize()}\n\n| operator | dtypes | gradient | fused | error | compared with | note | times PyTorch "
+            "|\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
         )
         for row in importlib.import_module(family).OPERATORS:
             notes = [row.note] if row.note else []
@@ -179,6 +197,7 @@ def write():
                 error_of(row, found),
                 f"`{peer_of(row)}`",
                 "; ".join(dict.fromkeys(notes)).replace("|", "\\|"),
+                speed_of(results.get("speed", {}).get(f"{family}/{row.name}", {})),
             )
             parts.append(f"| {' | '.join(cells)} |\n")
     parts.append(

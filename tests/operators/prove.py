@@ -438,7 +438,13 @@ def time_all(options):
         path = pathlib.Path(options.json)
         whole = noted(path)
         whole["speed"].update(speed.summed(found))
-        whole["measured"] = {"machine": speed.machine(), "date": time.strftime("%Y-%m-%d"), "seed": options.seed}
+        samples = options.quick or speed.MOST
+        whole["measured"] = {
+            "machine": speed.machine(),
+            "date": time.strftime("%Y-%m-%d"),
+            "seed": options.seed,
+            "samples": f"{samples} sample{'s' * (samples > 1)} of each size",
+        }
         write_notes(path, whole)
     return 1 if failed or not found else 0
 
@@ -450,6 +456,7 @@ def main():
     parser.add_argument("--dtype")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--part", metavar="I/N", help="of --speed: every N-th operator from the I-th on")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--quick", type=int, default=0, metavar="N")
     parser.add_argument("--jobs", type=int, default=2)

@@ -5,7 +5,7 @@ Shapes are the rows' own, grown by rule (Sized): every dim so many times, all bu
 has as many elements as a size of SIZES says. Which samples are timed is drawn from a seed, MOST a size, so nobody chooses them.
 A case is a sample forward (for inference, against torch.no_grad), or forward and backward (against autograd.grad of all results).
 Ours is a compiled program in a session of one thread whose operands are on the device: samba_run, called from Python as torch is,
-with all that a call costs. Torch's is the call. They take turns in one process; a figure is the median of the turns' means.
+with all that a call costs. Torch's is the call, and a copy of what is a view of an operand, as a program's results are memory of their own. They take turns in one process; a figure is the median of the turns' means.
 The ratio is torch's over ours."""
 
 import itertools
@@ -34,7 +34,7 @@ FIRST = 4096  # elements when the samples are counted
 MOST = 3  # samples of an operator, dtype and size
 MOST_RESULTS = 32
 TURNS, TURN_SECONDS, CASE_SECONDS = 15, 0.5e-3, 0.08
-SLOW = 0.12  # seconds of torch's call, beyond which a sample is made smaller: a quarter of the elements, and again
+SLOW = 0.03  # seconds of torch's call, beyond which a sample is made smaller: a quarter of the elements, and again
 # dtypes timed beside float32, where kernels of their own stand behind them
 BESIDE = {
     "reduce": (torch.bfloat16, torch.int64, torch.int32, torch.int16),
@@ -191,6 +191,14 @@ class Ours:
         if status:
             self.context.check(status)
 
+    def has_backward(self):
+        info = ffi.new("samba_section_info *")
+        for k in range(lib.samba_session_section_count(self.c)):
+            self.context.check(lib.samba_session_section_info(self.c, k, info))
+            if ffi.string(info.type) == b"BCKWD":
+                return True
+        return False
+
     def start(self, seeds):
         """Gradients that the backward starts from."""
         for (name, shape, dtype), seed in zip(self.facts, seeds):
@@ -217,21 +225,42 @@ def _plain(sample):
     )
 
 
+def _views(results, given):
+    """Numbers of the results that are memory of what was given."""
+    memory = {x.untyped_storage().data_ptr() for x in given if x.numel()}
+    return [k for k, x in enumerate(results) if x is not None and x.numel() and x.untyped_storage().data_ptr() in memory]
+
+
 def torchs(call, sample, wanted, seeds):
-    (args, kwargs), leaves = modes.leaves_with_gradient((sample.args, dict(sample.kwargs)))
+    args, kwargs = _plain(sample)
+    with torch.no_grad():
+        copied = _views(modes.tensors_of(call(*args, **kwargs)), modes.tensors_of((args, kwargs)))
+
+    def forward():
+        with torch.no_grad():
+            results = call(*args, **kwargs)
+            if copied:
+                results = modes.tensors_of(results)
+                for k in copied:
+                    results[k].clone(memory_format=torch.contiguous_format)
+
     if not wanted:
-        args, kwargs = _plain(sample)
-
-        def forward():
-            with torch.no_grad():
-                call(*args, **kwargs)
-
         return forward
+    (args, kwargs), leaves = modes.leaves_with_gradient((args, kwargs))
+
+    def gradients():
+        results = modes.tensors_of(call(*args, **kwargs))
+        for k in copied:
+            results[k].detach().clone(memory_format=torch.contiguous_format)
+        pairs = [(x, s) for x, s in zip(results, seeds) if s is not None and x.requires_grad]
+        return torch.autograd.grad([x for x, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True)
+
+    moved = _views(gradients(), modes.tensors_of(seeds))
 
     def both():
-        results = modes.tensors_of(call(*args, **kwargs))
-        pairs = [(x, s) for x, s in zip(results, seeds) if s is not None and x.requires_grad]
-        torch.autograd.grad([x for x, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True)
+        found = gradients()
+        for k in moved:
+            found[k].clone(memory_format=torch.contiguous_format)
 
     return both
 
@@ -271,6 +300,8 @@ class Case:
         results, _ = modes.by_torch(call, self.sample, None, False)
         seeds = modes.seeds_for(results, torch.Generator().manual_seed(1)) if wanted else []
         ours = Ours(call, self.sample, wanted, folder)
+        if wanted and not ours.has_backward():  # no gradient but zeros
+            return None
         ours.start(seeds)
         theirs = torchs(call, self.sample, wanted, seeds)
         (mine, my_best), (other, others_best) = in_turns([ours.call, theirs])
@@ -307,9 +338,20 @@ def dtypes_of(family, row, options):
     return ([torch.float32] if torch.float32 in here else here[:1]) + beside
 
 
+def _in_part(numbers, part, name):
+    """Of rows by their names in turn: part "2/5" has the second, the seventh ..."""
+    if not part:
+        return True
+    which, count = (int(number) for number in part.split("/"))
+    return numbers.setdefault(name, len(numbers)) % count == which - 1
+
+
 def rows(options, families, rows_of):
+    numbers = {}
     for family in options.families or families():
         for row in rows_of(family):
+            if not _in_part(numbers, options.part, f"{family}/{row.name}"):
+                continue
             if row.call.__name__ == "viewed" or row.untraced or (options.operator and row.name != options.operator):
                 continue
             for dtype in dtypes_of(family, row, options):
@@ -396,7 +438,8 @@ def measure(options, families, rows_of, describe):
                     )
                     for way in ("forward", "backward")[: 1 + backward]:
                         try:
-                            found.append(case.run(way, folder))
+                            result = case.run(way, folder)
+                            found += [result] if result else []
                         except Exception as error:
                             failed.append(f"{row.name} {dtype} {size} {way} {case.call}: {type(error).__name__}: {error}")
             shown.step()

@@ -128,6 +128,36 @@ static void test_layer_norm(void **state)
     }
 }
 
+/* Reductions over short rows, and over rows that lie across memory, where tiles stand: every class, rows of several chunks that
+ * are kept from step to step, values that repeat down the rows or along them, coordinates. */
+static void check_standing(samba_dtype dtype, const int64_t *domain, const char *x, const char *y)
+{
+    tile_case t;
+    case_begin(&t, 3, domain);
+    t.dtype = dtype;
+    case_text(&t,
+              "T x:%s y:%s most:01 least:10 total:01 given:01 along:2; int64 where:01 at:%s; row g;"
+              "setup; load a* x; amax most a; amin least a; argmax where a; step; store most most; store least least;"
+              "store where where; once; spread high most; sub b* a high; load g given; spread wide g; add b b wide;"
+              "load c along; add b b c; sum total b; iota number 2; store number at; step; store total total; once;"
+              "spread sums total; add d a b; sub d d sums; store d y; step",
+              x, y, x);
+    case_check(&t, 0, "standing, %s, %d x %d x %d, %s to %s", samba_dtype_name(dtype), (int)domain[0], (int)domain[1],
+               (int)domain[2], x, y);
+}
+
+static void test_standing(void **state)
+{
+    static const int64_t domains[][3] = {{1, 16, 1},  {1, 17, 3},   {5, 40, 2},   {3, 33, 16}, {2, 600, 7}, {7, 9, 100},
+                                         {4, 20, 70}, {2, 19, 700}, {1, 1000, 5}, {3, 0, 4},   {20, 1, 3},  {40, 3, 17}};
+    static const char *const layouts[] = {"012", "021", "201", "102", "210"};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_FLOAT16, SAMBA_INT32};
+    srand(7);
+    for (int s = 0; s < LENGTH(domains); s++)
+        for (int layout = 0; layout < LENGTH(layouts); layout++)
+            check_standing(dtypes[(s + layout) % LENGTH(dtypes)], domains[s], layouts[layout], layouts[rand() % LENGTH(layouts)]);
+}
+
 /* ---- the block of a contraction, in pieces of all sizes ---- */
 typedef struct region {
     int64_t m, n, height, width;
@@ -371,5 +401,5 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_layer_norm, test_region, test_random_programs,
-          test_errors)
+TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_layer_norm, test_standing, test_region,
+          test_random_programs, test_errors)

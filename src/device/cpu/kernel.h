@@ -66,6 +66,14 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*reduce_amin[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     /* best holds the greatest value so far (class of a), d its index; col0 is the first column's index */
     void (*reduce_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);
+    /* the same of tiles that stand: a[r,c] is a[c * rows + r] */
+    void (*standing_sum[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    void (*standing_amax[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    void (*standing_amin[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    void (*standing_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);
+    /* Of n lines at once, whose elements number `index` are x: best so far and where it stands, the latest of equal ones, NaN for
+     * good. at < 0: nothing yet. They are written to x and indices too. */
+    void (*running_extremes[3])(void *best, int64_t *at, void *x, int64_t *indices, int64_t index, int64_t n, bool greatest);
     /* sums[c] += a[r,c], or a[r,c] b[r,c]; b may be NULL; f32: sums are double */
     void (*collect_rows[3])(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);
     double (*total_f32)(const float *a, int64_t n); /* sum in double */

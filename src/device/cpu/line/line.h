@@ -22,6 +22,10 @@ typedef struct samba_line_state {
 void samba_line_prepare_sort(samba_line_state *state);
 void samba_line_prepare_scan(samba_line_state *state);
 void samba_run_sort(const void *state, char *scratch, int phase, int thread, int threads);
+/* scan_lanes.c: whether lines run as vectors; what a thread needs for it; a thread's part */
+bool samba_scan_takes_lanes(const samba_line_state *state);
+int64_t samba_scan_lanes_scratch(const samba_line_state *state);
+void samba_scan_lanes(const samba_line_state *state, char *scratch, int thread, int threads);
 void samba_run_scan(const void *state, char *scratch, int phase, int thread, int threads);
 /* A thread's part of all elements, 0 to 1. */
 double samba_sort_share(const samba_line_state *state, int thread, int threads);

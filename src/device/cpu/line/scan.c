@@ -335,8 +335,20 @@ static void scan_pieces(const samba_line_state *s, char *scratch, int phase, int
 }
 
 /* ---- the stage ---- */
+/* Long sums side by side have a way of their own, and few long lines theirs. */
+static bool in_lanes(const samba_line_state *s)
+{
+    const samba_line *line = &s->line;
+    bool sums = line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD;
+    return !(sums && line->inner >= s->machine->line.wide_inner) && !in_pieces(s) && samba_scan_takes_lanes(s);
+}
+
 void samba_line_prepare_scan(samba_line_state *s)
 {
+    if (in_lanes(s)) {
+        s->thread_scratch = samba_scan_lanes_scratch(s);
+        return;
+    }
     if (s->line.function == SAMBA_LINE_CUMPROD_GRAD)
         s->thread_scratch = (s->line.size * (int64_t)sizeof(double) + 63) / 64 * 64;
     if (in_pieces(s))
@@ -387,6 +399,10 @@ void samba_run_scan(const void *state, char *scratch, int phase, int thread, int
         return;
     }
     scratch += s->shared_scratch + thread * s->thread_scratch;
+    if (in_lanes(s)) {
+        samba_scan_lanes(s, scratch, thread, threads);
+        return;
+    }
     if (is_wide(s)) {
         int64_t groups = groups_of(s, threads), parts = line->outer * groups;
         for (int64_t i = parts * thread / threads, end = parts * (thread + 1) / threads; i < end; i++) {

@@ -21,6 +21,7 @@ void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t 
     slice->dense_full = inside && (rows == 1 || inner_stride == cols);
     slice->dense_row = inside && (rows == 1 || inner_stride == 1);
     slice->rows = offsets;
+    slice->run = view->group_size[inner] - index[inner];
     for (int64_t r = 0; r < rows; r++) {
         offsets[r] = offset;
         int g = inner;

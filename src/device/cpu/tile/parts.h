@@ -45,6 +45,13 @@ SAMBA_EACH_DTYPE(DTYPE)
     void SAMBA_ISA_NAME(samba_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                      \
     void SAMBA_ISA_NAME(samba_argmax_##name)(int64_t * d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0,   \
                                              bool first);                                                                        \
+    void SAMBA_ISA_NAME(samba_standing_sum_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);              \
+    void SAMBA_ISA_NAME(samba_standing_amax_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);             \
+    void SAMBA_ISA_NAME(samba_standing_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);             \
+    void SAMBA_ISA_NAME(samba_standing_argmax_##name)(int64_t * d, void *best, const void *a, int64_t rows, int64_t cols,        \
+                                                      int64_t col0, bool first);                                                 \
+    void SAMBA_ISA_NAME(samba_running_extremes_##name)(void *best, int64_t *at, void *x, int64_t *indices, int64_t index,        \
+                                                       int64_t n, bool greatest);                                                \
     void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);        \
     wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n);
 SAMBA_EACH_CLASS(CLASS)

@@ -73,7 +73,8 @@ static int class_size(int class_) { return class_ == SAMBA_F32 ? 4 : 8; }
 
 static int64_t wide_elements(const samba_tile_program *program)
 {
-    return program->cols > program->capacity ? program->cols : program->capacity;
+    int64_t elements = program->stands ? program->tile_rows * program->cols : program->cols;
+    return elements > program->capacity ? elements : program->capacity;
 }
 
 /* Operands that are in no cache are asked for a tile ahead: a CPU guesses badly what is read next where a tile is passed over
@@ -88,7 +89,7 @@ static void choose_capacity(builder *b)
     int64_t bytes = 1, elements;
     program->capacity = SAMBA_TILE_CAPACITY;
     program->far = b->stage->kind == SAMBA_STAGE_TILE && b->prepare->far;
-    if (program->far || b->stage->kind != SAMBA_STAGE_TILE || b->overflow ||
+    if ((program->far && !program->stands) || b->stage->kind != SAMBA_STAGE_TILE || b->overflow ||
         !samba_mul_checked(program->rows, program->cols, &elements))
         return;
     for (int r = 0; r < program->register_count; r++)
@@ -111,7 +112,7 @@ static void resolve_registers(builder *b)
         if (from->direct >= 0) {
             int32_t view = operand_view(b, from->direct);
             bool contiguous = from->extent == SAMBA_ROW || program->views[view].col_stride == 1;
-            if (program->views[view].native && contiguous)
+            if (program->views[view].native && contiguous && !(program->stands && from->extent == SAMBA_FULL))
                 to->direct = view;
         }
     }
@@ -133,11 +134,14 @@ static void resolve_registers(builder *b)
         }
     }
     choose_capacity(b);
+    if (program->stands)
+        samba_tile_stand(program);
+    bool whole = program->stands ? program->chunk >= program->cols : program->cols <= program->capacity;
     for (int r = 0; r < program->register_count; r++) {
         samba_tile_register *at = &program->registers[r];
         bool wide = at->wide && at->extent == SAMBA_FULL;
         at->storage = reserve(b, wide ? wide_elements(program) : program->capacity, at->size);
-        if (at->direct >= 0 || at->block || (wide && program->cols > program->capacity)) {
+        if (at->direct >= 0 || at->block || (wide && !whole)) {
             program->column_bytes[program->moving_count] = at->extent == SAMBA_FULL ? at->size : 0;
             program->moving[program->moving_count++] = r;
         }
@@ -260,9 +264,12 @@ static samba_status resolve_instruction(builder *b, int index)
         return code->map ? SAMBA_OK : no_kernel(b, index);
     case SAMBA_FORM_REDUCE:
         code->action = from->op == SAMBA_TILE_argmax ? SAMBA_DO_ARGMAX : SAMBA_DO_REDUCE;
-        code->reduce = (from->op == SAMBA_TILE_sum    ? kernels->reduce_sum
-                        : from->op == SAMBA_TILE_amax ? kernels->reduce_amax
-                                                      : kernels->reduce_amin)[code->class_];
+        code->reduce = program->stands ? (from->op == SAMBA_TILE_sum    ? kernels->standing_sum
+                                          : from->op == SAMBA_TILE_amax ? kernels->standing_amax
+                                                                        : kernels->standing_amin)[code->class_]
+                                       : (from->op == SAMBA_TILE_sum    ? kernels->reduce_sum
+                                          : from->op == SAMBA_TILE_amax ? kernels->reduce_amax
+                                                                        : kernels->reduce_amin)[code->class_];
         if (code->action == SAMBA_DO_ARGMAX)
             code->best = reserve(b, SAMBA_TILE_CAPACITY, 8);
         return SAMBA_OK;
@@ -395,12 +402,14 @@ static samba_status build(builder *b)
     resolve_registers(b);
     for (int i = 0; i < source->instruction_count; i++)
         SAMBA_TRY(resolve_instruction(b, i));
-    choose_tile(b, program, source);
+    if (!program->stands)
+        choose_tile(b, program, source);
     program->element = element_time(b);
     SAMBA_TRY(find_live(b));
     program->partial = (double)sizeof(double) / b->prepare->machine->share.crossing * 1e9;
     list_views(program);
-    SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
+    if (!program->stands)
+        SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
     program->pointers = reserve(b, program->register_count, sizeof(char *));
     program->slices = reserve(b, program->view_count, sizeof(samba_view_slice));
     program->kept = reserve(b, program->kept_count, sizeof(samba_kept));
@@ -446,6 +455,7 @@ samba_status samba_tile_program_new(const samba_prepare *prepare, const samba_st
     for (int i = 0; i + 1 < stage->rank; i++)
         if (!samba_mul_checked(p->rows, stage->domain[i], &p->rows))
             b.overflow = true;
+    p->stands = !b.overflow && samba_tile_stands(prepare, stage, p->rows, p->cols);
     reserve(&b, 1, sizeof(samba_frame));
     SAMBA_TRY(build(&b));
     *program = p;

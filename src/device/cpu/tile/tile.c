@@ -36,14 +36,27 @@ static inline bool is_memory(const samba_frame *frame, int view, int extent)
     return extent == SAMBA_FULL ? frame->slices[view].dense_full : frame->slices[view].dense_row;
 }
 
+/* Instructions that tiles that stand have of their own. */
+static inline bool stands_apart(const samba_code *code)
+{
+    samba_action action = (samba_action)code->action;
+    bool moves = action == SAMBA_DO_LOAD || action == SAMBA_DO_STORE || action == SAMBA_DO_IOTA || action == SAMBA_DO_RANDOM;
+    return (moves && code->extent == SAMBA_FULL) || action == SAMBA_DO_ARGMAX || action == SAMBA_DO_SPREAD;
+}
+
 static void run_codes(const samba_tile_program *program, samba_frame *frame, int begin, int end)
 {
     char *const *pointers = frame->pointers;
     const samba_code *code = &program->codes[begin], *stop = &program->codes[end];
+    const samba_code *stands = &program->codes[program->setup]; /* what is set up is the same in every tile */
     int64_t counts[2] = {[SAMBA_FULL] = frame->rows * frame->cols, [SAMBA_ROW] = frame->rows};
     for (; code < stop; code++) {
         if (code->once && (!frame->first || (code->edge && frame->col != 0)))
             continue;
+        if (program->stands && code >= stands && stands_apart(code)) {
+            samba_tile_run_standing(program, frame, code);
+            continue;
+        }
         char *d = pointers[code->d], *a = pointers[code->a];
         switch ((samba_action)code->action) {
         case SAMBA_DO_MAP: code->map(d, a, pointers[code->b], pointers[code->c], counts[code->extent]); break;
@@ -121,7 +134,7 @@ static void point_registers(const samba_tile_program *program, samba_frame *fram
 /* Columns that a tile of so many rows is worked on with at a time. */
 static int64_t chunk_of(const samba_tile_program *program, int64_t rows)
 {
-    return rows == 1 ? program->capacity : program->chunk;
+    return rows == 1 && !program->stands ? program->capacity : program->chunk;
 }
 
 /* ---- bringing nearer what comes next ---- */
@@ -160,15 +173,17 @@ static void fetch_tile(const samba_tile_program *program, int64_t row0, int64_t 
 }
 
 /* ---- one tile: all steps ---- */
-/* The chunk `done` columns into the tile. In a tile of one row all that moves is dense; in one of several rows that has several
- * chunks nothing is, and registers stay where they are stored. */
+/* The chunk `done` columns into the tile. In a tile of one row all that moves is dense, and of one that stands what has a place for
+ * each column; in another of several rows that has several chunks nothing is, and registers stay where they are stored. */
 static void set_chunk(const samba_tile_program *program, samba_frame *frame, int64_t done, int64_t cols)
 {
     int64_t by = frame->col0 + done - frame->col, chunk = chunk_of(program, frame->rows);
     frame->col += by;
     frame->cols = cols - done < chunk ? cols - done : chunk;
     frame->first = done == 0;
-    for (int i = 0; i < program->moving_count && frame->rows == 1; i++)
+    if (program->stands)
+        by *= frame->rows;
+    for (int i = 0; i < program->moving_count && (frame->rows == 1 || program->stands); i++)
         frame->pointers[program->moving[i]] += by * program->column_bytes[i];
 }
 

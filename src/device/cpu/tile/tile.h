@@ -34,6 +34,7 @@ typedef struct samba_view_slice { /* the part of a view that the tile at work co
     const int64_t *rows;          /* offset of each row, where the view has more than one group */
     bool dense_full;              /* the tile's elements follow one another (FULL) */
     bool dense_row;               /* so do its rows' values (ROW) */
+    int64_t run;                  /* rows before the innermost group begins anew, where there is more than one group */
 } samba_view_slice;
 
 typedef enum samba_action {
@@ -160,6 +161,7 @@ struct samba_tile_program {
     int64_t capacity;             /* elements of a register that is not wide: SAMBA_TILE_CAPACITY, or more where few are stored */
     int64_t tile_rows, tile_cols; /* of a tile of a stage of its own */
     int64_t chunk;                /* columns of a chunk of a tile of several rows; one of one row has `capacity` */
+    bool stands;                  /* registers hold column after column (standing.c) */
     bool far;     /* a stage of its own whose operands are in no cache: a tile is asked for while the one before is worked on */
     int64_t fill; /* elements of a setup register: no tile has more */
     int32_t register_count, view_count, code_count, setup, step_count, moving_count, located_count, kept_count, collector_count;
@@ -210,6 +212,12 @@ void samba_tile_round(const samba_tile_program *program, samba_frame *frame, con
 void samba_tile_block(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 void samba_tile_random(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
+
+/* standing.c: whether a program does, decided before anything else is; its tile, once its capacity is known; and the instructions
+ * that are other than those of tiles that lie: LOAD, STORE, IOTA and RANDOM of FULL, ARGMAX, SPREAD */
+bool samba_tile_stands(const samba_prepare *prepare, const samba_stage *stage, int64_t rows, int64_t cols);
+void samba_tile_stand(samba_tile_program *program);
+void samba_tile_run_standing(const samba_tile_program *program, samba_frame *frame, const samba_code *code);
 
 /* labels.c: f32; a label is the number of a column */
 /* d[r,c] = b[0] where column c is row r's label a[r], c[0] elsewhere; of an eq: 1 and 0 */
