@@ -52,7 +52,7 @@ def _plain(spatial):
         spread = make.floating() or make.dtype == torch.int64  # torch has no dilation for narrower integers
         for (n, groups, i, o, size, kernel), options in itertools.product(SIZES, OPTIONS):
             size, kernel, options = size[:spatial], kernel[:spatial], _cut(options, spatial)
-            n, i, o, *size = make.sized((n, i, o, *size), work=32)
+            n, i, o, *size = make.sized((n, i, o, *size), work=8)
             if not spread:
                 options.pop("dilation", None)
             x = make.tensor(n, groups * i, *(s + 2 for s in size), low=-2, high=2)
@@ -68,7 +68,7 @@ def _plain(spatial):
         for n, i, o, side, options in MANY:
             if not spread or side**spatial > 1000:
                 continue
-            n, i, o, side = make.sized((n, i, o, *[side] * spatial), work=32)[:4]
+            n, i, o, side = make.sized((n, i, o, *[side] * spatial), work=8)[:4]
             x, w = make.tensor(n, i, *[side] * spatial, low=-2, high=2), make.tensor(o, i, *[3] * spatial, low=-2, high=2)
             # of ten thousands of elements some lie four deviations out
             yield Sample((x, w), _cut(options, spatial), terms=4 * _terms(n, i, (side,) * spatial, (3,) * spatial))
@@ -94,7 +94,7 @@ def _transposed(spatial):
             if n == 0 and make.dtype == torch.int64:
                 continue
             size, kernel, options = size[:spatial], kernel[:spatial], _cut(options, spatial)
-            n, i, o, *size = make.sized((n, i, o, *size), work=32)
+            n, i, o, *size = make.sized((n, i, o, *size), work=8)
             x, w = make.tensor(n, groups * i, *size, low=-2, high=2), make.tensor(groups * i, o, *kernel, low=-2, high=2)
             bias = [make.tensor(groups * o, low=-2, high=2)] if o % 2 else []
             yield Sample((x, w, *bias), {"groups": groups, **options}, terms=_terms(n, i, size, kernel))

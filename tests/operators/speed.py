@@ -78,7 +78,7 @@ class Sized(Maker):
     def _factor(self, grown, have, work, wanted):
         if not grown or have == 0:
             return 1
-        most = (self.count if wanted else FIRST // 4) * work
+        most = FIRST if self.wanted is None else self.count * work if wanted else FIRST // 4
         factor = max(1, round((most / have) ** (1 / len(grown))))
         if self.odd:
             return factor // 2 * 2 + 1
@@ -92,10 +92,14 @@ def _largest(sample):
     return max((x.numel() for x in modes.tensors_of((sample.args, dict(sample.kwargs)))), default=0)
 
 
+def _is_empty(sample):
+    return any(x.numel() == 0 for x in modes.tensors_of((sample.args, dict(sample.kwargs))))
+
+
 def _samples(row, make):
     """(number of the latest call of sized, sample), of samples that grow."""
     for sample in row.samples(make):
-        if make.calls and _largest(sample) >= make.count / 8:
+        if make.factor > 1 and _largest(sample) >= make.count / 64 and not _is_empty(sample):
             yield make.calls, sample
 
 
@@ -111,7 +115,9 @@ def drawn(row, dtype, size, seed, most):
         if len(chosen) == most:
             break
         for smaller in range(6):
-            some = [s for k, s in _samples(row, Sized(dtype, seed, count >> 2 * smaller, odd, {number})) if k == number]
+            numbered = _samples(row, Sized(dtype, seed, count >> 2 * smaller, odd, {number}))
+            behind = itertools.dropwhile(lambda pair: pair[0] < number, numbered)
+            some = [s for _, s in itertools.takewhile(lambda pair: pair[0] == number, behind)]
             if not some:
                 break
             sample = some[int(place * len(some))]
@@ -419,28 +425,33 @@ def machine():
 
 
 def measure(options, families, rows_of, describe):
-    """(results, what failed and why)"""
+    """(results, what failed and why); what there is where Ctrl-C ends it"""
     torch.set_num_threads(1)
     found, failed = [], []
     everything = list(rows(options, families, rows_of))
     with tempfile.TemporaryDirectory() as folder, Progress("timing", len(everything), "row") as shown:
-        for family, row, dtype in everything:
-            for size in SIZES:
-                try:
-                    samples = drawn(row, dtype, size, options.seed, options.quick or MOST)
-                except Exception as error:
-                    failed.append(f"{row.name} {dtype} {size}: {type(error).__name__}: {str(error).splitlines()[:1]}")
-                    continue
-                for sample in samples:
-                    case = Case(family, row, dtype, size, sample, describe)
-                    backward = row.gradient and any(
-                        modes.wants_gradient(x) for x in modes.tensors_of((sample.args, dict(sample.kwargs)))
-                    )
-                    for way in ("forward", "backward")[: 1 + backward]:
-                        try:
-                            result = case.run(way, folder)
-                            found += [result] if result else []
-                        except Exception as error:
-                            failed.append(f"{row.name} {dtype} {size} {way} {case.call}: {type(error).__name__}: {error}")
-            shown.step()
+        try:
+            for family, row, dtype in everything:
+                for size in SIZES:
+                    _measure_size(family, row, dtype, size, options, describe, folder, found, failed)
+                shown.step()
+        except KeyboardInterrupt:
+            failed.append("ended from outside: the rows behind are not measured")
     return found, failed
+
+
+def _measure_size(family, row, dtype, size, options, describe, folder, found, failed):
+    try:
+        samples = drawn(row, dtype, size, options.seed, options.quick or MOST)
+    except Exception as error:
+        failed.append(f"{row.name} {dtype} {size}: {type(error).__name__}: {str(error).splitlines()[:1]}")
+        return
+    for sample in samples:
+        case = Case(family, row, dtype, size, sample, describe)
+        backward = row.gradient and any(modes.wants_gradient(x) for x in modes.tensors_of((sample.args, dict(sample.kwargs))))
+        for way in ("forward", "backward")[: 1 + backward]:
+            try:
+                result = case.run(way, folder)
+                found += [result] if result else []
+            except Exception as error:
+                failed.append(f"{row.name} {dtype} {size} {way} {case.call}: {type(error).__name__}: {error}")

@@ -157,7 +157,7 @@ def pairs(make, low=None, high=None, other_low=None, other_high=None):
     """Two tensors that broadcast against each other, in shapes and layouts: 20 and more."""
     other = {"low": low if other_low is None else other_low, "high": high if other_high is None else other_high}
     for a, b in PAIRS:
-        a, b = make.sized(a, b)
+        a, b, _ = make.sized(a, b, torch.broadcast_shapes(a, b))
         yield make.tensor(*a, low=low, high=high), make.tensor(*b, **other)
     for shape in [(5, 9), (2, 3, 4)]:
         for layout in Maker.LAYOUTS[1:]:
