@@ -19,19 +19,21 @@ PAGE, RESULTS = ROOT / "docs" / "operators.md", ROOT / "docs" / "operators.json"
 NOT_FAMILIES = ("table", "compare", "modes", "differences", "misuse", "page", "prove", "speed", "views")
 HEAD = """# Operators
 
-Made by `tests/operators/page.py --write` of the rows that `make prove` runs, and of what it found: each operator against PyTorch {torch}, evaluated by the
-reference kernels, eagerly, and compiled between neighbours that fuse with it; values, gradients, and gradients in float64 against central differences. {cases}
-cases, {gradients} gradients, {differences} differences.
+Made by `tests/operators/page.py --write` of the rows that `make prove` runs, and of what it found: each operator against PyTorch
+{torch}, evaluated by the reference kernels, eagerly, and compiled between neighbours that fuse with it; values, gradients, and
+gradients in float64 against central differences. {cases} cases, {gradients} gradients, {differences} differences.
 
 - **dtypes**: what the row is proved for. floats: float32, float64, bfloat16, float16; integers: int64, int32, int16, int8, uint8.
 - **gradient**: whether the operator has one.
-- **fused**: of what the compiler computes it. *yes*: tile operators alone, which share a stage with their neighbours. Else what it is beside them: a product
-  (whose result tile operators continue), a kernel of its own, a view (free) or a move.
-- **error**: the greatest seen, in units in the last place of the result or, where terms cancel, of the terms; values, then gradients. *exact*: equal to the last
-  bit. `tests/operators/compare.py` says what is allowed and why.
-- **times PyTorch**: how many times as long PyTorch eager takes on one core, forward, then forward and backward, float32 unless said otherwise: the median of
-  three sizes. `make prove PROVE="--speed"`, {measured}; `tests/operators/speed.py` says how, `docs/operators.json` has each size. Below 1 PyTorch is faster.
-"""  # noqa: E501
+- **fused**: of what the compiler computes it. *yes*: tile operators alone, which share a stage with their neighbours. Else what
+  it is beside them: a product (whose result tile operators continue), a kernel of its own, a view (free) or a move.
+- **error**: the greatest seen, in units in the last place of the result or, where terms cancel, of the terms; values, then
+  gradients. *exact*: equal to the last bit. `tests/operators/compare.py` says what is allowed and why.
+- **times PyTorch**: how many times as long PyTorch eager takes on one core, forward, then forward and backward, float32 unless
+  said otherwise: the median of three sizes. Below 1 PyTorch is faster; empty: not measured. `make prove PROVE="--speed"`,
+  {measured};
+  [performance.md](performance.md#every-operator) says how, `docs/operators.json` has each size.
+"""
 
 
 def families():
