@@ -18,7 +18,7 @@ def test_shapes_grow_by_whole_numbers():
     small = Maker(torch.float32, 1)
     assert small.sized((2, 3)) == (2, 3) and small.sized((2, 3), (3,)) == ((2, 3), (3,)) and small.times(5) == 5
     for odd in (False, True):
-        make = speed.Sized(torch.float32, 1, 60_000, odd)
+        make = speed.Sized(torch.float32, 1, 60_000, odd, range(100))
         for _ in range(8):
             (a, b, one), other = make.sized((2, 5, 1), (5,))
             assert one == 1 and a % 2 == 0 and b % 5 == 0 and [b] == list(other)
