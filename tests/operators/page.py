@@ -183,7 +183,8 @@ def write():
     ]
     for family in families():
         parts.append(
-            f"\n## {family.capitalize()}\n\n| operator | dtypes | gradient | fused | error | compared with | note | times PyTorch "
+            f"\n## {family.capitalize()}\n\n| operator | dtypes | gradient | fused | error | compared with | note | times "
+            "PyTorch "
             "|\n| --- | --- | --- | --- | --- | --- | --- | --- |\n"
         )
         for row in importlib.import_module(family).OPERATORS:
@@ -203,7 +204,7 @@ def write():
             )
             parts.append(f"| {' | '.join(cells)} |\n")
     parts.append(
-        "\n## Core operators\n\nWhat all of these are made of: the rows of `src/ops.def`, which the text form of a graph names. "
+        "The random graphs of `tests/fuzz`\ntake all "
         "The random graphs of `tests/fuzz` take all "
         "of them.\n\n| operator | class | gradient |\n| --- | --- | --- |\n"
     )

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every row's operator against PyTorch eager by the clock, on one core: prove.py --speed.
 
-Shapes are the rows' own, grown by rule (Sized): every dim so many times, all but the first, the last or the middle, until a tensor
-has as many elements as a size of SIZES says. Which samples are timed is drawn from a seed, MOST a size, so nobody chooses them.
+Shapes are the rows' own, grown by rule (Sized): every dim so many times, all but the first, the last or the middle, until a
+tensor has as many elements as a size of SIZES says. Which samples are timed is drawn from a seed, MOST a size, so nobody chooses
+them.
 A case is a sample forward (for inference, against torch.no_grad), or forward and backward (against autograd.grad of all results).
 Ours is a compiled program in a session of one thread whose operands are on the device: samba_run, called from Python as torch is,
-with all that a call costs. Torch's is the call, and a copy of what is a view of an operand, as a program's results are memory of their own. They take turns in one process; a figure is the median of the turns' means.
+with all that a call costs. Torch's is the call, and a copy of what is a view of
+an operand, as a program's results are memory of their own. They take turns in one process; a figure is the median of the turns'
+means.
 The ratio is torch's over ours."""
 
 import itertools

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles that stand: their registers hold column after column, element (r, c) at c * rows + r. So programs with row reductions have
- * whole vectors of work where rows are short, and read whole lines of cache where it is rows that lie side by side in memory and
- * not columns: sums, greatest values and softmax over a dim before the last.
+ * Tiles that stand: their registers hold column after column, element (r, c) at c * rows + r. So programs with row reductions
+ * have whole vectors of work where rows are short, and read whole lines of cache where it is rows that lie side by side in memory
+ * and not columns: sums, greatest values and softmax over a dim before the last.
  *
  * A program stands or lies from when it is prepared. What has a value a row, and what is filled once, is as in any tile
  * (operand.c). A tile is worked on in chunks of columns for all its rows; a register that outlives a step has room for all of

@@ -173,8 +173,8 @@ static void fetch_tile(const samba_tile_program *program, int64_t row0, int64_t 
 }
 
 /* ---- one tile: all steps ---- */
-/* The chunk `done` columns into the tile. In a tile of one row all that moves is dense, and of one that stands what has a place for
- * each column; in another of several rows that has several chunks nothing is, and registers stay where they are stored. */
+/* The chunk `done` columns into the tile. In a tile of one row all that moves is dense, and of one that stands what has a place
+ * for each column; in another of several rows that has several chunks nothing is, and registers stay where they are stored. */
 static void set_chunk(const samba_tile_program *program, samba_frame *frame, int64_t done, int64_t cols)
 {
     int64_t by = frame->col0 + done - frame->col, chunk = chunk_of(program, frame->rows);
