@@ -58,10 +58,9 @@ typedef struct samba_group {
     bool redone; /* of FWD, and left out where BCKWD follows (redone.c): runs after the rest of its phase */
     int rank;    /* domain */
     int64_t domain[SAMBA_MAX_RANK];
-    int8_t order[SAMBA_MAX_RANK]; /* its dims as the graph has them: what rows run over stands last in the domain */
-    int cols;                     /* trailing domain dims that a row reduction runs over; 0: none does */
-    samba_ref anchor;             /* the node that made the group */
-    int plan_rank;                /* CONTRACT: the domain its stage will have, in which every operand must be a view */
+    int cols;         /* trailing domain dims that a row reduction runs over; 0: none does */
+    samba_ref anchor; /* the node that made the group */
+    int plan_rank;    /* CONTRACT: the domain its stage will have, in which every operand must be a view */
     int64_t plan_shape[SAMBA_MAX_RANK];
     int64_t member_count, member_capacity;
     samba_ref *members;             /* in order */

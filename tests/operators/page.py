@@ -204,9 +204,8 @@ def write():
             )
             parts.append(f"| {' | '.join(cells)} |\n")
     parts.append(
-        "The random graphs of `tests/fuzz`\ntake all "
-        "The random graphs of `tests/fuzz` take all "
-        "of them.\n\n| operator | class | gradient |\n| --- | --- | --- |\n"
+        "\n## Core operators\n\nWhat all of these are made of: the rows of `src/ops.def`, which the text form of a graph names. "
+        "The random graphs of `tests/fuzz`\ntake all of them.\n\n| operator | class | gradient |\n| --- | --- | --- |\n"
     )
     parts += [f"| `{name}` | {kind} | {gradient} |\n" for name, kind, gradient in core()]
     PAGE.write_text("".join(parts))

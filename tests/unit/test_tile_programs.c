@@ -136,11 +136,11 @@ static void check_standing(samba_dtype dtype, const int64_t *domain, const char 
     case_begin(&t, 3, domain);
     t.dtype = dtype;
     case_text(&t,
-              "T x:%s y:%s most:01 least:10 total:01 given:01 along:2; int64 where:01 at:%s; row g;"
+              "T x:%s y:%s most:01 least:10 given:01 along:2; int64 where:01 at:%s; row g;"
               "setup; load a* x; amax most a; amin least a; argmax where a; step; store most most; store least least;"
               "store where where; once; spread high most; sub b* a high; load g given; spread wide g; add b b wide;"
-              "load c along; add b b c; sum total b; iota number 2; store number at; step; store total total; once;"
-              "spread sums total; add d a b; sub d d sums; store d y; step",
+              "load c along; add b b c; amax greatest b; iota number 2; store number at; step; once;"
+              "spread top greatest; add d a b; sub d d top; store d y; step",
               x, y, x);
     case_check(&t, 0, "standing, %s, %d x %d x %d, %s to %s", samba_dtype_name(dtype), (int)domain[0], (int)domain[1],
                (int)domain[2], x, y);

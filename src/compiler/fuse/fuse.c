@@ -73,66 +73,11 @@ static samba_status new_group(samba_fusion *f, samba_group_kind kind, samba_phas
     *g = (samba_group){
         .kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .position = (int32_t)f->group_count, .merged_into = -1};
     memcpy(g->domain, domain, sizeof(int64_t) * (size_t)rank);
-    for (int d = 0; d < rank; d++)
-        g->order[d] = (int8_t)d;
     *group = (int32_t)f->group_count++;
     return SAMBA_OK;
 }
 
-/* Whether a reduction over dims before the last is done row by row and not collected: its rows lie side by side in memory and are
- * short, so that tiles of them stand (device/cpu/tile/standing.c), and what follows over rows shares its stage. */
-static bool has_short_rows(const samba_node *source, const samba_node *node)
-{
-    int64_t beside = 1, cols = 1;
-    bool reduced[SAMBA_MAX_RANK] = {false}, ended = false, between = false;
-    for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++)
-        reduced[node->attrs->reduce.dims.at[k]] = true;
-    for (int i = source->rank - 1; i >= 0; i--) {
-        if (source->shape[i] == 1)
-            continue;
-        cols *= reduced[i] ? source->shape[i] : 1;
-        beside *= !reduced[i] && cols == 1 ? source->shape[i] : 1;
-        between |= ended && reduced[i];
-        ended |= cols > 1 && !reduced[i];
-    }
-    return !between && beside >= SAMBA_ROWS_BESIDE && cols > 1 && cols <= SAMBA_SHORT_ROW;
-}
-
-/* Puts what the node reduces last in the domain of a group that has no rows yet and holds its operand for each element. */
-static void put_rows_last(samba_fusion *f, int32_t group, const samba_node *node)
-{
-    samba_group *g = &f->groups[group];
-    samba_ref u = node->inputs[0];
-    if (g->kind != SAMBA_GROUP_TILE || g->cols > 0 || !samba_is_member(f, group, u) || samba_is_inline(f->graph, g->anchor))
-        return;
-    for (int64_t m = 0; m < g->member_count; m++)
-        if (f->members[g->members[m]].role != SAMBA_MEMBER_FULL)
-            return;
-    bool reduced[SAMBA_MAX_RANK] = {false};
-    for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++) {
-        int8_t d = f->members[u].dims[node->attrs->reduce.dims.at[k]];
-        if (d >= 0)
-            reduced[d] = true;
-    }
-    int8_t to[SAMBA_MAX_RANK], at = 0;
-    int64_t domain[SAMBA_MAX_RANK];
-    memcpy(domain, g->domain, sizeof domain);
-    for (int last = 0; last < 2; last++)
-        for (int d = 0; d < g->rank; d++)
-            if (reduced[d] == (last == 1)) {
-                g->domain[at] = domain[d];
-                to[d] = at++;
-            }
-    for (int d = 0; d < g->rank; d++)
-        g->order[d] = to[g->order[d]];
-    for (int64_t i = 0; i < f->graph->node_count; i++) /* members, and views that are part of the group */
-        for (int d = 0; d < SAMBA_MAX_RANK && f->members[i].group == group; d++)
-            if (f->members[i].dims[d] >= 0 && f->members[i].dims[d] < g->rank)
-                f->members[i].dims[d] = to[f->members[i].dims[d]];
-}
-
-/* A node that no group takes. The domain of a reduction has what it reduces last where the operator needs whole rows (argmax), or
- * where rows are short. */
+/* A node that no group takes. The domain of a reduction has what it reduces last where the operator needs whole rows (argmax). */
 static samba_status begin_group(samba_fusion *f, samba_ref ref)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
@@ -148,8 +93,7 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
         sizes[i] = domain->shape[i];
         how.dims[i] = (int8_t)i;
     }
-    bool turned = class_ == SAMBA_REDUCE_CLASS && (!samba_is_combined(node) || has_short_rows(domain, node));
-    if (turned) {
+    if (class_ == SAMBA_REDUCE_CLASS && !samba_is_combined(node)) {
         int at = 0;
         for (int last = 0; last < 2; last++)
             for (int i = 0; i < domain->rank; i++) {
@@ -166,8 +110,6 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
     SAMBA_TRY(new_group(f, kind, (samba_phase)node->phase, ref, domain->rank, sizes, &group));
     SAMBA_TRY(depend_on_makers(f, group, ref));
     samba_group *g = &f->groups[group];
-    if (turned)
-        memcpy(g->order, how.dims, (size_t)domain->rank);
     if (class_ == SAMBA_CONTRACT) {
         samba_contract contract;
         SAMBA_TRY(samba_contract_describe(f->graph, f->access, ref, &contract, &g->plan_rank, g->plan_shape));
@@ -245,8 +187,6 @@ static samba_status assign_group(samba_fusion *f, samba_ref ref, int32_t *reader
     samba_op_class class_ = samba_ops[node->op].class_;
     /* scalars of a phase share a stage where they can */
     bool scalar = class_ == SAMBA_MAP && samba_sizes_product(node->rank, node->shape) == 1;
-    bool short_rows =
-        class_ == SAMBA_REDUCE_CLASS && samba_is_combined(node) && has_short_rows(samba_node_at(f->graph, node->inputs[0]), node);
     if (class_ == SAMBA_MAP || class_ == SAMBA_REDUCE_CLASS) {
         int64_t limit = INT64_MAX;
         for (;;) {
@@ -264,8 +204,6 @@ static samba_status assign_group(samba_fusion *f, samba_ref ref, int32_t *reader
             if (best < 0)
                 break;
             samba_joining how;
-            if (short_rows)
-                put_rows_last(f, (int32_t)best, node);
             if (samba_can_join(f, (int32_t)best, ref, &how)) {
                 SAMBA_TRY(depend_on_makers(f, (int32_t)best, ref));
                 return add_member(f, (int32_t)best, ref, &how);

@@ -12,9 +12,6 @@
 /* with fewer rows than this, rows longer than SAMBA_LONG_ROW are collected by all threads instead */
 #define SAMBA_FEW_ROWS 4
 #define SAMBA_LONG_ROW 4096
-/* rows up to so long, of which at least so many lie side by side in memory, are reduced one by one and not collected */
-#define SAMBA_SHORT_ROW 64
-#define SAMBA_ROWS_BESIDE 8
 
 typedef struct samba_joining { /* how a node would be a member of a group */
     samba_member_role role;
@@ -32,8 +29,7 @@ bool samba_is_constant(const samba_fusion *fusion, samba_ref ref);
 bool samba_is_member(const samba_fusion *fusion, int32_t group, samba_ref ref);
 /* Sizes that are not 1, and where they stand; returns how many. */
 int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where);
-/* Do these sizes, those of 1 aside, equal those of the group's dims that are among the first domain_rank of its domain, in the
- * graph's order? dims: where each lies. */
+/* Do these sizes, those of 1 aside, equal the first domain_rank of the group's domain? dims: where each lies. */
 bool samba_group_fits(const samba_group *group, int domain_rank, int rank, const int64_t *shape, int8_t *dims);
 /* Can a member with these dims read the input from memory (write its reduction there),
  * if the last `cols` domain dims make a row? */

@@ -30,16 +30,10 @@ int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where)
 bool samba_group_fits(const samba_group *g, int domain_rank, int rank, const int64_t *shape, int8_t *dims)
 {
     int64_t mine[SAMBA_MAX_RANK], theirs[SAMBA_MAX_RANK];
-    int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK], others = 0;
+    int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK];
     int count = samba_dense(rank, shape, mine, my_dims);
-    for (int i = 0; i < g->rank; i++) {
-        int d = g->order[i];
-        if (d < domain_rank && g->domain[d] != 1) {
-            theirs[others] = g->domain[d];
-            their_dims[others++] = d;
-        }
-    }
-    if (count != others || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
+    if (count != samba_dense(domain_rank, g->domain, theirs, their_dims) ||
+        memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
         return false;
     memset(dims, -1, SAMBA_MAX_RANK);
     for (int i = 0; i < count; i++)

@@ -67,7 +67,6 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     /* best holds the greatest value so far (class of a), d its index; col0 is the first column's index */
     void (*reduce_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);
     /* the same of tiles that stand: a[r,c] is a[c * rows + r] */
-    void (*standing_sum[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     void (*standing_amax[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     void (*standing_amin[3])(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     void (*standing_argmax[3])(int64_t *d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0, bool first);

@@ -440,7 +440,6 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .reduce_amax = CLASSES(samba_amax),
     .reduce_amin = CLASSES(samba_amin),
     .reduce_argmax = CLASSES(samba_argmax),
-    .standing_sum = CLASSES(samba_standing_sum),
     .standing_amax = CLASSES(samba_standing_amax),
     .standing_amin = CLASSES(samba_standing_amin),
     .standing_argmax = CLASSES(samba_standing_argmax),

@@ -45,7 +45,6 @@ SAMBA_EACH_DTYPE(DTYPE)
     void SAMBA_ISA_NAME(samba_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);                      \
     void SAMBA_ISA_NAME(samba_argmax_##name)(int64_t * d, void *best, const void *a, int64_t rows, int64_t cols, int64_t col0,   \
                                              bool first);                                                                        \
-    void SAMBA_ISA_NAME(samba_standing_sum_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);              \
     void SAMBA_ISA_NAME(samba_standing_amax_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);             \
     void SAMBA_ISA_NAME(samba_standing_amin_##name)(void *d, const void *a, int64_t rows, int64_t cols, bool first);             \
     void SAMBA_ISA_NAME(samba_standing_argmax_##name)(int64_t * d, void *best, const void *a, int64_t rows, int64_t cols,        \

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Row reductions over tiles that stand (standing.c): element (r, c) is a[c * rows + r], so rows lie side by side and one vector
- * holds an element of each of several rows. Compiled once for each ISA. Additions go from column to column, whatever a vector
- * holds, so results are reproducible. Greatest and least values propagate NaN. */
+ * holds an element of each of several rows. Compiled once for each ISA. Greatest and least values propagate NaN. */
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/tile/parts.h"
 #include <math.h>
@@ -34,13 +33,12 @@ enum { SIDE = 32 }; /* rows whose results registers hold while columns pass */
         if (r < rows)                                                                                                            \
             kernel##_some_##name(d + r, a + r, rows, rows - r, cols, first);                                                     \
     }
-#define STANDS(name, type, sum_type, least, greatest)                                                                            \
-    STAND(sum, name, sum_type, 0, x + y)                                                                                         \
+#define STANDS(name, type, least, greatest)                                                                                      \
     STAND(amax, name, type, least, (x > y) | (x != x) ? x : y)                                                                   \
     STAND(amin, name, type, greatest, (x < y) | (x != x) ? x : y)
-STANDS(f32, float, float, -INFINITY, INFINITY)
-STANDS(f64, double, double, -INFINITY, INFINITY)
-STANDS(i64, int64_t, uint64_t, INT64_MIN, INT64_MAX)
+STANDS(f32, float, -INFINITY, INFINITY)
+STANDS(f64, double, -INFINITY, INFINITY)
+STANDS(i64, int64_t, INT64_MIN, INT64_MAX)
 
 /* The greatest value first, then where it stands first; NaN counts as greatest. `at` is as wide as the values, for one mask. */
 #define STANDING_ARGMAX(name, type, index)                                                                                       \

@@ -2,7 +2,7 @@
  *
  * Tiles that stand: their registers hold column after column, element (r, c) at c * rows + r. So programs with row reductions
  * have whole vectors of work where rows are short, and read whole lines of cache where it is rows that lie side by side in memory
- * and not columns: sums, greatest values and softmax over a dim before the last.
+ * and not columns: greatest and least values and where they are.
  *
  * A program stands or lies from when it is prepared. What has a value a row, and what is filled once, is as in any tile
  * (operand.c). A tile is worked on in chunks of columns for all its rows; a register that outlives a step has room for all of
@@ -18,12 +18,15 @@ typedef struct traffic {
     int across, along; /* operands whose rows lie side by side, and whose columns do */
 } traffic;
 
+/* Reductions, all of which give the same in any order. A sum does not, and has to be the same bits in every program that computes
+ * it: the backward makes values of the forward again in other ones. */
 static bool has_reduction(const samba_program *source)
 {
     bool found = false;
     for (int i = 0; i < source->instruction_count; i++) {
-        samba_tile_form form = samba_tile_table[source->instructions[i].op].form;
-        if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_BLOCK)
+        int op = source->instructions[i].op;
+        samba_tile_form form = samba_tile_table[op].form;
+        if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_BLOCK || op == SAMBA_TILE_sum)
             return false;
         found |= form == SAMBA_FORM_REDUCE;
     }
