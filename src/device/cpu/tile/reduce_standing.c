@@ -13,10 +13,10 @@ enum { SIDE = 32 }; /* rows whose results registers hold while columns pass */
     INLINE void kernel##_some_##name(type *d, const type *a, int64_t rows, int64_t n, int64_t cols, bool first)                  \
     {                                                                                                                            \
         type of[SIDE];                                                                                                           \
-        SAMBA_VECTOR_LOOP for (int k = 0; k < n; k++)                                                                            \
+        SAMBA_VECTOR_LOOP for (int64_t k = 0; k < n; k++)                                                                        \
             of[k] = first ? (type)(start) : d[k];                                                                                \
         for (int64_t c = 0; c < cols; c++, a += rows) {                                                                          \
-            SAMBA_VECTOR_LOOP for (int k = 0; k < n; k++) {                                                                      \
+            SAMBA_VECTOR_LOOP for (int64_t k = 0; k < n; k++) {                                                                  \
                 type x = a[k], y = of[k];                                                                                        \
                 of[k] = (step);                                                                                                  \
             }                                                                                                                    \
@@ -34,8 +34,8 @@ enum { SIDE = 32 }; /* rows whose results registers hold while columns pass */
             kernel##_some_##name(d + r, a + r, rows, rows - r, cols, first);                                                     \
     }
 #define STANDS(name, type, least, greatest)                                                                                      \
-    STAND(amax, name, type, least, (x > y) | (x != x) ? x : y)                                                                   \
-    STAND(amin, name, type, greatest, (x < y) | (x != x) ? x : y)
+    STAND(amax, name, type, least, ((x > y) | (x != x)) ? x : y)                                                                 \
+    STAND(amin, name, type, greatest, ((x < y) | (x != x)) ? x : y)
 STANDS(f32, float, -INFINITY, INFINITY)
 STANDS(f64, double, -INFINITY, INFINITY)
 STANDS(i64, int64_t, INT64_MIN, INT64_MAX)
@@ -47,19 +47,19 @@ STANDS(i64, int64_t, INT64_MIN, INT64_MAX)
     {                                                                                                                            \
         type of[SIDE];                                                                                                           \
         index at[SIDE];                                                                                                          \
-        SAMBA_VECTOR_LOOP for (int k = 0; k < n; k++) {                                                                          \
+        SAMBA_VECTOR_LOOP for (int64_t k = 0; k < n; k++) {                                                                      \
             of[k] = first ? a[k] : best[k];                                                                                      \
             at[k] = first ? 0 : -1;                                                                                              \
         }                                                                                                                        \
         for (int64_t c = 0; c < cols; c++, a += rows) {                                                                          \
-            SAMBA_VECTOR_LOOP for (int k = 0; k < n; k++) {                                                                      \
+            SAMBA_VECTOR_LOOP for (int64_t k = 0; k < n; k++) {                                                                  \
                 type x = a[k], y = of[k];                                                                                        \
                 bool takes = (x > y) | ((x != x) & (y == y));                                                                    \
                 of[k] = takes ? x : y;                                                                                           \
                 at[k] = takes ? (index)c : at[k];                                                                                \
             }                                                                                                                    \
         }                                                                                                                        \
-        for (int k = 0; k < n; k++) {                                                                                            \
+        for (int64_t k = 0; k < n; k++) {                                                                                        \
             best[k] = of[k];                                                                                                     \
             d[k] = at[k] < 0 ? d[k] : col0 + at[k];                                                                              \
         }                                                                                                                        \
