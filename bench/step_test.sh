@@ -20,6 +20,8 @@ like "${lines[1]}" "^\{\"losses\": \[$number, $number, $number\], \"first_ms\": 
 like "${lines[2]}" "^\{\"ms\": \[$number, $number\], \"outside_ms\": $number, \"peak_bytes\": [1-9][0-9]*\}$"
 # The files: parameters as they were before the first step, and the inputs of every step.
 for file in parameters inputs; do [ -s "$folder/$file.safetensors" ] || fail "$file.safetensors was not written"; done
+kept=$(SAMBAFLOW_ISA=generic "$build/bench/step" "$folder/train/train.pef" "$folder" 1 train loss label=10 </dev/null)
+like "$kept" '"isa": "generic"'
 again=$(printf 'losses 3\n' | "$build/bench/step" "$folder/train/train.pef" "$folder" 1 train loss label=10 | tail -1)
 [ "${again%%]*}" = "${lines[1]%%]*}" ] || fail "the same steps twice gave $again and ${lines[1]}"
 
