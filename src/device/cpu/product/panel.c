@@ -708,7 +708,8 @@ static double time_of(const panels *p, const samba_contract_problem *problem)
     double all = (double)p->batches * one + units * machine->block.unit_start;
     double turns = (double)((p->frame.units + problem->threads - 1) / problem->threads);
     double barriers = (threads > 1 && !(p->share_a ? p->a_in_place : p->keep_b)) + (threads > 1 && p->apart);
-    return all / units * turns + barriers * machine->block.barrier;
+    double time = all / units * turns + barriers * machine->block.barrier;
+    return machine->libxsmm && machine->masked ? time * machine->panel.masked : time;
 }
 
 /* Where sizes are large nothing else was faster by more than the noise, and a model that tells such costs apart is not worth its
@@ -718,8 +719,11 @@ static bool leads(const samba_contract_problem *problem)
     const samba_contract *c = &problem->contract;
     const samba_cpu_machine *machine = problem->machine;
     bool in_place = samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32;
-    return problem->m >= machine->panel.least_m && problem->n >= machine->panel.least_n && problem->k >= machine->panel.least_k &&
-           2.0 * (double)problem->m * (double)problem->n * (double)problem->k >= machine->panel.least_flops &&
+    bool masked = machine->libxsmm && machine->masked;
+    return problem->m >= machine->panel.least_m && problem->n >= (masked ? machine->panel.masked_n : machine->panel.least_n) &&
+           problem->k >= machine->panel.least_k &&
+           2.0 * (double)problem->m * (double)problem->n * (double)problem->k >=
+               (masked ? machine->panel.masked_flops : machine->panel.least_flops) &&
            !(in_place && problem->k <= machine->panel.short_k);
 }
 
