@@ -54,7 +54,6 @@ int main(int argc, char **argv)
     compile.model_options = n;
     compile.output_folder = argc > 1 ? argv[1] : "out";
     samba_session_options options = samba_session_defaults();
-    options.isa = getenv("SAMBAFLOW_ISA");
     options.threads = (int)n[THREADS];
     if (samba_context_new(NULL, &context) != SAMBA_OK)
         return 1;

@@ -168,7 +168,6 @@ int main(int argc, char **argv)
     samba_session_options options = samba_session_defaults();
     options.seed = 1;
     options.threads = atoi(argv[3]);
-    options.isa = getenv("SAMBAFLOW_ISA"); /* bench.py --isa */
     samba_session *session;
     need(samba_session_new(context, argv[1], &options, &session));
     double load_ms = now() - start;

@@ -31,6 +31,7 @@ def save(session, folder, step, keep=2, shard_size=0, text=None, tensors=()):
         ffi.new("char[]", path_of(folder, "save: folder")),
         ffi.NULL if text is None else ffi.new("char[]", encoded(text, "save: text")),
     ]
+    tensors = list(tensors)  # which own the memory
     own = ffi.new("samba_tensor *[]", [tensor.c for tensor in tensors])
     options.folder, options.text = kept
     options.step, options.keep, options.shard_size = step, keep, shard_size

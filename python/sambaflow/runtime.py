@@ -579,11 +579,12 @@ class Session:
     ):
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors. `graph_name`:
         which of several graphs."""
-        inputs, outputs = [_pointer(t, "an input") for t in inputs], [_pointer(t, "an output") for t in outputs]
+        inputs, outputs = list(inputs), list(outputs)  # which own the memory: nobody else may hold it
         with self._mine():
             if len(inputs) > self._room[0] or len(outputs) > self._room[1]:
                 self._make_room(len(inputs), len(outputs))
-            self._inputs[0 : len(inputs)], self._outputs[0 : len(outputs)] = inputs, outputs
+            self._inputs[0 : len(inputs)] = [_pointer(tensor, "an input") for tensor in inputs]
+            self._outputs[0 : len(outputs)] = [_pointer(tensor, "an output") for tensor in outputs]
             addresses = [0] * (len(inputs) + len(outputs))
             options = self._options(section_types, section_ids, train, (run_from_call_id, run_until_call_id), graph_name)
             self._run(options, len(inputs), len(outputs), addresses, hyperparameters)

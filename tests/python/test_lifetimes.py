@@ -340,3 +340,29 @@ def test_two_threads_one_session(small):
         thread.join(30)
     assert len(told) == 5
     session.run(zeros_of(session))
+
+
+def test_a_run_holds_what_it_is_given(small, monkeypatch):
+    """Tensors that nobody but the call itself knows: their memory is there until the run is over."""
+    pef, _, _ = small
+    session, gone, seen = Session(pef), [], []
+
+    def passing(name, array):
+        weakref.finalize(array, gone.append, name)
+        return Tensor.wrap(name, array)
+
+    run = Session._run
+
+    def watched(self, *arguments):
+        gc.collect()
+        seen.extend(gone)
+        run(self, *arguments)
+
+    monkeypatch.setattr(Session, "_run", watched)
+    session.run(
+        [passing("x", numpy.ones((4, 64), "f")), passing("target", numpy.zeros(4, "int64"))],
+        [passing("output", numpy.zeros((), "f"))] if "output" in session.tensors else [],
+    )
+    assert not seen
+    gc.collect()
+    assert {"x", "target"} <= set(gone)

@@ -22,6 +22,7 @@
 #include "device/cpu/reuse.h"
 #include "device/cpu/affinity.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -54,23 +55,24 @@ static samba_status choose_isa(const samba_device_options *options, samba_isa *i
 {
     char available[128];
     *isa = samba_isa_best();
-    if (!options->isa)
+    const char *kept = getenv("SAMBAFLOW_ISA"), *asked = options->isa ? options->isa : kept && kept[0] ? kept : NULL;
+    if (!asked)
         return SAMBA_OK;
     for (int i = 0; i < SAMBA_ISA_COUNT; i++)
-        if (samba_kernels_for((samba_isa)i) && strcmp(samba_isa_names[i], options->isa) == 0) {
+        if (samba_kernels_for((samba_isa)i) && strcmp(samba_isa_names[i], asked) == 0) {
             *isa = (samba_isa)i;
             return SAMBA_OK;
         }
     samba_isa_list(available, sizeof available);
-    const char *family = samba_isa_elsewhere(options->isa);
+    const char *family = samba_isa_elsewhere(asked);
     if (family)
         return samba_fail(
             options->context, SAMBA_ERROR_UNSUPPORTED,
             "instruction set \"%.64s\" is not available: it belongs to %s processors, and this build has no kernels "
             "for it; this processor and library have %s",
-            options->isa, family, available);
+            asked, family, available);
     return samba_fail(options->context, SAMBA_ERROR_UNSUPPORTED,
-                      "instruction set \"%.64s\" is not available: this processor and library have %s", options->isa, available);
+                      "instruction set \"%.64s\" is not available: this processor and library have %s", asked, available);
 }
 
 static samba_status cpu_describe(const samba_device_options *options, samba_device_tell *tell, void *to)
