@@ -48,8 +48,6 @@ typedef struct samba_manifest { /* texts and lists are its maker's, or in the ar
 samba_status samba_manifest_write(samba_context *context, const char *path, const samba_manifest *manifest);
 /* FORMAT where it is damaged; UNSUPPORTED where it is of another format. */
 samba_status samba_manifest_read(samba_arena *arena, const char *path, samba_manifest *manifest);
-/* A JSON object as a file, atomically; takes the object, and NULL counts as no memory. */
-samba_status samba_json_write(samba_context *context, const char *path, json_t *object);
 
 /* ---- checkpoint_folder.c ---- */
 typedef struct samba_checkpoint_folder { /* open for saving: no other process saves into it meanwhile */

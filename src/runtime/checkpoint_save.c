@@ -7,6 +7,7 @@
  * Parameter gradients belong to a checkpoint only while they wait for an optimizer step;
  * those of outputs, which the caller sets, always. */
 #include "runtime/checkpoint.h"
+#include "runtime/json.h"
 #include "runtime/runtime.h"
 
 #include <limits.h>

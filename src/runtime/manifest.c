@@ -5,6 +5,7 @@
  * nothing for granted all the same: each member must be there, of its kind and within its range.
  * 64-bit hashes and the seed are text, since JSON's readers round large numbers. */
 #include "runtime/checkpoint.h"
+#include "runtime/json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,34 +13,18 @@
 #include <string.h>
 
 const char *const samba_checkpoint_roles[SAMBA_FILE_ROLES] = {"model", "optimizer", "program"};
-enum { HEX = 17 }; /* 16 digits and a NUL */
 
 /* ---- writing ---- */
-static char *hex(uint64_t value, char text[HEX])
-{
-    snprintf(text, HEX, "%016" PRIx64, value);
-    return text;
-}
-
 /* JSON has no infinities. */
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_string(value > 0 ? "inf" : "-inf"); }
-
-/* Takes both; NULL without memory. */
-static json_t *append(json_t *list, json_t *item)
-{
-    if (json_array_append_new(list, item) == 0)
-        return list;
-    json_decref(list);
-    return NULL;
-}
 
 static json_t *pack_argins(const samba_manifest *manifest)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < manifest->argin_count; i++) {
         const samba_checkpoint_argin *argin = &manifest->argins[i];
-        list =
-            append(list, json_pack("{s:s, s:o, s:b}", "name", argin->name, "value", number(argin->value), "given", argin->given));
+        list = samba_json_append(
+            list, json_pack("{s:s, s:o, s:b}", "name", argin->name, "value", number(argin->value), "given", argin->given));
     }
     return list;
 }
@@ -49,8 +34,8 @@ static json_t *pack_graphs(const samba_manifest *manifest)
     json_t *list = json_array();
     for (int64_t i = 0; i < manifest->graph_count; i++) {
         const samba_checkpoint_graph *graph = &manifest->graphs[i];
-        list = append(list, json_pack("{s:s, s:I, s:b}", "name", graph->name, "micro_step", (json_int_t)graph->micro_step,
-                                      "gradients_wait", graph->gradients_wait));
+        list = samba_json_append(list, json_pack("{s:s, s:I, s:b}", "name", graph->name, "micro_step",
+                                                 (json_int_t)graph->micro_step, "gradients_wait", graph->gradients_wait));
     }
     return list;
 }
@@ -60,39 +45,17 @@ static json_t *pack_files(const samba_manifest *manifest)
     json_t *list = json_array();
     for (int64_t i = 0; i < manifest->file_count; i++) {
         const samba_checkpoint_file *file = &manifest->files[i];
-        char text[HEX];
-        list = append(list, json_pack("{s:s, s:s, s:I, s:s}", "name", file->name, "role", samba_checkpoint_roles[file->role],
-                                      "bytes", (json_int_t)file->facts.bytes, "hash", hex(file->facts.hash, text)));
+        char text[SAMBA_HEX64];
+        list = samba_json_append(list,
+                                 json_pack("{s:s, s:s, s:I, s:s}", "name", file->name, "role", samba_checkpoint_roles[file->role],
+                                           "bytes", (json_int_t)file->facts.bytes, "hash", samba_hex64(file->facts.hash, text)));
     }
     return list;
 }
 
-/* Of its compact text; false without memory. */
-static bool hash_of(const json_t *member, char text[HEX])
-{
-    char *dump = json_dumps(member, JSON_COMPACT | JSON_SORT_KEYS);
-    if (dump)
-        hex(samba_hash(dump, strlen(dump), 0), text);
-    free(dump);
-    return dump != NULL;
-}
-
-samba_status samba_json_write(samba_context *context, const char *path, json_t *object)
-{
-    char *dump = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
-    json_decref(object);
-    if (!dump)
-        return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory to write \"%s\"", path);
-    const void *const parts[] = {dump, "\n"};
-    const size_t sizes[] = {strlen(dump), 1};
-    samba_status status = samba_file_write_atomic(context, path, parts, sizes, 2);
-    free(dump);
-    return status;
-}
-
 samba_status samba_manifest_write(samba_context *context, const char *path, const samba_manifest *manifest)
 {
-    char seed[HEX], hash[HEX];
+    char seed[SAMBA_HEX64], hash[SAMBA_HEX64];
     if (manifest->text) { /* else it would look as if there were no memory */
         json_t *text = json_string(manifest->text);
         if (!text)
@@ -100,10 +63,10 @@ samba_status samba_manifest_write(samba_context *context, const char *path, cons
         json_decref(text);
     }
     json_t *member = json_pack("{s:i, s:s, s:I, s:s, s:I, s:o, s:o, s:o, s:s?}", "format", SAMBA_CHECKPOINT_FORMAT, "name",
-                               manifest->name, "step", (json_int_t)manifest->step, "seed", hex(manifest->seed, seed),
+                               manifest->name, "step", (json_int_t)manifest->step, "seed", samba_hex64(manifest->seed, seed),
                                "forward_runs", (json_int_t)manifest->forward_runs, "graphs", pack_graphs(manifest),
                                "hyperparameters", pack_argins(manifest), "files", pack_files(manifest), "text", manifest->text);
-    json_t *object = member && hash_of(member, hash) ? json_pack("{s:s, s:O}", "hash", hash, "checkpoint", member) : NULL;
+    json_t *object = member && samba_json_hash(member, hash) ? json_pack("{s:s, s:O}", "hash", hash, "checkpoint", member) : NULL;
     json_decref(member);
     return samba_json_write(context, path, object);
 }
@@ -152,10 +115,7 @@ static samba_status read_flag(const reader *r, const json_t *object, const char 
 static samba_status read_hex(const reader *r, const json_t *object, const char *key, uint64_t *value)
 {
     const char *text = json_string_value(json_object_get(object, key));
-    if (!text || strlen(text) != HEX - 1 || strspn(text, "0123456789abcdef") != HEX - 1)
-        return fail_member(r, key);
-    *value = strtoull(text, NULL, 16);
-    return SAMBA_OK;
+    return samba_hex64_read(text, value) ? SAMBA_OK : fail_member(r, key);
 }
 
 static samba_status read_argin(const reader *r, const json_t *object, samba_checkpoint_argin *argin)
@@ -223,7 +183,7 @@ static samba_status read_member(const reader *r, const json_t *object, samba_man
 {
     const json_t *member = json_object_get(object, "checkpoint"), *format = json_object_get(member, "format");
     const char *stated = json_string_value(json_object_get(object, "hash"));
-    char found[HEX];
+    char found[SAMBA_HEX64];
     if (!json_is_integer(format) || !stated)
         return fail_damaged(r, "it is not what a checkpoint begins with");
     if (json_integer_value(format) != SAMBA_CHECKPOINT_FORMAT) /* said first: another format may have another checksum */
@@ -231,7 +191,7 @@ static samba_status read_member(const reader *r, const json_t *object, samba_man
                           "%s is of format %lld and this library reads format %d: use the %s that wrote it", r->path,
                           (long long)json_integer_value(format), SAMBA_CHECKPOINT_FORMAT,
                           json_integer_value(format) > SAMBA_CHECKPOINT_FORMAT ? "newer library" : "older library");
-    if (!hash_of(member, found))
+    if (!samba_json_hash(member, found))
         return samba_fail(r->arena->context, SAMBA_ERROR_MEMORY, "no memory to read %s", r->path);
     if (strcmp(stated, found) != 0)
         return fail_damaged(r, "it has other values than were written, its checksum differs");

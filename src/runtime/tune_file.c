@@ -7,7 +7,7 @@
  *
  * Messages name the file, the field, what was expected and what was given. */
 #include "runtime/tune.h"
-#include "runtime/checkpoint.h"
+#include "runtime/json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,41 +15,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HEX = 17 }; /* 16 digits and a NUL */
-
-static char *hex(uint64_t value, char text[HEX])
-{
-    snprintf(text, HEX, "%016" PRIx64, value);
-    return text;
-}
-
-/* Of its compact text; false without memory. */
-static bool hash_of(const json_t *member, char text[HEX])
-{
-    char *dump = json_dumps(member, JSON_COMPACT | JSON_SORT_KEYS);
-    if (dump)
-        hex(samba_hash(dump, strlen(dump), 0), text);
-    free(dump);
-    return dump != NULL;
-}
-
 /* ---- writing ---- */
-
-/* Takes both; NULL without memory. */
-static json_t *append(json_t *list, json_t *item)
-{
-    if (json_array_append_new(list, item) == 0)
-        return list;
-    json_decref(list);
-    return NULL;
-}
 
 static json_t *pack_figures(const samba_choice *choice)
 {
     json_t *list = json_array();
     for (int32_t i = 0; i < choice->figure_count; i++)
-        list = append(list, json_pack("{s:s, s:s, s:f}", "group", choice->figures[i].group, "name", choice->figures[i].name,
-                                      "value", choice->figures[i].value));
+        list = samba_json_append(list, json_pack("{s:s, s:s, s:f}", "group", choice->figures[i].group, "name",
+                                                 choice->figures[i].name, "value", choice->figures[i].value));
     return list;
 }
 
@@ -58,28 +31,28 @@ static json_t *pack_choices(const samba_tune *tune)
     json_t *list = json_array();
     for (int32_t i = 0; i < tune->count; i++) {
         const samba_tune_choice *choice = &tune->choices[i];
-        list = append(list, json_pack("{s:i, s:s?, s:f, s:o}", "stage", choice->stage, "road", choice->choice.road, "gain",
-                                      choice->gain, "figures", pack_figures(&choice->choice)));
+        list = samba_json_append(list, json_pack("{s:i, s:s?, s:f, s:o}", "stage", choice->stage, "road", choice->choice.road,
+                                                 "gain", choice->gain, "figures", pack_figures(&choice->choice)));
     }
     return list;
 }
 
 static json_t *pack_machine(const samba_tune_machine *machine)
 {
-    char figures[HEX];
+    char figures[SAMBA_HEX64];
     json_t *caches = json_array();
     for (int i = 0; i < SAMBA_TUNE_CACHES; i++)
-        caches = append(caches, json_integer((json_int_t)machine->caches[i]));
+        caches = samba_json_append(caches, json_integer((json_int_t)machine->caches[i]));
     return json_pack("{s:s, s:s, s:i, s:o, s:s}", "processor", machine->processor, "isa", machine->isa, "threads",
-                     machine->threads, "caches", caches, "figures", hex(machine->figures, figures));
+                     machine->threads, "caches", caches, "figures", samba_hex64(machine->figures, figures));
 }
 
 samba_status samba_tune_write(samba_context *context, const char *path, const samba_tune *tune)
 {
-    char plan[HEX], hash[HEX];
-    json_t *member = json_pack("{s:i, s:s, s:i, s:o, s:o}", "format", SAMBA_TUNE_FORMAT, "plan", hex(tune->plan, plan), "stages",
-                               tune->stages, "machine", pack_machine(&tune->machine), "choices", pack_choices(tune));
-    json_t *object = member && hash_of(member, hash) ? json_pack("{s:s, s:O}", "hash", hash, "tune", member) : NULL;
+    char plan[SAMBA_HEX64], hash[SAMBA_HEX64];
+    json_t *member = json_pack("{s:i, s:s, s:i, s:o, s:o}", "format", SAMBA_TUNE_FORMAT, "plan", samba_hex64(tune->plan, plan),
+                               "stages", tune->stages, "machine", pack_machine(&tune->machine), "choices", pack_choices(tune));
+    json_t *object = member && samba_json_hash(member, hash) ? json_pack("{s:s, s:O}", "hash", hash, "tune", member) : NULL;
     json_decref(member);
     return samba_json_write(context, path, object);
 }
@@ -146,10 +119,7 @@ static samba_status read_hex(const reader *r, const json_t *object, const char *
 {
     const json_t *found = json_object_get(object, key);
     const char *text = json_string_value(found);
-    if (!text || strlen(text) != HEX - 1 || strspn(text, "0123456789abcdef") != HEX - 1)
-        return fail(r, key, "16 hexadecimal digits", found);
-    *value = strtoull(text, NULL, 16);
-    return SAMBA_OK;
+    return samba_hex64_read(text, value) ? SAMBA_OK : fail(r, key, "16 hexadecimal digits", found);
 }
 
 static samba_status read_machine(reader *r, const json_t *tune, samba_tune_machine *machine)
@@ -237,7 +207,7 @@ static samba_status read_tune(reader *r, const json_t *object, samba_tune *tune)
 {
     const json_t *member = json_object_get(object, "tune"), *stated = json_object_get(object, "hash");
     int64_t format, stages;
-    char found[HEX];
+    char found[SAMBA_HEX64];
     SAMBA_TRY(need_object(r, "the file", object, 2));
     if (!json_is_object(member))
         return fail(r, "tune", "an object", member);
@@ -245,7 +215,7 @@ static samba_status read_tune(reader *r, const json_t *object, samba_tune *tune)
     if (format != SAMBA_TUNE_FORMAT) /* said first: another format may have another checksum */
         return samba_fail(r->arena->context, SAMBA_ERROR_UNSUPPORTED, "\"%.200s\": format: expected %d, given %" PRId64, r->path,
                           SAMBA_TUNE_FORMAT, format);
-    if (!hash_of(member, found))
+    if (!samba_json_hash(member, found))
         return samba_fail(r->arena->context, SAMBA_ERROR_MEMORY, "no memory to read \"%.200s\"", r->path);
     if (!json_is_string(stated) || strcmp(json_string_value(stated), found) != 0)
         return fail(r, "hash", found, stated);
@@ -305,9 +275,9 @@ samba_status samba_tune_check(samba_context *context, const char *path, const sa
                               const samba_tune_machine *machine)
 {
     const samba_tune_machine *given = &tune->machine;
-    char expected[HEX], found[HEX], field[48];
+    char expected[SAMBA_HEX64], found[SAMBA_HEX64], field[48];
     if (tune->plan != plan)
-        return differs_text(context, path, "plan", hex(plan, expected), hex(tune->plan, found));
+        return differs_text(context, path, "plan", samba_hex64(plan, expected), samba_hex64(tune->plan, found));
     if (tune->stages != stages)
         return differs(context, path, "stages", stages, tune->stages);
     if (strcmp(given->processor, machine->processor) != 0)
@@ -322,6 +292,7 @@ samba_status samba_tune_check(samba_context *context, const char *path, const sa
             return differs(context, path, field, machine->caches[i], given->caches[i]);
     }
     if (given->figures != machine->figures)
-        return differs_text(context, path, "machine.figures", hex(machine->figures, expected), hex(given->figures, found));
+        return differs_text(context, path, "machine.figures", samba_hex64(machine->figures, expected),
+                            samba_hex64(given->figures, found));
     return SAMBA_OK;
 }
