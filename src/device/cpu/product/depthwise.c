@@ -6,7 +6,7 @@
  * out.
  *
  * Where neighbours of the result see pixels that are some apart (a stride, forward), the plane is first sorted by x mod that, in
- * scratch, so that what a vector adds lies together. */
+ * scratch, so that what a vector adds lies together. Pixels and weights of another dtype become floats on the way there. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/roads.h"
 #include <string.h>
@@ -22,14 +22,18 @@ typedef struct depthwise {
     samba_frame frame;
     const samba_kernels *kernels;
     const samba_blocks *blocks;
-    const float *w, *image;
+    const char *w, *image;
+    int w_dtype, image_dtype;
+    int64_t w_size, image_size; /* bytes of an element */
+    int64_t y_weight, x_weight; /* in memory, from one to the next: weights of another dtype are gathered in scratch */
+    bool gathered;
     axis y, x;
     int64_t batches, n;
     int64_t band;           /* rows of the result between two calls of the epilogue */
     int64_t per, row_pitch; /* pixels of a phase of a sorted row; elements of a row, sorted or not */
     bool sorted;
     samba_fold_block table;
-    int64_t sums_at, plane_at;
+    int64_t sums_at, plane_at, weights_at;
 } depthwise;
 
 /* ---- what is depthwise ---- */
@@ -64,8 +68,7 @@ static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
     const samba_factor *b = &c->b;
     int window_of[2] = {-1, -1}, tap_of[2] = {-1, -1}, rank = c->n_rank;
     bool taken[SAMBA_CONTRACT_RANK] = {false};
-    if (c->class_ != SAMBA_F32 || c->a.dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || c->a.window_count ||
-        problem->m != 1 || rank > 2 || problem->k == 0)
+    if (c->class_ != SAMBA_F32 || c->a.window_count || problem->m != 1 || rank > 2 || problem->k == 0)
         return false;
     for (int w = 0; w < b->window_count; w++) {
         int dim = -1;
@@ -99,7 +102,8 @@ static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
     *x = describe_axis(problem, rank - 1, window_of[rank - 1], tap_of[rank - 1]);
     if (x->memory != 1 || x->step < 1 || (x->step > 1 && x->dilation > 1))
         return false;
-    return x->step == 1 || (x->windowed && (y->windowed || rank == 1));
+    bool near = x->step == 1 && b->dtype == SAMBA_FLOAT32;
+    return near || (x->windowed && (y->windowed || rank == 1)); /* else a plane has no bounds in which to sort it */
 }
 
 static bool init(const samba_contract_problem *problem, depthwise *p)
@@ -109,10 +113,21 @@ static bool init(const samba_contract_problem *problem, depthwise *p)
     p->frame.contract = problem->contract;
     p->batches = problem->batches;
     p->n = problem->n;
+    p->w_dtype = problem->contract.a.dtype;
+    p->image_dtype = problem->contract.b.dtype;
+    p->w_size = (int64_t)samba_dtype_table[p->w_dtype].size;
+    p->image_size = (int64_t)samba_dtype_table[p->image_dtype].size;
+    p->gathered = p->w_dtype != SAMBA_FLOAT32;
+    p->y_weight = p->y.tap_weight;
+    p->x_weight = p->x.tap_weight;
+    if (p->gathered) {
+        p->y.tap_weight = p->x.taps;
+        p->x.tap_weight = 1;
+    }
     p->band =
         p->frame.contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
     p->band = p->band < 1 ? 1 : p->band;
-    p->sorted = p->x.step > 1;
+    p->sorted = p->x.step > 1 || p->image_dtype != SAMBA_FLOAT32;
     p->per = p->sorted ? (p->x.limit + p->x.step - 1) / p->x.step : 0;
     p->row_pitch = p->sorted ? p->per * p->x.step : p->y.memory;
     return true;
@@ -122,26 +137,42 @@ static bool init(const samba_contract_problem *problem, depthwise *p)
 
 static int64_t image_rows(const depthwise *p) { return p->y.windowed ? p->y.limit : 1; }
 
-static void sort_plane(const depthwise *p, const float *image, float *plane)
+static void sort_plane(const depthwise *p, const char *image, float *plane)
 {
     int64_t step = p->x.step, rows = image_rows(p);
+    if (step == 1 && (rows == 1 || p->y.memory == p->row_pitch)) {
+        p->kernels->load[p->image_dtype](plane, image, rows * p->row_pitch);
+        return;
+    }
     for (int64_t i = 0; i < rows; i++)
         for (int64_t phase = 0; phase < step && phase < p->x.limit; phase++)
-            p->kernels->load_strided[SAMBA_FLOAT32](plane + i * p->row_pitch + phase * p->per, image + i * p->y.memory + phase,
-                                                    step, (p->x.limit - phase + step - 1) / step);
+            p->kernels->load_strided[p->image_dtype](plane + i * p->row_pitch + phase * p->per,
+                                                     image + (i * p->y.memory + phase) * p->image_size, step,
+                                                     (p->x.limit - phase + step - 1) / step);
+}
+
+static void gather_weights(const depthwise *p, const char *w, float *weights)
+{
+    for (int64_t t = 0; t < p->y.taps; t++, weights += p->x.taps)
+        p->kernels->load_strided[p->w_dtype](weights, w + t * p->y_weight * p->w_size, p->x_weight, p->x.taps);
 }
 
 static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t last)
 {
     const depthwise *p = (const depthwise *)frame;
-    float *sums = (float *)(room->own + p->sums_at), *plane = (float *)(room->own + p->plane_at);
+    float *sums = (float *)(room->own + p->sums_at), *plane = (float *)(room->own + p->plane_at),
+          *weights = (float *)(room->own + p->weights_at);
+    int64_t gathered_at = -1;
     for (; unit < last; unit++) {
-        const float *image = p->image + samba_batch_offset(&frame->contract, &frame->contract.b, unit);
-        const float *w = p->w + samba_batch_offset(&frame->contract, &frame->contract.a, unit);
-        if (p->sorted) {
-            sort_plane(p, image, plane);
-            image = plane;
-        }
+        int64_t w_at = samba_batch_offset(&frame->contract, &frame->contract.a, unit);
+        const char *at = p->image + samba_batch_offset(&frame->contract, &frame->contract.b, unit) * p->image_size;
+        const float *image = p->sorted ? plane : (const float *)at,
+                    *w = p->gathered ? weights : (const float *)(p->w + w_at * p->w_size);
+        if (p->sorted)
+            sort_plane(p, at, plane);
+        if (p->gathered && w_at != gathered_at)
+            gather_weights(p, p->w + w_at * p->w_size, weights);
+        gathered_at = w_at;
         for (int64_t y = 0, end; y < p->y.size; y = end) {
             end = at_most(y + p->band, p->y.size);
             int64_t cols = (end - y) * p->x.size;
@@ -280,12 +311,13 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     depthwise *p = (depthwise *)frame;
     p->kernels = frame->machine->kernels;
     p->blocks = p->kernels->blocks;
-    p->w = samba_factor_data(problem, &frame->contract.a);
-    p->image = samba_factor_data(problem, &frame->contract.b);
+    p->w = samba_factor_bytes(problem, &frame->contract.a);
+    p->image = samba_factor_bytes(problem, &frame->contract.b);
     SAMBA_TRY(fill_rows(p, to->arena));
     SAMBA_TRY(fill_columns(p, p->kernels->lanes, to->arena));
     p->sums_at = samba_frame_room(frame, at_most(p->band, p->y.size) * p->x.size * 4);
     p->plane_at = samba_frame_room(frame, p->sorted ? image_rows(p) * p->row_pitch * 4 : 0);
+    p->weights_at = samba_frame_room(frame, p->gathered ? p->y.taps * p->x.taps * 4 : 0);
     frame->units = p->batches;
     frame->in_order = true; /* planes are alike */
     return SAMBA_OK;

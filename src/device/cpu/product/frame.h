@@ -96,6 +96,12 @@ static inline const float *samba_factor_data(const samba_contract_problem *probl
 {
     return (const float *)(problem->memory + problem->buffers[factor->buffer].offset) + factor->offset;
 }
+/* The same of any dtype. */
+static inline const char *samba_factor_bytes(const samba_contract_problem *problem, const samba_factor *factor)
+{
+    return problem->memory + problem->buffers[factor->buffer].offset +
+           factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+}
 /* The seconds in `double` that running the epilogue takes a thread, in ns. */
 static inline double samba_finish_time(const samba_contract_problem *problem)
 {
