@@ -24,7 +24,7 @@ demo: all
 check: all
 	@tools/check.sh $(BUILD)
 
-# The unit tests, built with another compiler: with two of its versions, warnings are errors. Both make the graphs that ours makes.
+# The unit tests, built with another compiler: with two of its versions, warnings are errors. Graphs are those of our own.
 check-clang: all
 	@tools/check-clang.sh $(BUILD)
 

@@ -10,5 +10,6 @@ for version in 14 16; do
     ninja -C "$here" --quiet
     meson test -C "$here" --no-rebuild --print-errorlogs --suite unit
     "$here/tests/graphs" >"$here/graphs.txt"
-    "$build/tests/graphs" | cmp - "$here/graphs.txt" || { echo "check-clang: graphs have other nodes by clang $version" >&2; exit 1; }
+    "$build/tests/graphs" | cmp - "$here/graphs.txt" ||
+        { echo "check-clang: graphs have other nodes by clang $version" >&2; exit 1; }
 done

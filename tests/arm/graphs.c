@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                                               \
+    (const int64_t[]) { __VA_ARGS__ }
 #define RANK(...) ((int)(sizeof(SHAPE(__VA_ARGS__)) / sizeof(int64_t)))
 #define P(name, ...) parameter(g, name, SAMBA_FLOAT32, RANK(__VA_ARGS__), SHAPE(__VA_ARGS__))
 
