@@ -80,11 +80,24 @@ done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi
 
 python3 tools/check_layers.py || bad=1
-python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler examples >&2 ||
+python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler src/trace \
+    examples tests/arm >&2 ||
     complain "what these lines do depends on the compiler: make two statements of each"
 
 made=$(mktemp -d) # the headers that the build makes
 trap 'rm -rf "$made"' EXIT
+# It finds what it is for: by operators, by a file's own functions and macros, in a call and in a list.
+mkdir "$made/apart"
+cat >"$made/apart/example.c" <<'EXAMPLE'
+#define TWICE(x) samba_add(x, x)
+static int count_of(samba_value x) { return samba_exp(x).index; }
+samba_value a(samba_value x) { return samba_mul(samba_exp(x), samba_neg(x)); }
+samba_value b(samba_value x) { return samba_mul(TWICE(x), samba_neg(x)); }
+int c(samba_value x) { int both[] = {count_of(x), TWICE(x).index}; return both[0]; }
+samba_value fine(samba_value x) { samba_value y = samba_neg(x); return samba_mul(samba_exp(x), y); }
+EXAMPLE
+told=$(python3 tools/check_order.py --values "$made/apart" | cut -d: -f2 | tr '\n' ' ') || true
+[ "$told" = "3 4 5 " ] || complain "check_order.py: what it must tell of are lines 3, 4 and 5 of an example, it tells of $told"
 mkdir "$made/sambaflow"
 python3 tools/make_operators.py src/ops.def "$made/sambaflow/operators.h"
 python3 tools/make_optimizers.py src/optimizers.def "$made/sambaflow/optimizers.h"

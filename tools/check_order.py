@@ -123,11 +123,42 @@ def value_makers(folders):
     for path in sources(folders):
         text = open(path, encoding="utf-8").read()
         makers.update(re.findall(r"(?m)^(?:samba_value|samba_ref) (samba_\w+)\((?!const )", text))
+    text = open("src/ops.def", encoding="utf-8").read()  # of which functions and their header are made
+    makers.update("samba_" + name for name in re.findall(r"(?m)^OP\((\w+),", text))
+    for path in sources(folders):
+        if path.endswith(".h"):
+            text = open(path, encoding="utf-8").read()
+            makers.update(own_makers(text, tokens_of(text), makers))
     return makers
 
 
-def own_makers(text):
-    return set(re.findall(r"(?m)^static (?:inline )?(?:samba_value|samba_ref) (\w+)\((?!const samba_graph)", text))
+def callers(text, tokens):
+    """What a file's functions and macros call, by the name of each."""
+    macros = re.findall(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)\([^)]*\)((?:.*\\\n)*.*)", text)
+    return bodies(tokens) | {name: set(re.findall(r"\w+(?=\()", body)) for name, body in macros}
+
+
+def own_makers(text, tokens, makers):
+    """A file's own: they give a value, or call one that does, whatever they give."""
+    own = set(re.findall(r"(?m)^static (?:inline )?(?:samba_value|samba_ref) (\w+)\((?!const samba_graph)", text))
+    calls, before = callers(text, tokens), -1
+    while before != len(own):
+        before = len(own)
+        own.update(name for name, called in calls.items() if called & (own | makers))
+    return own
+
+
+def bodies(tokens):
+    """What each function of a file calls."""
+    found, depth = {}, 0
+    for i, (word, _) in enumerate(tokens):
+        if depth == 0 and word == "(" and is_name(tokens[i - 1][0]):
+            end = group(tokens, i)
+            if end < len(tokens) and tokens[end][0] == "{":
+                inside = tokens[end : group(tokens, end)]
+                found[tokens[i - 1][0]] = {w for (w, _), (after, _) in zip(inside, inside[1:]) if after == "(" and is_name(w)}
+        depth += (word in OPEN) - (word in CLOSE)
+    return found
 
 
 def constant_parameters(folders):
@@ -152,7 +183,8 @@ def sources(folders):
 
 def check(path, by_address):
     text = open(path, encoding="utf-8").read()
-    tokens, makers = tokens_of(text), MAKERS | own_makers(text)
+    tokens = tokens_of(text)
+    makers = MAKERS | own_makers(text, tokens, MAKERS)
     found = set()
     for i, (word, line) in enumerate(tokens):
         if word not in ("(", "{"):

@@ -33,7 +33,8 @@ samba_value samba_leaky_relu(samba_value a, double negative_slope)
     samba_ref x;
     if (!samba_trace_floating("leaky_relu", a, &graph, &x))
         return samba_trace_none(graph);
-    return samba_trace_result(graph, E3(where, EN(gt, x, 0), x, EN(mul, x, negative_slope)), samba_value_dtype(a));
+    samba_ref below = EN(mul, x, negative_slope), above = EN(gt, x, 0);
+    return samba_trace_result(graph, E3(where, above, x, below), samba_value_dtype(a));
 }
 
 samba_value samba_functional_prelu(samba_value a, samba_value weight)
@@ -51,7 +52,8 @@ samba_value samba_functional_prelu(samba_value a, samba_value weight)
     for (int d = 0; d < of.rank; d++)
         shape[d] = d == 1 && w.rank == 1 ? w.shape[0] : 1;
     slope = samba_emit_reshape(graph, slope, of.rank, shape);
-    return samba_trace_result(graph, E3(where, EN(gt, x, 0), x, E2(mul, x, slope)), samba_value_dtype(a));
+    samba_ref below = E2(mul, x, slope), above = EN(gt, x, 0);
+    return samba_trace_result(graph, E3(where, above, x, below), samba_value_dtype(a));
 }
 
 /* scale x, and scale alpha (exp(x / width) - 1) where x is not positive */
@@ -100,7 +102,8 @@ samba_value samba_hardtanh(samba_value a, double min, double max)
         return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, "hardtanh",
                                 "expected integers or floating-point, given bool; cast it first");
     samba_ref x = a.index, low = CONSTANT(samba_trace_held(min, dtype), x), high = CONSTANT(samba_trace_held(max, dtype), x);
-    return samba_trace_value(graph, E3(where, E2(le, x, low), low, E3(where, E2(ge, x, high), high, x)));
+    samba_ref most = E3(where, E2(ge, x, high), high, x), below = E2(le, x, low);
+    return samba_trace_value(graph, E3(where, below, low, most));
 }
 
 samba_value samba_relu6(samba_value a)
@@ -119,7 +122,8 @@ samba_value samba_hardsigmoid(samba_value a)
     if (!samba_trace_floating("hardsigmoid", a, &graph, &x))
         return samba_trace_none(graph);
     samba_ref line = EN(div, EN(add, x, 3), 6);
-    samba_ref y = E3(where, EN(le, x, -3), CONSTANT(0, x), E3(where, EN(ge, x, 3), CONSTANT(1, x), line));
+    samba_ref one = CONSTANT(1, x), above = EN(ge, x, 3), most = E3(where, above, one, line);
+    samba_ref zero = CONSTANT(0, x), below = EN(le, x, -3), y = E3(where, below, zero, most);
     return samba_trace_result(graph, y, samba_value_dtype(a));
 }
 
@@ -130,9 +134,11 @@ samba_value samba_hardswish(samba_value a)
     samba_ref x;
     if (!samba_trace_floating("hardswish", a, &graph, &x))
         return samba_trace_none(graph);
-    samba_ref inside = E3(where, EN(ge, E1(abs, x), 3), CONSTANT(0, x), x); /* an infinity would make its gradient NaN */
+    samba_ref zero = CONSTANT(0, x), outside = EN(ge, E1(abs, x), 3);
+    samba_ref inside = E3(where, outside, zero, x); /* an infinity would make its gradient NaN */
     samba_ref bent = EN(div, E2(mul, inside, EN(add, inside, 3)), 6);
-    samba_ref y = E3(where, EN(le, x, -3), EN(mul, x, 0), E3(where, EN(ge, x, 3), x, bent));
+    samba_ref most = E3(where, EN(ge, x, 3), x, bent), nothing = EN(mul, x, 0), below = EN(le, x, -3);
+    samba_ref y = E3(where, below, nothing, most);
     return samba_trace_result(graph, y, samba_value_dtype(a));
 }
 
@@ -198,7 +204,8 @@ static samba_ref small_tanhshrink(samba_graph *graph, samba_ref x)
     samba_ref square = E2(mul, x, x), sum = CONSTANT(0, x);
     for (int k = 10; k >= 1; k--)
         sum = EN(add, E2(mul, sum, square), 2 * k / tgamma(2 * k + 2));
-    return E2(div, E2(mul, E2(mul, x, square), sum), E1(cosh, x));
+    samba_ref cosh_x = E1(cosh, x);
+    return E2(div, E2(mul, E2(mul, x, square), sum), cosh_x);
 }
 
 /* Near 0 a and its tanh have most digits in common:
@@ -212,9 +219,13 @@ samba_value samba_tanhshrink(samba_value a)
     samba_ref x = samba_emit_cast(graph, a.index, SAMBA_FLOAT64), far = E2(sub, x, E1(tanh, x));
     samba_ref close = EN(lt, E1(abs, x), wide ? 1 : 0.015625), small = E3(where, close, x, CONSTANT(0, x)),
               square = E2(mul, small, small);
-    samba_ref series = wide ? small_tanhshrink(graph, small)
-                            : E2(mul, E2(mul, small, square),
-                                 EN(add, E2(mul, square, EN(add, EN(mul, square, 17.0 / 315), -2.0 / 15)), 1.0 / 3));
+    samba_ref series;
+    if (wide) {
+        series = small_tanhshrink(graph, small);
+    } else {
+        samba_ref factor = EN(add, E2(mul, square, EN(add, EN(mul, square, 17.0 / 315), -2.0 / 15)), 1.0 / 3);
+        series = E2(mul, E2(mul, small, square), factor);
+    }
     return samba_trace_result(graph, E3(where, close, series, far), floating(a));
 }
 
@@ -239,6 +250,8 @@ samba_value samba_softshrink(samba_value a, double lambda)
     if (!(lambda >= 0))
         return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda);
     double held = samba_trace_held(lambda, samba_value_dtype(a));
-    samba_ref left = E3(where, EN(lt, x, -held), EN(add, x, held), EN(mul, x, 0)); /* 0, or a NaN as it is */
-    return samba_trace_result(graph, E3(where, EN(gt, x, held), EN(sub, x, held), left), samba_value_dtype(a));
+    samba_ref nothing = EN(mul, x, 0); /* 0, or a NaN as it is */
+    samba_ref raised = EN(add, x, held), below = EN(lt, x, -held), left = E3(where, below, raised, nothing);
+    samba_ref lowered = EN(sub, x, held), above = EN(gt, x, held);
+    return samba_trace_result(graph, E3(where, above, lowered, left), samba_value_dtype(a));
 }

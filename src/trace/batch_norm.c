@@ -83,10 +83,12 @@ static void move_running(const normalizing *n, samba_value old, samba_ref batch,
     samba_value wide = samba_trace_value(n->graph, kept), result;
     if (factor != 1)
         fresh = samba_mul_scalar(fresh, factor);
-    if (o->average_factor.graph)
+    if (o->average_factor.graph) {
         result = samba_add(wide, samba_mul(samba_sub(fresh, wide), o->average_factor));
-    else
-        result = samba_add(samba_mul_scalar(wide, 1 - o->momentum), samba_mul_scalar(fresh, o->momentum));
+    } else {
+        samba_value added = samba_mul_scalar(fresh, o->momentum), kept = samba_mul_scalar(wide, 1 - o->momentum);
+        result = samba_add(kept, added);
+    }
     result = samba_cast(result, samba_value_dtype(old));
     *next = o->trains.graph ? samba_where(samba_ne(o->trains, samba_constant(n->graph, 0, SAMBA_FLOAT64, 0, NULL)), result, old)
                             : result;

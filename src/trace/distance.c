@@ -66,7 +66,8 @@ samba_value samba_cosine_similarity(samba_value a, samba_value b, int dim, doubl
     if (rank == 0)
         for (int i = 0; i < 2; i++)
             v[i] = samba_losses_unsqueeze(v[i], 0);
-    samba_value product = samba_mul(unit(&common, v[0], dim, eps), unit(&common, v[1], dim, eps));
+    samba_value unit_b = unit(&common, v[1], dim, eps), unit_a = unit(&common, v[0], dim, eps);
+    samba_value product = samba_mul(unit_a, unit_b);
     return samba_losses_leave(&common, samba_sum(product, 1, &dim, false), SAMBA_NO_REDUCTION);
 }
 
@@ -115,6 +116,7 @@ samba_value samba_cdist(samba_value a, samba_value b, double p, samba_cdist_mode
     bool many = x.shape[x.rank - 2] > 25 || y.shape[y.rank - 2] > 25;
     if (p == 2 && (mode == SAMBA_CDIST_MM || (mode == SAMBA_CDIST_MM_IF_NECESSARY && many)))
         return samba_losses_leave(&common, euclidean(&common, v[0], v[1], y.rank), SAMBA_NO_REDUCTION);
-    samba_value away = samba_sub(samba_losses_unsqueeze(v[0], x.rank - 1), samba_losses_unsqueeze(v[1], y.rank - 2));
+    samba_value rows_b = samba_losses_unsqueeze(v[1], y.rank - 2), rows_a = samba_losses_unsqueeze(v[0], x.rank - 1);
+    samba_value away = samba_sub(rows_a, rows_b);
     return samba_losses_leave(&common, samba_vector_norm(away, p, 1, &last, false), SAMBA_NO_REDUCTION);
 }

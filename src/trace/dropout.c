@@ -156,8 +156,9 @@ samba_value samba_gumbel_softmax(samba_value logits, const char *name, double ta
     int64_t shape[SAMBA_MAX_RANK];
     for (int d = 0; d < x.rank; d++)
         shape[d] = d == at ? x.shape[d] : 1;
-    samba_value is_greatest =
-        samba_eq(samba_argmax(soft, at, true), samba_reshape(samba_arange(graph, x.shape[at], SAMBA_INT64), x.rank, shape));
+    samba_value numbers = samba_reshape(samba_arange(graph, x.shape[at], SAMBA_INT64), x.rank, shape);
+    samba_value is_greatest = samba_eq(samba_argmax(soft, at, true), numbers);
     /* the value of one, the gradient of the other */
-    return samba_add(samba_cast(is_greatest, x.dtype), samba_sub(soft, samba_detach(soft)));
+    samba_value nothing = samba_sub(soft, samba_detach(soft)), greatest = samba_cast(is_greatest, x.dtype);
+    return samba_add(greatest, nothing);
 }

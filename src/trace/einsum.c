@@ -124,8 +124,9 @@ static samba_value multiply(const labelled *a, const labelled *b, const sorted_l
     flat_a[batch] = sorted->merged[ROWS];
     flat_a[batch + 1] = flat_b[batch] = sorted->merged[SUMMED];
     flat_b[batch + 1] = sorted->merged[COLUMNS];
-    samba_value product = samba_matmul(samba_reshape(x, batch + 2, flat_a), samba_reshape(y, batch + 2, flat_b));
-    return samba_reshape(product, rank, shape);
+    y = samba_reshape(y, batch + 2, flat_b);
+    x = samba_reshape(x, batch + 2, flat_a);
+    return samba_reshape(samba_matmul(x, y), rank, shape);
 }
 
 /* a * b, summed over the labels of both that are not wanted. Labels that only one of them has are wanted. */
@@ -152,8 +153,12 @@ static labelled contract(labelled a, labelled b, const bool *wanted)
         shape[i] = common_size(&a, &b, all[i]);
     memcpy(result.at, all, sizeof(int) * (size_t)rank);
     result.rank = rank;
-    result.value = sorted.count[SUMMED] == 0 ? samba_mul(arranged(&a, rank, all), arranged(&b, rank, all))
-                                             : samba_cast(multiply(&a, &b, &sorted, rank, shape), dtype);
+    if (sorted.count[SUMMED] == 0) {
+        samba_value right = arranged(&b, rank, all), left = arranged(&a, rank, all);
+        result.value = samba_mul(left, right);
+    } else {
+        result.value = samba_cast(multiply(&a, &b, &sorted, rank, shape), dtype);
+    }
     return result;
 }
 

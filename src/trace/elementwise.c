@@ -46,7 +46,8 @@ static samba_value arithmetic(samba_op op, samba_value a, samba_value b)
     if (!meet || (op == SAMBA_OP_sub && refuse_bool(graph, a, b)))
         return samba_trace_none(graph);
     samba_dtype in = arithmetic_dtype(2, values, dtype);
-    return samba_trace_result(graph, samba_emit2(graph, op, samba_trace_operand(a, in), samba_trace_operand(b, in)), dtype);
+    samba_ref y = samba_trace_operand(b, in), x = samba_trace_operand(a, in);
+    return samba_trace_result(graph, samba_emit2(graph, op, x, y), dtype);
 }
 
 samba_value samba_add(samba_value a, samba_value b) { return arithmetic(SAMBA_OP_add, a, b); }
@@ -75,7 +76,7 @@ static samba_value with_alpha(samba_op op, samba_value a, samba_value b, samba_v
         (op == SAMBA_OP_sub && refuse_bool(graph, a, b)) || !check_factor(graph, what, "alpha", alpha, dtype))
         return samba_trace_none(graph);
     samba_dtype in = samba_compute_dtype(dtype);
-    samba_ref scaled = E2(mul, samba_trace_operand(b, in), samba_trace_operand(alpha, in));
+    samba_ref factor = samba_trace_operand(alpha, in), y = samba_trace_operand(b, in), scaled = E2(mul, y, factor);
     return samba_trace_result(graph, samba_emit2(graph, op, samba_trace_operand(a, in), scaled), dtype);
 }
 
@@ -157,8 +158,9 @@ samba_value samba_addcmul(samba_value a, samba_value b, samba_value c, samba_val
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "addcmul");
     samba_dtype in = samba_compute_dtype(dtype);
-    samba_ref scaled = E2(mul, samba_trace_operand(value, in), samba_trace_operand(b, in));
-    return samba_trace_result(graph, E2(add, samba_trace_operand(a, in), E2(mul, scaled, samba_trace_operand(c, in))), dtype);
+    samba_ref y = samba_trace_operand(b, in), factor = samba_trace_operand(value, in), scaled = E2(mul, factor, y);
+    samba_ref product = E2(mul, scaled, samba_trace_operand(c, in)), x = samba_trace_operand(a, in);
+    return samba_trace_result(graph, E2(add, x, product), dtype);
 }
 
 samba_value samba_addcdiv(samba_value a, samba_value b, samba_value c, samba_value value)
@@ -172,8 +174,9 @@ samba_value samba_addcdiv(samba_value a, samba_value b, samba_value c, samba_val
     if (!samba_dtype_is_floating_point(dtype))
         return fail(graph, "addcdiv", "floating-point values", dtype);
     samba_dtype in = samba_compute_dtype(dtype);
-    samba_ref scaled = E2(mul, samba_trace_operand(value, in), samba_trace_operand(b, in));
-    return samba_trace_result(graph, E2(add, samba_trace_operand(a, in), E2(div, scaled, samba_trace_operand(c, in))), dtype);
+    samba_ref y = samba_trace_operand(b, in), factor = samba_trace_operand(value, in), scaled = E2(mul, factor, y);
+    samba_ref quotient = E2(div, scaled, samba_trace_operand(c, in)), x = samba_trace_operand(a, in);
+    return samba_trace_result(graph, E2(add, x, quotient), dtype);
 }
 
 /* From the nearer end, so that both ends are met. */
@@ -235,9 +238,14 @@ samba_value samba_isclose(samba_value a, samba_value b, double rtol, double atol
     samba_dtype in = samba_dtype_is_floating_point(dtype) ? samba_compute_dtype(dtype) : SAMBA_FLOAT64;
     samba_ref x = samba_emit_cast(graph, a.index, in), y = samba_emit_cast(graph, b.index, in);
     samba_ref distance = E1(abs, E2(sub, x, y)), allowed = EN(add, E1(abs, EN(mul, y, rtol)), atol);
-    samba_ref near = E2(mul, EN(lt, distance, INFINITY), E2(le, distance, allowed)); /* of bools: and; add: or */
+    samba_ref within = E2(le, distance, allowed), finite = EN(lt, distance, INFINITY);
+    samba_ref near = E2(mul, finite, within); /* of bools: and; add: or */
     samba_ref close = E2(add, E2(eq, a.index, b.index), near);
-    return samba_trace_value(graph, equal_nan ? E2(add, close, E2(mul, E2(ne, x, x), E2(ne, y, y))) : close);
+    if (equal_nan) {
+        samba_ref other_nan = E2(ne, y, y), nan = E2(ne, x, x);
+        close = E2(add, close, E2(mul, nan, other_nan));
+    }
+    return samba_trace_value(graph, close);
 }
 
 /* ---- logic and bits: of bools, add is "or" and mul "and" ---- */
@@ -248,8 +256,8 @@ static samba_value logical(const char *what, samba_op op, samba_value a, samba_v
     if (!samba_trace_enter(what, 2, (samba_value[]){a, b}, &graph))
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, what);
-    return samba_trace_value(
-        graph, samba_emit2(graph, op, samba_emit_cast(graph, a.index, SAMBA_BOOL), samba_emit_cast(graph, b.index, SAMBA_BOOL)));
+    samba_ref y = samba_emit_cast(graph, b.index, SAMBA_BOOL), x = samba_emit_cast(graph, a.index, SAMBA_BOOL);
+    return samba_trace_value(graph, samba_emit2(graph, op, x, y));
 }
 
 samba_value samba_logical_and(samba_value a, samba_value b) { return logical("logical_and", SAMBA_OP_mul, a, b); }
@@ -304,7 +312,8 @@ samba_value samba_where(samba_value condition, samba_value a, samba_value b)
     if (!samba_trace_enter("where", 3, (samba_value[]){condition, a, b}, &graph) || !need_bool("where", "condition", condition) ||
         !samba_trace_promote("where", 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
-    return samba_trace_value(graph, E3(where, condition.index, samba_trace_operand(a, dtype), samba_trace_operand(b, dtype)));
+    samba_ref y = samba_trace_operand(b, dtype), x = samba_trace_operand(a, dtype);
+    return samba_trace_value(graph, E3(where, condition.index, x, y));
 }
 
 samba_value samba_masked_fill(samba_value a, samba_value mask, samba_value value)
@@ -331,7 +340,8 @@ static samba_value without_nan(const char *what, samba_op wins, samba_value a, s
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, what);
     samba_ref x = samba_trace_operand(a, dtype), y = samba_trace_operand(b, dtype);
-    return samba_trace_value(graph, E3(where, E2(add, samba_emit2(graph, wins, x, y), E2(ne, y, y)), x, y));
+    samba_ref other_nan = E2(ne, y, y), won = samba_emit2(graph, wins, x, y);
+    return samba_trace_value(graph, E3(where, E2(add, won, other_nan), x, y));
 }
 
 samba_value samba_fmax(samba_value a, samba_value b) { return without_nan("fmax", SAMBA_OP_ge, a, b); }
@@ -384,9 +394,11 @@ samba_value samba_nan_to_num(samba_value a, double nan, const double *posinf, co
         return a;
     samba_ref x = a.index;
     double most = greatest(samba_value_dtype(a));
-    samba_ref finite = E3(where, EN(eq, x, INFINITY), CONSTANT(posinf ? *posinf : most, x), x);
-    finite = E3(where, EN(eq, x, -INFINITY), CONSTANT(neginf ? *neginf : -most, x), finite);
-    return samba_trace_value(graph, E3(where, E2(ne, x, x), CONSTANT(nan, x), finite));
+    samba_ref high = CONSTANT(posinf ? *posinf : most, x), above = EN(eq, x, INFINITY), finite = E3(where, above, high, x);
+    samba_ref low = CONSTANT(neginf ? *neginf : -most, x), below = EN(eq, x, -INFINITY);
+    finite = E3(where, below, low, finite);
+    samba_ref number = CONSTANT(nan, x), is_nan = E2(ne, x, x);
+    return samba_trace_value(graph, E3(where, is_nan, number, finite));
 }
 
 samba_value samba_heaviside(samba_value a, samba_value values)
@@ -397,5 +409,6 @@ samba_value samba_heaviside(samba_value a, samba_value values)
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "heaviside");
     samba_ref x = samba_trace_operand(a, dtype), step = samba_emit_cast(graph, E2(gt, x, CONSTANT(0, x)), dtype);
-    return samba_trace_value(graph, E3(where, E2(eq, x, CONSTANT(0, x)), samba_trace_operand(values, dtype), step));
+    samba_ref at_zero = samba_trace_operand(values, dtype), is_zero = E2(eq, x, CONSTANT(0, x));
+    return samba_trace_value(graph, E3(where, is_zero, at_zero, step));
 }

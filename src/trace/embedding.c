@@ -43,8 +43,8 @@ static samba_ref by_frequency(samba_graph *g, samba_ref rows, samba_ref index, i
     thin[at.rank] = 1;
     samba_ref line = samba_emit_reshape(g, index, 1, &n), one = samba_emit_constant(g, 1, dtype),
               zero = samba_emit_constant(g, 0, dtype);
-    samba_ref counts = samba_emit_scatter(g, samba_emit_expand(g, zero, 1, &count), line, samba_emit_expand(g, one, 1, &n), 0,
-                                          SAMBA_MODE_ADD, false);
+    samba_ref ones = samba_emit_expand(g, one, 1, &n), zeros = samba_emit_expand(g, zero, 1, &count);
+    samba_ref counts = samba_emit_scatter(g, zeros, line, ones, 0, SAMBA_MODE_ADD, false);
     samba_ref times = samba_emit_reshape(g, samba_emit_gather(g, counts, line, 0, false), at.rank + 1, thin);
     samba_ref wide = samba_emit_cast(g, rows, dtype), scaled = samba_emit2(g, SAMBA_OP_div, wide, times);
     samba_ref nothing = samba_emit2(g, SAMBA_OP_sub, scaled, detached(g, scaled));
@@ -77,7 +77,8 @@ static samba_ref look_up(samba_graph *g, const char *what, samba_ref index, samb
         return rows;
     if (!padding_row(g, what, padding, table.shape[0], &row))
         return SAMBA_NONE;
-    return samba_emit3(g, SAMBA_OP_where, is_row(g, index, row), detached(g, rows), rows);
+    samba_ref still = detached(g, rows), is_padding = is_row(g, index, row);
+    return samba_emit3(g, SAMBA_OP_where, is_padding, still, rows);
 }
 
 /* Options of 0, of which only what follows was set, are taken as of this header. */

@@ -67,7 +67,7 @@ samba_value samba_logaddexp(samba_value a, samba_value b)
     SAMBA_SPEAKS(graph, "logaddexp");
     samba_dtype in = SAMBA_FLOAT64;
     samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in);
-    samba_ref distance = E3(where, E2(eq, x, y), CONSTANT(0, x), E2(sub, x, y));
+    samba_ref way = E2(sub, x, y), zero = CONSTANT(0, x), equal = E2(eq, x, y), distance = E3(where, equal, zero, way);
     samba_ref rest = E1(log1p, E1(exp, E1(neg, E1(abs, distance))));
     return samba_trace_result(graph, E2(add, E2(maximum, x, y), rest), dtype);
 }
@@ -81,10 +81,11 @@ samba_value samba_xlogy(samba_value a, samba_value b)
     SAMBA_SPEAKS(graph, "xlogy");
     samba_dtype in = samba_compute_dtype(dtype);
     samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in), zero = CONSTANT(0, x);
-    samba_ref finite = E2(mul, E2(gt, y, zero), EN(lt, y, INFINITY)), number = E2(eq, y, y);
-    samba_ref nothing = E2(mul, E2(mul, E2(eq, x, zero), number), E1(logical_not, finite)); /* where 0 log(b) would be NaN */
+    samba_ref below = EN(lt, y, INFINITY), finite = E2(mul, E2(gt, y, zero), below), number = E2(eq, y, y);
+    samba_ref not_finite = E1(logical_not, finite), is_zero = E2(eq, x, zero);
+    samba_ref nothing = E2(mul, E2(mul, is_zero, number), not_finite); /* where 0 log(b) would be NaN */
     samba_ref product = E2(mul, x, E1(log, E3(where, nothing, CONSTANT(1, x), y)));
     /* 0 log(0.5) is 0, not -0, with the same slope */
-    product = E3(where, E2(eq, x, zero), E2(add, product, E1(abs, x)), product);
+    product = E3(where, is_zero, E2(add, product, E1(abs, x)), product);
     return samba_trace_result(graph, E3(where, nothing, zero, product), dtype);
 }

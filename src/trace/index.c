@@ -202,14 +202,15 @@ static samba_ref reduced(const char *what, const indexed *p, samba_ref source, s
     /* halves count in float32: bfloat16 has no numbers between 256 and 258 */
     bool half = dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16;
     samba_dtype wide = half ? SAMBA_FLOAT32 : dtype;
-    samba_ref count = samba_emit_scatter(g, filled(g, exclude_self ? 0 : 1, wide, p->a), p->index, filled(g, 1, wide, p->index),
-                                         p->dim, SAMBA_MODE_ADD, false);
+    samba_ref ones = filled(g, 1, wide, p->index), start = filled(g, exclude_self ? 0 : 1, wide, p->a);
+    samba_ref count = samba_emit_scatter(g, start, p->index, ones, p->dim, SAMBA_MODE_ADD, false);
     if (exclude_self)
         count = samba_emit2(g, SAMBA_OP_maximum, count, samba_emit_constant(g, 1, wide));
     if (samba_dtype_is_floating_point(dtype))
         return samba_emit_cast(g, samba_emit2(g, SAMBA_OP_div, samba_emit_cast(g, result, wide), count), dtype);
-    samba_ref quotient =
-        samba_emit2(g, SAMBA_OP_div, samba_emit_cast(g, result, SAMBA_FLOAT64), samba_emit_cast(g, count, SAMBA_FLOAT64));
+    count = samba_emit_cast(g, count, SAMBA_FLOAT64);
+    result = samba_emit_cast(g, result, SAMBA_FLOAT64);
+    samba_ref quotient = samba_emit2(g, SAMBA_OP_div, result, count);
     return samba_emit_cast(g, samba_emit1(g, SAMBA_OP_floor, quotient), dtype);
 }
 

@@ -255,6 +255,6 @@ samba_value samba_put(samba_value a, samba_value index, samba_value source, bool
         return samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "put",
                                 "expected as many values of the input's dtype %s as indices, given an index %s and a source %s",
                                 samba_dtype_name(x.dtype), SAMBA_TYPE_OF(&at), SAMBA_TYPE_OF(&from));
-    samba_value line = as_line(index);
-    return samba_reshape(samba_index_put(as_line(a), 1, &line, as_line(source), accumulate), x.rank, x.shape);
+    samba_value line = as_line(index), values_line = as_line(source), a_line = as_line(a);
+    return samba_reshape(samba_index_put(a_line, 1, &line, values_line, accumulate), x.rank, x.shape);
 }

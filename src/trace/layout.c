@@ -53,8 +53,8 @@ static samba_value roll_dim(samba_value a, int64_t shift, int dim)
     int64_t size = samba_value_size(a, dim), cut = size > 0 ? size - (shift % size + size) % size : 0;
     if (cut == size || size == 0)
         return a;
-    samba_value parts[2] = {samba_slice(a, dim, cut, size, 1), samba_slice(a, dim, 0, cut, 1)};
-    return samba_concat(2, parts, dim);
+    samba_value end = samba_slice(a, dim, cut, size, 1), begin = samba_slice(a, dim, 0, cut, 1);
+    return samba_concat(2, (samba_value[]){end, begin}, dim);
 }
 
 samba_value samba_roll(samba_value a, int count, const int64_t *shifts, const int *dims)

@@ -109,8 +109,9 @@ samba_value samba_outer(samba_value a, samba_value b)
     samba_graph *graph;
     if (!enter_ranks("outer", a, 1, b, 1, &graph))
         return samba_trace_none(graph);
-    return samba_mul(samba_reshape(a, 2, (int64_t[]){samba_value_size(a, 0), 1}),
-                     samba_reshape(b, 2, (int64_t[]){1, samba_value_size(b, 0)}));
+    b = samba_reshape(b, 2, (int64_t[]){1, samba_value_size(b, 0)});
+    a = samba_reshape(a, 2, (int64_t[]){samba_value_size(a, 0), 1});
+    return samba_mul(a, b);
 }
 
 samba_value samba_kron(samba_value a, samba_value b)
@@ -131,7 +132,9 @@ samba_value samba_kron(samba_value a, samba_value b)
         spread_a[2 * d + 1] = spread_b[2 * d] = 1;
         shape[d] = spread_a[2 * d] * spread_b[2 * d + 1];
     }
-    return samba_reshape(samba_mul(samba_reshape(a, 2 * rank, spread_a), samba_reshape(b, 2 * rank, spread_b)), rank, shape);
+    b = samba_reshape(b, 2 * rank, spread_b);
+    a = samba_reshape(a, 2 * rank, spread_a);
+    return samba_reshape(samba_mul(a, b), rank, shape);
 }
 
 /* ---- beta * input + alpha * product ---- */
@@ -226,8 +229,10 @@ typedef struct chain {
 
 static samba_value multiplied(const chain *c, int first, int last)
 {
-    return first == last ? c->matrices[first]
-                         : samba_matmul(multiplied(c, first, c->cut[first][last]), multiplied(c, c->cut[first][last] + 1, last));
+    if (first == last)
+        return c->matrices[first];
+    samba_value right = multiplied(c, c->cut[first][last] + 1, last), left = multiplied(c, first, c->cut[first][last]);
+    return samba_matmul(left, right);
 }
 
 samba_value samba_multi_dot(int count, const samba_value *matrices)
@@ -315,8 +320,11 @@ samba_value samba_functional_bilinear(samba_value input1, samba_value input2, sa
     x.shape[rank] = 1;
     y.shape[rank] = m;
     y.shape[rank - 1] = 1;
-    samba_value pairs = samba_mul(samba_reshape(input1, rank + 1, x.shape), samba_reshape(input2, rank + 1, y.shape));
+    input2 = samba_reshape(input2, rank + 1, y.shape);
+    input1 = samba_reshape(input1, rank + 1, x.shape);
+    samba_value pairs = samba_mul(input1, input2);
     x.shape[rank - 1] = n * m;
-    return samba_functional_linear(samba_reshape(pairs, rank, x.shape), samba_reshape(weight, 2, (int64_t[]){w.shape[0], n * m}),
-                                   bias);
+    weight = samba_reshape(weight, 2, (int64_t[]){w.shape[0], n * m});
+    pairs = samba_reshape(pairs, rank, x.shape);
+    return samba_functional_linear(pairs, weight, bias);
 }

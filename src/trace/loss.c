@@ -144,7 +144,8 @@ static samba_value of_weighted_rows(const samba_losses *loss, samba_value logits
     if (o->label_smoothing != 0) {
         int rank = samba_value_rank(logits), dim = rank > 1;
         int64_t classes = samba_value_size(logits, dim);
-        samba_value weighted = samba_mul(samba_log_softmax(logits, dim), beside_classes(weight, rank, dim, classes));
+        samba_value weights = beside_classes(weight, rank, dim, classes), logs = samba_log_softmax(logits, dim);
+        samba_value weighted = samba_mul(logs, weights);
         samba_value spread = samba_mul_scalar(samba_sum(weighted, 1, &dim, false), -o->label_smoothing / (double)classes);
         each = samba_add(samba_mul_scalar(each, 1 - o->label_smoothing), spread);
     }

@@ -81,8 +81,8 @@ static samba_value weighted(const samba_losses *loss, samba_value each, samba_va
 {
     if (!weight.graph || reduction != SAMBA_MEAN)
         return samba_losses_leave(loss, weight.graph ? samba_mul(each, weight) : each, reduction);
-    return samba_cast(samba_div(samba_sum(samba_mul(each, weight), 0, NULL, false), samba_sum(weight, 0, NULL, false)),
-                      loss->dtype);
+    samba_value weights = samba_sum(weight, 0, NULL, false), sum = samba_sum(samba_mul(each, weight), 0, NULL, false);
+    return samba_cast(samba_div(sum, weights), loss->dtype);
 }
 
 samba_value samba_losses_fail_all(const samba_losses *loss, const char *expected, int count, const samba_value *values)
@@ -164,9 +164,10 @@ samba_value samba_l1_loss(samba_value input, samba_value target, samba_value wei
 static samba_value smooth(const samba_losses *loss, samba_value input, samba_value target, double threshold, double scale)
 {
     samba_value away = samba_sub(input, target);
-    samba_value kept =
-        samba_detach(samba_clamp(away, samba_losses_number(loss, -threshold), samba_losses_number(loss, threshold)));
-    return samba_mul(samba_mul_scalar(kept, scale), samba_sub(away, samba_mul_scalar(kept, 0.5)));
+    samba_value most = samba_losses_number(loss, threshold), least = samba_losses_number(loss, -threshold);
+    samba_value kept = samba_detach(samba_clamp(away, least, most));
+    samba_value rest = samba_sub(away, samba_mul_scalar(kept, 0.5)), scaled = samba_mul_scalar(kept, scale);
+    return samba_mul(scaled, rest);
 }
 
 samba_value samba_smooth_l1_loss(samba_value input, samba_value target, double beta, samba_reduction reduction)
@@ -204,10 +205,12 @@ samba_value samba_kl_div(samba_value input, samba_value target, bool log_target,
         return samba_trace_none(loss.graph);
     samba_value each, zero = samba_losses_number(&loss, 0);
     if (log_target) {
-        each = samba_mul(samba_exp(v[1]), samba_sub(v[1], v[0]));
+        samba_value away = samba_sub(v[1], v[0]), share = samba_exp(v[1]);
+        each = samba_mul(share, away);
     } else { /* 0 log 0 is 0, and so is its slope */
         samba_value none = samba_eq(v[1], zero), logs = samba_log(samba_where(none, samba_losses_number(&loss, 1), v[1]));
-        each = samba_sub(samba_where(none, zero, samba_mul(v[1], logs)), samba_mul(v[1], v[0]));
+        samba_value crossed = samba_mul(v[1], v[0]), own = samba_where(none, zero, samba_mul(v[1], logs));
+        each = samba_sub(own, crossed);
     }
     if (reduction != SAMBA_BATCH_MEAN)
         return samba_losses_leave(&loss, each, reduction);
@@ -231,10 +234,10 @@ samba_value samba_binary_cross_entropy(samba_value input, samba_value target, sa
     samba_value one = samba_losses_number(&loss, 1), least = samba_losses_number(&loss, -100), fixed = samba_detach(v[0]);
     samba_value rest = samba_sub(one, fixed), yes = samba_maximum(samba_log(fixed), least),
                 no = samba_maximum(samba_log1p(samba_neg(fixed)), least);
-    samba_value each = samba_sub(samba_mul(samba_add_scalar(v[1], -1), no), samba_mul(v[1], yes));
-    samba_value slope =
-        samba_div(samba_sub(fixed, v[1]), samba_maximum(samba_mul(fixed, rest), samba_losses_number(&loss, 1e-12)));
-    each = samba_add(each, samba_mul(samba_sub(v[0], fixed), samba_detach(slope)));
+    samba_value of_yes = samba_mul(v[1], yes), of_no = samba_mul(samba_add_scalar(v[1], -1), no), each = samba_sub(of_no, of_yes);
+    samba_value tiny = samba_losses_number(&loss, 1e-12), below = samba_maximum(samba_mul(fixed, rest), tiny);
+    samba_value slope = samba_detach(samba_div(samba_sub(fixed, v[1]), below)), nothing = samba_sub(v[0], fixed);
+    each = samba_add(each, samba_mul(nothing, slope));
     return samba_losses_leave(&loss, weight.graph ? samba_mul(each, v[2]) : each, reduction);
 }
 
@@ -262,8 +265,8 @@ samba_value samba_poisson_nll_loss(samba_value input, samba_value target, const 
     samba_value v[] = {input, target};
     if (!samba_losses_enter(&loss, "poisson_nll_loss", 2, v, o->reduction))
         return samba_trace_none(loss.graph);
-    samba_value each = o->no_log_input ? samba_sub(v[0], samba_mul(v[1], samba_log(samba_add_scalar(v[0], o->eps))))
-                                       : samba_sub(samba_exp(v[0]), samba_mul(v[1], v[0]));
+    samba_value product = samba_mul(v[1], o->no_log_input ? samba_log(samba_add_scalar(v[0], o->eps)) : v[0]);
+    samba_value each = samba_sub(o->no_log_input ? v[0] : samba_exp(v[0]), product);
     if (o->full) { /* Stirling, of targets above 1 */
         samba_value one = samba_losses_number(&loss, 1), large = samba_gt(v[1], one), t = samba_where(large, v[1], one);
         samba_value logs = samba_mul_scalar(samba_log(samba_mul_scalar(t, 2 * 3.14159265358979323846)), 0.5);
@@ -298,7 +301,7 @@ samba_value samba_gaussian_nll_loss(samba_value input, samba_value target, samba
         v[2] = samba_losses_unsqueeze(v[2], x.rank - 1);
     samba_value clamped = samba_maximum(v[2], samba_losses_number(&loss, o->eps)); /* in value, not in gradient */
     samba_value held = samba_add(v[2], samba_detach(samba_sub(clamped, v[2]))), away = samba_sub(v[0], v[1]);
-    samba_value each = samba_mul_scalar(samba_add(samba_log(held), samba_div(samba_mul(away, away), held)), 0.5);
+    samba_value ratio = samba_div(samba_mul(away, away), held), each = samba_mul_scalar(samba_add(samba_log(held), ratio), 0.5);
     if (o->full)
         each = samba_add_scalar(each, 0.5 * log(2 * 3.14159265358979323846));
     return samba_losses_leave(&loss, each, o->reduction);

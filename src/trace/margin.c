@@ -67,9 +67,9 @@ samba_value samba_cosine_embedding_loss(samba_value input1, samba_value input2, 
         squares[i] = samba_add_scalar(along(samba_mul(v[i], v[i])), 1e-12);
     samba_value cosine = samba_div(product, samba_sqrt(samba_mul(squares[0], squares[1]))), one = samba_losses_number(&loss, 1);
     samba_value zero = samba_losses_number(&loss, 0), away = samba_losses_positive(&loss, samba_add_scalar(cosine, -margin));
-    samba_value each =
-        samba_where(samba_eq(v[2], one), samba_sub(one, cosine), samba_where(samba_eq(v[2], samba_neg(one)), away, zero));
-    return samba_losses_leave(&loss, each, reduction);
+    samba_value apart = samba_where(samba_eq(v[2], samba_neg(one)), away, zero);
+    samba_value together = samba_sub(one, cosine), alike = samba_eq(v[2], one);
+    return samba_losses_leave(&loss, samba_where(alike, together, apart), reduction);
 }
 
 samba_value samba_triplet_margin_loss(samba_value anchor, samba_value positive, samba_value negative,
@@ -155,13 +155,13 @@ samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, 
     samba_value labels = samba_reshape(samba_cast(target, SAMBA_INT64), 2, (int64_t[]){rows, classes});
     samba_value classes_of = samba_losses_classes(&loss, 3, 2, classes),
                 before = samba_le(classes_of, samba_losses_classes(&loss, 3, 1, classes));
-    samba_value ends = samba_lt(samba_losses_unsqueeze(labels, 1), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
+    samba_value whole_zero = samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL);
+    samba_value ends = samba_lt(samba_losses_unsqueeze(labels, 1), whole_zero);
     samba_value none = samba_constant(loss.graph, 0, SAMBA_BOOL, 0, NULL);
     /* (N, C, 1) */
-    samba_value counts =
-        samba_eq(samba_sum(samba_where(before, ends, none), 1, &last, true), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
+    samba_value counts = samba_eq(samba_sum(samba_where(before, ends, none), 1, &last, true), whole_zero);
     samba_value hit = samba_where(counts, samba_eq(classes_of, samba_losses_unsqueeze(labels, 2)), none); /* (N, target, class) */
-    samba_value is_target = samba_gt(samba_sum(hit, 1, &middle, true), samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL));
+    samba_value is_target = samba_gt(samba_sum(hit, 1, &middle, true), whole_zero);
     samba_value own = samba_sum(samba_where(hit, logits, zero), 1, &last, true);
     samba_value beyond = samba_add_scalar(samba_sub(logits, own), 1);
     beyond = samba_where(samba_gt(beyond, zero), beyond, zero);
@@ -180,7 +180,8 @@ samba_value samba_multilabel_soft_margin_loss(samba_value input, samba_value tar
     if (samba_value_rank(input) == 0)
         return samba_losses_fail_shapes(&loss, "an input (..., C)", input, target);
     samba_value one = samba_losses_number(&loss, 1);
-    samba_value each = samba_add(samba_mul(samba_sub(one, v[1]), v[0]), samba_softplus(samba_neg(v[0])));
+    samba_value of_all = samba_softplus(samba_neg(v[0]));
+    samba_value each = samba_add(samba_mul(samba_sub(one, v[1]), v[0]), of_all);
     if (weight.graph)
         each = samba_mul(each, v[2]);
     return samba_losses_leave(&loss, samba_mean(each, 1, &last, false), reduction);

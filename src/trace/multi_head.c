@@ -142,7 +142,9 @@ static samba_value both(samba_value a, samba_value b, samba_dtype dtype)
         return a.graph ? a : b;
     if (samba_value_dtype(a) == SAMBA_BOOL && samba_value_dtype(b) == SAMBA_BOOL)
         return samba_logical_or(a, b);
-    return samba_add(as_added(a, dtype), as_added(b, dtype));
+    b = as_added(b, dtype);
+    a = as_added(a, dtype);
+    return samba_add(a, b);
 }
 
 /* With `more` keys behind, which it does not hide. */
@@ -169,8 +171,9 @@ static samba_value joined_mask(const samba_multi_head_options *o, const sizes *s
 
 static samba_value causal_mask(samba_graph *g, int64_t queries, int64_t keys)
 {
-    return samba_lt(samba_reshape(samba_arange(g, queries, SAMBA_INT64), 2, (int64_t[]){queries, 1}),
-                    samba_arange(g, keys, SAMBA_INT64));
+    samba_value columns = samba_arange(g, keys, SAMBA_INT64);
+    samba_value rows = samba_reshape(samba_arange(g, queries, SAMBA_INT64), 2, (int64_t[]){queries, 1});
+    return samba_lt(rows, columns);
 }
 
 /* ---- attention ---- */
@@ -224,8 +227,8 @@ static samba_value with_step(samba_value x, samba_value step)
 static samba_value attend_with_weights(const samba_value part[3], samba_value mask, const char *dropout,
                                        const samba_multi_head_options *o, const sizes *s)
 {
-    samba_value scores =
-        samba_matmul(samba_mul_scalar(part[0], sqrt((double)s->heads / (double)s->width)), samba_transpose(part[1], -2, -1));
+    samba_value keys = samba_transpose(part[1], -2, -1);
+    samba_value scores = samba_matmul(samba_mul_scalar(part[0], sqrt((double)s->heads / (double)s->width)), keys);
     if (o->is_causal)
         mask = both(mask, causal_mask(scores.graph, s->queries, samba_value_size(part[1], -2)), s->dtype);
     if (mask.graph)

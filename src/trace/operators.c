@@ -30,7 +30,8 @@ static samba_value two_real(samba_op op, samba_value a, samba_value b)
     samba_dtype dtype;
     if (!samba_trace_promote_floating(samba_op_table[op].name, 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
-    return samba_trace_value(graph, samba_emit2(graph, op, samba_trace_operand(a, dtype), samba_trace_operand(b, dtype)));
+    samba_ref y = samba_trace_operand(b, dtype), x = samba_trace_operand(a, dtype);
+    return samba_trace_value(graph, samba_emit2(graph, op, x, y));
 }
 
 samba_value samba_trace_promoted(samba_op op, samba_value a, samba_value b)
@@ -39,7 +40,8 @@ samba_value samba_trace_promoted(samba_op op, samba_value a, samba_value b)
     samba_dtype dtype;
     if (!samba_trace_promote(samba_op_table[op].name, 2, (samba_value[]){a, b}, &graph, &dtype))
         return samba_trace_none(graph);
-    return samba_trace_value(graph, samba_emit2(graph, op, samba_trace_operand(a, dtype), samba_trace_operand(b, dtype)));
+    samba_ref y = samba_trace_operand(b, dtype), x = samba_trace_operand(a, dtype);
+    return samba_trace_value(graph, samba_emit2(graph, op, x, y));
 }
 
 #define FORMALS_1 (samba_value a)

@@ -82,8 +82,8 @@ static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_n
     int64_t deep = samba_node_at(graph, y)->shape[1];
     if (l->kind == INDICES && planes * depth * high * wide > 0) { /* y: indices among the pooled planes', depth * high * wide */
         int64_t each = high * wide;
-        samba_ref inside = taken(graph, pool(graph, l, INDICES, flat, 1, 2, 0),
-                                 samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each}), planes, depth * each);
+        samba_ref chosen = samba_emit_reshape(graph, y, 2, (int64_t[]){planes, deep * each});
+        samba_ref inside = taken(graph, pool(graph, l, INDICES, flat, 1, 2, 0), chosen, planes, depth * each);
         samba_ref planes_before = samba_emit2(graph, SAMBA_OP_sub, y, samba_emit_iota(graph, 1, &each, 0));
         planes_before = samba_emit_cast(graph, planes_before, SAMBA_FLOAT64);
         planes_before =
@@ -275,7 +275,7 @@ static samba_value lp(const char *what, int spatial, samba_value a, double norm_
     samba_value x = samba_trace_value(graph, samba_emit_cast(graph, a.index, dtype == SAMBA_FLOAT64 ? dtype : SAMBA_FLOAT32));
     samba_value mean =
         windows(what, AVERAGE, spatial, samba_pow_scalar(x, norm_type), kernel, stride, NULL, NULL, ceil_mode, false, 0);
-    samba_value sum = samba_mul_scalar(samba_mul(samba_sign(mean), samba_relu(samba_abs(mean))), taps);
+    samba_value size = samba_relu(samba_abs(mean)), sum = samba_mul_scalar(samba_mul(samba_sign(mean), size), taps);
     return samba_cast(samba_pow_scalar(sum, 1.0 / norm_type), dtype);
 }
 

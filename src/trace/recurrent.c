@@ -75,9 +75,10 @@ static samba_ref lift(const net *n, samba_ref a) { return a == SAMBA_NONE ? a : 
 static void lstm_step(const net *n, const run_weights *w, samba_ref x, samba_ref *h, samba_ref *c)
 {
     samba_ref gates = *h == SAMBA_NONE ? x : add(n, x, product(n, *h, w->w_hh));
-    samba_ref added = mul(n, sigmoid(n, gate(n, gates, 0)), tangent(n, gate(n, gates, 2)));
+    samba_ref fresh = tangent(n, gate(n, gates, 2)), added = mul(n, sigmoid(n, gate(n, gates, 0)), fresh);
     *c = *c == SAMBA_NONE ? added : add(n, mul(n, sigmoid(n, gate(n, gates, 1)), *c), added);
-    *h = samba_emit_cast(n->graph, mul(n, sigmoid(n, gate(n, gates, 3)), tangent(n, *c)), n->dtype);
+    samba_ref bent = tangent(n, *c);
+    *h = samba_emit_cast(n->graph, mul(n, sigmoid(n, gate(n, gates, 3)), bent), n->dtype);
     if (n->o.proj_size)
         *h = samba_emit_cast(n->graph, product(n, *h, w->w_hr), n->dtype);
 }
@@ -113,9 +114,9 @@ static samba_ref input_bias(const net *n, const run_weights *w)
     samba_ref b_ih = lift(n, w->b_ih), b_hh = lift(n, w->b_hh);
     if (n->kind != GRU)
         return add(n, b_ih, b_hh);
-    samba_ref parts[2] = {add(n, cut(n, b_ih, 0, 0, 2 * n->hidden), cut(n, b_hh, 0, 0, 2 * n->hidden)),
-                          cut(n, b_ih, 0, 2 * n->hidden, 3 * n->hidden)};
-    return join(n, 2, parts, 0);
+    samba_ref gates_hh = cut(n, b_hh, 0, 0, 2 * n->hidden), gates = add(n, cut(n, b_ih, 0, 0, 2 * n->hidden), gates_hh);
+    samba_ref fresh = cut(n, b_ih, 0, 2 * n->hidden, 3 * n->hidden);
+    return join(n, 2, (samba_ref[]){gates, fresh}, 0);
 }
 
 /* x (T * N, inputs) -> (T * N, width). `outputs` has room for T. h and c: (N, ...), before and after. */

@@ -146,7 +146,8 @@ static samba_value product_along(samba_value a, int dim)
             samba_value last = samba_slice(a, dim, n - 1, n, 1);
             odd = odd.graph ? samba_mul(odd, last) : last;
         }
-        a = samba_mul(samba_slice(a, dim, 0, half, 1), samba_slice(a, dim, half, 2 * half, 1));
+        samba_value second = samba_slice(a, dim, half, 2 * half, 1), first = samba_slice(a, dim, 0, half, 1);
+        a = samba_mul(first, second);
     }
     return odd.graph ? samba_mul(a, odd) : a;
 }

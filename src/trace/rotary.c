@@ -96,7 +96,8 @@ samba_value samba_rotary_embedding(samba_value x, const samba_rotary_options *op
     int64_t step = o.interleaved ? 2 : 1;
     samba_value a = part(in, last, 0, o.interleaved ? dims : half, step),
                 b = part(in, last, o.interleaved ? 1 : half, dims, step);
-    samba_value turned[2] = {samba_sub(samba_mul(a, cosine), samba_mul(b, sine)),
-                             samba_add(samba_mul(b, cosine), samba_mul(a, sine))};
+    samba_value b_sine = samba_mul(b, sine), turned_a = samba_sub(samba_mul(a, cosine), b_sine);
+    samba_value a_sine = samba_mul(a, sine), turned_b = samba_add(samba_mul(b, cosine), a_sine);
+    samba_value turned[2] = {turned_a, turned_b};
     return samba_cast(together(in, &node, turned, pairs, o.interleaved), node.dtype);
 }

@@ -31,8 +31,9 @@ static samba_value number(const sampling *s, double value) { return samba_consta
 static samba_value clipped(const sampling *s, samba_value at, int dim)
 {
     double last = (double)(s->size[dim] - 1);
-    samba_value inside = samba_logical_and(samba_gt(at, number(s, 0)), samba_lt(at, number(s, last)));
-    return samba_where(inside, at, samba_clamp(samba_detach(at), number(s, 0), number(s, last)));
+    samba_value most = number(s, last), below = samba_lt(at, most), zero = number(s, 0);
+    samba_value inside = samba_logical_and(samba_gt(at, zero), below);
+    return samba_where(inside, at, samba_clamp(samba_detach(at), zero, most));
 }
 
 /* Thrown back at the outermost centres, or with align_corners unset at the edges, as often as it takes. */
@@ -41,10 +42,12 @@ static samba_value reflected(const sampling *s, samba_value at, int dim)
     double low = s->align_corners ? 0 : -0.5, span = (double)(s->align_corners ? s->size[dim] - 1 : s->size[dim]);
     if (span == 0)
         return samba_mul_scalar(at, 0);
-    samba_value away = samba_add_scalar(at, -low), far = samba_where(samba_lt(away, number(s, 0)), samba_neg(away), away);
+    samba_value away = samba_add_scalar(at, -low), back = samba_neg(away);
+    samba_value far = samba_where(samba_lt(away, number(s, 0)), back, away);
     samba_value rest = samba_fmod(far, number(s, span)), flips = samba_floor(samba_mul_scalar(samba_detach(far), 1 / span));
-    samba_value odd = samba_ne(samba_remainder(flips, number(s, 2)), number(s, 0));
-    return samba_where(odd, samba_add_scalar(samba_neg(rest), span + low), samba_add_scalar(rest, low));
+    samba_value zero = number(s, 0), odd = samba_ne(samba_remainder(flips, number(s, 2)), zero);
+    samba_value forth = samba_add_scalar(rest, low), thrown = samba_add_scalar(samba_neg(rest), span + low);
+    return samba_where(odd, thrown, forth);
 }
 
 static samba_value padded(const sampling *s, samba_value at, int dim)
@@ -59,8 +62,9 @@ static samba_value fetch(const sampling *s, const samba_value *at)
 {
     samba_value index = {0}, inside = {0};
     for (int d = s->spatial - 1; d >= 0; d--) {
-        samba_value here = samba_logical_and(samba_ge(at[d], number(s, 0)), samba_le(at[d], number(s, (double)(s->size[d] - 1))));
-        samba_value position = samba_cast(samba_where(here, samba_detach(at[d]), number(s, 0)), SAMBA_INT64);
+        samba_value below = samba_le(at[d], number(s, (double)(s->size[d] - 1))), zero = number(s, 0);
+        samba_value here = samba_logical_and(samba_ge(at[d], zero), below), pixel = samba_detach(at[d]);
+        samba_value position = samba_cast(samba_where(here, pixel, zero), SAMBA_INT64);
         inside = inside.graph ? samba_logical_and(inside, here) : here;
         index = index.graph
                     ? samba_add(samba_mul(index, samba_constant(s->graph, (double)s->size[d], SAMBA_INT64, 0, NULL)), position)
@@ -68,7 +72,10 @@ static samba_value fetch(const sampling *s, const samba_value *at)
     }
     const int64_t *n = s->image.shape, thin[3] = {n[0], 1, s->positions}, wide[3] = {n[0], n[1], s->positions};
     samba_value pixels = samba_gather(s->planes, 2, samba_expand(samba_reshape(index, 3, thin), 3, wide));
-    return s->padding == SAMBA_GRID_ZEROS ? samba_where(samba_reshape(inside, 3, thin), pixels, number(s, 0)) : pixels;
+    if (s->padding != SAMBA_GRID_ZEROS)
+        return pixels;
+    samba_value zero = number(s, 0);
+    return samba_where(samba_reshape(inside, 3, thin), pixels, zero);
 }
 
 /* A weight (N, positions) times a pixel of each channel. */
@@ -91,8 +98,10 @@ static samba_value linear(const sampling *s, const samba_value *at)
             weight = weight.graph ? samba_mul(weight, share) : share;
         }
         if (s->padding != SAMBA_GRID_ZEROS) /* the upper neighbour of the last pixel has weight 0 */
-            for (int d = 0; d < s->spatial; d++)
-                position[d] = samba_clamp(position[d], number(s, 0), number(s, (double)(s->size[d] - 1)));
+            for (int d = 0; d < s->spatial; d++) {
+                samba_value most = number(s, (double)(s->size[d] - 1));
+                position[d] = samba_clamp(position[d], number(s, 0), most);
+            }
         samba_value share = weighted(s, weight, fetch(s, position));
         sum = sum.graph ? samba_add(sum, share) : share;
     }
@@ -103,8 +112,8 @@ static samba_value linear(const sampling *s, const samba_value *at)
 static void cubic_weights(const sampling *s, samba_value t, samba_value weights[4])
 {
     const double a = -0.75;
-    samba_value one = number(s, 1), back = samba_sub(one, t),
-                distances[4] = {samba_add_scalar(t, 1), t, back, samba_add_scalar(back, 1)};
+    samba_value one = number(s, 1), back = samba_sub(one, t), before = samba_add_scalar(t, 1), behind = samba_add_scalar(back, 1),
+                distances[4] = {before, t, back, behind};
     for (int i = 0; i < 4; i++) {
         samba_value x = distances[i];
         bool near = i == 1 || i == 2;
@@ -124,9 +133,9 @@ static samba_value cubic(const sampling *s, const samba_value *at)
     for (int i = 0; i < 4; i++) {
         samba_value row = {0};
         for (int j = 0; j < 4; j++) {
-            const samba_value position[2] = {padded(s, samba_add_scalar(floors[X], j - 1), X),
-                                             padded(s, samba_add_scalar(floors[Y], i - 1), Y)};
-            samba_value share = weighted(s, weights[X][j], fetch(s, position));
+            samba_value x = padded(s, samba_add_scalar(floors[X], j - 1), X);
+            samba_value y = padded(s, samba_add_scalar(floors[Y], i - 1), Y);
+            samba_value share = weighted(s, weights[X][j], fetch(s, (const samba_value[]){x, y}));
             row = row.graph ? samba_add(row, share) : share;
         }
         row = weighted(s, weights[Y][i], row);
@@ -253,7 +262,7 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
         columns[i] = ticks(graph, size[rank - 1 - i], align_corners, dtype, spatial, spatial - 1 - i, shape);
     columns[spatial] = samba_constant(graph, 1, dtype, spatial + 1, shape);
     samba_value base = samba_reshape(samba_concat(spatial + 1, columns, spatial), 3, (int64_t[]){1, positions, spatial + 1});
-    samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], positions, spatial + 1}),
-                                     samba_transpose(samba_cast(theta, dtype), 1, 2));
+    samba_value matrices = samba_transpose(samba_cast(theta, dtype), 1, 2);
+    samba_value moved = samba_matmul(samba_expand(base, 3, (int64_t[]){size[0], positions, spatial + 1}), matrices);
     return samba_cast(samba_reshape(moved, rank, result), t.dtype);
 }

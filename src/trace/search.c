@@ -68,9 +68,8 @@ samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *i
         return samba_median(a, dim, keepdim, indices); /* there is no NaN among integers, and one of one is the median */
     samba_value order, sorted = samba_sort(a, at, false, &order), zero = samba_constant(graph, 0, SAMBA_INT64, 0, NULL);
     samba_value numbers = samba_sum(samba_cast(samba_logical_not(samba_isnan(a)), SAMBA_INT64), 1, &at, true);
-    samba_value middle = samba_maximum(samba_floor_divide(samba_sub(numbers, samba_constant(graph, 1, SAMBA_INT64, 0, NULL)),
-                                                          samba_constant(graph, 2, SAMBA_INT64, 0, NULL)),
-                                       zero);
+    samba_value two = samba_constant(graph, 2, SAMBA_INT64, 0, NULL), one = samba_constant(graph, 1, SAMBA_INT64, 0, NULL);
+    samba_value middle = samba_maximum(samba_floor_divide(samba_sub(numbers, one), two), zero);
     *indices = samba_gather(order, at, middle);
     samba_value value = samba_gather(sorted, at, middle);
     if (!keepdim) {

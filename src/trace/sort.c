@@ -162,7 +162,7 @@ samba_value samba_median_of_all(samba_value a)
     samba_value x = samba_cast(line, in), found = samba_cast(samba_detach(value), in),
                 zero = samba_constant(a.graph, 0, in, 0, NULL);
     samba_value from = samba_where(samba_isfinite(found), found, zero);
-    samba_value same = samba_where(samba_isnan(found), samba_isnan(x), samba_eq(x, found));
+    samba_value equal = samba_eq(x, found), are_nan = samba_isnan(x), same = samba_where(samba_isnan(found), are_nan, equal);
     samba_value off = samba_sum(samba_where(same, samba_sub(from, x), zero), 0, NULL, false);
     return samba_cast(samba_sub(from, samba_div(off, samba_sum(samba_cast(same, in), 0, NULL, false))), dtype);
 }

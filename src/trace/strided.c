@@ -136,8 +136,8 @@ samba_value samba_windows(samba_value a, int dim, int64_t size, int64_t step)
         shape[at + 1] = step;
         a = samba_slice(samba_reshape(samba_slice(a, at, 0, count * step, 1), rank, shape), at + 1, 0, size, 1);
     } else {
-        samba_ref first =
-            samba_emit2(graph, SAMBA_OP_mul, numbers(graph, 2, 0, count), samba_emit_constant(graph, (double)step, SAMBA_INT64));
+        samba_ref steps = samba_emit_constant(graph, (double)step, SAMBA_INT64);
+        samba_ref first = samba_emit2(graph, SAMBA_OP_mul, numbers(graph, 2, 0, count), steps);
         int64_t n = count * size;
         samba_ref line = samba_emit_reshape(graph, samba_emit2(graph, SAMBA_OP_add, first, numbers(graph, 2, 1, size)), 1, &n);
         samba_ref index = samba_trace_along(graph, line, node.rank, node.shape, at);
@@ -166,10 +166,11 @@ samba_value samba_as_strided(samba_value a, int rank, const int64_t *shape, cons
                                 (long long)numel, (long long)reach);
     samba_ref offset = samba_emit_expand(graph, samba_emit_constant(graph, (double)start, SAMBA_INT64), rank, shape);
     for (int d = 0; d < rank; d++)
-        if (shape[d] > 1 && strides[d] != 0)
-            offset = samba_emit2(graph, SAMBA_OP_add, offset,
-                                 samba_emit2(graph, SAMBA_OP_mul, numbers(graph, rank, d, shape[d]),
-                                             samba_emit_constant(graph, (double)strides[d], SAMBA_INT64)));
+        if (shape[d] > 1 && strides[d] != 0) {
+            samba_ref stride = samba_emit_constant(graph, (double)strides[d], SAMBA_INT64);
+            samba_ref away = samba_emit2(graph, SAMBA_OP_mul, numbers(graph, rank, d, shape[d]), stride);
+            offset = samba_emit2(graph, SAMBA_OP_add, offset, away);
+        }
     samba_ref all = samba_emit_reshape(graph, a.index, 1, &numel),
               found = samba_emit_gather(graph, all, samba_emit_reshape(graph, offset, 1, &size), 0, false);
     return samba_trace_value(graph, found == SAMBA_NONE ? found : samba_emit_reshape(graph, found, rank, shape));
@@ -185,9 +186,8 @@ samba_value samba_eye(samba_graph *graph, int64_t rows, int64_t columns, samba_d
         return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "eye",
                                 "expected sizes of 0 or more and a dtype, given (%lld, %lld) and dtype %d", (long long)rows,
                                 (long long)columns, (int)dtype);
-    return samba_trace_value(
-        graph, samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_eq, numbers(graph, 2, 0, rows), numbers(graph, 2, 1, columns)),
-                               dtype));
+    samba_ref column = numbers(graph, 2, 1, columns), row = numbers(graph, 2, 0, rows);
+    return samba_trace_value(graph, samba_emit_cast(graph, samba_emit2(graph, SAMBA_OP_eq, row, column), dtype));
 }
 
 /* From both ends, as torch does: the first half counts from the start, the second from the end. */
@@ -203,8 +203,8 @@ samba_value samba_linspace(samba_graph *graph, double start, double end, int64_t
     samba_ref i = numbers(graph, 1, 0, steps), x = samba_emit_cast(graph, i, SAMBA_FLOAT64);
     samba_ref from_start = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, x, step), start);
     samba_ref left = samba_emit2(graph, SAMBA_OP_sub, samba_emit_constant(graph, (double)(steps - 1), SAMBA_FLOAT64), x);
-    samba_ref from_end = samba_emit2(graph, SAMBA_OP_sub, samba_emit_constant(graph, end, SAMBA_FLOAT64),
-                                     samba_emit_scalar(graph, SAMBA_OP_mul, left, step));
+    samba_ref back = samba_emit_scalar(graph, SAMBA_OP_mul, left, step);
+    samba_ref from_end = samba_emit2(graph, SAMBA_OP_sub, samba_emit_constant(graph, end, SAMBA_FLOAT64), back);
     samba_ref early = samba_emit2(graph, SAMBA_OP_lt, i, samba_emit_constant(graph, (double)(steps / 2), SAMBA_INT64));
     return samba_trace_value(
         graph,

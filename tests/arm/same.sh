@@ -38,6 +38,10 @@ for model in logreg resffn lenet gpt2 lstm resnet unet vit; do
     both $model --precision bf16
 done
 [ $failed = 1 ] || echo "same bytes: 8 examples, in float32 and bfloat16"
+"$build/tests/graphs" >"$folder/graphs.here"
+emulated "$arm/tests/graphs" >"$folder/graphs.arm"
+cmp "$folder/graphs.here" "$folder/graphs.arm" && echo "same graphs: $(wc -l <"$folder/graphs.here") lines" ||
+    { echo "FAIL graphs: other nodes, or in another order"; failed=1; }
 
 for model in "$@"; do
     for precision in fp32 bf16; do

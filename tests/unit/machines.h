@@ -8,6 +8,13 @@
 #include "device/cpu/machine.h"
 #include "device/cpu/product/blocks.h"
 
+/* Without libxsmm, and with it where there is one: elsewhere both would be the same. */
+#if defined(__x86_64__)
+enum { LIBXSMM_WAYS = 2 };
+#else
+enum { LIBXSMM_WAYS = 1 };
+#endif
+
 /* Only of instruction sets that samba_kernels_for has. Tests may change what it gives, for as long as they put it back. */
 static inline samba_cpu_machine *machine_with(samba_isa isa, bool libxsmm)
 {

@@ -554,9 +554,9 @@ static inline void case_check_against(const tile_case *t, char *want, double tol
     const bool product = t->stage.kind == SAMBA_STAGE_CONTRACT;
     char *got = case_room(t), what[200];
     SAMBA_EACH_ISA (isa)
-        for (int k = 0; k < (product ? 6 : 4); k++) {
-            const int team = teams[product ? k / 2 : k];
-            const bool libxsmm = product && k % 2;
+        for (int k = 0; k < (product ? 3 * LIBXSMM_WAYS : 4); k++) {
+            const int team = teams[product ? k / LIBXSMM_WAYS : k];
+            const bool libxsmm = product && k % LIBXSMM_WAYS;
             samba_arena arena;
             samba_prepared prepared;
             volatile int32_t fault = 0;

@@ -182,6 +182,10 @@ TEST(the_programs_own_team)
 
 static int setup(void **state)
 {
+    if (getenv("SAMBAFLOW_EMULATED")) {
+        print_message("left out: qemu-user 7.2 ends a forked process that makes a thread\n");
+        exit(77); /* for Meson: skipped */
+    }
     mother = getpid();
     x = kept(tensor("x", SAMBA_FLOAT32, 2, SHAPE(ROWS, IN)));
     label = kept(tensor("label", SAMBA_INT64, 1, SHAPE(ROWS)));

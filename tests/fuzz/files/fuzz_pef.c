@@ -24,6 +24,8 @@
 
 #define MOST_MEMORY ((int64_t)4 << 20)
 #define MOST_WORK 2e7
+/* Of addresses that nothing stands behind, in an emulator: qemu-user keeps a few bytes of each page, all memory of terabytes. */
+#define MOST_EMULATED ((int64_t)1 << 30)
 
 /* ---- a file around a message ---- */
 typedef struct file {
@@ -175,7 +177,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             samba_memory_info memory;
             int used;
             const char *isa;
-            (void)samba_plan_memory(context, &plan, 1, NULL, &memory, &used, &isa);
+            if (!getenv("SAMBAFLOW_EMULATED") || plan.memory_bytes <= MOST_EMULATED)
+                (void)samba_plan_memory(context, &plan, 1, NULL, &memory, &used, &isa);
             samba_plan_free(&plan);
         }
     }
