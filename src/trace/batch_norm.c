@@ -86,8 +86,8 @@ static void move_running(const normalizing *n, samba_value old, samba_ref batch,
     if (o->average_factor.graph) {
         result = samba_add(wide, samba_mul(samba_sub(fresh, wide), o->average_factor));
     } else {
-        samba_value added = samba_mul_scalar(fresh, o->momentum), kept = samba_mul_scalar(wide, 1 - o->momentum);
-        result = samba_add(kept, added);
+        samba_value added = samba_mul_scalar(fresh, o->momentum), rest = samba_mul_scalar(wide, 1 - o->momentum);
+        result = samba_add(rest, added);
     }
     result = samba_cast(result, samba_value_dtype(old));
     *next = o->trains.graph ? samba_where(samba_ne(o->trains, samba_constant(n->graph, 0, SAMBA_FLOAT64, 0, NULL)), result, old)
