@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling: windows of one size, and windows by the size of the result."""
 
+import dataclasses
 import itertools
 import math
 
 import torch
 import torch.nn.functional as F
 from table import FLOATS, NUMBERS, Maker, Operator, Sample
-from views import between_views
+from views import between_views, through
 
 SHAPES = [
     (2, 3, 9, 8, 7),
@@ -151,4 +152,23 @@ OPERATORS = [
     *(Operator(f"adaptive_avg_pool{d}d", getattr(F, f"adaptive_avg_pool{d}d"), _adaptive(d, 9**d)) for d in (1, 2, 3)),
     *(Operator(f"adaptive_max_pool{d}d", getattr(F, f"adaptive_max_pool{d}d"), _adaptive(d, maximum=True)) for d in (1, 2, 3)),
 ]
-OPERATORS += [between_views(row) for row in OPERATORS if "unpool" not in row.name]
+
+
+def _numbered(row):
+    """Between views, without planes that torch refuses: for channels last, its greatest elements of integers are numbered by
+    integers as narrow as they are, so a plane of int8 or uint8 may have 127 elements."""
+
+    def samples(make):
+        spatial = int(row.name[-2])
+        most = math.inf if make.floating() else 2 ** (8 * make.dtype.itemsize - 1) - 1
+        for sample in row.samples(make):
+            before, _, given, *_ = sample.args
+            x = through(before, given)
+            if x.is_contiguous() or math.prod(x.shape[-spatial:]) <= most:
+                yield sample
+
+    return dataclasses.replace(row, samples=samples)
+
+
+VIEWED = [between_views(row) for row in OPERATORS if "unpool" not in row.name]
+OPERATORS += [_numbered(row) if row.name.startswith("max_pool") else row for row in VIEWED]
