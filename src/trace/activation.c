@@ -115,16 +115,22 @@ samba_value samba_relu6(samba_value a)
     return samba_hardtanh(a, 0, 6);
 }
 
+/* (x + 3) / 6 of x between -3 and 3: as a product, of which 6 makes 1 too */
+static samba_ref sixth(samba_graph *graph, samba_ref x)
+{
+    samba_ref low = CONSTANT(-3, x), high = CONSTANT(3, x);
+    samba_ref above = E2(ge, x, high), most = E3(where, above, high, x), below = E2(le, x, low);
+    samba_ref near = E3(where, below, low, most);
+    return EN(mul, EN(add, near, 3), 1.0 / 6);
+}
+
 samba_value samba_hardsigmoid(samba_value a)
 {
     samba_graph *graph;
     samba_ref x;
     if (!samba_trace_floating("hardsigmoid", a, &graph, &x))
         return samba_trace_none(graph);
-    samba_ref line = EN(div, EN(add, x, 3), 6);
-    samba_ref one = CONSTANT(1, x), above = EN(ge, x, 3), most = E3(where, above, one, line);
-    samba_ref zero = CONSTANT(0, x), below = EN(le, x, -3), y = E3(where, below, zero, most);
-    return samba_trace_result(graph, y, samba_value_dtype(a));
+    return samba_trace_result(graph, sixth(graph, x), samba_value_dtype(a));
 }
 
 /* x times hardsigmoid, of which -inf makes NaN. */
@@ -134,12 +140,7 @@ samba_value samba_hardswish(samba_value a)
     samba_ref x;
     if (!samba_trace_floating("hardswish", a, &graph, &x))
         return samba_trace_none(graph);
-    samba_ref zero = CONSTANT(0, x), outside = EN(ge, E1(abs, x), 3);
-    samba_ref inside = E3(where, outside, zero, x); /* an infinity would make its gradient NaN */
-    samba_ref bent = EN(div, E2(mul, inside, EN(add, inside, 3)), 6);
-    samba_ref most = E3(where, EN(ge, x, 3), x, bent), nothing = EN(mul, x, 0), below = EN(le, x, -3);
-    samba_ref y = E3(where, below, nothing, most);
-    return samba_trace_result(graph, y, samba_value_dtype(a));
+    return samba_trace_result(graph, E2(mul, x, sixth(graph, x)), samba_value_dtype(a));
 }
 
 samba_value samba_threshold(samba_value a, double threshold, double value)
