@@ -135,21 +135,29 @@ samba_value samba_mean(samba_value a, int count, const int *dims, bool keepdim)
     return samba_reduction_leave(graph, &to, samba_emit_cast(graph, mean, dtype));
 }
 
-/* Halves are multiplied with halves, so that few roundings meet each element and its gradient is the product of all others,
- * zeros or not. */
+/* Quarters are multiplied with quarters, so that few roundings meet each element and its gradient is the product of all others,
+ * zeros or not. Each round reads what the one before has stored: of quarters there are half as many rounds as of halves. */
 static samba_value product_along(samba_value a, int dim)
 {
-    samba_value odd = {0};
-    for (int64_t n = samba_value_size(a, dim); n > 1; n /= 2) {
-        int64_t half = n / 2;
-        if (n % 2) {
-            samba_value last = samba_slice(a, dim, n - 1, n, 1);
-            odd = odd.graph ? samba_mul(odd, last) : last;
+    enum { PARTS = 4 };
+    samba_value rest = {0};
+    int64_t n = samba_value_size(a, dim);
+    for (int64_t part; n > 1; n = part) {
+        int parts = n < PARTS ? (int)n : PARTS;
+        part = n / parts;
+        for (int64_t k = parts * part; k < n; k++) {
+            samba_value one = samba_slice(a, dim, k, k + 1, 1);
+            rest = rest.graph ? samba_mul(rest, one) : one;
         }
-        samba_value second = samba_slice(a, dim, half, 2 * half, 1), first = samba_slice(a, dim, 0, half, 1);
-        a = samba_mul(first, second);
+        samba_value of[PARTS];
+        for (int p = 0; p < parts; p++)
+            of[p] = samba_slice(a, dim, p * part, (p + 1) * part, 1);
+        for (; parts > 1; parts = (parts + 1) / 2)
+            for (int p = 0; p < parts / 2; p++)
+                of[p] = samba_mul(of[p], of[parts - 1 - p]);
+        a = of[0];
     }
-    return odd.graph ? samba_mul(a, odd) : a;
+    return rest.graph ? samba_mul(a, rest) : a;
 }
 
 samba_value samba_prod(samba_value a, int count, const int *dims, bool keepdim)
