@@ -28,11 +28,10 @@ typedef struct samba_function samba_function;
 
 typedef struct samba_function_options {
     size_t struct_size;
-    int threads; /* 0: as many as OpenMP offers; what one does in some 20 microseconds, one does */
-    const char *
-        isa; /* by its name (`sambaflow machine` lists them); NULL: the environment's SAMBAFLOW_ISA, else the best this CPU has */
-    bool train;    /* false: dropout does nothing, and there are no hyperparameters */
-    uint64_t seed; /* of dropout whose seed is not set: each run has another one */
+    int threads;     /* 0: as many as OpenMP offers; what one does in some 20 microseconds, one does */
+    const char *isa; /* `sambaflow machine` lists them; NULL: that of the environment's SAMBAFLOW_ISA, else the best */
+    bool train;      /* false: dropout does nothing, and there are no hyperparameters */
+    uint64_t seed;   /* of dropout whose seed is not set: each run has another one */
     /* true: no compiling; each run evaluates the graph operator by operator with the plain kernels that say what operators mean,
      * in double. Everything else is tested against it; slow, one thread, and a run allocates. */
     bool reference;

@@ -30,10 +30,9 @@ typedef struct samba_session samba_session;
 
 typedef struct samba_session_options {
     size_t struct_size;
-    uint64_t seed; /* of initial weights and dropout; the weights do not depend on the thread count */
-    int threads;   /* 0: as many as OpenMP offers */
-    const char *
-        isa; /* by its name (`sambaflow machine` lists them); NULL: the environment's SAMBAFLOW_ISA, else the best this CPU has */
+    uint64_t seed;      /* of initial weights and dropout; the weights do not depend on the thread count */
+    int threads;        /* 0: as many as OpenMP offers */
+    const char *isa;    /* `sambaflow machine` lists them; NULL: that of the environment's SAMBAFLOW_ISA, else the best */
     const char *device; /* NULL or "cpu"; "null" plans and moves tensors but computes nothing (tests) */
     /* NULL: what `sambaflow tune` found for this machine, in PEF.tune beside the PEF, where it is there; "off": nothing; else the
      * path of such a file, FILE where it is not there. A file of another machine or PEF, or a damaged one, is left alone, with a

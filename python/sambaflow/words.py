@@ -34,10 +34,9 @@ def encoded(word, what="a name"):
 
 
 def isa_of(isa=None):
-    """The instruction set asked for, as a C string to be kept: `isa`, else the environment variable SAMBAFLOW_ISA, which stands
-    in for it as it does for the programs' --isa; else NULL, the best there is."""
-    word = os.environ.get("SAMBAFLOW_ISA") or None if isa is None else isa
-    return ffi.NULL if word is None else ffi.new("char[]", encoded(word, "isa"))
+    """The instruction set asked for, as a C string to be kept; NULL, where the library asks the environment variable
+    SAMBAFLOW_ISA, for None."""
+    return ffi.NULL if isa is None else ffi.new("char[]", encoded(isa, "isa"))
 
 
 def path_of(path, what="a path"):

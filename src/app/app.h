@@ -55,7 +55,7 @@ void samba_option_take(const samba_option_row *row, void *into, char *text, stru
 /* A copy of argv in which the short forms of the documents are argp's: "-mb N", "-mb=N" and "-mbN" become "--microbatch-size=N",
  * "-b=N" becomes "-bN". `arena` keeps it. NULL: no memory. */
 char **samba_words_normalise(samba_arena *arena, int *argc, char **argv);
-/* --isa, else the environment's SAMBAFLOW_ISA, else NULL. */
+/* --isa, or NULL, where the device asks the environment's SAMBAFLOW_ISA. Given, it is the environment's from here on. */
 const char *samba_word_isa(const char *isa);
 samba_session_options samba_word_session(uint64_t seed, int threads, const char *isa); /* --seed, --threads, --isa */
 

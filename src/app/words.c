@@ -146,12 +146,9 @@ char **samba_words_normalise(samba_arena *arena, int *argc, char **argv)
 
 const char *samba_word_isa(const char *isa)
 {
-    if (isa) { /* for the whole program: peaks are measured by the same instructions */
+    if (isa) /* for the whole program: peaks are measured by the same instructions */
         setenv("SAMBAFLOW_ISA", isa, 1);
-        return isa;
-    }
-    const char *environment = getenv("SAMBAFLOW_ISA");
-    return environment && environment[0] ? environment : NULL;
+    return isa;
 }
 
 samba_session_options samba_word_session(uint64_t seed, int threads, const char *isa)
