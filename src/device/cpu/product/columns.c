@@ -309,7 +309,7 @@ static double init(const samba_contract_problem *problem, columns *p)
     if (samba_image_offset(&p->frame.contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
         return -1;
     p->a = (samba_source){.machine = problem->machine, .class_ = c->class_, .factor = c->a};
-    p->a.memory = problem->memory + problem->buffers[c->a.buffer].offset + c->a.offset * (int64_t)sizeof(float);
+    p->a.memory = samba_factor_bytes(problem, &c->a);
     samba_split_init(&p->a.own, 1, &p->m, rows, 1);
     samba_split_init(&p->a.inner, c->k_rank, c->k, step_of(p, cols), 16);
     samba_source_describe(&p->a, false);

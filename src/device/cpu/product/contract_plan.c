@@ -107,8 +107,7 @@ static void init_source(const samba_contract_problem *problem, bool second, samb
 {
     const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
     *source = (samba_source){.machine = problem->machine, .class_ = problem->contract.class_, .factor = *factor};
-    source->memory = problem->memory + problem->buffers[factor->buffer].offset +
-                     factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+    source->memory = samba_factor_bytes(problem, factor);
     source->kept = (second ? problem->constant_b : problem->constant_a) && factor->window_count == 0;
 }
 

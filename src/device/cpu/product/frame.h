@@ -91,16 +91,16 @@ static inline void samba_frame_finish(const samba_frame *frame, const samba_work
 /* What of the result, and of what the epilogue reads, such a region would touch, brought nearer. */
 void samba_frame_fetch(const samba_frame *frame, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch);
 
-/* A factor's elements, of float32, as the plan has them in memory. */
-static inline const float *samba_factor_data(const samba_contract_problem *problem, const samba_factor *factor)
-{
-    return (const float *)(problem->memory + problem->buffers[factor->buffer].offset) + factor->offset;
-}
-/* The same of any dtype. */
+/* A factor's elements, as the plan has them in memory. */
 static inline const char *samba_factor_bytes(const samba_contract_problem *problem, const samba_factor *factor)
 {
     return problem->memory + problem->buffers[factor->buffer].offset +
            factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+}
+/* The same of float32. */
+static inline const float *samba_factor_data(const samba_contract_problem *problem, const samba_factor *factor)
+{
+    return (const float *)samba_factor_bytes(problem, factor);
 }
 /* The seconds in `double` that running the epilogue takes a thread, in ns. */
 static inline double samba_finish_time(const samba_contract_problem *problem)

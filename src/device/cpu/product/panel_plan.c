@@ -93,8 +93,7 @@ static samba_status describe(samba_panels *p, const samba_contract_problem *prob
     samba_source *source = second ? &p->b : &p->a;
     const samba_factor *factor = second ? &problem->contract.b : &problem->contract.a;
     *source = (samba_source){.machine = problem->machine, .class_ = problem->contract.class_, .factor = *factor};
-    source->memory = problem->memory + problem->buffers[factor->buffer].offset +
-                     factor->offset * (int64_t)samba_dtype_table[factor->dtype].size;
+    source->memory = samba_factor_bytes(problem, factor);
     int64_t own = second ? problem->n : problem->m;
     samba_split_init(&source->own, 1, &own, own_width, 1);
     samba_split_init(&source->inner, 1, &problem->k, p->step, 1);
@@ -356,6 +355,9 @@ static double pack_time(const samba_panels *p, int threads)
     return time + (threads > 1 ? shared * SAMBA_PANEL_ELEMENT * machine->block.crossing * (1 - 1.0 / threads) : 0);
 }
 
+/* libxsmm's blocks waste nothing on a last vector: they are what panels have to be faster than. */
+static bool blocks_are_masked(const samba_cpu_machine *machine) { return machine->libxsmm && machine->masked; }
+
 static double time_of(const samba_panels *p, const samba_contract_problem *problem)
 {
     const samba_cpu_machine *machine = problem->machine;
@@ -366,7 +368,7 @@ static double time_of(const samba_panels *p, const samba_contract_problem *probl
     double turns = (double)((p->frame.units + problem->threads - 1) / problem->threads);
     double barriers = (threads > 1 && !(p->share_a ? p->a_in_place : p->keep_b)) + (threads > 1 && p->apart);
     double time = all / units * turns + barriers * machine->block.barrier;
-    return machine->libxsmm && machine->masked ? time * machine->panel.masked : time;
+    return blocks_are_masked(machine) ? time * machine->panel.masked : time;
 }
 
 /* Where sizes are large nothing else was faster by more than the noise, and a model that tells such costs apart is not worth its
@@ -376,7 +378,7 @@ static bool leads(const samba_contract_problem *problem)
     const samba_contract *c = &problem->contract;
     const samba_cpu_machine *machine = problem->machine;
     bool in_place = samba_finish_is_copy(problem->finish) && c->a.dtype == SAMBA_FLOAT32 && c->b.dtype == SAMBA_FLOAT32;
-    bool masked = machine->libxsmm && machine->masked;
+    bool masked = blocks_are_masked(machine);
     return problem->m >= machine->panel.least_m && problem->n >= (masked ? machine->panel.masked_n : machine->panel.least_n) &&
            problem->k >= machine->panel.least_k &&
            2.0 * (double)problem->m * (double)problem->n * (double)problem->k >=

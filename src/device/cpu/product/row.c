@@ -112,8 +112,8 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     r->along_k = c->b.inner[0] == 1;
     r->whole_rows = c->whole_rows;
     r->ld = r->along_k ? c->b.own[0] : c->b.inner[0];
-    r->a = problem->memory + problem->buffers[c->a.buffer].offset + c->a.offset * r->size;
-    r->b = problem->memory + problem->buffers[c->b.buffer].offset + c->b.offset * r->size;
+    r->a = samba_factor_bytes(problem, &c->a);
+    r->b = samba_factor_bytes(problem, &c->b);
     r->x_at = samba_frame_room(frame, problem->k * (int64_t)sizeof(float));
     frame->shared_bytes = problem->n * (int64_t)sizeof(float);
     frame->units = divide_up(problem->n, LINE);
