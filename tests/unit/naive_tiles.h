@@ -468,20 +468,23 @@ static inline samba_prepare case_prepare(const tile_case *t, samba_context *of, 
                            .stage_index = 6};
 }
 
-/* Prepared and not run: a scenario of failing_allocator.h. */
-static inline samba_status case_scenario(samba_context *of, void *user)
+/* Prepared by a road (NULL: the cheapest) and not run. */
+static inline samba_status case_prepare_by(const tile_case *t, samba_context *of, const char *road)
 {
-    tile_case *t = user;
     samba_arena arena;
     samba_prepared prepared;
     volatile int32_t fault = 0;
     samba_arena_init(&arena, of);
     samba_prepare prepare = case_prepare(t, of, &arena, samba_isa_best(), 2, t->memory, &fault);
     prepare.machine = machine_with(samba_isa_best(), true);
+    prepare.road = road;
     samba_status status = samba_prepare_stage(&prepare, &t->stage, &prepared);
     samba_arena_free(&arena);
     return status;
 }
+
+/* A scenario of failing_allocator.h. */
+static inline samba_status case_scenario(samba_context *of, void *user) { return case_prepare_by(user, of, NULL); }
 
 /* Roads that cases took; a stage that is no contraction takes none. */
 static const char *roads_taken[32];

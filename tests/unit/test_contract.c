@@ -302,7 +302,8 @@ static samba_window window_of(const convolution *v, const int64_t *result, int k
 }
 
 /* finite: all pixels are */
-static void check_convolution(const convolution *v, samba_dtype dtype, bool finite, int kind, int epilogue, int number)
+static void check_mixed_convolution(const convolution *v, samba_dtype weight, samba_dtype pixel, bool finite, int kind,
+                                    int epilogue, int number)
 {
     tile_case t;
     int64_t result[2];
@@ -310,8 +311,9 @@ static void check_convolution(const convolution *v, samba_dtype dtype, bool fini
         result[i] = (v->size[i] + 2 * v->padding[i] - v->dilation[i] * (v->kernel[i] - 1) - 1) / v->stride[i] + 1;
     int64_t pixels = product(2, v->size), results = product(2, result), taps = product(2, v->kernel);
     int64_t weights = v->out * v->in * taps, image_x = v->groups * v->in * pixels, image_y = v->groups * v->out * results;
-    samba_contract c = {.class_ = samba_class_of(dtype), .m_rank = 1, .k_rank = 3};
-    c.a.dtype = c.b.dtype = dtype;
+    samba_contract c = {.class_ = samba_class_of(pixel), .m_rank = 1, .k_rank = 3};
+    c.a.dtype = weight;
+    c.b.dtype = pixel;
     c.b.window_count = 2;
     for (int i = 0; i < 2; i++)
         c.b.windows[i] = window_of(v, result, kind, i);
@@ -339,6 +341,11 @@ static void check_convolution(const convolution *v, samba_dtype dtype, bool fini
     if (!finite)
         spoil_image(&t);
     case_check(&t, 0, "convolution %d (of the table, or the random one), of kind %d", number, kind);
+}
+
+static void check_convolution(const convolution *v, samba_dtype dtype, bool finite, int kind, int epilogue, int number)
+{
+    check_mixed_convolution(v, dtype, dtype, finite, kind, epilogue, number);
 }
 
 TEST(test_convolutions)
@@ -413,6 +420,49 @@ TEST(test_random_convolutions)
     }
 }
 
+/* One filter a plane, of pixels and weights that are floats of one size or of two. */
+TEST(test_random_depthwise)
+{
+    static const int dtypes[] = {F32, BF16, SAMBA_FLOAT16};
+    const uint64_t first = random_seed();
+    uint64_t draws = first;
+    print_message("seed %llu\n", (unsigned long long)first);
+    for (int turn = 0; turn < 60; turn++) {
+        srand((unsigned)next_seed(&draws));
+        convolution v = {1 + rand() % 3, 1 + rand() % 6, 1, .in = 1};
+        samba_dtype weight = (samba_dtype)dtypes[rand() % LENGTH(dtypes)], pixel = (samba_dtype)dtypes[rand() % LENGTH(dtypes)];
+        for (int i = 0; i < 2; i++) {
+            v.kernel[i] = 1 + rand() % 4;
+            v.stride[i] = 1 + (rand() % 3 == 0) * (1 + rand() % 2);
+            v.padding[i] = rand() % 3;
+            v.dilation[i] = 1 + (rand() % 4 == 0) * (1 + rand() % 2);
+            v.size[i] = v.dilation[i] * (v.kernel[i] - 1) + 1 + rand() % (rand() % 2 ? 3 : 40);
+        }
+        if (!runs_case((uint64_t)turn))
+            continue;
+        for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++)
+            check_mixed_convolution(&v, weight, pixel, true, kind, rand() % EPILOGUES, turn);
+    }
+}
+
+/* Rows that are all the same memory, of which a file may claim any number: no scratch holds a plane of them. */
+TEST(test_endless_plane)
+{
+    for (int strided = 0; strided < 2; strided++) {
+        tile_case t;
+        samba_contract c = {
+            .batch_rank = 1, .m_rank = 1, .n_rank = 2, .k_rank = 2, .batch = {3}, .m = {1}, .n = {5, 9}, .k = {3, 3}};
+        c.a = (samba_factor){.dtype = BF16, .inner = {3, 1}};
+        c.b = (samba_factor){.dtype = strided ? F32 : BF16, .batch = {1 << 14}, .window_count = 2};
+        c.b.windows[0] = (samba_window){.base = -1, .limit = (int64_t)1 << 48, .dilation = 1, .own = {1}, .inner = {1}};
+        c.b.windows[1] =
+            (samba_window){.base = -1, .limit = 1 << 14, .dilation = 1, .stride = 1, .own = {0, 1 + strided}, .inner = {0, 1}};
+        begin(&t, &c, 9, 3 << 14, PLAIN);
+        refuse(case_prepare_by(&t, context, "depthwise"), SAMBA_ERROR_UNSUPPORTED, "does not lead there");
+        case_check(&t, 0, "an endless plane");
+    }
+}
+
 /* A window along one dim, on the first factor, that shares its dim with a stride. */
 TEST(test_one_window)
 {
@@ -458,5 +508,5 @@ TEST(test_every_road)
     }
 }
 
-TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_one_window, test_errors,
-          test_every_road)
+TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_random_depthwise,
+          test_endless_plane, test_one_window, test_errors, test_every_road)

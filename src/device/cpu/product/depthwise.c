@@ -23,7 +23,6 @@ typedef struct depthwise {
     const samba_kernels *kernels;
     const samba_blocks *blocks;
     const char *w, *image;
-    int w_dtype, image_dtype;
     int64_t w_size, image_size; /* bytes of an element */
     int64_t y_weight, x_weight; /* in memory, from one to the next: weights of another dtype are gathered in scratch */
     bool gathered;
@@ -106,18 +105,20 @@ static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
     return near || (x->windowed && (y->windowed || rank == 1)); /* else a plane has no bounds in which to sort it */
 }
 
+static int64_t image_rows(const depthwise *p) { return p->y.windowed ? p->y.limit : 1; }
+
+/* False also where rows are more than memory has, as those that are all the same may be, and a plane had to hold them. */
 static bool init(const samba_contract_problem *problem, depthwise *p)
 {
+    int64_t plane;
     if (!recognize(problem, &p->y, &p->x) || p->x.limit == 0 || p->y.limit == 0)
         return false;
     p->frame.contract = problem->contract;
     p->batches = problem->batches;
     p->n = problem->n;
-    p->w_dtype = problem->contract.a.dtype;
-    p->image_dtype = problem->contract.b.dtype;
-    p->w_size = (int64_t)samba_dtype_table[p->w_dtype].size;
-    p->image_size = (int64_t)samba_dtype_table[p->image_dtype].size;
-    p->gathered = p->w_dtype != SAMBA_FLOAT32;
+    p->w_size = (int64_t)samba_dtype_table[problem->contract.a.dtype].size;
+    p->image_size = (int64_t)samba_dtype_table[problem->contract.b.dtype].size;
+    p->gathered = problem->contract.a.dtype != SAMBA_FLOAT32;
     p->y_weight = p->y.tap_weight;
     p->x_weight = p->x.tap_weight;
     if (p->gathered) {
@@ -127,34 +128,33 @@ static bool init(const samba_contract_problem *problem, depthwise *p)
     p->band =
         p->frame.contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
     p->band = p->band < 1 ? 1 : p->band;
-    p->sorted = p->x.step > 1 || p->image_dtype != SAMBA_FLOAT32;
+    p->sorted = p->x.step > 1 || problem->contract.b.dtype != SAMBA_FLOAT32;
     p->per = p->sorted ? (p->x.limit + p->x.step - 1) / p->x.step : 0;
     p->row_pitch = p->sorted ? p->per * p->x.step : p->y.memory;
-    return true;
+    return !p->sorted ||
+           (samba_mul_checked(image_rows(p), p->row_pitch * (int64_t)sizeof(float), &plane) && plane < INT64_MAX / 2);
 }
 
 /* ---- running ---- */
-
-static int64_t image_rows(const depthwise *p) { return p->y.windowed ? p->y.limit : 1; }
 
 static void sort_plane(const depthwise *p, const char *image, float *plane)
 {
     int64_t step = p->x.step, rows = image_rows(p);
     if (step == 1 && (rows == 1 || p->y.memory == p->row_pitch)) {
-        p->kernels->load[p->image_dtype](plane, image, rows * p->row_pitch);
+        p->kernels->load[p->frame.contract.b.dtype](plane, image, rows * p->row_pitch);
         return;
     }
     for (int64_t i = 0; i < rows; i++)
         for (int64_t phase = 0; phase < step && phase < p->x.limit; phase++)
-            p->kernels->load_strided[p->image_dtype](plane + i * p->row_pitch + phase * p->per,
-                                                     image + (i * p->y.memory + phase) * p->image_size, step,
-                                                     (p->x.limit - phase + step - 1) / step);
+            p->kernels->load_strided[p->frame.contract.b.dtype](plane + i * p->row_pitch + phase * p->per,
+                                                                image + (i * p->y.memory + phase) * p->image_size, step,
+                                                                (p->x.limit - phase + step - 1) / step);
 }
 
 static void gather_weights(const depthwise *p, const char *w, float *weights)
 {
     for (int64_t t = 0; t < p->y.taps; t++, weights += p->x.taps)
-        p->kernels->load_strided[p->w_dtype](weights, w + t * p->y_weight * p->w_size, p->x_weight, p->x.taps);
+        p->kernels->load_strided[p->frame.contract.a.dtype](weights, w + t * p->y_weight * p->w_size, p->x_weight, p->x.taps);
 }
 
 static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t last)
@@ -162,17 +162,16 @@ static void run(const samba_frame *frame, const samba_workspace *room, int64_t u
     const depthwise *p = (const depthwise *)frame;
     float *sums = (float *)(room->own + p->sums_at), *plane = (float *)(room->own + p->plane_at),
           *weights = (float *)(room->own + p->weights_at);
-    int64_t gathered_at = -1;
+    const char *gathered = NULL; /* what `weights` has */
     for (; unit < last; unit++) {
-        int64_t w_at = samba_batch_offset(&frame->contract, &frame->contract.a, unit);
+        const char *filter = p->w + samba_batch_offset(&frame->contract, &frame->contract.a, unit) * p->w_size;
         const char *at = p->image + samba_batch_offset(&frame->contract, &frame->contract.b, unit) * p->image_size;
-        const float *image = p->sorted ? plane : (const float *)at,
-                    *w = p->gathered ? weights : (const float *)(p->w + w_at * p->w_size);
+        const float *image = p->sorted ? plane : (const float *)at, *w = p->gathered ? weights : (const float *)filter;
         if (p->sorted)
             sort_plane(p, at, plane);
-        if (p->gathered && w_at != gathered_at)
-            gather_weights(p, p->w + w_at * p->w_size, weights);
-        gathered_at = w_at;
+        if (p->gathered && filter != gathered)
+            gather_weights(p, filter, weights);
+        gathered = filter;
         for (int64_t y = 0, end; y < p->y.size; y = end) {
             end = at_most(y + p->band, p->y.size);
             int64_t cols = (end - y) * p->x.size;
