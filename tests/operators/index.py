@@ -177,7 +177,7 @@ def _words(make):
             (_Known(mask.unsqueeze(1).expand(a, b)),),
             (make.index(a, 0),),
             (make.index(a),),
-            (1, slice(None), j),
+            (1, slice(None), make.index(c, n, negative=True)),
         ]:
             yield Sample((y, words), terms=12)
     yield Sample((make.tensor(0, 3), (slice(None), make.index(3, 2))))

@@ -39,7 +39,7 @@ def _nets(gates, states, nets):
         for net in nets:
             steps, batch, inputs, hidden, layers, biases, directions, batch_first, projection = net
             batch, inputs, hidden, *more = make.sized((batch, inputs, hidden, *[projection] * (projection > 0)), work=8)
-            projection = more[0] if more else 0
+            projection = min(more[0], hidden - 1) if more else 0
             net = steps, batch, inputs, hidden, layers, biases, directions, batch_first, projection
             for layout in ("contiguous", "transposed" if steps % 2 else "strided"):
                 x = make.tensor(*((batch, steps) if batch_first else (steps, batch)), inputs, layout=layout)

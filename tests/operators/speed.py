@@ -15,6 +15,7 @@ import itertools
 import math
 import platform
 import random
+import resource
 import statistics
 import tempfile
 import time
@@ -38,6 +39,7 @@ MOST = 3  # samples of an operator, dtype and size
 MOST_RESULTS = 32
 TURNS, TURN_SECONDS, CASE_SECONDS = 15, 0.5e-3, 0.08
 SLOW = 0.03  # seconds of torch's call, beyond which a sample is made smaller: a quarter of the elements, and again
+ADDRESSES = 8 << 30  # bytes of this process: a sample that needs more is made smaller
 # dtypes timed beside float32, where kernels of their own stand behind them
 BESIDE = {
     "reduce": (torch.bfloat16, torch.int64, torch.int32, torch.int16),
@@ -120,11 +122,17 @@ def drawn(row, dtype, size, seed, most):
         for smaller in range(6):
             numbered = _samples(row, Sized(dtype, seed, count >> 2 * smaller, odd, {number}))
             behind = itertools.dropwhile(lambda pair: pair[0] < number, numbered)
-            some = [s for _, s in itertools.takewhile(lambda pair: pair[0] == number, behind)]
-            if not some:
-                break
-            sample = some[int(place * len(some))]
-            seconds, results = _once(row.call, sample)
+            try:
+                some = [s for _, s in itertools.takewhile(lambda pair: pair[0] == number, behind)]
+                if not some:
+                    break
+                sample = some[int(place * len(some))]
+                seconds, results = _once(row.call, sample)
+            except RuntimeError as error:  # several dims that grow alike
+                some = []
+                if smaller == 5 or "allocate memory" not in str(error):
+                    raise
+                continue
             if results > MOST_RESULTS or seconds <= SLOW:
                 break
         if some and results <= MOST_RESULTS:
@@ -133,10 +141,28 @@ def drawn(row, dtype, size, seed, most):
 
 
 def _once(call, sample):
-    """(seconds of torch's call with gradients, number of results)"""
+    """(seconds of torch's call with gradients, number of results). Tensors that torch has no gradient for want none from here on."""
+    floats = [x for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
+    for x in [x for x in floats if not _has_gradient(call, sample, x)]:
+        x.no_gradient = True
     began = time.perf_counter()
     results, _ = modes.by_torch(call, sample, None, False)
     return time.perf_counter() - began, len(results)
+
+
+def _has_gradient(call, sample, wanted):
+    """Whether torch takes this tensor where its gradient is wanted, and of no other."""
+    args, kwargs = torch.utils._pytree.tree_map(
+        lambda x: x.detach().requires_grad_(x is wanted) if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x,
+        (sample.args, dict(sample.kwargs)),
+    )
+    try:
+        call(*args, **kwargs)
+    except RuntimeError as error:
+        if "not differentiable" not in str(error):
+            raise
+        return False
+    return True
 
 
 # ---- ours ----
@@ -229,9 +255,14 @@ class Ours:
 
 
 def _plain(sample):
-    return torch.utils._pytree.tree_map(
-        lambda x: x.detach().contiguous() if isinstance(x, torch.Tensor) else x, (sample.args, dict(sample.kwargs))
-    )
+    def plain(x):
+        if not isinstance(x, torch.Tensor):
+            return x
+        made = x.detach().contiguous()
+        made.no_gradient = not modes.wants_gradient(x)
+        return made
+
+    return torch.utils._pytree.tree_map(plain, (sample.args, dict(sample.kwargs)))
 
 
 def _views(results, given):
@@ -430,6 +461,7 @@ def machine():
 def measure(options, families, rows_of, describe):
     """(results, what failed and why); what there is where Ctrl-C ends it"""
     torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     found, failed = [], []
     everything = list(rows(options, families, rows_of))
     with tempfile.TemporaryDirectory() as folder, Progress("timing", len(everything), "row") as shown:

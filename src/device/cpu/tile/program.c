@@ -77,8 +77,18 @@ static int64_t wide_elements(const samba_tile_program *program)
     return elements > program->capacity ? elements : program->capacity;
 }
 
-/* Operands that are in no cache are asked for a tile ahead: a CPU guesses badly what is read next where a tile is passed over
- * several times or long computed with. Of what is near it has the next lines soon enough, and asking costs more than it gains.
+/* Whether operands are passed over once, along rows: which the CPU reads ahead by itself. Being asked for would only hold them up.
+ * While a tile is passed over several times it asks for nothing, and it guesses badly where rows or columns lie far apart. */
+static bool is_stream(const builder *b)
+{
+    const samba_stage *stage = b->stage;
+    for (int i = 0; i < stage->operand_count; i++)
+        if (stage->operands[i].strides[stage->rank - 1] > 1)
+            return false;
+    return stage->program.step_count <= 1 && !b->program->stands;
+}
+
+/* Operands that are in no cache are asked for a tile ahead, unless they are streams.
  *
  * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, and all
  * is near, longer tiles cost nothing there, and less is spent on choosing what is next.
@@ -88,7 +98,7 @@ static void choose_capacity(builder *b)
     samba_tile_program *program = b->program;
     int64_t bytes = 1, elements;
     program->capacity = SAMBA_TILE_CAPACITY;
-    program->far = b->stage->kind == SAMBA_STAGE_TILE && b->prepare->far;
+    program->far = b->stage->kind == SAMBA_STAGE_TILE && b->prepare->far && !is_stream(b);
     if ((program->far && !program->stands) || b->stage->kind != SAMBA_STAGE_TILE || b->overflow ||
         !samba_mul_checked(program->rows, program->cols, &elements))
         return;
