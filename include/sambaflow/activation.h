@@ -23,9 +23,6 @@ SAMBA_API samba_value samba_glu(samba_value a, int dim);
 /* softplus(beta a) / beta, and a itself where beta a > threshold. torch: 1 and 20 */
 SAMBA_API samba_value samba_softplus_beta(samba_value a, double beta, double threshold);
 SAMBA_API samba_value samba_log_sigmoid(samba_value a);
-SAMBA_API samba_value samba_softsign(samba_value a);   /* a / (1 + |a|); integers become float32 */
-SAMBA_API samba_value samba_tanhshrink(samba_value a); /* a - tanh(a), with all digits near 0; integers become float32 */
-SAMBA_API samba_value samba_hardswish(samba_value a);
 SAMBA_API samba_value samba_hardsigmoid(samba_value a);
 SAMBA_API samba_value samba_hardtanh(samba_value a, double min, double max); /* of integers too. torch: -1 and 1 */
 SAMBA_API samba_value samba_hardshrink(samba_value a, double lambda);        /* torch: 0.5 */

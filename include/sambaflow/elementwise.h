@@ -81,7 +81,6 @@ SAMBA_API samba_value samba_logit(samba_value a, double eps);
 SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);
 
 /* ---- two operands of real numbers ------------------------------------------------------------------------------------ */
-SAMBA_API samba_value samba_logaddexp(samba_value a, samba_value b); /* log(exp(a) + exp(b)) */
 SAMBA_API samba_value samba_xlogy(samba_value a, samba_value b);     /* a log(b), 0 where a is 0 */
 
 /* ---- gradients that the model says itself ------------------------------------------------------------------------------ */

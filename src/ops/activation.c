@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * logit and softplus; gelu in both of PyTorch's forms: x times the normal distribution function of x, by erf or by its tanh
- * approximation (Hendrycks and Gimpel 2016); silu; mish. The values and gradients of the last three are one operator each: out of
- * parts gelu would take ten, and a transformer spends as much time here as in a sixth of its products.
+ * logit, softplus, softsign, the shrinks, logaddexp, hardswish; gelu in both of PyTorch's forms: x times the normal distribution
+ * function of x, by erf or by its tanh approximation (Hendrycks and Gimpel 2016); silu; mish. The values and gradients of the last
+ * three are one operator each: out of parts gelu would take ten, and a transformer spends as much time here as in a sixth of its
+ * products.
  * The gradient operators take x and the result's gradient. */
 #include "ops/families.h"
 #include <math.h>
@@ -80,22 +81,117 @@ samba_status samba_ref_mish(const samba_reference *reference) { return samba_ref
 samba_status samba_ref_mish_grad(const samba_reference *reference) { return times_gradient(reference, mish_slope); }
 samba_status samba_vjp_mish(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_mish_grad); }
 
-/* ---- logit: log(x / (1 - x)), and near 1/2, where it is near 0, log(1 + (2x - 1) / (1 - x)), whose numerator is exact;
- * in double for all ---- */
+/* ---- hardswish: x times (x + 3) / 6 of x between -3 and 3; -infinity makes NaN ---- */
 
-samba_ref samba_expand_logit(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+static double hardswish(double x) { return x * ((x <= -3 ? 0 : x >= 3 ? 6 : x + 3) / 6); }
+static double hardswish_slope(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6; }
+samba_status samba_ref_hardswish(const samba_reference *reference) { return samba_reference_of_one(reference, hardswish); }
+samba_status samba_ref_hardswish_grad(const samba_reference *reference) { return times_gradient(reference, hardswish_slope); }
+samba_status samba_vjp_hardswish(samba_vjp *vjp) { return differentiate(vjp, SAMBA_OP_hardswish_grad); }
+
+/* ---- softsign: x / (1 + |x|) ---- */
+
+static double softsign(double x) { return x / (1 + fabs(x)); }
+samba_status samba_ref_softsign(const samba_reference *reference) { return samba_reference_of_one(reference, softsign); }
+samba_status samba_vjp_softsign(samba_vjp *vjp)
 {
-    samba_dtype dtype = node->dtype;
-    samba_ref x = samba_emit_cast(graph, inputs[0], SAMBA_FLOAT64);
-    samba_ref other = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_neg, x), 1);
-    samba_ref far = samba_emit1(graph, SAMBA_OP_log, samba_emit2(graph, SAMBA_OP_div, x, other));
-    if (dtype != SAMBA_FLOAT64) /* has digits enough */
-        return samba_emit_cast(graph, far, dtype);
-    samba_ref over = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit2(graph, SAMBA_OP_add, x, x), -1);
-    samba_ref away = samba_emit1(graph, SAMBA_OP_abs, over);
-    samba_ref near = samba_emit1(graph, SAMBA_OP_log1p, samba_emit2(graph, SAMBA_OP_div, over, other));
-    return samba_emit3(graph, SAMBA_OP_where, samba_emit_scalar(graph, SAMBA_OP_lt, away, 0.5), near, far);
+    samba_graph *graph = vjp->graph;
+    samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]);
+    samba_ref sum = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit1(graph, SAMBA_OP_abs, x), 1);
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_div, g, samba_emit2(graph, SAMBA_OP_mul, sum, sum)));
 }
+
+/* ---- softshrink: x, nearer to 0 by b; between -b and b 0, with no gradient. b is known where it is traced ---- */
+
+static double softshrink(double x, double b) { return x > b ? x - b : x < -b ? x + b : x * 0; }
+samba_status samba_ref_softshrink(const samba_reference *reference) { return samba_reference_of_two(reference, softshrink); }
+samba_status samba_vjp_softshrink(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref size = samba_emit1(graph, SAMBA_OP_abs, vjp->inputs[0]), g = vjp->gradient;
+    samba_ref near = samba_emit2(graph, SAMBA_OP_le, size, vjp->inputs[1]);
+    samba_ref none = samba_emit_constant(graph, 0, samba_ref_dtype(graph, g));
+    return vjp->needed[0] ? samba_vjp_deliver(vjp, 0, samba_emit3(graph, SAMBA_OP_where, near, none, g)) : SAMBA_OK;
+}
+
+/* ---- logaddexp: max(a, b) + log(1 + exp(-|a - b|)); equal ones, infinite ones among them, have no distance ---- */
+
+static double logaddexp(double a, double b)
+{
+    double distance = a == b ? 0 : a - b;
+    return (a > b || a != a ? a : b) + log1p(exp(-fabs(distance)));
+}
+samba_status samba_ref_logaddexp(const samba_reference *reference) { return samba_reference_of_two(reference, logaddexp); }
+
+/* sigmoid(a - b) and sigmoid(b - a) */
+samba_status samba_vjp_logaddexp(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref g = samba_emit_lift(graph, vjp->gradient);
+    samba_ref a = samba_emit_lift(graph, vjp->inputs[0]), b = samba_emit_lift(graph, vjp->inputs[1]);
+    samba_ref none = samba_emit_constant(graph, 0, samba_ref_dtype(graph, a)), equal = samba_emit2(graph, SAMBA_OP_eq, a, b);
+    samba_ref distance = samba_emit3(graph, SAMBA_OP_where, equal, none, samba_emit2(graph, SAMBA_OP_sub, a, b));
+    for (int i = 0; i < 2; i++) {
+        samba_ref along = i == 0 ? distance : samba_emit1(graph, SAMBA_OP_neg, distance);
+        if (vjp->needed[i])
+            SAMBA_TRY(samba_vjp_deliver(vjp, i, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, along))));
+    }
+    return SAMBA_OK;
+}
+
+/* ---- tanhshrink: x - tanh(x), which have most digits in common near 0 ---- */
+
+/* Where x is below 1, in all digits of double:
+ * (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2k + 1) 2k / (2k + 1)!. */
+static samba_ref small_tanhshrink(samba_graph *graph, samba_ref x)
+{
+    samba_ref square = samba_emit2(graph, SAMBA_OP_mul, x, x), sum = samba_emit_constant(graph, 0, SAMBA_FLOAT64);
+    for (int k = 10; k >= 1; k--)
+        sum = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit2(graph, SAMBA_OP_mul, sum, square), 2 * k / tgamma(2 * k + 2));
+    samba_ref cosh_x = samba_emit1(graph, SAMBA_OP_cosh, x);
+    return samba_emit2(graph, SAMBA_OP_div, samba_emit2(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_mul, x, square), sum),
+                       cosh_x);
+}
+
+/* Of other dtypes double has digits enough, and nearer still a series, x^3/3 - 2/15 x^5 + 17/315 x^7. */
+samba_ref samba_expand_tanhshrink(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    bool wide = node->dtype == SAMBA_FLOAT64;
+    samba_ref x = samba_emit_cast(graph, inputs[0], SAMBA_FLOAT64), none = samba_emit_constant(graph, 0, SAMBA_FLOAT64);
+    samba_ref far = samba_emit2(graph, SAMBA_OP_sub, x, samba_emit1(graph, SAMBA_OP_tanh, x));
+    samba_ref close = samba_emit_scalar(graph, SAMBA_OP_lt, samba_emit1(graph, SAMBA_OP_abs, x), wide ? 1 : 0.015625);
+    samba_ref small = samba_emit3(graph, SAMBA_OP_where, close, x, none), square = samba_emit2(graph, SAMBA_OP_mul, small, small);
+    samba_ref series;
+    if (wide) {
+        series = small_tanhshrink(graph, small);
+    } else {
+        samba_ref factor = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, square, 17.0 / 315),
+                                             -2.0 / 15);
+        factor = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit2(graph, SAMBA_OP_mul, square, factor), 1.0 / 3);
+        series = samba_emit2(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_mul, small, square), factor);
+    }
+    return samba_emit_cast(graph, samba_emit3(graph, SAMBA_OP_where, close, series, far), node->dtype);
+}
+
+/* tanh(x)^2 */
+samba_status samba_vjp_tanhshrink(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref g = samba_emit_lift(graph, vjp->gradient), x = samba_emit_lift(graph, vjp->inputs[0]);
+    samba_ref t = samba_emit1(graph, SAMBA_OP_tanh, x);
+    return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit2(graph, SAMBA_OP_mul, t, t)));
+}
+
+static double tanhshrink(double x)
+{
+    double sum = 0;
+    for (int k = 10; k >= 1; k--)
+        sum = sum * x * x + 2 * k / tgamma(2 * k + 2);
+    return fabs(x) < 1 ? x * x * x * sum / cosh(x) : x - tanh(x);
+}
+samba_status samba_ref_tanhshrink(const samba_reference *reference) { return samba_reference_of_one(reference, tanhshrink); }
+
+/* ---- logit: log(x / (1 - x)), and near 1/2, where it is near 0, log(1 + (2x - 1) / (1 - x)), whose numerator is exact ---- */
 
 /* 1 / (x (1 - x)); NaN outside of 0 to 1 */
 samba_status samba_vjp_logit(samba_vjp *vjp)

@@ -82,6 +82,7 @@ static inline void samba_array_set_int64(const samba_array *array, int64_t i, in
 }
 /* The output from f of each element of the input, which is floating-point (map_ref.c). */
 samba_status samba_reference_of_one(const samba_reference *reference, double (*f)(double));
+samba_status samba_reference_of_two(const samba_reference *reference, double (*f)(double, double)); /* of two inputs, broadcast */
 /* Where element `i` of `whole` finds its partner in `part`, whose shape broadcasts to whole's. A reduction reads it the other
  * way: the element of the result (part) to which element `i` of the input (whole) counts. */
 static inline int64_t samba_broadcast_offset(const samba_array *part, const samba_array *whole, int64_t i)

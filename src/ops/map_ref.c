@@ -20,6 +20,16 @@ samba_status samba_reference_of_one(const samba_reference *reference, double (*f
     return SAMBA_OK;
 }
 
+samba_status samba_reference_of_two(const samba_reference *reference, double (*f)(double, double))
+{
+    const samba_array *a = &reference->inputs[0], *b = &reference->inputs[1], *y = reference->output;
+    for (int64_t i = 0; i < y->numel; i++)
+        samba_array_set_double(
+            y, i,
+            f(samba_array_double(a, samba_broadcast_offset(a, y, i)), samba_array_double(b, samba_broadcast_offset(b, y, i))));
+    return SAMBA_OK;
+}
+
 /* `on_ints` is NULL for operators that inference keeps from integers. */
 static samba_status unary(const samba_reference *reference, real_unary *on_reals, int_unary *on_ints)
 {

@@ -8,16 +8,6 @@
 
 /* ---- values ---- */
 
-static samba_status of_two(const samba_reference *reference, double (*f)(double, double))
-{
-    const samba_array *a = &reference->inputs[0], *b = &reference->inputs[1], *y = reference->output;
-    for (int64_t i = 0; i < y->numel; i++)
-        samba_array_set_double(
-            y, i,
-            f(samba_array_double(a, samba_broadcast_offset(a, y, i)), samba_array_double(b, samba_broadcast_offset(b, y, i))));
-    return SAMBA_OK;
-}
-
 samba_status samba_ref_exp2(const samba_reference *reference) { return samba_reference_of_one(reference, exp2); }
 samba_status samba_ref_log2(const samba_reference *reference) { return samba_reference_of_one(reference, log2); }
 samba_status samba_ref_log10(const samba_reference *reference) { return samba_reference_of_one(reference, log10); }
@@ -31,9 +21,9 @@ samba_status samba_ref_asinh(const samba_reference *reference) { return samba_re
 samba_status samba_ref_acosh(const samba_reference *reference) { return samba_reference_of_one(reference, acosh); }
 samba_status samba_ref_atanh(const samba_reference *reference) { return samba_reference_of_one(reference, atanh); }
 samba_status samba_ref_erfc(const samba_reference *reference) { return samba_reference_of_one(reference, erfc); }
-samba_status samba_ref_atan2(const samba_reference *reference) { return of_two(reference, atan2); }
-samba_status samba_ref_hypot(const samba_reference *reference) { return of_two(reference, hypot); }
-samba_status samba_ref_copysign(const samba_reference *reference) { return of_two(reference, copysign); }
+samba_status samba_ref_atan2(const samba_reference *reference) { return samba_reference_of_two(reference, atan2); }
+samba_status samba_ref_hypot(const samba_reference *reference) { return samba_reference_of_two(reference, hypot); }
+samba_status samba_ref_copysign(const samba_reference *reference) { return samba_reference_of_two(reference, copysign); }
 
 /* ---- gradients ---- */
 

@@ -133,16 +133,6 @@ samba_value samba_hardsigmoid(samba_value a)
     return samba_trace_result(graph, sixth(graph, x), samba_value_dtype(a));
 }
 
-/* x times hardsigmoid, of which -inf makes NaN. */
-samba_value samba_hardswish(samba_value a)
-{
-    samba_graph *graph;
-    samba_ref x;
-    if (!samba_trace_floating("hardswish", a, &graph, &x))
-        return samba_trace_none(graph);
-    return samba_trace_result(graph, E2(mul, x, sixth(graph, x)), samba_value_dtype(a));
-}
-
 samba_value samba_threshold(samba_value a, double threshold, double value)
 {
     samba_graph *graph;
@@ -182,54 +172,6 @@ samba_value samba_log_sigmoid(samba_value a)
     return samba_trace_result(graph, E1(neg, E1(softplus, E1(neg, x))), samba_value_dtype(a));
 }
 
-static samba_dtype floating(samba_value a)
-{
-    return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_value_dtype(a) : SAMBA_FLOAT32;
-}
-
-/* In double: rounded twice, 1 + |a| would let it fall where it rises slowly. */
-samba_value samba_softsign(samba_value a)
-{
-    samba_graph *graph;
-    samba_ref x;
-    if (!samba_trace_as_floating("softsign", a, &graph, &x))
-        return samba_trace_none(graph);
-    x = samba_emit_cast(graph, x, SAMBA_FLOAT64);
-    return samba_trace_result(graph, E2(div, x, EN(add, E1(abs, x), 1)), floating(a));
-}
-
-/* x - tanh(x) where x is below 1, in all digits of double:
- * (x cosh(x) - sinh(x)) / cosh(x), whose numerator is the sum of x^(2k + 1) 2k / (2k + 1)!. */
-static samba_ref small_tanhshrink(samba_graph *graph, samba_ref x)
-{
-    samba_ref square = E2(mul, x, x), sum = CONSTANT(0, x);
-    for (int k = 10; k >= 1; k--)
-        sum = EN(add, E2(mul, sum, square), 2 * k / tgamma(2 * k + 2));
-    samba_ref cosh_x = E1(cosh, x);
-    return E2(div, E2(mul, E2(mul, x, square), sum), cosh_x);
-}
-
-/* Near 0 a and its tanh have most digits in common:
- * of other dtypes double has enough of them, and nearer still a series, x^3/3 - 2/15 x^5 + 17/315 x^7. */
-samba_value samba_tanhshrink(samba_value a)
-{
-    samba_graph *graph;
-    if (!samba_trace_enter("tanhshrink", 1, &a, &graph))
-        return samba_trace_none(graph);
-    bool wide = samba_value_dtype(a) == SAMBA_FLOAT64;
-    samba_ref x = samba_emit_cast(graph, a.index, SAMBA_FLOAT64), far = E2(sub, x, E1(tanh, x));
-    samba_ref close = EN(lt, E1(abs, x), wide ? 1 : 0.015625), small = E3(where, close, x, CONSTANT(0, x)),
-              square = E2(mul, small, small);
-    samba_ref series;
-    if (wide) {
-        series = small_tanhshrink(graph, small);
-    } else {
-        samba_ref factor = EN(add, E2(mul, square, EN(add, EN(mul, square, 17.0 / 315), -2.0 / 15)), 1.0 / 3);
-        series = E2(mul, E2(mul, small, square), factor);
-    }
-    return samba_trace_result(graph, E3(where, close, series, far), floating(a));
-}
-
 /* ---- nothing near 0 ---- */
 
 samba_value samba_hardshrink(samba_value a, double lambda)
@@ -248,11 +190,9 @@ samba_value samba_softshrink(samba_value a, double lambda)
     samba_ref x;
     if (!samba_trace_floating("softshrink", a, &graph, &x))
         return samba_trace_none(graph);
+    (void)x;
     if (!(lambda >= 0))
         return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda);
-    double held = samba_trace_held(lambda, samba_value_dtype(a));
-    samba_ref nothing = EN(mul, x, 0); /* 0, or a NaN as it is */
-    samba_ref raised = EN(add, x, held), below = EN(lt, x, -held), left = E3(where, below, raised, nothing);
-    samba_ref lowered = EN(sub, x, held), above = EN(gt, x, held);
-    return samba_trace_result(graph, E3(where, above, lowered, left), samba_value_dtype(a));
+    samba_ref by = CONSTANT(samba_trace_held(lambda, samba_value_dtype(a)), a.index);
+    return samba_trace_value(graph, E2(softshrink, a.index, by));
 }

@@ -394,8 +394,9 @@ samba_value samba_nan_to_num(samba_value a, double nan, const double *posinf, co
         return a;
     samba_ref x = a.index;
     double most = greatest(samba_value_dtype(a));
-    samba_ref high = CONSTANT(posinf ? *posinf : most, x), above = EN(eq, x, INFINITY), finite = E3(where, above, high, x);
-    samba_ref low = CONSTANT(neginf ? *neginf : -most, x), below = EN(eq, x, -INFINITY);
+    samba_ref high = CONSTANT(posinf ? *posinf : most, x), low = CONSTANT(neginf ? *neginf : -most, x);
+    samba_ref above = posinf ? EN(eq, x, INFINITY) : E2(gt, x, high), finite = E3(where, above, high, x);
+    samba_ref below = neginf ? EN(eq, x, -INFINITY) : E2(lt, x, low);
     finite = E3(where, below, low, finite);
     samba_ref number = CONSTANT(nan, x), is_nan = E2(ne, x, x);
     return samba_trace_value(graph, E3(where, is_nan, number, finite));

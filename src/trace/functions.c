@@ -56,22 +56,6 @@ samba_value samba_logit(samba_value a, double eps)
 
 /* ---- two real numbers ---- */
 
-/* max(a, b) + log(1 + exp(-|a - b|)); equal ones, infinite ones among them, have no distance.
- * In double, as the two may cancel. */
-samba_value samba_logaddexp(samba_value a, samba_value b)
-{
-    samba_graph *graph;
-    samba_dtype dtype;
-    if (!samba_trace_promote_floating("logaddexp", 2, (samba_value[]){a, b}, &graph, &dtype))
-        return samba_trace_none(graph);
-    SAMBA_SPEAKS(graph, "logaddexp");
-    samba_dtype in = SAMBA_FLOAT64;
-    samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in);
-    samba_ref way = E2(sub, x, y), zero = CONSTANT(0, x), equal = E2(eq, x, y), distance = E3(where, equal, zero, way);
-    samba_ref rest = E1(log1p, E1(exp, E1(neg, E1(abs, distance))));
-    return samba_trace_result(graph, E2(add, E2(maximum, x, y), rest), dtype);
-}
-
 samba_value samba_xlogy(samba_value a, samba_value b)
 {
     samba_graph *graph;

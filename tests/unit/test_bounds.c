@@ -21,6 +21,15 @@ static samba_value limit(samba_value x, double value)
     return samba_add_scalar(zeros, value);
 }
 
+static samba_value nan_to_num(samba_value x) { return samba_nan_to_num(x, 1, NULL, NULL); }
+
+/* -0 stays what it is: no bound. */
+static samba_value strict(samba_value x)
+{
+    samba_value below = samba_lt(x, limit(x, 0));
+    return samba_where(below, limit(x, 0), x);
+}
+
 /* Below 0 it is 1: no bound. */
 static samba_value jump(samba_value x)
 {
@@ -41,7 +50,8 @@ static void model(samba_graph *g, const void *options)
 
 static const bound_case cases[] = {
     {"relu6", samba_relu6, 4},         {"hardtanh", hardtanh, 4}, {"hardsigmoid", samba_hardsigmoid, 4},
-    {"hardswish", samba_hardswish, 4}, {"a jump", jump, 0},
+    {"hardswish", samba_hardswish, 0}, {"a jump", jump, 0}, {"nan_to_num", nan_to_num, 4},
+    {"strict zeros", strict, 0},
 };
 
 TEST(bounds)

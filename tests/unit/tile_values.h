@@ -36,6 +36,13 @@ typedef enum tile_nearness { EXACT, OF_VALUE, OF_ARGUMENT } tile_nearness;
 static inline double rounded_to(int class_, double x) { return class_ == SAMBA_F32 ? (float)x : x; }
 static inline double sigmoid_of(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static inline double silu_of(double x) { return x * sigmoid_of(x); }
+static inline double logit_of(double x) { return fabs(2 * x - 1) < 0.5 ? log1p((2 * x - 1) / (1 - x)) : log(x / (1 - x)); }
+static inline double softsign_of(double x) { return x / (1 + fabs(x)); }
+static inline double hardswish_of(double x) { return x * ((x <= -3 ? 0 : x >= 3 ? 6 : x + 3) / 6); }
+static inline double logaddexp_of(double x, double y)
+{
+    return (isnan(x) || x > y ? x : y) + log1p(exp(-fabs(x == y ? 0 : x - y)));
+}
 static inline double mish_of(double x) { return x * tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))); }
 
 static inline double remainder_of(double x, double y)
@@ -68,7 +75,8 @@ static const struct {
     {SAMBA_TILE_erfc, erfc, 0},    {SAMBA_TILE_sigmoid, sigmoid_of, 0},
     {SAMBA_TILE_silu, silu_of, 0}, {SAMBA_TILE_mish, mish_of, 0},
     {SAMBA_TILE_atan2, 0, atan2},  {SAMBA_TILE_hypot, 0, hypot},
-    {SAMBA_TILE_pow, 0, pow},
+    {SAMBA_TILE_pow, 0, pow},      {SAMBA_TILE_logit, logit_of, 0},
+    {SAMBA_TILE_softsign, softsign_of, 0}, {SAMBA_TILE_hardswish, hardswish_of, 0},
 };
 
 static inline tile_nearness value_of_floats(int op, int class_, double x, double y, double *value)
@@ -87,6 +95,9 @@ static inline tile_nearness value_of_floats(int op, int class_, double x, double
     case SAMBA_TILE_gelu_tanh_grad: *value = y * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * bent); return OF_ARGUMENT;
     case SAMBA_TILE_silu_grad: *value = y * (s + x * s * (1 - s)); return OF_ARGUMENT;
     case SAMBA_TILE_mish_grad: *value = y * (m + x * s * (1 - m * m)); return OF_ARGUMENT;
+    case SAMBA_TILE_logaddexp: *value = logaddexp_of(x, y); return OF_ARGUMENT; /* whose terms may cancel */
+    case SAMBA_TILE_hardswish_grad: *value = y * (x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6); return OF_ARGUMENT;
+    case SAMBA_TILE_softshrink: *value = x > y ? x - y : x < -y ? x + y : x * 0; break;
     case SAMBA_TILE_neg: *value = -x; break;
     case SAMBA_TILE_abs: *value = fabs(x); break;
     case SAMBA_TILE_sign: *value = (x > 0) - (x < 0); break;

@@ -78,6 +78,7 @@ static double hardtanh(double x) { return x < -1 ? -1 : x > 1 ? 1 : x; }
 static double relu6(double x) { return x <= 0 ? 0 : x > 6 ? 6 : x; }
 static double hardsigmoid(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6; }
 static double hardswish(double x) { return x <= -3 ? x * 0 : x >= 3 ? x : x * (x + 3) / 6; }
+static double hardswish_slope(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6; }
 static double threshold(double x) { return x <= 0.5 ? 20 : x; }
 static double softsign(double x) { return x / (1 + fabs(x)); }
 static double hardshrink(double x) { return fabs(x) <= 0.5 ? 0 : x; }
@@ -165,6 +166,7 @@ static const function functions[] = {
     {"relu6", samba_relu6, relu6, 0, .shape = RISING},
     {"hardsigmoid", samba_hardsigmoid, hardsigmoid, 4, .shape = RISING},
     {"hardswish", samba_hardswish, hardswish, .limit = 4},
+    {"hardswish_grad", samba_hardswish, hardswish_slope, .limit = 4, .slope = true},
     {"threshold", t_threshold, threshold, .limit = 0},
     {"softsign", samba_softsign, softsign, 4, .shape = RISING},
     {"tanhshrink", samba_tanhshrink, tanhshrink, 4, .shape = RISING},

@@ -61,6 +61,33 @@ INLINE floats fused_floats(floats a, floats b, floats c)
 INLINE floats fused_floats(floats a, floats b, floats c) { return a * b + c; }
 #endif
 
+/* The lesser and the greater of each two: a NaN wins, and of equal ones, zeros of two signs, the second. The instructions of x86
+ * give the second where either is a NaN. */
+#if defined(__AVX512F__)
+#define BOUND_FLOATS(name, instruction, sign)                                                                                    \
+    INLINE floats name(floats x, floats y)                                                                                       \
+    {                                                                                                                            \
+        __m512 a = (__m512)x;                                                                                                    \
+        return (floats)_mm512_mask_mov_ps(_mm512_##instruction(a, (__m512)y), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);        \
+    }
+#elif defined(__AVX2__)
+#define BOUND_FLOATS(name, instruction, sign)                                                                                    \
+    INLINE floats name(floats x, floats y)                                                                                       \
+    {                                                                                                                            \
+        __m256 a = (__m256)x;                                                                                                    \
+        return (floats)_mm256_blendv_ps(_mm256_##instruction(a, (__m256)y), a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q));               \
+    }
+#else
+#define BOUND_FLOATS(name, instruction, sign)                                                                                    \
+    INLINE floats name(floats x, floats y)                                                                                       \
+    {                                                                                                                            \
+        ints mask = (x sign y) | (x != x);                                                                                       \
+        return (floats)(((ints)x & mask) | ((ints)y & ~mask));                                                                   \
+    }
+#endif
+BOUND_FLOATS(lesser_floats, min_ps, <)
+BOUND_FLOATS(greater_floats, max_ps, >)
+
 /* sum + a b, in the register of the sum. Left to itself GCC adds some products in the register of a factor. Where sums take
  * nearly all registers, one of them then goes to the stack and back in each turn of a loop: with AVX2 8 % of a product's time. */
 #if defined(__FMA__)

@@ -165,6 +165,56 @@ static inline float vector_mish_slope(float x)
     return nan_at_infinity(x, (float)(n * (4.0 * (1.0 + t) * (1.0 + n) + (n * (n + 4.0) + 2.0) * n) / (d * d)));
 }
 
+/* ---- simple ones ---- */
+
+static inline float vector_hardswish(float x)
+{
+    float t = chosen(x <= -3.0f, -3.0f, x);
+    t = chosen(t >= 3.0f, 3.0f, t);
+    return x * ((t + 3.0f) * (1.0f / 6));
+}
+static inline float vector_hardswish_slope(float x)
+{
+    float slope = chosen(x >= 3.0f, 1.0f, fused(2.0f, x, 3.0f) * (1.0f / 6));
+    return chosen(x <= -3.0f, 0.0f, slope);
+}
+
+static inline float vector_softshrink(float x, float by)
+{
+    float low = chosen(x < -by, x + by, x * 0.0f);
+    return chosen(x > by, x - by, low);
+}
+
+/* The quotient is given back what rounding took from 1 + |x| and from itself: rounded twice it would fall where it rises slowly.
+ * From 2^26 on it is 1. */
+static inline float vector_softsign(float x)
+{
+    float t = fabsf(x), near = chosen(t > 1e9f, 1e9f, t), sum = 1.0f + near;
+    float lost = near >= 1.0f ? 1.0f - (sum - near) : near - (sum - 1.0f);
+    float over = 1.0f / sum, y = near * over, rest = fused_rest(-y, sum, near) - y * lost;
+    return copysignf(chosen(t == INFINITY, NAN, fused(rest, over, y)), x);
+}
+
+/* log of x / (1 - x) as vector_log1p of what that is above 1 */
+static inline float vector_logit(float x)
+{
+    float other = 1.0f - x, lost = (1.0f - other) - x, over = 1.0f / other, odds = x * over;
+    float rest = fused_rest(-odds, other, x) - odds * lost; /* of the quotient, times 1 - x */
+    float scaled = odds < 1.17549435e-38f ? x * 8388608.0f : odds, shift = odds < 1.17549435e-38f ? -23.0f : 0.0f;
+    uint32_t offset = bits_of(scaled) - 0x3f3504f3u, power = offset & 0xff800000u;
+    float e = (float)((int32_t)offset >> 23) + shift, f = float_of(offset - power + 0x3f3504f3u) - 1.0f;
+    f = chosen(shift == 0.0f, fused(rest * over, float_of(0x3f800000u - power), f), f);
+    float special = x == 0.0f ? -INFINITY : x == 1.0f ? INFINITY : NAN;
+    return x > 0.0f && x < 1.0f ? log_sum(f, e) : special;
+}
+
+/* In double, as the two terms may cancel. */
+static inline double vector_logaddexp64(double x, double y)
+{
+    double distance = x == y ? 0 : x - y;
+    return (x > y || x != x ? x : y) + log1p(exp(-fabs(distance)));
+}
+
 /* ---- double ---- */
 
 static inline double nan_at_infinity64(double x, double slope) { return fabs(x) == INFINITY ? NAN : slope; }
@@ -238,6 +288,14 @@ static inline double vector_sigmoid64(double x)
 {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+static inline double vector_hardswish64(double x) { return x * ((x <= -3 ? 0 : x >= 3 ? 6 : x + 3) * (1.0 / 6)); }
+static inline double vector_hardswish_slope64(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) * (1.0 / 6); }
+static inline double vector_softshrink64(double x, double by) { return x > by ? x - by : x < -by ? x + by : x * 0; }
+static inline double vector_logit64(double x)
+{
+    double over = 2 * x - 1, other = 1 - x;
+    return fabs(over) < 0.5 ? log1p(over / other) : log(x / other);
 }
 static inline double vector_silu_slope64(double x)
 {

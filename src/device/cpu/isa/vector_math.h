@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exp, log, expm1, tanh and the sigmoid of float32 without branches or calls, so that a loop over them becomes vector code on
- * every ISA. docs/accuracy.md shows their errors over all floats (at most 4 units in the last place, test_ulp.c); they never fall
- * where the function rises; NaN, infinities, signed zeros and subnormal numbers come out as in C. The polynomials are minimax
- * fits.
+ * exp, exp2, log, log1p, expm1, sinh, tanh and the sigmoid of float32 without branches or calls, so that a loop over them becomes
+ * vector code on every ISA. docs/accuracy.md shows their errors over all floats (at most 4 units in the last place, test_ulp.c);
+ * they never fall where the function rises; NaN, infinities, signed zeros and subnormal numbers come out as in C. The polynomials
+ * are minimax fits, sinh's is Taylor's.
  *
  * Products that are to be contracted say so (fused), and the compiler contracts no others: a function gives the same bits
  * wherever it stands.
@@ -171,14 +171,35 @@ static inline float vector_tanh(float x)
     return copysignf(t < 0.6f ? low : high, x);
 }
 
-/* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e ln2 + log(1 + f). Subnormal numbers are scaled up first. */
-static inline float vector_log(float x)
+/* 2^x: x = k + r, |r| <= 1/2, both exact */
+static inline float vector_exp2(float x)
 {
-    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
-    float shift = x < 1.17549435e-38f ? -23.0f : 0.0f;
-    uint32_t offset = bits_of(scaled) - 0x3f3504f3u;
-    float e = (float)((int32_t)offset >> 23) + shift;
-    float f = float_of((offset & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
+    x = chosen(x > 129.0f, 129.0f, x);
+    x = chosen(x < -151.0f, -151.0f, x);
+    float magic = 12582912.0f + 254.0f, shifted = x + magic, rest = (x - (shifted - magic)) * 0.693147182f;
+    uint32_t both = bits_of(shifted) << 23, half = both >> 1 & 0xff800000u;
+    return (exp_rise(rest) + 1.0f) * float_of(half) * float_of(both - half);
+}
+
+/* (exp(x) - exp(-x)) / 2, t = |x|: from 1 on of e = exp(t) / 2, below a polynomial keeps what this would lose. */
+static inline float vector_sinh(float x)
+{
+    float t = fabsf(x), z = t * t, q = 2.75573192e-06f;
+    t = chosen(t > 91.0f, 91.0f, t);
+    q = fused(q, z, 1.98412698e-04f);
+    q = fused(q, z, 8.33333333e-03f);
+    q = fused(q, z, 1.66666667e-01f);
+    uint32_t both;
+    float p = exp_reduced(t, 253.0f, &both) + 1.0f;
+    uint32_t half = both >> 1 & 0xff800000u;
+    float e = p * float_of(half) * float_of(both - half);
+    float low = fused(q * z, t, t), high = e - 0.25f / e;
+    return copysignf(t < 1.0f ? low : high, x);
+}
+
+/* log(1 + f), sqrt(1/2) - 1 <= f <= sqrt(2) - 1, and e ln2 */
+static inline float log_sum(float f, float e)
+{
     float q = -7.63442963e-2f;
     q = fused(q, f, 1.27615497e-1f);
     q = fused(q, f, -1.31601945e-1f);
@@ -188,8 +209,30 @@ static inline float vector_log(float x)
     q = fused(q, f, -2.50008225e-1f);
     q = fused(q, f, 3.33333313e-1f);
     float square = f * f, tail = fused(fused(q, f, -0.5f), square, e * -2.12194442e-4f);
+    return fused(e, 0.693359375f, f + tail);
+}
+
+/* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e ln2 + log(1 + f). Subnormal numbers are scaled up first. */
+static inline float vector_log(float x)
+{
+    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
+    float shift = x < 1.17549435e-38f ? -23.0f : 0.0f;
+    uint32_t offset = bits_of(scaled) - 0x3f3504f3u;
+    float e = (float)((int32_t)offset >> 23) + shift;
+    float f = float_of((offset & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
     float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
-    return x > 0.0f && x < INFINITY ? fused(e, 0.693359375f, f + tail) : special;
+    return x > 0.0f && x < INFINITY ? log_sum(f, e) : special;
+}
+
+/* As vector_log of the rounded 1 + x; f is given back what rounding took, where it can tell. */
+static inline float vector_log1p(float x)
+{
+    float sum = 1.0f + x, rest = x >= 1.0f ? 1.0f - (sum - x) : x - (sum - 1.0f);
+    uint32_t offset = bits_of(sum) - 0x3f3504f3u, power = offset & 0xff800000u;
+    float e = (float)((int32_t)offset >> 23), f = float_of(offset - power + 0x3f3504f3u) - 1.0f;
+    f = chosen(x > 1e8f, f, fused(rest, float_of(0x3f800000u - power), f));
+    float special = x == INFINITY ? x : x == -1.0f ? -INFINITY : NAN;
+    return x > -1.0f && x < INFINITY ? copysignf(log_sum(f, e), x) : special;
 }
 
 /* In double no square of a float leaves the range. An infinity wins over a NaN. */

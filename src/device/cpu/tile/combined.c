@@ -36,8 +36,8 @@
     PAIR(name##_maximum, greater(first, z))                                                                                      \
     PAIR(name##_relu, positive(first))
 /* as kernels.c has them: NaN wins, and of equal ones the second */
-INLINE float lesser(float x, float y) { return x < y || x != x ? x : y; }
-INLINE float greater(float x, float y) { return x > y || x != x ? x : y; }
+INLINE float lesser(float x, float y) { return x != x ? x : x < y ? x : y; }
+INLINE float greater(float x, float y) { return x != x ? x : x > y ? x : y; }
 INLINE float positive(float x) { return chosen(x < 0, 0, x); }
 PAIRS(add, x + y)
 PAIRS(sub, x - y)
@@ -46,10 +46,7 @@ ARITHMETIC_PAIRS(minimum, lesser(x, y))
 ARITHMETIC_PAIRS(maximum, greater(x, y))
 ARITHMETIC_PAIRS(relu, positive(x))
 
-/* Two bounds, of which a compiler makes branches when they are written as above: x where one holds, else y. */
-#define CHOSEN(mask, x, y) ((floats)(((ints)(x) & (mask)) | ((ints)(y) & ~(mask))))
-#define LESSER(x, y) CHOSEN((x < y) | (x != x), x, y)
-#define GREATER(x, y) CHOSEN((x > y) | (x != x), x, y)
+/* Two bounds, of which a compiler makes branches when they are written as above. */
 #define BOUNDS(name, FIRST, THEN, first, then)                                                                                   \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
     {                                                                                                                            \
@@ -69,8 +66,8 @@ ARITHMETIC_PAIRS(relu, positive(x))
         for (; i < n; i++)                                                                                                       \
             d[i] = then(first(a[i], b[i]), c[i]);                                                                                \
     }
-BOUNDS(minimum_maximum, LESSER, GREATER, lesser, greater)
-BOUNDS(maximum_minimum, GREATER, LESSER, greater, lesser)
+BOUNDS(minimum_maximum, lesser_floats, greater_floats, lesser, greater)
+BOUNDS(maximum_minimum, greater_floats, lesser_floats, greater, lesser)
 
 #define ROWS(name, expression)                                                                                                   \
     static void rows_##name(float *d, const float *a, const float *s, int64_t rows, int64_t cols)                                \

@@ -125,8 +125,8 @@ enum { CALLS = 16 };
     UNARY(sign, class, type, type, (x > 0) - (x < 0))                                                                            \
     UNARY(logical_not, class, type, type, x == 0)                                                                                \
     UNARY(not_zero, class, float, type, x != 0)                                                                                  \
-    BINARY(maximum, class, type, type, x > y || x != x ? x : y)                                                                  \
-    BINARY(minimum, class, type, type, x < y || x != x ? x : y)                                                                  \
+    BINARY(maximum, class, type, type, x != x ? x : x > y ? x : y)                                                               \
+    BINARY(minimum, class, type, type, x != x ? x : x < y ? x : y)                                                               \
     BINARY(eq, class, float, type, x == y)                                                                                       \
     BINARY(ne, class, float, type, x != y)                                                                                       \
     BINARY(lt, class, float, type, x < y)                                                                                        \
@@ -160,6 +160,12 @@ UNARY(log, f32, float, float, vector_log(x))
 CALLED1(log, f64, double, double, log(x))
 UNARY(expm1, f32, float, float, vector_expm1(x))
 CALLED1(expm1, f64, double, double, expm1(x))
+UNARY(sinh, f32, float, float, vector_sinh(x))
+CALLED1(sinh, f64, double, double, sinh(x))
+UNARY(log1p, f32, float, float, vector_log1p(x))
+CALLED1(log1p, f64, double, double, log1p(x))
+UNARY(exp2, f32, float, float, vector_exp2(x))
+CALLED1(exp2, f64, double, double, exp2(x))
 CALLED1(sin, f32, float, float, sinf(x))
 CALLED1(sin, f64, double, double, sin(x))
 CALLED1(cos, f32, float, float, cosf(x))
@@ -206,16 +212,13 @@ static void gelu_tanh_both(float *grad, float *value, const float *a, const floa
 #define BY_DOUBLE(name)                                                                                                          \
     CALLED1(name, f32, float, float, name((double)x))                                                                            \
     CALLED1(name, f64, double, double, name(x))
-BY_DOUBLE(log1p)
 BY_DOUBLE(erf)
-BY_DOUBLE(exp2)
 BY_DOUBLE(log2)
 BY_DOUBLE(log10)
 BY_DOUBLE(tan)
 BY_DOUBLE(asin)
 BY_DOUBLE(acos)
 BY_DOUBLE(atan)
-BY_DOUBLE(sinh)
 BY_DOUBLE(cosh)
 BY_DOUBLE(asinh)
 BY_DOUBLE(acosh)
@@ -236,6 +239,18 @@ UNARY(mish, f32, float, float, vector_mish(x))
 CALLED1(mish, f64, double, double, vector_mish64(x))
 BINARY(mish_grad, f32, float, float, y *vector_mish_slope(x))
 CALLED2(mish_grad, f64, double, double, y *vector_mish_slope64(x))
+UNARY(hardswish, f32, float, float, vector_hardswish(x))
+UNARY(hardswish, f64, double, double, vector_hardswish64(x))
+BINARY(hardswish_grad, f32, float, float, y *vector_hardswish_slope(x))
+BINARY(hardswish_grad, f64, double, double, y *vector_hardswish_slope64(x))
+UNARY(softsign, f32, float, float, vector_softsign(x))
+UNARY(softsign, f64, double, double, x / (1 + fabs(x)))
+BINARY(softshrink, f32, float, float, vector_softshrink(x, y))
+BINARY(softshrink, f64, double, double, vector_softshrink64(x, y))
+UNARY(logit, f32, float, float, vector_logit(x))
+CALLED1(logit, f64, double, double, vector_logit64(x))
+CALLED2(logaddexp, f32, float, float, vector_logaddexp64(x, y))
+CALLED2(logaddexp, f64, double, double, vector_logaddexp64(x, y))
 
 /* The rest of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and
  * what is not finite, send the tile to the C library. */
@@ -391,6 +406,12 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
             FLOATS(silu_grad),
             FLOATS(mish),
             FLOATS(mish_grad),
+            FLOATS(hardswish),
+            FLOATS(hardswish_grad),
+            FLOATS(softsign),
+            FLOATS(softshrink),
+            FLOATS(logit),
+            FLOATS(logaddexp),
             ALL(floor_divide),
             ALL(trunc_divide),
             ALL(remainder),
