@@ -208,13 +208,6 @@ static inline float vector_logit(float x)
     return x > 0.0f && x < 1.0f ? log_sum(f, e) : special;
 }
 
-/* In double, as the two terms may cancel. */
-static inline double vector_logaddexp64(double x, double y)
-{
-    double distance = x == y ? 0 : x - y;
-    return (x > y || x != x ? x : y) + log1p(exp(-fabs(distance)));
-}
-
 /* ---- double ---- */
 
 static inline double nan_at_infinity64(double x, double slope) { return fabs(x) == INFINITY ? NAN : slope; }
@@ -288,6 +281,11 @@ static inline double vector_sigmoid64(double x)
 {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1.0) / (1.0 + e);
+}
+static inline double vector_logaddexp64(double x, double y)
+{
+    double distance = x == y ? 0 : x - y;
+    return (x > y || x != x ? x : y) + log1p(exp(-fabs(distance)));
 }
 static inline double vector_hardswish64(double x) { return x * ((x <= -3 ? 0 : x >= 3 ? 6 : x + 3) * (1.0 / 6)); }
 static inline double vector_hardswish_slope64(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) * (1.0 / 6); }

@@ -14,6 +14,7 @@
 
 #include "device/cpu/isa/vector_bits.h"
 #include <math.h>
+#include <string.h>
 
 #if defined(__x86_64__) && defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 35)
@@ -224,15 +225,98 @@ static inline float vector_log(float x)
     return x > 0.0f && x < INFINITY ? log_sum(f, e) : special;
 }
 
-/* As vector_log of the rounded 1 + x; f is given back what rounding took, where it can tell. */
-static inline float vector_log1p(float x)
+/* log(1 + x + more) of x > -1 and a small rest: as vector_log of the rounded 1 + x; f is given back what rounding took, where it
+ * can tell. */
+static inline float log1p_of(float x, float more)
 {
     float sum = 1.0f + x, rest = x >= 1.0f ? 1.0f - (sum - x) : x - (sum - 1.0f);
     uint32_t offset = bits_of(sum) - 0x3f3504f3u, power = offset & 0xff800000u;
     float e = (float)((int32_t)offset >> 23), f = float_of(offset - power + 0x3f3504f3u) - 1.0f;
-    f = chosen(x > 1e8f, f, fused(rest, float_of(0x3f800000u - power), f));
+    f = chosen(x > 1e8f, f, fused(rest + more, float_of(0x3f800000u - power), f));
+    return log_sum(f, e);
+}
+static inline float vector_log1p(float x)
+{
     float special = x == INFINITY ? x : x == -1.0f ? -INFINITY : NAN;
-    return x > -1.0f && x < INFINITY ? copysignf(log_sum(f, e), x) : special;
+    return x > -1.0f && x < INFINITY ? copysignf(log1p_of(x, 0.0f), x) : special;
+}
+
+/* log((1 + t) / (1 - t)) / 2, t = |x|: of 1 + 2t / (1 - t), a quotient that is given back what rounding took */
+static inline float vector_atanh(float x)
+{
+    float t = fabsf(x), other = 1.0f - t, lost = (1.0f - other) - t, over = 1.0f / other, above = 2.0f * t * over;
+    float rest = fused_rest(-above, other, 2.0f * t) - above * lost;
+    float special = t == 1.0f ? INFINITY : NAN;
+    return copysignf(t < 1.0f ? 0.5f * log1p_of(above, rest * over) : special, x);
+}
+
+/* a b + c of doubles, rounded once where the CPU does that as fast as a product */
+static inline double fused64(double a, double b, double c)
+{
+#if defined(__FMA__) || defined(__FP_FAST_FMA)
+    return fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+/* max(x, y) + log(1 + exp(-|x - y|)). The two terms may cancel: the second has 43 bits, of doubles by polynomials as long as that
+ * takes. exp is as vector_exp; log(1 + e) = 2 atanh(e / (2 + e)). Equal ones, infinite ones among them, have no distance. */
+static inline float vector_logaddexp(float x, float y)
+{
+    double t = x == y ? 0.0 : -fabs((double)x - (double)y);
+    t = t < -700.0 ? -700.0 : t;
+    double magic = 6755399441055744.0 + 1023.0, shifted = fused64(t, 1.4426950408889634, magic), whole = shifted - magic;
+    double r = fused64(whole, -0.69314718055994531, t);
+    double p = 2.7622044485358547e-06;
+    p = fused64(p, r, 2.4867938037929139e-05);
+    p = fused64(p, r, 0.00019841214309083486);
+    p = fused64(p, r, 0.0013888838995000559);
+    p = fused64(p, r, 0.0083333333513157873);
+    p = fused64(p, r, 0.041666666786816867);
+    p = fused64(p, r, 0.16666666666648836);
+    p = fused64(p, r, 0.49999999999954431);
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits <<= 52;
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    double e = fused64(p * r, r, r + 1.0) * scale, s = e / (2.0 + e), z = s * s;
+    double q = 0.093947472895610881;
+    q = fused64(q, z, 0.058653087756070262);
+    q = fused64(q, z, 0.077866795142425685);
+    q = fused64(q, z, 0.090845402330576516);
+    q = fused64(q, z, 0.11111361530968061);
+    q = fused64(q, z, 0.14285708780145742);
+    q = fused64(q, z, 0.20000000060466616);
+    q = fused64(q, z, 0.33333333333077514);
+    q = fused64(q, z, 1.0000000000000024);
+    return (float)((double)(x != x ? x : x > y ? x : y) + 2.0 * s * q);
+}
+
+/* 0 <= ratio <= 1 */
+static inline float atan_below_1(float ratio)
+{
+    float z = ratio * ratio, q = -0.0023869972210377455f;
+    q = fused(q, z, 0.01350777130573988f);
+    q = fused(q, z, -0.035871539264917374f);
+    q = fused(q, z, 0.062501691281795502f);
+    q = fused(q, z, -0.08656880259513855f);
+    q = fused(q, z, 0.11033764481544495f);
+    q = fused(q, z, -0.1427856832742691f);
+    q = fused(q, z, 0.19999739527702332f);
+    q = fused(q, z, -0.33333331346511841f);
+    return fused(q * z, ratio, ratio);
+}
+
+/* The angle of (y, x): of the lesser over the greater size, then turned to its eighth of the circle */
+static inline float vector_atan2(float y, float x)
+{
+    float a = fabsf(x), b = fabsf(y), most = chosen(a > b, a, b), least = chosen(a > b, b, a);
+    float angle = atan_below_1(chosen(most == 0.0f, 0.0f, chosen(least == INFINITY, 1.0f, least / most)));
+    angle = chosen(b > a, (1.57079637f - angle) - 4.37113883e-8f, angle);
+    angle = chosen((int32_t)bits_of(x) < 0, (3.14159274f - angle) - 8.74227766e-8f, angle);
+    return chosen(x != x || y != y, x + y, copysignf(angle, y));
 }
 
 /* In double no square of a float leaves the range. An infinity wins over a NaN. */
