@@ -81,7 +81,7 @@ SAMBA_API samba_value samba_logit(samba_value a, double eps);
 SAMBA_API samba_value samba_cast(samba_value a, samba_dtype dtype);
 
 /* ---- two operands of real numbers ------------------------------------------------------------------------------------ */
-SAMBA_API samba_value samba_xlogy(samba_value a, samba_value b);     /* a log(b), 0 where a is 0 */
+SAMBA_API samba_value samba_xlogy(samba_value a, samba_value b); /* a log(b), 0 where a is 0 */
 
 /* ---- gradients that the model says itself ------------------------------------------------------------------------------ */
 /* `value`, whose gradient for inputs[i] is gradients[i], of its shape, whatever `value` was computed from and how. The gradients

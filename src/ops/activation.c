@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * logit, softplus, softsign, the shrinks, logaddexp, hardswish; gelu in both of PyTorch's forms: x times the normal distribution
- * function of x, by erf or by its tanh approximation (Hendrycks and Gimpel 2016); silu; mish. The values and gradients of the last
- * three are one operator each: out of parts gelu would take ten, and a transformer spends as much time here as in a sixth of its
- * products.
+ * logit, softplus, softsign, the shrinks, leaky_relu, logaddexp, hardswish; gelu in both of PyTorch's forms: x times the normal
+ * distribution function of x, by erf or by its tanh approximation (Hendrycks and Gimpel 2016); silu; mish. What is one operator
+ * here is one pass: out of parts gelu would take ten, and a transformer spends as much time here as in a sixth of its products.
  * The gradient operators take x and the result's gradient. */
 #include "ops/families.h"
 #include <math.h>
@@ -101,7 +100,29 @@ samba_status samba_vjp_softsign(samba_vjp *vjp)
     return samba_vjp_deliver(vjp, 0, samba_emit2(graph, SAMBA_OP_div, g, samba_emit2(graph, SAMBA_OP_mul, sum, sum)));
 }
 
-/* ---- softshrink: x, nearer to 0 by b; between -b and b 0, with no gradient. b is known where it is traced ---- */
+/* ---- leaky_relu, and prelu: x, of negative ones x b ---- */
+
+static double leaky_relu(double x, double b) { return x > 0 ? x : x * b; }
+samba_status samba_ref_leaky_relu(const samba_reference *reference) { return samba_reference_of_two(reference, leaky_relu); }
+samba_status samba_vjp_leaky_relu(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref above = samba_emit_scalar(graph, SAMBA_OP_gt, vjp->inputs[0], 0), g = samba_emit_lift(graph, vjp->gradient);
+    for (int i = 0; i < 2; i++) {
+        if (!vjp->needed[i])
+            continue;
+        samba_ref below = samba_emit2(graph, SAMBA_OP_mul, g, samba_emit_lift(graph, vjp->inputs[1 - i]));
+        samba_ref there = i == 0 ? g : samba_emit_constant(graph, 0, samba_ref_dtype(graph, g));
+        SAMBA_TRY(samba_vjp_deliver(vjp, i, samba_emit3(graph, SAMBA_OP_where, above, there, below)));
+    }
+    return SAMBA_OK;
+}
+
+/* ---- hardshrink and softshrink: 0 between -b and b, with no gradient; else x, or x nearer to 0 by b. b is known where they are
+ * traced ---- */
+
+static double hardshrink(double x, double b) { return fabs(x) <= b ? 0 : x; }
+samba_status samba_ref_hardshrink(const samba_reference *reference) { return samba_reference_of_two(reference, hardshrink); }
 
 static double softshrink(double x, double b) { return x > b ? x - b : x < -b ? x + b : x * 0; }
 samba_status samba_ref_softshrink(const samba_reference *reference) { return samba_reference_of_two(reference, softshrink); }
@@ -134,7 +155,8 @@ samba_status samba_vjp_logaddexp(samba_vjp *vjp)
     for (int i = 0; i < 2; i++) {
         samba_ref along = i == 0 ? distance : samba_emit1(graph, SAMBA_OP_neg, distance);
         if (vjp->needed[i])
-            SAMBA_TRY(samba_vjp_deliver(vjp, i, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, along))));
+            SAMBA_TRY(
+                samba_vjp_deliver(vjp, i, samba_emit2(graph, SAMBA_OP_mul, g, samba_emit1(graph, SAMBA_OP_sigmoid, along))));
     }
     return SAMBA_OK;
 }
@@ -165,8 +187,8 @@ samba_ref samba_expand_tanhshrink(samba_graph *graph, const samba_node *node, co
     if (wide) {
         series = small_tanhshrink(graph, small);
     } else {
-        samba_ref factor = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, square, 17.0 / 315),
-                                             -2.0 / 15);
+        samba_ref factor =
+            samba_emit_scalar(graph, SAMBA_OP_add, samba_emit_scalar(graph, SAMBA_OP_mul, square, 17.0 / 315), -2.0 / 15);
         factor = samba_emit_scalar(graph, SAMBA_OP_add, samba_emit2(graph, SAMBA_OP_mul, square, factor), 1.0 / 3);
         series = samba_emit2(graph, SAMBA_OP_mul, samba_emit2(graph, SAMBA_OP_mul, small, square), factor);
     }

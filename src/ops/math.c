@@ -22,6 +22,8 @@ samba_status samba_ref_acosh(const samba_reference *reference) { return samba_re
 samba_status samba_ref_atanh(const samba_reference *reference) { return samba_reference_of_one(reference, atanh); }
 samba_status samba_ref_erfc(const samba_reference *reference) { return samba_reference_of_one(reference, erfc); }
 samba_status samba_ref_atan2(const samba_reference *reference) { return samba_reference_of_two(reference, atan2); }
+static double frac(double x) { return x - trunc(x); }
+samba_status samba_ref_frac(const samba_reference *reference) { return samba_reference_of_one(reference, frac); }
 samba_status samba_ref_hypot(const samba_reference *reference) { return samba_reference_of_two(reference, hypot); }
 samba_status samba_ref_copysign(const samba_reference *reference) { return samba_reference_of_two(reference, copysign); }
 
@@ -48,6 +50,7 @@ static samba_status against(samba_vjp *vjp, int i, samba_ref steepness)
 
 samba_status samba_vjp_exp2(samba_vjp *vjp) { return along(vjp, 0, scale(vjp, samba_emit_lift(vjp->graph, vjp->output), M_LN2)); }
 samba_status samba_vjp_log2(samba_vjp *vjp) { return against(vjp, 0, scale(vjp, input(vjp, 0), M_LN2)); }
+samba_status samba_vjp_frac(samba_vjp *vjp) { return samba_vjp_deliver(vjp, 0, vjp->gradient); }
 /* as PyTorch */
 samba_status samba_vjp_log10(samba_vjp *vjp) { return against(vjp, 0, scale(vjp, input(vjp, 0), 2.3025850929940456)); }
 

@@ -33,8 +33,7 @@ samba_value samba_leaky_relu(samba_value a, double negative_slope)
     samba_ref x;
     if (!samba_trace_floating("leaky_relu", a, &graph, &x))
         return samba_trace_none(graph);
-    samba_ref below = EN(mul, x, negative_slope), above = EN(gt, x, 0);
-    return samba_trace_result(graph, E3(where, above, x, below), samba_value_dtype(a));
+    return samba_trace_result(graph, E2(leaky_relu, x, CONSTANT(negative_slope, x)), samba_value_dtype(a));
 }
 
 samba_value samba_functional_prelu(samba_value a, samba_value weight)
@@ -52,8 +51,7 @@ samba_value samba_functional_prelu(samba_value a, samba_value weight)
     for (int d = 0; d < of.rank; d++)
         shape[d] = d == 1 && w.rank == 1 ? w.shape[0] : 1;
     slope = samba_emit_reshape(graph, slope, of.rank, shape);
-    samba_ref below = E2(mul, x, slope), above = EN(gt, x, 0);
-    return samba_trace_result(graph, E3(where, above, x, below), samba_value_dtype(a));
+    return samba_trace_result(graph, E2(leaky_relu, x, slope), samba_value_dtype(a));
 }
 
 /* scale x, and scale alpha (exp(x / width) - 1) where x is not positive */
@@ -180,8 +178,9 @@ samba_value samba_hardshrink(samba_value a, double lambda)
     samba_ref x;
     if (!samba_trace_floating("hardshrink", a, &graph, &x))
         return samba_trace_none(graph);
-    samba_ref near = EN(le, E1(abs, x), samba_trace_held(lambda, samba_value_dtype(a)));
-    return samba_trace_result(graph, E3(where, near, CONSTANT(0, x), x), samba_value_dtype(a));
+    (void)x;
+    samba_ref by = CONSTANT(samba_trace_held(lambda, samba_value_dtype(a)), a.index);
+    return samba_trace_value(graph, E2(hardshrink, a.index, by));
 }
 
 samba_value samba_softshrink(samba_value a, double lambda)

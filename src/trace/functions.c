@@ -26,7 +26,8 @@ samba_value samba_frac(samba_value a)
     samba_ref x;
     if (!samba_trace_floating("frac", a, &graph, &x))
         return samba_trace_none(graph);
-    return samba_trace_result(graph, E2(sub, x, E1(trunc, x)), samba_value_dtype(a));
+    (void)x;
+    return samba_trace_value(graph, E1(frac, a.index));
 }
 
 samba_value samba_round_decimals(samba_value a, int decimals)

@@ -141,7 +141,7 @@ def drawn(row, dtype, size, seed, most):
 
 
 def _once(call, sample):
-    """(seconds of torch's call with gradients, number of results). Tensors that torch has no gradient for want none from here on."""
+    """(seconds of torch's call with gradients, number of results). Tensors that torch has no gradient for want none then."""
     floats = [x for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
     for x in [x for x in floats if not _has_gradient(call, sample, x)]:
         x.no_gradient = True

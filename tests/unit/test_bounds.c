@@ -50,7 +50,7 @@ static void model(samba_graph *g, const void *options)
 
 static const bound_case cases[] = {
     {"relu6", samba_relu6, 4},         {"hardtanh", hardtanh, 4}, {"hardsigmoid", samba_hardsigmoid, 4},
-    {"hardswish", samba_hardswish, 0}, {"a jump", jump, 0}, {"nan_to_num", nan_to_num, 4},
+    {"hardswish", samba_hardswish, 0}, {"a jump", jump, 0},       {"nan_to_num", nan_to_num, 4},
     {"strict zeros", strict, 0},
 };
 

@@ -62,21 +62,36 @@ static const struct {
     samba_tile op;
     double (*one)(double), (*two)(double, double);
 } tile_of_libm[] = {
-    {SAMBA_TILE_exp, exp, 0},      {SAMBA_TILE_log, log, 0},
-    {SAMBA_TILE_log1p, log1p, 0},  {SAMBA_TILE_expm1, expm1, 0},
-    {SAMBA_TILE_sin, sin, 0},      {SAMBA_TILE_cos, cos, 0},
-    {SAMBA_TILE_tanh, tanh, 0},    {SAMBA_TILE_erf, erf, 0},
-    {SAMBA_TILE_exp2, exp2, 0},    {SAMBA_TILE_log2, log2, 0},
-    {SAMBA_TILE_log10, log10, 0},  {SAMBA_TILE_tan, tan, 0},
-    {SAMBA_TILE_asin, asin, 0},    {SAMBA_TILE_acos, acos, 0},
-    {SAMBA_TILE_atan, atan, 0},    {SAMBA_TILE_sinh, sinh, 0},
-    {SAMBA_TILE_cosh, cosh, 0},    {SAMBA_TILE_asinh, asinh, 0},
-    {SAMBA_TILE_acosh, acosh, 0},  {SAMBA_TILE_atanh, atanh, 0},
-    {SAMBA_TILE_erfc, erfc, 0},    {SAMBA_TILE_sigmoid, sigmoid_of, 0},
-    {SAMBA_TILE_silu, silu_of, 0}, {SAMBA_TILE_mish, mish_of, 0},
-    {SAMBA_TILE_atan2, 0, atan2},  {SAMBA_TILE_hypot, 0, hypot},
-    {SAMBA_TILE_pow, 0, pow},      {SAMBA_TILE_logit, logit_of, 0},
-    {SAMBA_TILE_softsign, softsign_of, 0}, {SAMBA_TILE_hardswish, hardswish_of, 0},
+    {SAMBA_TILE_exp, exp, 0},
+    {SAMBA_TILE_log, log, 0},
+    {SAMBA_TILE_log1p, log1p, 0},
+    {SAMBA_TILE_expm1, expm1, 0},
+    {SAMBA_TILE_sin, sin, 0},
+    {SAMBA_TILE_cos, cos, 0},
+    {SAMBA_TILE_tanh, tanh, 0},
+    {SAMBA_TILE_erf, erf, 0},
+    {SAMBA_TILE_exp2, exp2, 0},
+    {SAMBA_TILE_log2, log2, 0},
+    {SAMBA_TILE_log10, log10, 0},
+    {SAMBA_TILE_tan, tan, 0},
+    {SAMBA_TILE_asin, asin, 0},
+    {SAMBA_TILE_acos, acos, 0},
+    {SAMBA_TILE_atan, atan, 0},
+    {SAMBA_TILE_sinh, sinh, 0},
+    {SAMBA_TILE_cosh, cosh, 0},
+    {SAMBA_TILE_asinh, asinh, 0},
+    {SAMBA_TILE_acosh, acosh, 0},
+    {SAMBA_TILE_atanh, atanh, 0},
+    {SAMBA_TILE_erfc, erfc, 0},
+    {SAMBA_TILE_sigmoid, sigmoid_of, 0},
+    {SAMBA_TILE_silu, silu_of, 0},
+    {SAMBA_TILE_mish, mish_of, 0},
+    {SAMBA_TILE_atan2, 0, atan2},
+    {SAMBA_TILE_hypot, 0, hypot},
+    {SAMBA_TILE_pow, 0, pow},
+    {SAMBA_TILE_logit, logit_of, 0},
+    {SAMBA_TILE_softsign, softsign_of, 0},
+    {SAMBA_TILE_hardswish, hardswish_of, 0},
 };
 
 static inline tile_nearness value_of_floats(int op, int class_, double x, double y, double *value)
@@ -97,6 +112,9 @@ static inline tile_nearness value_of_floats(int op, int class_, double x, double
     case SAMBA_TILE_mish_grad: *value = y * (m + x * s * (1 - m * m)); return OF_ARGUMENT;
     case SAMBA_TILE_logaddexp: *value = logaddexp_of(x, y); return OF_ARGUMENT; /* whose terms may cancel */
     case SAMBA_TILE_hardswish_grad: *value = y * (x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6); return OF_ARGUMENT;
+    case SAMBA_TILE_leaky_relu: *value = x > 0 ? x : x * y; break;
+    case SAMBA_TILE_hardshrink: *value = fabs(x) <= y ? 0 : x; break;
+    case SAMBA_TILE_frac: *value = x - trunc(x); break;
     case SAMBA_TILE_softshrink: *value = x > y ? x - y : x < -y ? x + y : x * 0; break;
     case SAMBA_TILE_neg: *value = -x; break;
     case SAMBA_TILE_abs: *value = fabs(x); break;

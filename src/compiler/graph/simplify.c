@@ -215,11 +215,12 @@ static samba_ref bound(samba_graph *g, const samba_node *node, const samba_ref *
     samba_node test = *samba_node_at(g, inputs[0]), rest = *samba_node_at(g, inputs[2]);
     bool low = test.op == SAMBA_OP_le || test.op == SAMBA_OP_lt, strict = test.op == SAMBA_OP_lt || test.op == SAMBA_OP_gt;
     if (node->dtype == SAMBA_BOOL || (!low && test.op != SAMBA_OP_ge && test.op != SAMBA_OP_gt) ||
-        !number(g, inputs[1], &limit) || !number(g, test.inputs[1], &compared) || (strict && limit == 0) || memcmp(&limit, &compared, sizeof limit) != 0 || limit != limit ||
+        !number(g, inputs[1], &limit) || !number(g, test.inputs[1], &compared) || (strict && limit == 0) ||
+        memcmp(&limit, &compared, sizeof limit) != 0 || limit != limit ||
         samba_node_at(g, test.inputs[0])->dtype != node->dtype || !same_shape(g, inputs[2], node))
         return SAMBA_NONE;
-    bool around = low && rest.op == SAMBA_OP_minimum && rest.inputs[0] == test.inputs[0] &&
-                  number(g, rest.inputs[1], &other) && limit < other;
+    bool around = low && rest.op == SAMBA_OP_minimum && rest.inputs[0] == test.inputs[0] && number(g, rest.inputs[1], &other) &&
+                  limit < other;
     if (inputs[2] != test.inputs[0] && !around)
         return SAMBA_NONE;
     return samba_emit2(g, low ? SAMBA_OP_maximum : SAMBA_OP_minimum, inputs[2], inputs[1]);

@@ -179,6 +179,7 @@ static inline float vector_hardswish_slope(float x)
     return chosen(x <= -3.0f, 0.0f, slope);
 }
 
+static inline float vector_hardshrink(float x, float by) { return chosen(fabsf(x) <= by, 0.0f, x); }
 static inline float vector_softshrink(float x, float by)
 {
     float low = chosen(x < -by, x + by, x * 0.0f);

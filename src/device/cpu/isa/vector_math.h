@@ -213,6 +213,36 @@ static inline float log_sum(float f, float e)
     return fused(e, 0.693359375f, f + tail);
 }
 
+/* log(1 + f) - f */
+static inline float log_bend(float f)
+{
+    float q = -7.63442963e-2f;
+    q = fused(q, f, 1.27615497e-1f);
+    q = fused(q, f, -1.31601945e-1f);
+    q = fused(q, f, 1.42017618e-1f);
+    q = fused(q, f, -1.66233569e-1f);
+    q = fused(q, f, 2.00012267e-1f);
+    q = fused(q, f, -2.50008225e-1f);
+    q = fused(q, f, 3.33333313e-1f);
+    return fused(q, f, -0.5f) * (f * f);
+}
+
+/* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e u + log(1 + f) v, u and v of two parts, u's first of so few bits that its
+ * product with e is exact. Subnormal numbers are scaled up first. */
+static inline float log_by(float x, float u, float u_rest, float v, float v_rest)
+{
+    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
+    float shift = x < 1.17549435e-38f ? -23.0f : 0.0f;
+    uint32_t offset = bits_of(scaled) - 0x3f3504f3u;
+    float e = (float)((int32_t)offset >> 23) + shift;
+    float f = float_of((offset & 0x7fffffu) + 0x3f3504f3u) - 1.0f, main = f * v;
+    float rest = fused(e, u_rest, fused(log_bend(f), v, fused(f, v_rest, fused_rest(f, v, -main))));
+    float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
+    return x > 0.0f && x < INFINITY ? fused(e, u, main + rest) : special;
+}
+static inline float vector_log2(float x) { return log_by(x, 1.0f, 0.0f, 1.44269502f, 1.92596303e-8f); }
+static inline float vector_log10(float x) { return log_by(x, 0.30078125f, 2.48745664e-4f, 0.434294492f, -1.0103051e-8f); }
+
 /* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e ln2 + log(1 + f). Subnormal numbers are scaled up first. */
 static inline float vector_log(float x)
 {

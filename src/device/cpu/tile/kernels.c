@@ -160,6 +160,10 @@ UNARY(log, f32, float, float, vector_log(x))
 CALLED1(log, f64, double, double, log(x))
 UNARY(expm1, f32, float, float, vector_expm1(x))
 CALLED1(expm1, f64, double, double, expm1(x))
+UNARY(log10, f32, float, float, vector_log10(x))
+CALLED1(log10, f64, double, double, log10(x))
+UNARY(log2, f32, float, float, vector_log2(x))
+CALLED1(log2, f64, double, double, log2(x))
 UNARY(atanh, f32, float, float, vector_atanh(x))
 CALLED1(atanh, f64, double, double, atanh(x))
 UNARY(sinh, f32, float, float, vector_sinh(x))
@@ -184,6 +188,8 @@ UNARY(ceil, i64, int64_t, int64_t, x)
 UNARY(trunc, f32, float, float, truncf(x))
 UNARY(trunc, f64, double, double, trunc(x))
 UNARY(trunc, i64, int64_t, int64_t, x)
+UNARY(frac, f32, float, float, x - truncf(x))
+UNARY(frac, f64, double, double, x - trunc(x))
 UNARY(round, f32, float, float, nearbyintf(x))
 UNARY(round, f64, double, double, nearbyint(x))
 UNARY(round, i64, int64_t, int64_t, x)
@@ -215,8 +221,6 @@ static void gelu_tanh_both(float *grad, float *value, const float *a, const floa
     CALLED1(name, f32, float, float, name((double)x))                                                                            \
     CALLED1(name, f64, double, double, name(x))
 BY_DOUBLE(erf)
-BY_DOUBLE(log2)
-BY_DOUBLE(log10)
 BY_DOUBLE(tan)
 BY_DOUBLE(asin)
 BY_DOUBLE(acos)
@@ -246,6 +250,10 @@ BINARY(hardswish_grad, f32, float, float, y *vector_hardswish_slope(x))
 BINARY(hardswish_grad, f64, double, double, y *vector_hardswish_slope64(x))
 UNARY(softsign, f32, float, float, vector_softsign(x))
 UNARY(softsign, f64, double, double, x / (1 + fabs(x)))
+BINARY(leaky_relu, f32, float, float, chosen(x > 0.0f, x, x *y))
+BINARY(leaky_relu, f64, double, double, x > 0.0 ? x : x * y)
+BINARY(hardshrink, f32, float, float, vector_hardshrink(x, y))
+BINARY(hardshrink, f64, double, double, fabs(x) <= y ? 0.0 : x)
 BINARY(softshrink, f32, float, float, vector_softshrink(x, y))
 BINARY(softshrink, f64, double, double, vector_softshrink64(x, y))
 UNARY(logit, f32, float, float, vector_logit(x))
@@ -411,6 +419,9 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
             FLOATS(hardswish_grad),
             FLOATS(softsign),
             FLOATS(softshrink),
+            FLOATS(leaky_relu),
+            FLOATS(hardshrink),
+            FLOATS(frac),
             FLOATS(logit),
             FLOATS(logaddexp),
             ALL(floor_divide),

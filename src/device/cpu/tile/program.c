@@ -77,7 +77,7 @@ static int64_t wide_elements(const samba_tile_program *program)
     return elements > program->capacity ? elements : program->capacity;
 }
 
-/* Whether operands are passed over once, along rows: which the CPU reads ahead by itself. Being asked for would only hold them up.
+/* Whether operands are passed over once, along rows: the CPU reads those ahead by itself. Being asked for only holds them up.
  * While a tile is passed over several times it asks for nothing, and it guesses badly where rows or columns lie far apart. */
 static bool is_stream(const builder *b)
 {
