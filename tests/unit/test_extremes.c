@@ -73,10 +73,9 @@ static void test_random(void **state)
 
 static void test_others(void **state)
 {
-    static const char *const others[] = {"float32 x y:0; load r x; collect_amax r y; step",
-                                         "int64 x y:0; load r x; collect_amax r y; step",
-                                         "int16 x y:0; load r x; collect_sum r y; step",
-                                         "int16 x y:0; load r x; add r r r; collect_amax r y; step"};
+    static const char *const others[] = {
+        "float32 x y:0; load r x; collect_amax r y; step", "int64 x y:0; load r x; collect_amax r y; step",
+        "int16 x y:0; load r x; collect_sum r y; step", "int16 x y:0; load r x; add r r r; collect_amax r y; step"};
     for (int i = 0; i < LENGTH(others); i++) {
         tile_case t;
         srand(9);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * extreme.h: which programs, and how their dims are walked. The dims are those of the domain, merged where both operands see two as
- * one. The last is a row, or the columns of the one before it; those before are counted through. Threads part at a dim that stays,
- * so that each writes results of its own; a stage that has none large enough is a tile program for several threads. */
+ * extreme.h: which programs, and how their dims are walked. The dims are those of the domain, merged where both operands see two
+ * as one. The last is a row, or the columns of the one before it; those before are counted through. Threads part at a dim that
+ * stays, so that each writes results of its own; a stage that has none large enough is a tile program for several threads. */
 #include "device/cpu/tile/extreme.h"
 #include "device/cpu/machine.h"
 #include <string.h>
@@ -15,9 +15,9 @@ typedef struct dim {
 
 typedef struct extreme {
     dim dims[SAMBA_MAX_RANK];
-    int rank, split;  /* split: the dim that threads divide, -1: there is one thread */
-    int64_t size;     /* of an element */
-    int64_t unit;     /* of the dim that threads divide */
+    int rank, split; /* split: the dim that threads divide, -1: there is one thread */
+    int64_t size;    /* of an element */
+    int64_t unit;    /* of the dim that threads divide */
     const char *from;
     char *to;
     void (*row)(void *d, const void *a, int64_t n, bool first);
@@ -115,11 +115,10 @@ static bool match(const samba_stage *stage, const samba_operand **from, const sa
             return false;
         result = list[2].d;
     }
-    if (*row && (list[count - 1].op != SAMBA_TILE_store || list[count - 1].a != result ||
-                 program->registers[result].extent != SAMBA_ROW))
+    if (*row &&
+        (list[count - 1].op != SAMBA_TILE_store || list[count - 1].a != result || program->registers[result].extent != SAMBA_ROW))
         return false;
-    samba_tile high = *row ? SAMBA_TILE_amax : SAMBA_TILE_collect_amax,
-               low = *row ? SAMBA_TILE_amin : SAMBA_TILE_collect_amin;
+    samba_tile high = *row ? SAMBA_TILE_amax : SAMBA_TILE_collect_amax, low = *row ? SAMBA_TILE_amin : SAMBA_TILE_collect_amin;
     *from = &stage->operands[list[0].operand];
     *to = &stage->operands[list[count - 1].operand];
     *greatest = list[1].op == high;
@@ -173,7 +172,8 @@ static bool divide(extreme *e, int threads)
     return e->split >= 0 || threads == 1;
 }
 
-samba_status samba_prepare_extreme(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared, bool *extreme_)
+samba_status samba_prepare_extreme(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared,
+                                   bool *extreme_)
 {
     const samba_operand *from, *to;
     bool greatest, row;

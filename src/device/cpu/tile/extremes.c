@@ -5,7 +5,7 @@
 #include "device/cpu/tile/parts.h"
 #include <string.h>
 
-#define SIDE_BYTES 4096 /* results of columns that are worked on at once, while rows pass */
+enum { SIDE = 2048 }; /* columns that are worked on at once, while rows pass */
 
 #define EXTREME(name, type, better)                                                                                              \
     static void row_##name(void *d_, const void *a_, int64_t n, bool first)                                                      \
@@ -24,7 +24,6 @@
     }                                                                                                                            \
     static void columns_##name(void *d_, const void *a_, int64_t stride, int64_t rows, int64_t cols, bool first)                 \
     {                                                                                                                            \
-        enum { SIDE = SIDE_BYTES / sizeof(type) };                                                                               \
         for (int64_t c = 0; c < cols; c += SIDE) {                                                                               \
             type *d = (type *)d_ + c;                                                                                            \
             const type *a = (const type *)a_ + c;                                                                                \
@@ -39,8 +38,7 @@
             }                                                                                                                    \
             for (; r + 1 < rows; r += 2) {                                                                                       \
                 const type *x = a + r * stride, *y = x + stride;                                                                 \
-                SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)                                                                \
-                {                                                                                                                \
+                SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                              \
                     type best = BETTER_##better(x[i], y[i]);                                                                     \
                     d[i] = BETTER_##better(best, d[i]);                                                                          \
                 }                                                                                                                \
