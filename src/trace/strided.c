@@ -28,13 +28,24 @@ samba_value samba_diagonal(samba_value a, int64_t offset, int dim1, int dim2)
         !two_dims(graph, "diagonal", samba_node_at(graph, a.index)->rank, dim1, dim2, &first, &second))
         return samba_trace_none(graph);
     int rank = samba_node_at(graph, a.index)->rank;
+    if (first > second) { /* the same elements in the same order, of dims that may be one line */
+        int kept = first;
+        first = second;
+        second = kept;
+        offset = offset > -INT64_MAX ? -offset : INT64_MAX;
+    }
     a = samba_movedim(a, 2, (int[]){first, second}, (int[]){rank - 2, rank - 1});
     samba_node node = samba_trace_node(a);
     int64_t rows = node.shape[rank - 2], columns = node.shape[rank - 1];
     int64_t row = offset < 0 ? (offset < -rows ? rows : -offset) : 0,
             column = offset > 0 ? (offset > columns ? columns : offset) : 0;
-    int64_t length = rows - row < columns - column ? rows - row : columns - column,
-            start = length > 0 ? row * columns + column : 0;
+    int64_t length = rows - row < columns - column ? rows - row : columns - column;
+    if (second > first + 1) { /* no line: what is not of the square around the diagonal need not be copied */
+        a = samba_slice(samba_slice(a, rank - 2, row, row + length, 1), rank - 1, column, column + length, 1);
+        rows = columns = length;
+        row = column = 0;
+    }
+    int64_t start = length > 0 ? row * columns + column : 0;
     node.shape[rank - 2] = rows * columns;
     a = samba_reshape(a, rank - 1, node.shape);
     return samba_slice(a, rank - 2, start, length > 0 ? start + (length - 1) * (columns + 1) + 1 : start, columns + 1);

@@ -61,16 +61,15 @@ static void test_random(void **state)
     }
 }
 
-/* Other dtypes, places written twice, memory that is read and written, no elements, arithmetic, setup: tiles do these. */
+/* Other dtypes, places written twice, memory that is read and written, arithmetic, setup: tiles do these. */
 static void test_others(void **state)
 {
     static const struct {
         int64_t columns;
         const char *program;
-    } others[] = {{12, "float16 y; load r x; store r y; step"},       {12, "float32 y:1; load r x; store r y; step"},
-                  {12, "load r x; store r overlapping; step"},        {12, "load r x; store r x; step"},
-                  {0, "float32 y; load r x; store r y; step"},        {12, "float32 y; load r x; neg r r; store r y; step"},
-                  {12, "float32 y; load r x; setup; store r y; step"}};
+    } others[] = {{12, "float16 y; load r x; store r y; step"},          {12, "float32 y:1; load r x; store r y; step"},
+                  {12, "load r x; store r overlapping; step"},           {12, "load r x; store r x; step"},
+                  {12, "float32 y; load r x; neg r r; store r y; step"}, {12, "float32 y; load r x; setup; store r y; step"}};
     for (int i = 0; i < LENGTH(others); i++) {
         tile_case t;
         srand(9);
@@ -82,6 +81,17 @@ static void test_others(void **state)
             fail_msg("\"%s\" is taken for a move", others[i].program);
         case_end(&t);
     }
+}
+
+/* Of many rows without columns none is gone through. */
+static void test_nothing(void **state)
+{
+    tile_case t;
+    srand(11);
+    case_begin(&t, 2, SHAPE(9, 0));
+    case_text(&t, "float32 x y; load r x; store r y; step");
+    assert_true(is_move(&t));
+    case_check(&t, 0, "nothing");
 }
 
 /* Zeros all over contiguous memory are cleared: not -0 or another number, nor through gaps. */
@@ -122,4 +132,4 @@ static void test_memory(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_random, test_others, test_zeros, test_memory)
+TEST_MAIN(test_random, test_others, test_nothing, test_zeros, test_memory)

@@ -39,6 +39,7 @@ typedef struct samba_attention_tiles samba_attention_tiles; /* attention/attenti
 typedef struct samba_combined samba_combined;               /* device/cpu/tile/tile.h */
 typedef struct samba_updates samba_updates;                 /* device/cpu/tile/update.h */
 typedef struct samba_moves samba_moves;                     /* device/cpu/tile/move.h */
+typedef struct samba_extremes samba_extremes;               /* device/cpu/tile/extreme.h */
 
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where
  * the combination has no meaning. */
@@ -83,6 +84,7 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*gelu_tanh_both)(float *grad, float *value, const float *x, const float *y, int64_t n);
     const samba_updates *updates;
     const samba_moves *moves;
+    const samba_extremes *extremes;
     void (*random)(float *d, uint64_t seed, uint64_t index, int64_t n); /* consecutive indices */
     /* Planes in a row: operands in the stage's order, `result` the last */
     void (*pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,

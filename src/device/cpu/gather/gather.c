@@ -2,7 +2,9 @@
  *
  * Gather and scatter. The domain is walked line by line, a line being its last dim. Where a line has one index (a row of an
  * embedding), it is copied, or combined, as a row. Where each element has its own index, a block of indices is turned into
- * offsets in the table, and one loop moves or combines the elements there.
+ * offsets in the table, and one loop moves or combines the elements there. What begins a line costs as much as some of its
+ * elements: where lines are short, the longest dim is walked in their place, a block of it at a time, and each element has an
+ * index.
  *
  * No two threads write one row of the table. They divide a dim that is not the axis, in whole cache lines where that is the last
  * one. Where no such dim is worth dividing, each thread takes some of the table's rows, and all read all indices. Either way the
@@ -19,16 +21,23 @@ enum { BLOCK = 256, LINE = 64 }; /* indices at a time; bytes that two threads ha
 /* rows[k * stride] and table[at[k]], n of them, without those at NO_OFFSET */
 typedef void element_fn(char *table, const int64_t *at, char *rows, int64_t stride, int64_t n);
 
-/* rows[k * stride] and table[index[k * index_stride] * width + k * step], where all indices are good and nothing stands between.
- * Indices were looked at before: should one have changed, it counts as `last`, the table's last row. */
-typedef void direct_fn(char *table, const int64_t *index, int64_t index_stride, int64_t width, int64_t step, char *rows,
-                       int64_t stride, int64_t n, uint64_t last);
+/* What neighbours of a box of elements are apart: in the table, in the index, in the rows. */
+typedef struct steps {
+    int64_t table, index, row;
+} steps;
+
+/* rows[k * stride] and table[index[k * index_stride] * width + k * step] of `lines` lines of n elements, where nothing stands
+ * between. Gives how many elements it came to before it met an index that is not one of the table's `count` rows. */
+typedef int64_t direct_fn(char *table, const int64_t *index, char *rows, int64_t width, steps line, steps element, int64_t lines,
+                          int64_t n, uint64_t count);
 
 typedef struct gather_state {
     samba_gather_stage gather;
     const samba_kernels *kernels;
     samba_dtype dtype, index_dtype;
     int rank, axis, split; /* split: the dim that threads divide; -1: the table's rows */
+    int64_t unit;          /* of that dim, what one thread writes alone: of columns whole lines of the cache */
+    int64_t part;          /* of the last dim that is walked at a time, before anything else is */
     int64_t domain[SAMBA_MAX_RANK], table_strides[SAMBA_MAX_RANK], index_strides[SAMBA_MAX_RANK], row_strides[SAMBA_MAX_RANK];
     const char *index;
     char *table, *rows;
@@ -52,16 +61,33 @@ typedef struct gather_state {
         }                                                                                                                        \
     }                                                                                                                            \
     DIRECT(name, memory, memory *t = &table[offset]; memory *r = &rows[k * stride]; statement)
+/* The strides of one index an element are known where this is compiled, along the axis and across it. */
 #define DIRECT(name, memory, statement)                                                                                          \
-    static void name##_direct(char *table_, const int64_t *index, int64_t index_stride, int64_t width, int64_t step,             \
-                              char *rows_, int64_t stride, int64_t n, uint64_t last)                                             \
+    static inline __attribute__((always_inline))                                                                                 \
+    int64_t name##_each(memory *table, const int64_t *index, memory *rows, int64_t width, steps line, int64_t step,              \
+                        int64_t index_stride, int64_t stride, int64_t lines, int64_t n, uint64_t count)                          \
+    {                                                                                                                            \
+        for (int64_t i = 0; i < lines; i++, table += line.table, index += line.index, rows += line.row)                          \
+            for (int64_t k = 0; k < n; k++) {                                                                                    \
+                uint64_t at = (uint64_t)index[k * index_stride];                                                                 \
+                if (at >= count)                                                                                                 \
+                    return i * n + k;                                                                                            \
+                int64_t offset = (int64_t)at * width + k * step;                                                                 \
+                statement;                                                                                                       \
+            }                                                                                                                    \
+        return lines * n;                                                                                                        \
+    }                                                                                                                            \
+    static int64_t name##_direct(char *table_, const int64_t *index, char *rows_, int64_t width, steps line, steps element,      \
+                                 int64_t lines, int64_t n, uint64_t count)                                                       \
     {                                                                                                                            \
         memory *table = (memory *)table_, *rows = (memory *)rows_;                                                               \
-        for (int64_t k = 0; k < n; k++) {                                                                                        \
-            uint64_t at = (uint64_t)index[k * index_stride];                                                                     \
-            int64_t offset = (int64_t)(at < last ? at : last) * width + k * step;                                                \
-            statement;                                                                                                           \
-        }                                                                                                                        \
+        if (element.index == 1 && element.row == 1 && element.table == 0 && width == 1)                                          \
+            return name##_each(table, index, rows, 1, line, 0, 1, 1, lines, n, count);                                           \
+        if (element.index == 1 && element.row == 1 && element.table == 1)                                                        \
+            return name##_each(table, index, rows, width, line, 1, 1, 1, lines, n, count);                                       \
+        if (width == 1)                                                                                                          \
+            return name##_each(table, index, rows, 1, line, element.table, element.index, element.row, lines, n, count);         \
+        return name##_each(table, index, rows, width, line, element.table, element.index, element.row, lines, n, count);         \
     }
 #define GET(size)                                                                                                                \
     static void get##size(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)                               \
@@ -144,20 +170,6 @@ typedef struct owned { /* the table's rows that a thread takes */
 ROWS_OF(rows64, int64_t)
 ROWS_OF(rows32, int32_t)
 
-/* Are n indices of int64 what they should be, none counted from the end? The sign of what is left to the last row says so. */
-static bool are_plain(const gather_state *s, const int64_t *index, int64_t stride, int64_t n)
-{
-    uint64_t last = (uint64_t)s->gather.table_rows - 1, bad = 0;
-    if (stride == 1) {
-        _Pragma("omp simd reduction(| : bad)") for (int64_t k = 0; k < n; k++) bad |=
-            (uint64_t)index[k] | (last - (uint64_t)index[k]);
-    } else {
-        for (int64_t k = 0; k < n; k++)
-            bad |= (uint64_t)index[k * stride] | (last - (uint64_t)index[k * stride]);
-    }
-    return (int64_t)bad >= 0;
-}
-
 static void find_offsets(const gather_state *s, int64_t index, int64_t stride, int64_t step, int64_t n, owned mine, int64_t *at)
 {
     int64_t rows = s->gather.table_rows, width = s->gather.table_stride;
@@ -204,16 +216,8 @@ static void whole_row(const gather_state *s, int64_t offset, int64_t table, int6
     int64_t size = (int64_t)samba_dtype_size(s->dtype), step = s->table_strides[s->rank - 1],
             stride = s->row_strides[s->rank - 1];
     char *to = s->rows + rows * size;
-    if ((step == 1 && stride == 1) || n == 1) {
-        if (s->gather.mode == SAMBA_GATHER_READ && offset == NO_OFFSET)
-            memset(to, 0, (size_t)(n * size));
-        else if (offset == NO_OFFSET)
-            return;
-        else if (s->gather.mode == SAMBA_GATHER_READ)
-            memmove(to, s->table + (table + offset) * size, (size_t)(n * size));
-        else if (s->gather.mode == SAMBA_GATHER_SET)
-            memmove(s->table + (table + offset) * size, to, (size_t)(n * size));
-        else
+    if (s->gather.mode > SAMBA_GATHER_SET && ((step == 1 && stride == 1) || n == 1)) {
+        if (offset != NO_OFFSET)
             combine_row(s, s->table + (table + offset) * size, to, n);
         return;
     }
@@ -226,45 +230,126 @@ static void whole_row(const gather_state *s, int64_t offset, int64_t table, int6
     }
 }
 
-/* All of the domain but [begin, stop) along the dim `split`, if there is one, of the rows that are `mine`. */
-static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned mine)
+/* Some lines of n elements, at most BLOCK, that have an index each. */
+static void some_elements(const gather_state *s, int64_t table, int64_t index, int64_t rows, const steps *line, int64_t lines,
+                          int64_t n, owned mine)
 {
     int last = s->rank - 1;
-    int64_t size = (int64_t)samba_dtype_size(s->dtype), low[SAMBA_MAX_RANK] = {0}, high[SAMBA_MAX_RANK], c[SAMBA_MAX_RANK];
-    int64_t table = 0, index = 0, rows = 0, at[BLOCK];
-    memcpy(high, s->domain, sizeof high);
-    if (s->split >= 0) {
-        low[s->split] = begin;
-        high[s->split] = stop;
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), done = 0, at[BLOCK];
+    steps element = {s->table_strides[last], s->index_strides[last], s->row_strides[last]};
+    if (s->index_dtype == SAMBA_INT64 && mine.begin == 0 && mine.end == s->gather.table_rows)
+        done = s->direct(s->table + table * size, (const int64_t *)s->index + index, s->rows + rows * size,
+                         s->gather.table_stride, *line, element, lines, n, (uint64_t)s->gather.table_rows);
+    for (int64_t i = done / n, k = done % n; i < lines; i++, k = 0) { /* what is left */
+        int64_t t = table + i * line->table + k * element.table, r = rows + i * line->row + k * element.row;
+        find_offsets(s, index + i * line->index + k * element.index, element.index, element.table, n - k, mine, at);
+        s->elements(s->table + t * size, at, s->rows + r * size, element.row, n - k);
     }
+}
+
+/* memcpy for sizes that are known when it runs only, and are small: without a call, by parts that may overlap. */
+static inline __attribute__((always_inline)) void copy_bytes(char *to, const char *from, int64_t n)
+{
+    enum { PART = 16, HALF = 8, WORD = 4, MOST = 128 };
+    if (n > MOST) {
+        memcpy(to, from, (size_t)n);
+    } else if (n >= PART) {
+        for (int64_t i = 0; i < n - PART; i += PART)
+            memcpy(to + i, from + i, PART);
+        memcpy(to + n - PART, from + n - PART, PART);
+    } else if (n >= HALF) {
+        memcpy(to, from, HALF);
+        memcpy(to + n - HALF, from + n - HALF, HALF);
+    } else if (n >= WORD) {
+        memcpy(to, from, WORD);
+        memcpy(to + n - WORD, from + n - WORD, WORD);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i];
+    }
+}
+
+#define FILL(size)                                                                                                               \
+    static void fill##size(char *to_, const char *value, int64_t n)                                                              \
+    {                                                                                                                            \
+        uint##size##_t *to = (uint##size##_t *)(void *)to_, x;                                                                   \
+        memcpy(&x, value, sizeof x);                                                                                             \
+        for (int64_t i = 0; i < n; i++)                                                                                          \
+            to[i] = x;                                                                                                           \
+    }
+FILL(8)
+FILL(16)
+FILL(32)
+FILL(64)
+
+/* Lines of n elements side by side, or of one that all take, that are copied; false: they are something else. */
+static bool copied_lines(const gather_state *s, const int64_t *at, int64_t table, int64_t rows, const steps *line, int64_t lines,
+                         int64_t n)
+{
+    int64_t size = (int64_t)samba_dtype_size(s->dtype), bytes = n * size, row = line->row * size,
+            stride = s->row_strides[s->rank - 1];
+    bool reads = s->gather.mode == SAMBA_GATHER_READ, fills = !reads && stride == 0;
+    char *to = s->rows + rows * size;
+    if (s->gather.mode > SAMBA_GATHER_SET || s->table_strides[s->rank - 1] != 1 || (stride != 1 && !fills))
+        return false;
+    for (int64_t k = 0; k < lines; k++, table += line->table, to += row) {
+        char *place = s->table + (table + (at[k] == NO_OFFSET ? 0 : at[k])) * size;
+        if (at[k] == NO_OFFSET && reads)
+            memset(to, 0, (size_t)bytes);
+        else if (at[k] == NO_OFFSET)
+            continue;
+        else if (reads)
+            copy_bytes(to, place, bytes);
+        else if (fills)
+            (size == 1 ? fill8 : size == 2 ? fill16 : size == 4 ? fill32 : fill64)(place, to, n);
+        else
+            copy_bytes(place, to, bytes);
+    }
+    return true;
+}
+
+/* Some lines of n elements that have an index a line. */
+static void some_lines(const gather_state *s, int64_t table, int64_t index, int64_t rows, const steps *line, int64_t lines,
+                       int64_t n, owned mine)
+{
+    int64_t at[BLOCK];
+    for (int64_t i = 0, part; i < lines; i += part) {
+        part = lines - i < BLOCK ? lines - i : BLOCK;
+        find_offsets(s, index + i * line->index, line->index, 0, part, mine, at);
+        if (copied_lines(s, at, table + i * line->table, rows + i * line->row, line, part, n))
+            continue;
+        for (int64_t k = i; k < i + part; k++)
+            whole_row(s, at[k - i], table + k * line->table, rows + k * line->row, n);
+    }
+}
+
+/* The part of the domain from `low` to `high`, not empty, of the rows that are `mine`: its last two dims at once, by blocks. */
+static void run_box(const gather_state *s, const int64_t *low, const int64_t *high, owned mine)
+{
+    int last = s->rank - 1, outer = last - 1;
+    int64_t c[SAMBA_MAX_RANK], table = 0, index = 0, rows = 0, n = high[last] - low[last], lines = 1;
+    steps line = {0, 0, 0}, element = {s->table_strides[last], s->index_strides[last], s->row_strides[last]};
     for (int d = 0; d <= last; d++) {
-        if (low[d] >= high[d])
-            return;
         c[d] = low[d];
         table += low[d] * s->table_strides[d];
         index += low[d] * s->index_strides[d];
         rows += low[d] * s->row_strides[d];
     }
-    int64_t n = high[last] - low[last], step = s->table_strides[last], stride = s->row_strides[last];
+    if (outer >= 0) {
+        line = (steps){s->table_strides[outer], s->index_strides[outer], s->row_strides[outer]};
+        lines = high[outer] - low[outer];
+    }
     bool one = s->axis != last && s->index_strides[last] == 0;
-    bool direct = s->index_dtype == SAMBA_INT64 && mine.begin == 0 && mine.end == s->gather.table_rows;
+    int64_t most = n < BLOCK ? BLOCK / n : 1; /* lines of a block */
     for (int d = 0; d >= 0;) {
-        if (one) {
-            find_offsets(s, index, 0, 0, 1, mine, at);
-            whole_row(s, at[0], table, rows, n);
-        }
-        for (int64_t k = 0; k < n && !one; k += BLOCK) {
-            int64_t part = n - k < BLOCK ? n - k : BLOCK, first = index + k * s->index_strides[last];
-            char *to = s->table + (table + k * step) * size, *from = s->rows + (rows + k * stride) * size;
-            if (direct && are_plain(s, (const int64_t *)s->index + first, s->index_strides[last], part)) {
-                s->direct(to, (const int64_t *)s->index + first, s->index_strides[last], s->gather.table_stride, step, from,
-                          stride, part, (uint64_t)s->gather.table_rows - 1);
-                continue;
-            }
-            find_offsets(s, first, s->index_strides[last], step, part, mine, at);
-            s->elements(to, at, from, stride, part);
-        }
-        for (d = last - 1; d >= 0; d--) { /* the next line */
+        if (one)
+            some_lines(s, table, index, rows, &line, lines, n, mine);
+        for (int64_t i = 0; i < lines && !one; i += most)
+            for (int64_t k = 0; k < n; k += BLOCK)
+                some_elements(s, table + i * line.table + k * element.table, index + i * line.index + k * element.index,
+                              rows + i * line.row + k * element.row, &line, lines - i < most ? lines - i : most,
+                              n - k < BLOCK ? n - k : BLOCK, mine);
+        for (d = outer - 1; d >= 0; d--) { /* the next lines */
             table += s->table_strides[d];
             index += s->index_strides[d];
             rows += s->row_strides[d];
@@ -279,10 +364,23 @@ static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned m
     }
 }
 
-/* The dim that threads divide counts in these: of columns whole lines of the cache. */
-static int64_t unit_of(const gather_state *s)
+/* All of the domain but [begin, stop) along the dim `split`, if there is one, of the rows that are `mine`. */
+static void run_part(const gather_state *s, int64_t begin, int64_t stop, owned mine)
 {
-    return s->split == s->rank - 1 && s->rank > 1 ? LINE / (int64_t)samba_dtype_size(s->dtype) : 1;
+    int last = s->rank - 1;
+    int64_t low[SAMBA_MAX_RANK] = {0}, high[SAMBA_MAX_RANK];
+    memcpy(high, s->domain, sizeof high);
+    if (s->split >= 0) {
+        low[s->split] = begin;
+        high[s->split] = stop;
+    }
+    for (int d = 0; d <= last; d++)
+        if (low[d] >= high[d])
+            return;
+    for (int64_t end = high[last]; low[last] < end; low[last] = high[last]) {
+        high[last] = end - low[last] < s->part ? end : low[last] + s->part;
+        run_box(s, low, high, mine);
+    }
 }
 
 static int64_t gather_units(const void *state, int phase, int threads, bool *free)
@@ -290,7 +388,7 @@ static int64_t gather_units(const void *state, int phase, int threads, bool *fre
     const gather_state *s = state;
     (void)phase;
     *free = false;
-    return s->split < 0 ? threads : (s->domain[s->split] + unit_of(s) - 1) / unit_of(s);
+    return s->split < 0 ? threads : (s->domain[s->split] + s->unit - 1) / s->unit;
 }
 
 static double gather_work(const void *state, int phase, int threads, int64_t unit)
@@ -300,7 +398,7 @@ static double gather_work(const void *state, int phase, int threads, int64_t uni
     if (s->split < 0) /* each reads all indices, and moves what is its own */
         return s->all * (1.0 / threads + (double)samba_dtype_size(s->index_dtype) /
                                              (double)(samba_dtype_size(s->index_dtype) + 2 * samba_dtype_size(s->dtype)));
-    int64_t size = s->domain[s->split], step = unit_of(s), left = size - unit * step;
+    int64_t size = s->domain[s->split], step = s->unit, left = size - unit * step;
     return s->all * (double)(left < step ? left : step) / (double)size;
 }
 
@@ -317,7 +415,7 @@ static void run_gather(const void *state, char *scratch, int phase, int thread, 
         run_part(s, 0, 0, (owned){rows * thread / threads, rows * (thread + 1) / threads});
         return;
     }
-    int64_t size = s->domain[s->split], unit = unit_of(s);
+    int64_t size = s->domain[s->split], unit = s->unit;
     int64_t units = (size + unit - 1) / unit, begin = units * thread / threads * unit,
             end = units * (thread + 1) / threads * unit;
     run_part(s, begin, end < size ? end : size, all);
@@ -371,6 +469,31 @@ static int choose_split(const gather_state *s, int threads)
     return best;
 }
 
+/* Where lines are short, the longest dim becomes the last. An element of the table still meets what is combined there in order:
+ * along the axis, which nothing else goes. */
+static void lengthen_lines(gather_state *s, const samba_cpu_machine *machine)
+{
+    int last = s->rank - 1, longest = last;
+    bool one = s->axis != last && s->index_strides[last] == 0;
+    s->part = s->domain[last] > 0 ? s->domain[last] : 1;
+    for (int d = 0; d < last; d++)
+        if (s->domain[d] >= s->domain[longest])
+            longest = d;
+    int64_t copies = s->gather.mode <= SAMBA_GATHER_SET && s->table_strides[last] == 1 && s->row_strides[last] <= 1;
+    int64_t least = !one ? machine->gather.short_line : copies ? machine->gather.short_copy : machine->gather.short_row;
+    if (longest == last || s->domain[last] >= least)
+        return;
+    int64_t *lists[] = {s->domain, s->table_strides, s->index_strides, s->row_strides};
+    for (int i = 0; i < 4; i++) {
+        int64_t kept = lists[i][longest];
+        memmove(&lists[i][longest], &lists[i][longest + 1], sizeof kept * (size_t)(last - longest));
+        lists[i][last] = kept;
+    }
+    s->axis = s->axis == longest ? last : s->axis - (s->axis > longest);
+    s->split = s->split == longest ? last : s->split - (s->split > longest);
+    s->part = machine->gather.short_lines;
+}
+
 samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     gather_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
@@ -404,6 +527,8 @@ samba_status samba_prepare_gather(const samba_prepare *prepare, const samba_stag
     memcpy(s->row_strides, rows->strides, sizeof s->row_strides);
     collapse(s);
     s->split = choose_split(s, prepare->threads);
+    s->unit = s->split >= 0 && s->split == s->rank - 1 && s->rank > 1 ? LINE / (int64_t)samba_dtype_size(s->dtype) : 1;
+    lengthen_lines(s, prepare->machine);
     s->elements = elements_of[s->dtype][s->gather.mode];
     s->direct = direct_of[s->dtype][s->gather.mode];
     s->all = (double)stage->bytes / (prepare->far ? prepare->machine->share.memory : prepare->machine->share.cached) * 1e9;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Running sums and their like. Floats run in double, integers wrap in 64 bits, whatever the dtype; results are rounded as they
- * are stored. Lines far apart in memory but side by side (a dim before the last) run as vectors, a row at a time; others several
- * at once, since each addition waits for the one before.
+ * are stored. Short lines run as they are. Lines far apart in memory but side by side (a dim before the last) run as vectors, a
+ * row at a time; others several at once, since each addition waits for the one before.
  * Threads share the lines, and a sum of few long lines in pieces, whose totals they find first. */
 #include "device/cpu/line/line.h"
 #include <math.h>
@@ -334,13 +334,50 @@ static void scan_pieces(const samba_line_state *s, char *scratch, int phase, int
     }
 }
 
+/* ---- short lines, one behind the other ---- */
+static bool is_short(const samba_line_state *s)
+{
+    const samba_line *line = &s->line;
+    return (line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD) && line->inner == 1 &&
+           line->size < s->machine->line.short_line &&
+           (s->dtype == SAMBA_FLOAT32 || s->dtype == SAMBA_FLOAT64 || s->dtype == SAMBA_INT64);
+}
+
+/* Lines [begin, end). Each waits for its own sums alone, so the processor has several at work. */
+#define SHORT_LINES(name, type, wide)                                                                                            \
+    static inline __attribute__((always_inline)) void name##_lines(const samba_line_state *s, int64_t begin, int64_t end,        \
+                                                                   int64_t step, bool multiply)                                  \
+    {                                                                                                                            \
+        int64_t size = s->line.size, first = begin * size + (step < 0 ? size - 1 : 0);                                           \
+        const type *x = (const type *)(const void *)s->x + first;                                                                \
+        type *y = (type *)(void *)s->values + first;                                                                             \
+        for (int64_t i = begin; i < end; i++, x += size, y += size) {                                                            \
+            wide r = multiply;                                                                                                   \
+            for (int64_t k = 0; k < size; k++) {                                                                                 \
+                r = multiply ? r * (wide)x[k * step] : r + (wide)x[k * step];                                                    \
+                y[k * step] = (type)r;                                                                                           \
+            }                                                                                                                    \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    static void name(const samba_line_state *s, int64_t begin, int64_t end)                                                      \
+    {                                                                                                                            \
+        bool multiply = s->line.function == SAMBA_LINE_CUMPROD;                                                                  \
+        if (s->line.backwards)                                                                                                   \
+            multiply ? name##_lines(s, begin, end, -1, true) : name##_lines(s, begin, end, -1, false);                           \
+        else                                                                                                                     \
+            multiply ? name##_lines(s, begin, end, 1, true) : name##_lines(s, begin, end, 1, false);                             \
+    }
+SHORT_LINES(short_f32, float, double)
+SHORT_LINES(short_f64, double, double)
+SHORT_LINES(short_i64, uint64_t, uint64_t) /* wraps */
+
 /* ---- the stage ---- */
 /* Long sums side by side have a way of their own, and few long lines theirs. */
 static bool in_lanes(const samba_line_state *s)
 {
     const samba_line *line = &s->line;
     bool sums = line->function == SAMBA_LINE_CUMSUM || line->function == SAMBA_LINE_CUMPROD;
-    return !(sums && line->inner >= s->machine->line.wide_inner) && !in_pieces(s) && samba_scan_takes_lanes(s);
+    return !(sums && line->inner >= s->machine->line.wide_inner) && !in_pieces(s) && !is_short(s) && samba_scan_takes_lanes(s);
 }
 
 void samba_line_prepare_scan(samba_line_state *s)
@@ -396,6 +433,11 @@ void samba_run_scan(const void *state, char *scratch, int phase, int thread, int
         return;
     if (in_pieces(s)) {
         scan_pieces(s, scratch, phase, thread, threads);
+        return;
+    }
+    if (is_short(s)) {
+        int64_t begin = line->outer * thread / threads, end = line->outer * (thread + 1) / threads;
+        (s->dtype == SAMBA_FLOAT32 ? short_f32 : s->dtype == SAMBA_FLOAT64 ? short_f64 : short_i64)(s, begin, end);
         return;
     }
     scratch += s->shared_scratch + thread * s->thread_scratch;

@@ -485,6 +485,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .combined = &SAMBA_ISA_NAME(samba_combined),
     .updates = &SAMBA_ISA_NAME(samba_updates),
     .moves = &SAMBA_ISA_NAME(samba_moves),
+    .extremes = &SAMBA_ISA_NAME(samba_extremes),
     .random = SAMBA_ISA_NAME(samba_random),
     .pool_f32 = SAMBA_ISA_NAME(samba_pool_f32),
     .pool_f64 = SAMBA_ISA_NAME(samba_pool_f64),

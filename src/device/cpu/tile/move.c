@@ -364,28 +364,31 @@ samba_status samba_prepare_move(const samba_prepare *prepare, const samba_stage 
     const samba_instruction *list = program->instructions;
     range read[MOST], written[MOST];
     int loaded[MOST], stores = 0; /* operand that a register holds; -1 none */
+    bool empty = false, rows = false;
     *moves = only_clears(stage);
     if (*moves)
         return prepare_clearing(prepare, stage, prepared);
     if (program->setup > 0 || program->instruction_count > MOST || program->register_count > MOST)
         return SAMBA_OK;
-    for (int i = 0; i < program->instruction_count; i++)
-        if (list[i].op == SAMBA_TILE_store)
+    for (int i = 0; i < program->instruction_count; i++) {
+        if (list[i].op == SAMBA_TILE_store) {
             stores++;
-        else if (list[i].op != SAMBA_TILE_load)
+            rows |= program->registers[list[i].a].extent != SAMBA_FULL;
+        } else if (list[i].op != SAMBA_TILE_load) {
             return SAMBA_OK;
-    if (stores == 0)
+        }
+    }
+    for (int i = 0; i < stage->rank; i++)
+        empty |= stage->domain[i] == 0;
+    if (stores == 0 || (empty && rows)) /* rows without columns have values all the same */
         return SAMBA_OK;
-    for (int i = 0; i < stage->rank; i++) /* nothing to move: tiles do that well */
-        if (stage->domain[i] == 0)
-            return SAMBA_OK;
     move_list *planned = samba_arena_alloc(prepare->arena, sizeof *planned + (size_t)stores * sizeof planned->moves[0]);
     if (!planned)
         return SAMBA_ERROR_MEMORY;
     planned->count = 0;
     for (int r = 0; r < program->register_count; r++)
         loaded[r] = -1;
-    for (int i = 0; i < program->instruction_count; i++) {
+    for (int i = 0; i < program->instruction_count && !empty; i++) {
         if (list[i].op == SAMBA_TILE_load) {
             loaded[list[i].d] = list[i].operand;
             continue;

@@ -66,6 +66,7 @@ void SAMBA_ISA_NAME(samba_interleave2)(void *d, const void *a, const void *b, in
 extern const samba_combined SAMBA_ISA_NAME(samba_combined);
 extern const samba_updates SAMBA_ISA_NAME(samba_updates);
 extern const samba_moves SAMBA_ISA_NAME(samba_moves);
+extern const samba_extremes SAMBA_ISA_NAME(samba_extremes);
 void SAMBA_ISA_NAME(samba_random)(float *d, uint64_t seed, uint64_t index, int64_t n);
 
 #endif

@@ -6,6 +6,7 @@
  * Where the memory of an operand has the layout of a register (tile.h: direct), that memory is the register, for reading and for
  * results. */
 #include "device/cpu/tile/tile.h"
+#include "device/cpu/tile/extreme.h"
 #include "device/cpu/tile/move.h"
 #include "device/cpu/tile/update.h"
 #include "device/cpu/fetch.h"
@@ -413,6 +414,9 @@ samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage 
         return prepare_update(prepare, &update, prepared);
     bool moves;
     SAMBA_TRY(samba_prepare_move(prepare, stage, prepared, &moves));
+    if (moves)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_prepare_extreme(prepare, stage, prepared, &moves));
     if (moves)
         return SAMBA_OK;
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
