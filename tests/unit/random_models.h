@@ -479,8 +479,8 @@ static inline void pools(random_case *t) /* of one to three dims of space, adapt
     samba_pool3d_options o = {
         .ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40), .divisor_override = average && chance(t, 20) ? 4 : 0};
     for (int i = 0; i < spatial; i++) {
-        kernel[i] = between(t, 1, 4);
-        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, 4);
+        kernel[i] = i == spatial - 1 && chance(t, 10) ? between(t, 120, 300) : between(t, 1, 4); /* or of many vectors */
+        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, kernel[i] > 4 ? kernel[i] : 4);
         o.padding[i] = below(t, kernel[i] / 2 + 1);
         o.dilation[i] = average || chance(t, 70) ? 1 : 2;
         shape[2 + i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, spatial == 2 ? 20 : 12);

@@ -19,12 +19,12 @@ typedef struct samba_pool_line {
 /* A thread's own scratch: rows of the computing type, `index` of integers */
 struct samba_pool_scratch {
     void *value; /* a row of results or of the plane */
-    void *index; /* a row of results */
+    void *index; /* a row of results or of the plane */
     void *lines; /* greatest elements: kept * kept_size */
 };
 
 struct samba_pool_plan {
-    samba_pool pool;
+    samba_pool pool;              /* `adaptive` of wide windows too, whose parts of the plane are listed then */
     const samba_pool_range *rows; /* [oh] taps ky of the window that are inside the plane; adaptive: rows of the plane */
     /* average: [kernel[1]] result columns whose element kx is inside the plane; adaptive: [ow] columns of the plane */
     const samba_pool_range *columns;
@@ -41,6 +41,7 @@ struct samba_pool_plan {
     const int32_t *indices[2];
     const void *weights[2];
     bool same[2];
+    bool single;                    /* adaptive: each column is a window's */
     const double *widths, *heights; /* [ow], [oh] average: columns and rows that count; their product is the divisor */
 };
 
