@@ -514,6 +514,23 @@ static inline void resampled(random_case *t) /* images of other sizes; weights r
     finish(t, chance(t, 30) ? samba_channel_shuffle(y, shape[1]) : y);
 }
 
+static inline void sampled(random_case *t) /* images and volumes read at a grid's positions, many of them outside */
+{
+    int spatial = (int)between(t, 2, 3);
+    int64_t shape[5] = {size(t) ? between(t, 1, 3) : 0, between(t, 0, 5)}, places[5] = {shape[0]};
+    for (int i = 0; i < spatial; i++) {
+        shape[2 + i] = between(t, 1, 9);
+        places[1 + i] = between(t, 0, chance(t, 30) ? 30 : 6);
+    }
+    places[1 + spatial] = spatial;
+    static const samba_resample_mode modes[] = {SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_NEAREST, SAMBA_RESAMPLE_BICUBIC};
+    samba_resample_mode mode = modes[below(t, spatial == 2 ? 3 : 2)];
+    samba_grid_padding padding = (samba_grid_padding)below(t, 3);
+    t->exact = false;
+    samba_value x = leaf(t, 2 + spatial, shape), grid = leaf(t, 2 + spatial, places);
+    finish(t, samba_grid_sample(x, grid, mode, padding, chance(t, 40)));
+}
+
 static inline void embeddings(random_case *t)
 {
     int64_t rows = some(t), width = some(t), shape[2] = {size(t), between(t, 1, 9)};
@@ -562,6 +579,7 @@ static const random_family random_families[] = {
     {"integers", integers, 3},
     {"pools", pools, 11},
     {"resampled", resampled, 4},
+    {"sampled", sampled, 4},
     {"embeddings", embeddings, 4},
     {"lines", lines, 8},
 };

@@ -148,6 +148,78 @@ static void test_adaptive(void **state)
             }
 }
 
+/* ---- images read at a grid's positions ---- */
+
+/* kind: the values, the image's gradient, the grid's. form: images, channels, depth (0: images), height, width, positions */
+static void sample_case(tile_case *t, samba_dtype dtype, const int64_t *form, int kind, const samba_pool *how)
+{
+    case_begin(t, 1, SHAPE(1));
+    t->stage.kind = SAMBA_STAGE_POOL;
+    t->stage.rank = 0;
+    samba_pool *p = &t->stage.pool;
+    *p = *how;
+    p->gradient = kind > 0, p->of_grid = kind == 2;
+    p->images = form[0], p->planes = form[0] * form[1], p->depth = form[2];
+    p->h = form[3] * (form[2] ? form[2] : 1), p->w = form[4], p->oh = 1, p->ow = form[5];
+    p->kernel[0] = p->kernel[1] = p->stride[0] = p->stride[1] = p->dilation[0] = p->dilation[1] = 1;
+    int64_t sizes[4];
+    int32_t count = samba_pool_sample_sizes(p, sizes), grid = kind == 1 ? 0 : 1;
+    for (int32_t i = 0; i < count; i++)
+        t->operands[t->stage.operand_count++] = (samba_operand){.buffer = case_buffer(t, dtype, sizes[i]), .dtype = dtype};
+    for (int64_t i = 0; i < sizes[grid]; i++) /* 64ths: what is computed of them rounds nowhere */
+        set_value(t, t->memory, grid, i, i % 97 == 13 ? NAN : (double)(rand() % 320 - 160) / 64);
+    if (sizes[grid] > 5 && p->outside != SAMBA_SAMPLE_REFLECTION)
+        set_value(t, t->memory, grid, 5, 1e30);
+}
+
+static void reference_sample(const tile_case *t, int kind, char *memory)
+{
+    static const samba_op ops[] = {SAMBA_OP_grid_sample, SAMBA_OP_grid_sample_input_grad, SAMBA_OP_grid_sample_grid_grad};
+    const samba_pool *p = &t->stage.pool;
+    const int64_t n = p->images, channels = n ? p->planes / n : 0, positions = p->oh * p->ow;
+    const int rank = p->depth ? 5 : 4, count = t->stage.operand_count;
+    samba_attrs attrs = {.grid = {.mode = p->sample - 1, .padding = p->outside, .align_corners = p->align_corners}};
+    samba_array x = {.rank = rank, .shape = {n, channels, p->depth ? p->depth : p->h, p->depth ? p->h / p->depth : p->w, p->w}},
+                grid = {.rank = rank, .shape = {n, 1, p->depth ? 1 : positions, p->depth ? positions : 2, 3}},
+                y = {.rank = rank, .shape = {n, channels, 1, p->depth ? 1 : positions, positions}};
+    const samba_array shapes[3][4] = {{x, grid, y}, {grid, y, x}, {x, grid, y, grid}};
+    samba_array arrays[4];
+    for (int i = 0; i < count; i++) {
+        arrays[i] = shapes[kind][i];
+        arrays[i].dtype = (samba_dtype)t->dtypes[i];
+        arrays[i].data = memory + t->buffers[i].offset;
+        arrays[i].numel = 1;
+        for (int d = 0; d < rank; d++)
+            arrays[i].numel *= arrays[i].shape[d];
+    }
+    need(samba_ops[ops[kind]].reference(&(samba_reference){context, NULL, &attrs, count - 1, arrays, &arrays[count - 1]}));
+}
+
+static void test_sample(void **state)
+{
+    static const int64_t forms[][6] = {{1, 1, 0, 1, 1, 1}, {2, 3, 0, 5, 7, 300}, {1, 2, 0, 1, 9, 129}, {3, 1, 2, 3, 4, 50},
+                                       {2, 0, 0, 3, 3, 4}, {2, 2, 0, 4, 4, 0},   {1, 5, 1, 1, 2, 140}, {0, 2, 0, 2, 2, 3}};
+    static const int modes[] = {SAMBA_SAMPLE_NEAREST, SAMBA_SAMPLE_LINEAR, SAMBA_SAMPLE_CUBIC};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64};
+    srand(9);
+    for (int f = 0; f < LENGTH(forms); f++)
+        for (int way = 0; way < LENGTH(modes) * 3 * 3 * 2 * LENGTH(dtypes); way++) {
+            int kind = way / 3 % 3, padding = way / 9 % 3, mode = modes[way % 3];
+            samba_dtype dtype = dtypes[way / 27 % 2];
+            if (mode == SAMBA_SAMPLE_CUBIC && forms[f][2])
+                continue;
+            char name[64];
+            snprintf(name, sizeof name, "sample, form %d, mode %d, padding %d, kind %d", f, mode, padding, kind);
+            tile_case t;
+            samba_pool how = {.sample = mode, .outside = padding, .align_corners = way / 54};
+            sample_case(&t, dtype, forms[f], kind, &how);
+            char *want = case_room(&t);
+            reference_sample(&t, kind, want);
+            case_check_against(&t, want, dtype == SAMBA_FLOAT32 ? 5e-4 : 1e-11, 0, name);
+            case_end(&t);
+        }
+}
+
 /* How index and rows lie over the domain: rows of a table (one index a row), elements along the last dim, elements along the
  * first, and those with all operands transposed. */
 enum { ROWS, ALONG_LAST, ALONG_FIRST, TRANSPOSED, WAYS };
@@ -274,4 +346,4 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_pool, test_adaptive, test_gather, test_errors)
+TEST_MAIN(test_pool, test_adaptive, test_sample, test_gather, test_errors)

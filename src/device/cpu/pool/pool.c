@@ -45,10 +45,12 @@ static samba_pool_range window(const samba_pool *p, int dim, int64_t o)
     return (samba_pool_range){begin, end < begin ? begin : end};
 }
 
-/* Windows of many vectors a row are passed over one by one, as adaptive ones are: nothing to list for each of their columns. */
+/* Windows of many vectors a row are passed over one by one, as adaptive ones are: nothing to list for each of their columns. So
+ * are wider ones that are searched and share no elements: lines would deal their columns one by one. */
 static bool is_wide(const samba_pool *p)
 {
-    return !p->adaptive && p->kernel[1] >= 8 * LANES && p->dilation[0] == 1 && p->dilation[1] == 1;
+    bool apart = p->stride[0] >= p->kernel[0] && p->stride[1] >= p->kernel[1];
+    return !p->adaptive && p->kernel[1] >= (apart && !p->average ? 8 : 8 * LANES) && p->dilation[0] == 1 && p->dilation[1] == 1;
 }
 
 /* Parts of windows inside the plane, counted once. */
@@ -265,6 +267,8 @@ static bool reserve(pool_state *s, int64_t n, int64_t *offset)
 
 samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
+    if (stage->pool.sample)
+        return samba_prepare_sample(prepare, stage, prepared);
     pool_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)
         return SAMBA_ERROR_MEMORY;

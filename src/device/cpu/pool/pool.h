@@ -4,6 +4,7 @@
 #ifndef SAMBA_CPU_POOL_H
 #define SAMBA_CPU_POOL_H
 
+#include "device/cpu/kernel.h"
 #include "plan/stage.h"
 
 typedef struct samba_pool_range {
@@ -22,6 +23,11 @@ struct samba_pool_scratch {
     void *index; /* a row of results or of the plane */
     void *lines; /* greatest elements: kept * kept_size */
 };
+
+/* Positions of a grid that are worked on together, and what a thread needs for them (sample_plane.h). */
+enum { SAMBA_SAMPLE_TOGETHER = 128, SAMBA_SAMPLE_SCRATCH = 160 * 1024 };
+
+samba_status samba_prepare_sample(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
 
 struct samba_pool_plan {
     samba_pool pool;              /* `adaptive` of wide windows too, whose parts of the plane are listed then */
