@@ -360,6 +360,17 @@ static int64_t NAME(first_equal)(const T *x, int64_t at, int64_t n, T most)
 /* The first that equals the greatest, or the last that is no number. */
 static int64_t NAME(find_greatest)(const T *x, int64_t n)
 {
+    if (n < 4 * NAME_LANES) { /* in one pass */
+        T most = x[0];
+        int64_t at = 0;
+        for (int64_t i = 1; i < n; i++) {
+            T v = x[i];
+            bool better = (v > most) | NO_NUMBER(v);
+            most = better ? v : most;
+            at = better ? i : at;
+        }
+        return at;
+    }
     T most = NAME(greatest_of)(x, n);
     if (!NO_NUMBER(most))
         return NAME(first_equal)(x, 0, n, most);

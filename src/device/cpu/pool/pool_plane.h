@@ -65,16 +65,34 @@ static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y,
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         int64_t first = plan->rows[oi].begin, at = oi * p->stride[0] - p->padding[0] + first * p->dilation[0];
         const T *from = x + at * p->w;
-        memset(y, 0, (size_t)p->ow * sizeof *y);
-        if (first >= plan->rows[oi].end)
+        if (first >= plan->rows[oi].end) {
+            memset(y, 0, (size_t)p->ow * sizeof *y);
             continue;
+        }
         if (first + 1 < plan->rows[oi].end) {
-            memcpy(row, from, (size_t)p->w * sizeof *row);
-            for (int64_t ky = first + 1; ky < plan->rows[oi].end; ky++)
-                NAME(gather_sum)(row, from, (ky - first) * p->dilation[0] * p->w, 1, 0, p->w);
+            const T *next = from + p->dilation[0] * p->w;
+            SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
+                row[j] = from[j] + next[j];
+            for (int64_t ky = first + 2; ky < plan->rows[oi].end; ky++)
+                NAME(gather_sum_of)(row, from, (ky - first) * p->dilation[0] * p->w, 1, 0, p->w);
             from = row;
         }
-        for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
+        if (p->kernel[1] == 1 && p->ow == p->w && p->stride[1] == 1 && p->padding[1] == 0) { /* each column for itself */
+            T divisor = (T)plan->heights[oi] * (T)plan->widths[0];
+            SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
+                y[oj] = from[oj] / divisor;
+            continue;
+        }
+        samba_pool_range all = plan->columns[0];
+        bool whole = all.begin == 0 && all.end == p->ow;
+        if (whole) {
+            const T *one = from - p->padding[1];
+            SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
+                y[oj] = one[oj * p->stride[1]];
+        } else {
+            memset(y, 0, (size_t)p->ow * sizeof *y);
+        }
+        for (int64_t kx = whole ? 1 : 0; kx < p->kernel[1]; kx++) {
             samba_pool_range range = plan->columns[kx];
             int64_t start = kx * p->dilation[1] - p->padding[1];
             NAME(gather_sum)(y, from, start, p->stride[1], range.begin, range.end);
