@@ -19,8 +19,8 @@ static samba_status check(const samba_infer *infer, int rank, const int64_t *x, 
         fits = x[i] >= 1;
     if (!fits)
         return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
-                                "expected an image (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and (N, Do, Ho, Wo, "
-                                "3), sizes of space of 1 or more, given %s and %s",
+                                "expected an image (N, C, H, W) and a grid (N, Ho, Wo, 2), or (N, C, D, H, W) and "
+                                "(N, Do, Ho, Wo, 3), sizes of space of 1 or more, given %s and %s",
                                 SAMBA_SHAPE(rank, x), SAMBA_SHAPE_OF(grid));
     if ((a->mode != NEAREST && a->mode != LINEAR && (a->mode != CUBIC || rank != 4)) || a->padding < ZEROS ||
         a->padding > REFLECTION)
@@ -96,8 +96,8 @@ samba_status samba_vjp_grid_sample(samba_vjp *vjp)
     if (vjp->needed[1] && smooth)
         vjp->input_gradients[1] = emit_grid_gradient(vjp, vjp->inputs[0], vjp->inputs[1], vjp->gradient);
     if (vjp->needed[0])
-        vjp->input_gradients[0] = samba_emit(vjp->graph, SAMBA_OP_grid_sample_input_grad, 2,
-                                             (samba_ref[]){vjp->inputs[1], vjp->gradient}, &attrs);
+        vjp->input_gradients[0] =
+            samba_emit(vjp->graph, SAMBA_OP_grid_sample_input_grad, 2, (samba_ref[]){vjp->inputs[1], vjp->gradient}, &attrs);
     return SAMBA_OK;
 }
 
@@ -166,7 +166,7 @@ static axis axis_of(const samba_attrs_grid *a, int64_t size, double g)
     double below = floor(at), t = at - below, upper = below + 1;
     if (a->mode == LINEAR) {
         x.at[0] = pixel(below, size);
-        x.at[1] = pixel(a->padding != ZEROS && upper > (double)(size - 1) ? below : upper, size);
+        x.at[1] = pixel(upper, size); /* behind the last its weight is 0 */
         x.weight[0] = 1 - t;
         x.weight[1] = t;
         x.slope[0] = -unit;

@@ -47,13 +47,14 @@ samba_status samba_prepare_sample(const samba_prepare *prepare, const samba_stag
     if (narrow && p->h > INT32_MAX / p->w)
         return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: images of %lld by %lld pixels are too large",
                           stage->name, (long long)p->h, (long long)p->w);
-    *s = (sample_state){.pool = *p, .run = narrow ? prepare->machine->kernels->sample_f32 : prepare->machine->kernels->sample_f64};
+    *s =
+        (sample_state){.pool = *p, .run = narrow ? prepare->machine->kernels->sample_f32 : prepare->machine->kernels->sample_f64};
     for (int i = 0; i < stage->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         s->operands[i] = prepare->memory + prepare->buffers[operand->buffer].offset +
                          operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
     }
-    const int64_t parts = (p->oh * p->ow + SAMBA_SAMPLE_TOGETHER - 1) / SAMBA_SAMPLE_TOGETHER;
+    const int64_t together = SAMBA_SAMPLE_TOGETHER / (narrow ? 4 : 8), parts = (p->oh * p->ow + together - 1) / together;
     s->units = p->gradient && !p->of_grid ? p->planes : p->images * parts;
     if (s->units > 0)
         s->unit = (double)stage->flops / (double)s->units / prepare->machine->share.pool * 1e9;

@@ -5,9 +5,9 @@
  *
  * So many positions are taken at once: their coordinates become pixels, weights and slopes of each axis, then of all axes, in
  * tables that all channels share. What is left for a channel is a loop over a table. A pixel outside has the index -1; it is
- * read as 0. */
+ * read as 0. Positions with all pixels outside, and taps that are outside of all positions, leave the tables. */
 
-enum { NAME(AT_ONCE) = SAMBA_SAMPLE_TOGETHER };
+enum { NAME(AT_ONCE) = SAMBA_SAMPLE_TOGETHER / sizeof(T) };
 
 typedef struct NAME(axis) {
     INDEX at[4][NAME(AT_ONCE)];
@@ -18,6 +18,9 @@ typedef struct NAME(tables) {
     NAME(axis) axes[3];
     INDEX index[16][NAME(AT_ONCE)], from[16][NAME(AT_ONCE)];
     T weight[16][NAME(AT_ONCE)], slopes[3][16][NAME(AT_ONCE)];
+    INDEX where[NAME(AT_ONCE)]; /* the positions that tables are of */
+    int64_t kept;               /* how many */
+    bool holes;                 /* pixels outside are left */
     T place[NAME(AT_ONCE)], next[NAME(AT_ONCE)], sign[NAME(AT_ONCE)], unit[3][NAME(AT_ONCE)], sums[3][NAME(AT_ONCE)];
 } NAME(tables);
 _Static_assert(sizeof(NAME(tables)) <= SAMBA_SAMPLE_SCRATCH, "a thread's scratch holds the tables");
@@ -27,14 +30,12 @@ static void NAME(pad)(const samba_pool *p, int64_t size, int64_t n, T *at, T *sl
 {
     const T last = (T)(size - 1), low = p->align_corners ? 0 : (T)-0.5, twice = 2 * (T)(p->align_corners ? size - 1 : size);
     if (p->outside == SAMBA_SAMPLE_REFLECTION && twice == 0) {
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-        {
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
             at[i] *= 0;
             slope[i] = 0;
         }
     } else if (p->outside == SAMBA_SAMPLE_REFLECTION) {
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-        {
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
             T away = at[i] - low, far = away < 0 ? -away : away, rest = far - NAME(floor)(far / twice) * twice;
             T back = twice - rest, one = away < 0 ? -slope[i] : slope[i];
             slope[i] = rest > back ? -one : one;
@@ -42,8 +43,7 @@ static void NAME(pad)(const samba_pool *p, int64_t size, int64_t n, T *at, T *sl
         }
     }
     if (p->outside != SAMBA_SAMPLE_ZEROS) {
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-        {
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
             T a = at[i];
             slope[i] = (a <= 0) | (a >= last) ? 0 : slope[i];
             a = a < 0 ? 0 : a;
@@ -56,8 +56,7 @@ static void NAME(pad)(const samba_pool *p, int64_t size, int64_t n, T *at, T *sl
 static void NAME(pixels)(int64_t size, int64_t n, const T *at, INDEX *pixel)
 {
     const T last = (T)(size - 1);
-    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-    {
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
         bool inside = (at[i] >= 0) & (at[i] <= last);
         T whole = inside ? at[i] : 0;
         pixel[i] = inside ? (INDEX)whole : -1;
@@ -65,14 +64,11 @@ static void NAME(pixels)(int64_t size, int64_t n, const T *at, INDEX *pixel)
 }
 
 /* Weights and slopes of linear interpolation, of the coordinates in t->place. */
-static void NAME(linear)(const samba_pool *p, int64_t size, int64_t n, NAME(tables) * t, NAME(axis) * axis, const T *unit)
+static void NAME(linear)(int64_t size, int64_t n, NAME(tables) * t, NAME(axis) * axis, const T *unit)
 {
-    const T last = (T)(size - 1);
-    const bool within = p->outside != SAMBA_SAMPLE_ZEROS;
-    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-    {
-        T below = NAME(floor)(t->place[i]), above = below + 1, share = t->place[i] - below;
-        t->next[i] = within & (above > last) ? below : above;
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+        T below = NAME(floor)(t->place[i]), share = t->place[i] - below;
+        t->next[i] = below + 1;
         t->place[i] = below;
         axis->weight[0][i] = 1 - share;
         axis->weight[1][i] = share;
@@ -87,8 +83,7 @@ static void NAME(linear)(const samba_pool *p, int64_t size, int64_t n, NAME(tabl
 static void NAME(cubic)(const samba_pool *p, int64_t size, int64_t n, NAME(tables) * t, NAME(axis) * axis, const T *unit)
 {
     const T a = (T)-0.75;
-    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-    {
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
         T below = NAME(floor)(t->place[i]), x = t->place[i] - below, u = unit[i];
         T before = x + 1, rest = 1 - x, behind = rest + 1;
         t->place[i] = below;
@@ -131,7 +126,7 @@ static void NAME(find)(const samba_pool *p, int64_t size, int64_t n, const T *gr
     }
     NAME(pad)(p, size, n, t->place, unit);
     if (p->sample == SAMBA_SAMPLE_LINEAR) {
-        NAME(linear)(p, size, n, t, axis, unit);
+        NAME(linear)(size, n, t, axis, unit);
         return;
     }
     SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
@@ -168,19 +163,72 @@ static void NAME(join)(const samba_pool *p, int64_t n, NAME(tables) * t, int tap
         return;
     const T *xd = x->slope[taps[0]], *yd = y->slope[taps[1]], *zd = z->slope[taps[2]];
     if (p->depth) {
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-        {
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
             sx[i] = xd[i] * yw[i] * zw[i];
             sy[i] = xw[i] * yd[i] * zw[i];
             sz[i] = xw[i] * yw[i] * zd[i];
         }
     } else {
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-        {
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
             sx[i] = xd[i] * yw[i];
             sy[i] = xw[i] * yd[i];
         }
     }
+}
+
+/* Leaves out positions with all pixels outside. One whose weights are no numbers stays: so is what comes of it. */
+static void NAME(leave_out)(int64_t n, NAME(tables) * t, int count, int spatial, bool weighted, bool slopes)
+{
+    INDEX *outside = t->from[0];
+    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+        outside[i] = weighted && t->weight[0][i] != t->weight[0][i] ? 0 : t->index[0][i];
+    for (int k = 1; k < count; k++) {
+        const INDEX *index = t->index[k];
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+            outside[i] &= index[i]; /* negative where all are */
+    }
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        t->where[kept] = (INDEX)i;
+        kept += outside[i] >= 0;
+    }
+    t->kept = kept;
+    for (int k = 0; k < count && kept < n; k++) {
+        for (int64_t i = 0; i < kept; i++)
+            t->index[k][i] = t->index[k][t->where[i]];
+        for (int64_t i = 0; i < kept && weighted; i++)
+            t->weight[k][i] = t->weight[k][t->where[i]];
+        for (int d = 0; d < spatial && weighted && slopes; d++)
+            for (int64_t i = 0; i < kept; i++)
+                t->slopes[d][k][i] = t->slopes[d][k][t->where[i]];
+    }
+}
+
+/* Leaves out taps that are outside of all positions; returns how many are left. */
+static int NAME(leave_taps_out)(NAME(tables) * t, int count, int spatial, bool weighted, bool slopes)
+{
+    const size_t bytes = (size_t)t->kept * sizeof(T);
+    int kept = 0;
+    bool holes = false;
+    for (int k = 0; k < count; k++) {
+        INDEX inside = 0, outside = 0;
+        for (int64_t i = 0; i < t->kept; i++) {
+            inside |= (t->index[k][i] >= 0) | (weighted && t->weight[k][i] != t->weight[k][i]);
+            outside |= t->index[k][i];
+        }
+        if (!inside)
+            continue;
+        holes |= outside < 0;
+        if (kept != k) {
+            memcpy(t->index[kept], t->index[k], bytes);
+            memcpy(t->weight[kept], t->weight[k], bytes);
+            for (int d = 0; d < spatial && slopes; d++)
+                memcpy(t->slopes[d][kept], t->slopes[d][k], bytes);
+        }
+        kept++;
+    }
+    t->holes = holes;
+    return kept;
 }
 
 /* The tables of n positions; returns the number of taps. */
@@ -195,39 +243,73 @@ static int NAME(look)(const samba_pool *p, int64_t n, const T *grid, NAME(tables
     }
     for (int tap = 0; tap < count; tap++)
         NAME(join)(p, n, t, tap, (int[]){tap % each, tap / each % each, tap / each / each}, slopes);
-    return count;
+    const bool weighted = p->sample != SAMBA_SAMPLE_NEAREST;
+    if (p->outside == SAMBA_SAMPLE_ZEROS) {
+        NAME(leave_out)(n, t, count, spatial, weighted, slopes);
+    } else {
+        t->kept = n;
+        for (int64_t i = 0; i < n; i++)
+            t->where[i] = (INDEX)i;
+    }
+    return NAME(leave_taps_out)(t, count, spatial, weighted, slopes);
 }
 
 /* ---- loops over a plane ---- */
 
-INLINE T NAME(pixel)(const T *x, INDEX at)
+/* holes: may a pixel be outside? */
+INLINE T NAME(pixel)(const T *x, INDEX at, bool holes)
 {
+    if (!holes)
+        return x[at];
     T v = x[at < 0 ? 0 : at];
     return at < 0 ? 0 : v;
 }
 
 static void NAME(nearest_values)(const T *x, const NAME(tables) * t, int64_t n, T *y)
 {
-    SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-        y[i] = NAME(pixel)(x, t->index[0][i]);
+    const INDEX *at = t->index[0];
+    if (t->holes) {
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+            y[i] = NAME(pixel)(x, at[i], true);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[at[i]];
 }
 
 /* Four taps at a time. */
-static void NAME(values)(const T *x, const NAME(tables) * t, int count, int64_t n, T *y)
+INLINE void NAME(values_of)(const T *x, const NAME(tables) * t, int count, int64_t n, T *y, bool holes)
 {
-    for (int k = 0; k < count; k += 4) {
+    int k = 0;
+    if (count < 4)
+        memset(y, 0, (size_t)n * sizeof *y);
+    for (; k + 4 <= count; k += 4) {
         const INDEX *a = t->index[k], *b = t->index[k + 1], *c = t->index[k + 2], *d = t->index[k + 3];
         const T *p = t->weight[k], *q = t->weight[k + 1], *r = t->weight[k + 2], *s = t->weight[k + 3];
         if (k == 0) {
             SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-                y[i] = p[i] * NAME(pixel)(x, a[i]) + q[i] * NAME(pixel)(x, b[i]) + r[i] * NAME(pixel)(x, c[i]) +
-                       s[i] * NAME(pixel)(x, d[i]);
+                y[i] = p[i] * NAME(pixel)(x, a[i], holes) + q[i] * NAME(pixel)(x, b[i], holes) +
+                       r[i] * NAME(pixel)(x, c[i], holes) + s[i] * NAME(pixel)(x, d[i], holes);
         } else {
             SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-                y[i] += p[i] * NAME(pixel)(x, a[i]) + q[i] * NAME(pixel)(x, b[i]) + r[i] * NAME(pixel)(x, c[i]) +
-                        s[i] * NAME(pixel)(x, d[i]);
+                y[i] += p[i] * NAME(pixel)(x, a[i], holes) + q[i] * NAME(pixel)(x, b[i], holes) +
+                        r[i] * NAME(pixel)(x, c[i], holes) + s[i] * NAME(pixel)(x, d[i], holes);
         }
     }
+    for (; k < count; k++) {
+        const INDEX *a = t->index[k];
+        const T *p = t->weight[k];
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+            y[i] += p[i] * NAME(pixel)(x, a[i], holes);
+    }
+}
+
+static void NAME(values)(const T *x, const NAME(tables) * t, int count, int64_t n, T *y)
+{
+    if (t->holes)
+        NAME(values_of)(x, t, count, n, y, true);
+    else
+        NAME(values_of)(x, t, count, n, y, false);
 }
 
 /* What a plane adds to the sums of the grid's gradient. */
@@ -238,16 +320,14 @@ static void NAME(slopes)(const T *x, const T *dy, NAME(tables) * t, int count, i
         const INDEX *at = t->index[k];
         const T *xs = t->slopes[0][k], *ys = t->slopes[1][k], *zs = t->slopes[2][k];
         if (spatial == 2) {
-            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-            {
-                T share = dy[i] * NAME(pixel)(x, at[i]);
+            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+                T share = dy[i] * NAME(pixel)(x, at[i], true);
                 x_sum[i] += share * xs[i];
                 y_sum[i] += share * ys[i];
             }
         } else {
-            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-            {
-                T share = dy[i] * NAME(pixel)(x, at[i]);
+            SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+                T share = dy[i] * NAME(pixel)(x, at[i], true);
                 x_sum[i] += share * xs[i];
                 y_sum[i] += share * ys[i];
                 z_sum[i] += share * zs[i];
@@ -257,8 +337,9 @@ static void NAME(slopes)(const T *x, const T *dy, NAME(tables) * t, int count, i
 }
 
 /* Taps of pixels that are there, side by side: index, weight and the position they are of. */
-static int64_t NAME(gather_taps)(NAME(tables) * t, int count, int64_t n, bool weighted)
+static int64_t NAME(gather_taps)(NAME(tables) * t, int count, bool weighted)
 {
+    const int64_t n = t->kept;
     INDEX *to = t->index[0], *from = t->from[0];
     T *weights = t->weight[0];
     int64_t kept = 0;
@@ -267,7 +348,7 @@ static int64_t NAME(gather_taps)(NAME(tables) * t, int count, int64_t n, bool we
             INDEX at = t->index[k][i];
             weights[kept] = weighted ? t->weight[k][i] : 1;
             to[kept] = at;
-            from[kept] = (INDEX)i;
+            from[kept] = t->where[i];
             kept += at >= 0;
         }
     return kept;
@@ -287,7 +368,7 @@ static void NAME(sample_image_gradient)(const samba_pool *p, const T *grid, cons
         for (int64_t first = 0; first < positions; first += NAME(AT_ONCE)) {
             const int64_t n = positions - first < NAME(AT_ONCE) ? positions - first : NAME(AT_ONCE);
             const int count = NAME(look)(p, n, grid + (image * positions + first) * spatial, t, false);
-            const int64_t kept = NAME(gather_taps)(t, count, n, p->sample != SAMBA_SAMPLE_NEAREST);
+            const int64_t kept = NAME(gather_taps)(t, count, p->sample != SAMBA_SAMPLE_NEAREST);
             const INDEX *to = t->index[0], *of = t->from[0];
             const T *weights = t->weight[0];
             for (int64_t c = plane; c < last; c++) {
@@ -315,19 +396,36 @@ void SAMBA_ISA_NAME(NAME(samba_sample))(const samba_pool *p, void *const *operan
         const int64_t image = unit / parts, first = unit % parts * NAME(AT_ONCE), left = positions - first;
         const int64_t n = left < NAME(AT_ONCE) ? left : NAME(AT_ONCE), at = image * positions + first;
         const int count = NAME(look)(p, n, grid + at * spatial, t, p->of_grid);
+        const int64_t kept = t->kept;
+        const bool all = kept == n, nearest = p->sample == SAMBA_SAMPLE_NEAREST;
         if (p->of_grid)
             memset(t->sums, 0, sizeof t->sums);
         for (int64_t c = image * channels; c < (image + 1) * channels; c++) {
-            if (!p->of_grid && p->sample == SAMBA_SAMPLE_NEAREST)
-                NAME(nearest_values)(x + c * pixels, t, n, (T *)operands[2] + c * positions + first);
-            else if (!p->of_grid)
-                NAME(values)(x + c * pixels, t, count, n, (T *)operands[2] + c * positions + first);
-            else if (p->sample != SAMBA_SAMPLE_NEAREST)
-                NAME(slopes)(x + c * pixels, dy + c * positions + first, t, count, (int)spatial, n);
+            if (!p->of_grid) {
+                T *y = (T *)operands[2] + c * positions + first, *to = all ? y : t->place;
+                if (!all)
+                    memset(y, 0, (size_t)n * sizeof *y);
+                if (!nearest)
+                    NAME(values)(x + c * pixels, t, count, kept, to);
+                else if (count)
+                    NAME(nearest_values)(x + c * pixels, t, kept, to);
+                for (int64_t i = 0; i < kept && !all; i++)
+                    y[t->where[i]] = to[i];
+                if (nearest && !count)
+                    memset(y, 0, (size_t)n * sizeof *y);
+            } else if (!nearest) {
+                const T *from = dy + c * positions + first;
+                for (int64_t i = 0; i < kept && !all; i++)
+                    t->place[i] = from[t->where[i]];
+                NAME(slopes)(x + c * pixels, all ? from : t->place, t, count, (int)spatial, kept);
+            }
         }
-        T *result = operands[3];
-        for (int64_t i = 0; p->of_grid && i < n; i++)
+        if (!p->of_grid)
+            continue;
+        T *result = (T *)operands[3] + at * spatial;
+        memset(result, 0, (size_t)(n * spatial) * sizeof *result);
+        for (int64_t i = 0; i < kept; i++)
             for (int64_t d = 0; d < spatial; d++)
-                result[(at + i) * spatial + d] = t->sums[d][i];
+                result[t->where[i] * spatial + d] = t->sums[d][i];
     }
 }
