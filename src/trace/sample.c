@@ -5,6 +5,7 @@
 
 #include <sambaflow/elementwise.h>
 #include <sambaflow/index.h>
+#include <sambaflow/linalg.h>
 #include <sambaflow/resample.h>
 #include <sambaflow/shape.h>
 
@@ -54,19 +55,23 @@ samba_value samba_grid_sample(samba_value input, samba_value grid, samba_resampl
     return samba_trace_value(graph, samba_emit_cast(graph, y, (samba_dtype)x.dtype));
 }
 
-/* Centres (align_corners: edges) of `size` pixels, from -1 to 1, along dim `dim` of a grid. */
-static samba_value ticks(samba_graph *graph, int64_t size, bool align_corners, samba_dtype dtype, int rank, int dim)
+/* Centres (align_corners: edges) of `size` pixels, from -1 to 1, in dim `dim` of space, for each position of a grid. */
+static samba_value ticks(samba_graph *graph, int64_t size, bool align_corners, samba_dtype dtype, int spatial, int dim,
+                         const int64_t *shape)
 {
-    int64_t shape[5];
-    for (int i = 0; i < rank; i++)
-        shape[i] = i == dim ? size : 1;
+    int64_t thin[3], positions = 1;
+    for (int i = 0; i < spatial; i++) {
+        thin[i] = i == dim ? size : 1;
+        positions *= shape[i];
+    }
     samba_value line = size > 1 ? samba_linspace(graph, -1, 1, size, dtype) : samba_constant(graph, 0, dtype, 1, &size);
     if (!align_corners && size > 1)
         line = samba_mul_scalar(line, (double)(size - 1) / (double)size);
-    return samba_reshape(line, rank, shape);
+    line = samba_expand(samba_reshape(line, spatial, thin), spatial, shape);
+    return samba_reshape(line, 2, (int64_t[]){1, positions});
 }
 
-/* Not a product of matrices, for which a shared side of 3 or 4 is too short: a sum of as many terms. */
+/* One product for all of the batch, since all have the same positions: a product each would be a tiny one. */
 samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, bool align_corners)
 {
     samba_graph *graph;
@@ -88,13 +93,16 @@ samba_value samba_affine_grid(samba_value theta, int rank, const int64_t *size, 
             SAMBA_TYPE_OF(&t), known ? SAMBA_SHAPE(rank, size) : "none");
     }
     samba_dtype dtype = samba_compute_dtype(t.dtype);
-    int64_t column[5] = {size[0], 1, 1, 1, 1};
-    column[rank - 1] = spatial;
-    samba_value matrices = samba_cast(theta, dtype);
-    samba_value sum = samba_reshape(samba_select(matrices, 2, spatial), rank, column);
-    for (int i = 0; i < spatial; i++) { /* x first: the last dim of space */
-        samba_value line = ticks(graph, size[rank - 1 - i], align_corners, dtype, rank, spatial - i);
-        sum = samba_add(sum, samba_mul(samba_reshape(samba_select(matrices, 2, i), rank, column), line));
-    }
-    return samba_cast(sum, t.dtype);
+    samba_value lines[4];
+    int64_t positions = 1, result[5] = {size[0], 0, 0, 0, spatial};
+    for (int i = 0; i < spatial; i++)
+        positions *= result[1 + i] = size[2 + i];
+    result[1 + spatial] = spatial;
+    for (int i = 0; i < spatial; i++) /* x first: the last dim of space */
+        lines[i] = ticks(graph, size[rank - 1 - i], align_corners, dtype, spatial, spatial - 1 - i, size + 2);
+    lines[spatial] = samba_constant(graph, 1, dtype, 2, (int64_t[]){1, positions});
+    samba_value places = samba_concat(spatial + 1, lines, 0);
+    samba_value rows = samba_reshape(samba_cast(theta, dtype), 2, (int64_t[]){size[0] * spatial, spatial + 1});
+    samba_value moved = samba_reshape(samba_matmul(rows, places), 3, (int64_t[]){size[0], spatial, positions});
+    return samba_cast(samba_reshape(samba_transpose(moved, 1, 2), rank, result), t.dtype);
 }

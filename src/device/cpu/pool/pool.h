@@ -26,8 +26,8 @@ struct samba_pool_scratch {
 
 /* Positions of a grid that are worked on together, and what a thread needs for them (sample_plane.h). */
 enum {
-    SAMBA_SAMPLE_TOGETHER = 4096, /* bytes of coordinates: enough positions that a plane is read whole */
-    SAMBA_SAMPLE_SCRATCH = 640 * 1024
+    SAMBA_SAMPLE_TOGETHER = 8192, /* bytes of coordinates: enough positions that a plane is read whole */
+    SAMBA_SAMPLE_SCRATCH = 1280 * 1024
 };
 
 samba_status samba_prepare_sample(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);

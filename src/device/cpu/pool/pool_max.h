@@ -471,8 +471,6 @@ static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, cons
                                const samba_pool_scratch *scratch)
 {
     const samba_pool *p = &plan->pool;
-    if (p->gradient)
-        memset(result, 0, (size_t)(p->h * p->w) * sizeof(T));
     for (int64_t oi = 0; oi < p->oh; oi++) {
         int64_t at = oi * p->ow;
         if (!p->gradient && !p->indices)
@@ -486,6 +484,14 @@ static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, cons
 
 /* ---- one window, the whole plane: passed over as it lies ---- */
 
+/* Zeros for the gradient of a plane; small planes get them some at a time. */
+static void NAME(clear_planes)(T *dx, int64_t n, int64_t plane, int64_t planes)
+{
+    const int64_t together = n < 16 * NAME_LANES ? 64 : 1, left = planes - plane;
+    if (plane % together == 0)
+        memset(dx + plane * n, 0, (size_t)(n * (left < together ? left : together)) * sizeof *dx);
+}
+
 static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, const T *dy, void *result)
 {
     int64_t n = p->h * p->w;
@@ -493,13 +499,14 @@ static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, con
     int64_t *indices = result;
     for (int64_t plane = 0; plane < planes; plane++) {
         const T *from = x + plane * n;
+        if (p->gradient)
+            NAME(clear_planes)(y, n, plane, planes);
         if (!p->gradient && !p->indices) {
             y[plane] = NAME(greatest_of)(from, n);
             continue;
         }
         int64_t at = NAME(find_greatest)(from, n);
         if (p->gradient) {
-            memset(y + plane * n, 0, (size_t)n * sizeof *y);
             y[plane * n + at] = dy[plane];
         } else {
             indices[plane] = at;
@@ -526,6 +533,8 @@ static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, c
         lines[i] = LEAST;
     for (int64_t plane = 0; plane < planes; plane++, x += outside, dy += p->gradient ? pooled : 0) {
         T *to = (T *)result + plane * (p->gradient ? outside : pooled);
+        if (p->adaptive && p->gradient)
+            NAME(clear_planes)(result, outside, plane, planes);
         if (p->adaptive)
             NAME(max_adaptive)(plan, x, dy, p->indices ? (void *)((int64_t *)result + plane * pooled) : to, scratch);
         else if (p->gradient)

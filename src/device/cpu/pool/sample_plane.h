@@ -256,6 +256,14 @@ static int NAME(look)(const samba_pool *p, int64_t n, const T *grid, NAME(tables
 
 /* ---- loops over a plane ---- */
 
+/* Asks for a plane in the order of memory, of which so many positions see most: they would fetch its lines in theirs. */
+INLINE void NAME(fetch_plane)(const T *x, int64_t pixels, int64_t positions)
+{
+    const int64_t step = SAMBA_LINE / (int64_t)sizeof *x;
+    for (int64_t i = 0; i < pixels && pixels <= positions * step; i += step)
+        __builtin_prefetch(x + i, 0, 2);
+}
+
 /* holes: may a pixel be outside? */
 INLINE T NAME(pixel)(const T *x, INDEX at, bool holes)
 {
@@ -374,6 +382,7 @@ static void NAME(sample_image_gradient)(const samba_pool *p, const T *grid, cons
             for (int64_t c = plane; c < last; c++) {
                 const T *from = dy + c * positions + first;
                 T *image_of = dx + c * pixels;
+                NAME(fetch_plane)(image_of, pixels, kept / (count > 0 ? count : 1));
                 for (int64_t k = 0; k < kept; k++)
                     image_of[to[k]] += weights[k] * from[of[k]];
             }
@@ -401,6 +410,7 @@ void SAMBA_ISA_NAME(NAME(samba_sample))(const samba_pool *p, void *const *operan
         if (p->of_grid)
             memset(t->sums, 0, sizeof t->sums);
         for (int64_t c = image * channels; c < (image + 1) * channels; c++) {
+            NAME(fetch_plane)(x + c * pixels, pixels, kept);
             if (!p->of_grid) {
                 T *y = (T *)operands[2] + c * positions + first, *to = all ? y : t->place;
                 if (!all)

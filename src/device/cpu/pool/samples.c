@@ -4,6 +4,7 @@
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/pool/pool.h"
+#include "device/cpu/fetch.h"
 #include <string.h>
 
 #define floor_f32 __builtin_floorf
