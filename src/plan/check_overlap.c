@@ -123,6 +123,16 @@ static samba_status check_apart(const samba_check *check, const samba_stage *sta
 static samba_status check_pool(const samba_check *check, const samba_stage *stage, user *users)
 {
     const samba_pool *pool = &stage->pool;
+    if (pool->sample) {
+        int64_t sizes[4];
+        samba_pool_sample_sizes(pool, sizes);
+        for (int32_t i = 0; i < stage->operand_count; i++) {
+            if (sizes[i] == 0) /* nothing is read, and but zeros written */
+                return SAMBA_OK;
+            use_contiguous(&users[i], check, &stage->operands[i], sizes[i]);
+        }
+        return check_apart(check, stage, users);
+    }
     int64_t plane = pool->planes * pool->h * pool->w, pooled = pool->planes * pool->oh * pool->ow;
     if (plane == 0 || pooled == 0)
         return SAMBA_OK;

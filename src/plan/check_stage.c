@@ -216,9 +216,36 @@ static bool resample_possible(const samba_pool *pool, samba_dtype dtype)
     return possible;
 }
 
+/* Images read at a grid's positions. */
+static samba_status check_sample(const samba_check *check, const samba_stage *stage)
+{
+    const samba_pool *p = &stage->pool;
+    int64_t x, y, grid, sizes[4];
+    bool possible = samba_check_numel(3, (int64_t[]){p->planes, p->h, p->w}, &x) &&
+                    samba_check_numel(3, (int64_t[]){p->planes, p->oh, p->ow}, &y) &&
+                    samba_check_numel(4, (int64_t[]){p->images, p->oh, p->ow, 3}, &grid);
+    possible = possible && (p->images == 0 ? p->planes == 0 : p->planes % p->images == 0) && p->h >= 1 && p->w >= 1 &&
+               p->depth >= 0 && (p->depth == 0 || p->h % p->depth == 0) && p->outside >= SAMBA_SAMPLE_ZEROS &&
+               p->outside <= SAMBA_SAMPLE_REFLECTION && (!p->of_grid || p->gradient) &&
+               (p->sample == SAMBA_SAMPLE_NEAREST || p->sample == SAMBA_SAMPLE_LINEAR ||
+                (p->sample == SAMBA_SAMPLE_CUBIC && p->depth == 0)) &&
+               !p->average && !p->indices && !p->adaptive && !p->resample && !p->divisor;
+    if (!possible)
+        return samba_check_stage_fail(check, "a size, mode or padding of the sampling is impossible");
+    int32_t count = samba_pool_sample_sizes(p, sizes);
+    SAMBA_TRY(check_sizes(check, stage, count, sizes));
+    for (int32_t i = 0; i < count; i++)
+        if (stage->operands[i].dtype != stage->operands[0].dtype ||
+            (stage->operands[i].dtype != SAMBA_FLOAT32 && stage->operands[i].dtype != SAMBA_FLOAT64))
+            return samba_check_stage_fail(check, "operands of a sampling are of several dtypes, or not float32 or float64");
+    return SAMBA_OK;
+}
+
 static samba_status check_pool(const samba_check *check, const samba_stage *stage)
 {
     const samba_pool *pool = &stage->pool;
+    if (pool->sample)
+        return check_sample(check, stage);
     int64_t input, output, way;
     const int64_t outputs[] = {pool->oh, pool->ow};
     bool possible = samba_check_numel(3, (int64_t[]){pool->planes, pool->h, pool->w}, &input) &&

@@ -16,6 +16,17 @@ samba_register_class samba_class_of(samba_dtype dtype)
     return samba_dtype_table[dtype].category == SAMBA_CATEGORY_INTEGER ? SAMBA_I64 : SAMBA_F32;
 }
 
+int32_t samba_pool_sample_sizes(const samba_pool *pool, int64_t sizes[4])
+{
+    const int64_t x = pool->planes * pool->h * pool->w, y = pool->planes * pool->oh * pool->ow;
+    const int64_t grid = pool->images * pool->oh * pool->ow * (pool->depth ? 3 : 2);
+    sizes[0] = pool->gradient && !pool->of_grid ? grid : x;
+    sizes[1] = pool->gradient && !pool->of_grid ? y : grid;
+    sizes[2] = pool->gradient && !pool->of_grid ? x : y;
+    sizes[3] = grid;
+    return pool->of_grid ? 4 : 3;
+}
+
 bool samba_pool_fits_in_place(const samba_pool *pool)
 {
     bool apart = !pool->adaptive && 2 * pool->oh <= pool->h && 2 * pool->ow <= pool->w;

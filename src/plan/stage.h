@@ -120,9 +120,21 @@ typedef struct samba_contract {
  * int64, the index in the plane. `adaptive`: window o of oh begins at floor(o h / oh) and ends before ceil((o + 1) h / oh); then
  * kernel, stride, padding and dilation say nothing. `resample` 1 + a mode: elements are weighted sums as tensor/resample.h says,
  * operands those of an average, and nothing else counts but the planes, align_corners, antialias and scale. `divisor`:
- * what an average divides by; 0: the elements of the window. */
+ * what an average divides by; 0: the elements of the window.
+ * `sample` 1 + a mode: images are read at the positions of a grid, as ops/grid.c says; each of `images` has as many planes, and
+ * a position for each element of oh*ow. Then nothing else counts but align_corners, gradient, `outside` (samba_grid_padding) and
+ * `depth`: 0: images; else a plane is a volume of so many, and h counts the rows of all. Operands: x, grid, y;
+ * gradient: grid, dy, dx; gradient `of_grid`: x, grid, dy, dgrid. */
+typedef enum samba_sample { /* numbers are part of the file format */
+                            SAMBA_SAMPLE_NEAREST = 1,
+                            SAMBA_SAMPLE_LINEAR = 3,
+                            SAMBA_SAMPLE_CUBIC = 4
+} samba_sample;
+enum { SAMBA_SAMPLE_ZEROS, SAMBA_SAMPLE_BORDER, SAMBA_SAMPLE_REFLECTION };
 typedef struct samba_pool {
     int32_t average, gradient, count_include_pad, indices, adaptive, resample, align_corners, antialias;
+    int32_t sample, outside, of_grid, unused;
+    int64_t images, depth;
     int64_t divisor;
     double scale[2];
     int64_t planes, h, w, oh, ow, kernel[2], stride[2], padding[2], dilation[2];
@@ -177,6 +189,8 @@ typedef struct samba_attention {
 } samba_attention;
 /* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */
 bool samba_pool_fits_in_place(const samba_pool *pool);
+/* Elements of each operand of a stage that samples, of whose sizes no product overflows; returns how many there are. */
+int32_t samba_pool_sample_sizes(const samba_pool *pool, int64_t sizes[4]);
 /* The number of each part's operand, -1: not there; returns the number of operands. plan/stage.c */
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 

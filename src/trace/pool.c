@@ -62,10 +62,36 @@ static samba_ref taken(samba_graph *graph, samba_ref values, samba_ref indices, 
     return samba_emit_cast(graph, rows, SAMBA_INT64); /* exact: a plane has less than 2^53 elements */
 }
 
-/* (N, C, D, H, W): planes first, then their elements over the depth. */
+/* Averages of volumes, the depth first: fewer planes are left, whose rows are short. */
+static samba_ref average_depth_first(samba_graph *graph, const layout *l, const samba_node *x, samba_ref a)
+{
+    int before = x->rank - 3;
+    int64_t planes = 1, shape[SAMBA_MAX_RANK], high = x->shape[before + 1], wide = x->shape[before + 2];
+    for (int i = 0; i < before; i++)
+        planes *= x->shape[i];
+    samba_ref columns = samba_emit_reshape(graph, a, 3, (int64_t[]){planes, x->shape[before], high * wide});
+    samba_ref y = pool(graph, l, AVERAGE, columns, 0, -1, l->divisor);
+    if (y == SAMBA_NONE)
+        return y;
+    int64_t deep = samba_node_at(graph, y)->shape[1];
+    y = samba_emit_reshape(graph, y, 3, (int64_t[]){planes * deep, high, wide});
+    y = pool(graph, l, AVERAGE, y, 1, 2, l->divisor ? 1 : 0);
+    if (y == SAMBA_NONE)
+        return y;
+    memcpy(shape, x->shape, (size_t)before * sizeof *shape);
+    shape[before] = deep;
+    shape[before + 1] = samba_node_at(graph, y)->shape[1];
+    shape[before + 2] = samba_node_at(graph, y)->shape[2];
+    return samba_emit_reshape(graph, y, x->rank, shape);
+}
+
+/* (N, C, D, H, W): planes first, then their elements over the depth. Averages the other way, where that leaves half the planes:
+ * for a maximum it would say which of equal elements was found. */
 static samba_ref pool_volumes(samba_graph *graph, const layout *l, const samba_node *x, samba_ref a)
 {
     int before = x->rank - 3;
+    if (l->kind == AVERAGE && (l->adaptive ? l->kernel[0] * 2 <= x->shape[before] : l->stride[0] >= 2))
+        return average_depth_first(graph, l, x, a);
     int64_t planes = 1, depth = x->shape[before], plane = x->shape[before + 1] * x->shape[before + 2], shape[SAMBA_MAX_RANK];
     for (int i = 0; i < before; i++)
         planes *= x->shape[i];

@@ -366,6 +366,31 @@ static samba_ref draw_resample(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, 1, &input, &attrs);
 }
 
+static samba_ref draw_grid_sample(fuzz_maker *m, samba_op op)
+{
+    const int rank = fuzz_chance(m, 30) ? 5 : 4;
+    const samba_dtype dtype = fuzz_chance(m, 50) ? SAMBA_FLOAT32 : SAMBA_FLOAT64;
+    int64_t x[5] = {1 + fuzz_below(m, 3), 1 + fuzz_below(m, 3)}, grid[5] = {x[0]}, y[5] = {x[0], x[1]};
+    for (int i = 2; i < rank; i++) {
+        x[i] = 1 + fuzz_below(m, 6);
+        y[i] = grid[i - 1] = fuzz_below(m, 5);
+    }
+    grid[rank - 1] = rank - 2;
+    samba_attrs attrs = fuzz_none();
+    fuzz_set_int(op, &attrs, "mode", rank == 4 && fuzz_chance(m, 30) ? 3 : fuzz_chance(m, 30) ? 0 : 2);
+    fuzz_set_int(op, &attrs, "padding", fuzz_below(m, 3));
+    fuzz_set_int(op, &attrs, "align_corners", fuzz_below(m, 2));
+    samba_ref places = fuzz_fresh(m, "x", dtype, rank, grid), image, dy;
+    if (op == SAMBA_OP_grid_sample_input_grad) {
+        fuzz_set_dims(op, &attrs, "shape", rank, x);
+        dy = fuzz_fresh(m, "x", dtype, rank, y);
+        return fuzz_add(m, op, 2, (samba_ref[]){places, dy}, &attrs);
+    }
+    image = fuzz_fresh(m, "x", dtype, rank, x);
+    dy = op == SAMBA_OP_grid_sample ? SAMBA_NONE : fuzz_fresh(m, "x", dtype, rank, y);
+    return fuzz_add(m, op, op == SAMBA_OP_grid_sample ? 2 : 3, (samba_ref[]){image, places, dy}, &attrs);
+}
+
 /* An operator that nothing here knows: operands that are there or fit beside the first, small numbers for attributes. */
 static samba_ref draw_unknown(fuzz_maker *m, samba_op op)
 {
@@ -391,17 +416,29 @@ static samba_ref draw_unknown(fuzz_maker *m, samba_op op)
 static const struct {
     const char *name; /* of the operator, or what its name begins with and '*' */
     recipe *draw;
-} recipes[] = {{"matmul", draw_matmul},       {"conv*", draw_conv},
-               {"max_pool*", draw_pool},      {"avg_pool*", draw_pool},
-               {"softmax", draw_along},       {"log_softmax", draw_along},
-               {"sort", draw_along},          {"argsort", draw_along},
-               {"cum*", draw_along},          {"logcumsumexp", draw_along},
-               {"layer_norm", draw_norm},     {"rms_norm", draw_norm},
-               {"group_norm", draw_norm},     {"cross_entropy", draw_cross_entropy},
-               {"embedding", draw_embedding}, {"gather", draw_gather},
-               {"scatter", draw_gather},      {"batch_norm", draw_batch_norm},
-               {"dropout", draw_dropout},     {"flip", draw_reduce},
-               {"attention", draw_attention}, {"resample2d", draw_resample}};
+} recipes[] = {{"matmul", draw_matmul},
+               {"conv*", draw_conv},
+               {"max_pool*", draw_pool},
+               {"avg_pool*", draw_pool},
+               {"softmax", draw_along},
+               {"log_softmax", draw_along},
+               {"sort", draw_along},
+               {"argsort", draw_along},
+               {"cum*", draw_along},
+               {"logcumsumexp", draw_along},
+               {"layer_norm", draw_norm},
+               {"rms_norm", draw_norm},
+               {"group_norm", draw_norm},
+               {"cross_entropy", draw_cross_entropy},
+               {"embedding", draw_embedding},
+               {"gather", draw_gather},
+               {"scatter", draw_gather},
+               {"batch_norm", draw_batch_norm},
+               {"dropout", draw_dropout},
+               {"flip", draw_reduce},
+               {"attention", draw_attention},
+               {"resample2d", draw_resample},
+               {"grid_sample*", draw_grid_sample}};
 
 static recipe *recipe_of(samba_op op)
 {

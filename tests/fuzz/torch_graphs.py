@@ -168,6 +168,11 @@ def resample2d(x, a):
     return y if x.dim() == 4 else y.squeeze(0)
 
 
+def grid_sample(ins, a):
+    mode, padding = {0: "nearest", 2: "bilinear", 3: "bicubic"}[whole(a, "mode")], ("zeros", "border", "reflection")
+    return F.grid_sample(*ins, mode, padding[whole(a, "padding")], whole(a, "align_corners") != 0)
+
+
 def group_norm(ins, a):
     x, w, b = ins  # by hand: torch refuses groups of one element, and gives NaN as a weight's gradient where there is none
     if x.numel() == 0:
@@ -240,6 +245,7 @@ SPECIAL = {
     ),
     "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "resample2d": lambda ins, a: resample2d(ins[0], a),
+    "grid_sample": lambda ins, a: grid_sample(ins, a),
     "attention": attention,
     "attention_lse": lambda ins, a: torch.logsumexp(scores_of(ins, a), -1).nan_to_num(neginf=-torch.inf),
     "attention_grad": lambda ins, a: attention_gradient(ins, a),
@@ -258,6 +264,9 @@ def gradient_of(op, ins, a):
     def slope(y, x, dy):
         return torch.autograd.grad(y, x, dy, create_graph=any(i.requires_grad for i in ins))[0]
 
+    if base == "grid_sample_grid":
+        grid = ins[1].clone() if ins[1].requires_grad else ins[1].clone().requires_grad_()
+        return slope(SPECIAL["grid_sample"]([ins[0], grid], a), grid, ins[2])
     if base.endswith("_input") or base.endswith("_weight"):
         base, which = base.rsplit("_", 1)
         missing = torch.zeros(a["shape"], dtype=torch.float64, requires_grad=True)

@@ -479,8 +479,8 @@ static inline void pools(random_case *t) /* of one to three dims of space, adapt
     samba_pool3d_options o = {
         .ceil_mode = chance(t, 40), .no_count_include_pad = chance(t, 40), .divisor_override = average && chance(t, 20) ? 4 : 0};
     for (int i = 0; i < spatial; i++) {
-        kernel[i] = between(t, 1, 4);
-        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, 4);
+        kernel[i] = i == spatial - 1 && chance(t, 10) ? between(t, 120, 300) : between(t, 1, 4); /* or of many vectors */
+        o.stride[i] = chance(t, 40) ? 0 : between(t, 1, kernel[i] > 4 ? kernel[i] : 4);
         o.padding[i] = below(t, kernel[i] / 2 + 1);
         o.dilation[i] = average || chance(t, 70) ? 1 : 2;
         shape[2 + i] = o.dilation[i] * (kernel[i] - 1) + 1 + below(t, spatial == 2 ? 20 : 12);
@@ -512,6 +512,23 @@ static inline void resampled(random_case *t) /* images of other sizes; weights r
     t->exact = false;
     samba_value y = samba_interpolate(leaf(t, 2 + spatial, shape), &o);
     finish(t, chance(t, 30) ? samba_channel_shuffle(y, shape[1]) : y);
+}
+
+static inline void sampled(random_case *t) /* images and volumes read at a grid's positions, many of them outside */
+{
+    int spatial = (int)between(t, 2, 3);
+    int64_t shape[5] = {size(t) ? between(t, 1, 3) : 0, between(t, 0, 5)}, places[5] = {shape[0]};
+    for (int i = 0; i < spatial; i++) {
+        shape[2 + i] = between(t, 1, 9);
+        places[1 + i] = between(t, 0, chance(t, 30) ? 30 : 6);
+    }
+    places[1 + spatial] = spatial;
+    static const samba_resample_mode modes[] = {SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_NEAREST, SAMBA_RESAMPLE_BICUBIC};
+    samba_resample_mode mode = modes[below(t, spatial == 2 ? 3 : 2)];
+    samba_grid_padding padding = (samba_grid_padding)below(t, 3);
+    t->exact = false;
+    samba_value x = leaf(t, 2 + spatial, shape), grid = leaf(t, 2 + spatial, places);
+    finish(t, samba_grid_sample(x, grid, mode, padding, chance(t, 40)));
 }
 
 static inline void embeddings(random_case *t)
@@ -562,6 +579,7 @@ static const random_family random_families[] = {
     {"integers", integers, 3},
     {"pools", pools, 11},
     {"resampled", resampled, 4},
+    {"sampled", sampled, 4},
     {"embeddings", embeddings, 4},
     {"lines", lines, 8},
 };

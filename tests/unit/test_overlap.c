@@ -207,14 +207,14 @@ TEST(test_tables)
         begin_empty(&f);
         samba_stage *stage = plan_stage(&f.plan, SAMBA_STAGE_POOL, "wide", 0, NULL);
         stage->pool = plain;
-        if (i == 0) /* a window of 300 million columns */
-            stage->pool.kernel[1] = 300000000, stage->pool.padding[1] = 150000000;
+        if (i == 0) /* a window of 300 million columns, which has a table where they lie apart */
+            stage->pool.kernel[1] = 300000000, stage->pool.padding[1] = 150000000, stage->pool.dilation[1] = 2;
         else if (i == 1) /* no planes, of any size */
             stage->pool.planes = 0, stage->pool.oh = stage->pool.ow = 1 << 23;
         else if (i == 2)
             stage->pool.kernel[0] = 300000000, stage->pool.stride[1] = 1 << 26;
         else /* a table of 1 GiB */
-            stage->pool.kernel[1] = 1 << 26, stage->pool.padding[1] = 1 << 25;
+            stage->pool.kernel[1] = 1 << 26, stage->pool.padding[1] = 1 << 25, stage->pool.dilation[1] = 2;
         for (int o = 0; o < 2; o++)
             operand(stage, plan_buffer(&f.plan, 64), SAMBA_FLOAT32, 0, 0);
         if (i == 3) /* a file that says that it takes 64 GiB */

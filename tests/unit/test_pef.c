@@ -292,6 +292,11 @@ TEST(test_wrong_zoo)
     WRONG(p->stages[1].pool.divisor = 3, "of the pool"); /* a maximum has none */
     WRONG(p->stages[1].pool.indices = 1, "not int64");
     WRONG((p->stages[1].pool.average = 1, p->stages[1].pool.resample = 9), "of the resampling is impossible");
+    WRONG(p->stages[1].pool.sample = 2, "of the sampling is impossible");
+    WRONG((p->stages[1].pool.sample = 1, p->stages[1].pool.images = 5), "of the sampling is impossible");
+    WRONG((p->stages[1].pool.sample = 4, p->stages[1].pool.images = 1, p->stages[1].pool.depth = 1),
+          "of the sampling is impossible");
+    WRONG((p->stages[1].pool.sample = 3, p->stages[1].pool.images = 1), "2 operands and not 3");
     WRONG(all_operands(&p->stages[1], SAMBA_BOOL), "pool of bool");
     WRONG(p->stages[1].operands[1].dtype = SAMBA_FLOAT16, "several dtypes");
     WRONG((p->stages[6].domain[0] = 0, p->stages[6].domain[1] = (int64_t)1 << 45), "need too much memory");

@@ -26,10 +26,10 @@ static void reference_pool(const tile_case *t, char *memory)
                                        {SAMBA_OP_avg_pool2d, SAMBA_OP_avg_pool2d_grad}};
     const samba_pool *p = &t->stage.pool;
     const int count = t->stage.operand_count, of_windows = p->gradient ? count - 2 : 1;
-    samba_attrs attrs = {.pool2d = {.count_include_pad = p->count_include_pad}};
+    samba_attrs attrs = {.pool2d = {.count_include_pad = p->count_include_pad, .adaptive = p->adaptive}};
     samba_array arrays[3];
     for (int i = 0; i < 2; i++) {
-        attrs.pool2d.kernel.at[i] = p->kernel[i];
+        attrs.pool2d.kernel.at[i] = !p->adaptive ? p->kernel[i] : i == 0 ? p->oh : p->ow; /* the operator has the size there */
         attrs.pool2d.stride.at[i] = p->stride[i];
         attrs.pool2d.padding.at[i] = p->padding[i];
         attrs.pool2d.dilation.at[i] = p->dilation[i];
@@ -97,20 +97,22 @@ static void test_pool(void **state)
 {
     /* Size, kernel, stride, padding, dilation. From the 11th on rows in pairs, one left, and bands; from the 17th two lines; from
      * the 24th one, three, as many as columns; from the 27th windows apart, and none of one inside;
-     * from the 32nd whole planes. */
+     * from the 32nd whole planes; from the 36th windows of many vectors, over and beside each other, apart, and but one. */
     static const int64_t forms[][10] = {
-        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1},    {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},    {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
-        {7, 9, 3, 3, 2, 2, 1, 1, 1, 1},    {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},  {12, 12, 3, 3, 3, 3, 0, 0, 1, 1},
-        {11, 13, 3, 2, 2, 3, 1, 1, 2, 3},  {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},    {4, 6, 1, 1, 1, 1, 0, 0, 1, 1},
-        {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},    {2, 6, 2, 2, 2, 2, 0, 0, 1, 1},    {3, 5, 2, 2, 2, 2, 0, 0, 1, 1},
-        {120, 60, 2, 2, 2, 2, 0, 0, 1, 1}, {4, 71, 2, 2, 2, 2, 0, 0, 1, 1},   {5, 32, 2, 2, 2, 2, 0, 0, 1, 1},
-        {2, 34, 2, 2, 2, 2, 0, 0, 1, 1},   {9, 67, 3, 3, 2, 2, 1, 1, 1, 1},   {16, 16, 3, 3, 2, 2, 1, 1, 1, 1},
-        {6, 33, 3, 3, 2, 2, 0, 0, 1, 1},   {5, 31, 4, 4, 2, 2, 1, 1, 1, 1},   {3, 65, 5, 5, 2, 2, 2, 2, 1, 1},
-        {7, 64, 3, 3, 2, 2, 1, 1, 2, 3},   {1, 2, 2, 2, 2, 2, 1, 1, 1, 1},    {6, 50, 3, 3, 1, 1, 1, 1, 1, 1},
-        {4, 40, 3, 5, 3, 3, 1, 2, 2, 2},   {9, 9, 9, 9, 9, 9, 0, 0, 1, 1},    {8, 40, 2, 1, 3, 2, 0, 0, 1, 1},
-        {5, 70, 2, 2, 4, 5, 1, 1, 1, 2},   {3, 2, 2, 2, 1, 1, 1, 1, 3, 3},    {20, 1, 3, 1, 1, 1, 1, 0, 4, 1},
-        {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},    {7, 7, 7, 7, 7, 7, 0, 0, 1, 1},    {1, 1, 1, 1, 1, 1, 0, 0, 1, 1},
-        {2, 2, 2, 2, 1, 3, 0, 0, 1, 1},    {17, 33, 17, 33, 1, 1, 0, 0, 1, 1}};
+        {8, 8, 2, 2, 2, 2, 0, 0, 1, 1},        {9, 7, 2, 2, 2, 2, 0, 0, 1, 1},       {28, 28, 2, 2, 2, 2, 0, 0, 1, 1},
+        {7, 9, 3, 3, 2, 2, 1, 1, 1, 1},        {10, 33, 3, 2, 1, 1, 1, 1, 1, 1},     {12, 12, 3, 3, 3, 3, 0, 0, 1, 1},
+        {11, 13, 3, 2, 2, 3, 1, 1, 2, 3},      {5, 5, 5, 5, 1, 1, 2, 2, 1, 1},       {4, 6, 1, 1, 1, 1, 0, 0, 1, 1},
+        {6, 6, 4, 4, 2, 2, 2, 2, 1, 1},        {2, 6, 2, 2, 2, 2, 0, 0, 1, 1},       {3, 5, 2, 2, 2, 2, 0, 0, 1, 1},
+        {120, 60, 2, 2, 2, 2, 0, 0, 1, 1},     {4, 71, 2, 2, 2, 2, 0, 0, 1, 1},      {5, 32, 2, 2, 2, 2, 0, 0, 1, 1},
+        {2, 34, 2, 2, 2, 2, 0, 0, 1, 1},       {9, 67, 3, 3, 2, 2, 1, 1, 1, 1},      {16, 16, 3, 3, 2, 2, 1, 1, 1, 1},
+        {6, 33, 3, 3, 2, 2, 0, 0, 1, 1},       {5, 31, 4, 4, 2, 2, 1, 1, 1, 1},      {3, 65, 5, 5, 2, 2, 2, 2, 1, 1},
+        {7, 64, 3, 3, 2, 2, 1, 1, 2, 3},       {1, 2, 2, 2, 2, 2, 1, 1, 1, 1},       {6, 50, 3, 3, 1, 1, 1, 1, 1, 1},
+        {4, 40, 3, 5, 3, 3, 1, 2, 2, 2},       {9, 9, 9, 9, 9, 9, 0, 0, 1, 1},       {8, 40, 2, 1, 3, 2, 0, 0, 1, 1},
+        {5, 70, 2, 2, 4, 5, 1, 1, 1, 2},       {3, 2, 2, 2, 1, 1, 1, 1, 3, 3},       {20, 1, 3, 1, 1, 1, 1, 0, 4, 1},
+        {3, 0, 1, 1, 1, 1, 0, 0, 1, 1},        {7, 7, 7, 7, 7, 7, 0, 0, 1, 1},       {1, 1, 1, 1, 1, 1, 0, 0, 1, 1},
+        {2, 2, 2, 2, 1, 3, 0, 0, 1, 1},        {17, 33, 17, 33, 1, 1, 0, 0, 1, 1},   {2, 300, 2, 130, 1, 65, 1, 20, 1, 1},
+        {1, 770, 1, 192, 1, 192, 0, 0, 1, 1},  {5, 700, 3, 140, 4, 250, 1, 0, 1, 1}, {2, 300, 1, 200, 1, 200, 0, 0, 1, 1},
+        {4, 513, 2, 257, 2, 128, 1, 128, 1, 1}};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_FLOAT16, SAMBA_INT64, SAMBA_INT8};
     srand(7);
     for (int f = 0; f < LENGTH(forms); f++)
@@ -124,6 +126,98 @@ static void test_pool(void **state)
                 snprintf(name, sizeof name, "pool, form %d, kind %d", f, kind);
                 check_pool(&pool, dtypes[d], name);
             }
+}
+
+/* Windows by the size of the result: some over each other, of one column each, of one row, of many vectors. */
+static void test_adaptive(void **state)
+{
+    static const int64_t forms[][4] = {{7, 5, 3, 2}, {4, 9, 4, 4},   {9, 40, 2, 40}, {1, 70, 1, 4},  {1, 1000, 1, 3},
+                                       {6, 1, 4, 1}, {3, 500, 2, 3}, {8, 33, 1, 1},  {5, 17, 7, 19}, {2, 150, 1, 150}};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT64};
+    srand(8);
+    for (int f = 0; f < LENGTH(forms); f++)
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int d = 0; d < LENGTH(dtypes); d++) {
+                if ((kind == 4 || kind == 5) || (dtypes[d] == SAMBA_INT64 && kind != 0 && kind != 6))
+                    continue;
+                char name[40];
+                samba_pool pool = pool_of((int64_t[10]){forms[f][0], forms[f][1], 1, 1, 1, 1, 0, 0, 1, 1}, kind);
+                pool.adaptive = 1, pool.oh = forms[f][2], pool.ow = forms[f][3];
+                snprintf(name, sizeof name, "adaptive pool, form %d, kind %d", f, kind);
+                check_pool(&pool, dtypes[d], name);
+            }
+}
+
+/* ---- images read at a grid's positions ---- */
+
+/* kind: the values, the image's gradient, the grid's. form: images, channels, depth (0: images), height, width, positions */
+static void sample_case(tile_case *t, samba_dtype dtype, const int64_t *form, int kind, const samba_pool *how)
+{
+    case_begin(t, 1, SHAPE(1));
+    t->stage.kind = SAMBA_STAGE_POOL;
+    t->stage.rank = 0;
+    samba_pool *p = &t->stage.pool;
+    *p = *how;
+    p->gradient = kind > 0, p->of_grid = kind == 2;
+    p->images = form[0], p->planes = form[0] * form[1], p->depth = form[2];
+    p->h = form[3] * (form[2] ? form[2] : 1), p->w = form[4], p->oh = 1, p->ow = form[5];
+    p->kernel[0] = p->kernel[1] = p->stride[0] = p->stride[1] = p->dilation[0] = p->dilation[1] = 1;
+    int64_t sizes[4];
+    int32_t count = samba_pool_sample_sizes(p, sizes), grid = kind == 1 ? 0 : 1;
+    for (int32_t i = 0; i < count; i++)
+        t->operands[t->stage.operand_count++] = (samba_operand){.buffer = case_buffer(t, dtype, sizes[i]), .dtype = dtype};
+    for (int64_t i = 0; i < sizes[grid]; i++) /* 64ths: what is computed of them rounds nowhere */
+        set_value(t, t->memory, grid, i, i % 97 == 13 ? NAN : (double)(rand() % 320 - 160) / 64);
+    if (sizes[grid] > 5 && p->outside != SAMBA_SAMPLE_REFLECTION)
+        set_value(t, t->memory, grid, 5, 1e30);
+}
+
+static void reference_sample(const tile_case *t, int kind, char *memory)
+{
+    static const samba_op ops[] = {SAMBA_OP_grid_sample, SAMBA_OP_grid_sample_input_grad, SAMBA_OP_grid_sample_grid_grad};
+    const samba_pool *p = &t->stage.pool;
+    const int64_t n = p->images, channels = n ? p->planes / n : 0, positions = p->oh * p->ow;
+    const int rank = p->depth ? 5 : 4, count = t->stage.operand_count;
+    samba_attrs attrs = {.grid = {.mode = p->sample - 1, .padding = p->outside, .align_corners = p->align_corners}};
+    samba_array x = {.rank = rank, .shape = {n, channels, p->depth ? p->depth : p->h, p->depth ? p->h / p->depth : p->w, p->w}},
+                grid = {.rank = rank, .shape = {n, 1, p->depth ? 1 : positions, p->depth ? positions : 2, 3}},
+                y = {.rank = rank, .shape = {n, channels, 1, p->depth ? 1 : positions, positions}};
+    const samba_array shapes[3][4] = {{x, grid, y}, {grid, y, x}, {x, grid, y, grid}};
+    samba_array arrays[4];
+    for (int i = 0; i < count; i++) {
+        arrays[i] = shapes[kind][i];
+        arrays[i].dtype = (samba_dtype)t->dtypes[i];
+        arrays[i].data = memory + t->buffers[i].offset;
+        arrays[i].numel = 1;
+        for (int d = 0; d < rank; d++)
+            arrays[i].numel *= arrays[i].shape[d];
+    }
+    need(samba_ops[ops[kind]].reference(&(samba_reference){context, NULL, &attrs, count - 1, arrays, &arrays[count - 1]}));
+}
+
+static void test_sample(void **state)
+{
+    static const int64_t forms[][6] = {{1, 1, 0, 1, 1, 1}, {2, 3, 0, 5, 7, 300}, {1, 2, 0, 1, 9, 129}, {3, 1, 2, 3, 4, 50},
+                                       {2, 0, 0, 3, 3, 4}, {2, 2, 0, 4, 4, 0},   {1, 5, 1, 1, 2, 140}, {0, 2, 0, 2, 2, 3}};
+    static const int modes[] = {SAMBA_SAMPLE_NEAREST, SAMBA_SAMPLE_LINEAR, SAMBA_SAMPLE_CUBIC};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64};
+    srand(9);
+    for (int f = 0; f < LENGTH(forms); f++)
+        for (int way = 0; way < LENGTH(modes) * 3 * 3 * 2 * LENGTH(dtypes); way++) {
+            int kind = way / 3 % 3, padding = way / 9 % 3, mode = modes[way % 3];
+            samba_dtype dtype = dtypes[way / 27 % 2];
+            if (mode == SAMBA_SAMPLE_CUBIC && forms[f][2])
+                continue;
+            char name[64];
+            snprintf(name, sizeof name, "sample, form %d, mode %d, padding %d, kind %d", f, mode, padding, kind);
+            tile_case t;
+            samba_pool how = {.sample = mode, .outside = padding, .align_corners = way / 54};
+            sample_case(&t, dtype, forms[f], kind, &how);
+            char *want = case_room(&t);
+            reference_sample(&t, kind, want);
+            case_check_against(&t, want, dtype == SAMBA_FLOAT32 ? 5e-4 : 1e-11, 0, name);
+            case_end(&t);
+        }
 }
 
 /* How index and rows lie over the domain: rows of a table (one index a row), elements along the last dim, elements along the
@@ -252,4 +346,4 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_pool, test_gather, test_errors)
+TEST_MAIN(test_pool, test_adaptive, test_sample, test_gather, test_errors)

@@ -107,6 +107,34 @@ static samba_status lower_resample(samba_compiler *c, const samba_group *group, 
     return SAMBA_OK;
 }
 
+/* Images read at a grid's positions. Of an operator's inputs the grid is the second, or of the image's gradient the first. */
+static samba_status lower_sample(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    const samba_attrs_grid *attrs = &node->attrs->grid;
+    const bool image = node->op == SAMBA_OP_grid_sample_input_grad, of_grid = node->op == SAMBA_OP_grid_sample_grid_grad;
+    samba_stage *stage;
+    SAMBA_TRY(add(c, group, SAMBA_STAGE_POOL, node->arity, node->inputs, &stage));
+    const samba_node *x = image ? node : samba_node_at(c->graph, node->inputs[0]);
+    const samba_node *grid = samba_node_at(c->graph, node->inputs[image ? 0 : 1]);
+    const bool volumes = x->rank == 5;
+    stage->pool = (samba_pool){.sample = (int32_t)attrs->mode + 1,
+                               .outside = (int32_t)attrs->padding,
+                               .align_corners = attrs->align_corners != 0,
+                               .gradient = image || of_grid,
+                               .of_grid = of_grid,
+                               .images = x->shape[0],
+                               .planes = x->shape[0] * x->shape[1],
+                               .depth = volumes ? x->shape[2] : 0,
+                               .h = x->shape[2] * (volumes ? x->shape[3] : 1),
+                               .w = x->shape[x->rank - 1],
+                               .oh = grid->shape[1] * (volumes ? grid->shape[2] : 1),
+                               .ow = grid->shape[grid->rank - 2],
+                               .kernel = {1, 1},
+                               .stride = {1, 1},
+                               .dilation = {1, 1}};
+    return SAMBA_OK;
+}
+
 /* ---- gather, scatter ---- */
 
 /* A view as it lies, over its own shape. */
@@ -224,6 +252,9 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_avg_pool2d_grad: return lower_pool(c, group, node, true);
     case SAMBA_OP_resample2d: return lower_resample(c, group, node, false);
     case SAMBA_OP_resample2d_grad: return lower_resample(c, group, node, true);
+    case SAMBA_OP_grid_sample:
+    case SAMBA_OP_grid_sample_input_grad:
+    case SAMBA_OP_grid_sample_grid_grad: return lower_sample(c, group, node);
     case SAMBA_OP_embedding: return lower_embedding(c, group, node);
     case SAMBA_OP_gather: return lower_gather(c, group, node);
     case SAMBA_OP_scatter: return lower_scatter(c, group, node);

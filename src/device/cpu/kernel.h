@@ -93,6 +93,9 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
                      const samba_pool_scratch *scratch);
     void (*pool_i64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second, void *result,
                      const samba_pool_scratch *scratch);
+    /* Units of a stage that samples images (pool/sample_plane.h): operands in the stage's order */
+    void (*sample_f32)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
+    void (*sample_f64)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain
      * block kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
     void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,

@@ -16,11 +16,15 @@ static bool is_2x2(const samba_pool *p)
 }
 
 /* One window that is the whole plane: global pooling. */
-static bool is_whole(const samba_pool *p)
+static bool is_whole(const samba_pool_plan *plan)
 {
-    bool fits = p->kernel[0] == p->h && p->kernel[1] == p->w && p->padding[0] == 0 && p->padding[1] == 0 && p->dilation[0] == 1 &&
-                p->dilation[1] == 1;
-    return p->oh == 1 && p->ow == 1 && p->h > 0 && p->w > 0 && (p->adaptive || fits);
+    const samba_pool *p = &plan->pool;
+    if (p->oh != 1 || p->ow != 1 || p->h < 1 || p->w < 1)
+        return false;
+    if (p->adaptive)
+        return plan->rows->begin == 0 && plan->rows->end == p->h && plan->columns->begin == 0 && plan->columns->end == p->w;
+    return p->kernel[0] == p->h && p->kernel[1] == p->w && p->padding[0] == 0 && p->padding[1] == 0 && p->dilation[0] == 1 &&
+           p->dilation[1] == 1;
 }
 
 /* Elements of INDICES */

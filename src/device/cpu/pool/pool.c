@@ -36,9 +36,30 @@ static samba_pool_range share(int64_t o, int64_t size, int64_t count)
     return (samba_pool_range){o * size / count, ((o + 1) * size + count - 1) / count};
 }
 
-/* Parts of windows inside the plane, counted once. */
-static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p, bool floating, samba_pool_plan *plan)
+/* Window `o` as the elements of the plane that are in it. */
+static samba_pool_range window(const samba_pool *p, int dim, int64_t o)
 {
+    int64_t size = dim ? p->w : p->h, begin = o * p->stride[dim] - p->padding[dim], end = begin + p->kernel[dim];
+    begin = begin < 0 ? 0 : begin > size ? size : begin;
+    end = end > size ? size : end;
+    return (samba_pool_range){begin, end < begin ? begin : end};
+}
+
+/* Windows of many vectors a row are passed over one by one, as adaptive ones are: nothing to list for each of their columns. So
+ * are wider ones that are searched and share no elements: lines would deal their columns one by one. */
+static bool is_wide(const samba_pool *p)
+{
+    bool apart = p->stride[0] >= p->kernel[0] && p->stride[1] >= p->kernel[1];
+    return !p->adaptive && p->kernel[1] >= (apart && !p->average ? 8 : 8 * LANES) && p->dilation[0] == 1 && p->dilation[1] == 1;
+}
+
+/* Parts of windows inside the plane, counted once. */
+static samba_status make_plan(const samba_prepare *prepare, const samba_pool *given, bool floating, samba_pool_plan *plan)
+{
+    samba_pool copy = *given, *p = &copy;
+    bool wide = is_wide(given);
+    p->adaptive |= wide;
+    bool single = p->adaptive && p->ow == p->w;
     samba_pool_range *rows = samba_arena_alloc(prepare->arena, (size_t)p->oh * sizeof *rows);
     samba_pool_range *columns = samba_arena_alloc(prepare->arena, (size_t)(p->adaptive ? p->ow : p->kernel[1]) * sizeof *columns);
     double *widths = samba_arena_alloc(prepare->arena, (size_t)p->ow * sizeof *widths);
@@ -46,18 +67,22 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p,
     if (!rows || !columns || !widths || !heights)
         return SAMBA_ERROR_MEMORY;
     for (int64_t oi = 0; oi < p->oh; oi++) {
-        rows[oi] =
-            p->adaptive ? share(oi, p->h, p->oh) : inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
-        heights[oi] = p->divisor    ? (double)p->divisor
-                      : p->adaptive ? (double)(rows[oi].end - rows[oi].begin)
-                                    : counted(p, 0, oi, p->h);
+        rows[oi] = wide          ? window(p, 0, oi)
+                   : p->adaptive ? share(oi, p->h, p->oh)
+                                 : inside(oi * p->stride[0] - p->padding[0], p->dilation[0], p->h, p->kernel[0]);
+        heights[oi] = p->divisor             ? (double)p->divisor
+                      : p->adaptive && !wide ? (double)(rows[oi].end - rows[oi].begin)
+                                             : counted(p, 0, oi, p->h);
     }
     for (int64_t kx = 0; kx < p->kernel[1] && !p->adaptive; kx++)
         columns[kx] = inside(kx * p->dilation[1] - p->padding[1], p->stride[1], p->w, p->ow);
     for (int64_t oj = 0; oj < p->ow; oj++) {
         if (p->adaptive)
-            columns[oj] = share(oj, p->w, p->ow);
-        widths[oj] = p->divisor ? 1 : p->adaptive ? (double)(columns[oj].end - columns[oj].begin) : counted(p, 1, oj, p->w);
+            columns[oj] = wide ? window(p, 1, oj) : share(oj, p->w, p->ow);
+        single = single && columns[oj].begin == oj && columns[oj].end == oj + 1;
+        widths[oj] = p->divisor             ? 1
+                     : p->adaptive && !wide ? (double)(columns[oj].end - columns[oj].begin)
+                                            : counted(p, 1, oj, p->w);
     }
     if (!floating) /* integers cannot be divided by nothing */
         for (int64_t i = 0; i < p->oh || i < p->ow; i++) {
@@ -67,6 +92,7 @@ static samba_status make_plan(const samba_prepare *prepare, const samba_pool *p,
                 widths[i] = 1;
         }
     *plan = (samba_pool_plan){.pool = *p, .rows = rows, .columns = columns, .widths = widths, .heights = heights};
+    plan->single = single;
     return SAMBA_OK;
 }
 
@@ -241,6 +267,8 @@ static bool reserve(pool_state *s, int64_t n, int64_t *offset)
 
 samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
+    if (stage->pool.sample)
+        return samba_prepare_sample(prepare, stage, prepared);
     pool_state *s = samba_arena_alloc(prepare->arena, sizeof *s);
     if (!s)
         return SAMBA_ERROR_MEMORY;
@@ -256,9 +284,12 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
         SAMBA_TRY(make_plan(prepare, &stage->pool, class_ != SAMBA_I64, &s->plan));
     int64_t outside = stage->pool.h * stage->pool.w, result = stage->pool.oh * stage->pool.ow;
     int64_t row = stage->pool.ow > stage->pool.w ? stage->pool.ow : stage->pool.w;
-    if (!stage->pool.average && !stage->pool.adaptive)
+    if (!stage->pool.average && s->plan.pool.adaptive && class_ == SAMBA_F32 && stage->pool.h > INT32_MAX)
+        return samba_fail(prepare->context, SAMBA_ERROR_UNSUPPORTED, "stage %s: a plane of %lld rows is too high to be searched",
+                          stage->name, (long long)stage->pool.h);
+    if (!stage->pool.average && !s->plan.pool.adaptive)
         SAMBA_TRY(make_lines(prepare, stage, class_, &s->plan));
-    bool fits = reserve(s, row, &s->value) && reserve(s, stage->pool.ow + LANES, &s->index) &&
+    bool fits = reserve(s, row, &s->value) && reserve(s, row + LANES, &s->index) &&
                 reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];

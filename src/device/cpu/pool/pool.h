@@ -4,6 +4,7 @@
 #ifndef SAMBA_CPU_POOL_H
 #define SAMBA_CPU_POOL_H
 
+#include "device/cpu/kernel.h"
 #include "plan/stage.h"
 
 typedef struct samba_pool_range {
@@ -19,12 +20,20 @@ typedef struct samba_pool_line {
 /* A thread's own scratch: rows of the computing type, `index` of integers */
 struct samba_pool_scratch {
     void *value; /* a row of results or of the plane */
-    void *index; /* a row of results */
+    void *index; /* a row of results or of the plane */
     void *lines; /* greatest elements: kept * kept_size */
 };
 
+/* Positions of a grid that are worked on together, and what a thread needs for them (sample_plane.h). */
+enum {
+    SAMBA_SAMPLE_TOGETHER = 8192, /* bytes of coordinates: enough positions that a plane is read whole */
+    SAMBA_SAMPLE_SCRATCH = 1280 * 1024
+};
+
+samba_status samba_prepare_sample(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared);
+
 struct samba_pool_plan {
-    samba_pool pool;
+    samba_pool pool;              /* `adaptive` of wide windows too, whose parts of the plane are listed then */
     const samba_pool_range *rows; /* [oh] taps ky of the window that are inside the plane; adaptive: rows of the plane */
     /* average: [kernel[1]] result columns whose element kx is inside the plane; adaptive: [ow] columns of the plane */
     const samba_pool_range *columns;
@@ -41,6 +50,7 @@ struct samba_pool_plan {
     const int32_t *indices[2];
     const void *weights[2];
     bool same[2];
+    bool single;                    /* adaptive: each column is a window's */
     const double *widths, *heights; /* [ow], [oh] average: columns and rows that count; their product is the divisor */
 };
 

@@ -313,33 +313,157 @@ static void NAME(max_indices)(const samba_pool_plan *plan, const T *x, int64_t *
     }
 }
 
-/* ---- adaptive: windows of several sizes, whose rows and columns are those of the plane ---- */
-static void NAME(find_adaptive_row)(const samba_pool_plan *plan, const T *x, int64_t oi, T *best, int64_t *index)
+/* ---- the greatest of elements that lie side by side, a vector at a time ---- */
+
+/* NaN where there is one; n >= 1 */
+static T NAME(greatest_of)(const T *x, int64_t n)
 {
-    const samba_pool *p = &plan->pool;
-    for (int64_t oj = 0; oj < p->ow; oj++) {
-        int64_t at = plan->rows[oi].begin * p->w + plan->columns[oj].begin;
-        T most = x[at];
-        for (int64_t i = plan->rows[oi].begin; i < plan->rows[oi].end; i++)
-            for (int64_t j = plan->columns[oj].begin; j < plan->columns[oj].end; j++) {
-                T v = x[i * p->w + j];
-                bool better = (v > most) | NO_NUMBER(v);
-                most = better ? v : most;
-                at = better ? i * p->w + j : at;
-            }
-        best[oj] = most;
-        index[oj] = at;
+    T most = x[0], lanes[4 * NAME_LANES];
+    int64_t i = 0;
+    if (n >= 4 * NAME_LANES) {
+        VECTOR v[4];
+        UNROLL for (int k = 0; k < 4; k++)
+            v[k] = NAME(load_whole)(x + k * NAME_LANES);
+        for (i = 4 * NAME_LANES; i + 4 * NAME_LANES <= n; i += 4 * NAME_LANES) UNROLL
+            for (int k = 0; k < 4; k++)
+                v[k] = NAME(greater)(v[k], NAME(load_whole)(x + i + k * NAME_LANES));
+        v[0] = NAME(greater)(NAME(greater)(v[0], v[1]), NAME(greater)(v[2], v[3]));
+        __builtin_memcpy(lanes, v, sizeof v[0]);
+        for (int k = 0; k < NAME_LANES; k++)
+            most = (lanes[k] > most) | NO_NUMBER(lanes[k]) ? lanes[k] : most;
+    }
+    for (; i < n; i++)
+        most = (x[i] > most) | NO_NUMBER(x[i]) ? x[i] : most;
+    return most;
+}
+
+/* The first of elements at .. n-1 that equals `most`, or n. */
+static int64_t NAME(first_equal)(const T *x, int64_t at, int64_t n, T most)
+{
+    for (int64_t band = 4 * NAME_LANES; at + band <= n; at += band) { /* bands without it are passed over */
+        INDICES any = {0};
+        UNROLL for (int k = 0; k < 4; k++)
+            any |= (INDICES)(NAME(load_whole)(x + at + k * NAME_LANES) == (VECTOR){0} + most);
+        bool there = false;
+        NAME(index) masks[NAME_LANES];
+        __builtin_memcpy(masks, &any, sizeof any);
+        UNROLL for (int i = 0; i < NAME_LANES; i++)
+            there |= masks[i] != 0;
+        if (there)
+            break;
+    }
+    while (at < n && x[at] != most)
+        at++;
+    return at;
+}
+
+/* The first that equals the greatest, or the last that is no number. */
+static int64_t NAME(find_greatest)(const T *x, int64_t n)
+{
+    if (n < 4 * NAME_LANES) { /* in one pass */
+        T most = x[0];
+        int64_t at = 0;
+        for (int64_t i = 1; i < n; i++) {
+            T v = x[i];
+            bool better = (v > most) | NO_NUMBER(v);
+            most = better ? v : most;
+            at = better ? i : at;
+        }
+        return at;
+    }
+    T most = NAME(greatest_of)(x, n);
+    if (!NO_NUMBER(most))
+        return NAME(first_equal)(x, 0, n, most);
+    int64_t at = n - 1;
+    while (at > 0 && !NO_NUMBER(x[at]))
+        at--;
+    return at;
+}
+
+/* ---- adaptive: windows of several sizes, whose rows and columns are those of the plane ---- */
+
+/* The greatest element of each column within rows, and its row. */
+INLINE void NAME(fold_rows)(const T *x, samba_pool_range rows, int64_t w, T *best, NAME(index) * row_of)
+{
+    for (int64_t j = 0; j < w; j += NAME_LANES) {
+        NAME(span) part = NAME(span_of)(w - j);
+        VECTOR v = NAME(load_span)(x + rows.begin * w + j, part);
+        INDICES row = (INDICES){0} + (NAME(index))rows.begin;
+        for (int64_t i = rows.begin + 1; i < rows.end; i++) {
+            VECTOR next = NAME(load_span)(x + i * w + j, part);
+            if (row_of)
+                row = (INDICES)NAME(beaten)(v, next, (VECTOR)row, (VECTOR)((INDICES){0} + (NAME(index))i));
+            v = NAME(greater)(v, next);
+        }
+        NAME(store_span)(best + j, part, v);
+        if (row_of)
+            NAME(store_span)((T *)row_of + j, part, (VECTOR)row);
     }
 }
 
-static void NAME(max_adaptive_gradient)(const samba_pool_plan *plan, const T *x, const T *dy, T *dx, T *best, int64_t *index)
+/* Of columns' greatest elements that of a window: the first of its row and column, or the last that is no number. */
+INLINE int64_t NAME(find_column)(const T *best, const NAME(index) * row_of, samba_pool_range columns)
+{
+    int64_t n = columns.end - columns.begin, found;
+    best += columns.begin;
+    row_of += columns.begin;
+    T most = NAME(greatest_of)(best, n);
+    if (NO_NUMBER(most)) {
+        found = -1;
+        for (int64_t j = 0; j < n; j++)
+            if (NO_NUMBER(best[j]) && (found < 0 || row_of[j] >= row_of[found]))
+                found = j;
+    } else {
+        found = NAME(first_equal)(best, 0, n, most);
+        for (int64_t j = found + 1; (j = NAME(first_equal)(best, j, n, most)) < n; j++)
+            if (row_of[j] < row_of[found])
+                found = j;
+    }
+    return columns.begin + found;
+}
+
+static void NAME(max_adaptive_row)(const samba_pool_plan *plan, const T *x, int64_t oi, T *y, T *row)
 {
     const samba_pool *p = &plan->pool;
-    memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
-    for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        NAME(find_adaptive_row)(plan, x, oi, best, index);
-        for (int64_t oj = 0; oj < p->ow; oj++)
-            dx[index[oj]] += dy[oj];
+    samba_pool_range rows = plan->rows[oi];
+    bool empty = rows.begin >= rows.end;
+    const T *best = x + rows.begin * p->w;
+    if (!empty && rows.end - rows.begin > 1) {
+        best = plan->single ? y : row;
+        NAME(fold_rows)(x, rows, p->w, plan->single ? y : row, NULL);
+    } else if (!empty && plan->single) {
+        memcpy(y, best, (size_t)p->w * sizeof *y);
+    }
+    for (int64_t oj = 0; oj < p->ow && (empty || !plan->single); oj++) {
+        samba_pool_range columns = plan->columns[oj];
+        y[oj] =
+            empty || columns.begin >= columns.end ? LEAST : NAME(greatest_of)(best + columns.begin, columns.end - columns.begin);
+    }
+}
+
+/* Where in the plane the greatest elements are, or -1. dx: gets dy there; indices: is told; either may be NULL. */
+static void NAME(find_adaptive_row)(const samba_pool_plan *plan, const T *x, int64_t oi, const T *dy, T *dx, int64_t *indices,
+                                    T *row, NAME(index) * row_of)
+{
+    const samba_pool *p = &plan->pool;
+    samba_pool_range rows = plan->rows[oi];
+    bool many = rows.end - rows.begin > 1;
+    if (many)
+        NAME(fold_rows)(x, rows, p->w, row, row_of);
+    for (int64_t oj = 0; oj < p->ow; oj++) {
+        samba_pool_range columns = plan->columns[oj];
+        int64_t at = -1;
+        if (rows.begin < rows.end && columns.begin < columns.end) {
+            const T *one = x + rows.begin * p->w + columns.begin;
+            int64_t j = plan->single ? oj
+                        : many       ? NAME(find_column)(row, row_of, columns)
+                                     : columns.begin + NAME(find_greatest)(one, columns.end - columns.begin);
+            at = (many ? (int64_t)row_of[j] : rows.begin) * p->w + j;
+        }
+        if (indices)
+            indices[oj] = at;
+        if (dx && at >= 0)
+            dx[at] += dy[oj];
     }
 }
 
@@ -347,54 +471,25 @@ static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, cons
                                const samba_pool_scratch *scratch)
 {
     const samba_pool *p = &plan->pool;
-    if (p->gradient)
-        NAME(max_adaptive_gradient)(plan, first, dy, result, scratch->value, scratch->index);
-    else
-        for (int64_t oi = 0; oi < p->oh; oi++) {
-            int64_t at = oi * p->ow;
-            if (p->indices)
-                NAME(find_adaptive_row)(plan, first, oi, scratch->value, (int64_t *)result + at);
-            else
-                NAME(find_adaptive_row)(plan, first, oi, (T *)result + at, scratch->index);
-        }
+    for (int64_t oi = 0; oi < p->oh; oi++) {
+        int64_t at = oi * p->ow;
+        if (!p->gradient && !p->indices)
+            NAME(max_adaptive_row)(plan, first, oi, (T *)result + at, scratch->value);
+        else
+            NAME(find_adaptive_row)
+        (plan, first, oi, p->gradient ? dy + at : NULL, p->gradient ? result : NULL, p->gradient ? NULL : (int64_t *)result + at,
+         scratch->value, scratch->index);
+    }
 }
 
-/* ---- one window, the whole plane: passed over as it lies, a vector at a time ---- */
+/* ---- one window, the whole plane: passed over as it lies ---- */
 
-/* The index of the greatest of n elements: the first that equals it, or the last that is no number. */
-static int64_t NAME(find_greatest)(const T *x, int64_t n)
+/* Zeros for the gradient of a plane; small planes get them some at a time. */
+static void NAME(clear_planes)(T *dx, int64_t n, int64_t plane, int64_t planes)
 {
-    VECTOR v = NAME(load_span)(x, NAME(span_of)(n));
-    T lanes[NAME_LANES];
-    for (int64_t i = NAME_LANES; i + NAME_LANES <= n; i += NAME_LANES)
-        v = NAME(greater)(v, NAME(load_whole)(x + i));
-    __builtin_memcpy(lanes, &v, sizeof lanes);
-    T most = x[0];
-    for (int64_t i = 0; i < NAME_LANES && i < n; i++)
-        most = lanes[i] > most || NO_NUMBER(lanes[i]) ? lanes[i] : most;
-    for (int64_t i = n < NAME_LANES ? n : n / NAME_LANES * NAME_LANES; i < n; i++)
-        most = x[i] > most || NO_NUMBER(x[i]) ? x[i] : most;
-    if (NO_NUMBER(most)) {
-        int64_t at = n - 1;
-        while (at > 0 && !NO_NUMBER(x[at]))
-            at--;
-        return at;
-    }
-    int64_t at = 0;
-    for (int64_t band = 4 * NAME_LANES; at + band <= n; at += band) { /* bands without it are passed over */
-        VECTOR a = NAME(load_whole)(x + at), b = NAME(load_whole)(x + at + NAME_LANES);
-        VECTOR c = NAME(load_whole)(x + at + 2 * NAME_LANES), d = NAME(load_whole)(x + at + 3 * NAME_LANES);
-        a = NAME(greater)(NAME(greater)(a, b), NAME(greater)(c, d));
-        bool there = false;
-        __builtin_memcpy(lanes, &a, sizeof lanes);
-        UNROLL for (int i = 0; i < NAME_LANES; i++)
-            there |= lanes[i] == most;
-        if (there)
-            break;
-    }
-    while (at < n - 1 && x[at] != most)
-        at++;
-    return at;
+    const int64_t together = n < 16 * NAME_LANES ? 64 : 1, left = planes - plane;
+    if (plane % together == 0)
+        memset(dx + plane * n, 0, (size_t)(n * (left < together ? left : together)) * sizeof *dx);
 }
 
 static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, const T *dy, void *result)
@@ -404,14 +499,17 @@ static void NAME(max_whole)(const samba_pool *p, int64_t planes, const T *x, con
     int64_t *indices = result;
     for (int64_t plane = 0; plane < planes; plane++) {
         const T *from = x + plane * n;
+        if (p->gradient)
+            NAME(clear_planes)(y, n, plane, planes);
+        if (!p->gradient && !p->indices) {
+            y[plane] = NAME(greatest_of)(from, n);
+            continue;
+        }
         int64_t at = NAME(find_greatest)(from, n);
         if (p->gradient) {
-            memset(y + plane * n, 0, (size_t)n * sizeof *y);
             y[plane * n + at] = dy[plane];
-        } else if (p->indices) {
-            indices[plane] = at;
         } else {
-            y[plane] = from[at];
+            indices[plane] = at;
         }
     }
 }
@@ -427,7 +525,7 @@ static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, c
         NAME(max_2x2)(p, planes, x, dy, result);
         return;
     }
-    if (is_whole(p)) {
+    if (is_whole(plan)) {
         NAME(max_whole)(p, planes, x, dy, result);
         return;
     }
@@ -435,6 +533,8 @@ static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, c
         lines[i] = LEAST;
     for (int64_t plane = 0; plane < planes; plane++, x += outside, dy += p->gradient ? pooled : 0) {
         T *to = (T *)result + plane * (p->gradient ? outside : pooled);
+        if (p->adaptive && p->gradient)
+            NAME(clear_planes)(result, outside, plane, planes);
         if (p->adaptive)
             NAME(max_adaptive)(plan, x, dy, p->indices ? (void *)((int64_t *)result + plane * pooled) : to, scratch);
         else if (p->gradient)
@@ -445,7 +545,3 @@ static void NAME(max)(const samba_pool_plan *plan, int64_t planes, const T *x, c
             NAME(max_forward)(plan, x, to, lines, row);
     }
 }
-
-#undef NAME_LANES
-#undef NAME_BELOW
-#undef NAME_BAND

@@ -6,16 +6,56 @@
 #include "device/cpu/pool/pool_max.h"
 
 /* y[oj] += x[start + oj * step], and the reverse */
-INLINE void NAME(gather_sum)(T *y, const T *x, int64_t start, int64_t step, int64_t begin, int64_t end)
+INLINE void NAME(gather_sum_of)(T *y, const T *x, int64_t start, int64_t step, int64_t begin, int64_t end)
 {
     SAMBA_VECTOR_LOOP for (int64_t oj = begin; oj < end; oj++)
         y[oj] += x[start + oj * step];
 }
 
-INLINE void NAME(scatter_sum)(T *x, const T *y, int64_t start, int64_t step, int64_t begin, int64_t end)
+INLINE void NAME(scatter_sum_of)(T *x, const T *y, int64_t start, int64_t step, int64_t begin, int64_t end)
 {
     SAMBA_VECTOR_LOOP for (int64_t oj = begin; oj < end; oj++)
         x[start + oj * step] += y[oj];
+}
+
+/* Loops for a step that the compiler knows are of whole vectors. */
+static void NAME(gather_sum)(T *y, const T *x, int64_t start, int64_t step, int64_t begin, int64_t end)
+{
+    if (step == 1)
+        NAME(gather_sum_of)(y, x, start, 1, begin, end);
+    else if (step == 2)
+        NAME(gather_sum_of)(y, x, start, 2, begin, end);
+    else
+        NAME(gather_sum_of)(y, x, start, step, begin, end);
+}
+
+static void NAME(scatter_sum)(T *x, const T *y, int64_t start, int64_t step, int64_t begin, int64_t end)
+{
+    if (step == 1)
+        NAME(scatter_sum_of)(x, y, start, 1, begin, end);
+    else if (step == 2)
+        NAME(scatter_sum_of)(x, y, start, 2, begin, end);
+    else
+        NAME(scatter_sum_of)(x, y, start, step, begin, end);
+}
+
+/* The sum of n elements: of four vectors side by side, so that an addition need not wait for the one before it. */
+INLINE T NAME(sum_of)(const T *x, int64_t n)
+{
+    T lanes[4 * NAME_LANES], sum = 0;
+    int64_t i = 0;
+    if (n >= 4 * NAME_LANES) {
+        VECTOR sums[4] = {0};
+        for (; i + 4 * NAME_LANES <= n; i += 4 * NAME_LANES) UNROLL
+            for (int k = 0; k < 4; k++)
+                sums[k] += NAME(load_whole)(x + i + k * NAME_LANES);
+        __builtin_memcpy(lanes, sums, sizeof lanes);
+        for (int k = 0; k < 4 * NAME_LANES; k++)
+            sum += lanes[k];
+    }
+    for (; i < n; i++)
+        sum += x[i];
+    return sum;
 }
 
 /* Rows first, whole and as they lie; then columns, which are some apart. row: a row of the plane. */
@@ -25,22 +65,37 @@ static void NAME(average_forward)(const samba_pool_plan *plan, const T *x, T *y,
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         int64_t first = plan->rows[oi].begin, at = oi * p->stride[0] - p->padding[0] + first * p->dilation[0];
         const T *from = x + at * p->w;
-        memset(y, 0, (size_t)p->ow * sizeof *y);
-        if (first >= plan->rows[oi].end)
+        if (first >= plan->rows[oi].end) {
+            memset(y, 0, (size_t)p->ow * sizeof *y);
             continue;
+        }
         if (first + 1 < plan->rows[oi].end) {
-            memcpy(row, from, (size_t)p->w * sizeof *row);
-            for (int64_t ky = first + 1; ky < plan->rows[oi].end; ky++)
-                NAME(gather_sum)(row, from, (ky - first) * p->dilation[0] * p->w, 1, 0, p->w);
+            const T *next = from + p->dilation[0] * p->w;
+            SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
+                row[j] = from[j] + next[j];
+            for (int64_t ky = first + 2; ky < plan->rows[oi].end; ky++)
+                NAME(gather_sum_of)(row, from, (ky - first) * p->dilation[0] * p->w, 1, 0, p->w);
             from = row;
         }
-        for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
+        if (p->kernel[1] == 1 && p->ow == p->w && p->stride[1] == 1 && p->padding[1] == 0) { /* each column for itself */
+            T divisor = (T)plan->heights[oi] * (T)plan->widths[0];
+            SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
+                y[oj] = from[oj] / divisor;
+            continue;
+        }
+        samba_pool_range all = plan->columns[0];
+        bool whole = all.begin == 0 && all.end == p->ow;
+        if (whole) {
+            const T *one = from - p->padding[1];
+            SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
+                y[oj] = one[oj * p->stride[1]];
+        } else {
+            memset(y, 0, (size_t)p->ow * sizeof *y);
+        }
+        for (int64_t kx = whole ? 1 : 0; kx < p->kernel[1]; kx++) {
             samba_pool_range range = plan->columns[kx];
             int64_t start = kx * p->dilation[1] - p->padding[1];
-            if (p->stride[1] == 2)
-                NAME(gather_sum)(y, from, start, 2, range.begin, range.end);
-            else
-                NAME(gather_sum)(y, from, start, p->stride[1], range.begin, range.end);
+            NAME(gather_sum)(y, from, start, p->stride[1], range.begin, range.end);
         }
         T height = (T)plan->heights[oi];
         SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
@@ -66,43 +121,86 @@ static void NAME(average_gradient)(const samba_pool_plan *plan, const T *dy, T *
     }
 }
 
-/* Windows of several sizes: rows are added first. sums: a row of the plane. */
-static void NAME(average_adaptive)(const samba_pool_plan *plan, const T *x, T *y, T *sums)
+/* Windows of several sizes: rows are added first. row: one of the plane. */
+static void NAME(average_adaptive)(const samba_pool_plan *plan, const T *x, T *y, T *row)
 {
     const samba_pool *p = &plan->pool;
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
-        memset(sums, 0, (size_t)p->w * sizeof *sums);
-        for (int64_t i = plan->rows[oi].begin; i < plan->rows[oi].end; i++) {
-            const T *row = x + i * p->w;
-            SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
-                sums[j] += row[j];
+        samba_pool_range rows = plan->rows[oi];
+        const T *sums = x + rows.begin * p->w;
+        if (rows.end - rows.begin > 1) {
+            memcpy(row, sums, (size_t)p->w * sizeof *row);
+            for (int64_t i = rows.begin + 1; i < rows.end; i++)
+                NAME(gather_sum_of)(row, x + i * p->w, 0, 1, 0, p->w);
+            sums = row;
+        }
+        T height = (T)plan->heights[oi];
+        if (plan->single) {
+            SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
+                y[oj] = sums[oj] / height;
+            continue;
         }
         for (int64_t oj = 0; oj < p->ow; oj++) {
-            T sum = 0;
-            for (int64_t j = plan->columns[oj].begin; j < plan->columns[oj].end; j++)
-                sum += sums[j];
-            y[oj] = sum / ((T)plan->heights[oi] * (T)plan->widths[oj]);
+            samba_pool_range columns = plan->columns[oj];
+            y[oj] = NAME(sum_of)(sums + columns.begin, columns.end - columns.begin) / (height * (T)plan->widths[oj]);
         }
     }
 }
 
-static void NAME(average_adaptive_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *sums)
+/* What the windows of a row of the result give to each column. Windows begin one behind the other, so what lies before the end
+ * of one is there already for the next. */
+INLINE void NAME(deal_shares)(const samba_pool_plan *plan, int64_t oi, const T *dy, T *row)
 {
     const samba_pool *p = &plan->pool;
-    memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
-    for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        memset(sums, 0, (size_t)p->w * sizeof *sums);
-        for (int64_t oj = 0; oj < p->ow; oj++) {
-            T share = dy[oj] / ((T)plan->heights[oi] * (T)plan->widths[oj]);
-            for (int64_t j = plan->columns[oj].begin; j < plan->columns[oj].end; j++)
-                sums[j] += share;
-        }
-        for (int64_t i = plan->rows[oi].begin; i < plan->rows[oi].end; i++) {
-            T *row = dx + i * p->w;
-            SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
-                row[j] += sums[j];
+    T height = (T)plan->heights[oi];
+    int64_t done = 0;
+    if (plan->single) {
+        SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
+            row[oj] = dy[oj] / height;
+        return;
+    }
+    for (int64_t oj = 0; oj < p->ow; oj++) {
+        samba_pool_range columns = plan->columns[oj];
+        T share = dy[oj] / (height * (T)plan->widths[oj]);
+        for (; done < columns.begin; done++)
+            row[done] = 0;
+        for (int64_t j = columns.begin; j < done && j < columns.end; j++)
+            row[j] += share;
+        if (done < columns.end) {
+            SAMBA_VECTOR_LOOP for (int64_t j = done; j < columns.end; j++)
+                row[j] = share;
+            done = columns.end;
         }
     }
+    for (; done < p->w; done++)
+        row[done] = 0;
+}
+
+/* Rows that no window had before are written, others added to. row: one of the plane. */
+static void NAME(average_adaptive_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *row)
+{
+    const samba_pool *p = &plan->pool;
+    int64_t done = 0;
+    for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
+        samba_pool_range rows = plan->rows[oi];
+        if (done < rows.begin) {
+            memset(dx + done * p->w, 0, (size_t)((rows.begin - done) * p->w) * sizeof *dx);
+            done = rows.begin;
+        }
+        const T *shares = row;
+        if (rows.begin == done && rows.begin < rows.end) {
+            shares = dx + done++ * p->w;
+            NAME(deal_shares)(plan, oi, dy, dx + rows.begin++ * p->w);
+        } else {
+            NAME(deal_shares)(plan, oi, dy, row);
+        }
+        for (int64_t i = rows.begin; i < done && i < rows.end; i++)
+            NAME(scatter_sum_of)(dx + i * p->w, shares, 0, 1, 0, p->w);
+        for (; done < rows.end; done++)
+            memcpy(dx + done * p->w, shares, (size_t)p->w * sizeof *dx);
+    }
+    if (done < p->h)
+        memset(dx + done * p->w, 0, (size_t)((p->h - done) * p->w) * sizeof *dx);
 }
 
 /* Rows of x are added first, then columns of their sum; sums: a row of the plane. */
@@ -184,3 +282,7 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t plane
             NAME(average_forward)(plan, from, to, value);
     }
 }
+
+#undef NAME_LANES
+#undef NAME_BELOW
+#undef NAME_BAND
