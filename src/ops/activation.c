@@ -118,21 +118,38 @@ samba_status samba_vjp_leaky_relu(samba_vjp *vjp)
     return SAMBA_OK;
 }
 
-/* ---- hardshrink and softshrink: 0 between -b and b, with no gradient; else x, or x nearer to 0 by b. b is known where they are
- * traced ---- */
+/* ---- hardshrink and softshrink: 0 between -b and b, with no gradient; else x, or x nearer to 0 by b ---- */
 
 static double hardshrink(double x, double b) { return fabs(x) <= b ? 0 : x; }
 samba_status samba_ref_hardshrink(const samba_reference *reference) { return samba_reference_of_two(reference, hardshrink); }
 
 static double softshrink(double x, double b) { return x > b ? x - b : x < -b ? x + b : x * 0; }
 samba_status samba_ref_softshrink(const samba_reference *reference) { return samba_reference_of_two(reference, softshrink); }
+
+/* `far`, or 0 where x is within -b to b */
+static samba_ref outside(samba_vjp *vjp, samba_ref far)
+{
+    samba_graph *graph = vjp->graph;
+    samba_ref near = samba_emit2(graph, SAMBA_OP_le, samba_emit1(graph, SAMBA_OP_abs, vjp->inputs[0]), vjp->inputs[1]);
+    samba_ref none = samba_emit_constant(graph, 0, samba_ref_dtype(graph, far));
+    return samba_emit3(graph, SAMBA_OP_where, near, none, far);
+}
+
+samba_status samba_vjp_hardshrink(samba_vjp *vjp)
+{
+    return vjp->needed[0] ? samba_vjp_deliver(vjp, 0, outside(vjp, vjp->gradient)) : SAMBA_OK;
+}
+
 samba_status samba_vjp_softshrink(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
-    samba_ref size = samba_emit1(graph, SAMBA_OP_abs, vjp->inputs[0]), g = vjp->gradient;
-    samba_ref near = samba_emit2(graph, SAMBA_OP_le, size, vjp->inputs[1]);
-    samba_ref none = samba_emit_constant(graph, 0, samba_ref_dtype(graph, g));
-    return vjp->needed[0] ? samba_vjp_deliver(vjp, 0, samba_emit3(graph, SAMBA_OP_where, near, none, g)) : SAMBA_OK;
+    if (vjp->needed[0])
+        SAMBA_TRY(samba_vjp_deliver(vjp, 0, outside(vjp, vjp->gradient)));
+    if (!vjp->needed[1])
+        return SAMBA_OK;
+    samba_ref above = samba_emit2(graph, SAMBA_OP_gt, vjp->inputs[0], vjp->inputs[1]);
+    samba_ref less = samba_emit1(graph, SAMBA_OP_neg, vjp->gradient), more = outside(vjp, vjp->gradient);
+    return samba_vjp_deliver(vjp, 1, samba_emit3(graph, SAMBA_OP_where, above, less, more));
 }
 
 /* ---- logaddexp: max(a, b) + log(1 + exp(-|a - b|)); equal ones, infinite ones among them, have no distance ---- */
