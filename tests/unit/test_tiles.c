@@ -355,6 +355,40 @@ static void check_spread_and_sums(const samba_kernels *k, int class_, int rows, 
                                                 : (double)k->total_i64((const int64_t *)a, n)));
 }
 
+/* Sums of few columns, and of products, are those of double row by row, whatever the number of rows: to the last bit. */
+static void test_columns(void **state)
+{
+    enum { ROWS = 40, COLS = 70 };
+    static float a[ROWS * COLS], b[ROWS * COLS];
+    const samba_kernels *k;
+    srand(SEED);
+    for (int i = 0; i < ROWS * COLS; i++) {
+        a[i] = (float)rand() / (float)RAND_MAX - 0.5F;
+        b[i] = (float)rand() / (float)RAND_MAX - 0.5F;
+    }
+    for (int isa = 0; (k = next_kernels(&isa));)
+        for (int cols = 2; cols <= COLS; cols++)
+            for (int rows = 0; rows <= ROWS; rows += 1 + rows / 3)
+                for (int product = 0; product < 2; product++) {
+                    /* up to the end of what is allocated, where a sanitizer looks */
+                    size_t bytes = (size_t)(rows * cols) * sizeof *a;
+                    float *x = malloc(bytes + 1), *y = malloc(bytes + 1);
+                    double sums[COLS], wanted[COLS];
+                    memcpy(x, a, bytes);
+                    memcpy(y, b, bytes);
+                    for (int c = 0; c < cols; c++) {
+                        sums[c] = wanted[c] = c;
+                        for (int r = 0; r < rows; r++)
+                            wanted[c] += (double)(product ? x[r * cols + c] * y[r * cols + c] : x[r * cols + c]);
+                    }
+                    k->collect_rows[SAMBA_F32](sums, x, product ? y : NULL, rows, cols);
+                    assert_memory_equal(sums, wanted, (size_t)cols * sizeof *sums);
+                    free(x);
+                    free(y);
+                }
+    (void)state;
+}
+
 static void test_rows(void **state)
 {
     const samba_kernels *k;
@@ -527,5 +561,5 @@ static void test_random(void **state)
     }
 }
 
-TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_gelu_both, test_combined, test_combined_norms,
+TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_columns, test_gelu_both, test_combined, test_combined_norms,
           test_random)
