@@ -561,5 +561,5 @@ static void test_random(void **state)
     }
 }
 
-TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_columns, test_gelu_both, test_combined, test_combined_norms,
-          test_random)
+TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_columns, test_gelu_both, test_combined,
+          test_combined_norms, test_random)
