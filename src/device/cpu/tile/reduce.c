@@ -143,91 +143,91 @@ ARGMAX(i64, int64_t)
 
 /* ---- sums over rows and over all ---- */
 /* Columns are summed by as many wide vectors as registers hold over all rows. LANES: elements of one. */
-#define COLLECT(name, type, wide, sums_name, VECTOR)                                                                                  \
-    typedef type narrow_##name __attribute__((vector_size(VECTOR_BYTES / sizeof(wide) * sizeof(type))));                              \
-    INLINE void collect_lanes_##name(wide_##sums_name *sum, const type *a, const type *b)                                             \
-    {                                                                                                                                 \
-        EACH_PART(p)                                                                                                                  \
-        {                                                                                                                             \
-            narrow_##name x, y;                                                                                                       \
-            __builtin_memcpy(&x, a + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof x);                                               \
-            if (b) {                                                                                                                  \
-                __builtin_memcpy(&y, b + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof y);                                           \
-                x *= y;                                                                                                               \
-            }                                                                                                                         \
-            sum->v[p] += __builtin_convertvector(x, VECTOR);                                                                          \
-        }                                                                                                                             \
-    }                                                                                                                                 \
-    /* The last columns of all rows, up to the last rows by whole vectors: what these read beyond is of the next row, and dropped. */ \
-    INLINE void collect_vectors_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, const int vectors)       \
-    {                                                                                                                                 \
-        enum { LANES = 64 / (int)sizeof(wide) };                                                                                      \
-        wide_##sums_name part[4];                                                                                                     \
-        UNROLL for (int q = 0; q < vectors; q++)                                                                                      \
-            wide_load_##sums_name(&part[q], sums + q * LANES);                                                                        \
-        for (int64_t r = 0; r < rows; r++) UNROLL                                                                                     \
-            for (int q = 0; q < vectors; q++)                                                                                         \
-                collect_lanes_##name(&part[q], a + r * cols + q * LANES, b ? b + r * cols + q * LANES : NULL);                        \
-        UNROLL for (int q = 0; q < vectors; q++)                                                                                      \
-            wide_store_##sums_name(sums + q * LANES, &part[q]);                                                                       \
-    }                                                                                                                                 \
-    INLINE void collect_some_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, int vectors)                \
-    {                                                                                                                                 \
-        if (vectors == 1)                                                                                                             \
-            collect_vectors_##name(sums, a, b, rows, cols, 1);                                                                        \
-        else if (vectors == 2)                                                                                                        \
-            collect_vectors_##name(sums, a, b, rows, cols, 2);                                                                        \
-        else if (vectors == 3)                                                                                                        \
-            collect_vectors_##name(sums, a, b, rows, cols, 3);                                                                        \
-        else                                                                                                                          \
-            collect_vectors_##name(sums, a, b, rows, cols, 4);                                                                        \
-    }                                                                                                                                 \
-    INLINE void collect_rest_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, int64_t n)                  \
-    {                                                                                                                                 \
-        enum { LANES = 64 / (int)sizeof(wide) };                                                                                      \
-        const int vectors = (int)((n + LANES - 1) / LANES);                                                                           \
-        int64_t beyond = vectors * LANES - n, whole = rows - (beyond + cols - 1) / cols;                                              \
-        wide kept[4 * LANES] = {0};                                                                                                   \
-        if (whole > 0) {                                                                                                              \
-            __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                                   \
-            collect_some_##name(kept, a, b, whole, cols, vectors);                                                                    \
-            __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                                   \
-        }                                                                                                                             \
-        for (int64_t r = whole > 0 ? whole : 0; r < rows; r++) { /* by the same code, which rounds alike */                           \
-            type x[4 * LANES] = {0}, y[4 * LANES] = {0};                                                                              \
-            __builtin_memcpy(x, a + r * cols, (size_t)n * sizeof *a);                                                                 \
-            if (b)                                                                                                                    \
-                __builtin_memcpy(y, b + r * cols, (size_t)n * sizeof *b);                                                             \
-            __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                                   \
-            collect_some_##name(kept, x, b ? y : NULL, 1, cols, vectors);                                                             \
-            __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                                   \
-        }                                                                                                                             \
-    }                                                                                                                                 \
-    INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols)                                  \
-    {                                                                                                                                 \
-        enum { LANES = 64 / (int)sizeof(wide), MANY = WIDE_PARTS > 2 ? 2 : 4 };                                                       \
-        int64_t c = 0;                                                                                                                \
-        for (; c + MANY * LANES <= cols; c += MANY * LANES) {                                                                         \
-            wide_##sums_name part[MANY];                                                                                              \
-            UNROLL for (int q = 0; q < MANY; q++)                                                                                     \
-                wide_load_##sums_name(&part[q], sums + c + q * LANES);                                                                \
-            for (int64_t r = 0; r < rows; r++) {                                                                                      \
-                const type *x = a + r * cols + c, *y = b ? b + r * cols + c : NULL;                                                   \
-                UNROLL for (int q = 0; q < MANY; q++)                                                                                 \
-                    collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL);                                          \
-            }                                                                                                                         \
-            UNROLL for (int q = 0; q < MANY; q++)                                                                                     \
-                wide_store_##sums_name(sums + c + q * LANES, &part[q]);                                                               \
-        }                                                                                                                             \
-        if (c < cols)                                                                                                                 \
-            collect_rest_##name(sums + c, a + c, b ? b + c : NULL, rows, cols, cols - c);                                             \
-    }                                                                                                                                 \
-    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols)              \
-    {                                                                                                                                 \
-        if (b)                                                                                                                        \
-            collect_##name(sums, a, b, rows, cols);                                                                                   \
-        else                                                                                                                          \
-            collect_##name(sums, a, NULL, rows, cols);                                                                                \
+#define COLLECT(name, type, wide, sums_name, VECTOR)                                                                             \
+    typedef type narrow_##name __attribute__((vector_size(VECTOR_BYTES / sizeof(wide) * sizeof(type))));                         \
+    INLINE void collect_lanes_##name(wide_##sums_name *sum, const type *a, const type *b)                                        \
+    {                                                                                                                            \
+        EACH_PART(p)                                                                                                             \
+        {                                                                                                                        \
+            narrow_##name x, y;                                                                                                  \
+            __builtin_memcpy(&x, a + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof x);                                          \
+            if (b) {                                                                                                             \
+                __builtin_memcpy(&y, b + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof y);                                      \
+                x *= y;                                                                                                          \
+            }                                                                                                                    \
+            sum->v[p] += __builtin_convertvector(x, VECTOR);                                                                     \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    /* Columns by whole vectors; what the last one reads beyond is of the next row, and dropped. */                              \
+    INLINE void collect_vectors_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, const int vectors)  \
+    {                                                                                                                            \
+        enum { LANES = 64 / (int)sizeof(wide) };                                                                                 \
+        wide_##sums_name part[4];                                                                                                \
+        UNROLL for (int q = 0; q < vectors; q++)                                                                                 \
+            wide_load_##sums_name(&part[q], sums + q * LANES);                                                                   \
+        for (int64_t r = 0; r < rows; r++) UNROLL                                                                                \
+            for (int q = 0; q < vectors; q++)                                                                                    \
+                collect_lanes_##name(&part[q], a + r * cols + q * LANES, b ? b + r * cols + q * LANES : NULL);                   \
+        UNROLL for (int q = 0; q < vectors; q++)                                                                                 \
+            wide_store_##sums_name(sums + q * LANES, &part[q]);                                                                  \
+    }                                                                                                                            \
+    INLINE void collect_some_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, int vectors)           \
+    {                                                                                                                            \
+        if (vectors == 1)                                                                                                        \
+            collect_vectors_##name(sums, a, b, rows, cols, 1);                                                                   \
+        else if (vectors == 2)                                                                                                   \
+            collect_vectors_##name(sums, a, b, rows, cols, 2);                                                                   \
+        else if (vectors == 3)                                                                                                   \
+            collect_vectors_##name(sums, a, b, rows, cols, 3);                                                                   \
+        else                                                                                                                     \
+            collect_vectors_##name(sums, a, b, rows, cols, 4);                                                                   \
+    }                                                                                                                            \
+    INLINE void collect_rest_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, int64_t n)             \
+    {                                                                                                                            \
+        enum { LANES = 64 / (int)sizeof(wide) };                                                                                 \
+        const int vectors = (int)((n + LANES - 1) / LANES);                                                                      \
+        int64_t beyond = vectors * LANES - n, whole = rows - (beyond + cols - 1) / cols;                                         \
+        wide kept[4 * LANES] = {0};                                                                                              \
+        if (whole > 0) {                                                                                                         \
+            __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                              \
+            collect_some_##name(kept, a, b, whole, cols, vectors);                                                               \
+            __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                              \
+        }                                                                                                                        \
+        for (int64_t r = whole > 0 ? whole : 0; r < rows; r++) { /* by the same code, which rounds alike */                      \
+            type x[4 * LANES] = {0}, y[4 * LANES] = {0};                                                                         \
+            __builtin_memcpy(x, a + r * cols, (size_t)n * sizeof *a);                                                            \
+            if (b)                                                                                                               \
+                __builtin_memcpy(y, b + r * cols, (size_t)n * sizeof *b);                                                        \
+            __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                              \
+            collect_some_##name(kept, x, b ? y : NULL, 1, cols, vectors);                                                        \
+            __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                              \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols)                             \
+    {                                                                                                                            \
+        enum { LANES = 64 / (int)sizeof(wide), MANY = WIDE_PARTS > 2 ? 2 : 4 };                                                  \
+        int64_t c = 0;                                                                                                           \
+        for (; c + MANY * LANES <= cols; c += MANY * LANES) {                                                                    \
+            wide_##sums_name part[MANY];                                                                                         \
+            UNROLL for (int q = 0; q < MANY; q++)                                                                                \
+                wide_load_##sums_name(&part[q], sums + c + q * LANES);                                                           \
+            for (int64_t r = 0; r < rows; r++) {                                                                                 \
+                const type *x = a + r * cols + c, *y = b ? b + r * cols + c : NULL;                                              \
+                UNROLL for (int q = 0; q < MANY; q++)                                                                            \
+                    collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL);                                     \
+            }                                                                                                                    \
+            UNROLL for (int q = 0; q < MANY; q++)                                                                                \
+                wide_store_##sums_name(sums + c + q * LANES, &part[q]);                                                          \
+        }                                                                                                                        \
+        if (c < cols)                                                                                                            \
+            collect_rest_##name(sums + c, a + c, b ? b + c : NULL, rows, cols, cols - c);                                        \
+    }                                                                                                                            \
+    void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols)         \
+    {                                                                                                                            \
+        if (b)                                                                                                                   \
+            collect_##name(sums, a, b, rows, cols);                                                                              \
+        else                                                                                                                     \
+            collect_##name(sums, a, NULL, rows, cols);                                                                           \
     }
 COLLECT(f32, float, double, f64, doubles)
 COLLECT(f64, double, double, f64, doubles)
