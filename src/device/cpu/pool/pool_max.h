@@ -330,10 +330,10 @@ static T NAME(greatest_of)(const T *x, int64_t n)
         v[0] = NAME(greater)(NAME(greater)(v[0], v[1]), NAME(greater)(v[2], v[3]));
         __builtin_memcpy(lanes, v, sizeof v[0]);
         for (int k = 0; k < NAME_LANES; k++)
-            most = (lanes[k] > most) | NO_NUMBER(lanes[k]) ? lanes[k] : most;
+            most = ((lanes[k] > most) | NO_NUMBER(lanes[k])) ? lanes[k] : most;
     }
     for (; i < n; i++)
-        most = (x[i] > most) | NO_NUMBER(x[i]) ? x[i] : most;
+        most = ((x[i] > most) | NO_NUMBER(x[i])) ? x[i] : most;
     return most;
 }
 

@@ -45,7 +45,7 @@ static void NAME(pad)(const samba_pool *p, int64_t size, int64_t n, T *at, T *sl
     if (p->outside != SAMBA_SAMPLE_ZEROS) {
         SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
             T a = at[i];
-            slope[i] = (a <= 0) | (a >= last) ? 0 : slope[i];
+            slope[i] = ((a <= 0) | (a >= last)) ? 0 : slope[i];
             a = a < 0 ? 0 : a;
             at[i] = a > last ? last : a;
         }
