@@ -75,6 +75,8 @@ def unfused(loop):
         target = REGISTER.findall(operands)[0]
         uses = []
         for _, later, words in loop[i + 1 :] + loop[: i + 1]:
+            if BRANCH.match(later):  # whose target, d8f4, may look like a register
+                continue
             registers = REGISTER.findall(words)
             keeps = later.startswith(("st", "fcmp")) or not re.match(r"[vsdq]\d", words)  # no register of these is written
             sources = registers if keeps or later in FUSED + ADD_TO_RESULT else registers[1:]
