@@ -191,22 +191,8 @@ static inline float vector_softshrink(float x, float by)
 static inline float vector_softsign(float x)
 {
     float t = fabsf(x), near = chosen(t > 1e9f, 1e9f, t), sum = 1.0f + near;
-    float lost = near >= 1.0f ? 1.0f - (sum - near) : near - (sum - 1.0f);
-    float over = 1.0f / sum, y = near * over, rest = fused_rest(-y, sum, near) - y * lost;
+    float over = 1.0f / sum, y = near * over, rest = lost_of_quotient(y, near, sum, lost_of_sum(near, sum));
     return copysignf(chosen(t == INFINITY, NAN, fused(rest, over, y)), x);
-}
-
-/* log of x / (1 - x) as vector_log1p of what that is above 1 */
-static inline float vector_logit(float x)
-{
-    float other = 1.0f - x, lost = (1.0f - other) - x, over = 1.0f / other, odds = x * over;
-    float rest = fused_rest(-odds, other, x) - odds * lost; /* of the quotient, times 1 - x */
-    float scaled = odds < 1.17549435e-38f ? x * 8388608.0f : odds, shift = odds < 1.17549435e-38f ? -23.0f : 0.0f;
-    uint32_t offset = bits_of(scaled) - 0x3f3504f3u, power = offset & 0xff800000u;
-    float e = (float)((int32_t)offset >> 23) + shift, f = float_of(offset - power + 0x3f3504f3u) - 1.0f;
-    f = chosen(shift == 0.0f, fused(rest * over, float_of(0x3f800000u - power), f), f);
-    float special = x == 0.0f ? -INFINITY : x == 1.0f ? INFINITY : NAN;
-    return x > 0.0f && x < 1.0f ? log_sum(f, e) : special;
 }
 
 /* ---- double ---- */

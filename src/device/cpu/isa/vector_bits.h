@@ -21,6 +21,20 @@ static inline uint32_t bits_of(float value)
     return bits;
 }
 
+static inline double double_of(uint64_t bits)
+{
+    double value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint64_t bits_of_double(double value)
+{
+    uint64_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 /* x where it holds, else y. GCC for ARM may turn a comparison around, into one that holds for NaN too, for which ARM needs seven
  * instructions: of a mask that does not happen. */
 static inline float chosen(int holds, float x, float y)

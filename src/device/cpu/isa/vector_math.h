@@ -14,7 +14,7 @@
 
 #include "device/cpu/isa/vector_bits.h"
 #include <math.h>
-#include <string.h>
+#include <stdbool.h>
 
 #if defined(__x86_64__) && defined(__GLIBC__)
 #if __GLIBC_PREREQ(2, 35)
@@ -116,15 +116,20 @@ static inline float exp_reduced(float x, float bias, uint32_t *exponent)
     return exp_rise(fused(whole, 2.12194442e-4f, fused(whole, -0.693359375f, x)));
 }
 
-/* 2^k is applied in two steps, as its exponent leaves float's range before the result does. */
+/* p 2^k in two steps, as k's exponent leaves float's range before the result does. both: k + 254, an exponent of two */
+static inline float times_power(float p, uint32_t both)
+{
+    uint32_t half = both >> 1 & 0xff800000u;
+    return p * float_of(half) * float_of(both - half);
+}
+
 static inline float vector_exp(float x)
 {
     x = chosen(x > 89.0f, 89.0f, x);
     x = chosen(x < -104.0f, -104.0f, x);
-    uint32_t both; /* of two exponents */
+    uint32_t both;
     float p = exp_reduced(x, 254.0f, &both) + 1.0f;
-    uint32_t half = both >> 1 & 0xff800000u;
-    return p * float_of(half) * float_of(both - half);
+    return times_power(p, both);
 }
 
 /* 2^64 exp(x), -112 <= x <= 43: results that are subnormal keep their digits until the last step. */
@@ -178,8 +183,7 @@ static inline float vector_exp2(float x)
     x = chosen(x > 129.0f, 129.0f, x);
     x = chosen(x < -151.0f, -151.0f, x);
     float magic = 12582912.0f + 254.0f, shifted = x + magic, rest = (x - (shifted - magic)) * 0.693147182f;
-    uint32_t both = bits_of(shifted) << 23, half = both >> 1 & 0xff800000u;
-    return (exp_rise(rest) + 1.0f) * float_of(half) * float_of(both - half);
+    return times_power(exp_rise(rest) + 1.0f, bits_of(shifted) << 23);
 }
 
 /* (exp(x) - exp(-x)) / 2, t = |x|: from 1 on of e = exp(t) / 2, below a polynomial keeps what this would lose. */
@@ -191,29 +195,35 @@ static inline float vector_sinh(float x)
     q = fused(q, z, 8.33333333e-03f);
     q = fused(q, z, 1.66666667e-01f);
     uint32_t both;
-    float p = exp_reduced(t, 253.0f, &both) + 1.0f;
-    uint32_t half = both >> 1 & 0xff800000u;
-    float e = p * float_of(half) * float_of(both - half);
+    float p = exp_reduced(t, 253.0f, &both) + 1.0f, e = times_power(p, both);
     float low = fused(q * z, t, t), high = e - 0.25f / e;
     return copysignf(t < 1.0f ? low : high, x);
 }
 
-/* log(1 + f), sqrt(1/2) - 1 <= f <= sqrt(2) - 1, and e ln2 */
-static inline float log_sum(float f, float e)
+/* ---- logarithms: of 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt(2) ---- */
+
+typedef struct log_parts {
+    float e, f, scale; /* 2^-e, of a number that is not subnormal */
+} log_parts;
+
+static inline log_parts log_split(float x)
 {
-    float q = -7.63442963e-2f;
-    q = fused(q, f, 1.27615497e-1f);
-    q = fused(q, f, -1.31601945e-1f);
-    q = fused(q, f, 1.42017618e-1f);
-    q = fused(q, f, -1.66233569e-1f);
-    q = fused(q, f, 2.00012267e-1f);
-    q = fused(q, f, -2.50008225e-1f);
-    q = fused(q, f, 3.33333313e-1f);
-    float square = f * f, tail = fused(fused(q, f, -0.5f), square, e * -2.12194442e-4f);
-    return fused(e, 0.693359375f, f + tail);
+    uint32_t offset = bits_of(x) - 0x3f3504f3u, power = offset & 0xff800000u;
+    return (log_parts){.e = (float)((int32_t)offset >> 23),
+                       .f = float_of(offset - power + 0x3f3504f3u) - 1.0f,
+                       .scale = float_of(0x3f800000u - power)};
 }
 
-/* log(1 + f) - f */
+/* Subnormal numbers are scaled up first. */
+static inline log_parts log_split_any(float x)
+{
+    bool small = x < 1.17549435e-38f;
+    log_parts parts = log_split(small ? x * 8388608.0f : x);
+    parts.e += small ? -23.0f : 0.0f;
+    return parts;
+}
+
+/* log(1 + f) = f + f^2 bend */
 static inline float log_bend(float f)
 {
     float q = -7.63442963e-2f;
@@ -224,46 +234,54 @@ static inline float log_bend(float f)
     q = fused(q, f, 2.00012267e-1f);
     q = fused(q, f, -2.50008225e-1f);
     q = fused(q, f, 3.33333313e-1f);
-    return fused(q, f, -0.5f) * (f * f);
+    return fused(q, f, -0.5f);
 }
 
-/* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e u + log(1 + f) v, u and v of two parts, u's first of so few bits that its
- * product with e is exact. Subnormal numbers are scaled up first. */
+/* log(1 + f) + e ln2 */
+static inline float log_sum(float f, float e)
+{
+    float tail = fused(log_bend(f), f * f, e * -2.12194442e-4f);
+    return fused(e, 0.693359375f, f + tail);
+}
+
+static inline float log_or_special(float x, float y)
+{
+    float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
+    return x > 0.0f && x < INFINITY ? y : special;
+}
+
+/* log(1 + f) v + e u, u and v of two parts, u's first of so few bits that its product with e is exact */
 static inline float log_by(float x, float u, float u_rest, float v, float v_rest)
 {
-    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
-    float shift = x < 1.17549435e-38f ? -23.0f : 0.0f;
-    uint32_t offset = bits_of(scaled) - 0x3f3504f3u;
-    float e = (float)((int32_t)offset >> 23) + shift;
-    float f = float_of((offset & 0x7fffffu) + 0x3f3504f3u) - 1.0f, main = f * v;
-    float rest = fused(e, u_rest, fused(log_bend(f), v, fused(f, v_rest, fused_rest(f, v, -main))));
-    float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
-    return x > 0.0f && x < INFINITY ? fused(e, u, main + rest) : special;
+    log_parts parts = log_split_any(x);
+    float f = parts.f, e = parts.e, main = f * v;
+    float rest = fused(e, u_rest, fused(log_bend(f) * (f * f), v, fused(f, v_rest, fused_rest(f, v, -main))));
+    return log_or_special(x, fused(e, u, main + rest));
 }
 static inline float vector_log2(float x) { return log_by(x, 1.0f, 0.0f, 1.44269502f, 1.92596303e-8f); }
 static inline float vector_log10(float x) { return log_by(x, 0.30078125f, 2.48745664e-4f, 0.434294492f, -1.0103051e-8f); }
 
-/* x = 2^e m, sqrt(1/2) <= m < sqrt(2), f = m - 1: e ln2 + log(1 + f). Subnormal numbers are scaled up first. */
 static inline float vector_log(float x)
 {
-    float scaled = x < 1.17549435e-38f ? x * 8388608.0f : x;
-    float shift = x < 1.17549435e-38f ? -23.0f : 0.0f;
-    uint32_t offset = bits_of(scaled) - 0x3f3504f3u;
-    float e = (float)((int32_t)offset >> 23) + shift;
-    float f = float_of((offset & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
-    float special = x > 0.0f ? x : x == 0.0f ? -INFINITY : NAN;
-    return x > 0.0f && x < INFINITY ? log_sum(f, e) : special;
+    log_parts parts = log_split_any(x);
+    return log_or_special(x, log_sum(parts.f, parts.e));
 }
 
-/* log(1 + x + more) of x > -1 and a small rest: as vector_log of the rounded 1 + x; f is given back what rounding took, where it
- * can tell. */
+/* What rounding took from `sum`, 1 + x of x > -1. */
+static inline float lost_of_sum(float x, float sum) { return x >= 1.0f ? 1.0f - (sum - x) : x - (sum - 1.0f); }
+
+/* What rounding took from `quotient` = x / (by + lost), times by; lost: what it took from `by` before */
+static inline float lost_of_quotient(float quotient, float x, float by, float lost)
+{
+    return fused_rest(-quotient, by, x) - quotient * lost;
+}
+
+/* log(1 + x + more) of x > -1 and a small rest; f is given back what rounding took from 1 + x, where it can tell. */
 static inline float log1p_of(float x, float more)
 {
-    float sum = 1.0f + x, rest = x >= 1.0f ? 1.0f - (sum - x) : x - (sum - 1.0f);
-    uint32_t offset = bits_of(sum) - 0x3f3504f3u, power = offset & 0xff800000u;
-    float e = (float)((int32_t)offset >> 23), f = float_of(offset - power + 0x3f3504f3u) - 1.0f;
-    f = chosen(x > 1e8f, f, fused(rest + more, float_of(0x3f800000u - power), f));
-    return log_sum(f, e);
+    float sum = 1.0f + x, rest = lost_of_sum(x, sum) + more;
+    log_parts parts = log_split(sum);
+    return log_sum(chosen(x > 1e8f, parts.f, fused(rest, parts.scale, parts.f)), parts.e);
 }
 static inline float vector_log1p(float x)
 {
@@ -275,9 +293,20 @@ static inline float vector_log1p(float x)
 static inline float vector_atanh(float x)
 {
     float t = fabsf(x), other = 1.0f - t, lost = (1.0f - other) - t, over = 1.0f / other, above = 2.0f * t * over;
-    float rest = fused_rest(-above, other, 2.0f * t) - above * lost;
+    float rest = lost_of_quotient(above, 2.0f * t, other, lost);
     float special = t == 1.0f ? INFINITY : NAN;
     return copysignf(t < 1.0f ? 0.5f * log1p_of(above, rest * over) : special, x);
+}
+
+/* log(x / (1 - x)), in the same way */
+static inline float vector_logit(float x)
+{
+    float other = 1.0f - x, lost = (1.0f - other) - x, over = 1.0f / other, odds = x * over;
+    float rest = lost_of_quotient(odds, x, other, lost);
+    log_parts parts = log_split_any(odds);
+    float f = chosen(odds < 1.17549435e-38f, parts.f, fused(rest * over, parts.scale, parts.f));
+    float special = x == 0.0f ? -INFINITY : x == 1.0f ? INFINITY : NAN;
+    return x > 0.0f && x < 1.0f ? log_sum(f, parts.e) : special;
 }
 
 /* a b + c of doubles, rounded once where the CPU does that as fast as a product */
@@ -306,12 +335,7 @@ static inline float vector_logaddexp(float x, float y)
     p = fused64(p, r, 0.041666666786816867);
     p = fused64(p, r, 0.16666666666648836);
     p = fused64(p, r, 0.49999999999954431);
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits <<= 52;
-    double scale;
-    memcpy(&scale, &bits, sizeof scale);
-    double e = fused64(p * r, r, r + 1.0) * scale, s = e / (2.0 + e), z = s * s;
+    double e = fused64(p * r, r, r + 1.0) * double_of(bits_of_double(shifted) << 52), s = e / (2.0 + e), z = s * s;
     double q = 0.093947472895610881;
     q = fused64(q, z, 0.058653087756070262);
     q = fused64(q, z, 0.077866795142425685);
