@@ -178,9 +178,8 @@ samba_value samba_hardshrink(samba_value a, double lambda)
     samba_ref x;
     if (!samba_trace_floating("hardshrink", a, &graph, &x))
         return samba_trace_none(graph);
-    (void)x;
-    samba_ref by = CONSTANT(samba_trace_held(lambda, samba_value_dtype(a)), a.index);
-    return samba_trace_value(graph, E2(hardshrink, a.index, by));
+    samba_ref by = CONSTANT(samba_trace_held(lambda, samba_value_dtype(a)), x);
+    return samba_trace_result(graph, E2(hardshrink, x, by), samba_value_dtype(a));
 }
 
 samba_value samba_softshrink(samba_value a, double lambda)
@@ -189,9 +188,8 @@ samba_value samba_softshrink(samba_value a, double lambda)
     samba_ref x;
     if (!samba_trace_floating("softshrink", a, &graph, &x))
         return samba_trace_none(graph);
-    (void)x;
     if (!(lambda >= 0))
         return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "softshrink", "lambda must be 0 or more, given %g", lambda);
-    samba_ref by = CONSTANT(samba_trace_held(lambda, samba_value_dtype(a)), a.index);
-    return samba_trace_value(graph, E2(softshrink, a.index, by));
+    samba_ref by = CONSTANT(samba_trace_held(lambda, samba_value_dtype(a)), x);
+    return samba_trace_result(graph, E2(softshrink, x, by), samba_value_dtype(a));
 }

@@ -26,8 +26,7 @@ samba_value samba_frac(samba_value a)
     samba_ref x;
     if (!samba_trace_floating("frac", a, &graph, &x))
         return samba_trace_none(graph);
-    (void)x;
-    return samba_trace_value(graph, E1(frac, a.index));
+    return samba_trace_result(graph, E1(frac, x), samba_value_dtype(a));
 }
 
 samba_value samba_round_decimals(samba_value a, int decimals)

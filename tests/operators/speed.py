@@ -143,17 +143,18 @@ def drawn(row, dtype, size, seed, most):
 def _once(call, sample):
     """(seconds of torch's call with gradients, number of results). Tensors that torch has no gradient for want none then."""
     floats = [x for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
-    for x in [x for x in floats if not _has_gradient(call, sample, x)]:
-        x.no_gradient = True
+    if not _have_gradients(call, sample, floats):
+        for x in [x for x in floats if not _have_gradients(call, sample, [x])]:
+            x.no_gradient = True
     began = time.perf_counter()
     results, _ = modes.by_torch(call, sample, None, False)
     return time.perf_counter() - began, len(results)
 
 
-def _has_gradient(call, sample, wanted):
-    """Whether torch takes this tensor where its gradient is wanted, and of no other."""
+def _have_gradients(call, sample, wanted):
+    """Whether torch takes these tensors where their gradients are wanted, and of no others."""
     args, kwargs = torch.utils._pytree.tree_map(
-        lambda x: x.detach().requires_grad_(x is wanted) if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x,
+        lambda x: x.detach().requires_grad_(any(x is w for w in wanted)) if isinstance(x, torch.Tensor) else x,
         (sample.args, dict(sample.kwargs)),
     )
     try:

@@ -324,9 +324,10 @@ static T NAME(greatest_of)(const T *x, int64_t n)
         VECTOR v[4];
         UNROLL for (int k = 0; k < 4; k++)
             v[k] = NAME(load_whole)(x + k * NAME_LANES);
-        for (i = 4 * NAME_LANES; i + 4 * NAME_LANES <= n; i += 4 * NAME_LANES) UNROLL
-            for (int k = 0; k < 4; k++)
+        for (i = 4 * NAME_LANES; i + 4 * NAME_LANES <= n; i += 4 * NAME_LANES) {
+            UNROLL for (int k = 0; k < 4; k++)
                 v[k] = NAME(greater)(v[k], NAME(load_whole)(x + i + k * NAME_LANES));
+        }
         v[0] = NAME(greater)(NAME(greater)(v[0], v[1]), NAME(greater)(v[2], v[3]));
         __builtin_memcpy(lanes, v, sizeof v[0]);
         for (int k = 0; k < NAME_LANES; k++)
@@ -473,12 +474,12 @@ static void NAME(max_adaptive)(const samba_pool_plan *plan, const T *first, cons
     const samba_pool *p = &plan->pool;
     for (int64_t oi = 0; oi < p->oh; oi++) {
         int64_t at = oi * p->ow;
-        if (!p->gradient && !p->indices)
-            NAME(max_adaptive_row)(plan, first, oi, (T *)result + at, scratch->value);
+        if (p->gradient)
+            NAME(find_adaptive_row)(plan, first, oi, dy + at, result, NULL, scratch->value, scratch->index);
+        else if (p->indices)
+            NAME(find_adaptive_row)(plan, first, oi, NULL, NULL, (int64_t *)result + at, scratch->value, scratch->index);
         else
-            NAME(find_adaptive_row)
-        (plan, first, oi, p->gradient ? dy + at : NULL, p->gradient ? result : NULL, p->gradient ? NULL : (int64_t *)result + at,
-         scratch->value, scratch->index);
+            NAME(max_adaptive_row)(plan, first, oi, (T *)result + at, scratch->value);
     }
 }
 

@@ -46,9 +46,10 @@ INLINE T NAME(sum_of)(const T *x, int64_t n)
     int64_t i = 0;
     if (n >= 4 * NAME_LANES) {
         VECTOR sums[4] = {0};
-        for (; i + 4 * NAME_LANES <= n; i += 4 * NAME_LANES) UNROLL
-            for (int k = 0; k < 4; k++)
+        for (; i + 4 * NAME_LANES <= n; i += 4 * NAME_LANES) {
+            UNROLL for (int k = 0; k < 4; k++)
                 sums[k] += NAME(load_whole)(x + i + k * NAME_LANES);
+        }
         __builtin_memcpy(lanes, sums, sizeof lanes);
         for (int k = 0; k < 4 * NAME_LANES; k++)
             sum += lanes[k];

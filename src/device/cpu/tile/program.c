@@ -90,8 +90,8 @@ static bool is_stream(const builder *b)
 
 /* Operands that are in no cache are asked for a tile ahead, unless they are streams.
  *
- * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, and all
- * is near, longer tiles cost nothing there, and less is spent on choosing what is next.
+ * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, longer
+ * tiles cost nothing there, and less is spent on choosing what is next; what is asked for ahead is kept short.
  * Threads should still find tiles enough. */
 static void choose_capacity(builder *b)
 {

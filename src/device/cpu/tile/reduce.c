@@ -165,9 +165,11 @@ ARGMAX(i64, int64_t)
         wide_##sums_name part[4];                                                                                                \
         UNROLL for (int q = 0; q < vectors; q++)                                                                                 \
             wide_load_##sums_name(&part[q], sums + q * LANES);                                                                   \
-        for (int64_t r = 0; r < rows; r++) UNROLL                                                                                \
-            for (int q = 0; q < vectors; q++)                                                                                    \
-                collect_lanes_##name(&part[q], a + r * cols + q * LANES, b ? b + r * cols + q * LANES : NULL);                   \
+        for (int64_t r = 0; r < rows; r++) {                                                                                     \
+            const type *x = a + r * cols, *y = b ? b + r * cols : NULL;                                                          \
+            UNROLL for (int q = 0; q < vectors; q++)                                                                             \
+                collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL);                                         \
+        }                                                                                                                        \
         UNROLL for (int q = 0; q < vectors; q++)                                                                                 \
             wide_store_##sums_name(sums + q * LANES, &part[q]);                                                                  \
     }                                                                                                                            \
@@ -188,37 +190,24 @@ ARGMAX(i64, int64_t)
         const int vectors = (int)((n + LANES - 1) / LANES);                                                                      \
         int64_t beyond = vectors * LANES - n, whole = rows - (beyond + cols - 1) / cols;                                         \
         wide kept[4 * LANES] = {0};                                                                                              \
-        if (whole > 0) {                                                                                                         \
-            __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                              \
+        __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                                  \
+        if (whole > 0)                                                                                                           \
             collect_some_##name(kept, a, b, whole, cols, vectors);                                                               \
-            __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                              \
-        }                                                                                                                        \
         for (int64_t r = whole > 0 ? whole : 0; r < rows; r++) { /* by the same code, which rounds alike */                      \
             type x[4 * LANES] = {0}, y[4 * LANES] = {0};                                                                         \
             __builtin_memcpy(x, a + r * cols, (size_t)n * sizeof *a);                                                            \
             if (b)                                                                                                               \
                 __builtin_memcpy(y, b + r * cols, (size_t)n * sizeof *b);                                                        \
-            __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                              \
             collect_some_##name(kept, x, b ? y : NULL, 1, cols, vectors);                                                        \
-            __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                              \
         }                                                                                                                        \
+        __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                                  \
     }                                                                                                                            \
     INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols)                             \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(wide), MANY = WIDE_PARTS > 2 ? 2 : 4 };                                                  \
         int64_t c = 0;                                                                                                           \
-        for (; c + MANY * LANES <= cols; c += MANY * LANES) {                                                                    \
-            wide_##sums_name part[MANY];                                                                                         \
-            UNROLL for (int q = 0; q < MANY; q++)                                                                                \
-                wide_load_##sums_name(&part[q], sums + c + q * LANES);                                                           \
-            for (int64_t r = 0; r < rows; r++) {                                                                                 \
-                const type *x = a + r * cols + c, *y = b ? b + r * cols + c : NULL;                                              \
-                UNROLL for (int q = 0; q < MANY; q++)                                                                            \
-                    collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL);                                     \
-            }                                                                                                                    \
-            UNROLL for (int q = 0; q < MANY; q++)                                                                                \
-                wide_store_##sums_name(sums + c + q * LANES, &part[q]);                                                          \
-        }                                                                                                                        \
+        for (; c + MANY * LANES <= cols; c += MANY * LANES)                                                                      \
+            collect_vectors_##name(sums + c, a + c, b ? b + c : NULL, rows, cols, MANY);                                         \
         if (c < cols)                                                                                                            \
             collect_rest_##name(sums + c, a + c, b ? b + c : NULL, rows, cols, cols - c);                                        \
     }                                                                                                                            \

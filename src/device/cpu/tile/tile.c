@@ -412,12 +412,11 @@ samba_status samba_prepare_tile(const samba_prepare *prepare, const samba_stage 
     samba_update update;
     if (samba_update_init(&update, prepare, stage))
         return prepare_update(prepare, &update, prepared);
-    bool moves;
-    SAMBA_TRY(samba_prepare_move(prepare, stage, prepared, &moves));
-    if (moves)
-        return SAMBA_OK;
-    SAMBA_TRY(samba_prepare_extreme(prepare, stage, prepared, &moves));
-    if (moves)
+    bool taken;
+    SAMBA_TRY(samba_prepare_move(prepare, stage, prepared, &taken));
+    if (!taken)
+        SAMBA_TRY(samba_prepare_extreme(prepare, stage, prepared, &taken));
+    if (taken)
         return SAMBA_OK;
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
     *prepared = (samba_prepared){.run = run_stage,
