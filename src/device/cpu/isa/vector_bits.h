@@ -47,6 +47,23 @@ static inline float chosen(int holds, float x, float y)
 #endif
 }
 
+/* The lesser and the greater of two: a NaN wins, and of equal ones, zeros of two signs, the second. In two steps, of which the
+ * compiler makes x86's instruction, which gives the second where either is a NaN, and a choice. */
+#define BOUNDS_OF(class, type)                                                                                                   \
+    static inline type lesser_##class(type x, type y)                                                                            \
+    {                                                                                                                            \
+        type least = x < y ? x : y;                                                                                              \
+        return x != x ? x : least;                                                                                               \
+    }                                                                                                                            \
+    static inline type greater_##class(type x, type y)                                                                           \
+    {                                                                                                                            \
+        type most = x > y ? x : y;                                                                                               \
+        return x != x ? x : most;                                                                                                \
+    }
+BOUNDS_OF(f32, float)
+BOUNDS_OF(f64, double)
+BOUNDS_OF(i64, int64_t)
+
 static inline float float_of_bfloat16(uint16_t bits) { return float_of((uint32_t)bits << 16); }
 
 static inline uint16_t bfloat16_of_float(float value)

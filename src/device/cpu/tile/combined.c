@@ -32,18 +32,15 @@
     PAIR(name##_mul, (first)*z)
 #define PAIRS(name, first)                                                                                                       \
     ARITHMETIC_PAIRS(name, first)                                                                                                \
-    PAIR(name##_minimum, lesser(first, z))                                                                                       \
-    PAIR(name##_maximum, greater(first, z))                                                                                      \
+    PAIR(name##_minimum, lesser_f32(first, z))                                                                                   \
+    PAIR(name##_maximum, greater_f32(first, z))                                                                                  \
     PAIR(name##_relu, positive(first))
-/* as kernels.c has them: NaN wins, and of equal ones the second */
-INLINE float lesser(float x, float y) { return x != x ? x : x < y ? x : y; }
-INLINE float greater(float x, float y) { return x != x ? x : x > y ? x : y; }
 INLINE float positive(float x) { return chosen(x < 0, 0, x); }
 PAIRS(add, x + y)
 PAIRS(sub, x - y)
 PAIRS(mul, x *y)
-ARITHMETIC_PAIRS(minimum, lesser(x, y))
-ARITHMETIC_PAIRS(maximum, greater(x, y))
+ARITHMETIC_PAIRS(minimum, lesser_f32(x, y))
+ARITHMETIC_PAIRS(maximum, greater_f32(x, y))
 ARITHMETIC_PAIRS(relu, positive(x))
 
 /* Two bounds, of which a compiler makes branches when they are written as above. */
@@ -66,8 +63,8 @@ ARITHMETIC_PAIRS(relu, positive(x))
         for (; i < n; i++)                                                                                                       \
             d[i] = then(first(a[i], b[i]), c[i]);                                                                                \
     }
-BOUNDS(minimum_maximum, lesser_floats, greater_floats, lesser, greater)
-BOUNDS(maximum_minimum, greater_floats, lesser_floats, greater, lesser)
+BOUNDS(minimum_maximum, lesser_floats, greater_floats, lesser_f32, greater_f32)
+BOUNDS(maximum_minimum, greater_floats, lesser_floats, greater_f32, lesser_f32)
 
 #define ROWS(name, expression)                                                                                                   \
     static void rows_##name(float *d, const float *a, const float *s, int64_t rows, int64_t cols)                                \

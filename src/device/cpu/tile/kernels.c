@@ -125,8 +125,8 @@ enum { CALLS = 16 };
     UNARY(sign, class, type, type, (x > 0) - (x < 0))                                                                            \
     UNARY(logical_not, class, type, type, x == 0)                                                                                \
     UNARY(not_zero, class, float, type, x != 0)                                                                                  \
-    BINARY(maximum, class, type, type, x != x ? x : x > y ? x : y)                                                               \
-    BINARY(minimum, class, type, type, x != x ? x : x < y ? x : y)                                                               \
+    BINARY(maximum, class, type, type, greater_##class(x, y))                                                                    \
+    BINARY(minimum, class, type, type, lesser_##class(x, y))                                                                     \
     BINARY(eq, class, float, type, x == y)                                                                                       \
     BINARY(ne, class, float, type, x != y)                                                                                       \
     BINARY(lt, class, float, type, x < y)                                                                                        \
