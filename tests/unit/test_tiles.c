@@ -389,6 +389,40 @@ static void test_columns(void **state)
     (void)state;
 }
 
+/* The same of float64, whose products may be rounded with their sums, and of int64, which wraps. */
+static void test_wide_columns(void **state)
+{
+    enum { ROWS = 24, COLS = 40 };
+    const samba_kernels *k;
+    srand(SEED);
+    for (int isa = 0; (k = next_kernels(&isa));)
+        for (int cols = 2; cols <= COLS; cols++)
+            for (int rows = 0; rows <= ROWS; rows += 1 + rows / 3) {
+                size_t count = (size_t)(rows * cols);
+                double *x = malloc(count * sizeof *x + 1), sums[COLS], wanted[COLS];
+                int64_t *n = malloc(count * sizeof *n + 1), totals[COLS], right[COLS];
+                for (size_t i = 0; i < count; i++) {
+                    x[i] = uniform(-1, 1);
+                    n[i] = (int64_t)(((uint64_t)rand() << 33) ^ (uint64_t)rand());
+                }
+                for (int c = 0; c < cols; c++) {
+                    sums[c] = wanted[c] = c;
+                    totals[c] = right[c] = INT64_MAX - c;
+                    for (int r = 0; r < rows; r++) {
+                        wanted[c] += x[r * cols + c];
+                        right[c] = (int64_t)((uint64_t)right[c] + (uint64_t)n[r * cols + c]);
+                    }
+                }
+                k->collect_rows[SAMBA_F64](sums, x, NULL, rows, cols);
+                k->collect_rows[SAMBA_I64](totals, n, NULL, rows, cols);
+                assert_memory_equal(sums, wanted, (size_t)cols * sizeof *sums);
+                assert_memory_equal(totals, right, (size_t)cols * sizeof *totals);
+                free(x);
+                free(n);
+            }
+    (void)state;
+}
+
 static void test_rows(void **state)
 {
     const samba_kernels *k;
@@ -561,5 +595,5 @@ static void test_random(void **state)
     }
 }
 
-TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_columns, test_gelu_both, test_combined,
-          test_combined_norms, test_random)
+TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_columns, test_wide_columns, test_gelu_both,
+          test_combined, test_combined_norms, test_random)
