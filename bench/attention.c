@@ -53,6 +53,9 @@ int main(int argc, char **argv)
     compile.model = model;
     compile.model_options = n;
     compile.output_folder = argc > 1 ? argv[1] : "out";
+    samba_optimizer sgd = samba_sgd(0); /* never run: without one the parameter, and what it comes to, is a constant */
+    compile.optimizers = &sgd;
+    compile.optimizer_count = 1;
     samba_session_options options = samba_session_defaults();
     options.threads = (int)n[THREADS];
     if (samba_context_new(NULL, &context) != SAMBA_OK)

@@ -92,6 +92,9 @@ static const attention_case cases[] = {
     {"causal, more keys", 2, 2, 2, 70, 150, 24, 40, true, false, NO_MASK, 0, 0, F32},
     {"causal, more queries", 1, 2, 2, 150, 70, 9, 5, true, false, NO_MASK, 0, 0.3, F32},
     {"shared heads", 2, 6, 2, 70, 70, 12, 12, true, true, NO_MASK, 0, 0, F32},
+    {"rows a page apart", 2, 8, 4, 131, 131, 64, 64, true, true, NO_MASK, 0, 0, F32}, /* 16 heads of 64 in all */
+    {"rows a page apart, few heads, a mask", 1, 2, 1, 200, 200, 256, 256, false, true, SEEN, 0.1, 0, F32},
+    {"float64, rows a page apart", 1, 4, 2, 70, 70, 64, 64, true, true, NO_MASK, 0, 0, SAMBA_FLOAT64},
     {"one query", 2, 2, 2, 1, 100, 16, 16, false, false, NO_MASK, 0, 0, F32},
     {"one of each", 1, 1, 1, 1, 1, 1, 1, true, true, NO_MASK, 0, 0, F32},
     {"deep", 1, 2, 2, 40, 40, 257, 257, true, true, NO_MASK, 0, 0, F32},

@@ -7,7 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = SAMBA_ATTENTION_BLOCK };
+enum {
+    BLOCK = SAMBA_ATTENTION_BLOCK,
+    WHOLE_ROW = 64, /* bytes of a vector of which those of a register file hold BLOCK sums in a row */
+    CROWD = 16      /* rows at one place: about as many as a nearest cache has ways */
+};
 enum {
     COUNTER_BYTES = 64 /* at the start of shared scratch: the next portion to be taken */
 };
@@ -295,6 +299,20 @@ void samba_attention_reserve(samba_attention_state *s, int64_t part, int64_t n)
               samba_add_checked(s->thread_bytes, bytes / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT, &s->thread_bytes);
 }
 
+/* Whether so many rows of a block lie at the same place of a page that a nearest cache drops some before they are read again:
+ * places repeat after page / gcd(stride, page) rows. Widths that are powers of 2 do that. Where a row of a block of sums fits the
+ * registers, rows are read but once, and copies of them only cost. */
+static bool is_crowded(const samba_cpu_machine *machine, const samba_attention_rows *part)
+{
+    int64_t a = part->strides[2] * part->size, b = machine->product.page;
+    while (a) {
+        int64_t rest = b % a;
+        b = a;
+        a = rest;
+    }
+    return machine->vector_bytes < WHOLE_ROW && BLOCK * b > CROWD * machine->product.page;
+}
+
 static void resolve(const samba_stage *stage, samba_attention_state *s)
 {
     int32_t operand_of[SAMBA_ATTENTION_PARTS];
@@ -312,7 +330,8 @@ static void resolve(const samba_stage *stage, samba_attention_state *s)
         part->depth = sizes[3];
         memcpy(part->strides, operand->strides, sizeof part->strides);
         bool rows = part->strides[3] == 1 && part->strides[2] >= part->depth;
-        part->direct = rows && part->dtype == (s->class_ == SAMBA_F32 ? SAMBA_FLOAT32 : SAMBA_FLOAT64);
+        part->direct = rows && part->dtype == (s->class_ == SAMBA_F32 ? SAMBA_FLOAT32 : SAMBA_FLOAT64) &&
+                       !is_crowded(s->prepare->machine, part);
         part->ld = part->direct ? part->strides[2] : part->depth;
         part->paired = rows && part->dtype == SAMBA_BFLOAT16 && part->depth % 2 == 0;
         part->pair_ld = part->paired ? part->strides[2] : samba_attention_even(part->depth);

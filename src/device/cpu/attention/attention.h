@@ -56,7 +56,7 @@ typedef struct samba_attention_rows { /* an operand as rows of elements */
     char *data;                       /* NULL: not there */
     samba_dtype dtype;
     int64_t size, strides[4], depth; /* size: bytes of an element */
-    bool direct;                     /* rows of the register class, contiguous and apart: used in place */
+    bool direct;                     /* rows of the register class, contiguous, apart and not crowded: used in place */
     int64_t ld;                      /* of what samba_attention_read gives */
     bool paired;                     /* the same of samba_attention_read_product, where products are of pairs */
     int64_t pair_ld;

@@ -41,20 +41,46 @@ static void load_queries(const samba_attention_state *s, char *own, int64_t b, i
     samba_attention_turn(s, SAMBA_ATTENTION_Q, b, h, i, queries, rows, turned);
 }
 
-/* Values of keys from j on as the first operand of v^T p: rows in place; of pairs, turned once for all queries of a key head.
- * packed: that head, and how many of its blocks are. */
-static const char *load_values(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t j, int64_t keys,
-                               int64_t *packed)
+/* What is kept of a key head's blocks up to this one, for all queries: of pairs the values, turned; else the rows of keys and of
+ * values that are not used where they lie. packed: that head, and how many of its blocks are. */
+static void pack_head(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t block, int64_t *packed)
 {
-    if (!s->half)
-        return samba_attention_read(s, SAMBA_ATTENTION_V, b, head, j, keys, own + s->at[VALUE_ROWS]);
-    int64_t which = b * s->attention.hkv + head, block = j / BLOCK;
+    const samba_attention_rows *k = &s->parts[SAMBA_ATTENTION_K], *v = &s->parts[SAMBA_ATTENTION_V];
+    bool result = s->parts[SAMBA_ATTENTION_RESULT].data;
+    int64_t which = b * s->attention.hkv + head;
     if (packed[0] != which)
         packed[0] = which, packed[1] = 0;
-    for (; packed[1] <= block; packed[1]++)
-        samba_attention_turn_pairs(s, SAMBA_ATTENTION_V, b, head, packed[1] * BLOCK, samba_attention_width(s->tk, packed[1]),
-                                   (uint16_t *)(own + s->at[VALUE_PAIRS]) + packed[1] * s->attention.dv * BLOCK, BLOCK);
-    return own + s->at[VALUE_PAIRS] + block * s->attention.dv * BLOCK * 2;
+    for (; packed[1] <= block; packed[1]++) {
+        int64_t j = packed[1] * BLOCK, keys = samba_attention_width(s->tk, packed[1]);
+        if (s->half && result)
+            samba_attention_turn_pairs(s, SAMBA_ATTENTION_V, b, head, j, keys,
+                                       (uint16_t *)(own + s->at[VALUE_PAIRS]) + j * v->depth, BLOCK);
+        if (!s->half && !k->direct)
+            samba_attention_read(s, SAMBA_ATTENTION_K, b, head, j, keys, own + s->at[KEY_ROWS] + j * k->depth * s->size);
+        if (!s->half && !v->direct && result)
+            samba_attention_read(s, SAMBA_ATTENTION_V, b, head, j, keys, own + s->at[VALUE_ROWS] + j * v->depth * s->size);
+    }
+}
+
+/* Keys from j on as the first operand of k q^T. */
+static const char *keys_of(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t j, int64_t keys)
+{
+    const samba_attention_rows *k = &s->parts[SAMBA_ATTENTION_K];
+    if (s->half || k->direct)
+        return samba_attention_read_product(s, SAMBA_ATTENTION_K, b, head, j, keys, own + s->at[KEY_ROWS]);
+    return own + s->at[KEY_ROWS] + j * k->depth * s->size;
+}
+
+/* Values of keys from j on as the first operand of v^T p; NULL where there is no result. */
+static const char *values_of(const samba_attention_state *s, char *own, int64_t b, int64_t head, int64_t j, int64_t keys)
+{
+    const samba_attention_rows *v = &s->parts[SAMBA_ATTENTION_V];
+    if (!s->parts[SAMBA_ATTENTION_RESULT].data)
+        return NULL;
+    if (s->half)
+        return own + s->at[VALUE_PAIRS] + j * v->depth * 2;
+    return v->direct ? samba_attention_read(s, SAMBA_ATTENTION_V, b, head, j, keys, NULL)
+                     : own + s->at[VALUE_ROWS] + j * v->depth * s->size;
 }
 
 /* Prefetches memory that the next block of queries will be the first to read, and this one to write. */
@@ -123,7 +149,8 @@ static void look(const samba_attention_state *s, char *own, view *v, bool diagon
     int64_t head = v->h / s->group, key_ld = samba_attention_ld(s, SAMBA_ATTENTION_K) * samba_attention_half_size(s);
     char *scores = own + s->at[SCORES], *turned = own + s->at[TURNED];
     const char *queries = own + s->at[QUERIES];
-    const char *keys = samba_attention_read_product(s, SAMBA_ATTENTION_K, v->b, head, v->j, v->keys, own + s->at[KEY_ROWS]);
+    pack_head(s, own, v->b, head, v->j / BLOCK, packed);
+    const char *keys = keys_of(s, own, v->b, head, v->j, v->keys);
     bool rest_keys = v->keys < BLOCK, rest_lanes = v->queries < BLOCK;
     if (diagonal)
         for (int64_t row = 0; row < v->keys; row += STRIP)
@@ -147,7 +174,7 @@ static void look(const samba_attention_state *s, char *own, view *v, bool diagon
         turn(s, turned, kept, v->queries, v->keys);
         kept = turned;
     }
-    const char *values = s->parts[SAMBA_ATTENTION_RESULT].data ? load_values(s, own, v->b, head, v->j, v->keys, packed) : NULL;
+    const char *values = values_of(s, own, v->b, head, v->j, v->keys);
     if (!diagonal) {
         weigh(s, own, v, 0, v->lanes, v->keys, kept, values, &s->values[rest_keys][rest_lanes][v->first]);
         return;
@@ -236,8 +263,12 @@ void samba_attention_prepare_forward(samba_attention_state *s)
     samba_attention_reserve(s, QUERIES, samba_attention_even(d) * BLOCK);
     samba_attention_reserve(s, SCORES, BLOCK * BLOCK);
     samba_attention_reserve(s, SUMS, dv * BLOCK);
-    samba_attention_reserve(s, KEY_ROWS, k->direct ? 0 : samba_attention_even(d) * BLOCK);
-    samba_attention_reserve(s, VALUE_ROWS, v->direct ? 0 : dv * BLOCK);
+    int64_t key_rows = samba_attention_even(d) * BLOCK, value_rows = 0; /* of pairs the keys of a block */
+    if (!s->half)
+        s->fits = s->fits && samba_mul_checked(k->direct ? 0 : d, s->tk, &key_rows) &&
+                  samba_mul_checked(v->direct ? 0 : dv, s->tk, &value_rows);
+    samba_attention_reserve(s, KEY_ROWS, key_rows);
+    samba_attention_reserve(s, VALUE_ROWS, value_rows);
     samba_attention_reserve(s, ROWS, deeper * BLOCK);
     samba_attention_reserve(s, MASK_ROWS, extra ? BLOCK * BLOCK : 0);
     samba_attention_reserve(s, TURNED, extra ? BLOCK * BLOCK : 0);

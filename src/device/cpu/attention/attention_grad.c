@@ -63,7 +63,14 @@ static int64_t pair_offset(const samba_attention_state *s, int64_t g, int64_t i,
     return (g * query_blocks(s) + i / BLOCK) * depth * BLOCK * 2;
 }
 
-/* For all queries of a unit: the log-sum-exp, then delta; of pairs, what is turned. */
+/* Where rows of q or dout from i on lie that are not used in place. */
+static char *kept_rows(const samba_attention_state *s, char *own, int where, int64_t g, int64_t i, int64_t depth)
+{
+    return own + s->at[where] + (g * s->tq + i) * depth * s->size;
+}
+
+/* For all queries of a unit: the log-sum-exp, then delta; of pairs, what is turned; else the rows of q and dout that are not used
+ * where they lie, as each block of keys meets them all. */
 static void load_rows(const samba_attention_state *s, char *own, int64_t b, int64_t head)
 {
     const samba_attention_rows *lse = &s->parts[SAMBA_ATTENTION_LSE];
@@ -79,7 +86,10 @@ static void load_rows(const samba_attention_state *s, char *own, int64_t b, int6
                                        false);
             }
             const char *a = samba_attention_read(s, SAMBA_ATTENTION_RESULT, b, h, i, queries, own + s->at[OUT_ROWS]);
-            const char *c = samba_attention_read(s, SAMBA_ATTENTION_DOUT, b, h, i, queries, own + s->at[DOUT_ROWS]);
+            char *dout_rows = s->half ? own + s->at[DOUT_ROWS] : kept_rows(s, own, DOUT_ROWS, g, i, s->attention.dv);
+            const char *c = samba_attention_read(s, SAMBA_ATTENTION_DOUT, b, h, i, queries, dout_rows);
+            if (!s->half && !s->parts[SAMBA_ATTENTION_Q].direct)
+                samba_attention_read(s, SAMBA_ATTENTION_Q, b, h, i, queries, kept_rows(s, own, QUERY_ROWS, g, i, s->attention.d));
             const char *from = lse->data + (b * lse->strides[0] + h * lse->strides[1] + i * lse->strides[2]) * lse->size;
             s->kernels->load_strided[lse->dtype](lses + (g * s->tq + i) * s->size, from, lse->strides[2], queries);
             if (s->half) {
@@ -201,6 +211,15 @@ static void step(const samba_attention_state *s, char *own, const view *v, bool 
         samba_attention_write(s, SAMBA_ATTENTION_DQ, v->b, h, v->i, v->queries, sums, d);
 }
 
+/* Rows of q or dout as first operands. */
+static const char *rows_of(const samba_attention_state *s, char *own, samba_attention_part which, int where, int64_t b,
+                           const view *v)
+{
+    if (!s->half && !s->parts[which].direct)
+        return kept_rows(s, own, where, v->g, v->i, s->parts[which].depth);
+    return samba_attention_read_product(s, which, b, v->head * s->group + v->g, v->i, v->queries, own + s->at[where]);
+}
+
 /* fresh: dq of queries that see the first keys begins with them. */
 static void differentiate(const samba_attention_state *s, char *own, int64_t unit, int64_t block, char *dq, bool whole,
                           bool fresh)
@@ -237,11 +256,10 @@ static void differentiate(const samba_attention_state *s, char *own, int64_t uni
     }
     for (v.g = 0; v.g < s->group; v.g++)
         for (v.i = begin; v.i < s->tq; v.i += BLOCK, v.first = false) {
-            int64_t h = head * s->group + v.g;
             bool diagonal = s->attention.causal && v.i == j && v.keys > 0;
             v.queries = samba_attention_width(s->tq, v.i / BLOCK);
-            v.q = samba_attention_read_product(s, SAMBA_ATTENTION_Q, b, h, v.i, v.queries, own + s->at[QUERY_ROWS]);
-            v.dout = samba_attention_read_product(s, SAMBA_ATTENTION_DOUT, b, h, v.i, v.queries, own + s->at[DOUT_ROWS]);
+            v.q = rows_of(s, own, SAMBA_ATTENTION_Q, QUERY_ROWS, b, &v);
+            v.dout = rows_of(s, own, SAMBA_ATTENTION_DOUT, DOUT_ROWS, b, &v);
             v.turned[0] = s->half ? own + s->at[DOUT_PAIRS] + pair_offset(s, v.g, v.i, dv) : v.dout;
             v.turned[1] = s->half ? own + s->at[Q_PAIRS] + pair_offset(s, v.g, v.i, d) : v.q;
             step(s, own, &v, diagonal, whole && (diagonal || block == s->blocks - 1));
@@ -438,8 +456,13 @@ samba_status samba_attention_prepare_grad(samba_attention_state *s)
     samba_attention_reserve(s, VALUES, samba_attention_even(dv) * BLOCK);
     samba_attention_reserve(s, KEY_ROWS, parts[SAMBA_ATTENTION_K].direct ? 0 : d * BLOCK);
     samba_attention_reserve(s, VALUE_ROWS, parts[SAMBA_ATTENTION_V].direct ? 0 : dv * BLOCK);
-    samba_attention_reserve(s, QUERY_ROWS, parts[SAMBA_ATTENTION_Q].direct ? 0 : samba_attention_even(d) * BLOCK);
-    samba_attention_reserve(s, DOUT_ROWS, parts[SAMBA_ATTENTION_DOUT].direct ? 0 : samba_attention_even(dv) * BLOCK);
+    int64_t rows = s->group * s->tq, sums, pairs = 0, query_rows = samba_attention_even(d) * BLOCK,
+            dout_rows = samba_attention_even(dv) * BLOCK; /* of pairs those of a block */
+    if (!s->half)
+        s->fits = s->fits && samba_mul_checked(parts[SAMBA_ATTENTION_Q].direct ? 0 : d, rows, &query_rows) &&
+                  samba_mul_checked(parts[SAMBA_ATTENTION_DOUT].direct ? 0 : dv, rows, &dout_rows);
+    samba_attention_reserve(s, QUERY_ROWS, query_rows);
+    samba_attention_reserve(s, DOUT_ROWS, dout_rows);
     samba_attention_reserve(s, OUT_ROWS, parts[SAMBA_ATTENTION_RESULT].direct ? 0 : dv * BLOCK);
     samba_attention_reserve(s, SCORES, BLOCK * BLOCK);
     samba_attention_reserve(s, ALONG, BLOCK * BLOCK);
@@ -449,7 +472,6 @@ samba_status samba_attention_prepare_grad(samba_attention_state *s)
     samba_attention_reserve(s, MASK_ROWS, s->attention.masked ? BLOCK * BLOCK : 0);
     samba_attention_reserve(s, KEPT, s->attention.dropout ? BLOCK * BLOCK : 0);
     samba_attention_reserve(s, DRAWN, BLOCK);
-    int64_t rows = s->group * s->tq, sums, pairs = 0;
     if (s->half) {
         int64_t blocks;
         s->fits = s->fits && samba_mul_checked(s->group, query_blocks(s), &blocks) &&
