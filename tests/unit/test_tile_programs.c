@@ -158,6 +158,52 @@ static void test_standing(void **state)
             check_standing(dtypes[(s + layout) % LENGTH(dtypes)], domains[s], layouts[layout], layouts[rand() % LENGTH(layouts)]);
 }
 
+/* Sums over rows, of what lies in memory and nothing else: of rows that follow one another, lie apart, backwards or all at one
+ * place; over the first dim, the second, and both. */
+static void test_sums_in_memory(void **state)
+{
+    static const int64_t domains[][3] = {{1, 1, 2},   {3, 5, 7},  {2, 40, 64},   {1, 100, 257}, {5, 33, 300},
+                                         {17, 3, 40}, {0, 4, 20}, {1, 20, 5000}, {4, 300, 3},   {2, 70, 28}};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_BFLOAT16, SAMBA_INT32};
+    static const char *const results[] = {"2", "02", "12", "01", "0", "1", ""};
+    for (int s = 0; s < LENGTH(domains); s++)
+        for (int layout = 0; layout < 4; layout++)
+            for (int to = 0, product = 0; to < LENGTH(results); product = !product, to += !product) {
+                tile_case t;
+                int64_t b = domains[s][1], c = domains[s][2];
+                case_begin(&t, 3, domains[s]);
+                t.dtype = dtypes[(s + to) % LENGTH(dtypes)];
+                case_operand(&t, "x", t.dtype, layout == 2 ? (domains[s][0] * b - 1) * c : 0,
+                             layout == 0   ? SHAPE(b * c, c, 1)
+                             : layout == 1 ? SHAPE(b * (c + 3), c + 3, 1)
+                             : layout == 2 ? SHAPE(-b * c, -c, 1)
+                                           : SHAPE(0, 0, 1));
+                case_text(&t, "T y:%s; setup; load r@x x; %s y; step", results[to],
+                          product ? "mul s r r; collect_sum s" : "collect_sum r");
+                case_check(&t, 1e-4, "sums of %d x %d x %d, layout %d, to %s", (int)domains[s][0], (int)b, (int)c, layout,
+                           results[to]);
+            }
+}
+
+/* Sums of what is a number: of rows, of all, of columns; few columns and many, several chunks. */
+static void test_numbers(void **state)
+{
+    static const int64_t sizes[] = {1, 2, 3, 15, 16, 77, 300, 513, 5000};
+    static const char *const results[] = {"0", "", "1"};
+    for (int s = 0; s < LENGTH(sizes); s++)
+        for (int to = 0; to < 2 * LENGTH(results); to++) {
+            tile_case t;
+            case_begin(&t, 2, SHAPE(9, sizes[s]));
+            t.dtype = to % 2 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32;
+            case_text(&t,
+                      "T x; float32 y:%s; row r; constant zero 0; constant two 2; setup; load a x; gt big a two;"
+                      "div odd zero zero; where v big odd a; ne none v v; where w none zero v; %s",
+                      results[to / 2], to / 2 == 0 ? "sum r w; step; store r y; once" : "collect_sum w y; step");
+            case_check(&t, 1e-3, "numbers of %d columns, to %s", (int)sizes[s], results[to / 2]);
+        }
+    (void)state;
+}
+
 /* ---- the block of a contraction, in pieces of all sizes ---- */
 typedef struct region {
     int64_t m, n, height, width;
@@ -401,5 +447,5 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_layer_norm, test_standing, test_region,
-          test_random_programs, test_errors)
+TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_layer_norm, test_standing, test_sums_in_memory,
+          test_numbers, test_region, test_random_programs, test_errors)

@@ -355,7 +355,8 @@ static void check_spread_and_sums(const samba_kernels *k, int class_, int rows, 
                                                 : (double)k->total_i64((const int64_t *)a, n)));
 }
 
-/* Sums of few columns, and of products, are those of double row by row, whatever the number of rows: to the last bit. */
+/* Sums of few columns, and of products, are those of double row by row, whatever the number of rows: to the last bit. So are
+ * those of columns in memory, whose rows lie apart. */
 static void test_columns(void **state)
 {
     enum { ROWS = 40, COLS = 70 };
@@ -373,23 +374,27 @@ static void test_columns(void **state)
                     /* up to the end of what is allocated, where a sanitizer looks */
                     size_t bytes = (size_t)(rows * cols) * sizeof *a;
                     float *x = malloc(bytes + 1), *y = malloc(bytes + 1);
-                    double sums[COLS], wanted[COLS];
+                    double sums[COLS], wanted[COLS], apart[COLS];
                     memcpy(x, a, bytes);
                     memcpy(y, b, bytes);
                     for (int c = 0; c < cols; c++) {
-                        sums[c] = wanted[c] = c;
+                        sums[c] = wanted[c] = apart[c] = c;
                         for (int r = 0; r < rows; r++)
                             wanted[c] += (double)(product ? x[r * cols + c] * y[r * cols + c] : x[r * cols + c]);
                     }
                     k->collect_rows[SAMBA_F32](sums, x, product ? y : NULL, rows, cols);
                     assert_memory_equal(sums, wanted, (size_t)cols * sizeof *sums);
+                    for (int part = 0; part < cols && !product; part += 33) /* some of the columns of wider rows */
+                        k->collect_memory[SAMBA_F32](apart + part, x + part, cols, rows, part + 33 < cols ? 33 : cols - part,
+                                                     part);
+                    assert_true(product || memcmp(apart, wanted, (size_t)cols * sizeof *apart) == 0);
                     free(x);
                     free(y);
                 }
     (void)state;
 }
 
-/* The same of float64, whose products may be rounded with their sums, and of int64, which wraps. */
+/* The same of float64 and of int64, which wraps; and sums of rows into results that lie apart. */
 static void test_wide_columns(void **state)
 {
     enum { ROWS = 24, COLS = 40 };
@@ -413,8 +418,31 @@ static void test_wide_columns(void **state)
                         right[c] = (int64_t)((uint64_t)right[c] + (uint64_t)n[r * cols + c]);
                     }
                 }
-                k->collect_rows[SAMBA_F64](sums, x, NULL, rows, cols);
-                k->collect_rows[SAMBA_I64](totals, n, NULL, rows, cols);
+                for (int memory = 0; memory < 2; memory++) {
+                    double got[COLS];
+                    int64_t all[COLS];
+                    memcpy(got, sums, sizeof got);
+                    memcpy(all, totals, sizeof all);
+                    if (memory) {
+                        k->collect_memory[SAMBA_F64](got, x, cols, rows, cols, cols);
+                        k->collect_memory[SAMBA_I64](all, n, cols, rows, cols, 0);
+                    } else {
+                        k->collect_rows[SAMBA_F64](got, x, NULL, rows, cols);
+                        k->collect_rows[SAMBA_I64](all, n, NULL, rows, cols);
+                    }
+                    assert_memory_equal(got, wanted, (size_t)cols * sizeof *got);
+                    assert_memory_equal(all, right, (size_t)cols * sizeof *all);
+                }
+                for (int c = 0; c < cols; c++) { /* of each row, into results that lie two apart */
+                    sums[c] = wanted[c] = c;
+                    totals[c] = right[c] = INT64_MIN + c;
+                }
+                for (int r = 0; 2 * r < cols && r < rows; r++) {
+                    wanted[2 * r] += k->total_f64(x + r * cols, cols);
+                    right[2 * r] = (int64_t)((uint64_t)right[2 * r] + (uint64_t)k->total_i64(n + r * cols, cols));
+                }
+                k->collect_totals[SAMBA_F64](sums, 2, x, rows < (cols + 1) / 2 ? rows : (cols + 1) / 2, cols);
+                k->collect_totals[SAMBA_I64](totals, 2, n, rows < (cols + 1) / 2 ? rows : (cols + 1) / 2, cols);
                 assert_memory_equal(sums, wanted, (size_t)cols * sizeof *sums);
                 assert_memory_equal(totals, right, (size_t)cols * sizeof *totals);
                 free(x);

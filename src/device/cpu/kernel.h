@@ -76,6 +76,10 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*running_extremes[3])(void *best, int64_t *at, void *x, int64_t *indices, int64_t index, int64_t n, bool greatest);
     /* sums[c] += a[r,c], or a[r,c] b[r,c]; b may be NULL; f32: sums are double */
     void (*collect_rows[3])(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);
+    /* sums[c] += a[r * pitch + c]; what is `ahead` elements further is asked for */
+    void (*collect_memory[3])(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols, int64_t ahead);
+    /* sums[r * stride] += all of a[r], each row by total_* below */
+    void (*collect_totals[3])(void *sums, int64_t stride, const void *a, int64_t rows, int64_t cols);
     double (*total_f32)(const float *a, int64_t n); /* sum in double */
     double (*total_f64)(const double *a, int64_t n);
     int64_t (*total_i64)(const int64_t *a, int64_t n); /* wraps */

@@ -61,6 +61,14 @@ INLINE floats fused_floats(floats a, floats b, floats c)
 INLINE floats fused_floats(floats a, floats b, floats c) { return a * b + c; }
 #endif
 
+/* Half as many floats as a vector holds, as doubles. GCC 12 converts them in halves of their own. */
+typedef float half_floats __attribute__((vector_size(VECTOR_BYTES / 2)));
+#if defined(__AVX512F__)
+INLINE doubles doubles_of_floats(half_floats x) { return (doubles)_mm512_cvtps_pd((__m256)x); }
+#else
+INLINE doubles doubles_of_floats(half_floats x) { return __builtin_convertvector(x, doubles); }
+#endif
+
 /* The lesser and the greater of each two: a NaN wins, and of equal ones, zeros of two signs, the second. The instructions of x86
  * give the second where either is a NaN. */
 #if defined(__AVX512F__)

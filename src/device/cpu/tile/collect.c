@@ -103,6 +103,36 @@ static void collect_columns(const samba_kernels *kernels, int op, int class_, ch
     }
 }
 
+/* rows x cols values, whose partial results lie `stride` apart from row to row */
+static void collect_run(const samba_kernels *kernels, int op, int class_, char *partial, int64_t stride, bool per_column,
+                        const char *a, int64_t rows, int64_t cols)
+{
+    const int64_t width = class_ == SAMBA_F32 ? 4 : 8;
+    if (per_column && stride == 0)
+        collect_columns(kernels, op, class_, partial, a, rows, cols);
+    else if (stride == 0)
+        collect_total(kernels, op, class_, partial, a, rows * cols);
+    else if (per_column ? stride == cols : cols == 1 && stride == 1)
+        collect_columns(kernels, op, class_, partial, a, 1, rows * cols);
+    else if (!per_column && op == SAMBA_TILE_collect_sum)
+        kernels->collect_totals[class_](partial, stride, a, rows, cols);
+    else
+        for (int64_t r = 0; r < rows; r++, partial += 8 * stride, a += cols * width) {
+            if (per_column)
+                collect_columns(kernels, op, class_, partial, a, 1, cols);
+            else
+                collect_total(kernels, op, class_, partial, a, cols);
+        }
+}
+
+/* From a tile's elements to those of the next: along the rows, then further down. 0 where there is none. */
+static int64_t to_next(const samba_tile_program *program, const samba_frame *frame, int64_t row, int64_t pitch)
+{
+    int64_t across = (program->cols + program->tile_cols - 1) / program->tile_cols, at = frame->col / program->tile_cols + 1;
+    int64_t down = at / across * program->tile_rows;
+    return row + down < program->rows ? down * pitch + at % across * program->tile_cols - frame->col : 0;
+}
+
 void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
     const samba_kernels *kernels = program->kernels;
@@ -113,29 +143,32 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
     int op = collector->op, class_ = collector->class_;
     bool full = code->extent == SAMBA_FULL, per_column = full && view->col_stride != 0;
     int64_t width = class_ == SAMBA_F32 ? 4 : 8, rows = frame->rows, cols = full ? frame->cols : 1;
-    int64_t stride = view->groups ? view->group_stride[0] : 0;
     char *partial = frame->scratch + collector->partial + 8 * (slice->offset + (per_column ? frame->col : 0));
+    if (code->numbers) {
+        *(double *)partial += kernels->combined->total_numbers((const float *)a, rows * cols);
+        return;
+    }
     if (code->product) { /* one sum a column, over all rows */
         kernels->collect_rows[class_](partial, a, frame->pointers[code->b], rows, cols);
         return;
     }
-    if (samba_view_repeats(view)) {
-        if (per_column)
-            collect_columns(kernels, op, class_, partial, a, rows, cols);
-        else
-            collect_total(kernels, op, class_, partial, a, rows * cols);
-        return;
+    const samba_view *memory = code->memory ? &program->views[code->view] : NULL;
+    const int64_t pitch = memory && memory->groups ? memory->group_stride[0] : cols;
+    int64_t ahead = 0;
+    if (memory) {
+        int64_t offset = frame->slices[code->view].offset;
+        a = memory->base + (offset + frame->col) * memory->size;
+        ahead = to_next(program, frame, (offset - memory->offset) / pitch, pitch);
     }
-    if (per_column ? slice->dense_full : cols == 1 && slice->dense_row) {
-        collect_columns(kernels, op, class_, partial, a, 1, rows * cols);
-        return;
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        char *at = partial + 8 * (view->groups > 1 ? slice->rows[r] - slice->offset : r * stride);
-        if (per_column)
-            collect_columns(kernels, op, class_, at, a + r * cols * width, 1, cols);
+    const int64_t inner = view->groups ? view->group_stride[view->groups - 1] : 0;
+    int64_t run = view->groups > 1 ? slice->run : rows;
+    for (int64_t r = 0, n; r < rows; r += n, run = view->group_size[view->groups - 1]) {
+        n = rows - r < run ? rows - r : run;
+        char *to = partial + 8 * (view->groups > 1 ? slice->rows[r] - slice->offset : 0);
+        if (memory)
+            kernels->collect_memory[class_](to, a + r * pitch * width, pitch, n, cols, ahead);
         else
-            collect_total(kernels, op, class_, at, a + r * cols * width, cols);
+            collect_run(kernels, op, class_, to, inner, per_column, a + r * cols * width, n, cols);
     }
 }
 

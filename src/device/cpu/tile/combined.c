@@ -85,7 +85,23 @@ SAMBA_ROW_SUM(f32, float)
 static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first)
 {
     for (int64_t r = 0; r < rows; r++, a += cols, b += cols)
-        d[r] = samba_long_sum_f32(d[r], a, b, cols, first);
+        d[r] = samba_long_sum_f32(d[r], a, b, cols, first, false);
+}
+
+static void numbers(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)
+{
+    float *d = d_;
+    const float *a = a_;
+    for (int64_t r = 0; r < rows; r++, a += cols)
+        d[r] = samba_long_sum_f32(d[r], a, NULL, cols, first, true);
+}
+
+static double total_numbers(const float *a, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += SUM_BLOCK)
+        sum += (double)samba_row_sum_f32(a + i, NULL, n - i < SUM_BLOCK ? n - i : SUM_BLOCK, true);
+    return sum;
 }
 
 /* where(x compared with y, b, c) */
@@ -159,6 +175,30 @@ INLINE float total_of(wide_f32 *parts)
     return wide_total_f32(&parts[0]);
 }
 
+/* The same of the first n elements, fewer than a wide vector holds; what counts as the others is 0. */
+INLINE void mapped_rest(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c,
+                        float center, int64_t n, row_sums *to, const int part)
+{
+    enum { PART = VECTOR_BYTES / (int)sizeof(float) };
+    float centers[PART];
+    if (map == SAMBA_SUMMED_CENTER)
+        for (int k = 0; k < PART; k++)
+            centers[k] = center;
+    EACH_PART(p)
+    {
+        span_f32 span = span_of_f32(n - p * PART);
+        floats x = load_span_f32(a + p * PART, span);
+        floats y = load_span_f32(map == SAMBA_SUMMED_CENTER ? centers : b + p * PART, span);
+        floats z = map == SAMBA_SUMMED_ADD_ADD || with == C ? load_span_f32(c + p * PART, span) : y;
+        x = MAPPED(map, x, y, z);
+        if (sums)
+            to->parts[part].v[p] += x;
+        if (with != NONE)
+            to->products[part].v[p] += x * (with == C ? z : x);
+        store_span_f32(d + p * PART, span, x);
+    }
+}
+
 INLINE void mapped_block(const int map, const bool sums, const int with, float *d, const float *a, const float *b, const float *c,
                          float center, int64_t n, float *sum, float *dot)
 {
@@ -174,8 +214,11 @@ INLINE void mapped_block(const int map, const bool sums, const int with, float *
         }
         for (; i + LANES <= n; i += LANES)
             mapped_lanes(map, sums, with, d + i, a + i, b + i, c + i, center, &to, 0);
+        if (i < n)
+            mapped_rest(map, sums, with, d + i, a + i, b + i, c + i, center, n - i, &to, 1);
         total = total_of(to.parts);
         product = total_of(to.products);
+        i = n;
     }
     for (; i < n; i++) {
         float y = map == SAMBA_SUMMED_CENTER ? center : b[i];
@@ -246,6 +289,8 @@ const samba_combined SAMBA_ISA_NAME(samba_combined) = {
              {ARITHMETIC_OF(relu), NULL, NULL, NULL}},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
+    .numbers = numbers,
+    .total_numbers = total_numbers,
     .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
     .round = round_bfloat16,
     .summed = {summed_add, summed_add_add, summed_mul, summed_center},

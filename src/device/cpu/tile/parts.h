@@ -52,6 +52,9 @@ SAMBA_EACH_DTYPE(DTYPE)
     void SAMBA_ISA_NAME(samba_running_extremes_##name)(void *best, int64_t *at, void *x, int64_t *indices, int64_t index,        \
                                                        int64_t n, bool greatest);                                                \
     void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);        \
+    void SAMBA_ISA_NAME(samba_collect_memory_##name)(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols,       \
+                                                     int64_t ahead);                                                             \
+    void SAMBA_ISA_NAME(samba_collect_totals_##name)(void *sums, int64_t stride, const void *a, int64_t rows, int64_t cols);     \
     wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n);
 SAMBA_EACH_CLASS(CLASS)
 #undef CLASS

@@ -8,6 +8,9 @@
 
 #define ALIGN SAMBA_ALIGNMENT
 #define LINE_ELEMENTS 16 /* of 4 bytes in a line of cache; of 8 bytes in two */
+/* A tile of columns that are summed in memory: what the tile before it has asked for fits the first cache. */
+#define SUMMED_COLUMNS 256
+#define SUMMED_ROWS 16
 
 typedef struct builder {
     const samba_prepare *prepare;
@@ -303,6 +306,35 @@ static bool takes_lines(const builder *b, const samba_tile_program *program)
            program->rows / LINE_ELEMENTS >= b->prepare->threads;
 }
 
+/* Is all that the stage does to sum columns that lie in memory as registers hold them? */
+static bool sums_memory(const builder *b, const samba_tile_program *program)
+{
+    const samba_code *load = &program->codes[program->setup], *sum = load + 1;
+    if (b->stage->kind != SAMBA_STAGE_TILE || program->code_count != program->setup + 2 || load->action != SAMBA_DO_LOAD ||
+        load->extent != SAMBA_FULL || !load->own || program->cols < 2 || sum->op != SAMBA_TILE_collect_sum || sum->a != load->d ||
+        sum->product || sum->numbers)
+        return false;
+    const samba_view *from = &program->views[load->view], *to = &program->views[program->collectors[sum->collector].view];
+    return from->groups <= 1 && (from->groups == 0 || from->group_stride[0] > 0) && to->col_stride == 1 &&
+           (to->groups == 0 || to->group_stride[to->groups - 1] == 0);
+}
+
+/* The sum takes its elements from memory itself, and keeps partial results of a few columns in registers over all rows of a
+ * tile. */
+static void sum_memory(samba_tile_program *program)
+{
+    samba_code *load = &program->codes[program->setup], *sum = load + 1;
+    sum->view = load->view;
+    sum->memory = true;
+    *load = *sum;
+    program->code_count--;
+    program->steps[0].end--;
+    program->tile_cols = program->chunk = program->cols < SUMMED_COLUMNS ? program->cols : SUMMED_COLUMNS;
+    program->tile_rows = SUMMED_ROWS * SUMMED_COLUMNS / program->tile_cols;
+    if (program->tile_rows > SAMBA_TILE_CAPACITY)
+        program->tile_rows = SAMBA_TILE_CAPACITY;
+}
+
 /* The tile of a stage of its own. Rows that fit are taken whole, several at a time. Longer ones are cut into chunks that any
  * thread may take, unless steps or reductions need a row in one place. Where an operand is transposed to the others, 16 x 16
  * tiles use whole cache lines of all of them, or 16 rows are taken at a time. */
@@ -419,6 +451,8 @@ static samba_status build(builder *b)
     list_views(program);
     if (!program->stands)
         SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
+    if (!program->stands && sums_memory(b, program))
+        sum_memory(program);
     program->pointers = reserve(b, program->register_count, sizeof(char *));
     program->slices = reserve(b, program->view_count, sizeof(samba_view_slice));
     program->kept = reserve(b, program->kept_count, sizeof(samba_kept));

@@ -2,6 +2,7 @@
  *
  * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The
  * order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
+#include "device/cpu/isa/uncontracted.h"
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/tile/reduce_sum.h"
 #include <math.h>
@@ -57,12 +58,31 @@ SAMBA_ROW_SUM(f32, float)
 SAMBA_ROW_SUM(f64, double)
 SAMBA_ROW_SUM(i64, uint64_t)
 #define SUM(name, type, add_type)                                                                                                \
+    /* Rows of few columns, several at once, summed as any others. */                                                            \
+    INLINE void few_##name(type *d, const add_type *a, int64_t rows, const int cols, bool first)                                 \
+    {                                                                                                                            \
+        SAMBA_VECTOR_LOOP for (int64_t r = 0; r < rows; r++) {                                                                   \
+            add_type sum = 0;                                                                                                    \
+            UNROLL for (int c = 0; c < cols; c++)                                                                                \
+                sum += a[r * cols + c];                                                                                          \
+            d[r] = (type)(first ? sum : (add_type)d[r] + sum);                                                                   \
+        }                                                                                                                        \
+    }                                                                                                                            \
     void SAMBA_ISA_NAME(samba_sum_##name)(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)                      \
     {                                                                                                                            \
         type *d = d_;                                                                                                            \
         const add_type *a = a_;                                                                                                  \
+        if (cols == 2 || cols == 3 || cols == 4) {                                                                               \
+            if (cols == 2)                                                                                                       \
+                few_##name(d, a, rows, 2, first);                                                                                \
+            else if (cols == 3)                                                                                                  \
+                few_##name(d, a, rows, 3, first);                                                                                \
+            else                                                                                                                 \
+                few_##name(d, a, rows, 4, first);                                                                                \
+            return;                                                                                                              \
+        }                                                                                                                        \
         for (int64_t r = 0; r < rows; r++, a += cols)                                                                            \
-            d[r] = (type)samba_long_sum_##name((add_type)d[r], a, NULL, cols, first);                                            \
+            d[r] = (type)samba_long_sum_##name((add_type)d[r], a, NULL, cols, first, false);                                     \
     }
 SUM(f32, float, float)
 SUM(f64, double, double)
@@ -142,8 +162,12 @@ ARGMAX(f64, double)
 ARGMAX(i64, int64_t)
 
 /* ---- sums over rows and over all ---- */
-/* Columns are summed by as many wide vectors as registers hold over all rows. LANES: elements of one. */
-#define COLLECT(name, type, wide, sums_name, VECTOR)                                                                             \
+/* Columns are summed by as many wide vectors as registers hold over all rows. LANES: elements of one. Rows lie `pitch` apart.
+ * What is `ahead` elements further is asked for; 0: nothing is. */
+#define WIDE_OF_f32(x) doubles_of_floats(x)
+#define WIDE_OF_f64(x) (x)
+#define WIDE_OF_i64(x) (x)
+#define COLLECT(name, type, wide, sums_name)                                                                                     \
     typedef type narrow_##name __attribute__((vector_size(VECTOR_BYTES / sizeof(wide) * sizeof(type))));                         \
     INLINE void collect_lanes_##name(wide_##sums_name *sum, const type *a, const type *b)                                        \
     {                                                                                                                            \
@@ -155,92 +179,106 @@ ARGMAX(i64, int64_t)
                 __builtin_memcpy(&y, b + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof y);                                      \
                 x *= y;                                                                                                          \
             }                                                                                                                    \
-            sum->v[p] += __builtin_convertvector(x, VECTOR);                                                                     \
+            sum->v[p] += WIDE_OF_##name(x);                                                                                      \
         }                                                                                                                        \
     }                                                                                                                            \
     /* Columns by whole vectors; what the last one reads beyond is of the next row, and dropped. */                              \
-    INLINE void collect_vectors_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, const int vectors)  \
+    INLINE void collect_vectors_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, const int vectors, \
+                                       int64_t ahead)                                                                            \
     {                                                                                                                            \
-        enum { LANES = 64 / (int)sizeof(wide) };                                                                                 \
-        wide_##sums_name part[4];                                                                                                \
+        enum { LANES = 64 / (int)sizeof(wide), LINE = 64 / (int)sizeof(type) };                                                  \
+        wide_##sums_name part[8];                                                                                                \
         UNROLL for (int q = 0; q < vectors; q++)                                                                                 \
             wide_load_##sums_name(&part[q], sums + q * LANES);                                                                   \
         for (int64_t r = 0; r < rows; r++) {                                                                                     \
-            const type *x = a + r * cols, *y = b ? b + r * cols : NULL;                                                          \
+            const type *x = a + r * pitch, *y = b ? b + r * pitch : NULL;                                                        \
+            if (ahead) {                                                                                                         \
+                UNROLL for (int q = 0; q < vectors * LANES; q += LINE)                                                           \
+                    __builtin_prefetch((const char *)x + (ahead + q) * (int64_t)sizeof(type));                                   \
+            }                                                                                                                    \
             UNROLL for (int q = 0; q < vectors; q++)                                                                             \
                 collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL);                                         \
         }                                                                                                                        \
         UNROLL for (int q = 0; q < vectors; q++)                                                                                 \
             wide_store_##sums_name(sums + q * LANES, &part[q]);                                                                  \
     }                                                                                                                            \
-    INLINE void collect_some_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, int vectors)           \
+    INLINE void collect_some_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int vectors)          \
     {                                                                                                                            \
         if (vectors == 1)                                                                                                        \
-            collect_vectors_##name(sums, a, b, rows, cols, 1);                                                                   \
+            collect_vectors_##name(sums, a, b, pitch, rows, 1, 0);                                                               \
         else if (vectors == 2)                                                                                                   \
-            collect_vectors_##name(sums, a, b, rows, cols, 2);                                                                   \
+            collect_vectors_##name(sums, a, b, pitch, rows, 2, 0);                                                               \
         else if (vectors == 3)                                                                                                   \
-            collect_vectors_##name(sums, a, b, rows, cols, 3);                                                                   \
+            collect_vectors_##name(sums, a, b, pitch, rows, 3, 0);                                                               \
         else                                                                                                                     \
-            collect_vectors_##name(sums, a, b, rows, cols, 4);                                                                   \
+            collect_vectors_##name(sums, a, b, pitch, rows, 4, 0);                                                               \
     }                                                                                                                            \
-    INLINE void collect_rest_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols, int64_t n)             \
+    INLINE void collect_rest_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int64_t n)            \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(wide) };                                                                                 \
         const int vectors = (int)((n + LANES - 1) / LANES);                                                                      \
-        int64_t beyond = vectors * LANES - n, whole = rows - (beyond + cols - 1) / cols;                                         \
+        int64_t beyond = vectors * LANES - n, whole = rows - (beyond + pitch - 1) / pitch;                                       \
         wide kept[4 * LANES] = {0};                                                                                              \
         __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                                  \
         if (whole > 0)                                                                                                           \
-            collect_some_##name(kept, a, b, whole, cols, vectors);                                                               \
+            collect_some_##name(kept, a, b, pitch, whole, vectors);                                                              \
         for (int64_t r = whole > 0 ? whole : 0; r < rows; r++) { /* by the same code, which rounds alike */                      \
             type x[4 * LANES] = {0}, y[4 * LANES] = {0};                                                                         \
-            __builtin_memcpy(x, a + r * cols, (size_t)n * sizeof *a);                                                            \
+            __builtin_memcpy(x, a + r * pitch, (size_t)n * sizeof *a);                                                           \
             if (b)                                                                                                               \
-                __builtin_memcpy(y, b + r * cols, (size_t)n * sizeof *b);                                                        \
-            collect_some_##name(kept, x, b ? y : NULL, 1, cols, vectors);                                                        \
+                __builtin_memcpy(y, b + r * pitch, (size_t)n * sizeof *b);                                                       \
+            collect_some_##name(kept, x, b ? y : NULL, pitch, 1, vectors);                                                       \
         }                                                                                                                        \
         __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                                  \
     }                                                                                                                            \
-    INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t rows, int64_t cols)                             \
+    INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int64_t cols)              \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(wide), MANY = WIDE_PARTS > 2 ? 2 : 4 };                                                  \
         int64_t c = 0;                                                                                                           \
         for (; c + MANY * LANES <= cols; c += MANY * LANES)                                                                      \
-            collect_vectors_##name(sums + c, a + c, b ? b + c : NULL, rows, cols, MANY);                                         \
+            collect_vectors_##name(sums + c, a + c, b ? b + c : NULL, pitch, rows, MANY, 0);                                     \
         if (c < cols)                                                                                                            \
-            collect_rest_##name(sums + c, a + c, b ? b + c : NULL, rows, cols, cols - c);                                        \
+            collect_rest_##name(sums + c, a + c, b ? b + c : NULL, pitch, rows, cols - c);                                       \
     }                                                                                                                            \
     void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols)         \
     {                                                                                                                            \
         if (b)                                                                                                                   \
-            collect_##name(sums, a, b, rows, cols);                                                                              \
+            collect_##name(sums, a, b, cols, rows, cols);                                                                        \
         else                                                                                                                     \
-            collect_##name(sums, a, NULL, rows, cols);                                                                           \
-    }
-COLLECT(f32, float, double, f64, doubles)
-COLLECT(f64, double, double, f64, doubles)
-COLLECT(i64, uint64_t, uint64_t, i64, unsigned_longs) /* wraps */
-
-#define TOTAL(name, type, wide, sum_type)                                                                                        \
-    wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n)                                                            \
+            collect_##name(sums, a, NULL, cols, rows, cols);                                                                     \
+    }                                                                                                                            \
+    void SAMBA_ISA_NAME(samba_collect_memory_##name)(void *sums_, const void *a_, int64_t pitch, int64_t rows, int64_t cols,     \
+                                                     int64_t ahead)                                                              \
     {                                                                                                                            \
-        sum_type low = 0, high = 0;                                                                                              \
-        int64_t half = n / 2;                                                                                                    \
-        _Pragma("omp simd reduction(+ : low, high)") for (int64_t i = 0; i < half; i++)                                          \
-        {                                                                                                                        \
-            low += (sum_type)a[i];                                                                                               \
-            high += (sum_type)a[half + i];                                                                                       \
-        }                                                                                                                        \
-        return (wide)(low + high + (n % 2 ? (sum_type)a[n - 1] : 0));                                                            \
+        enum { LANES = 64 / (int)sizeof(wide), MANY = 8 / WIDE_PARTS };                                                          \
+        wide *sums = sums_;                                                                                                      \
+        const type *a = a_;                                                                                                      \
+        int64_t c = 0;                                                                                                           \
+        for (; c + MANY * LANES <= cols; c += MANY * LANES)                                                                      \
+            collect_vectors_##name(sums + c, a + c, NULL, pitch, rows, MANY, ahead);                                             \
+        collect_##name(sums + c, a + c, NULL, pitch, rows, cols - c);                                                            \
     }
-/* Tiles of float32 are summed as rows are, in float32, and only what they come to in double: few additions meet each element. */
-double SAMBA_ISA_NAME(samba_total_f32)(const float *a, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i += SUM_BLOCK)
-        sum += (double)samba_row_sum_f32(a + i, NULL, n - i < SUM_BLOCK ? n - i : SUM_BLOCK);
-    return sum;
-}
-TOTAL(f64, double, double, double)
-TOTAL(i64, int64_t, int64_t, uint64_t)
+COLLECT(f32, float, double, f64)
+COLLECT(f64, double, double, f64)
+COLLECT(i64, uint64_t, uint64_t, i64) /* wraps */
+
+/* Summed as rows are; tiles of float32 in float32, and only what blocks come to in double: few additions meet each element. */
+#define TOTAL(name, type, wide, sum_type, block)                                                                                 \
+    INLINE wide total_##name(const type *a, int64_t n)                                                                           \
+    {                                                                                                                            \
+        sum_type sum = 0;                                                                                                        \
+        for (int64_t i = 0; i < n; i += (block))                                                                                 \
+            sum += (sum_type)samba_row_sum_##name((const void *)(a + i), NULL, n - i < (block) ? n - i : (block), false);        \
+        return (wide)sum;                                                                                                        \
+    }                                                                                                                            \
+    wide SAMBA_ISA_NAME(samba_total_##name)(const type *a, int64_t n) { return total_##name(a, n); }                             \
+    void SAMBA_ISA_NAME(samba_collect_totals_##name)(void *sums_, int64_t stride, const void *a_, int64_t rows, int64_t cols)    \
+    {                                                                                                                            \
+        sum_type *sums = sums_;                                                                                                  \
+        const type *a = a_;                                                                                                      \
+        for (int64_t r = 0; r < rows; r++, sums += stride, a += cols)                                                            \
+            *sums += (sum_type)total_##name(a, cols);                                                                            \
+    }
+TOTAL(f32, float, double, double, SUM_BLOCK)
+TOTAL(f64, double, double, double, n)
+TOTAL(i64, int64_t, int64_t, uint64_t, n) /* wraps */

@@ -88,6 +88,9 @@ struct samba_combined {
     samba_map_fn *pair[6][7];
     void (*rows[3])(float *d, const float *a, const float *s, int64_t rows, int64_t cols); /* d[r,c] = a[r,c] first s[r] */
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
+    /* reduce_sum, and total_f32, of where(a != a, 0, a) */
+    void (*numbers)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    double (*total_numbers)(const float *a, int64_t n);
     /* eq ne lt le gt ge */
     void (*select[6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
     void (*round)(float *d, uint16_t *memory, const float *a, int64_t n); /* both a rounded to bfloat16 */
@@ -120,8 +123,10 @@ typedef struct samba_code { /* an instruction, resolved */
     int16_t if_false;   /* SELECT: a and b are compared, c stands where that is true */
     int16_t s, t, u;    /* values a row. NORM: sources; SUMMED: s takes the sum, t the dot product */
     uint8_t product;    /* COLLECT: of a times b */
+    uint8_t numbers;    /* COLLECT: of what is not NaN, one sum of all */
+    uint8_t memory;     /* COLLECT: of what a LOAD would read, where it lies */
     uint8_t own;        /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
-    int32_t view;       /* LOAD STORE IOTA RANDOM: in views */
+    int32_t view;       /* LOAD STORE IOTA RANDOM, COLLECT of memory: in views */
     int32_t kept;       /* LOAD: the register keeps its content between tiles; number of the record, -1: loaded every time */
     int32_t collector;  /* COLLECT */
     int64_t best;       /* ARGMAX: offset in scratch of the greatest values */
