@@ -8,9 +8,6 @@
 
 #define ALIGN SAMBA_ALIGNMENT
 #define LINE_ELEMENTS 16 /* of 4 bytes in a line of cache; of 8 bytes in two */
-/* A tile of columns that are summed in memory: what the tile before it has asked for fits the first cache. */
-#define SUMMED_COLUMNS 256
-#define SUMMED_ROWS 16
 
 typedef struct builder {
     const samba_prepare *prepare;
@@ -321,16 +318,17 @@ static bool sums_memory(const builder *b, const samba_tile_program *program)
 
 /* The sum takes its elements from memory itself, and keeps partial results of a few columns in registers over all rows of a
  * tile. */
-static void sum_memory(samba_tile_program *program)
+static void sum_memory(const samba_cpu_machine *machine, samba_tile_program *program)
 {
     samba_code *load = &program->codes[program->setup], *sum = load + 1;
+    int64_t columns = machine->tile.summed_columns, elements = machine->tile.summed / program->views[load->view].size;
     sum->view = load->view;
     sum->memory = true;
     *load = *sum;
     program->code_count--;
     program->steps[0].end--;
-    program->tile_cols = program->chunk = program->cols < SUMMED_COLUMNS ? program->cols : SUMMED_COLUMNS;
-    program->tile_rows = SUMMED_ROWS * SUMMED_COLUMNS / program->tile_cols;
+    program->tile_cols = program->chunk = program->cols < columns ? program->cols : columns;
+    program->tile_rows = elements < program->tile_cols ? 1 : elements / program->tile_cols;
     if (program->tile_rows > SAMBA_TILE_CAPACITY)
         program->tile_rows = SAMBA_TILE_CAPACITY;
 }
@@ -452,7 +450,7 @@ static samba_status build(builder *b)
     if (!program->stands)
         SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
     if (!program->stands && sums_memory(b, program))
-        sum_memory(program);
+        sum_memory(b->prepare->machine, program);
     program->pointers = reserve(b, program->register_count, sizeof(char *));
     program->slices = reserve(b, program->view_count, sizeof(samba_view_slice));
     program->kept = reserve(b, program->kept_count, sizeof(samba_kept));
