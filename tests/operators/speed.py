@@ -38,7 +38,8 @@ FIRST = 4096  # elements when the samples are counted
 MOST = 3  # samples of an operator, dtype and size
 MOST_RESULTS = 32
 TURNS, TURN_SECONDS, CASE_SECONDS = 15, 0.5e-3, 0.08
-SLOW = 0.03  # seconds of torch's call, beyond which a sample is made smaller: a quarter of the elements, and again
+SLOW = 0.03  # seconds of torch's call, beyond which a sample has a quarter of the elements, and again
+START = 5  # quarters of a sample that is timed first
 ADDRESSES = 8 << 30  # bytes of this process: a sample that needs more is made smaller
 # dtypes timed beside float32, where kernels of their own stand behind them
 BESIDE = {
@@ -111,7 +112,7 @@ def _samples(row, make):
 def drawn(row, dtype, size, seed, most):
     """Up to so many samples of a size."""
     seed = zlib.crc32(f"{row.name} {dtype} {size} {seed}".encode())
-    count, odd = SIZES[size]
+    odd = SIZES[size][1]
     draws = random.Random(seed)
     found = [(number, draws.random()) for number, _ in _samples(row, Sized(dtype, seed, FIRST, odd))]
     draws.shuffle(found)
@@ -119,36 +120,55 @@ def drawn(row, dtype, size, seed, most):
     for number, place in found:
         if len(chosen) == most:
             break
-        for smaller in range(6):
-            numbered = _samples(row, Sized(dtype, seed, count >> 2 * smaller, odd, {number}))
-            behind = itertools.dropwhile(lambda pair: pair[0] < number, numbered)
-            try:
-                some = [s for _, s in itertools.takewhile(lambda pair: pair[0] == number, behind)]
-                if not some:
-                    break
-                sample = some[int(place * len(some))]
-                seconds, results = _once(row.call, sample)
-            except RuntimeError as error:  # several dims that grow alike
-                some = []
-                if smaller == 5 or "allocate memory" not in str(error):
-                    raise
-                continue
-            if results > MOST_RESULTS or seconds <= SLOW:
-                break
-        if some and results <= MOST_RESULTS:
+        sample = _grown(row, dtype, seed, size, number, place)
+        if sample is not None:
             chosen.append(sample)
     return chosen
 
 
+def _grown(row, dtype, seed, size, number, place):
+    """The sample in as many elements as the size says, or, where torch's call would be slow, a quarter of them, and again; None
+    where it has no such sample. A small one is timed first and says what larger ones would take: a slow call, whose work may grow
+    by more than its elements, is never waited for."""
+    count, odd = SIZES[size]
+    sample, before, smaller = None, 0, START
+    while smaller >= 0:
+        try:
+            tried = _of_count(row, dtype, seed, count >> 2 * smaller, odd, number, place)
+            seconds, results = (0, 0) if tried is None else _once(row.call, tried)
+        except RuntimeError as error:  # several dims that grow alike
+            if "allocate memory" not in str(error):
+                raise
+            return sample
+        if results > MOST_RESULTS:
+            return None
+        if tried is not None and (sample is None or seconds <= SLOW):
+            sample = tried
+        if seconds > SLOW or seconds * max(4, seconds / before if before else 0) > SLOW * 1.5:
+            break
+        before, smaller = seconds, smaller - 1
+    return sample
+
+
+def _of_count(row, dtype, seed, count, odd, number, place):
+    numbered = _samples(row, Sized(dtype, seed, count, odd, {number}))
+    behind = itertools.dropwhile(lambda pair: pair[0] < number, numbered)
+    some = [s for _, s in itertools.takewhile(lambda pair: pair[0] == number, behind)]
+    return some[int(place * len(some))] if some else None
+
+
 def _once(call, sample):
-    """(seconds of torch's call with gradients, number of results). Tensors that torch has no gradient for want none then."""
+    """(seconds of torch's call, number of results). Tensors that torch has no gradient for want none then."""
     floats = [x for x in modes.tensors_of((sample.args, dict(sample.kwargs))) if modes.wants_gradient(x)]
     if not _have_gradients(call, sample, floats):
         for x in [x for x in floats if not _have_gradients(call, sample, [x])]:
             x.no_gradient = True
-    began = time.perf_counter()
-    results, _ = modes.by_torch(call, sample, None, False)
-    return time.perf_counter() - began, len(results)
+    seconds = math.inf
+    for _ in range(2):  # the first call also prepares
+        began = time.perf_counter()
+        results, _ = modes.by_torch(call, sample, None, False)
+        seconds = min(seconds, time.perf_counter() - began)
+    return seconds, len(results)
 
 
 def _have_gradients(call, sample, wanted):
