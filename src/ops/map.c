@@ -86,6 +86,14 @@ samba_status samba_infer_binary_floating(samba_infer *infer)
     return set_broadcast(infer, infer->inputs[0]->dtype);
 }
 
+samba_status samba_infer_ternary_floating(samba_infer *infer)
+{
+    SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
+    SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 2));
+    SAMBA_TRY(samba_infer_need_floating(infer, 0));
+    return set_broadcast(infer, infer->inputs[0]->dtype);
+}
+
 samba_status samba_infer_binary_integer(samba_infer *infer)
 {
     SAMBA_TRY(samba_infer_need_same_dtype(infer, 0, 1));
@@ -362,5 +370,22 @@ samba_status samba_vjp_where(samba_vjp *vjp)
         samba_vjp_deliver(vjp, 1, where(vjp, condition, vjp->gradient, zero));
     if (vjp->needed[2])
         samba_vjp_deliver(vjp, 2, where(vjp, condition, zero, vjp->gradient));
+    return SAMBA_OK;
+}
+
+samba_status samba_vjp_lerp(samba_vjp *vjp)
+{
+    samba_ref g = gradient_of(vjp), weight = input_of(vjp, 2);
+    if (vjp->needed[0])
+        samba_vjp_deliver(vjp, 0,
+                          mul(vjp, g,
+                              samba_emit2(vjp->graph, SAMBA_OP_sub,
+                                          samba_emit_constant(vjp->graph, 1, samba_ref_dtype(vjp->graph, weight)), weight)));
+    if (vjp->needed[1])
+        samba_vjp_deliver(vjp, 1, mul(vjp, g, weight));
+    if (vjp->needed[2]) {
+        samba_ref a = input_of(vjp, 0), b = input_of(vjp, 1);
+        samba_vjp_deliver(vjp, 2, mul(vjp, g, samba_emit2(vjp->graph, SAMBA_OP_sub, b, a)));
+    }
     return SAMBA_OK;
 }

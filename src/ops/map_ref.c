@@ -252,3 +252,21 @@ samba_status samba_ref_where(const samba_reference *reference)
     }
     return SAMBA_OK;
 }
+
+/* From the nearer end, so that both ends are met. */
+static double lerp(double a, double b, double weight)
+{
+    return fabs(weight) < 0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
+}
+
+samba_status samba_ref_lerp(const samba_reference *reference)
+{
+    const samba_array *in = reference->inputs, *y = reference->output;
+    double x[3];
+    for (int64_t i = 0; i < y->numel; i++) {
+        for (int k = 0; k < 3; k++)
+            x[k] = samba_array_double(&in[k], samba_broadcast_offset(&in[k], y, i));
+        samba_array_set_double(y, i, lerp(x[0], x[1], x[2]));
+    }
+    return SAMBA_OK;
+}

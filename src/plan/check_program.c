@@ -34,6 +34,7 @@ static const form_facts forms[] = {
     [SAMBA_FORM_BINARY] = {.d = true, .a = true, .b = true, .setup = true, .rule = ONE},
     [SAMBA_FORM_COMPARE] = {.d = true, .a = true, .b = true, .setup = true, .rule = PREDICATE},
     [SAMBA_FORM_WHERE] = {.d = true, .a = true, .b = true, .c = true, .setup = true, .rule = CHOICE},
+    [SAMBA_FORM_TERNARY] = {.d = true, .a = true, .b = true, .c = true, .setup = true, .rule = ONE},
     [SAMBA_FORM_CONVERT] = {.d = true, .a = true, .setup = true, .rule = FREE},
     [SAMBA_FORM_WRAP] = {.d = true, .a = true, .setup = true, .rule = ALL_I64},
     [SAMBA_FORM_ROUND] = {.d = true, .a = true, .setup = true, .rule = ALL_F32},

@@ -179,25 +179,18 @@ samba_value samba_addcdiv(samba_value a, samba_value b, samba_value c, samba_val
     return samba_trace_result(graph, E2(add, x, quotient), dtype);
 }
 
-/* From the nearer end, so that both ends are met. */
 samba_value samba_lerp(samba_value a, samba_value b, samba_value weight)
 {
     samba_graph *graph;
     samba_dtype dtype;
-    double number;
     if (!samba_trace_promote("lerp", 3, (samba_value[]){a, b, weight}, &graph, &dtype))
         return samba_trace_none(graph);
     SAMBA_SPEAKS(graph, "lerp");
     if (!is_floating(a) || !is_floating(b))
         return fail(graph, "lerp", "floating-point values", samba_value_dtype(is_floating(a) ? b : a));
     samba_dtype in = samba_compute_dtype(dtype);
-    samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in), w = samba_trace_operand(weight, in),
-              way = E2(sub, y, x);
-    bool known = samba_trace_known(weight, &number);
-    samba_ref from_a = known && fabs(number) >= 0.5 ? SAMBA_NONE : E2(add, x, E2(mul, w, way));
-    samba_ref from_b = known && fabs(number) < 0.5 ? SAMBA_NONE : E2(sub, y, E2(mul, way, E2(sub, CONSTANT(1, w), w)));
-    samba_ref met = known ? (fabs(number) < 0.5 ? from_a : from_b) : E3(where, EN(lt, E1(abs, w), 0.5), from_a, from_b);
-    return samba_trace_result(graph, met, dtype);
+    samba_ref x = samba_trace_operand(a, in), y = samba_trace_operand(b, in), w = samba_trace_operand(weight, in);
+    return samba_trace_result(graph, E3(lerp, x, y, w), dtype);
 }
 
 /* ---- comparisons ---- */

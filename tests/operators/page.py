@@ -189,8 +189,8 @@ def write():
         )
         shown = set()
         for row in importlib.import_module(family).OPERATORS:
-            if getattr(row.call, "__name__", "") == "viewed" and row.name in shown:  # the same operator between views: one line of both
-                continue
+            if getattr(row.call, "__name__", "") == "viewed" and row.name in shown:
+                continue  # the same operator between views: one line of both
             shown.add(row.name)
             notes = [row.note] if row.note else []
             notes += [f"not {str(dtype).removeprefix('torch.')}: {why}" for dtype, why in row.without.items()]

@@ -219,8 +219,9 @@ static inline void case_instruction(tile_case *t, int op, char **words, int coun
 {
     static const int sources[] = {
         [SAMBA_FORM_STORE] = 1,   [SAMBA_FORM_RANDOM] = 1, [SAMBA_FORM_UNARY] = 1,   [SAMBA_FORM_BINARY] = 2,
-        [SAMBA_FORM_COMPARE] = 2, [SAMBA_FORM_WHERE] = 3,  [SAMBA_FORM_CONVERT] = 1, [SAMBA_FORM_WRAP] = 1,
-        [SAMBA_FORM_ROUND] = 1,   [SAMBA_FORM_REDUCE] = 1, [SAMBA_FORM_SPREAD] = 1,  [SAMBA_FORM_COLLECT] = 1};
+        [SAMBA_FORM_COMPARE] = 2, [SAMBA_FORM_WHERE] = 3,  [SAMBA_FORM_TERNARY] = 3, [SAMBA_FORM_CONVERT] = 1,
+        [SAMBA_FORM_WRAP] = 1,    [SAMBA_FORM_ROUND] = 1,  [SAMBA_FORM_REDUCE] = 1,  [SAMBA_FORM_SPREAD] = 1,
+        [SAMBA_FORM_COLLECT] = 1};
     samba_tile_form form = samba_tile_table[op].form;
     const bool has_d = form != SAMBA_FORM_STORE && form != SAMBA_FORM_COLLECT;
     const bool number = form == SAMBA_FORM_CONST || form == SAMBA_FORM_IOTA;

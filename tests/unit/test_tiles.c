@@ -527,6 +527,16 @@ static void test_combined(void **state)
                 k->combined->select[op](guarded(got, n), a, b, c, a, n);
                 same_floats(got, want, n);
             }
+            for (int kind = 0; kind < 4; kind++) {
+                float low[LARGEST], high[LARGEST], zero[LARGEST];
+                for (int64_t i = 0; i < n; i++)
+                    low[i] = a[0], high[i] = a[n / 2], zero[i] = 0;
+                k->combined->select[kind / 2 ? 3 : 2](want, a, low, zero, b, n);
+                memcpy(between, want, sizeof want);
+                k->combined->select[kind % 2 ? 5 : 4](want, a, high, zero, between, n);
+                k->combined->inside[kind](guarded(got, n), a, b, a, a + n / 2, zero, n);
+                same_floats(got, want, n);
+            }
             for (int go_on = 0; go_on < 2; go_on++) {
                 memcpy(want, c, sizeof c);
                 memcpy(got, c, sizeof c);

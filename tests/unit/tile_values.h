@@ -197,6 +197,15 @@ static inline int64_t value_of_integers(int op, int64_t x, int64_t y)
 }
 
 /* Of sources of `class_`, for a register of `to`. A WHERE asks x, of class F32. */
+/* each step rounded */
+static inline double lerp_of(int class_, double x, double y, double weight)
+{
+    double way = rounded_to(class_, y - x);
+    if (fabs(weight) < 0.5)
+        return rounded_to(class_, x + rounded_to(class_, weight * way));
+    return rounded_to(class_, y - rounded_to(class_, way * rounded_to(class_, 1 - weight)));
+}
+
 static inline tile_nearness value_of(int op, int class_, int to, tile_value x, tile_value y, tile_value z, tile_value *value)
 {
     bool whole = class_ == SAMBA_I64;
@@ -210,6 +219,7 @@ static inline tile_nearness value_of(int op, int class_, int to, tile_value x, t
     case SAMBA_TILE_gt: value->f = order == 1; return EXACT;
     case SAMBA_TILE_ge: value->f = order == 1 || order == 0; return EXACT;
     case SAMBA_TILE_not_zero: value->f = whole ? x.i != 0 : x.f != 0; return EXACT;
+    case SAMBA_TILE_lerp: value->f = lerp_of(class_, x.f, y.f, z.f); return EXACT;
     case SAMBA_TILE_where: *value = x.f != 0 ? y : z; return EXACT;
     case SAMBA_TILE_cast:
         if (to == SAMBA_I64)

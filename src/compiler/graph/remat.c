@@ -105,10 +105,12 @@ static double traffic_of_given(const samba_remat *r, samba_ref ref)
     return r->read_anyway[ref] ? 0 : bytes * (bytes > LARGE ? FAR : 1) * TRAFFIC;
 }
 
+/* A mask, a number in a register and a byte in memory, is converted too on each way. */
 static double traffic_of_keeping(const samba_remat *r, samba_ref ref)
 {
-    double bytes = bytes_of(samba_node_at(r->graph, ref));
-    return bytes * (bytes > LARGE ? FAR : 1) * TRAFFIC * (r->forward.members[ref].stored ? 1 : 2);
+    const samba_node *node = samba_node_at(r->graph, ref);
+    double bytes = bytes_of(node), mask = node->dtype == SAMBA_BOOL ? bytes * ARITHMETIC : 0;
+    return (bytes * (bytes > LARGE ? FAR : 1) * TRAFFIC + mask) * (r->forward.members[ref].stored ? 1 : 2);
 }
 
 static double cost_of_keeping(const samba_remat *r, const samba_remat_price *price, samba_ref ref)

@@ -45,12 +45,16 @@ static bool may_move(const combining *c, int i, int j)
 {
     const samba_tile_register *registers = c->program->registers;
     const samba_instruction *moved = &c->list[i];
-    bool memory = registers[moved->a].direct >= 0 || (moved->b >= 0 && registers[moved->b].direct >= 0);
+    bool choice = c->state[i] == MERGED && moved->op == SAMBA_TILE_where;
+    const int sources[] = {moved->a, moved->b, moved->c, choice ? moved->operand : -1};
+    bool memory = false;
+    for (size_t s = 0; s < SAMBA_COUNT(sources); s++)
+        memory |= sources[s] >= 0 && registers[sources[s]].direct >= 0;
     for (int k = i + 1; k < j; k++) {
         const samba_instruction *between = &c->list[k];
         if (c->state[k] == GONE)
             continue;
-        if (between->d >= 0 && (between->d == moved->a || between->d == moved->b))
+        if (between->d >= 0 && times_read(moved, between->d))
             return false;
         if (memory && (between->op == SAMBA_TILE_store ||
                        (between->d >= 0 && registers[between->d].direct >= 0 && between->op != SAMBA_TILE_load)))
@@ -354,6 +358,7 @@ static void combine_comparison(combining *c, int i)
     code->action = SAMBA_DO_SELECT;
     code->select = c->program->kernels->combined->select[from->op - SAMBA_TILE_eq];
     code->if_false = code->c;
+    code->pattern = (uint8_t)(from->op - SAMBA_TILE_eq);
     c->list[j].operand = c->list[j].c;
     take(c, i, j, from->a, from->b, c->list[j].b);
 }
@@ -389,6 +394,35 @@ static bool is_not_equal(const combining *c, int i)
 static bool is_comparison(const combining *c, int i)
 {
     return is_plain_map(c, i) && samba_tile_table[c->list[i].op].form == SAMBA_FORM_COMPARE;
+}
+
+static bool is_select(const combining *c, int i)
+{
+    return c->state[i] == MERGED && c->program->codes[i].action == SAMBA_DO_SELECT;
+}
+
+/* A choice of what another leaves, both by one value against numbers, which both put one number in its place: as gradients pass
+ * between two bounds. */
+static void combine_inside(combining *c, int i)
+{
+    const samba_instruction *from = &c->list[i];
+    int j = only_reader(c, i, c->end);
+    if (j < 0 || !is_select(c, j) || c->list[j].operand != from->d || c->list[j].a != from->a || c->list[j].c != from->c ||
+        !is_setup(c, from->b) || !is_setup(c, from->c) || !is_setup(c, c->list[j].b) || !may_move(c, i, j))
+        return;
+    samba_code *code = &c->program->codes[j];
+    int first = SAMBA_TILE_eq + c->program->codes[i].pattern, second = SAMBA_TILE_eq + code->pattern;
+    bool swapped = first == SAMBA_TILE_gt || first == SAMBA_TILE_ge;
+    int below = swapped ? second : first, above = swapped ? first : second;
+    if ((below != SAMBA_TILE_lt && below != SAMBA_TILE_le) || (above != SAMBA_TILE_gt && above != SAMBA_TILE_ge))
+        return;
+    code->action = SAMBA_DO_INSIDE;
+    code->inside = c->program->kernels->combined->inside[2 * (below == SAMBA_TILE_le) + (above == SAMBA_TILE_ge)];
+    code->s = swapped ? c->list[j].b : from->b;
+    code->t = swapped ? from->b : c->list[j].b;
+    code->u = from->c;
+    c->list[j].operand = -1;
+    take(c, i, j, from->a, from->operand, -1);
 }
 
 /* ---- gelu_tanh and its gradient, at the place of the first ---- */
@@ -640,6 +674,8 @@ static const rule rules[] = {
     {is_comparison, combine_comparison, 0, false},
     /* of which a sum, where 0 stands for NaN: one pass (REDUCE, COLLECT) */
     {is_not_equal, combine_numbers, 0, false},
+    /* two such choices, below a number and above another (INSIDE) */
+    {is_select, combine_inside, 0, false},
     /* what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM) */
     {is_scaled_rows, combine_standardize, 0, false},
     {is_mul_add, combine_affine, 0, true},

@@ -120,6 +120,22 @@ SELECT(le, x <= y)
 SELECT(gt, x > y)
 SELECT(ge, x >= y)
 
+/* Where x is below the first of the bounds or above the second it is `other`; what `lo` and `hi` point at is one value. */
+#define INSIDE(name, below, above)                                                                                               \
+    static void inside_##name(float *d, const float *a, const float *b, const float *lo, const float *hi, const float *other,    \
+                              int64_t n)                                                                                         \
+    {                                                                                                                            \
+        const float low = *lo, high = *hi, no = *other;                                                                          \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            float x = a[i], y = b[i];                                                                                            \
+            d[i] = (x below low) | (x above high) ? no : y;                                                                      \
+        }                                                                                                                        \
+    }
+INSIDE(lt_gt, <, >)
+INSIDE(lt_ge, <, >=)
+INSIDE(le_gt, <=, >)
+INSIDE(le_ge, <=, >=)
+
 static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n)
 {
     SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
@@ -292,6 +308,7 @@ const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .numbers = numbers,
     .total_numbers = total_numbers,
     .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
+    .inside = {inside_lt_gt, inside_lt_ge, inside_le_gt, inside_le_ge},
     .round = round_bfloat16,
     .summed = {summed_add, summed_add_add, summed_mul, summed_center},
     .norm = {norm_standardize, norm_affine, norm_slope, norm_slope_add},

@@ -108,6 +108,17 @@ enum { CALLS = 16 };
 #define CALLED1(name, class, result, type, expression) CALLED(name, class, result, type, expression, a_)
 #define CALLED2(name, class, result, type, expression) CALLED(name, class, result, type, expression, b_)
 
+#define TERNARY(name, class, type, expression)                                                                                   \
+    HEAD(name##_##class)                                                                                                         \
+    {                                                                                                                            \
+        type *d = d_;                                                                                                            \
+        const type *a = a_, *b = b_, *c = c_;                                                                                    \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
+            type x = a[i], y = b[i], z = c[i];                                                                                   \
+            d[i] = expression;                                                                                                   \
+        }                                                                                                                        \
+    }
+
 #define WHERE(class, type)                                                                                                       \
     HEAD(where_##class)                                                                                                          \
     {                                                                                                                            \
@@ -260,6 +271,10 @@ UNARY(logit, f32, float, float, vector_logit(x))
 CALLED1(logit, f64, double, double, vector_logit64(x))
 BINARY(logaddexp, f32, float, float, vector_logaddexp(x, y))
 CALLED2(logaddexp, f64, double, double, vector_logaddexp64(x, y))
+
+/* From the nearer end, so that both ends are met. */
+TERNARY(lerp, f32, float, chosen(fabsf(z) < 0.5f, x + z * (y - x), y - (y - x) * (1.0f - z)))
+TERNARY(lerp, f64, double, fabs(z) < 0.5 ? x + z * (y - x) : y - (y - x) * (1.0 - z))
 
 /* The rest of a division. In double the quotient of two floats below 2^27 is truncated rightly, and the rest exact; others, and
  * what is not finite, send the tile to the C library. */
@@ -417,6 +432,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
             FLOATS(mish_grad),
             FLOATS(hardswish),
             FLOATS(hardswish_grad),
+            FLOATS(lerp),
             FLOATS(softsign),
             FLOATS(softshrink),
             FLOATS(leaky_relu),

@@ -267,6 +267,7 @@ static samba_status resolve_instruction(builder *b, int index)
     case SAMBA_FORM_BINARY:
     case SAMBA_FORM_COMPARE:
     case SAMBA_FORM_WHERE:
+    case SAMBA_FORM_TERNARY:
     case SAMBA_FORM_WRAP:
     case SAMBA_FORM_ROUND:
         code->action = SAMBA_DO_MAP;

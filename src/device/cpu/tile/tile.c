@@ -91,6 +91,10 @@ static void run_codes(const samba_tile_program *program, samba_frame *frame, int
             code->select((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->c],
                          (const float *)pointers[code->if_false], counts[SAMBA_FULL]);
             break;
+        case SAMBA_DO_INSIDE:
+            code->inside((float *)d, (const float *)a, (const float *)pointers[code->b], (const float *)pointers[code->s],
+                         (const float *)pointers[code->t], (const float *)pointers[code->u], counts[SAMBA_FULL]);
+            break;
         case SAMBA_DO_SUMMED:
             code->summed((float *)d, (float *)pointers[code->s], (float *)pointers[code->t], (const float *)a,
                          (const float *)pointers[code->b], (const float *)pointers[code->c], frame->rows, frame->cols,

@@ -55,6 +55,7 @@ typedef enum samba_action {
     SAMBA_DO_BOTH,
     SAMBA_DO_ROUND,
     SAMBA_DO_SELECT, /* several instructions in one: combine.c */
+    SAMBA_DO_INSIDE,
     SAMBA_DO_SUMMED,
     SAMBA_DO_NORM, /* so too: of norms */
     SAMBA_DO_SET,
@@ -78,6 +79,8 @@ typedef enum samba_norm {
 } samba_norm;
 typedef void samba_summed_fn(float *d, float *sum, float *dot, const float *a, const float *b, const float *c, int64_t rows,
                              int64_t cols, bool first);
+typedef void samba_inside_fn(float *d, const float *a, const float *b, const float *lo, const float *hi, const float *other,
+                             int64_t n);
 typedef void samba_norm_fn(float *d, const float *a, const float *b, const float *c, const float *s, const float *t,
                            const float *u, int64_t rows, int64_t cols);
 
@@ -93,6 +96,8 @@ struct samba_combined {
     double (*total_numbers)(const float *a, int64_t n);
     /* eq ne lt le gt ge */
     void (*select[6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
+    /* lo, hi and other are one value each: other where a < lo or a > hi, else b; [2 * (a <= lo) + (a >= hi)] */
+    samba_inside_fn *inside[4];
     void (*round)(float *d, uint16_t *memory, const float *a, int64_t n); /* both a rounded to bfloat16 */
     /* d and its rows' reduce_sum. ADD: a + b. ADD_ADD: (a + b) + c. MUL: a b, and in dot the sum of d c. CENTER:
      * a - b[r], and only dot, the sum of d d */
@@ -115,21 +120,21 @@ typedef enum samba_pattern { /* what several instructions in one compute: combin
 
 typedef struct samba_code { /* an instruction, resolved */
     uint8_t action, extent, class_;
-    uint8_t pattern; /* of one that was made of several */
+    uint8_t pattern; /* of one that was made of several; SELECT: which comparison, counted from eq */
     uint8_t once;    /* ROW: only the first chunk of a tile runs it */
     uint8_t edge;    /* ROW, with an effect on memory: only at column 0, as blocks side by side share their rows */
     uint16_t op;
     int16_t d, a, b, c; /* 0 where the form has none */
     int16_t if_false;   /* SELECT: a and b are compared, c stands where that is true */
-    int16_t s, t, u;    /* values a row. NORM: sources; SUMMED: s takes the sum, t the dot product */
-    uint8_t product;    /* COLLECT: of a times b */
-    uint8_t numbers;    /* COLLECT: of what is not NaN, one sum of all */
-    uint8_t memory;     /* COLLECT: of what a LOAD would read, where it lies */
-    uint8_t own;        /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
-    int32_t view;       /* LOAD STORE IOTA RANDOM, COLLECT of memory: in views */
-    int32_t kept;       /* LOAD: the register keeps its content between tiles; number of the record, -1: loaded every time */
-    int32_t collector;  /* COLLECT */
-    int64_t best;       /* ARGMAX: offset in scratch of the greatest values */
+    int16_t s, t, u; /* values a row. NORM: sources; SUMMED: s takes the sum, t the dot product; INSIDE: bounds, and the other */
+    uint8_t product; /* COLLECT: of a times b */
+    uint8_t numbers; /* COLLECT: of what is not NaN, one sum of all */
+    uint8_t memory;  /* COLLECT: of what a LOAD would read, where it lies */
+    uint8_t own;     /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
+    int32_t view;    /* LOAD STORE IOTA RANDOM, COLLECT of memory: in views */
+    int32_t kept;    /* LOAD: the register keeps its content between tiles; number of the record, -1: loaded every time */
+    int32_t collector; /* COLLECT */
+    int64_t best;      /* ARGMAX: offset in scratch of the greatest values */
     double immediate;
     samba_map_fn *map;
     void (*reduce)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
@@ -139,6 +144,7 @@ typedef struct samba_code { /* an instruction, resolved */
     void (*both)(float *d, float *c, const float *a, const float *b, int64_t n); /* BOTH: c is a result too */
     samba_summed_fn *summed;
     samba_norm_fn *norm;
+    samba_inside_fn *inside;
 } samba_code;
 
 typedef struct samba_tile_register {
