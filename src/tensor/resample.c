@@ -6,8 +6,8 @@
 
 enum { NEAREST, NEAREST_EXACT, LINEAR, BICUBIC };
 
-#define MOST_TAPS 65536.0             /* of antialiasing: more is not an image */
-#define MOST_TAPS_OF_A_LINE 134217728 /* of all taps of a line, which tables hold */
+#define MOST_TAPS 0x1p30              /* of antialiasing */
+#define MOST_TAPS_OF_A_LINE 134217728 /* of all taps of a line, which the reference holds */
 
 static double step_of(const samba_resample_axis *axis)
 {

@@ -27,6 +27,8 @@ static bool is_whole(const samba_pool_plan *plan)
            p->dilation[1] == 1;
 }
 
+enum { TAPS_TOGETHER = 256 };
+
 /* Elements of INDICES */
 typedef int32_t index_f32;
 typedef int64_t index_f64, index_i64;

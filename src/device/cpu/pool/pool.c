@@ -149,6 +149,48 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
     return SAMBA_OK;
 }
 
+/* Taps of a dim that a table holds. Those of longer ones are found at each run, as whatever a plane takes its tables would. */
+enum { MOST_TABLED = 1 << 18 };
+
+typedef struct taps_table { /* NULL: not to be filled */
+    int32_t *indices;
+    void *weights;
+    int64_t *index; /* of one element */
+    double *weight;
+} taps_table;
+
+static void set_tap(const taps_table *table, samba_register_class class_, int64_t at, int64_t index, double weight)
+{
+    if (!table->indices)
+        return;
+    table->indices[at] = (int32_t)index;
+    if (class_ == SAMBA_F32)
+        ((float *)table->weights)[at] = (float)weight;
+    else if (class_ == SAMBA_F64)
+        ((double *)table->weights)[at] = weight;
+    else
+        ((int64_t *)table->weights)[at] = 1;
+}
+
+/* Fills the table; whether each element is made of itself alone. */
+static bool fill_taps(const taps_table *table, samba_register_class class_, const samba_resample_axis *axis, int64_t taps)
+{
+    bool same = axis->in == axis->out;
+    for (int64_t o = 0; o < axis->out && (same || table->indices); o++) {
+        double own = 0;
+        samba_resample_taps_of(axis, o, table->index, table->weight);
+        for (int64_t k = 0; k < taps; k++) {
+            set_tap(table, class_, k * axis->out + o, table->index[k], table->weight[k]);
+            own += table->index[k] == o ? table->weight[k] : 0;
+            same = same && (table->index[k] == o || table->weight[k] == 0);
+        }
+        same = same && own == 1;
+    }
+    for (int64_t o = 0; o < axis->out && same; o++) /* one tap, the element itself */
+        set_tap(table, class_, o, o, 1);
+    return same;
+}
+
 /* Tables of what each row or column of a resampled plane is made of. */
 static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p, samba_dtype dtype, samba_pool_plan *plan)
 {
@@ -159,40 +201,18 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
                                     p->antialias,    dtype == SAMBA_FLOAT64, p->scale[d]};
         int64_t taps = samba_resample_taps(&axis);
         size_t count = (size_t)(taps * axis.out);
-        int32_t *indices = samba_arena_alloc(prepare->arena, count * sizeof *indices);
-        char *weights = samba_arena_alloc(prepare->arena, count * 8);
-        int64_t *index = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *index);
-        double *weight = samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *weight);
-        if (!indices || !weights || !index || !weight)
+        bool tabled = taps * axis.out <= MOST_TABLED;
+        taps_table table = {tabled ? samba_arena_alloc(prepare->arena, count * sizeof *table.indices) : NULL,
+                            tabled ? samba_arena_alloc(prepare->arena, count * (class_ == SAMBA_F32 ? 4 : 8)) : NULL,
+                            samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *table.index),
+                            samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *table.weight)};
+        if ((tabled && (!table.indices || !table.weights)) || !table.index || !table.weight)
             return SAMBA_ERROR_MEMORY;
-        plan->same[d] = axis.in == axis.out;
-        for (int64_t o = 0; o < axis.out; o++) {
-            double own = 0;
-            samba_resample_taps_of(&axis, o, index, weight);
-            for (int64_t k = 0; k < taps; k++) {
-                int64_t at = k * axis.out + o;
-                indices[at] = (int32_t)index[k];
-                own += index[k] == o ? weight[k] : 0;
-                plan->same[d] = plan->same[d] && (index[k] == o || weight[k] == 0);
-                if (class_ == SAMBA_F32)
-                    ((float *)weights)[at] = (float)weight[k];
-                else if (class_ == SAMBA_F64)
-                    ((double *)weights)[at] = weight[k];
-                else
-                    ((int64_t *)weights)[at] = 1;
-            }
-            plan->same[d] = plan->same[d] && own == 1;
-        }
+        plan->axis[d] = axis;
+        plan->same[d] = fill_taps(&table, class_, &axis, taps);
         plan->taps[d] = plan->same[d] ? 1 : taps;
-        plan->indices[d] = indices;
-        plan->weights[d] = weights;
-        for (int64_t o = 0; o < axis.out && plan->same[d]; o++) { /* one tap, the element itself */
-            indices[o] = (int32_t)o;
-            if (class_ == SAMBA_F32)
-                ((float *)weights)[o] = 1;
-            else if (class_ == SAMBA_F64)
-                ((double *)weights)[o] = 1;
-        }
+        plan->indices[d] = table.indices;
+        plan->weights[d] = table.weights;
     }
     return SAMBA_OK;
 }
@@ -205,10 +225,10 @@ typedef struct pool_state {
     samba_dtype dtype;
     bool widened; /* elements are narrower than what is computed with */
     int operand_count;
-    char *memory[3];             /* operands; the last is the result */
-    int64_t elements[3];         /* of a plane */
-    int64_t planes[3];           /* in thread scratch: widened planes */
-    int64_t value, index, lines; /* in thread scratch, as samba_pool_scratch */
+    char *memory[3];                   /* operands; the last is the result */
+    int64_t elements[3];               /* of a plane */
+    int64_t planes[3];                 /* in thread scratch: widened planes */
+    int64_t value, index, lines, taps; /* in thread scratch, as samba_pool_scratch */
     int64_t thread_scratch;
     double plane; /* ns, about */
 } pool_state;
@@ -220,7 +240,7 @@ static void run_pool(const void *state, char *scratch, int phase, int thread, in
     scratch += thread * s->thread_scratch;
     int64_t size = (int64_t)samba_dtype_size(s->dtype), planes = s->plan.pool.planes;
     int result = s->operand_count - 1;
-    const samba_pool_scratch own = {scratch + s->value, scratch + s->index, scratch + s->lines};
+    const samba_pool_scratch own = {scratch + s->value, scratch + s->index, scratch + s->lines, scratch + s->taps};
     int64_t begin = planes * thread / threads, end = planes * (thread + 1) / threads, at_once = s->widened ? 1 : end - begin;
     for (int64_t plane = begin; plane < end; plane += at_once) {
         char *memory[3] = {NULL, NULL, NULL}, *data[3] = {NULL, NULL, NULL};
@@ -290,7 +310,8 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     if (!stage->pool.average && !s->plan.pool.adaptive)
         SAMBA_TRY(make_lines(prepare, stage, class_, &s->plan));
     bool fits = reserve(s, row, &s->value) && reserve(s, row + LANES, &s->index) &&
-                reserve(s, s->plan.kept * s->plan.kept_size, &s->lines);
+                reserve(s, s->plan.kept * s->plan.kept_size, &s->lines) &&
+                reserve(s, 2 * (s->plan.taps[0] + s->plan.taps[1]), &s->taps);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */

@@ -6,6 +6,7 @@
 
 #include "device/cpu/kernel.h"
 #include "plan/stage.h"
+#include "tensor/resample.h"
 
 typedef struct samba_pool_range {
     int64_t begin, end;
@@ -22,6 +23,7 @@ struct samba_pool_scratch {
     void *value; /* a row of results or of the plane */
     void *index; /* a row of results or of the plane */
     void *lines; /* greatest elements: kept * kept_size */
+    void *taps;  /* resampling without tables: [2 * taps] indices and weights of a row, then of a column */
 };
 
 /* Positions of a grid that are worked on together, and what a thread needs for them (sample_plane.h). */
@@ -45,11 +47,12 @@ struct samba_pool_plan {
     const int64_t *starts;
     const void *first_inside;
     /* resampling: of each dim the taps, tables [taps][oh] and [taps][ow] of rows and columns and of weights of the computing
-     * type; and whether nothing happens to the dim */
+     * type; and whether nothing happens to the dim. No tables, NULL: found whenever they are needed, as `axis` has them */
     int64_t taps[2];
     const int32_t *indices[2];
     const void *weights[2];
     bool same[2];
+    samba_resample_axis axis[2];
     bool single;                    /* adaptive: each column is a window's */
     const double *widths, *heights; /* [ow], [oh] average: columns and rows that count; their product is the divisor */
 };

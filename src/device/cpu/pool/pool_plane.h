@@ -204,20 +204,71 @@ static void NAME(average_adaptive_gradient)(const samba_pool_plan *plan, const T
         memset(dx + done * p->w, 0, (size_t)((p->h - done) * p->w) * sizeof *dx);
 }
 
+/* What makes row oi, in `found` where no table has it. */
+static void NAME(find_row)(const samba_pool_plan *plan, int64_t oi, void *found)
+{
+    int64_t *index = found;
+    double *weight = (double *)(index + plan->taps[0]);
+    if (plan->indices[0])
+        return;
+    index[0] = oi, weight[0] = 1;
+    if (!plan->same[0])
+        samba_resample_taps_of(&plan->axis[0], oi, index, weight);
+}
+
+static int64_t NAME(row_of)(const samba_pool_plan *plan, int64_t oi, int64_t k, const void *found, T *weight)
+{
+    const int64_t *index = found;
+    const double *weights = (const double *)(index + plan->taps[0]);
+    int64_t at = k * plan->pool.oh + oi;
+    *weight = plan->indices[0] ? ((const T *)plan->weights[0])[at] : (T)weights[k];
+    return plan->indices[0] ? plan->indices[0][at] : index[k];
+}
+
+/* One row, column by column, without a table; many taps are summed in parts, so that little is lost. */
+static void NAME(resample_long)(const samba_pool_plan *plan, const T *from, T *y, void *found)
+{
+    int64_t *index = (int64_t *)found + 2 * plan->taps[0], taps = plan->taps[1];
+    double *weight = (double *)(index + taps);
+    for (int64_t oj = 0; oj < plan->pool.ow; oj++) {
+        samba_resample_taps_of(&plan->axis[1], oj, index, weight);
+        T sum = 0;
+        for (int64_t first = 0; first < taps; first += TAPS_TOGETHER) {
+            T part = 0;
+            for (int64_t k = first; k < taps && k < first + TAPS_TOGETHER; k++)
+                part += (T)weight[k] * from[index[k]];
+            sum += part;
+        }
+        y[oj] = sum;
+    }
+}
+
+static void NAME(resample_long_gradient)(const samba_pool_plan *plan, const T *dy, T *sums, void *found)
+{
+    int64_t *index = (int64_t *)found + 2 * plan->taps[0], taps = plan->taps[1];
+    double *weight = (double *)(index + taps);
+    for (int64_t oj = 0; oj < plan->pool.ow; oj++) {
+        samba_resample_taps_of(&plan->axis[1], oj, index, weight);
+        for (int64_t k = 0; k < taps; k++)
+            sums[index[k]] += (T)weight[k] * dy[oj];
+    }
+}
+
 /* Rows of x are added first, then columns of their sum; sums: a row of the plane. */
-static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sums)
+static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sums, void *found)
 {
     const samba_pool *p = &plan->pool;
-    const T *row_weights = plan->weights[0], *column_weights = plan->weights[1];
+    const T *column_weights = plan->weights[1];
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         T *to = plan->same[1] ? y : sums;
         const T *from = to;
+        NAME(find_row)(plan, oi, found);
         if (plan->same[0] && !plan->same[1])
             from = x + oi * p->w;
         else
             for (int64_t k = 0; k < plan->taps[0]; k++) {
-                const T *row = x + plan->indices[0][k * p->oh + oi] * p->w;
-                T weight = row_weights[k * p->oh + oi];
+                T weight;
+                const T *row = x + NAME(row_of)(plan, oi, k, found, &weight) * p->w;
                 if (k == 0) {
                     SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
                         to[j] = weight * row[j];
@@ -226,7 +277,9 @@ static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sum
                         to[j] += weight * row[j];
                 }
             }
-        for (int64_t k = 0; k < plan->taps[1] && !plan->same[1]; k++) {
+        if (!plan->same[1] && !plan->indices[1])
+            NAME(resample_long)(plan, from, y, found);
+        for (int64_t k = 0; k < plan->taps[1] && !plan->same[1] && plan->indices[1]; k++) {
             const int32_t *indices = plan->indices[1] + k * p->ow;
             const T *weights = column_weights + k * p->ow;
             if (k == 0) {
@@ -240,20 +293,24 @@ static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sum
     }
 }
 
-static void NAME(resample_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *sums)
+static void NAME(resample_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *sums, void *found)
 {
     const samba_pool *p = &plan->pool;
-    const T *row_weights = plan->weights[0], *column_weights = plan->weights[1];
+    const T *column_weights = plan->weights[1];
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
         if (!plan->same[1])
             memset(sums, 0, (size_t)p->w * sizeof *sums);
-        for (int64_t k = 0; k < plan->taps[1] && !plan->same[1]; k++)
+        if (!plan->same[1] && !plan->indices[1])
+            NAME(resample_long_gradient)(plan, dy, sums, found);
+        for (int64_t k = 0; k < plan->taps[1] && !plan->same[1] && plan->indices[1]; k++)
             for (int64_t oj = 0; oj < p->ow; oj++)
                 sums[plan->indices[1][k * p->ow + oj]] += column_weights[k * p->ow + oj] * dy[oj];
         const T *from = plan->same[1] ? dy : sums;
+        NAME(find_row)(plan, oi, found);
         for (int64_t k = 0; k < plan->taps[0]; k++) {
-            T *row = dx + plan->indices[0][k * p->oh + oi] * p->w, weight = row_weights[k * p->oh + oi];
+            T weight;
+            T *row = dx + NAME(row_of)(plan, oi, k, found, &weight) * p->w;
             SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
                 row[j] += weight * from[j];
         }
@@ -274,7 +331,7 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t plane
     for (int64_t plane = 0; plane < planes;
          plane++, from += p->gradient ? pooled : outside, to += p->gradient ? outside : pooled) {
         if (p->resample)
-            (p->gradient ? NAME(resample_gradient) : NAME(resample))(plan, from, to, value);
+            (p->gradient ? NAME(resample_gradient) : NAME(resample))(plan, from, to, value, scratch->taps);
         else if (p->adaptive)
             (p->gradient ? NAME(average_adaptive_gradient) : NAME(average_adaptive))(plan, from, to, value);
         else if (p->gradient)
