@@ -5,9 +5,11 @@
 
 #include <sambaflow/activation.h>
 #include <sambaflow/elementwise.h>
+#include <sambaflow/index.h>
 #include <sambaflow/norm.h>
 #include <sambaflow/reduce.h>
 #include <sambaflow/shape.h>
+#include <math.h>
 
 static const int last = -1;
 
@@ -150,22 +152,20 @@ samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, 
     if (!samba_losses_enter_any(&loss, "multilabel_margin_loss", 2, v, reduction) || !need_rows(&loss, input, target, true, &x))
         return samba_trace_none(loss.graph);
     int64_t classes = x.shape[x.rank - 1], rows = x.rank == 2 ? x.shape[0] : 1;
-    const int middle = 1;
-    samba_value zero = samba_losses_number(&loss, 0), logits = samba_reshape(v[0], 3, (int64_t[]){rows, 1, classes});
+    samba_graph *g = loss.graph;
+    samba_value zero = samba_losses_number(&loss, 0), one = samba_losses_number(&loss, 1),
+                infinite = samba_losses_number(&loss, INFINITY), none = samba_constant(g, 0, SAMBA_INT64, 0, NULL);
+    samba_value logits = samba_reshape(v[0], 2, (int64_t[]){rows, classes});
     samba_value labels = samba_reshape(samba_cast(target, SAMBA_INT64), 2, (int64_t[]){rows, classes});
-    samba_value classes_of = samba_losses_classes(&loss, 3, 2, classes),
-                before = samba_le(classes_of, samba_losses_classes(&loss, 3, 1, classes));
-    samba_value whole_zero = samba_constant(loss.graph, 0, SAMBA_INT64, 0, NULL);
-    samba_value ends = samba_lt(samba_losses_unsqueeze(labels, 1), whole_zero);
-    samba_value none = samba_constant(loss.graph, 0, SAMBA_BOOL, 0, NULL);
-    /* (N, C, 1) */
-    samba_value counts = samba_eq(samba_sum(samba_where(before, ends, none), 1, &last, true), whole_zero);
-    samba_value hit = samba_where(counts, samba_eq(classes_of, samba_losses_unsqueeze(labels, 2)), none); /* (N, target, class) */
-    samba_value is_target = samba_gt(samba_sum(hit, 1, &middle, true), whole_zero);
-    samba_value own = samba_sum(samba_where(hit, logits, zero), 1, &last, true);
-    samba_value beyond = samba_add_scalar(samba_sub(logits, own), 1);
+    samba_value ends = samba_cumsum(samba_cast(samba_lt(labels, none), SAMBA_INT64), 1), counts = samba_eq(ends, none);
+    samba_value places = samba_where(counts, labels, none), hits = samba_cast(counts, loss.wide);
+    samba_value is_target =
+        samba_gt(samba_scatter_add(samba_constant(g, 0, loss.wide, 2, (int64_t[]){rows, classes}), 1, places, hits), zero);
+    /* what nobody asks for is so far away that the difference is not above 0, nor is it a number */
+    samba_value own = samba_where(counts, samba_gather(logits, 1, places), infinite),
+                others = samba_where(is_target, samba_neg(infinite), logits);
+    samba_value beyond = samba_sub(samba_losses_unsqueeze(others, 1), samba_losses_unsqueeze(samba_sub(own, one), 2));
     beyond = samba_where(samba_gt(beyond, zero), beyond, zero);
-    beyond = samba_where(counts, samba_where(is_target, zero, beyond), zero);
     samba_value each = samba_mul_scalar(samba_sum(beyond, 2, (const int[]){1, 2}, false), 1 / (double)classes);
     return samba_losses_leave(&loss, x.rank == 1 ? samba_reshape(each, 0, NULL) : each, reduction);
 }
