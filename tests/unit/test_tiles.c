@@ -513,7 +513,7 @@ static void test_combined(void **state)
                     int op = then == 0 ? SAMBA_TILE_add : then == 3 ? SAMBA_TILE_mul : SAMBA_TILE_sub;
                     k->map[ops[first]][SAMBA_F32](between, a, b, NULL, n);
                     k->map[op][SAMBA_F32](want, then == 2 ? c : between, then == 2 ? between : c, NULL, n);
-                    k->combined->pair[first][then](guarded(got, n), a, b, c, n);
+                    k->combined->pair[0][first][then](guarded(got, n), a, b, c, n);
                     same_floats(got, want, n);
                 }
                 k->spread[SAMBA_F32](between, b, rows, cols);
@@ -524,16 +524,37 @@ static void test_combined(void **state)
             for (int op = 0; op < 6; op++) {
                 k->map[SAMBA_TILE_eq + op][SAMBA_F32](between, a, b, NULL, n);
                 k->map[SAMBA_TILE_where][SAMBA_F32](want, between, c, a, n);
-                k->combined->select[op](guarded(got, n), a, b, c, a, n);
+                k->combined->select[0][op](guarded(got, n), a, b, c, a, n);
+                same_floats(got, want, n);
+            }
+            for (int kind = 1; kind < 4; kind++) /* one number in the place of b, of c, of both */
+                for (int first = 0; first < 6; first++)
+                    for (int then = 0; then < 7; then++) {
+                        float y[LARGEST], z[LARGEST];
+                        for (int64_t i = 0; i < n; i++)
+                            y[i] = kind & 1 ? b[n / 2] : b[i], z[i] = kind & 2 ? c[n / 2] : c[i];
+                        if (!k->combined->pair[0][first][then])
+                            continue;
+                        k->combined->pair[0][first][then](want, a, y, z, n);
+                        k->combined->pair[kind][first][then](guarded(got, n), a, kind & 1 ? y + n / 2 : b,
+                                                             kind & 2 ? z + n / 2 : c, n);
+                        same_floats(got, want, n);
+                    }
+            for (int op = 0; op < 6; op++) {
+                float y[LARGEST], yes[LARGEST];
+                for (int64_t i = 0; i < n; i++)
+                    y[i] = b[0], yes[i] = c[0];
+                k->combined->select[0][op](want, a, y, yes, b, n);
+                k->combined->select[1][op](guarded(got, n), a, b, c, b, n);
                 same_floats(got, want, n);
             }
             for (int kind = 0; kind < 4; kind++) {
                 float low[LARGEST], high[LARGEST], zero[LARGEST];
                 for (int64_t i = 0; i < n; i++)
                     low[i] = a[0], high[i] = a[n / 2], zero[i] = 0;
-                k->combined->select[kind / 2 ? 3 : 2](want, a, low, zero, b, n);
+                k->combined->select[0][kind / 2 ? 3 : 2](want, a, low, zero, b, n);
                 memcpy(between, want, sizeof want);
-                k->combined->select[kind % 2 ? 5 : 4](want, a, high, zero, between, n);
+                k->combined->select[0][kind % 2 ? 5 : 4](want, a, high, zero, between, n);
                 k->combined->inside[kind](guarded(got, n), a, b, a, a + n / 2, zero, n);
                 same_floats(got, want, n);
             }
@@ -574,7 +595,7 @@ static void test_combined_norms(void **state)
                 if (made == SAMBA_SUMMED_CENTER)
                     by_row[1](want, a, s, rows, cols);
                 else if (made == SAMBA_SUMMED_ADD_ADD)
-                    k->combined->pair[0][0](want, a, b, c, n);
+                    k->combined->pair[0][0][0](want, a, b, c, n);
                 else
                     k->map[made == SAMBA_SUMMED_MUL ? SAMBA_TILE_mul : SAMBA_TILE_add][SAMBA_F32](want, a, b, NULL, n);
                 if (made != SAMBA_SUMMED_CENTER)
@@ -595,7 +616,7 @@ static void test_combined_norms(void **state)
                     k->map[SAMBA_TILE_sub][SAMBA_F32](x, x, y, NULL, n);
                 }
                 if (affine)
-                    k->combined->pair[2][0](want, x, b, c, n);
+                    k->combined->pair[0][2][0](want, x, b, c, n);
                 else
                     by_row[2](want, x, slope ? u : t, rows, cols);
                 if (kind == SAMBA_NORM_SLOPE_ADD)

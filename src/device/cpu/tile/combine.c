@@ -313,7 +313,7 @@ static samba_map_fn *pair_of(const combining *c, int i, int j, int r)
     static const int then[6] = {0, 1, 3, 4, 5, 6};
     if (!is_pairable(c, j))
         return NULL;
-    samba_map_fn *const *pairs = c->program->kernels->combined->pair[number(c->list[i].op)];
+    samba_map_fn *const *pairs = c->program->kernels->combined->pair[0][number(c->list[i].op)];
     int op = c->list[j].op, second = number(op);
     bool from = c->list[j].a != r;
     return from && second >= 3 ? NULL : pairs[from && op == SAMBA_TILE_sub ? 2 : then[second]];
@@ -356,7 +356,7 @@ static void combine_comparison(combining *c, int i)
     if (code->action != SAMBA_DO_MAP || code->class_ != SAMBA_F32 || code->extent != SAMBA_FULL)
         return;
     code->action = SAMBA_DO_SELECT;
-    code->select = c->program->kernels->combined->select[from->op - SAMBA_TILE_eq];
+    code->select = c->program->kernels->combined->select[0][from->op - SAMBA_TILE_eq];
     code->if_false = code->c;
     code->pattern = (uint8_t)(from->op - SAMBA_TILE_eq);
     c->list[j].operand = c->list[j].c;
@@ -628,12 +628,32 @@ static void combine_rounding(combining *c, int i)
     }
 }
 
+/* Constants that pairs and choices read: numbers, not as many as there are elements. */
+static bool is_number(const combining *c, int r) { return r >= 0 && is_setup(c, r); }
+
+static void take_numbers(combining *c, int i)
+{
+    const samba_combined *kernels = c->program->kernels->combined;
+    const samba_instruction *x = &c->list[i];
+    samba_code *code = &c->program->codes[i];
+    int numbers = is_number(c, x->b) + 2 * is_number(c, x->c);
+    if (code->action == SAMBA_DO_SELECT && numbers == 3)
+        code->select = kernels->select[1][code->pattern];
+    for (size_t first = 0; first < 6 && code->action == SAMBA_DO_MAP; first++)
+        for (size_t then = 0; then < 7; then++)
+            if (kernels->pair[0][first][then] && kernels->pair[0][first][then] == code->map) {
+                code->map = kernels->pair[numbers][first][then];
+                return;
+            }
+}
+
 /* ---- the rules ---- */
 static bool is_eq(const combining *c, int i) { return c->list[i].op == SAMBA_TILE_eq; }
 static bool is_gelu_grad(const combining *c, int i) { return c->list[i].op == SAMBA_TILE_gelu_tanh_grad; }
 static bool is_choice(const combining *c, int i) { return c->state[i] == PLAIN && c->list[i].op == SAMBA_TILE_where; }
 static bool is_scaled_rows(const combining *c, int i) { return is_rows(c, i, SAMBA_TILE_mul); }
 static bool is_sum(const combining *c, int i) { return is_arithmetic(c, i) && c->list[i].op == SAMBA_TILE_add; }
+static bool is_merged(const combining *c, int i) { return c->state[i] == MERGED; }
 static bool is_there(const combining *c, int i) { return c->state[i] != GONE; }
 
 static bool is_rounding(const combining *c, int i) { return c->state[i] == PLAIN && c->list[i].op == SAMBA_TILE_round_bfloat16; }
@@ -685,6 +705,8 @@ static const rule rules[] = {
     /* gelu_tanh and its gradient, of one argument: they share an exponential (BOTH). Its second result stands where others have a
      * source, so it is the last. */
     {is_gelu_grad, combine_gelu, 0, false},
+    /* the kernels for numbers: no other rule changes what an instruction reads any more */
+    {is_merged, take_numbers, 0, false},
 };
 
 static void run_sweep(combining *c, const rule *first, const rule *end)

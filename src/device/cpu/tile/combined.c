@@ -14,17 +14,24 @@
 
 #include <string.h>
 
-#define PAIR(name, expression)                                                                                                   \
+/* Where b or c is one number, as name_b, name_c and name_bc take it, the loop loads that much less. */
+#define PAIR_OF(name, expression, B, C)                                                                                          \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
     {                                                                                                                            \
         float *d = d_;                                                                                                           \
-        const float *a = a_, *b = b_, *c = c_;                                                                                   \
+        const float *a = a_, *b = b_, *c = c_, y0 = *b, z0 = *c;                                                                 \
+        (void)y0, (void)z0;                                                                                                      \
         SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
-            float x = a[i], y = b[i], z = c[i];                                                                                  \
+            float x = a[i], y = B, z = C;                                                                                        \
             (void)y, (void)z; /* relu has none */                                                                                \
             d[i] = expression;                                                                                                   \
         }                                                                                                                        \
     }
+#define PAIR(name, expression)                                                                                                   \
+    PAIR_OF(name, expression, b[i], c[i])                                                                                        \
+    PAIR_OF(name##_b, expression, y0, c[i])                                                                                      \
+    PAIR_OF(name##_c, expression, b[i], z0)                                                                                      \
+    PAIR_OF(name##_bc, expression, y0, z0)
 #define ARITHMETIC_PAIRS(name, first)                                                                                            \
     PAIR(name##_add, (first) + z)                                                                                                \
     PAIR(name##_sub, (first)-z)                                                                                                  \
@@ -44,25 +51,32 @@ ARITHMETIC_PAIRS(maximum, greater_f32(x, y))
 ARITHMETIC_PAIRS(relu, positive(x))
 
 /* Two bounds, of which a compiler makes branches when they are written as above. */
-#define BOUNDS(name, FIRST, THEN, first, then)                                                                                   \
+#define BOUNDS_WITH(name, FIRST, THEN, first, then, one_b, one_c)                                                                  \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
     {                                                                                                                            \
         enum { LANES = sizeof(floats) / sizeof(float) };                                                                         \
         float *d = d_;                                                                                                           \
         const float *a = a_, *b = b_, *c = c_;                                                                                   \
+        floats x, y = *b - (floats){0}, z = *c - (floats){0};                                                                    \
         int64_t i = 0;                                                                                                           \
         for (; i + LANES <= n; i += LANES) {                                                                                     \
-            floats x, y, z;                                                                                                      \
             memcpy(&x, a + i, sizeof x);                                                                                         \
-            memcpy(&y, b + i, sizeof y);                                                                                         \
-            memcpy(&z, c + i, sizeof z);                                                                                         \
+            if (!(one_b))                                                                                                        \
+                memcpy(&y, b + i, sizeof y);                                                                                     \
+            if (!(one_c))                                                                                                        \
+                memcpy(&z, c + i, sizeof z);                                                                                     \
             x = FIRST(x, y);                                                                                                     \
             x = THEN(x, z);                                                                                                      \
             memcpy(d + i, &x, sizeof x);                                                                                         \
         }                                                                                                                        \
         for (; i < n; i++)                                                                                                       \
-            d[i] = then(first(a[i], b[i]), c[i]);                                                                                \
+            d[i] = then(first(a[i], b[(one_b) ? 0 : i]), c[(one_c) ? 0 : i]);                                                    \
     }
+#define BOUNDS(name, ...)                                                                                                        \
+    BOUNDS_WITH(name, __VA_ARGS__, false, false)                                                                                   \
+    BOUNDS_WITH(name##_b, __VA_ARGS__, true, false)                                                                                \
+    BOUNDS_WITH(name##_c, __VA_ARGS__, false, true)                                                                                \
+    BOUNDS_WITH(name##_bc, __VA_ARGS__, true, true)
 BOUNDS(minimum_maximum, lesser_floats, greater_floats, lesser_f32, greater_f32)
 BOUNDS(maximum_minimum, greater_floats, lesser_floats, greater_f32, lesser_f32)
 
@@ -104,15 +118,20 @@ static double total_numbers(const float *a, int64_t n)
     return sum;
 }
 
-/* where(x compared with y, b, c) */
-#define SELECT(name, comparison)                                                                                                 \
-    static void select_##name(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n)  \
+/* where(x compared with y, b, c); numbers_: y and b are one number each */
+#define SELECT_OF(name, comparison, B, YES)                                                                                      \
+    static void name(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n)           \
     {                                                                                                                            \
+        const float y0 = *b, yes0 = *if_true;                                                                                    \
+        (void)y0, (void)yes0;                                                                                                    \
         SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
-            float x = a[i], y = b[i], yes = if_true[i], no = if_false[i];                                                        \
+            float x = a[i], y = B, yes = YES, no = if_false[i];                                                                  \
             d[i] = comparison ? yes : no;                                                                                        \
         }                                                                                                                        \
     }
+#define SELECT(name, comparison)                                                                                                 \
+    SELECT_OF(select_##name, comparison, b[i], if_true[i])                                                                       \
+    SELECT_OF(select_numbers_##name, comparison, y0, yes0)
 SELECT(eq, x == y)
 SELECT(ne, x != y)
 SELECT(lt, x < y)
@@ -291,23 +310,25 @@ NORM(affine, x *p *y + z)
 NORM(slope, ((x - p) - y * q) * o)
 NORM(slope_add, ((x - p) - y * q) * o + z)
 
-#define ARITHMETIC_OF(name) name##_add, name##_sub, name##_from, name##_mul
-#define PAIRS_OF(name)                                                                                                           \
+#define ARITHMETIC_OF(name, of) name##_add##of, name##_sub##of, name##_from##of, name##_mul##of
+#define PAIRS_OF(name, of)                                                                                                       \
     {                                                                                                                            \
-        ARITHMETIC_OF(name), name##_minimum, name##_maximum, name##_relu                                                         \
+        ARITHMETIC_OF(name, of), name##_minimum##of, name##_maximum##of, name##_relu##of                                         \
+    }
+#define ALL_PAIRS(of)                                                                                                            \
+    {                                                                                                                            \
+        PAIRS_OF(add, of), PAIRS_OF(sub, of), PAIRS_OF(mul, of), {ARITHMETIC_OF(minimum, of), NULL, minimum_maximum##of, NULL},  \
+            {ARITHMETIC_OF(maximum, of), maximum_minimum##of, NULL, NULL}, {ARITHMETIC_OF(relu, of), NULL, NULL, NULL},          \
     }
 const samba_combined SAMBA_ISA_NAME(samba_combined) = {
-    .pair = {PAIRS_OF(add),
-             PAIRS_OF(sub),
-             PAIRS_OF(mul),
-             {ARITHMETIC_OF(minimum), NULL, minimum_maximum, NULL},
-             {ARITHMETIC_OF(maximum), maximum_minimum, NULL, NULL},
-             {ARITHMETIC_OF(relu), NULL, NULL, NULL}},
+    .pair = {ALL_PAIRS(), ALL_PAIRS(_b), ALL_PAIRS(_c), ALL_PAIRS(_bc)},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
     .numbers = numbers,
     .total_numbers = total_numbers,
-    .select = {select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
+    .select = {{select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
+               {select_numbers_eq, select_numbers_ne, select_numbers_lt, select_numbers_le, select_numbers_gt,
+                select_numbers_ge}},
     .inside = {inside_lt_gt, inside_lt_ge, inside_le_gt, inside_le_ge},
     .round = round_bfloat16,
     .summed = {summed_add, summed_add_add, summed_mul, summed_center},

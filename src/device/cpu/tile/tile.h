@@ -87,15 +87,15 @@ typedef void samba_norm_fn(float *d, const float *a, const float *b, const float
 /* f32, FULL results. `first` and its like count add, sub, mul and, of pairs, minimum, maximum, relu. */
 struct samba_combined {
     /* [first][then]: r = a first b; then: r + c, r - c, c - r, r * c, minimum(r, c), maximum(r, c), relu(r); NULL:
-     * no such pair */
-    samba_map_fn *pair[6][7];
+     * no such pair. Before that: 1 where b is one number, that of its first element, 2 where c is */
+    samba_map_fn *pair[4][6][7];
     void (*rows[3])(float *d, const float *a, const float *s, int64_t rows, int64_t cols); /* d[r,c] = a[r,c] first s[r] */
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
     /* reduce_sum, and total_f32, of where(a != a, 0, a) */
     void (*numbers)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
     double (*total_numbers)(const float *a, int64_t n);
-    /* eq ne lt le gt ge */
-    void (*select[6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
+    /* eq ne lt le gt ge; before that: 1 where b and if_true are one number each */
+    void (*select[2][6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
     /* lo, hi and other are one value each: other where a < lo or a > hi, else b; [2 * (a <= lo) + (a >= hi)] */
     samba_inside_fn *inside[4];
     void (*round)(float *d, uint16_t *memory, const float *a, int64_t n); /* both a rounded to bfloat16 */
