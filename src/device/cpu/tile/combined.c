@@ -51,7 +51,7 @@ ARITHMETIC_PAIRS(maximum, greater_f32(x, y))
 ARITHMETIC_PAIRS(relu, positive(x))
 
 /* Two bounds, of which a compiler makes branches when they are written as above. */
-#define BOUNDS_WITH(name, FIRST, THEN, first, then, one_b, one_c)                                                                  \
+#define BOUNDS_WITH(name, FIRST, THEN, first, then, one_b, one_c)                                                                \
     static void name(void *d_, const void *a_, const void *b_, const void *c_, int64_t n)                                        \
     {                                                                                                                            \
         enum { LANES = sizeof(floats) / sizeof(float) };                                                                         \
@@ -73,9 +73,9 @@ ARITHMETIC_PAIRS(relu, positive(x))
             d[i] = then(first(a[i], b[(one_b) ? 0 : i]), c[(one_c) ? 0 : i]);                                                    \
     }
 #define BOUNDS(name, ...)                                                                                                        \
-    BOUNDS_WITH(name, __VA_ARGS__, false, false)                                                                                   \
-    BOUNDS_WITH(name##_b, __VA_ARGS__, true, false)                                                                                \
-    BOUNDS_WITH(name##_c, __VA_ARGS__, false, true)                                                                                \
+    BOUNDS_WITH(name, __VA_ARGS__, false, false)                                                                                 \
+    BOUNDS_WITH(name##_b, __VA_ARGS__, true, false)                                                                              \
+    BOUNDS_WITH(name##_c, __VA_ARGS__, false, true)                                                                              \
     BOUNDS_WITH(name##_bc, __VA_ARGS__, true, true)
 BOUNDS(minimum_maximum, lesser_floats, greater_floats, lesser_f32, greater_f32)
 BOUNDS(maximum_minimum, greater_floats, lesser_floats, greater_f32, lesser_f32)
