@@ -164,7 +164,8 @@ samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, 
     /* what nobody asks for is so far away that the difference is not above 0, nor is it a number */
     samba_value own = samba_where(counts, samba_gather(logits, 1, places), infinite),
                 others = samba_where(is_target, samba_neg(infinite), logits);
-    samba_value beyond = samba_sub(samba_losses_unsqueeze(others, 1), samba_losses_unsqueeze(samba_sub(own, one), 2));
+    samba_value least = samba_losses_unsqueeze(samba_sub(own, one), 2);
+    samba_value beyond = samba_sub(samba_losses_unsqueeze(others, 1), least);
     beyond = samba_where(samba_gt(beyond, zero), beyond, zero);
     samba_value each = samba_mul_scalar(samba_sum(beyond, 2, (const int[]){1, 2}, false), 1 / (double)classes);
     return samba_losses_leave(&loss, x.rank == 1 ? samba_reshape(each, 0, NULL) : each, reduction);

@@ -150,7 +150,7 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
 }
 
 /* Taps of a dim that a table holds. Those of longer ones are found at each run, as whatever a plane takes its tables would. */
-enum { MOST_TABLED = 1 << 18 };
+#define MOST_TABLED 262144 /* of no machine: what is added in which order depends on it */
 
 typedef struct taps_table { /* NULL: not to be filled */
     int32_t *indices;
