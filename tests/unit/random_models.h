@@ -20,6 +20,7 @@ typedef struct random_case {
     samba_graph *graph;
     samba_dtype dtype; /* of the case's floats */
     bool exact;        /* every value is a small multiple of 1/64: no rounding anywhere */
+    bool cancels;      /* terms as great as the greatest result may leave nothing, as slopes of a kernel along a flat border */
     bool inference;    /* no loss */
     int64_t budget;    /* of multiply-adds that are left */
     int count;         /* names given so far */
@@ -543,6 +544,7 @@ static inline void sampled(random_case *t) /* images and volumes read at a grid'
     samba_resample_mode mode = modes[below(t, spatial == 2 ? 3 : 2)];
     samba_grid_padding padding = (samba_grid_padding)below(t, 3);
     t->exact = false;
+    t->cancels = mode == SAMBA_RESAMPLE_BICUBIC;
     samba_value x = leaf(t, 2 + spatial, shape), grid = leaf(t, 2 + spatial, places);
     finish(t, samba_grid_sample(x, grid, mode, padding, chance(t, 40)));
 }

@@ -126,7 +126,8 @@ static void find_allowed(random_case *t, const samba_graph *graph, const leaves 
         if (!samba_dtype_is_floating_point(values[s].dtype))
             allowed[s] = t->exact ? 0 : allowed[s]; /* an index may move where what it chooses between does */
         else                                        /* 2: three samples seldom move all one way, as a row's roundings may */
-            allowed[s] = rounds ? root * (2 * allowed[s] + 4 * epsilon_of(values[s].dtype) * greatest[s]) : 0;
+            allowed[s] =
+                rounds ? root * (2 * allowed[s] + 4 * epsilon_of(values[s].dtype) * (t->cancels ? most : greatest[s])) : 0;
     }
 }
 

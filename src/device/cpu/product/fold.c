@@ -383,6 +383,8 @@ static bool init(const samba_contract_problem *problem, fold *f)
     f->c_memory = c->a.own[0];
     if (f->z.limit == 0 || f->y.limit == 0 || f->x.limit == 0 || f->n == 0 || f->z.size == 0)
         return false;
+    if (f->z.size > 1 && c->whole_rows) /* a unit ends with a slice of them */
+        return false;
     choose_blocks(f, problem->threads);
     return true;
 }

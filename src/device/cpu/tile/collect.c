@@ -144,8 +144,8 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
     bool full = code->extent == SAMBA_FULL, per_column = full && view->col_stride != 0;
     int64_t width = class_ == SAMBA_F32 ? 4 : 8, rows = frame->rows, cols = full ? frame->cols : 1;
     char *partial = frame->scratch + collector->partial + 8 * (slice->offset + (per_column ? frame->col : 0));
-    if (code->numbers) {
-        *(double *)partial += kernels->combined->total_numbers((const float *)a, rows * cols);
+    if (code->nansum) {
+        *(double *)partial += kernels->combined->total_nansum((const float *)a, rows * cols);
         return;
     }
     if (code->product) { /* one sum a column, over all rows */

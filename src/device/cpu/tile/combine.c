@@ -190,7 +190,7 @@ static int times_written(const combining *c, int r)
 static bool is_setup(const combining *c, int r) { return times_written(c, r) == 1 && maker(c, r, 0, c->program->setup) >= 0; }
 
 /* A register that holds one number for good. */
-static bool is_number(const combining *c, int r, double value)
+static bool holds(const combining *c, int r, double value)
 {
     int i = maker(c, r, 0, c->program->setup);
     return is_setup(c, r) && c->list[i].op == SAMBA_TILE_constant && c->list[i].immediate == value;
@@ -207,7 +207,7 @@ static const samba_step *step_of(const combining *c, int i)
 /* where(mask, x, -inf), of which only the greatest is asked for: its amax; -1 */
 static int picked(const combining *c, int k)
 {
-    if (!is_number(c, c->list[k].c, -INFINITY))
+    if (!holds(c, c->list[k].c, -INFINITY))
         return -1;
     int j = only_reader(c, k, step_of(c, k)->end);
     return j >= 0 && c->list[j].op == SAMBA_TILE_amax && c->program->codes[j].class_ == SAMBA_F32 && may_move(c, k, j) ? j : -1;
@@ -364,20 +364,20 @@ static void combine_comparison(combining *c, int i)
 }
 
 /* where(a != a, 0, a), of which only a sum is asked for: of its rows, or of all of them. */
-static void combine_numbers(combining *c, int i)
+static void combine_nansum(combining *c, int i)
 {
     const samba_instruction *from = &c->list[i];
     int j = only_reader(c, i, c->end);
-    if (from->a != from->b || from->operand != from->a || !is_number(c, from->c, 0) || j < 0 || !may_move(c, i, j))
+    if (from->a != from->b || from->operand != from->a || !holds(c, from->c, 0) || j < 0 || !may_move(c, i, j))
         return;
     samba_code *code = &c->program->codes[j];
     if (c->list[j].op == SAMBA_TILE_sum) {
-        code->reduce = c->program->kernels->combined->numbers;
+        code->reduce = c->program->kernels->combined->nansum;
     } else if (c->list[j].op == SAMBA_TILE_collect_sum) {
         const samba_view *to = &c->program->views[c->program->collectors[code->collector].view];
         if (!samba_view_repeats(to) || to->col_stride != 0)
             return;
-        code->numbers = true;
+        code->nansum = true;
     } else {
         return;
     }
@@ -387,8 +387,7 @@ static void combine_numbers(combining *c, int i)
 static bool is_not_equal(const combining *c, int i)
 {
     const samba_code *code = &c->program->codes[i];
-    return c->state[i] == MERGED && code->action == SAMBA_DO_SELECT &&
-           code->select == c->program->kernels->combined->select[SAMBA_TILE_ne - SAMBA_TILE_eq];
+    return c->state[i] == MERGED && code->action == SAMBA_DO_SELECT && code->pattern == SAMBA_TILE_ne - SAMBA_TILE_eq;
 }
 
 static bool is_comparison(const combining *c, int i)
@@ -693,7 +692,7 @@ static const rule rules[] = {
     /* a comparison, then a choice: no mask is stored (SELECT) */
     {is_comparison, combine_comparison, 0, false},
     /* of which a sum, where 0 stands for NaN: one pass (REDUCE, COLLECT) */
-    {is_not_equal, combine_numbers, 0, false},
+    {is_not_equal, combine_nansum, 0, false},
     /* two such choices, below a number and above another (INSIDE) */
     {is_select, combine_inside, 0, false},
     /* what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM) */

@@ -102,7 +102,7 @@ static void dot(float *d, const float *a, const float *b, int64_t rows, int64_t 
         d[r] = samba_long_sum_f32(d[r], a, b, cols, first, false);
 }
 
-static void numbers(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)
+static void nansum(void *d_, const void *a_, int64_t rows, int64_t cols, bool first)
 {
     float *d = d_;
     const float *a = a_;
@@ -110,7 +110,7 @@ static void numbers(void *d_, const void *a_, int64_t rows, int64_t cols, bool f
         d[r] = samba_long_sum_f32(d[r], a, NULL, cols, first, true);
 }
 
-static double total_numbers(const float *a, int64_t n)
+static double total_nansum(const float *a, int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i += SUM_BLOCK)
@@ -324,8 +324,8 @@ const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .pair = {ALL_PAIRS(), ALL_PAIRS(_b), ALL_PAIRS(_c), ALL_PAIRS(_bc)},
     .rows = {rows_add, rows_sub, rows_mul},
     .dot = dot,
-    .numbers = numbers,
-    .total_numbers = total_numbers,
+    .nansum = nansum,
+    .total_nansum = total_nansum,
     .select = {{select_eq, select_ne, select_lt, select_le, select_gt, select_ge},
                {select_numbers_eq, select_numbers_ne, select_numbers_lt, select_numbers_le, select_numbers_gt,
                 select_numbers_ge}},

@@ -310,7 +310,7 @@ static bool sums_memory(const builder *b, const samba_tile_program *program)
     const samba_code *load = &program->codes[program->setup], *sum = load + 1;
     if (b->stage->kind != SAMBA_STAGE_TILE || program->code_count != program->setup + 2 || load->action != SAMBA_DO_LOAD ||
         load->extent != SAMBA_FULL || !load->own || program->cols < 2 || sum->op != SAMBA_TILE_collect_sum || sum->a != load->d ||
-        sum->product || sum->numbers)
+        sum->product || sum->nansum)
         return false;
     const samba_view *from = &program->views[load->view], *to = &program->views[program->collectors[sum->collector].view];
     return from->groups <= 1 && (from->groups == 0 || from->group_stride[0] > 0) && to->col_stride == 1 &&

@@ -18,7 +18,7 @@ WIDE(f32, float, floats, ints)
 WIDE(f64, double, doubles, longs)
 WIDE(i64, uint64_t, unsigned_longs, longs)
 
-/* samba_row_sum_<name>: the sum of a[i], or of a[i] * b[i] where b is not NULL; of `numbers` alone: without a[i] that are NaN.
+/* samba_row_sum_<name>: the sum of a[i], or of a[i] * b[i] where b is not NULL; no_nan: without a[i] that are NaN.
  * samba_long_sum_<name>: of any number of them added to `sum`, or for itself where they are the first: by blocks, one after the
  * other, so that chunks of whole blocks may be as long as one likes. */
 #define SAMBA_ROW_SUM(name, type)                                                                                                \
@@ -27,7 +27,7 @@ WIDE(i64, uint64_t, unsigned_longs, longs)
         __typeof__(x == x) mask = x == x;                                                                                        \
         return (__typeof__(x))((__typeof__(mask))x & mask);                                                                      \
     }                                                                                                                            \
-    INLINE void samba_add_lanes_##name(wide_##name *sum, const type *a, const type *b, const bool numbers)                       \
+    INLINE void samba_add_lanes_##name(wide_##name *sum, const type *a, const type *b, const bool no_nan)                        \
     {                                                                                                                            \
         wide_##name x, y;                                                                                                        \
         wide_load_##name(&x, a);                                                                                                 \
@@ -37,10 +37,10 @@ WIDE(i64, uint64_t, unsigned_longs, longs)
             x.v[p] *= y.v[p];                                                                                                    \
         }                                                                                                                        \
         EACH_PART(p)                                                                                                             \
-        sum->v[p] += numbers ? samba_number_##name(x.v[p]) : x.v[p];                                                             \
+        sum->v[p] += no_nan ? samba_number_##name(x.v[p]) : x.v[p];                                                              \
     }                                                                                                                            \
     /* The first n of them, fewer than a wide vector holds. */                                                                   \
-    INLINE void samba_add_rest_##name(wide_##name *sum, const type *a, const type *b, int64_t n, const bool numbers)             \
+    INLINE void samba_add_rest_##name(wide_##name *sum, const type *a, const type *b, int64_t n, const bool no_nan)              \
     {                                                                                                                            \
         enum { PART_ = VECTOR_BYTES / (int)sizeof(type) };                                                                       \
         EACH_PART(p)                                                                                                             \
@@ -49,10 +49,10 @@ WIDE(i64, uint64_t, unsigned_longs, longs)
             __typeof__(sum->v[0]) x = (__typeof__(x))load_span_##name((const void *)(a + p * PART_), span);                      \
             if (b)                                                                                                               \
                 x *= (__typeof__(x))load_span_##name((const void *)(b + p * PART_), span);                                       \
-            sum->v[p] += numbers ? samba_number_##name(x) : x;                                                                   \
+            sum->v[p] += no_nan ? samba_number_##name(x) : x;                                                                    \
         }                                                                                                                        \
     }                                                                                                                            \
-    INLINE type samba_row_sum_##name(const type *a, const type *b, int64_t n, const bool numbers)                                \
+    INLINE type samba_row_sum_##name(const type *a, const type *b, int64_t n, const bool no_nan)                                 \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(type) };                                                                                 \
         type sum = 0;                                                                                                            \
@@ -60,30 +60,30 @@ WIDE(i64, uint64_t, unsigned_longs, longs)
         if (n >= SHORT_SUM) {                                                                                                    \
             wide_##name part0 = {0}, part1 = part0, part2 = part0, part3 = part0;                                                \
             for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                                         \
-                samba_add_lanes_##name(&part0, a + i, b ? b + i : b, numbers);                                                   \
-                samba_add_lanes_##name(&part1, a + i + LANES, b ? b + i + LANES : b, numbers);                                   \
-                samba_add_lanes_##name(&part2, a + i + 2 * LANES, b ? b + i + 2 * LANES : b, numbers);                           \
-                samba_add_lanes_##name(&part3, a + i + 3 * LANES, b ? b + i + 3 * LANES : b, numbers);                           \
+                samba_add_lanes_##name(&part0, a + i, b ? b + i : b, no_nan);                                                    \
+                samba_add_lanes_##name(&part1, a + i + LANES, b ? b + i + LANES : b, no_nan);                                    \
+                samba_add_lanes_##name(&part2, a + i + 2 * LANES, b ? b + i + 2 * LANES : b, no_nan);                            \
+                samba_add_lanes_##name(&part3, a + i + 3 * LANES, b ? b + i + 3 * LANES : b, no_nan);                            \
             }                                                                                                                    \
             for (; i + LANES <= n; i += LANES)                                                                                   \
-                samba_add_lanes_##name(&part0, a + i, b ? b + i : b, numbers);                                                   \
+                samba_add_lanes_##name(&part0, a + i, b ? b + i : b, no_nan);                                                    \
             if (i < n)                                                                                                           \
-                samba_add_rest_##name(&part1, a + i, b ? b + i : b, n - i, numbers);                                             \
+                samba_add_rest_##name(&part1, a + i, b ? b + i : b, n - i, no_nan);                                              \
             wide_add_##name(&part0, &part1);                                                                                     \
             wide_add_##name(&part2, &part3);                                                                                     \
             wide_add_##name(&part0, &part2);                                                                                     \
             return wide_total_##name(&part0);                                                                                    \
         }                                                                                                                        \
         for (; i < n; i++)                                                                                                       \
-            sum += numbers && a[i] != a[i] ? 0 : b ? a[i] * b[i] : a[i];                                                         \
+            sum += no_nan && a[i] != a[i] ? 0 : b ? a[i] * b[i] : a[i];                                                          \
         return sum;                                                                                                              \
     }                                                                                                                            \
-    INLINE type samba_long_sum_##name(type sum, const type *a, const type *b, int64_t n, bool first, const bool numbers)         \
+    INLINE type samba_long_sum_##name(type sum, const type *a, const type *b, int64_t n, bool first, const bool no_nan)          \
     {                                                                                                                            \
         int64_t i = 0;                                                                                                           \
         do {                                                                                                                     \
             int64_t block = n - i < SUM_BLOCK ? n - i : SUM_BLOCK;                                                               \
-            type part = samba_row_sum_##name(a + i, b ? b + i : b, block, numbers);                                              \
+            type part = samba_row_sum_##name(a + i, b ? b + i : b, block, no_nan);                                               \
             sum = first ? part : sum + part;                                                                                     \
             first = false;                                                                                                       \
             i += SUM_BLOCK;                                                                                                      \

@@ -92,8 +92,8 @@ struct samba_combined {
     void (*rows[3])(float *d, const float *a, const float *s, int64_t rows, int64_t cols); /* d[r,c] = a[r,c] first s[r] */
     void (*dot)(float *d, const float *a, const float *b, int64_t rows, int64_t cols, bool first); /* reduce_sum of a * b */
     /* reduce_sum, and total_f32, of where(a != a, 0, a) */
-    void (*numbers)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
-    double (*total_numbers)(const float *a, int64_t n);
+    void (*nansum)(void *d, const void *a, int64_t rows, int64_t cols, bool first);
+    double (*total_nansum)(const float *a, int64_t n);
     /* eq ne lt le gt ge; before that: 1 where b and if_true are one number each */
     void (*select[2][6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
     /* lo, hi and other are one value each: other where a < lo or a > hi, else b; [2 * (a <= lo) + (a >= hi)] */
@@ -128,7 +128,7 @@ typedef struct samba_code { /* an instruction, resolved */
     int16_t if_false;   /* SELECT: a and b are compared, c stands where that is true */
     int16_t s, t, u; /* values a row. NORM: sources; SUMMED: s takes the sum, t the dot product; INSIDE: bounds, and the other */
     uint8_t product; /* COLLECT: of a times b */
-    uint8_t numbers; /* COLLECT: of what is not NaN, one sum of all */
+    uint8_t nansum;  /* COLLECT: of what is not NaN, one sum of all */
     uint8_t memory;  /* COLLECT: of what a LOAD would read, where it lies */
     uint8_t own;     /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
     int32_t view;    /* LOAD STORE IOTA RANDOM, COLLECT of memory: in views */
