@@ -147,7 +147,7 @@ SELECT(ge, x >= y)
         const float low = *lo, high = *hi, no = *other;                                                                          \
         SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {                                                                      \
             float x = a[i], y = b[i];                                                                                            \
-            d[i] = (x below low) | (x above high) ? no : y;                                                                      \
+            d[i] = ((x below low) | (x above high)) ? no : y;                                                                    \
         }                                                                                                                        \
     }
 INSIDE(lt_gt, <, >)
