@@ -56,6 +56,7 @@ typedef struct samba_group {
     samba_group_kind kind;
     samba_phase phase;
     bool redone; /* of FWD, and left out where BCKWD follows (redone.c): runs after the rest of its phase */
+    bool idle;   /* nobody reads what it computes (narrow.c): no stage */
     int rank;    /* domain */
     int64_t domain[SAMBA_MAX_RANK];
     int cols;         /* trailing domain dims that a row reduction runs over; 0: none does */
@@ -95,6 +96,9 @@ bool samba_is_delivered_again(const samba_graph *graph, const samba_sink *sink);
 /* For each node what needs it: no sink, only outputs that BCKWD delivers again, or others too. */
 enum { SAMBA_SERVES_NOTHING, SAMBA_SERVES_REDONE, SAMBA_SERVES_KEPT };
 void samba_find_servants(const samba_graph *graph, uint8_t *serves);
+
+/* narrow.c: groups read 16-bit floats where casts of them were stored */
+samba_status samba_fusion_read_narrow(samba_fusion *fusion);
 
 /* fuse.c: forms groups over nodes of phases up to `last` (later ones are ignored: remat asks what forward alone stores). */
 samba_status samba_fuse(const samba_graph *graph, samba_phase last, samba_fusion *fusion);

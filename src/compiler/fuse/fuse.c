@@ -448,5 +448,7 @@ samba_status samba_pass_fuse(samba_compiler *compiler)
     for (int64_t i = 0; i < compiler->graph->node_count && compiler->unfused; i++)
         compiler->graph->nodes[i].part = (uint32_t)i + 1; /* nodes of two parts never share a stage */
     SAMBA_TRY(samba_fuse(compiler->graph, SAMBA_OPT, &compiler->fusion));
+    if (!compiler->unfused)
+        SAMBA_TRY(samba_fusion_read_narrow(&compiler->fusion));
     return samba_fusion_find_redone(&compiler->fusion);
 }

@@ -57,6 +57,8 @@ samba_status samba_plan_add_labelled(samba_compiler *c, const samba_group *group
 static samba_status lower_group(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
+    if (group->idle)
+        return SAMBA_OK;
     switch (group->kind) {
     case SAMBA_GROUP_CONTRACT: return samba_lower_contract(c, index);
     case SAMBA_GROUP_KERNEL: return samba_lower_kernel(c, index);

@@ -101,8 +101,8 @@ static int load_external(lowering *l, samba_ref ref, const int8_t *dims, samba_e
     const samba_access *access = &l->fusion->access[ref];
     int64_t strides[SAMBA_MAX_RANK];
     over_domain(node, access->strides, dims, strides);
-    return samba_emitter_load(&l->e, l->compiler->placed.buffer_of[access->base], (samba_dtype)node->dtype, access->offset,
-                              strides, extent, level);
+    samba_dtype dtype = (samba_dtype)samba_node_at(l->graph, access->base)->dtype; /* which may be narrower (narrow.c) */
+    return samba_emitter_load(&l->e, l->compiler->placed.buffer_of[access->base], dtype, access->offset, strides, extent, level);
 }
 
 static int draw(lowering *l, const samba_node *node, const int8_t *dims, samba_extent extent, int level)
@@ -356,6 +356,21 @@ static samba_status store_wherever(lowering *l, int64_t member, bool late)
     return SAMBA_OK;
 }
 
+/* A cast that others read as it lies (narrow.c), and that no member reads either. */
+static bool is_unread(const lowering *l, int64_t member)
+{
+    samba_ref ref = l->group->members[member];
+    if (samba_node_at(l->graph, ref)->op != SAMBA_OP_cast || l->fusion->access[ref].base == ref || l->fusion->members[ref].stored)
+        return false;
+    for (int64_t m = member + 1; m < l->group->member_count; m++) {
+        const samba_node *node = samba_node_at(l->graph, l->group->members[m]);
+        for (int i = 0; i < node->arity; i++)
+            if (unalias(l, node->inputs[i]) == ref)
+                return false;
+    }
+    return true;
+}
+
 static samba_status lower_members(lowering *l)
 {
     const samba_group *g = l->group;
@@ -363,6 +378,8 @@ static samba_status lower_members(lowering *l)
         samba_ref ref = g->members[m];
         const samba_node *node = samba_node_at(l->graph, ref);
         samba_op_class class_ = samba_ops[node->op].class_;
+        if (is_unread(l, m))
+            continue;
         samba_extent extent = l->fusion->members[ref].role == SAMBA_MEMBER_ROW ? SAMBA_ROW : SAMBA_FULL;
         if (class_ == SAMBA_REDUCE_CLASS) {
             SAMBA_TRY(lower_reduce(l, ref));
