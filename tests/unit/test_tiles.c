@@ -619,6 +619,8 @@ static void test_combined_norms(void **state)
                     k->combined->pair[0][2][0](want, x, b, c, n);
                 else
                     by_row[2](want, x, slope ? u : t, rows, cols);
+                if (kind == SAMBA_NORM_STANDARDIZE_ADD)
+                    by_row[0](want, want, u, rows, cols);
                 if (kind == SAMBA_NORM_SLOPE_ADD)
                     k->map[SAMBA_TILE_add][SAMBA_F32](want, want, c, NULL, n);
                 k->combined->norm[kind](guarded(got, n), a, b, c, s, t, u, rows, cols);

@@ -502,6 +502,18 @@ static void combine_standardize(combining *c, int j)
     }
 }
 
+static bool is_written(const combining *c, int r, int begin, int end) { return maker(c, r, begin, end) >= 0; }
+
+/* ((a - s) t) + u: j adds a value a row */
+static void combine_standardize_add(combining *c, int j)
+{
+    int i = maker_for(c, c->list[j].a, c->begin, j);
+    const samba_code from = i < 0 ? (samba_code){0} : c->program->codes[i];
+    if (i >= 0 && from.action == SAMBA_DO_NORM && from.pattern == SAMBA_PATTERN_NORM + SAMBA_NORM_STANDARDIZE &&
+        !is_written(c, from.s, i + 1, j) && !is_written(c, from.t, i + 1, j))
+        make_norm(c, i, j, SAMBA_NORM_STANDARDIZE_ADD, from.a, -1, -1, from.s, from.t, c->list[j].b);
+}
+
 /* (a s) b + c: j multiplies and adds */
 static void combine_affine(combining *c, int j)
 {
@@ -514,8 +526,6 @@ static void combine_affine(combining *c, int j)
         return;
     }
 }
-
-static bool is_written(const combining *c, int r, int begin, int end) { return maker(c, r, begin, end) >= 0; }
 
 /* ((a - s) - b t) u + c: j adds */
 static void combine_slope_add(combining *c, int j)
@@ -651,6 +661,7 @@ static bool is_eq(const combining *c, int i) { return c->list[i].op == SAMBA_TIL
 static bool is_gelu_grad(const combining *c, int i) { return c->list[i].op == SAMBA_TILE_gelu_tanh_grad; }
 static bool is_choice(const combining *c, int i) { return c->state[i] == PLAIN && c->list[i].op == SAMBA_TILE_where; }
 static bool is_scaled_rows(const combining *c, int i) { return is_rows(c, i, SAMBA_TILE_mul); }
+static bool is_raised_rows(const combining *c, int i) { return is_rows(c, i, SAMBA_TILE_add); }
 static bool is_sum(const combining *c, int i) { return is_arithmetic(c, i) && c->list[i].op == SAMBA_TILE_add; }
 static bool is_merged(const combining *c, int i) { return c->state[i] == MERGED; }
 static bool is_there(const combining *c, int i) { return c->state[i] != GONE; }
@@ -697,6 +708,7 @@ static const rule rules[] = {
     {is_select, combine_inside, 0, false},
     /* what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM) */
     {is_scaled_rows, combine_standardize, 0, false},
+    {is_raised_rows, combine_standardize_add, 0, true},
     {is_mul_add, combine_affine, 0, true},
     {is_sum, combine_slope_add, 0, true},
     /* a map whose row sums are wanted, though others read it too (SUMMED) */

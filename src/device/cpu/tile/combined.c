@@ -306,6 +306,7 @@ SUMMED(center, SAMBA_SUMMED_CENTER, false, ITSELF)
         }                                                                                                                        \
     }
 NORM(standardize, (x - p) * q)
+NORM(standardize_add, (x - p) * q + o)
 NORM(affine, x *p *y + z)
 NORM(slope, ((x - p) - y * q) * o)
 NORM(slope_add, ((x - p) - y * q) * o + z)
@@ -332,5 +333,5 @@ const samba_combined SAMBA_ISA_NAME(samba_combined) = {
     .inside = {inside_lt_gt, inside_lt_ge, inside_le_gt, inside_le_ge},
     .round = round_bfloat16,
     .summed = {summed_add, summed_add_add, summed_mul, summed_center},
-    .norm = {norm_standardize, norm_affine, norm_slope, norm_slope_add},
+    .norm = {norm_standardize, norm_standardize_add, norm_affine, norm_slope, norm_slope_add},
 };

@@ -11,6 +11,17 @@ void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t 
 {
     int inner = view->groups - 1;
     int64_t index[SAMBA_MAX_RANK], rest = row0, offset = view->offset, inner_stride = view->group_stride[inner];
+    if (rows == 1) { /* no row that follows: the outermost dim's index needs no division */
+        for (int g = inner; g > 0; g--) {
+            int64_t outer = rest / view->group_size[g];
+            offset += (rest - outer * view->group_size[g]) * view->group_stride[g];
+            rest = outer;
+        }
+        offset += rest * view->group_stride[0];
+        *slice = (samba_view_slice){.offset = offset, .dense_full = true, .dense_row = true, .rows = offsets, .run = 1};
+        offsets[0] = offset;
+        return;
+    }
     for (int g = inner; g >= 0; g--) {
         index[g] = rest % view->group_size[g];
         rest /= view->group_size[g];

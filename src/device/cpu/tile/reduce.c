@@ -88,13 +88,23 @@ SUM(f32, float, float)
 SUM(f64, double, double)
 SUM(i64, int64_t, uint64_t) /* wraps */
 
-/* Four wide vectors at once, as of sums. What is not a number is chosen, and stays. */
-#define EXTREME(kernel, name, type, VECTOR, MASK, better, worst)                                                                 \
-    INLINE void kernel##_of_##name(VECTOR *best, VECTOR x)                                                                       \
+/* What is better of two wherever they stand side by side; what is not a number is, and stays. */
+#define CHOSEN(kernel, name, VECTOR, MASK, better)                                                                               \
+    INLINE VECTOR kernel##_of_##name(VECTOR x, VECTOR best)                                                                      \
     {                                                                                                                            \
-        MASK m = (x better * best) | (x != x);                                                                                   \
-        *best = (VECTOR)(((MASK)x & m) | ((MASK)*best & ~m));                                                                    \
-    }                                                                                                                            \
+        MASK m = (x better best) | (x != x);                                                                                     \
+        return (VECTOR)(((MASK)x & m) | ((MASK)best & ~m));                                                                      \
+    }
+CHOSEN(amax, f64, doubles, longs, >)
+CHOSEN(amin, f64, doubles, longs, <)
+CHOSEN(amax, i64, longs, longs, >)
+CHOSEN(amin, i64, longs, longs, <)
+INLINE floats amax_of_f32(floats x, floats best) { return greater_floats(x, best); }
+INLINE floats amin_of_f32(floats x, floats best) { return lesser_floats(x, best); }
+
+/* Four wide vectors at once, as of sums, then across them, by halves. The last elements of a row may be met twice, which changes
+ * nothing. */
+#define EXTREME(kernel, name, type, VECTOR, MASK, better, worst)                                                                 \
     static inline type kernel##_row_##name(const type *a, int64_t n)                                                             \
     {                                                                                                                            \
         enum { LANES = sizeof(VECTOR) / sizeof(type), PARTS = 4 * WIDE_PARTS };                                                  \
@@ -107,17 +117,26 @@ SUM(i64, int64_t, uint64_t) /* wraps */
             for (; i + PARTS * LANES <= n; i += PARTS * LANES) {                                                                 \
                 UNROLL for (int p = 0; p < PARTS; p++) {                                                                         \
                     __builtin_memcpy(&x, a + i + p * LANES, sizeof x);                                                           \
-                    kernel##_of_##name(&of[p], x);                                                                               \
+                    of[p] = kernel##_of_##name(x, of[p]);                                                                        \
                 }                                                                                                                \
             }                                                                                                                    \
             for (; i + LANES <= n; i += LANES) {                                                                                 \
                 __builtin_memcpy(&x, a + i, sizeof x);                                                                           \
-                kernel##_of_##name(&of[0], x);                                                                                   \
+                of[0] = kernel##_of_##name(x, of[0]);                                                                            \
             }                                                                                                                    \
-            UNROLL for (int p = 1; p < PARTS; p++)                                                                               \
-                kernel##_of_##name(&of[0], of[p]);                                                                               \
-            for (int k = 0; k < LANES; k++)                                                                                      \
-                best = of[0][k] better best || is_nan_##name(of[0][k]) ? of[0][k] : best;                                        \
+            __builtin_memcpy(&x, a + n - LANES, sizeof x);                                                                       \
+            of[1] = kernel##_of_##name(x, of[1]);                                                                                \
+            UNROLL for (int half = PARTS / 2; half > 0; half /= 2) {                                                             \
+                UNROLL for (int p = 0; p < half; p++)                                                                            \
+                    of[p] = kernel##_of_##name(of[p + half], of[p]);                                                             \
+            }                                                                                                                    \
+            UNROLL for (int half = LANES / 2; half > 0; half /= 2) {                                                             \
+                MASK other;                                                                                                      \
+                __builtin_memcpy(&other, lanes_from_##MASK + half, sizeof other);                                                \
+                of[0] = kernel##_of_##name(SHUFFLE1(of[0], other), of[0]);                                                       \
+            }                                                                                                                    \
+            best = of[0][0];                                                                                                     \
+            i = n;                                                                                                               \
         }                                                                                                                        \
         for (; i < n; i++)                                                                                                       \
             best = a[i] better best || is_nan_##name(a[i]) ? a[i] : best;                                                        \

@@ -72,6 +72,7 @@ typedef enum samba_summed {
 } samba_summed;
 typedef enum samba_norm {
     SAMBA_NORM_STANDARDIZE,
+    SAMBA_NORM_STANDARDIZE_ADD,
     SAMBA_NORM_AFFINE,
     SAMBA_NORM_SLOPE,
     SAMBA_NORM_SLOPE_ADD,
