@@ -38,6 +38,10 @@ def _distance(x, exact):
     return (x.double() - exact.double()).norm().item() / max(exact.numel(), 1) ** 0.5
 
 
+def _relative(dtype):
+    return DOUBLE if dtype is torch.float64 else ULPS * torch.finfo(dtype).eps
+
+
 def _largest(tensors):
     return max((x.abs().max().item() for x in tensors if x is not None and x.numel()), default=0.0)
 
@@ -82,12 +86,13 @@ class Comparison:
     """Distances from the exact run: of ours, and the greatest of torch's runs."""
 
     def __init__(self, dtype):
-        self.relative = DOUBLE if dtype is torch.float64 else ULPS * torch.finfo(dtype).eps
+        self.relative = _relative(dtype)
         self.mine, self.its, self.free = {}, {}, {}
         self.runs = 0  # of torch with moved weights
 
     def add(self, what, ours, theirs, exact, scale):
-        self.mine[what], self.its[what], self.free[what] = _distance(ours, exact), _distance(theirs, exact), self.relative * scale
+        relative = max(self.relative, _relative(theirs.dtype))  # a model of float64 may give float32
+        self.mine[what], self.its[what], self.free[what] = _distance(ours, exact), _distance(theirs, exact), relative * scale
 
     def see(self, theirs, exact):
         for what in self.mine.keys() & theirs.keys():
