@@ -48,6 +48,8 @@ samba_status samba_options_take(samba_context *context, const char *call, const 
 /* ---- checked arithmetic: false on overflow or a negative operand ---- */
 bool samba_mul_checked(int64_t a, int64_t b, int64_t *result);
 bool samba_add_checked(int64_t a, int64_t b, int64_t *result);
+/* Of any two, also of 0 and another; not negative. */
+int64_t samba_greatest_common_divisor(int64_t a, int64_t b);
 
 /* ---- bytes that several owners share (base/blob.c) ---- */
 typedef struct samba_blob {

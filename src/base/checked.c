@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic for sizes from files and callers: no operand may be negative, no result may wrap. False leaves the result alone. */
+ * Arithmetic for sizes from files and callers. Where it is checked, no operand may be negative and no result may wrap; false leaves
+ * the result alone. */
 #include "base/base.h"
 
 bool samba_mul_checked(int64_t a, int64_t b, int64_t *result)
@@ -19,4 +20,14 @@ bool samba_add_checked(int64_t a, int64_t b, int64_t *result)
         return false;
     *result = sum;
     return true;
+}
+
+int64_t samba_greatest_common_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
 }

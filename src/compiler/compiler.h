@@ -117,6 +117,7 @@ void samba_access_own(const samba_graph *graph, samba_ref ref, samba_access *acc
 /* A VIEW node through its input's access; false where no strides can express it. */
 bool samba_access_follow(const samba_graph *graph, samba_ref ref, const samba_access *from, samba_access *to);
 samba_status samba_access_all(const samba_graph *graph, samba_access *access);
+bool samba_access_is_dense(const samba_graph *graph, const samba_access *access, samba_ref ref); /* in order, from any place on */
 bool samba_access_is_whole(const samba_graph *graph, const samba_access *access, samba_ref ref); /* all of base, in order */
 
 /* ---- values and where they live ---- */

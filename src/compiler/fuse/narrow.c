@@ -12,8 +12,6 @@
  * own memory as base. */
 #include "compiler/fuse/fuse.h"
 
-#include <string.h>
-
 typedef struct narrowing {
     samba_fusion *f;
     bool *casts;      /* per node: a cast that may be read so */
@@ -27,18 +25,6 @@ static bool is_tile(const samba_fusion *f, samba_ref ref)
                           (f->groups[group].kind == SAMBA_GROUP_CONTRACT && f->groups[group].anchor != ref));
 }
 
-/* In the order of its elements, from some place on. */
-static bool is_dense(const samba_fusion *f, samba_ref ref)
-{
-    const samba_node *node = samba_node_at(f->graph, ref);
-    int64_t strides[SAMBA_MAX_RANK];
-    samba_shape_contiguous_strides(node->rank, node->shape, strides);
-    for (int i = 0; i < node->rank; i++)
-        if (node->shape[i] != 1 && strides[i] != f->access[ref].strides[i])
-            return false;
-    return true;
-}
-
 static bool may_be_read_narrow(const samba_fusion *f, samba_ref ref)
 {
     const samba_node *node = samba_node_at(f->graph, ref);
@@ -48,7 +34,7 @@ static bool may_be_read_narrow(const samba_fusion *f, samba_ref ref)
     samba_dtype dtype = (samba_dtype)samba_node_at(f->graph, from)->dtype;
     bool lies = !samba_computed_in_place(f, from) && !samba_is_inline(f->graph, base) &&
                 (f->members[base].group < 0 || f->members[base].stored);
-    return (dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16) && lies && is_dense(f, from);
+    return (dtype == SAMBA_BFLOAT16 || dtype == SAMBA_FLOAT16) && lies && samba_access_is_dense(f->graph, f->access, from);
 }
 
 /* Reads of the cast's memory by `reader`; of a phase behind one that overwrites what was cast they would find something else. */

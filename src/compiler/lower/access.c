@@ -54,16 +54,22 @@ samba_status samba_access_all(const samba_graph *graph, samba_access *access)
     return SAMBA_OK;
 }
 
-bool samba_access_is_whole(const samba_graph *graph, const samba_access *access, samba_ref ref)
+bool samba_access_is_dense(const samba_graph *graph, const samba_access *access, samba_ref ref)
 {
-    const samba_node *node = samba_node_at(graph, ref), *base = samba_node_at(graph, access[ref].base);
-    int64_t numel, base_numel, strides[SAMBA_MAX_RANK];
-    if (access[ref].offset != 0 || !samba_shape_numel(node->rank, node->shape, &numel) ||
-        !samba_shape_numel(base->rank, base->shape, &base_numel) || numel != base_numel)
-        return false;
+    const samba_node *node = samba_node_at(graph, ref);
+    int64_t strides[SAMBA_MAX_RANK];
     samba_shape_contiguous_strides(node->rank, node->shape, strides);
     for (int i = 0; i < node->rank; i++)
         if (node->shape[i] > 1 && strides[i] != access[ref].strides[i])
             return false;
     return true;
+}
+
+bool samba_access_is_whole(const samba_graph *graph, const samba_access *access, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(graph, ref), *base = samba_node_at(graph, access[ref].base);
+    int64_t numel, base_numel;
+    return access[ref].offset == 0 && samba_shape_numel(node->rank, node->shape, &numel) &&
+           samba_shape_numel(base->rank, base->shape, &base_numel) && numel == base_numel &&
+           samba_access_is_dense(graph, access, ref);
 }

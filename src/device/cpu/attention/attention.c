@@ -304,13 +304,8 @@ void samba_attention_reserve(samba_attention_state *s, int64_t part, int64_t n)
  * registers, rows are read but once, and copies of them only cost. */
 static bool is_crowded(const samba_cpu_machine *machine, const samba_attention_rows *part)
 {
-    int64_t a = part->strides[2] * part->size, b = machine->product.page;
-    while (a) {
-        int64_t rest = b % a;
-        b = a;
-        a = rest;
-    }
-    return machine->vector_bytes < WHOLE_ROW && BLOCK * b > CROWD * machine->product.page;
+    int64_t page = machine->product.page, stride = part->strides[2] % page * part->size; /* any stride, of a single row */
+    return machine->vector_bytes < WHOLE_ROW && BLOCK * samba_greatest_common_divisor(stride, page) > CROWD * page;
 }
 
 static void resolve(const samba_stage *stage, samba_attention_state *s)

@@ -65,16 +65,6 @@ samba_box samba_split_box(const samba_split *split, int64_t block)
 
 /* ---- sources ---- */
 
-static int64_t greatest_common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
-}
-
 static int64_t box_count(const samba_split *split, int dim) { return dim == split->cut ? split->step : split->size[dim]; }
 
 static int64_t window_position(const samba_plane_window *window, int64_t x)
@@ -115,7 +105,7 @@ static bool describe_plane(samba_source *source)
                 window->length += reach < 0 ? -reach : reach;
                 window->origin += reach < 0 ? -reach : 0;
                 if (!side == sort_own && box_count(split, i) > 1)
-                    window->phases = greatest_common_divisor(window->phases, step);
+                    window->phases = samba_greatest_common_divisor(window->phases, step);
             }
         }
         if (window->phases < 1)
@@ -275,7 +265,7 @@ static plane_piece find_piece(const samba_window *window, const samba_plane_wind
     }
     if (i >= plane->per || x >= limit)
         return piece;
-    piece.to_step = window->dilation > 1 ? window->dilation / greatest_common_divisor(window->dilation, plane->phases) : 1;
+    piece.to_step = window->dilation > 1 ? window->dilation / samba_greatest_common_divisor(window->dilation, plane->phases) : 1;
     piece.to = phase * plane->phase_pitch + i;
     piece.from = x / window->dilation * window->stride;
     piece.from_step = piece.to_step * plane->phases / window->dilation * window->stride;
