@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arithmetic for sizes from files and callers. Where it is checked, no operand may be negative and no result may wrap; false leaves
- * the result alone. */
+ * Arithmetic for sizes from files and callers. Where it is checked, no operand may be negative and no result may wrap; false
+ * leaves the result alone. */
 #include "base/base.h"
 
 bool samba_mul_checked(int64_t a, int64_t b, int64_t *result)
