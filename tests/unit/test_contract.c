@@ -92,8 +92,8 @@ static void define_block(tile_case *t)
 }
 
 /* ---- cases ---- */
-/* Fills in the stage around a contract whose factors' sizes are known. */
-static void begin(tile_case *t, const samba_contract *contract, int64_t a_elements, int64_t b_elements, int epilogue)
+/* Fills in the stage around a contract whose factors' sizes are known, but for its program. */
+static void begin_stage(tile_case *t, const samba_contract *contract, int64_t a_elements, int64_t b_elements, int epilogue)
 {
     static const samba_dtype wide[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64};
     int64_t domain[SAMBA_MAX_RANK];
@@ -108,7 +108,14 @@ static void begin(tile_case *t, const samba_contract *contract, int64_t a_elemen
     t->stage.contract.a.buffer = case_buffer(t, (samba_dtype)contract->a.dtype, a_elements);
     t->stage.contract.b.buffer = case_buffer(t, (samba_dtype)contract->b.dtype, b_elements);
     t->dtype = wide[contract->class_];
+    define_block(t);
+}
+
+static void begin(tile_case *t, const samba_contract *contract, int64_t a_elements, int64_t b_elements, int epilogue)
+{
+    const int row = contract->batch_rank, column = row + 1;
     const bool whole = contract->class_ == SAMBA_I64;
+    begin_stage(t, contract, a_elements, b_elements, epilogue);
     case_text(t, "T y; setup; block block%s", epilogue == ROWS ? "*" : "");
     if (epilogue == FUSED)
         case_text(t,
@@ -125,19 +132,26 @@ static void begin(tile_case *t, const samba_contract *contract, int64_t a_elemen
                   "sub block block all; collect_sum block columns",
                   column, "01234567", column);
     case_text(t, "store block y; step");
-    define_block(t);
 }
 
-/* C (m, n) = A (m, k) B (k, n), A and B stored as written and transposed, by an epilogue or, turning, the next one each time. */
+/* C (m, n) = A (m, k) B (k, n), A and B stored as written and transposed. */
+static samba_contract laid_out(const int64_t size[3], samba_dtype dtype, int layout)
+{
+    const int64_t m = size[0], n = size[1], k = size[2];
+    bool a_turned = layout & 1, b_turned = layout & 2;
+    samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1, .m = {m}, .n = {n}, .k = {k}, .class_ = samba_class_of(dtype)};
+    c.a = (samba_factor){.dtype = dtype, .own = {a_turned ? 1 : k}, .inner = {a_turned ? m : 1}};
+    c.b = (samba_factor){.dtype = dtype, .own = {b_turned ? k : 1}, .inner = {b_turned ? 1 : n}};
+    return c;
+}
+
+/* By an epilogue or, turning, the next one each time. */
 static void check_layouts(const int64_t size[3], samba_dtype dtype, int epilogue, bool turning)
 {
     const int64_t m = size[0], n = size[1], k = size[2];
     for (int layout = 0; layout < 4; layout++) {
         tile_case t;
-        bool a_turned = layout & 1, b_turned = layout & 2;
-        samba_contract c = {.m_rank = 1, .n_rank = 1, .k_rank = 1, .m = {m}, .n = {n}, .k = {k}, .class_ = samba_class_of(dtype)};
-        c.a = (samba_factor){.dtype = dtype, .own = {a_turned ? 1 : k}, .inner = {a_turned ? m : 1}};
-        c.b = (samba_factor){.dtype = dtype, .own = {b_turned ? k : 1}, .inner = {b_turned ? 1 : n}};
+        samba_contract c = laid_out(size, dtype, layout);
         begin(&t, &c, m * k, n * k, turning ? (epilogue + layout) % EPILOGUES : epilogue);
         case_check(&t, 0, "%lld x %lld x %lld layout %d %s", (long long)m, (long long)n, (long long)k, layout,
                    samba_dtype_name(dtype));
@@ -176,10 +190,50 @@ TEST(test_dtypes)
             check_layouts(SHAPE(70, 90, 130), (samba_dtype)dtype, epilogue, false);
             check_layouts(SHAPE(5, 3, 1700), (samba_dtype)dtype, epilogue, false);
         }
-    for (int epilogue = PLAIN; epilogue < EPILOGUES; epilogue++) { /* one row */
-        check_layouts(SHAPE(1, 301, 515), SAMBA_FLOAT32, epilogue, false);
-        check_layouts(SHAPE(1, 301, 515), SAMBA_BFLOAT16, epilogue, false);
-    }
+    static const int64_t vectors[][3] = {{1, 301, 515}, {301, 1, 515}, {1, 30000, 3}, {30000, 1, 1},
+                                         {1, 1, 70000}, {5, 1, 20000}, {1, 3, 40000}, {40, 1, 19}};
+    for (int i = 0; i < LENGTH(vectors); i++) /* one row, or one column */
+        for (int epilogue = PLAIN; epilogue < EPILOGUES; epilogue++) {
+            check_layouts(vectors[i], SAMBA_FLOAT32, epilogue, false);
+            check_layouts(vectors[i], SAMBA_BFLOAT16, epilogue, false);
+        }
+}
+
+/* ---- results of 16 bits ---- */
+/* Rounded before a bias and after it, or not, with relu or without; once in a while a result that is no copy of whole rows. */
+static void check_halves(const int64_t size[3], unsigned seed)
+{
+    static const samba_dtype factors[] = {SAMBA_BFLOAT16, SAMBA_FLOAT32, SAMBA_FLOAT16};
+    tile_case t;
+    char round[60], bias[160] = "";
+    srand(seed);
+    samba_dtype result = seed % 5 ? SAMBA_BFLOAT16 : SAMBA_FLOAT16;
+    samba_contract c = laid_out(size, factors[rand() % 4 % 3], rand() % 4);
+    begin_stage(&t, &c, size[0] * size[2], size[1] * size[2], PLAIN);
+    snprintf(round, sizeof round, "round_%s block block;", samba_dtype_name(result));
+    if (rand() % 2)
+        snprintf(bias, sizeof bias, "%s bias:%s; load r1 bias; add block block r1; %s",
+                 samba_dtype_name(rand() % 4 ? result : SAMBA_FLOAT32),
+                 rand() % 2   ? "0"
+                 : rand() % 2 ? "1"
+                              : "01",
+                 rand() % 2 ? round : "");
+    case_text(&t, "%s y:%s; setup; block block; %s %s %s %s store block y; step", samba_dtype_name(result),
+              rand() % 6 ? "01" : "10", rand() % 2 ? round : "", bias, rand() % 3 ? "" : "relu block block;",
+              rand() % 2 ? round : "");
+    case_check(&t, 0, "%lld x %lld x %lld to %s, seed %u", (long long)size[0], (long long)size[1], (long long)size[2],
+               samba_dtype_name(result), seed);
+}
+
+TEST(test_halves)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},     {7, 33, 5},    {65, 129, 33}, {200, 130, 100}, {193, 77, 801},
+                                       {3, 700, 90},  {1, 301, 515}, {301, 1, 515}, {500, 65, 70},   {97, 641, 64},
+                                       {5, 3, 1700},  {60, 1600, 3}, {40, 1100, 1}, {70, 90, 1601},  {1, 1, 3000},
+                                       {1, 20000, 2}, {2, 1, 70000}, {1, 9000, 1},  {300, 1, 9},     {1, 5, 900}};
+    for (unsigned seed = 0; seed < 6 * LENGTH(sizes); seed++)
+        if (runs_case(seed))
+            check_halves(sizes[seed % LENGTH(sizes)], seed);
 }
 
 /* ---- random views ---- */
@@ -508,5 +562,5 @@ TEST(test_every_road)
     }
 }
 
-TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_random_depthwise,
+TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_random_depthwise, test_halves,
           test_endless_plane, test_one_window, test_errors, test_every_road)

@@ -4,11 +4,14 @@
  * loops in double, for any rows, columns and depths, packed in strips or where they lie, with sums before or none. Nothing beside
  * the block is written. The same of pairs of bfloat16, where the processor multiplies them.
  *
- * Values are multiples of 1/4 below 2 in size, so sums of fewer than 2^18 products are exact: results are equal to the last
- * bit. */
+ * How a product ends: any bits of sums, NaN and subnormal ones among them, become what the scalar conversions make of them.
+ *
+ * Values of products are multiples of 1/4 below 2 in size, so sums of fewer than 2^18 of them are exact: results are equal to the
+ * last bit. */
 #include "training.h"
 #include "machines.h"
 #include "device/cpu/product/blocks.h"
+#include "device/cpu/product/finish.h"
 #include "device/cpu/product/micro_kernel.h"
 #include "device/cpu/product/pairs.h"
 
@@ -185,4 +188,89 @@ TEST(pairs)
     }
 }
 
-TEST_MAIN(blocks, pairs)
+/* ---- how products end ---- */
+static float of_half(samba_dtype dtype, uint16_t x)
+{
+    return dtype == SAMBA_BFLOAT16 ? samba_bfloat16_to_float(x) : samba_float16_to_float(x);
+}
+
+static uint16_t half_of(samba_dtype dtype, float x)
+{
+    return dtype == SAMBA_BFLOAT16 ? samba_float_to_bfloat16(x) : samba_float_to_float16(x);
+}
+
+/* One that is NaN, infinite or subnormal, half way between two of 16 bits, or any; finite where a bias is added: which of two NaN
+ * comes out is the CPU's choice. */
+static float any_float(bool finite)
+{
+    static const uint32_t shapes[] = {0x7fc00001u, 0x7f800000u, 0x00000001u, 0x00400000u, 0x3f808000u, 0x3f818000u,
+                                      0x3f801000u, 0x33000001u, 0x38001000u, 0x7f7fffffu, 0x80000000u};
+    uint32_t bits = (uint32_t)next_random();
+    if (up_to(1))
+        bits = shapes[up_to(LENGTH(shapes) - 1)] | (bits & 0x80000000u);
+    if (finite && (bits & 0x7f000000u) >= 0x7e000000u)
+        bits &= 0xbfffffffu;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void check_end(samba_finish_fn *finish, samba_dtype dtype, bool biased)
+{
+    enum { ROWS = 3, LD = 90 };
+    static float sums[ROWS * LD], bias[LD], result[ROWS * LD];
+    static uint16_t half_bias[LD], half_result[ROWS * LD];
+    const bool wide = dtype == SAMBA_FLOAT32;
+    samba_finish_rows rows = {.sums = sums,
+                              .bias = !biased ? NULL
+                                      : wide  ? (const void *)bias
+                                              : (const void *)half_bias,
+                              .result = wide ? (void *)result : (void *)half_result,
+                              .ld = LD,
+                              .pitch = LD,
+                              .rows = up_to(ROWS),
+                              .cols = up_to(LD - 1),
+                              .bias_col = (int)up_to(1),
+                              .dtype = dtype,
+                              .relu = up_to(1),
+                              .round_sums = !wide && up_to(1)};
+    rows.bias_row = rows.bias_col ? 0 : 1;
+    for (int i = 0; i < ROWS * LD; i++) {
+        sums[i] = any_float(biased);
+        result[i] = UNTOUCHED;
+        half_result[i] = 0x1234;
+    }
+    for (int i = 0; i < LD; i++) {
+        half_bias[i] = half_of(dtype == SAMBA_FLOAT16 ? dtype : SAMBA_BFLOAT16, quarter());
+        bias[i] = wide ? quarter() : of_half(dtype, half_bias[i]);
+    }
+    finish(&rows);
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t j = 0; j < LD; j++) {
+            float x = sums[i * LD + j];
+            bool inside = i < rows.rows && j < rows.cols;
+            if (biased)
+                x = (rows.round_sums ? of_half(dtype, half_of(dtype, x)) : x) + bias[rows.bias_col ? j : i];
+            x = rows.relu && x <= 0 ? 0 : x;
+            if (wide) {
+                float expected = inside ? x : UNTOUCHED;
+                assert_memory_equal(&result[i * LD + j], &expected, sizeof expected);
+            } else if (half_result[i * LD + j] != (inside ? half_of(dtype, x) : 0x1234)) {
+                fail_msg("%s of %.9g at %lld, %lld: %04x, expected %04x", samba_dtype_name(dtype), (double)x, (long long)i,
+                         (long long)j, half_result[i * LD + j], half_of(dtype, x));
+            }
+        }
+}
+
+TEST(ends)
+{
+    seed_anew();
+    SAMBA_EACH_ISA (isa) {
+        samba_finish_fn *finish[] = {samba_kernels_for((samba_isa)isa)->blocks->finish,
+                                     samba_finish_fn_of(machine_with((samba_isa)isa, false))};
+        for (int i = 0; i < 1200; i++)
+            check_end(finish[i % 2], (samba_dtype)(i / 4 % 3), i / 2 % 2);
+    }
+}
+
+TEST_MAIN(blocks, pairs, ends)

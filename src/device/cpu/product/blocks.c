@@ -65,42 +65,6 @@ static const int dot_shapes[][2] = {{4, 2}};
 #define TOTALS totals_f64
 #include "device/cpu/product/block_body.h"
 
-INLINE floats finished(floats sum, floats bias, bool biased, bool relu)
-{
-    floats v = biased ? sum + bias : sum;
-    return relu ? (floats)((ints)v & ~(v <= (floats){0})) : v;
-}
-
-INLINE void finish_rows(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, const bool biased,
-                        const bool relu, float *result, int64_t pitch, int64_t rows, int64_t cols)
-{
-    enum { LANES = VECTOR_BYTES / 4 };
-    for (int64_t i = 0; i < rows; i++) {
-        const float *a = sums + i * ld, *b = bias + (biased ? i * bias_row : 0);
-        float *d = result + i * pitch;
-        floats all = biased ? *b - (floats){0} : (floats){0};
-        int64_t j = 0;
-        for (; j + LANES <= cols; j += LANES)
-            store_f32(d + j, finished(load_f32(a + j), biased && bias_col ? load_f32(b + j) : all, biased, relu));
-        int rest = (int)(cols - j);
-        if (rest)
-            store_part_f32(
-                d + j, rest,
-                finished(load_part_f32(a + j, rest), biased && bias_col ? load_part_f32(b + j, rest) : all, biased, relu));
-    }
-}
-
-static void finish(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, bool relu, float *result,
-                   int64_t pitch, int64_t rows, int64_t cols)
-{
-    if (bias && relu)
-        finish_rows(sums, ld, bias, bias_row, bias_col, true, true, result, pitch, rows, cols);
-    else if (bias)
-        finish_rows(sums, ld, bias, bias_row, bias_col, true, false, result, pitch, rows, cols);
-    else
-        finish_rows(sums, ld, sums, 0, 0, false, relu, result, pitch, rows, cols);
-}
-
 INLINE void add_apart(float *d, int64_t step, int lanes, floats v)
 {
     float part[VECTOR_BYTES / 4];
@@ -232,7 +196,7 @@ static void columns(const samba_column_piece *pieces, int step, const float *ima
 
 const samba_blocks SAMBA_ISA_NAME(samba_blocks) = {.offsets = {offsets_f32, offsets_f64},
                                                    .dot = {dot_f32, dot_f64},
-                                                   .finish = finish,
+                                                   .finish = SAMBA_ISA_NAME(samba_finish),
                                                    .fold = fold,
                                                    .filter = filter,
                                                    .dense = SAMBA_ISA_NAME(samba_dense_block),

@@ -53,6 +53,20 @@ typedef struct samba_column_piece {
     bool more;      /* the next piece belongs to this vector, too */
 } samba_column_piece;
 
+/* result[i*pitch + j] = sums[i*ld + j] + bias[i*bias_row + j*bias_col], where there is a bias; then relu, where wanted, keeping
+ * NaN. Result and bias are of one dtype: float32, bfloat16 or float16, to which a result is rounded. */
+typedef struct samba_finish_rows {
+    const float *sums;
+    const void *bias; /* NULL: none */
+    void *result;
+    int64_t ld, pitch, rows, cols, bias_row;
+    int bias_col; /* 0 or 1 */
+    samba_dtype dtype;
+    bool relu, round_sums; /* to dtype, before the bias is added */
+} samba_finish_rows;
+
+void samba_finish_pairs(const samba_finish_rows *rows); /* on x86 CPUs that convert pairs to bfloat16 */
+
 #define SAMBA_ALIKE 4 /* most rows that are filtered together */
 
 struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading dimensions count elements */
@@ -64,10 +78,7 @@ struct samba_blocks { /* indexed by SAMBA_F32, SAMBA_F64; offsets and leading di
     /* c[i*ldc + j] (+)= sum over l < k of a[ao[i] + ak[l]] * b[bo[j] + bk[l]]; ak and bk rise by 1 within runs of `run` */
     void (*dot[2])(const void *a, const int64_t *ao, const int64_t *ak, const void *b, const int64_t *bo, const int64_t *bk,
                    void *c, int64_t ldc, int64_t rows, int64_t cols, int64_t k, int64_t run, bool first);
-    /* result[i*pitch + j] = sums[i*ld + j] + bias[i*bias_row + j*bias_col], where there is a bias; bias_col is 0 or 1; then relu,
-     * where wanted, keeping NaN */
-    void (*finish)(const float *sums, int64_t ld, const float *bias, int64_t bias_row, int64_t bias_col, bool relu, float *result,
-                   int64_t pitch, int64_t rows, int64_t cols);
+    void (*finish)(const samba_finish_rows *rows);
     /* image[c*image_pitch + ...] += products[c*pitch + ...] */
     void (*fold)(const samba_fold_block *block, const float *products, int64_t pitch, float *image, int64_t image_pitch,
                  int64_t channels);
@@ -95,6 +106,7 @@ void SAMBA_ISA_NAME(samba_block_f32)(const float *a, int64_t lda, int64_t ska, c
 void SAMBA_ISA_NAME(samba_block_f64)(const double *a, int64_t lda, int64_t ska, const double *b, int64_t ldb, double *c,
                                      int64_t ldc, int64_t mr, int64_t nr, int64_t k, bool first);
 extern const samba_winograd SAMBA_ISA_NAME(samba_winograd_kernels);
+void SAMBA_ISA_NAME(samba_finish)(const samba_finish_rows *rows);
 void SAMBA_ISA_NAME(samba_dense_block)(const samba_dense *block, samba_fetch *fetch);
 void SAMBA_ISA_NAME(samba_pack_strips)(const float *from, int64_t row_stride, int64_t k_stride, int64_t rows, int64_t depth,
                                        float *to);

@@ -341,12 +341,8 @@ static void finish(const samba_frame *frame, const samba_workspace *room, int64_
 static char *place_sums(const contraction *c, const unit_position *at, const samba_workspace *room, int64_t job)
 {
     const samba_contract_plan *plan = &c->plan;
-    if (c->in_place) {
-        float *result;
-        const float *none;
-        samba_finish_at(&c->frame.finish, at->batch * c->m + at->row_first, at->vector_first, &result, &none);
-        return (char *)result;
-    }
+    if (c->in_place)
+        return samba_finish_at(&c->frame.finish, at->batch * c->m + at->row_first, at->vector_first).result;
     if (plan->apart)
         return room->shared + ((at->batch * plan->row.own.total + at->row_first) * plan->sums_ld + at->vector_first) * c->size;
     return plan->slices > 1 ? room->shared + job * plan->sums_bytes : room->own + c->sums_at;

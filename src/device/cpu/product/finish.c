@@ -5,13 +5,38 @@
 #include "device/cpu/product/finish.h"
 #include <string.h>
 
-/* The bias of an add whose other side is the block; -1 none. */
-static int added_operand(const samba_program *program, const samba_instruction *load, const samba_instruction *add, int block)
+/* The program's next instructions, and what they have computed so far: `value`, a register. */
+typedef struct reader {
+    const samba_program *program;
+    const samba_instruction *at, *end;
+    int value;
+} reader;
+
+static bool take_unary(reader *r, int op)
 {
-    bool reads = (add->a == block && add->b == load->d) || (add->b == block && add->a == load->d);
-    return load->op == SAMBA_TILE_load && add->op == SAMBA_TILE_add && reads && program->registers[load->d].class_ == SAMBA_F32
-               ? load->operand
-               : -1;
+    if (r->at == r->end || r->at->op != op || r->at->a != r->value)
+        return false;
+    r->value = r->at++->d;
+    return true;
+}
+
+static bool take_round(reader *r, samba_dtype dtype)
+{
+    return (dtype == SAMBA_BFLOAT16 && take_unary(r, SAMBA_TILE_round_bfloat16)) ||
+           (dtype == SAMBA_FLOAT16 && take_unary(r, SAMBA_TILE_round_float16));
+}
+
+/* A bias that is loaded and added: its operand, else -1. */
+static int take_bias(reader *r)
+{
+    const samba_instruction *load = r->at, *add = load + 1;
+    if (r->end - load < 2 || load->op != SAMBA_TILE_load || add->op != SAMBA_TILE_add ||
+        r->program->registers[load->d].class_ != SAMBA_F32 ||
+        !((add->a == r->value && add->b == load->d) || (add->b == r->value && add->a == load->d)))
+        return -1;
+    r->at += 2;
+    r->value = add->d;
+    return load->operand;
 }
 
 /* One value a row, or one a column that all rows share. */
@@ -26,35 +51,46 @@ static bool is_bias(const samba_stage *stage, const samba_operand *operand)
 
 static char *address_of(const samba_prepare *prepare, const samba_operand *operand)
 {
-    return prepare->memory + prepare->buffers[operand->buffer].offset + operand->offset * 4;
+    return prepare->memory + prepare->buffers[operand->buffer].offset +
+           operand->offset * samba_dtype_size((samba_dtype)operand->dtype);
 }
 
-void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage, const samba_blocks *blocks)
+/* The last instruction's operand, where that stores what has a dtype of ours, else NULL. */
+static const samba_operand *stored(const samba_stage *stage)
 {
     const samba_program *program = &stage->program;
-    const samba_instruction *at = program->instructions, *end = at + program->instruction_count;
-    int value, bias = -1, last = stage->rank - 1;
-    *finish = (samba_finish){.rank = stage->rank, .run = blocks->finish};
-    if (stage->contract.class_ != SAMBA_F32 || program->setup || program->step_count != 1 || at == end ||
-        at->op != SAMBA_TILE_block)
+    const samba_instruction *last = program->instructions + program->instruction_count - 1;
+    const samba_operand *result = &stage->operands[last->operand];
+    if (last->op != SAMBA_TILE_store ||
+        (result->dtype != SAMBA_FLOAT32 && result->dtype != SAMBA_BFLOAT16 && result->dtype != SAMBA_FLOAT16))
+        return NULL;
+    return result->strides[stage->rank - 1] == 1 || stage->domain[stage->rank - 1] < 2 ? result : NULL;
+}
+
+void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage)
+{
+    const samba_program *program = &stage->program;
+    reader r = {program, program->instructions, program->instructions + program->instruction_count, -1};
+    int last = stage->rank - 1;
+    *finish = (samba_finish){.rank = stage->rank, .run = samba_finish_fn_of(prepare->machine)};
+    if (stage->contract.class_ != SAMBA_F32 || program->setup || program->step_count != 1 || r.end - r.at < 2 ||
+        r.at->op != SAMBA_TILE_block)
         return;
-    value = at++->d;
-    if (end - at >= 2 && (bias = added_operand(program, &at[0], &at[1], value)) >= 0) {
-        value = at[1].d;
-        at += 2;
-    }
-    if (at < end && at->op == SAMBA_TILE_relu && at->a == value) {
-        finish->relu = true;
-        value = at++->d;
-    }
-    if (end - at != 1 || at->op != SAMBA_TILE_store || at->a != value)
+    const samba_operand *result = stored(stage);
+    if (!result)
         return;
-    const samba_operand *result = &stage->operands[at->operand];
-    if (result->dtype != SAMBA_FLOAT32 || (result->strides[last] != 1 && stage->domain[last] > 1))
+    r.value = r.at++->d;
+    finish->dtype = (samba_dtype)result->dtype;
+    finish->round_sums = take_round(&r, finish->dtype);
+    int bias = take_bias(&r);
+    take_round(&r, finish->dtype); /* which storing does, too; so may relu before it, of equal results */
+    finish->relu = take_unary(&r, SAMBA_TILE_relu);
+    take_round(&r, finish->dtype);
+    if (r.end - r.at != 1 || r.at->a != r.value)
         return;
     if (bias >= 0) {
         const samba_operand *operand = &stage->operands[bias];
-        if (operand->dtype != SAMBA_FLOAT32 || !is_bias(stage, operand))
+        if ((samba_dtype)operand->dtype != finish->dtype || !is_bias(stage, operand))
             return;
         finish->bias = address_of(prepare, operand);
         memcpy(finish->bias_strides, operand->strides, sizeof finish->bias_strides);
@@ -66,7 +102,12 @@ void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const
     finish->used = true;
 }
 
-bool samba_finish_is_copy(const samba_finish *finish) { return finish->used && !finish->bias && !finish->relu; }
+bool samba_finish_takes_sums(const samba_finish *finish) { return finish->used && finish->dtype == SAMBA_FLOAT32; }
+
+bool samba_finish_is_copy(const samba_finish *finish)
+{
+    return samba_finish_takes_sums(finish) && !finish->bias && !finish->relu;
+}
 
 bool samba_finish_is_even(const samba_finish *finish)
 {
@@ -83,26 +124,32 @@ bool samba_finish_is_even(const samba_finish *finish)
     return row >= 0;
 }
 
-void samba_finish_at(const samba_finish *finish, int64_t row0, int64_t col0, float **result, const float **bias)
+samba_finish_rows samba_finish_at(const samba_finish *finish, int64_t row0, int64_t col0)
 {
-    int last = finish->rank - 1;
-    int64_t to = col0, from = col0 * finish->bias_strides[last];
+    int last = finish->rank - 1, row = last - 1;
+    int64_t size = (int64_t)samba_dtype_size(finish->dtype), to = col0, from = col0 * finish->bias_strides[last];
     for (int i = last - 1; i >= 0; i--) {
         to += row0 % finish->sizes[i] * finish->result_strides[i];
         from += row0 % finish->sizes[i] * finish->bias_strides[i];
         row0 /= finish->sizes[i];
     }
-    *result = (float *)finish->result + to;
-    *bias = finish->bias ? (const float *)finish->bias + from : NULL;
+    return (samba_finish_rows){.result = finish->result + to * size,
+                               .bias = finish->bias ? finish->bias + from * size : NULL,
+                               .pitch = finish->result_strides[row],
+                               .bias_row = finish->bias_strides[row],
+                               .bias_col = (int)finish->bias_strides[last],
+                               .dtype = finish->dtype,
+                               .relu = finish->relu,
+                               .round_sums = finish->round_sums};
 }
 
 void samba_finish_region(const samba_finish *finish, int64_t row0, int64_t rows, int64_t col0, int64_t cols, const void *sums,
                          int64_t ld)
 {
-    int last = finish->rank - 1, row = last - 1;
-    float *result;
-    const float *bias;
-    samba_finish_at(finish, row0, col0, &result, &bias);
-    finish->run((const float *)sums, ld, bias, finish->bias_strides[row], finish->bias_strides[last], finish->relu, result,
-                finish->result_strides[row], rows, cols);
+    samba_finish_rows some = samba_finish_at(finish, row0, col0);
+    some.sums = sums;
+    some.ld = ld;
+    some.rows = rows;
+    some.cols = cols;
+    finish->run(&some);
 }

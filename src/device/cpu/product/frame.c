@@ -23,13 +23,12 @@ int64_t samba_frame_room(samba_frame *frame, int64_t bytes)
 
 void samba_frame_fetch(const samba_frame *frame, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
 {
-    float *to;
-    const float *bias;
     if (!frame->finish.used) {
         samba_tile_fetch(frame->program, row0, rows, col0, cols, fetch);
     } else if (samba_finish_is_even(&frame->finish)) {
-        samba_finish_at(&frame->finish, row0, col0, &to, &bias);
-        samba_fetch_rows(fetch, to, cols * 4, rows, frame->finish.result_strides[frame->finish.rank - 2] * 4);
+        samba_finish_rows some = samba_finish_at(&frame->finish, row0, col0);
+        int64_t size = (int64_t)samba_dtype_size(some.dtype);
+        samba_fetch_rows(fetch, some.result, cols * size, rows, some.pitch * size);
     }
 }
 
@@ -256,7 +255,7 @@ samba_status samba_prepare_contract(const samba_prepare *prepare, const samba_st
     const samba_tile_program *program;
     SAMBA_TRY(check_operands(prepare, stage));
     SAMBA_TRY(samba_tile_program_new(prepare, stage, &program));
-    samba_finish_init(&finish, prepare, stage, prepare->machine->kernels->blocks);
+    samba_finish_init(&finish, prepare, stage);
     describe(prepare, stage, &finish, &problem);
     uint64_t shape = 0;
     bool empty = problem.batches == 0 || problem.m == 0 || problem.n == 0;

@@ -2,7 +2,7 @@
  *
  * Micro-kernels of libxsmm: see micro_kernel.h. libxsmm counts columns first: its m is our columns, and its A our B. */
 #include "device/cpu/product/micro_kernel.h"
-#include "device/cpu/product/dense.h"
+#include "device/cpu/product/blocks.h"
 #include "device/cpu/product/xsmm.h"
 
 #include <limits.h>
@@ -56,4 +56,13 @@ samba_dense_fn *samba_dense_pairs_of(const samba_cpu_machine *machine)
     (void)machine;
     return NULL;
 #endif
+}
+
+samba_finish_fn *samba_finish_fn_of(const samba_cpu_machine *machine)
+{
+#if defined(__x86_64__)
+    if (machine->pairs)
+        return samba_finish_pairs;
+#endif
+    return machine->kernels->blocks->finish;
 }

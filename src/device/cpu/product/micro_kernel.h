@@ -49,4 +49,9 @@ struct samba_fetch;
 typedef void samba_dense_fn(const struct samba_dense *block, struct samba_fetch *fetch);
 samba_dense_fn *samba_dense_pairs_of(const samba_cpu_machine *machine);
 
+struct samba_finish_rows;
+/* Rows of sums to results, as blocks.h has them. */
+typedef void samba_finish_fn(const struct samba_finish_rows *rows);
+samba_finish_fn *samba_finish_fn_of(const samba_cpu_machine *machine);
+
 #endif

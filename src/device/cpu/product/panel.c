@@ -163,12 +163,12 @@ static void fetch_next(const samba_panels *p, int64_t unit, const samba_panels_u
 static void fetch_sums(const samba_panels *p, const samba_panels_unit *at, int64_t i, int64_t j, const float *sums,
                        samba_fetch *fetch)
 {
-    float *to = (float *)sums;
-    const float *bias;
+    const float *to = sums;
     int64_t pitch = p->sums_ld;
     if (p->direct) {
-        samba_finish_at(&p->frame.finish, at->batch * p->m + samba_panel_row_of(p, i), j * p->width, &to, &bias);
-        pitch = p->frame.finish.result_strides[p->frame.finish.rank - 2];
+        samba_finish_rows end = samba_finish_at(&p->frame.finish, at->batch * p->m + samba_panel_row_of(p, i), j * p->width);
+        to = end.result;
+        pitch = end.pitch;
     }
     samba_fetch_rows(fetch, to, samba_panel_width_of(p, j) * 4, samba_panel_rows_of(p, i), pitch * 4);
 }
@@ -193,23 +193,45 @@ static void multiply(const samba_panels *p, const samba_panels_unit *at, const c
                          .from_ld = p->sums_ld,
                          .c = sums,
                          .ldc = p->sums_ld};
-    const float *bias = NULL;
     bool ends = p->direct && step == p->steps - 1;
-    int last = p->frame.finish.rank - 1;
+    samba_finish_rows end = {.sums = NULL};
     if (ends) {
-        samba_finish_at(&p->frame.finish, at->batch * p->m + samba_panel_row_of(p, i), j * p->width, &block.c, &bias);
-        block.ldc = p->frame.finish.result_strides[last - 1];
+        end = samba_finish_at(&p->frame.finish, at->batch * p->m + samba_panel_row_of(p, i), j * p->width);
+        block.c = end.result;
+        block.ldc = end.pitch;
     }
     p->multiply(&block, fetch);
-    if (ends && (bias || p->frame.finish.relu))
-        p->frame.finish.run(block.c, block.ldc, bias, p->frame.finish.bias_strides[last - 1], p->frame.finish.bias_strides[last],
-                            p->frame.finish.relu, block.c, block.ldc, height, width);
+    if (ends && (end.bias || end.relu)) {
+        end.sums = block.c;
+        end.ld = block.ldc;
+        end.rows = height;
+        end.cols = width;
+        p->frame.finish.run(&end);
+    }
 }
 
 /* A side that is packed whole: kept, or in shared scratch. */
 static char *packed_side(const samba_panels *p, bool kept, const samba_workspace *room, int64_t batch)
 {
     return kept ? room->kept + batch * p->kept_batch_bytes : room->shared + batch * p->shared_batch_bytes;
+}
+
+/* A group of blocks whose sums are whole, before the epilogue and at it. */
+static void fetch_region(const samba_panels *p, int64_t row0, int64_t rows, int64_t col0, int64_t cols, samba_fetch *fetch)
+{
+    if (p->finishes)
+        samba_frame_fetch(&p->frame, row0, rows, col0, cols, fetch);
+    else
+        samba_tile_fetch(p->frame.program, row0, rows, col0, cols, fetch);
+}
+
+static void end_region(const samba_panels *p, const samba_workspace *room, int64_t row0, int64_t rows, int64_t col0, int64_t cols,
+                       const float *sums)
+{
+    if (p->finishes)
+        samba_finish_region(&p->frame.finish, row0, rows, col0, cols, sums, p->sums_ld);
+    else
+        samba_tile_region(p->frame.program, room->own, row0, rows, col0, cols, sums, p->sums_ld);
 }
 
 static void run_unit(const samba_panels *p, const samba_workspace *room, int64_t unit)
@@ -222,6 +244,7 @@ static void run_unit(const samba_panels *p, const samba_workspace *room, int64_t
     const char *whole_a = packed_side(p, p->keep_a, room, at.batch), *whole_b = packed_side(p, p->keep_b, room, at.batch);
     bool own_a = samba_panel_owns_a(p) && !p->a_in_place, own_b = samba_panel_owns_b(p);
     /* from here on there is room for what is next */
+    bool group = samba_panel_keeps_group(p);
     int64_t last = p->share_a || at.j1 - at.j0 < p->last_panels ? at.j0 : at.j1 - p->last_panels;
     for (int64_t step = 0; step < p->steps; step++) {
         bool last_step = step == p->steps - 1, ends = last_step && !p->direct && !p->apart;
@@ -242,9 +265,9 @@ static void run_unit(const samba_panels *p, const samba_workspace *room, int64_t
                 until = ends && !p->whole_rows ? at_most(j + p->hot_panels, at.j1) : at.j1;
                 int64_t cols = at_most(until * p->width, p->n) - j * p->width;
                 if (ends)
-                    samba_tile_fetch(p->frame.program, row0, samba_panel_rows_of(p, i), j * p->width, cols, &fetch);
+                    fetch_region(p, row0, samba_panel_rows_of(p, i), j * p->width, cols, &fetch);
                 for (int64_t l = j; l < until; l++) {
-                    float *panel_sums = row_sums + (l - at.j0) * p->width;
+                    float *panel_sums = row_sums + (l - (group ? j : at.j0)) * p->width;
                     if (far_sums && l + 1 < at.j1)
                         fetch_sums(p, &at, i, l + 1, panel_sums + p->width, &fetch);
                     if (l == last)
@@ -252,8 +275,8 @@ static void run_unit(const samba_panels *p, const samba_workspace *room, int64_t
                     multiply(p, &at, block, i, b + panel_position(p, step, l), l, step, panel_sums, &fetch);
                 }
                 if (ends)
-                    samba_tile_region(p->frame.program, room->own, row0, samba_panel_rows_of(p, i), j * p->width, cols,
-                                      row_sums + (j - at.j0) * p->width, p->sums_ld);
+                    end_region(p, room, row0, samba_panel_rows_of(p, i), j * p->width, cols,
+                               row_sums + (group ? 0 : j - at.j0) * p->width);
             }
         }
     }
@@ -270,9 +293,9 @@ static void finish_rows(const samba_frame *frame, const samba_workspace *room, i
         rows = at_most(most, end - row);
         int64_t after = at_most(most, end - row - rows);
         samba_fetch_rows(&fetch, sums + rows * p->sums_ld, p->n * 4, after, p->sums_ld * 4);
-        samba_tile_fetch(frame->program, row + rows, after, 0, p->n, &fetch);
+        fetch_region(p, row + rows, after, 0, p->n, &fetch);
         samba_fetch_all(&fetch);
-        samba_tile_region(frame->program, room->own, row, rows, 0, p->n, sums, p->sums_ld);
+        end_region(p, room, row, rows, 0, p->n, sums);
     }
 }
 

@@ -16,8 +16,9 @@ typedef struct samba_panels {
     bool rows_lie; /* packed A is [k][rows] */
     bool a_in_place;
     bool whole_rows;
-    bool direct; /* sums end where the result belongs */
-    bool apart;  /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
+    bool direct;   /* sums end where the result belongs */
+    bool finishes; /* the epilogue is of the simple kind, and takes rows anywhere */
+    bool apart;    /* sums of all units lie together in shared scratch, for an epilogue of whole rows in a phase of its own */
     int64_t batches, m, n, k, width;                    /* width: columns of a panel */
     bool share_a;                                       /* A is packed whole, B by units; else the other way */
     bool keep_a, keep_b;                                /* packed whole, at refresh */
@@ -75,6 +76,10 @@ static inline samba_panels_unit samba_panel_unit_at(const samba_panels *p, int64
 static inline bool samba_panel_owns_a(const samba_panels *p) { return !p->share_a && !p->keep_a; }
 
 static inline bool samba_panel_owns_b(const samba_panels *p) { return p->share_a && !p->keep_b; }
+
+/* Sums of a group of panels alone lie side by side, and stay in a near cache, where the epilogue takes each group at once; else
+ * those of a unit. */
+static inline bool samba_panel_keeps_group(const samba_panels *p) { return p->steps == 1 && !p->whole_rows && !p->apart; }
 
 /* Sums of all rows of a unit stay until its last step, or until an epilogue apart; else each block's are taken at once. */
 static inline bool samba_panel_keeps_sums(const samba_panels *p) { return p->apart || p->steps > 1; }

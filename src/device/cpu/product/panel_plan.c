@@ -232,7 +232,9 @@ static void choose_blocks(samba_panels *p, const samba_contract_problem *problem
     int64_t depth_bytes = samba_panel_packed_depth(p, p->k) * SAMBA_PANEL_ELEMENT, b_bytes = p->batches * p->n * depth_bytes;
     bool few = choose_side(p, p->batches * p->m * depth_bytes, b_bytes);
     /* sums would be made over such a bias */
-    p->direct = p->frame.finish.used && samba_finish_is_even(&p->frame.finish) && p->frame.finish.bias != p->frame.finish.result;
+    p->direct = samba_finish_takes_sums(&p->frame.finish) && samba_finish_is_even(&p->frame.finish) &&
+                p->frame.finish.bias != p->frame.finish.result;
+    p->finishes = p->frame.finish.used && samba_finish_is_even(&p->frame.finish);
     /* the sums need room, and panels are read from near */
     bool low = !p->direct && !p->share_a && b_bytes <= p->frame.machine->panel.near;
     choose_sizes(p);
@@ -261,7 +263,8 @@ static void choose_blocks(samba_panels *p, const samba_contract_problem *problem
     p->last_panels = (p->frame.machine->panel.last_columns + p->width - 1) / p->width;
     p->frame.units = p->batches * p->row_units * p->column_units;
     p->a_in_place = reads_a(p, &problem->contract.a);
-    p->sums_ld = at_most(p->unit_panels * p->width, p->n);
+    p->sums_ld = samba_panel_keeps_group(p) ? p->hot_panels * p->width + SAMBA_DENSE_ROUND /* no rows share a set of the cache */
+                                            : at_most(p->unit_panels * p->width, p->n);
     if (p->apart) {
         p->sums_ld = round_up(p->n, SAMBA_DENSE_ROUND);
         p->sums_ld += p->sums_ld * 4 % p->frame.machine->product.page ? 0 : SAMBA_DENSE_ROUND;

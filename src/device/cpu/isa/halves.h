@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vectors of 16-bit elements: as many as a vector has floats, of which each becomes one float or is made of one. For sources that
+ * are compiled once for each ISA. */
+#ifndef SAMBA_CPU_HALVES_H
+#define SAMBA_CPU_HALVES_H
+
+#include "device/cpu/isa/lanes.h"
+
+typedef uint16_t halves __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef uint16_t whole_halves __attribute__((vector_size(VECTOR_BYTES))); /* of two vectors of floats */
+typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
+
+/* The upper halves of a's lanes and of b's: every CPU that has a table keeps the lower one first. */
+#if VECTOR_BYTES == 64
+#define UPPER_HALVES(a, b)                                                                                                       \
+    __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43, 45, 47, 49, \
+                            51, 53, 55, 57, 59, 61, 63)
+#elif VECTOR_BYTES == 32
+#define UPPER_HALVES(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+#else
+#define UPPER_HALVES(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
+#endif
+
+INLINE halves load_halves(const uint16_t *p)
+{
+    halves h;
+    __builtin_memcpy(&h, p, sizeof h);
+    return h;
+}
+
+/* The first n, fewer than a vector has: no memory beyond them is touched. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+INLINE halves load_part_halves(const uint16_t *p, int n)
+{
+    return (halves)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p);
+}
+
+INLINE void store_part_halves(uint16_t *p, int n, halves h)
+{
+    _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)h);
+}
+#else
+INLINE halves load_part_halves(const uint16_t *p, int n)
+{
+    halves h = {0};
+    __builtin_memcpy(&h, p, (size_t)n * sizeof *p);
+    return h;
+}
+
+INLINE void store_part_halves(uint16_t *p, int n, halves h) { __builtin_memcpy(p, &h, (size_t)n * sizeof *p); }
+#endif
+
+/* ---- conversions, those of vector_bits.h in vectors ---- */
+/* x where mask, whose lanes are 0 or -1, else y */
+INLINE words select_words(ints mask, words x, words y) { return (x & (words)mask) | (y & ~(words)mask); }
+
+/* A bfloat16 is the upper half of its lane; the lower has no meaning. */
+INLINE words bfloat16_above(floats v)
+{
+    words bits = (words)v;
+    return select_words(v != v, bits | 0x400000u, bits + 0x7fffu + (bits >> 16 & 1u));
+}
+
+
+/* Both of two vectors. An instruction for this takes subnormal numbers for 0: vectors that have any go the other way. */
+INLINE whole_halves two_bfloat16(floats v, floats w)
+{
+#if defined(__AVX512BF16__)
+    const int subnormal = 0x20;
+    if (__builtin_expect(!(_mm512_fpclass_ps_mask((__m512)v, subnormal) | _mm512_fpclass_ps_mask((__m512)w, subnormal)), 1))
+        return (whole_halves)_mm512_cvtne2ps_pbh((__m512)w, (__m512)v);
+#endif
+    return UPPER_HALVES((whole_halves)bfloat16_above(v), (whole_halves)bfloat16_above(w));
+}
+
+/* In the lower half, with zeros above it. */
+INLINE words float16_bits(floats v)
+{
+    words all = (words)v, sign = all >> 16 & 0x8000u, bits = all & 0x7fffffffu;
+    words normal = (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u)) >> 13;
+    words small = (words)((floats)bits + 0.5f) - 0x3f000000u;
+    words result = select_words((ints)(bits < 0x38800000u), small, normal);
+    result = select_words((ints)(bits >= 0x477ff000u), (words){0} + 0x7c00u, result);
+    return sign | select_words((ints)(bits > 0x7f800000u), 0x7e00u | (bits >> 13 & 0x3ffu), result);
+}
+
+INLINE floats float16_floats(words half)
+{
+    words low = half & 0x7fffu, sign = (half & 0x8000u) << 16;
+    words finite = (words)((floats)(low << 13) * 0x1p112f), special = low << 13 | 0x7f800000u;
+    return (floats)(sign | select_words((ints)(low >= 0x7c00u), special, finite));
+}
+
+#endif
