@@ -7,13 +7,10 @@
  * 65 %, two far ones 99 %, four neighbours 60 %; rows of 3072 one by one 63 %, two 85 %, four 100 %. */
 #include "device/cpu/product/rows.h"
 #include "device/cpu/isa/isa.h"
-#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/halves.h"
 #include "device/cpu/isa/shuffle.h"
 
 enum { LANES = VECTOR_BYTES / 4, ROWS = 4, NARROW = 8, LONG = 8192 /* bytes of x: a quarter of the nearest cache */ };
-
-typedef uint16_t halves __attribute__((vector_size(VECTOR_BYTES / 2)));
-typedef uint32_t words __attribute__((vector_size(VECTOR_BYTES)));
 
 INLINE floats load_f32(const float *p)
 {
@@ -22,20 +19,9 @@ INLINE floats load_f32(const float *p)
     return v;
 }
 
-INLINE floats load_bf16(const uint16_t *p)
-{
-    halves h;
-    __builtin_memcpy(&h, p, sizeof h);
-    return (floats)(__builtin_convertvector(h, words) << 16);
-}
-
-INLINE floats load_part_bf16(const uint16_t *p, int n)
-{
-    halves h = {0};
-    for (int i = 0; i < n; i++)
-        h[i] = p[i];
-    return (floats)(__builtin_convertvector(h, words) << 16);
-}
+INLINE floats floats_of(halves h) { return (floats)(__builtin_convertvector(h, words) << 16); }
+INLINE floats load_bf16(const uint16_t *p) { return floats_of(load_halves(p)); }
+INLINE floats load_part_bf16(const uint16_t *p, int n) { return floats_of(load_part_halves(p, n)); }
 
 INLINE ints lane_numbers(void)
 {
@@ -85,10 +71,14 @@ INLINE void some_dots_bf16(const int count, const uint16_t *x, const uint16_t *r
             high[r] += (floats)(a & 0xffff0000u) * (floats)(b & 0xffff0000u);
         }
     }
-    for (int n; l < k; l += n) {
-        n = k - l < LANES ? (int)(k - l) : LANES;
+    if (l + LANES <= k) {
         UNROLL for (int r = 0; r < count; r++)
-            low[r] += load_part_bf16(x + l, n) * load_part_bf16(rows + r * apart + l, n);
+            low[r] += load_bf16(x + l) * load_bf16(rows + r * apart + l);
+        l += LANES;
+    }
+    if (l < k) {
+        UNROLL for (int r = 0; r < count; r++)
+            high[r] += load_part_bf16(x + l, (int)(k - l)) * load_part_bf16(rows + r * apart + l, (int)(k - l));
     }
     UNROLL for (int r = 0; r < count; r++)
         d[r * step] = total(low[r] + high[r]);
