@@ -41,14 +41,43 @@ INLINE void store_part_halves(uint16_t *p, int n, halves h)
     _mm256_mask_storeu_epi16(p, (__mmask16)((1u << n) - 1), (__m256i)h);
 }
 #else
+/* By two pieces that overlap: a copy of any length is a call. */
 INLINE halves load_part_halves(const uint16_t *p, int n)
 {
-    halves h = {0};
-    __builtin_memcpy(&h, p, (size_t)n * sizeof *p);
+    uint64_t part[2] = {0};
+    halves h;
+    if (n >= 4) {
+        uint64_t last;
+        __builtin_memcpy(part, p, 8);
+        __builtin_memcpy(&last, p + n - 4, 8);
+        part[1] = n == 4 ? 0 : last >> 16 * (8 - n);
+    } else if (n >= 2) {
+        uint32_t first;
+        __builtin_memcpy(&first, p, 4);
+        part[0] = first | (uint64_t)p[n - 1] << 16 * (n - 1);
+    } else if (n == 1) {
+        part[0] = *p;
+    }
+    __builtin_memcpy(&h, part, sizeof h);
     return h;
 }
 
-INLINE void store_part_halves(uint16_t *p, int n, halves h) { __builtin_memcpy(p, &h, (size_t)n * sizeof *p); }
+INLINE void store_part_halves(uint16_t *p, int n, halves h)
+{
+    uint64_t part[2] = {0};
+    __builtin_memcpy(part, &h, sizeof h);
+    if (n >= 4) {
+        uint64_t last = n == 4 ? part[0] : part[0] >> 16 * (n - 4) | part[1] << 16 * (8 - n);
+        __builtin_memcpy(p, part, 8);
+        __builtin_memcpy(p + n - 4, &last, 8);
+    } else if (n >= 2) {
+        uint32_t first = (uint32_t)part[0];
+        __builtin_memcpy(p, &first, 4);
+        p[n - 1] = (uint16_t)(part[0] >> 16 * (n - 1));
+    } else if (n == 1) {
+        *p = (uint16_t)part[0];
+    }
+}
 #endif
 
 /* ---- conversions, those of vector_bits.h in vectors ---- */
@@ -61,7 +90,6 @@ INLINE words bfloat16_above(floats v)
     words bits = (words)v;
     return select_words(v != v, bits | 0x400000u, bits + 0x7fffu + (bits >> 16 & 1u));
 }
-
 
 /* Both of two vectors. An instruction for this takes subnormal numbers for 0: vectors that have any go the other way. */
 INLINE whole_halves two_bfloat16(floats v, floats w)

@@ -98,13 +98,17 @@ static const samba_factor *matrix_of(const samba_contract_problem *problem)
     return is_column(problem) ? &problem->contract.a : &problem->contract.b;
 }
 
-/* Where blocks are faster: a small matrix of floats, which stays in a cache, and few elements that are summed apart. Pairs of
- * bfloat16 are packed for blocks, and most of a block is then zeros. */
-static bool is_small(const samba_contract_problem *problem, int64_t n, bool along_k)
+/* Are rows of the matrix multiplied? Where each has one element, they are its columns as well. */
+static bool multiplies_rows(const samba_contract_problem *problem, const samba_factor *matrix)
 {
-    const samba_cpu_machine *machine = problem->machine;
-    bool half = problem->contract.b.dtype == SAMBA_BFLOAT16;
-    return (along_k ? problem->k : n) < machine->row.side || (!half && n * problem->k * 4 < machine->row.least);
+    bool one_column = problem->k == 1 && problem->m * problem->n > 1;
+    return one_column ? matrix->own[0] != 1 : matrix->inner[0] == 1;
+}
+
+/* Rows of 16 bits that fill no vector, where a part of one takes many instructions. */
+static bool is_short(const samba_contract_problem *problem, const samba_factor *matrix)
+{
+    return multiplies_rows(problem, matrix) && problem->k < problem->machine->kernels->lanes && !problem->machine->masked;
 }
 
 static bool suits(const samba_contract_problem *problem)
@@ -116,9 +120,10 @@ static bool suits(const samba_contract_problem *problem)
         (c->b.dtype != SAMBA_FLOAT32 && c->b.dtype != SAMBA_BFLOAT16) || problem->k == 0)
         return false;
     int64_t n = problem->m * problem->n;
-    bool along_k = matrix->inner[0] == 1 && problem->k > 1, along_n = matrix->own[0] == 1 || n == 1;
-    return (along_k || along_n) && (problem->k == 1 || matrix->inner[0] > 0) && (n == 1 || matrix->own[0] > 0) &&
-           !is_small(problem, n, along_k);
+    if (c->b.dtype == SAMBA_FLOAT32 ? n < problem->threads : is_short(problem, matrix))
+        return false; /* blocks deal k, or turn such rows */
+    return (matrix->inner[0] == 1 || matrix->own[0] == 1 || problem->k == 1 || n == 1) &&
+           (problem->k == 1 || matrix->inner[0] > 0) && (n == 1 || matrix->own[0] > 0);
 }
 
 /* Where it leads nothing is faster: it reads the matrix once, in order, and does nothing else. */
@@ -145,7 +150,7 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
     r->line = r->n < LINE * problem->threads ? 1 : LINE;
     r->most = round_up(frame->machine->row.sums / (int64_t)sizeof(float), LINE);
     r->x_step = x->inner[0];
-    r->along_k = matrix->inner[0] == 1 && problem->k > 1;
+    r->along_k = multiplies_rows(problem, matrix);
     r->column = is_column(problem);
     r->whole_rows = c->whole_rows && !r->column;
     r->ld = r->along_k ? matrix->own[0] : matrix->inner[0];

@@ -104,8 +104,8 @@ INLINE void some_dots_bf16(const int count, const uint16_t *x, const uint16_t *r
 ROW_DOTS(dots_f32, float)
 ROW_DOTS(dots_bf16, uint16_t)
 
-/* Rows of NARROW vectors, or half as many, are summed in registers, from ROWS ranges again; longer ones a group of neighbours at
- * a time, each part of a row into d, with what comes next asked for. */
+/* Rows of NARROW vectors, or half as many, are summed in registers, from ROWS ranges again, and rows that fill no vector in ROWS
+ * sums; others a group of neighbours at a time, each part of a row into d, with what comes next asked for. */
 #define ROW_SUMS(name, memory, load, load_part)                                                                                  \
     INLINE void some_##name(const int count, const float *x, const memory *rows, int64_t ld, int64_t n, float *d)                \
     {                                                                                                                            \
@@ -127,6 +127,17 @@ ROW_DOTS(dots_bf16, uint16_t)
                 sum += a[r] * load_part(rows + r * ld + i, (int)(n - i));                                                        \
             store_part_f32(d + i, (int)(n - i), sum);                                                                            \
         }                                                                                                                        \
+    }                                                                                                                            \
+    INLINE void part_##name(const int lanes, const float *x, const memory *rows, int64_t ld, int64_t count, float *d)            \
+    {                                                                                                                            \
+        floats sums[ROWS] = {{0}};                                                                                               \
+        int64_t i = 0;                                                                                                           \
+        for (; i + ROWS <= count; i += ROWS) UNROLL                                                                              \
+            for (int r = 0; r < ROWS; r++)                                                                                       \
+                sums[r] += x[i + r] * load_part(rows + (i + r) * ld, lanes);                                                     \
+        for (; i < count; i++)                                                                                                   \
+            sums[0] += x[i] * load_part(rows + i * ld, lanes);                                                                   \
+        store_part_f32(d, lanes, load_part_f32(d, lanes) + ((sums[0] + sums[1]) + (sums[2] + sums[3])));                         \
     }                                                                                                                            \
     INLINE void narrow_##name(const int vectors, const float *x, const memory *rows, int64_t ld, int64_t count, float *d)        \
     {                                                                                                                            \
@@ -151,6 +162,8 @@ ROW_DOTS(dots_bf16, uint16_t)
             narrow_##name(NARROW, x, rows, ld, count, d);                                                                        \
         else if (n == NARROW / 2 * LANES)                                                                                        \
             narrow_##name(NARROW / 2, x, rows, ld, count, d);                                                                    \
+        else if (n > 0 && n < LANES)                                                                                             \
+            part_##name((int)n, x, rows, ld, count, d);                                                                          \
         else {                                                                                                                   \
             for (; count >= ROWS; count -= ROWS, rows += ROWS * ld, x += ROWS)                                                   \
                 some_##name(ROWS, x, rows, ld, n, d);                                                                            \
