@@ -180,6 +180,11 @@ TEST(test_dtypes)
         check_layouts(SHAPE(1, 301, 515), SAMBA_FLOAT32, epilogue, false);
         check_layouts(SHAPE(1, 301, 515), SAMBA_BFLOAT16, epilogue, false);
     }
+    static const int64_t columns[][3] = {{301, 1, 515}, {5000, 1, 3}, {37, 1, 16}, {3, 1, 515}, {1, 1, 515}, {2, 1, 140000}};
+    for (int i = 0; i < LENGTH(columns) * EPILOGUES; i++) { /* one column */
+        check_layouts(columns[i / EPILOGUES], SAMBA_FLOAT32, i % EPILOGUES, false);
+        check_layouts(columns[i / EPILOGUES], SAMBA_BFLOAT16, i % EPILOGUES, false);
+    }
 }
 
 /* ---- random views ---- */
