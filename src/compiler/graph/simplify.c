@@ -237,12 +237,22 @@ static samba_ref bound(samba_graph *g, const samba_node *node, const samba_ref *
     return samba_emit2(g, low ? SAMBA_OP_maximum : SAMBA_OP_minimum, inputs[2], inputs[1]);
 }
 
+/* n == 0 ? y + n : y is y: what is left of a sum that is there for its gradient (by_frequency in trace/embedding.c). */
+static samba_ref unchanged(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    const samba_node *test = samba_node_at(g, inputs[0]), *sum = samba_node_at(g, inputs[1]);
+    return test->op == SAMBA_OP_eq && sum->op == SAMBA_OP_add && is_zero(g, test->inputs[1]) && sum->inputs[0] == inputs[2] &&
+                   sum->inputs[1] == test->inputs[0] && same_shape(g, inputs[2], node)
+               ? inputs[2]
+               : SAMBA_NONE;
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
     out->recompute = false;
     const samba_node *node = samba_node_at(rewriter->in, ref);
-    samba_ref simpler = samba_ops[node->op].arity == 2 ? neutral(out, node, inputs) : SAMBA_NONE;
+    samba_ref simpler = samba_ops[node->op].arity >= 2 ? neutral(out, node, inputs) : SAMBA_NONE;
     if (simpler == SAMBA_NONE)
         simpler = samba_simplify_concat(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
@@ -261,6 +271,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
         simpler = pooled_mask(out, inputs);
     if (simpler == SAMBA_NONE && node->op == SAMBA_OP_where)
         simpler = bound(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->op == SAMBA_OP_where)
+        simpler = unchanged(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = pooled_sum(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
