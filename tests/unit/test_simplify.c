@@ -18,17 +18,15 @@ typedef struct options_case {
 static void looked_up(samba_graph *g, const void *given)
 {
     const options_case *of = given;
-    samba_embedding_options options = {.struct_size = sizeof options,
-                                       .has_padding_idx = of->padded,
-                                       .padding_idx = 2,
-                                       .scale_grad_by_freq = of->by_frequency};
+    samba_embedding_options options = {
+        .struct_size = sizeof options, .has_padding_idx = of->padded, .padding_idx = 2, .scale_grad_by_freq = of->by_frequency};
     samba_output(g, "y", samba_functional_embedding(samba_input(g, "i"), samba_input(g, "table"), &options));
 }
 
 TEST(embeddings_without_gradients)
 {
     static const options_case cases[] = {
-        {true, false, SAMBA_FLOAT32},  {false, true, SAMBA_FLOAT32},  {true, true, SAMBA_FLOAT32},
+        {true, false, SAMBA_FLOAT32}, {false, true, SAMBA_FLOAT32}, {true, true, SAMBA_FLOAT32},
         {true, true, SAMBA_BFLOAT16}, {false, true, SAMBA_FLOAT64},
     };
     samba_tensor *indices = kept(tensor("i", SAMBA_INT64, 1, SHAPE(4)));
