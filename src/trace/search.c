@@ -10,9 +10,9 @@
 #include <sambaflow/shape.h>
 #include <sambaflow/sort.h>
 
-/* Binary search without branches. The last that comes before is `at` or one of the `left` behind it: half of these are stepped over
- * where the last of them comes before too. How many are left does not depend on that, so no step leaves the sequence. A value that
- * is NaN comes after all, as torch has it. */
+/* Binary search without branches. The last that comes before is `at` or one of the `left` behind it: half of these are stepped
+ * over where the last of them comes before too. How many are left does not depend on that, so no step leaves the sequence. A
+ * value that is NaN comes after all, as torch has it. */
 samba_value samba_searchsorted(samba_value sorted, samba_value values, bool right)
 {
     static const char what[] = "searchsorted";

@@ -81,7 +81,8 @@ static inline char *row_at(const apart *at, int64_t r)
     return at->base + (at->offsets ? at->offsets[r] * at->size : r * at->pitch);
 }
 
-/* Rows of `width` to twice as many bytes: their first and, where these are not `all`, their last, which may be some of the first. */
+/* Rows of `width` to twice as many bytes: their first and, where these are not `all`, their last, which may be some of the
+ * first. */
 static inline __attribute__((always_inline)) void move_width(const size_t width, const bool all, const apart *at, int64_t first,
                                                              int64_t rows, char *tight, int64_t bytes, const bool in)
 {
