@@ -10,8 +10,9 @@
 #include <sambaflow/shape.h>
 #include <sambaflow/sort.h>
 
-/* Binary search without branches: how many come before grows by powers of two, the greatest first, while what it would step over
- * comes before. A value that is NaN comes after all, as torch has it. */
+/* Binary search without branches. The last that comes before is `at` or one of the `left` behind it: half of these are stepped
+ * over where the last of them comes before too. How many are left does not depend on that, so no step leaves the sequence. A
+ * value that is NaN comes after all, as torch has it. */
 samba_value samba_searchsorted(samba_value sorted, samba_value values, bool right)
 {
     static const char what[] = "searchsorted";
@@ -32,24 +33,21 @@ samba_value samba_searchsorted(samba_value sorted, samba_value values, bool righ
         return samba_trace_fail(graph, SAMBA_ERROR_DTYPE, what,
                                 "expected numbers of one dtype, given a sequence %s and values %s; cast one of them",
                                 SAMBA_TYPE_OF(&s), SAMBA_TYPE_OF(&v));
-    int64_t n = s.shape[s.rank - 1], step = 1, numel = 1;
+    int64_t left = s.shape[s.rank - 1], numel = 1;
     if (!samba_shape_numel(v.rank, v.shape, &numel))
         return samba_trace_none(graph);
     int last = s.rank - 1;
-    samba_value x = s.rank == 1 ? samba_reshape(values, 1, &numel) : values,
-                end = samba_constant(graph, (double)n, SAMBA_INT64, 0, NULL);
+    samba_value x = s.rank == 1 ? samba_reshape(values, 1, &numel) : values;
     samba_node wide = samba_trace_node(x);
-    samba_value count = samba_constant(graph, 0, SAMBA_INT64, wide.rank, wide.shape),
-                one = samba_constant(graph, 1, SAMBA_INT64, 0, NULL);
-    while (2 * step <= n)
-        step *= 2;
-    for (; n > 0 && step > 0; step /= 2) {
-        samba_value next = samba_add(count, samba_constant(graph, (double)step, SAMBA_INT64, 0, NULL));
-        samba_value there = samba_gather(sorted, last, samba_sub(samba_minimum(next, end), one));
-        samba_value before = samba_logical_not(right ? samba_gt(there, x) : samba_ge(there, x));
-        count = samba_where(samba_logical_and(before, samba_le(next, end)), next, count);
+    samba_value at = samba_constant(graph, -1, SAMBA_INT64, wide.rank, wide.shape);
+    while (left > 0) {
+        int64_t half = left > 1 ? left / 2 : 1;
+        samba_value next = samba_add(at, samba_constant(graph, (double)half, SAMBA_INT64, 0, NULL));
+        samba_value there = samba_gather(sorted, last, next);
+        at = samba_where(right ? samba_gt(there, x) : samba_ge(there, x), at, next);
+        left = left > 1 ? left - half : 0;
     }
-    return samba_reshape(count, v.rank, v.shape);
+    return samba_reshape(samba_add(at, samba_constant(graph, 1, SAMBA_INT64, 0, NULL)), v.rank, v.shape);
 }
 
 samba_value samba_nanmedian(samba_value a, int dim, bool keepdim, samba_value *indices)

@@ -53,6 +53,17 @@ MODEL(conv_transposed)
     y = samba_functional_conv_transpose2d(y, param(g, "v", F32, 4, SHAPE(6, 2, 1, 1)), (samba_value){0}, NULL);
     lose(g, samba_mul(y, y));
 }
+/* products that sum over one row or column, forwards or in their gradients, batches that broadcast among them */
+MODEL(thin_products)
+{
+    samba_value x = in(g, "x"), w = param(g, "w", F32, 2, SHAPE(1, 7)), v = param(g, "v", F32, 1, SHAPE(7));
+    samba_value wide = samba_matmul(x, w); /* (2, 5, 1) x (1, 7) */
+    samba_value many = samba_matmul(param(g, "u", F32, 4, SHAPE(3, 1, 5, 1)), samba_slice(x, 1, 0, 1, 1));
+    samba_value y = samba_matmul(samba_gelu(wide), v); /* (2, 5) */
+    samba_output(g, "y", y);
+    lose(g, samba_add(samba_mul(y, samba_reshape(x, 2, SHAPE(2, 5))),
+                      samba_reshape(samba_sum(many, 1, DIMS(0), false), 2, SHAPE(2, 5))));
+}
 /* masks and bias gradients on the pooled side; 0 and equal elements among x */
 MODEL(relu_pool)
 {
@@ -112,6 +123,7 @@ static const model_case cases[] = {
     {"integers", integers, {{"a", SAMBA_INT16, 2, {6, 9}, 300}, {"b", SAMBA_UINT8, 2, {6, 9}, 20}}},
     {"relu_pool", relu_pool, {{"x", F32, 4, {2, 3, 12, 15}, 0}}},
     {"conv_transposed", conv_transposed, {{"x", F32, 4, {2, 3, 5, 4}, 0}}},
+    {"thin_products", thin_products, {{"x", F32, 3, {2, 5, 1}, 0}}},
     {"tied", tied, {{"token", SAMBA_INT64, 2, {3, 8}, 29}, {"next", SAMBA_INT32, 2, {3, 8}, 29}}},
     {"random_numbers", random_numbers, {{"x", F32, 2, {5, 10}, 0}}},
     {"trained_mask", trained_mask, {{"x", F32, 3, {2, 6, 10}, 0}}},

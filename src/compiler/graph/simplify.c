@@ -125,6 +125,17 @@ static samba_ref transposed(samba_rewriter *rewriter, const samba_node *node)
     return samba_emit2(out, SAMBA_OP_matmul, tb, ta);
 }
 
+/* A product that sums over one row or column is elementwise, by broadcasting, in the dtype in which products are summed: it fuses
+ * with what is around it. products.c joins those that are added before, as it looks at the graph that was. */
+static samba_ref outer_product(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    const samba_node *a = samba_node_at(g, inputs[0]);
+    if (node->op != SAMBA_OP_matmul || a->shape[a->rank - 1] != 1)
+        return SAMBA_NONE;
+    samba_ref x = samba_emit_cast(g, inputs[0], (samba_dtype)node->dtype);
+    return samba_emit2(g, SAMBA_OP_mul, x, samba_emit_cast(g, inputs[1], (samba_dtype)node->dtype));
+}
+
 /* A scatter that adds to zeros, as a table's gradient does, and whose result is added to a value:
  * it adds to that value itself. */
 static samba_ref added_there(samba_rewriter *rewriter, const samba_node *node, const samba_ref *inputs)
@@ -226,18 +237,30 @@ static samba_ref bound(samba_graph *g, const samba_node *node, const samba_ref *
     return samba_emit2(g, low ? SAMBA_OP_maximum : SAMBA_OP_minimum, inputs[2], inputs[1]);
 }
 
+/* n == 0 ? y + n : y is y: what is left of a sum that is there for its gradient (by_frequency in trace/embedding.c). */
+static samba_ref unchanged(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    const samba_node *test = samba_node_at(g, inputs[0]), *sum = samba_node_at(g, inputs[1]);
+    return test->op == SAMBA_OP_eq && sum->op == SAMBA_OP_add && is_zero(g, test->inputs[1]) && sum->inputs[0] == inputs[2] &&
+                   sum->inputs[1] == test->inputs[0] && same_shape(g, inputs[2], node)
+               ? inputs[2]
+               : SAMBA_NONE;
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
     out->recompute = false;
     const samba_node *node = samba_node_at(rewriter->in, ref);
-    samba_ref simpler = samba_ops[node->op].arity == 2 ? neutral(out, node, inputs) : SAMBA_NONE;
+    samba_ref simpler = samba_ops[node->op].arity >= 2 ? neutral(out, node, inputs) : SAMBA_NONE;
     if (simpler == SAMBA_NONE)
         simpler = samba_simplify_concat(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = samba_simplify_products(rewriter, ref, rewriter->user);
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = samba_simplify_window(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->arity == 2)
+        simpler = outer_product(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = added_there(rewriter, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
@@ -248,6 +271,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
         simpler = pooled_mask(out, inputs);
     if (simpler == SAMBA_NONE && node->op == SAMBA_OP_where)
         simpler = bound(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->op == SAMBA_OP_where)
+        simpler = unchanged(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)
         simpler = pooled_sum(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 1)

@@ -12,12 +12,14 @@
 
 #include "device/cpu/isa/vector_math.h"
 
+/* |x|, at most so much: of NaN that too, which x still says. As integers, whose least is one instruction; of floats the compiler
+ * makes masks, by which it then chooses between all that follows for the bound and for other numbers. */
 static inline float bounded_size(float x, float most)
 {
-    float t = fabsf(x);
-    return chosen(t > most, most, t);
+    int32_t size = (int32_t)(bits_of(x) & 0x7fffffffu), bound = (int32_t)bits_of(most);
+    return float_of((uint32_t)(size < bound ? size : bound));
 }
-static inline float nan_at_infinity(float x, float slope) { return fabsf(x) == INFINITY ? NAN : slope; }
+static inline float nan_at_infinity(float x, float slope) { return chosen(fabsf(x) < INFINITY, slope, NAN); }
 
 /* ---- gelu: x Phi(x) ---- */
 

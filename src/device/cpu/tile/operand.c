@@ -33,13 +33,17 @@ void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t 
     slice->dense_row = inside && (rows == 1 || inner_stride == 1);
     slice->rows = offsets;
     slice->run = view->group_size[inner] - index[inner];
-    for (int64_t r = 0; r < rows; r++) {
-        offsets[r] = offset;
-        int g = inner;
-        offset += view->group_stride[g];
-        while (++index[g] == view->group_size[g] && g > 0) {
+    for (int64_t r = 0; r < rows;) { /* a run of the innermost group at a time */
+        int64_t left = view->group_size[inner] - index[inner], run = left < rows - r ? left : rows - r;
+        for (int64_t i = 0; i < run; i++)
+            offsets[r + i] = offset + i * inner_stride;
+        r += run;
+        offset += run * inner_stride;
+        index[inner] += run;
+        for (int g = inner; g > 0 && index[g] == view->group_size[g]; g--) {
             offset += view->group_stride[g - 1] - index[g] * view->group_stride[g];
-            index[g--] = 0;
+            index[g] = 0;
+            index[g - 1]++;
         }
     }
 }
@@ -53,6 +57,126 @@ static int64_t row_offset(const samba_view *view, const samba_view_slice *slice,
 
 static char *element(const samba_view *view, int64_t offset) { return view->base + offset * view->size; }
 
+/* ---- short rows, in memory as they come ---- */
+/* A call a row would take longer than what it moves: rows of at most so many bytes are moved by loops of their own. */
+enum { SHORT_BYTES = 64 };
+
+typedef struct apart { /* where rows lie, in bytes: by their offsets, or so far apart */
+    char *base;
+    const int64_t *offsets;
+    int64_t pitch, size;
+} apart;
+
+static apart rows_of(const samba_view *view, const samba_view_slice *slice, int64_t col)
+{
+    bool listed = view->groups > 1;
+    return (apart){.base = element(view, (listed ? 0 : slice->offset) + col),
+                   .offsets = listed ? slice->rows : NULL,
+                   .pitch = row_stride(view) * view->size,
+                   .size = view->size};
+}
+
+static inline char *row_at(const apart *at, int64_t r)
+{
+    return at->base + (at->offsets ? at->offsets[r] * at->size : r * at->pitch);
+}
+
+/* Rows of `width` to twice as many bytes: their first and, where these are not `all`, their last, which may be some of the
+ * first. */
+static inline __attribute__((always_inline)) void move_width(const size_t width, const bool all, const apart *at, int64_t first,
+                                                             int64_t rows, char *tight, int64_t bytes, const bool in)
+{
+    for (int64_t r = first; r < first + rows; r++, tight += bytes) {
+        char *far = row_at(at, r), *from = in ? far : tight, *to = in ? tight : far, head[32], tail[32];
+        memcpy(head, from, width);
+        if (!all)
+            memcpy(tail, from + bytes - width, width);
+        memcpy(to, head, width);
+        if (!all)
+            memcpy(to + bytes - width, tail, width);
+    }
+}
+
+#define MOVE_WIDTH(width)                                                                                                        \
+    if (bytes == (width))                                                                                                        \
+        move_width(width, true, at, first, rows, tight, width, in);                                                              \
+    else                                                                                                                         \
+        move_width(width, false, at, first, rows, tight, bytes, in)
+
+#define EACH_ELEMENT(type)                                                                                                       \
+    for (int64_t r = first; r < first + rows; r++, tight += bytes)                                                               \
+        for (int64_t c = 0; c < cols; c++) {                                                                                     \
+            char *far = row_at(at, r) + c * step * (int64_t)sizeof(type), *near = tight + c * (int64_t)sizeof(type);             \
+            memcpy(in ? near : far, in ? far : near, sizeof(type));                                                              \
+        }
+
+/* Between rows from `first` on, whose elements lie `step` apart, and `tight`, where they follow one another. */
+static inline __attribute__((always_inline)) void move_short(const apart *at, int64_t first, int64_t rows, int64_t cols,
+                                                             int64_t step, char *tight, const bool in)
+{
+    int64_t bytes = cols * at->size;
+    if (step != 1 && cols > 1) {
+        switch (at->size) {
+        case 1: EACH_ELEMENT(uint8_t) break;
+        case 2: EACH_ELEMENT(uint16_t) break;
+        case 4: EACH_ELEMENT(uint32_t) break;
+        default: EACH_ELEMENT(uint64_t) break;
+        }
+    } else if (bytes >= 32) {
+        MOVE_WIDTH(32);
+    } else if (bytes >= 16) {
+        MOVE_WIDTH(16);
+    } else if (bytes >= 8) {
+        MOVE_WIDTH(8);
+    } else if (bytes >= 4) {
+        MOVE_WIDTH(4);
+    } else if (bytes >= 2) {
+        MOVE_WIDTH(2);
+    } else if (bytes == 1) {
+        MOVE_WIDTH(1);
+    }
+}
+
+/* Those that memory holds otherwise than registers go through a buffer, some rows at a time. */
+static void load_short(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col,
+                       int64_t rows, int64_t cols, int width, char *d)
+{
+    _Alignas(64) char raw[SAMBA_TILE_CAPACITY * 4];
+    const apart at = rows_of(view, slice, col);
+    if (view->native) {
+        move_short(&at, 0, rows, cols, view->col_stride, d, true);
+        return;
+    }
+    int64_t most = (int64_t)sizeof raw / (cols * view->size);
+    for (int64_t r = 0; r < rows; r += most) {
+        int64_t some = rows - r < most ? rows - r : most;
+        move_short(&at, r, some, cols, view->col_stride, raw, true);
+        kernels->load[view->dtype](d + r * cols * width, raw, some * cols);
+    }
+}
+
+static void store_short(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col,
+                        int64_t rows, int64_t cols, int width, const char *a)
+{
+    _Alignas(64) char raw[SAMBA_TILE_CAPACITY * 4];
+    const apart at = rows_of(view, slice, col);
+    if (view->native) {
+        move_short(&at, 0, rows, cols, view->col_stride, (char *)a, false); /* which is only read */
+        return;
+    }
+    int64_t most = (int64_t)sizeof raw / (cols * view->size);
+    for (int64_t r = 0; r < rows; r += most) {
+        int64_t some = rows - r < most ? rows - r : most;
+        kernels->store[view->dtype](raw, a + r * cols * width, some * cols);
+        move_short(&at, r, some, cols, view->col_stride, raw, false);
+    }
+}
+
+static bool is_short(const samba_view *view, int64_t rows, int64_t cols)
+{
+    return rows > 1 && cols > 0 && cols * view->size <= SHORT_BYTES;
+}
+
 /* One value a row. */
 static void load_rows(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col,
                       int64_t rows, int width, char *d)
@@ -62,8 +186,7 @@ static void load_rows(const samba_kernels *kernels, const samba_view *view, cons
     else if (view->groups <= 1)
         kernels->load_strided[view->dtype](d, element(view, slice->offset + col), row_stride(view), rows);
     else
-        for (int64_t r = 0; r < rows; r++)
-            kernels->load[view->dtype](d + r * width, element(view, slice->rows[r] + col), 1);
+        load_short(kernels, view, slice, col, rows, 1, width, d);
 }
 
 /* Copies the first row of `bytes` to the others, doubling what is there. */
@@ -111,6 +234,8 @@ void samba_tile_load(const samba_tile_program *program, samba_frame *frame, cons
         repeat_row(d, rows, cols * width);
     } else if (is_transposed(view, slice, frame)) {
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(d, cols, source, view->col_stride, cols, rows);
+    } else if (is_short(view, rows, cols)) {
+        load_short(kernels, view, slice, col, rows, cols, width, d);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
             kernels->load[view->dtype](d + r * cols * width, element(view, row_offset(view, slice, r) + col), cols);
@@ -136,12 +261,13 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
         else if (view->groups <= 1)
             kernels->store_strided[view->dtype](destination, a, row_stride(view), rows);
         else
-            for (int64_t r = 0; r < rows; r++)
-                kernels->store[view->dtype](element(view, slice->rows[r]), a + r * width, 1);
+            store_short(kernels, view, slice, 0, rows, 1, width, a);
     } else if (view->col_stride == 1 && slice->dense_full) {
         kernels->store[view->dtype](destination, a, rows * cols);
     } else if (is_transposed(view, slice, frame)) {
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(destination, view->col_stride, a, cols, rows, cols);
+    } else if (is_short(view, rows, cols)) {
+        store_short(kernels, view, slice, col, rows, cols, width, a);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
             kernels->store[view->dtype](element(view, row_offset(view, slice, r) + col), a + r * cols * width, cols);

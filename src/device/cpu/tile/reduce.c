@@ -3,6 +3,8 @@
  * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The
  * order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
 #include "device/cpu/isa/uncontracted.h"
+#include "device/cpu/isa/lanes.h"
+#include "device/cpu/isa/shuffle.h"
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/tile/reduce_sum.h"
 #include <math.h>
@@ -23,6 +25,36 @@ static inline double nan_f64(void) { return NAN; }
 static inline int64_t nan_i64(void) { return 0; } /* never asked for */
 
 /* ---- fill, spread ---- */
+/* Rows of 2, 4 or 8 columns, as many as whole vectors of their values go on for: a vector of the result is the same shuffle of
+ * them each time. Says how many. */
+static inline int64_t even_rows_f32(float *d, const float *a, int64_t rows, int64_t cols)
+{
+    enum { LANES = VECTOR_BYTES / 4 };
+    int64_t r = 0;
+    ints mask;
+    if (LANES < 8 || (cols != 2 && cols != 4 && cols != 8))
+        return 0;
+    for (int i = 0; i < LANES; i++)
+        mask[i] = i / (int)cols;
+    for (; r + LANES <= rows; r += LANES / cols) {
+        floats v;
+        memcpy(&v, a + r, sizeof v);
+        v = SHUFFLE1(v, mask);
+        memcpy(d + r * cols, &v, sizeof v);
+    }
+    return r;
+}
+static inline int64_t even_rows_f64(double *d, const double *a, int64_t rows, int64_t cols)
+{
+    (void)d, (void)a, (void)rows, (void)cols;
+    return 0;
+}
+static inline int64_t even_rows_i64(int64_t *d, const int64_t *a, int64_t rows, int64_t cols)
+{
+    (void)d, (void)a, (void)rows, (void)cols;
+    return 0;
+}
+
 #define FILL(name, type)                                                                                                         \
     void SAMBA_ISA_NAME(samba_fill_##name)(void *d_, const void *value, int64_t n)                                               \
     {                                                                                                                            \
@@ -39,7 +71,9 @@ static inline int64_t nan_i64(void) { return 0; } /* never asked for */
             memcpy(d, a, (size_t)rows * sizeof(type));                                                                           \
             return;                                                                                                              \
         }                                                                                                                        \
-        int64_t r = 0, wide = cols < SHORT_ROW ? rows - (SHORT_ROW + cols - 1) / (cols > 0 ? cols : 1) : 0;                      \
+        int64_t r = even_rows_##name(d, a, rows, cols),                                                                          \
+                wide = cols < SHORT_ROW ? rows - (SHORT_ROW + cols - 1) / (cols > 0 ? cols : 1) : 0;                             \
+        d += r * cols;                                                                                                           \
         for (; r < wide; r++, d += cols)                                                                                         \
             for (int c = 0; c < SHORT_ROW; c++)                                                                                  \
                 d[c] = a[r];                                                                                                     \
