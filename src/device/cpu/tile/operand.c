@@ -57,13 +57,17 @@ static char *element(const samba_view *view, int64_t offset) { return view->base
 static void load_rows(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col,
                       int64_t rows, int width, char *d)
 {
-    if (slice->dense_row)
+    if (slice->dense_row) {
         kernels->load[view->dtype](d, element(view, slice->offset + col), rows);
-    else if (view->groups <= 1)
+    } else if (view->groups <= 1) {
         kernels->load_strided[view->dtype](d, element(view, slice->offset + col), row_stride(view), rows);
-    else
-        for (int64_t r = 0; r < rows; r++)
-            kernels->load[view->dtype](d + r * width, element(view, slice->rows[r] + col), 1);
+    } else {
+        int64_t size = view->group_size[view->groups - 1], stride = view->group_stride[view->groups - 1], run = slice->run;
+        for (int64_t r = 0, n; r < rows; r += n, run = size) {
+            n = rows - r < run ? rows - r : run;
+            kernels->load_strided[view->dtype](d + r * width, element(view, slice->rows[r] + col), stride, n);
+        }
+    }
 }
 
 /* Copies the first row of `bytes` to the others, doubling what is there. */

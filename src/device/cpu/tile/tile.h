@@ -11,6 +11,8 @@
 
 #include "device/cpu/machine.h"
 
+#define SAMBA_LONG_ROW_COLUMNS 64 /* from which a loop for each row is no slower than spreading */
+
 /* A function of the domain's coordinates: element offset = offset + (part of the row) + column * col_stride. The dims before the
  * last are merged where their strides allow, so most views have one group or none (all rows at one offset). */
 typedef struct samba_view {
