@@ -33,10 +33,14 @@ void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t 
     slice->dense_row = inside && (rows == 1 || inner_stride == 1);
     slice->rows = offsets;
     slice->run = view->group_size[inner] - index[inner];
-    for (int64_t r = 0; r < rows; r++) {
-        offsets[r] = offset;
+    offsets[0] = offset;
+    for (int64_t r = 0, run; r < rows && !inside; r += run) { /* where it is, the first says all */
+        run = view->group_size[inner] - index[inner] < rows - r ? view->group_size[inner] - index[inner] : rows - r;
+        for (int64_t k = 0; k < run; k++)
+            offsets[r + k] = offset + k * inner_stride;
         int g = inner;
-        offset += view->group_stride[g];
+        offset += run * inner_stride;
+        index[g] += run - 1;
         while (++index[g] == view->group_size[g] && g > 0) {
             offset += view->group_stride[g - 1] - index[g] * view->group_stride[g];
             index[g--] = 0;
@@ -45,11 +49,6 @@ void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t 
 }
 
 static int64_t row_stride(const samba_view *view) { return view->groups ? view->group_stride[0] : 0; }
-
-static int64_t row_offset(const samba_view *view, const samba_view_slice *slice, int64_t row)
-{
-    return view->groups > 1 ? slice->rows[row] : slice->offset + row * row_stride(view);
-}
 
 static char *element(const samba_view *view, int64_t offset) { return view->base + offset * view->size; }
 
@@ -65,7 +64,7 @@ static void load_rows(const samba_kernels *kernels, const samba_view *view, cons
         int64_t size = view->group_size[view->groups - 1], stride = view->group_stride[view->groups - 1], run = slice->run;
         for (int64_t r = 0, n; r < rows; r += n, run = size) {
             n = rows - r < run ? rows - r : run;
-            kernels->load_strided[view->dtype](d + r * width, element(view, slice->rows[r] + col), stride, n);
+            kernels->load_strided[view->dtype](d + r * width, element(view, samba_view_row(view, slice, r) + col), stride, n);
         }
     }
 }
@@ -117,10 +116,10 @@ void samba_tile_load(const samba_tile_program *program, samba_frame *frame, cons
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(d, cols, source, view->col_stride, cols, rows);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
-            kernels->load[view->dtype](d + r * cols * width, element(view, row_offset(view, slice, r) + col), cols);
+            kernels->load[view->dtype](d + r * cols * width, element(view, samba_view_row(view, slice, r) + col), cols);
     } else {
         for (int64_t r = 0; r < rows; r++)
-            kernels->load_strided[view->dtype](d + r * cols * width, element(view, row_offset(view, slice, r) + col),
+            kernels->load_strided[view->dtype](d + r * cols * width, element(view, samba_view_row(view, slice, r) + col),
                                                view->col_stride, cols);
     }
 }
@@ -141,17 +140,17 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
             kernels->store_strided[view->dtype](destination, a, row_stride(view), rows);
         else
             for (int64_t r = 0; r < rows; r++)
-                kernels->store[view->dtype](element(view, slice->rows[r]), a + r * width, 1);
+                kernels->store[view->dtype](element(view, samba_view_row(view, slice, r)), a + r * width, 1);
     } else if (view->col_stride == 1 && slice->dense_full) {
         kernels->store[view->dtype](destination, a, rows * cols);
     } else if (is_transposed(view, slice, frame)) {
         (view->size == 4 ? kernels->transpose4 : kernels->transpose8)(destination, view->col_stride, a, cols, rows, cols);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
-            kernels->store[view->dtype](element(view, row_offset(view, slice, r) + col), a + r * cols * width, cols);
+            kernels->store[view->dtype](element(view, samba_view_row(view, slice, r) + col), a + r * cols * width, cols);
     } else {
         for (int64_t r = 0; r < rows; r++)
-            kernels->store_strided[view->dtype](element(view, row_offset(view, slice, r) + col), a + r * cols * width,
+            kernels->store_strided[view->dtype](element(view, samba_view_row(view, slice, r) + col), a + r * cols * width,
                                                 view->col_stride, cols);
     }
 }
@@ -165,7 +164,7 @@ void samba_tile_round(const samba_tile_program *program, samba_frame *frame, con
     float *d = (float *)frame->pointers[code->d];
     const float *a = (const float *)frame->pointers[code->a];
     for (int64_t r = 0; r < rows; r++)
-        program->kernels->combined->round(d + r * cols, (uint16_t *)element(view, row_offset(view, slice, r) + frame->col),
+        program->kernels->combined->round(d + r * cols, (uint16_t *)element(view, samba_view_row(view, slice, r) + frame->col),
                                           a + r * cols, cols);
 }
 
@@ -186,7 +185,7 @@ void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, cons
     const samba_view_slice *slice = &frame->slices[code->view];
     int64_t *d = (int64_t *)frame->pointers[code->d], cols = code->extent == SAMBA_FULL ? frame->cols : 1;
     for (int64_t r = 0; r < frame->rows; r++) {
-        int64_t value = row_offset(view, slice, r) + (code->extent == SAMBA_FULL ? frame->col * view->col_stride : 0);
+        int64_t value = samba_view_row(view, slice, r) + (code->extent == SAMBA_FULL ? frame->col * view->col_stride : 0);
         for (int64_t c = 0; c < cols; c++)
             d[r * cols + c] = value + c * view->col_stride;
     }
@@ -205,7 +204,7 @@ void samba_tile_random(const samba_tile_program *program, samba_frame *frame, co
         return;
     }
     for (int64_t r = 0; r < rows; r++, d += cols) {
-        int64_t index = row_offset(view, slice, r) + col;
+        int64_t index = samba_view_row(view, slice, r) + col;
         if (view->col_stride == 1)
             program->kernels->random(d, seed, (uint64_t)index, cols);
         else
