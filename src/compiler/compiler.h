@@ -60,9 +60,9 @@ typedef struct samba_group {
     int rank;    /* domain */
     int64_t domain[SAMBA_MAX_RANK];
     int8_t order[SAMBA_MAX_RANK]; /* dims as nodes have them -> where each lies in the domain (turn.c) */
-    int cols;         /* trailing domain dims that a row reduction runs over; 0: none does */
-    samba_ref anchor; /* the node that made the group */
-    int plan_rank;    /* CONTRACT: the domain its stage will have, in which every operand must be a view */
+    int cols;                     /* trailing domain dims that a row reduction runs over; 0: none does */
+    samba_ref anchor;             /* the node that made the group */
+    int plan_rank;                /* CONTRACT: the domain its stage will have, in which every operand must be a view */
     int64_t plan_shape[SAMBA_MAX_RANK];
     int64_t member_count, member_capacity;
     samba_ref *members;             /* in order */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the files of fusion: fuse.c (the walk over nodes, the order), depend.c (which group
- * must precede which), join.c (may a node join a group), merge.c (two groups
- * become one), turn.c (a domain's dims in another order), reach.c (sizes, and memory a group can read or write under its domain). */
+ * Between the files of fusion: fuse.c (the walk over nodes, the order), depend.c (which group must precede which), join.c (may a
+ * node join a group), merge.c (two groups become one), turn.c (a domain's dims in another order), reach.c (sizes, and memory a
+ * group can read or write under its domain). */
 #ifndef SAMBA_FUSE_H
 #define SAMBA_FUSE_H
 

@@ -44,8 +44,7 @@ bool samba_group_fits(const samba_group *g, int domain_rank, int rank, const int
     int64_t mine[SAMBA_MAX_RANK], theirs[SAMBA_MAX_RANK];
     int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK];
     int count = samba_dense(rank, shape, mine, my_dims);
-    if (count != dense_domain(g, domain_rank, theirs, their_dims) ||
-        memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
+    if (count != dense_domain(g, domain_rank, theirs, their_dims) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
         return false;
     memset(dims, -1, SAMBA_MAX_RANK);
     for (int i = 0; i < count; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dims of a group's domain in another order. A reduction over dims that are not the last is collected, and what reads it waits for
- * another pass over memory. Softmax over the first dim would be four stages. Where the result meets what was reduced again, and
- * few elements are reduced to one, the group's domain is turned: what is reduced comes last, the
- * reduction is one of rows, and devices find rows that lie side by side in memory (device/cpu/tile/standing.c).
+ * Dims of a group's domain in another order. A reduction over dims that are not the last is collected, and what reads it waits
+ * for another pass over memory: softmax over the first dim would be four stages. Where the result meets what was reduced again,
+ * and few elements are reduced to one, the group's domain is turned: what is reduced comes last, the reduction is one of rows,
+ * and devices find rows that lie side by side in memory (device/cpu/tile/standing.c).
  *
  * Needs: nothing of the group is fixed yet that depends on the order, so it has no rows and no memory. Aliases turn with it. */
 #include "compiler/fuse/fuse.h"

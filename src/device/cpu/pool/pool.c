@@ -150,10 +150,11 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
 }
 
 /* Taps of a dim that a table holds; those of others are found at each run. Many taps of an element are then added in parts. */
-#define MOST_TABLED 262144     /* of no machine: what is added in which order depends on these */
+#define MOST_TABLED 262144      /* of no machine: what is added in which order depends on these */
 #define MOST_TABLED_FEW 4194304 /* of elements that have few each */
 #define FEW_TAPS 64
-#define GATHERED 8 /* what a tap of a column costs, a tap of a whole row costs one */
+#define MOST_BETWEEN 262144 /* elements of what lies between columns and rows: each thread keeps it */
+#define GATHERED 8          /* what a tap of a column costs, a tap of a whole row costs one */
 
 typedef struct taps_table { /* NULL: not to be filled */
     int32_t *indices;
@@ -218,7 +219,7 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
         plan->weights[d] = table.weights;
     }
     double down = (double)plan->taps[0] * (double)p->oh, across = GATHERED * (double)plan->taps[1] * (double)p->ow;
-    plan->columns_first = !plan->same[0] && !plan->same[1] &&
+    plan->columns_first = !plan->same[0] && !plan->same[1] && (double)p->h * (double)p->ow <= MOST_BETWEEN &&
                           across * (double)p->h + down * (double)p->ow < across * (double)p->oh + down * (double)p->w;
     return SAMBA_OK;
 }
@@ -318,8 +319,8 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
     int64_t value = row;
     bool fits = !s->plan.columns_first || samba_mul_checked(stage->pool.h, stage->pool.ow, &value);
     fits = fits && reserve(s, value > row ? value : row, &s->value) && reserve(s, row + LANES, &s->index) &&
-                reserve(s, s->plan.kept * s->plan.kept_size, &s->lines) &&
-                reserve(s, 2 * (s->plan.taps[0] + s->plan.taps[1]), &s->taps);
+           reserve(s, s->plan.kept * s->plan.kept_size, &s->lines) &&
+           reserve(s, 2 * (s->plan.taps[0] + s->plan.taps[1]), &s->taps);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */

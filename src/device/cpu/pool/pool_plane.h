@@ -384,8 +384,8 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t plane
     for (int64_t plane = 0; plane < planes;
          plane++, from += p->gradient ? pooled : outside, to += p->gradient ? outside : pooled) {
         if (plan->columns_first)
-            (p->gradient ? NAME(resample_columns_first_gradient)
-                         : NAME(resample_columns_first))(plan, from, to, value, scratch->taps);
+            (p->gradient ? NAME(resample_columns_first_gradient) : NAME(resample_columns_first))(plan, from, to, value,
+                                                                                                 scratch->taps);
         else if (p->resample)
             (p->gradient ? NAME(resample_gradient) : NAME(resample))(plan, from, to, value, scratch->taps);
         else if (p->adaptive)

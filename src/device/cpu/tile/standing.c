@@ -73,7 +73,8 @@ bool samba_tile_stands(const samba_prepare *prepare, const samba_stage *stage, i
         (keeps_rows(&stage->program) && cols > prepare->machine->tile.standing_columns))
         return false;
     traffic t = count_traffic(stage);
-    return cols <= prepare->machine->tile.short_row && reductions != SUMMED ? t.across + t.along > 0 : t.across > 0 && t.along == 0;
+    return cols <= prepare->machine->tile.short_row && reductions != SUMMED ? t.across + t.along > 0
+                                                                            : t.across > 0 && t.along == 0;
 }
 
 void samba_tile_stand(samba_tile_program *program)
