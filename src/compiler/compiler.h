@@ -59,9 +59,10 @@ typedef struct samba_group {
     bool idle;   /* nobody reads what it computes (narrow.c): no stage */
     int rank;    /* domain */
     int64_t domain[SAMBA_MAX_RANK];
-    int cols;         /* trailing domain dims that a row reduction runs over; 0: none does */
-    samba_ref anchor; /* the node that made the group */
-    int plan_rank;    /* CONTRACT: the domain its stage will have, in which every operand must be a view */
+    int8_t order[SAMBA_MAX_RANK]; /* dims as nodes have them -> where each lies in the domain (turn.c) */
+    int cols;                     /* trailing domain dims that a row reduction runs over; 0: none does */
+    samba_ref anchor;             /* the node that made the group */
+    int plan_rank;                /* CONTRACT: the domain its stage will have, in which every operand must be a view */
     int64_t plan_shape[SAMBA_MAX_RANK];
     int64_t member_count, member_capacity;
     samba_ref *members;             /* in order */
@@ -82,6 +83,7 @@ typedef struct samba_fusion {
     samba_arena arena;
     samba_access *access;  /* per node */
     samba_member *members; /* per node */
+    bool *read_back;       /* per node: a reduction whose result meets what it reduced, or the like of it, again */
     samba_group *groups;
     int64_t group_count, group_capacity;
     int32_t *pending; /* of a search over groups */

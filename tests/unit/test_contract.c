@@ -190,9 +190,8 @@ TEST(test_dtypes)
             check_layouts(SHAPE(70, 90, 130), (samba_dtype)dtype, epilogue, false);
             check_layouts(SHAPE(5, 3, 1700), (samba_dtype)dtype, epilogue, false);
         }
-    static const int64_t vectors[][3] = {{1, 301, 515}, {301, 1, 515}, {1, 30000, 3}, {30000, 1, 1},
-                                         {1, 1, 70000}, {5, 1, 20000}, {1, 3, 40000}, {40, 1, 19},
-                                         {5000, 1, 3},  {37, 1, 16},   {2, 1, 140000}};
+    static const int64_t vectors[][3] = {{1, 301, 515}, {301, 1, 515}, {1, 30000, 3}, {30000, 1, 1}, {1, 1, 70000}, {5, 1, 20000},
+                                         {1, 3, 40000}, {40, 1, 19},   {5000, 1, 3},  {37, 1, 16},   {2, 1, 140000}};
     for (int i = 0; i < LENGTH(vectors); i++) /* one row, or one column */
         for (int epilogue = PLAIN; epilogue < EPILOGUES; epilogue++) {
             check_layouts(vectors[i], SAMBA_FLOAT32, epilogue, false);

@@ -146,6 +146,21 @@ static void check_standing(samba_dtype dtype, const int64_t *domain, const char 
                (int)domain[2], x, y);
 }
 
+/* So too sums of rows that are short enough to be added one after the other. */
+static void check_standing_sums(samba_dtype dtype, const int64_t *domain, const char *x, const char *y)
+{
+    tile_case t;
+    case_begin(&t, 3, domain);
+    t.dtype = dtype;
+    case_text(&t,
+              "T x:%s y:%s total:01 along:2; row s t;"
+              "setup; load a* x; sum s a; load c along; add b* a c; step; store s total; once;"
+              "spread wide s; sub b b wide; sum t b; step; once; spread all t; add d b all; store d y; step",
+              x, y);
+    case_check(&t, 1e-5, "standing sums, %s, %d x %d x %d, %s to %s", samba_dtype_name(dtype), (int)domain[0], (int)domain[1],
+               (int)domain[2], x, y);
+}
+
 static void test_standing(void **state)
 {
     static const int64_t domains[][3] = {{1, 16, 1},  {1, 17, 3},   {5, 40, 2},   {3, 33, 16}, {2, 600, 7}, {7, 9, 100},
@@ -156,6 +171,10 @@ static void test_standing(void **state)
     for (int s = 0; s < LENGTH(domains); s++)
         for (int layout = 0; layout < LENGTH(layouts); layout++)
             check_standing(dtypes[(s + layout) % LENGTH(dtypes)], domains[s], layouts[layout], layouts[rand() % LENGTH(layouts)]);
+    static const samba_dtype summed[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64};
+    for (int s = 0; s < LENGTH(domains); s++)
+        for (int layout = 0; layout < LENGTH(layouts); layout++)
+            check_standing_sums(summed[(s + layout) % LENGTH(summed)], domains[s], layouts[layout], layouts[layout]);
 }
 
 /* Sums over rows, of what lies in memory and nothing else: of rows that follow one another, lie apart, backwards or all at one

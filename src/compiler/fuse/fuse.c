@@ -73,6 +73,8 @@ static samba_status new_group(samba_fusion *f, samba_group_kind kind, samba_phas
     *g = (samba_group){
         .kind = kind, .phase = phase, .anchor = anchor, .rank = rank, .position = (int32_t)f->group_count, .merged_into = -1};
     memcpy(g->domain, domain, sizeof(int64_t) * (size_t)rank);
+    for (int i = 0; i < rank; i++)
+        g->order[i] = (int8_t)i;
     *group = (int32_t)f->group_count++;
     return SAMBA_OK;
 }
@@ -93,23 +95,25 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
         sizes[i] = domain->shape[i];
         how.dims[i] = (int8_t)i;
     }
-    if (class_ == SAMBA_REDUCE_CLASS && !samba_is_combined(node)) {
+    bool reduces[SAMBA_MAX_RANK] = {false};
+    for (int64_t k = 0; class_ == SAMBA_REDUCE_CLASS && k < node->attrs->reduce.dims.count; k++)
+        reduces[node->attrs->reduce.dims.at[k]] = true;
+    if (class_ == SAMBA_REDUCE_CLASS &&
+        (!samba_is_combined(node) || samba_is_turned(f, ref, reduces, domain->rank, domain->shape))) {
         int at = 0;
         for (int last = 0; last < 2; last++)
-            for (int i = 0; i < domain->rank; i++) {
-                bool reduces = false;
-                for (int64_t k = 0; k < node->attrs->reduce.dims.count; k++)
-                    reduces = reduces || node->attrs->reduce.dims.at[k] == i;
-                if (reduces == (last == 1)) {
+            for (int i = 0; i < domain->rank; i++)
+                if (reduces[i] == (last == 1)) {
                     sizes[at] = domain->shape[i];
                     how.dims[i] = (int8_t)at++;
                 }
-            }
     }
     int32_t group;
     SAMBA_TRY(new_group(f, kind, (samba_phase)node->phase, ref, domain->rank, sizes, &group));
     SAMBA_TRY(depend_on_makers(f, group, ref));
     samba_group *g = &f->groups[group];
+    for (int i = 0; i < domain->rank && i < SAMBA_MAX_RANK; i++)
+        g->order[i] = how.dims[i];
     if (class_ == SAMBA_CONTRACT) {
         samba_contract contract;
         SAMBA_TRY(samba_contract_describe(f->graph, f->access, ref, &contract, &g->plan_rank, g->plan_shape));
@@ -123,6 +127,11 @@ static samba_status begin_group(samba_fusion *f, samba_ref ref)
                    samba_sizes_product(cols, g->domain + g->rank - cols) > SAMBA_LONG_ROW;
         bool rows = cols > 0 && (!samba_is_combined(node) ||
                                  (!few && samba_group_readable(f, g, cols, node->inputs[0], node->rank, how.dims)));
+        if (!rows && samba_is_combined(node)) { /* collected: as it lies */
+            memcpy(g->domain, domain->shape, sizeof(int64_t) * (size_t)domain->rank);
+            for (int i = 0; i < domain->rank && i < SAMBA_MAX_RANK; i++)
+                g->order[i] = how.dims[i] = (int8_t)i;
+        }
         how.role = rows ? SAMBA_MEMBER_ROW : SAMBA_MEMBER_COLLECT;
         how.cols = rows ? cols : 0;
     }
@@ -300,6 +309,7 @@ static samba_status fuse(samba_fusion *f, samba_phase last)
     for (int i = 0; i < SAMBA_PHASE_COUNT; i++)
         scalars[i] = -1;
     SAMBA_TRY(samba_access_all(graph, f->access));
+    SAMBA_TRY(samba_find_read_back(f));
     int64_t possible = 0; /* groups: at most one a node that computes */
     for (int64_t i = 0; i < graph->node_count; i++) {
         f->members[i].group = -1;

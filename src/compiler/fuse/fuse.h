@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Between the files of fusion: fuse.c (the walk over nodes, the order), depend.c (which group
- * must precede which), join.c (may a node join a group), merge.c (two groups
- * become one), reach.c (sizes, and memory a group can read or write under its domain). */
+ * Between the files of fusion: fuse.c (the walk over nodes, the order), depend.c (which group must precede which), join.c (may a
+ * node join a group), merge.c (two groups become one), turn.c (a domain's dims in another order), reach.c (sizes, and memory a
+ * group can read or write under its domain). */
 #ifndef SAMBA_FUSE_H
 #define SAMBA_FUSE_H
 
@@ -56,6 +56,14 @@ bool samba_group_precedes(samba_fusion *fusion, int32_t first, int32_t second);
 bool samba_group_between(samba_fusion *fusion, int32_t first, int32_t second);
 /* `into` takes over the dependences of `from`; no third group stands between them. */
 samba_status samba_group_absorb(samba_fusion *fusion, int32_t into, int32_t from);
+
+/* ---- turn.c ---- */
+samba_status samba_find_read_back(samba_fusion *fusion);
+/* Are the dims that `node` reduces, `dims` in a domain of these sizes, to be the last of it although others are? */
+bool samba_is_turned(const samba_fusion *fusion, samba_ref ref, const bool *reduced, int rank, const int64_t *domain);
+/* Puts the dims that are reduced last, in a group of nodes up to `last`; to: where each was put. */
+void samba_group_turn(samba_fusion *fusion, int32_t group, samba_ref last, const bool *reduced, int8_t to[SAMBA_MAX_RANK]);
+void samba_group_turn_back(samba_fusion *fusion, int32_t group, samba_ref last, const int8_t to[SAMBA_MAX_RANK]);
 
 /* ---- join.c ---- */
 bool samba_can_join(samba_fusion *fusion, int32_t group, samba_ref ref, samba_joining *how);

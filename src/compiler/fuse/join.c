@@ -77,8 +77,38 @@ bool samba_reduces_spread(const samba_fusion *f, const samba_group *g, const sam
            samba_sizes_product(g->cols, g->domain + g->rank - g->cols) != 1;
 }
 
-static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *node, samba_joining *how)
+/* Can a reduction of what is FULL, over these dims of the domain, be one of rows? The same of a domain turned for it, which then
+ * stays so. */
+static bool join_turned(samba_fusion *f, int32_t group, samba_ref ref, const bool *reduced, bool inside, samba_joining *how)
 {
+    const samba_group *g = &f->groups[group];
+    samba_ref u = samba_node_at(f->graph, ref)->inputs[0];
+    const samba_node *source = samba_node_at(f->graph, u);
+    int8_t to[SAMBA_MAX_RANK], dims[SAMBA_MAX_RANK];
+    bool turned[SAMBA_MAX_RANK] = {false};
+    if (g->kind != SAMBA_GROUP_TILE || g->cols != 0 || !samba_is_turned(f, ref, reduced, g->rank, g->domain))
+        return false;
+    samba_group_turn(f, group, ref, reduced, to);
+    memcpy(dims, how->dims, sizeof dims);
+    for (int d = 0; d < SAMBA_MAX_RANK; d++)
+        dims[d] = dims[d] < 0 ? dims[d] : to[dims[d]];
+    for (int d = 0; d < g->rank; d++)
+        turned[to[d]] = reduced[d];
+    int cols = samba_trailing(g, turned);
+    if (cols == 0 || !samba_group_in_reach(f, group, cols) ||
+        (!inside && !samba_group_readable(f, g, cols, u, source->rank, dims))) {
+        samba_group_turn_back(f, group, ref, to);
+        return false;
+    }
+    memcpy(how->dims, dims, sizeof dims);
+    how->role = SAMBA_MEMBER_ROW;
+    how->cols = cols;
+    return true;
+}
+
+static bool join_reduce(samba_fusion *f, int32_t group, samba_ref ref, samba_joining *how)
+{
+    const samba_node *node = samba_node_at(f->graph, ref);
     const samba_group *g = &f->groups[group];
     samba_ref u = node->inputs[0];
     const samba_node *source = samba_node_at(f->graph, u);
@@ -120,6 +150,8 @@ static bool join_reduce(const samba_fusion *f, int32_t group, const samba_node *
             how->cols = cols;
             return true;
         }
+        if (cols == 0 && join_turned(f, group, ref, reduced, inside, how))
+            return true;
     }
     return samba_is_combined(node) && samba_group_writable(g, g->cols, node, how->dims);
 }
@@ -137,7 +169,7 @@ bool samba_can_join(samba_fusion *f, int32_t group, samba_ref ref, samba_joining
         if (makers[i] == group || samba_group_precedes(f, group, makers[i]))
             return false;
     if (samba_ops[node->op].class_ == SAMBA_REDUCE_CLASS)
-        return join_reduce(f, group, node, how);
+        return join_reduce(f, group, ref, how);
     if (!join_map(f, group, node, how))
         return false;
     for (int i = 0; i < node->arity; i++)

@@ -49,7 +49,8 @@ static bool mergeable(samba_fusion *f, int32_t into, int32_t from)
     if (b->kind != SAMBA_GROUP_TILE || (a->kind != SAMBA_GROUP_TILE && a->kind != SAMBA_GROUP_CONTRACT) || a->phase != b->phase ||
         samba_node_at(f->graph, a->anchor)->part != samba_node_at(f->graph, b->anchor)->part || a->rank != b->rank ||
         memcmp(a->domain, b->domain, sizeof(int64_t) * (size_t)a->rank) != 0 ||
-        a->member_count + b->member_count > SAMBA_GROUP_MEMBER_LIMIT || (b->cols != 0 && b->cols != a->cols))
+        memcmp(a->order, b->order, (size_t)a->rank) != 0 || a->member_count + b->member_count > SAMBA_GROUP_MEMBER_LIMIT ||
+        (b->cols != 0 && b->cols != a->cols))
         return false;
     if (samba_group_between(f, into, from) || samba_group_between(f, from, into) || reads_memory(f, into, from) ||
         reads_memory(f, from, into))

@@ -16,6 +16,18 @@ bool samba_computed_in_place(const samba_fusion *f, samba_ref ref)
     return samba_is_inline(f->graph, ref) || samba_is_constant(f, ref);
 }
 
+/* The first `rank` of a domain, in the order that nodes have them. */
+static int dense_domain(const samba_group *g, int rank, int64_t *sizes, int *where)
+{
+    int count = 0;
+    for (int i = 0; i < g->rank; i++)
+        if (g->order[i] < rank && g->domain[g->order[i]] != 1) {
+            sizes[count] = g->domain[g->order[i]];
+            where[count++] = g->order[i];
+        }
+    return count;
+}
+
 int samba_dense(int rank, const int64_t *shape, int64_t *sizes, int *where)
 {
     int count = 0;
@@ -32,8 +44,7 @@ bool samba_group_fits(const samba_group *g, int domain_rank, int rank, const int
     int64_t mine[SAMBA_MAX_RANK], theirs[SAMBA_MAX_RANK];
     int my_dims[SAMBA_MAX_RANK], their_dims[SAMBA_MAX_RANK];
     int count = samba_dense(rank, shape, mine, my_dims);
-    if (count != samba_dense(domain_rank, g->domain, theirs, their_dims) ||
-        memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
+    if (count != dense_domain(g, domain_rank, theirs, their_dims) || memcmp(mine, theirs, sizeof(int64_t) * (size_t)count) != 0)
         return false;
     memset(dims, -1, SAMBA_MAX_RANK);
     for (int i = 0; i < count; i++)

@@ -196,7 +196,8 @@ typedef struct allocation {
     int *physical; /* per virtual register */
     bool *wide;
     int16_t *direct;
-    int count;
+    int count, rank; /* of drafts; of the stage */
+    int64_t cols;    /* of the stage */
 } allocation;
 
 static bool natural(samba_register_class class_, int32_t dtype)
@@ -245,6 +246,13 @@ static void choose_direct(allocation *a)
     }
 }
 
+/* A value a row: whoever reads it may do so later than here, when instructions are combined at load, so its register stays its
+ * own. */
+static bool repeats_in_rows(const allocation *a, const samba_draft *draft)
+{
+    return draft->op == SAMBA_TILE_load && a->cols > 1 && a->e->operands[draft->operand].strides[a->rank - 1] == 0;
+}
+
 static samba_status allocate(allocation *a, samba_program *program, samba_arena *arena)
 {
     samba_emitter *e = a->e;
@@ -258,7 +266,7 @@ static samba_status allocate(allocation *a, samba_program *program, samba_arena 
         const samba_virtual *v = &e->registers[draft->d];
         /* a register that may be memory itself, a block or an operand, belongs to one value */
         bool shared = v->extent == SAMBA_FULL && !v->fixed && !a->wide[draft->d] && a->direct[draft->d] < 0 &&
-                      draft->op != SAMBA_TILE_block;
+                      draft->op != SAMBA_TILE_block && !repeats_in_rows(a, draft);
         int pick = -1;
         for (int r = 0; r < program->register_count && shared && pick < 0; r++)
             if (program->registers[r].class_ == v->class_ && free_after[r] >= 0 && free_after[r] < p)
@@ -276,11 +284,11 @@ static samba_status allocate(allocation *a, samba_program *program, samba_arena 
 
 static int16_t physical(const allocation *a, int r) { return r < 0 ? -1 : (int16_t)a->physical[r]; }
 
-static samba_status write_program(samba_emitter *e, samba_program *program, samba_arena *arena)
+static samba_status write_program(samba_emitter *e, const samba_stage *stage, samba_program *program, samba_arena *arena)
 {
     int count = (int)e->draft_count;
     size_t registers = (size_t)e->register_count + 1;
-    allocation a = {.e = e, .count = count};
+    allocation a = {.e = e, .count = count, .rank = stage->rank, .cols = stage->domain[stage->rank - 1]};
     SAMBA_TRY(SAMBA_ROOM(&e->arena, a.order, count + 1));
     SAMBA_TRY(SAMBA_ROOM(&e->arena, a.defined, registers));
     SAMBA_TRY(SAMBA_ROOM(&e->arena, a.last, registers));
@@ -345,7 +353,7 @@ samba_status samba_emitter_finish(samba_emitter *e, int plan_rank, const int64_t
     SAMBA_TRY(view_operands(e, plan_rank, plan_shape));
     stage->rank = plan_rank;
     memcpy(stage->domain, plan_shape, sizeof(int64_t) * (size_t)plan_rank);
-    SAMBA_TRY(write_program(e, &stage->program, arena));
+    SAMBA_TRY(write_program(e, stage, &stage->program, arena));
     stage->operand_count = (int32_t)e->operand_count;
     SAMBA_TRY(SAMBA_ROOM(arena, stage->operands, e->operand_count + 1));
     for (int64_t o = 0; o < e->operand_count; o++) {

@@ -5,6 +5,7 @@
 #include "device/cpu/tile/parts.h"
 #include "device/cpu/pool/pool.h"
 #include "device/cpu/isa/shuffle.h"
+#include "device/cpu/isa/wide.h"
 #include <math.h>
 #include <string.h>
 
@@ -38,15 +39,18 @@ typedef int64_t index_f64, index_i64;
 #define NO_NUMBER(v) ((v) != (v))
 #define VECTOR floats
 #define INDICES ints
+#define LANES_FROM lanes_from_ints
 #define NAME(x) x##_f32
 #include "device/cpu/pool/pool_plane.h"
 #undef T
 #undef VECTOR
 #undef INDICES
+#undef LANES_FROM
 #undef NAME
 #define T double
 #define VECTOR doubles
 #define INDICES longs
+#define LANES_FROM lanes_from_longs
 #define NAME(x) x##_f64
 #include "device/cpu/pool/pool_plane.h"
 #undef T

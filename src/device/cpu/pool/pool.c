@@ -149,8 +149,12 @@ static samba_status make_lines(const samba_prepare *prepare, const samba_stage *
     return SAMBA_OK;
 }
 
-/* Taps of a dim that a table holds. Those of longer ones are found at each run, as whatever a plane takes its tables would. */
-#define MOST_TABLED 262144 /* of no machine: what is added in which order depends on it */
+/* Taps of a dim that a table holds; those of others are found at each run. Many taps of an element are then added in parts. */
+#define MOST_TABLED 262144      /* of no machine: what is added in which order depends on these */
+#define MOST_TABLED_FEW 4194304 /* of elements that have few each */
+#define FEW_TAPS 64
+#define MOST_BETWEEN 262144 /* elements of what lies between columns and rows: each thread keeps it */
+#define GATHERED 8          /* what a tap of a column costs, a tap of a whole row costs one */
 
 typedef struct taps_table { /* NULL: not to be filled */
     int32_t *indices;
@@ -201,7 +205,7 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
                                     p->antialias,    dtype == SAMBA_FLOAT64, p->scale[d]};
         int64_t taps = samba_resample_taps(&axis);
         size_t count = (size_t)(taps * axis.out);
-        bool tabled = taps * axis.out <= MOST_TABLED;
+        bool tabled = taps * axis.out <= (taps <= FEW_TAPS ? MOST_TABLED_FEW : MOST_TABLED);
         taps_table table = {tabled ? samba_arena_alloc(prepare->arena, count * sizeof *table.indices) : NULL,
                             tabled ? samba_arena_alloc(prepare->arena, count * (class_ == SAMBA_F32 ? 4 : 8)) : NULL,
                             samba_arena_alloc(prepare->arena, (size_t)taps * sizeof *table.index),
@@ -214,6 +218,9 @@ static samba_status make_taps(const samba_prepare *prepare, const samba_pool *p,
         plan->indices[d] = table.indices;
         plan->weights[d] = table.weights;
     }
+    double down = (double)plan->taps[0] * (double)p->oh, across = GATHERED * (double)plan->taps[1] * (double)p->ow;
+    plan->columns_first = !plan->same[0] && !plan->same[1] && (double)p->h * (double)p->ow <= MOST_BETWEEN &&
+                          across * (double)p->h + down * (double)p->ow < across * (double)p->oh + down * (double)p->w;
     return SAMBA_OK;
 }
 
@@ -309,9 +316,11 @@ samba_status samba_prepare_pool(const samba_prepare *prepare, const samba_stage 
                           stage->name, (long long)stage->pool.h);
     if (!stage->pool.average && !s->plan.pool.adaptive)
         SAMBA_TRY(make_lines(prepare, stage, class_, &s->plan));
-    bool fits = reserve(s, row, &s->value) && reserve(s, row + LANES, &s->index) &&
-                reserve(s, s->plan.kept * s->plan.kept_size, &s->lines) &&
-                reserve(s, 2 * (s->plan.taps[0] + s->plan.taps[1]), &s->taps);
+    int64_t value = row;
+    bool fits = !s->plan.columns_first || samba_mul_checked(stage->pool.h, stage->pool.ow, &value);
+    fits = fits && reserve(s, value > row ? value : row, &s->value) && reserve(s, row + LANES, &s->index) &&
+           reserve(s, s->plan.kept * s->plan.kept_size, &s->lines) &&
+           reserve(s, 2 * (s->plan.taps[0] + s->plan.taps[1]), &s->taps);
     for (int i = 0; i < s->operand_count; i++) {
         const samba_operand *operand = &stage->operands[i];
         bool pooled = stage->pool.gradient ? i == s->operand_count - 2 : i == s->operand_count - 1; /* y or dy */

@@ -20,7 +20,7 @@ typedef struct samba_pool_line {
 
 /* A thread's own scratch: rows of the computing type, `index` of integers */
 struct samba_pool_scratch {
-    void *value; /* a row of results or of the plane */
+    void *value; /* a row of results or of the plane; columns_first: [h][ow] */
     void *index; /* a row of results or of the plane */
     void *lines; /* greatest elements: kept * kept_size */
     void *taps;  /* resampling without tables: [2 * taps] indices and weights of a row, then of a column */
@@ -52,6 +52,7 @@ struct samba_pool_plan {
     const int32_t *indices[2];
     const void *weights[2];
     bool same[2];
+    bool columns_first; /* columns of all rows, then rows of these: less to do than rows first. `value` then has room for them */
     samba_resample_axis axis[2];
     bool single;                    /* adaptive: each column is a window's */
     const double *widths, *heights; /* [ow], [oh] average: columns and rows that count; their product is the divisor */

@@ -315,11 +315,35 @@ static void NAME(max_indices)(const samba_pool_plan *plan, const T *x, int64_t *
 
 /* ---- the greatest of elements that lie side by side, a vector at a time ---- */
 
+/* The first n elements from x on, fewer than a vector's lanes or not; beyond them the one that is given. */
+INLINE VECTOR NAME(load_filled)(const T *x, int64_t n, T fill, INDICES numbers)
+{
+    INDICES inside = numbers < (NAME(index))(n < NAME_LANES ? n : NAME_LANES);
+    VECTOR v = NAME(load_span)(x, NAME(span_of)(n)), other = fill - (VECTOR){0};
+    return (VECTOR)(((INDICES)v & inside) | ((INDICES)other & ~inside));
+}
+
+/* The greatest of all lanes, in each of them. */
+INLINE VECTOR NAME(greatest_across)(VECTOR most)
+{
+    INDICES other;
+    UNROLL for (int half = NAME_LANES / 2; half > 0; half /= 2) {
+        __builtin_memcpy(&other, LANES_FROM + half, sizeof other);
+        most = NAME(greater)(most, SHUFFLE1(most, other));
+    }
+    return most;
+}
+
 /* NaN where there is one; n >= 1 */
 static T NAME(greatest_of)(const T *x, int64_t n)
 {
     T most = x[0], lanes[4 * NAME_LANES];
     int64_t i = 0;
+    if (n > 2 && n <= NAME_LANES) { /* the compiler makes branches of the loop below, which depend on the values */
+        INDICES numbers;
+        __builtin_memcpy(&numbers, LANES_FROM, sizeof numbers);
+        return NAME(greatest_across)(NAME(load_filled)(x, n, x[0], numbers))[0];
+    }
     if (n >= 4 * NAME_LANES) {
         VECTOR v[4];
         UNROLL for (int k = 0; k < 4; k++)
@@ -358,9 +382,38 @@ static int64_t NAME(first_equal)(const T *x, int64_t at, int64_t n, T most)
     return at;
 }
 
+/* The first of n elements, of a few vectors, that equals the greatest; -1 where one is no number. Each lane keeps the first of
+ * its greatest, where elements beyond the last repeat the first. */
+INLINE int64_t NAME(find_in_vectors)(const T *x, int64_t n)
+{
+    INDICES numbers, other;
+    __builtin_memcpy(&numbers, LANES_FROM, sizeof numbers);
+    VECTOR best = NAME(load_filled)(x, n, x[0], numbers);
+    INDICES at = numbers;
+    for (int64_t i = NAME_LANES; i < n; i += NAME_LANES) {
+        VECTOR next = NAME(load_filled)(x + i, n - i, x[0], numbers);
+        at = (INDICES)NAME(beaten)(best, next, (VECTOR)at, (VECTOR)(numbers + (NAME(index))i));
+        best = NAME(greater)(best, next);
+    }
+    VECTOR most = NAME(greatest_across)(best);
+    if (NO_NUMBER(most[0]))
+        return -1;
+    INDICES is_most = best == most;
+    at = (at & is_most) | (~is_most & (NAME(index))INT32_MAX);
+    UNROLL for (int half = NAME_LANES / 2; half > 0; half /= 2) {
+        __builtin_memcpy(&other, LANES_FROM + half, sizeof other);
+        INDICES across = SHUFFLE1(at, other), less = across < at;
+        at = (across & less) | (at & ~less);
+    }
+    return (int64_t)at[0];
+}
+
 /* The first that equals the greatest, or the last that is no number. */
 static int64_t NAME(find_greatest)(const T *x, int64_t n)
 {
+    int64_t found = n > 2 && n < 4 * NAME_LANES ? NAME(find_in_vectors)(x, n) : -1;
+    if (found >= 0)
+        return found;
     if (n < 4 * NAME_LANES) { /* in one pass */
         T most = x[0];
         int64_t at = 0;

@@ -254,11 +254,86 @@ static void NAME(resample_long_gradient)(const samba_pool_plan *plan, const T *d
     }
 }
 
+/* Columns of one row, by the table or without. */
+INLINE void NAME(resample_row)(const samba_pool_plan *plan, const T *from, T *y, void *found)
+{
+    const int64_t ow = plan->pool.ow;
+    if (!plan->indices[1]) {
+        NAME(resample_long)(plan, from, y, found);
+        return;
+    }
+    for (int64_t k = 0; k < plan->taps[1]; k++) {
+        const int32_t *indices = plan->indices[1] + k * ow;
+        const T *weights = (const T *)plan->weights[1] + k * ow;
+        if (k == 0) {
+            SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < ow; oj++)
+                y[oj] = weights[oj] * from[indices[oj]];
+        } else {
+            SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < ow; oj++)
+                y[oj] += weights[oj] * from[indices[oj]];
+        }
+    }
+}
+
+INLINE void NAME(resample_row_gradient)(const samba_pool_plan *plan, const T *dy, T *sums, void *found)
+{
+    const int64_t ow = plan->pool.ow;
+    if (!plan->indices[1])
+        NAME(resample_long_gradient)(plan, dy, sums, found);
+    for (int64_t k = 0; k < plan->taps[1] && plan->indices[1]; k++)
+        for (int64_t oj = 0; oj < ow; oj++)
+            sums[plan->indices[1][k * ow + oj]] += ((const T *)plan->weights[1])[k * ow + oj] * dy[oj];
+}
+
+/* y = weight * x, or added to it */
+INLINE void NAME(add_row)(T *y, const T *x, T weight, int64_t n, bool first)
+{
+    if (first) {
+        SAMBA_VECTOR_LOOP for (int64_t j = 0; j < n; j++)
+            y[j] = weight * x[j];
+    } else {
+        SAMBA_VECTOR_LOOP for (int64_t j = 0; j < n; j++)
+            y[j] += weight * x[j];
+    }
+}
+
+/* Columns of all rows of x first, then rows of these: where that is less to do. middle: h rows of ow columns. */
+static void NAME(resample_columns_first)(const samba_pool_plan *plan, const T *x, T *y, T *middle, void *found)
+{
+    const samba_pool *p = &plan->pool;
+    for (int64_t i = 0; i < p->h; i++)
+        NAME(resample_row)(plan, x + i * p->w, middle + i * p->ow, found);
+    for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
+        NAME(find_row)(plan, oi, found);
+        for (int64_t k = 0; k < plan->taps[0]; k++) {
+            T weight;
+            const T *row = middle + NAME(row_of)(plan, oi, k, found, &weight) * p->ow;
+            NAME(add_row)(y, row, weight, p->ow, k == 0);
+        }
+    }
+}
+
+static void NAME(resample_columns_first_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *middle, void *found)
+{
+    const samba_pool *p = &plan->pool;
+    memset(middle, 0, (size_t)(p->h * p->ow) * sizeof *middle);
+    memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
+    for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
+        NAME(find_row)(plan, oi, found);
+        for (int64_t k = 0; k < plan->taps[0]; k++) {
+            T weight;
+            T *row = middle + NAME(row_of)(plan, oi, k, found, &weight) * p->ow;
+            NAME(add_row)(row, dy, weight, p->ow, false);
+        }
+    }
+    for (int64_t i = 0; i < p->h; i++)
+        NAME(resample_row_gradient)(plan, middle + i * p->ow, dx + i * p->w, found);
+}
+
 /* Rows of x are added first, then columns of their sum; sums: a row of the plane. */
 static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sums, void *found)
 {
     const samba_pool *p = &plan->pool;
-    const T *column_weights = plan->weights[1];
     for (int64_t oi = 0; oi < p->oh; oi++, y += p->ow) {
         T *to = plan->same[1] ? y : sums;
         const T *from = to;
@@ -269,50 +344,28 @@ static void NAME(resample)(const samba_pool_plan *plan, const T *x, T *y, T *sum
             for (int64_t k = 0; k < plan->taps[0]; k++) {
                 T weight;
                 const T *row = x + NAME(row_of)(plan, oi, k, found, &weight) * p->w;
-                if (k == 0) {
-                    SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
-                        to[j] = weight * row[j];
-                } else {
-                    SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
-                        to[j] += weight * row[j];
-                }
+                NAME(add_row)(to, row, weight, p->w, k == 0);
             }
-        if (!plan->same[1] && !plan->indices[1])
-            NAME(resample_long)(plan, from, y, found);
-        for (int64_t k = 0; k < plan->taps[1] && !plan->same[1] && plan->indices[1]; k++) {
-            const int32_t *indices = plan->indices[1] + k * p->ow;
-            const T *weights = column_weights + k * p->ow;
-            if (k == 0) {
-                SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
-                    y[oj] = weights[oj] * from[indices[oj]];
-            } else {
-                SAMBA_VECTOR_LOOP for (int64_t oj = 0; oj < p->ow; oj++)
-                    y[oj] += weights[oj] * from[indices[oj]];
-            }
-        }
+        if (!plan->same[1])
+            NAME(resample_row)(plan, from, y, found);
     }
 }
 
 static void NAME(resample_gradient)(const samba_pool_plan *plan, const T *dy, T *dx, T *sums, void *found)
 {
     const samba_pool *p = &plan->pool;
-    const T *column_weights = plan->weights[1];
     memset(dx, 0, (size_t)(p->h * p->w) * sizeof *dx);
     for (int64_t oi = 0; oi < p->oh; oi++, dy += p->ow) {
-        if (!plan->same[1])
+        if (!plan->same[1]) {
             memset(sums, 0, (size_t)p->w * sizeof *sums);
-        if (!plan->same[1] && !plan->indices[1])
-            NAME(resample_long_gradient)(plan, dy, sums, found);
-        for (int64_t k = 0; k < plan->taps[1] && !plan->same[1] && plan->indices[1]; k++)
-            for (int64_t oj = 0; oj < p->ow; oj++)
-                sums[plan->indices[1][k * p->ow + oj]] += column_weights[k * p->ow + oj] * dy[oj];
+            NAME(resample_row_gradient)(plan, dy, sums, found);
+        }
         const T *from = plan->same[1] ? dy : sums;
         NAME(find_row)(plan, oi, found);
         for (int64_t k = 0; k < plan->taps[0]; k++) {
             T weight;
             T *row = dx + NAME(row_of)(plan, oi, k, found, &weight) * p->w;
-            SAMBA_VECTOR_LOOP for (int64_t j = 0; j < p->w; j++)
-                row[j] += weight * from[j];
+            NAME(add_row)(row, from, weight, p->w, false);
         }
     }
 }
@@ -330,7 +383,10 @@ void SAMBA_ISA_NAME(NAME(samba_pool))(const samba_pool_plan *plan, int64_t plane
     T *to = result, *value = scratch->value;
     for (int64_t plane = 0; plane < planes;
          plane++, from += p->gradient ? pooled : outside, to += p->gradient ? outside : pooled) {
-        if (p->resample)
+        if (plan->columns_first)
+            (p->gradient ? NAME(resample_columns_first_gradient) : NAME(resample_columns_first))(plan, from, to, value,
+                                                                                                 scratch->taps);
+        else if (p->resample)
             (p->gradient ? NAME(resample_gradient) : NAME(resample))(plan, from, to, value, scratch->taps);
         else if (p->adaptive)
             (p->gradient ? NAME(average_adaptive_gradient) : NAME(average_adaptive))(plan, from, to, value);

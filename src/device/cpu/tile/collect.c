@@ -164,7 +164,7 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
     int64_t run = view->groups > 1 ? slice->run : rows;
     for (int64_t r = 0, n; r < rows; r += n, run = view->group_size[view->groups - 1]) {
         n = rows - r < run ? rows - r : run;
-        char *to = partial + 8 * (view->groups > 1 ? slice->rows[r] - slice->offset : 0);
+        char *to = partial + 8 * (view->groups > 1 ? samba_view_row(view, slice, r) - slice->offset : 0);
         if (memory)
             kernels->collect_memory[class_](to, a + r * pitch * width, pitch, n, cols, ahead);
         else

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LONG_ROW 64 /* columns from which a loop for each row is no slower than spreading */
-
 typedef struct combining {
     samba_tile_program *program;
     samba_instruction *list; /* as program->codes, with registers of -1 where the form has none */
@@ -692,14 +690,14 @@ static const rule rules[] = {
     /* the columns' numbers = labels of rows, then choices: one element of a row is found, none compared (SET, PICK) */
     {is_eq, combine_label, 0, false},
     /* a value a row, loaded or spread, then add, sub or mul: the reader takes it as such (ROWS) */
-    {is_value_a_row, combine_spread, LONG_ROW, false},
+    {is_value_a_row, combine_spread, SAMBA_LONG_ROW_COLUMNS, false},
     /* add, sub, mul, minimum, maximum or relu, then another: one map of three sources; mul, then sum: a dot product (DOT); a
      * product that is collected */
     {is_pairable, combine_pair, 0, false},
     /* rounding, then storing it: the store, which rounds by itself; or, where others read it too, both in one pass (ROUND) */
     {is_rounding, combine_rounding, 0, true},
     /* a choice by a loaded value a row: rows are copied (CHOOSE) */
-    {is_choice, combine_choice, LONG_ROW, false},
+    {is_choice, combine_choice, SAMBA_LONG_ROW_COLUMNS, false},
     /* a comparison, then a choice: no mask is stored (SELECT) */
     {is_comparison, combine_comparison, 0, false},
     /* of which a sum, where 0 stands for NaN: one pass (REDUCE, COLLECT) */

@@ -491,6 +491,7 @@ const samba_kernels SAMBA_ISA_NAME(samba_kernels) = {
     .reduce_argmax = CLASSES(samba_argmax),
     .standing_amax = CLASSES(samba_standing_amax),
     .standing_amin = CLASSES(samba_standing_amin),
+    .standing_sum = CLASSES(samba_standing_sum),
     .standing_argmax = CLASSES(samba_standing_argmax),
     .running_extremes = CLASSES(samba_running_extremes),
     .collect_rows = CLASSES(samba_collect_rows),

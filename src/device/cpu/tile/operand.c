@@ -33,33 +33,28 @@ void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t 
     slice->dense_row = inside && (rows == 1 || inner_stride == 1);
     slice->rows = offsets;
     slice->run = view->group_size[inner] - index[inner];
-    for (int64_t r = 0; r < rows;) { /* a run of the innermost group at a time */
-        int64_t left = view->group_size[inner] - index[inner], run = left < rows - r ? left : rows - r;
-        for (int64_t i = 0; i < run; i++)
-            offsets[r + i] = offset + i * inner_stride;
-        r += run;
+    offsets[0] = offset;
+    for (int64_t r = 0, run; r < rows && !inside; r += run) { /* where it is, the first says all */
+        run = view->group_size[inner] - index[inner] < rows - r ? view->group_size[inner] - index[inner] : rows - r;
+        for (int64_t k = 0; k < run; k++)
+            offsets[r + k] = offset + k * inner_stride;
+        int g = inner;
         offset += run * inner_stride;
-        index[inner] += run;
-        for (int g = inner; g > 0 && index[g] == view->group_size[g]; g--) {
+        index[g] += run - 1;
+        while (++index[g] == view->group_size[g] && g > 0) {
             offset += view->group_stride[g - 1] - index[g] * view->group_stride[g];
-            index[g] = 0;
-            index[g - 1]++;
+            index[g--] = 0;
         }
     }
 }
 
 static int64_t row_stride(const samba_view *view) { return view->groups ? view->group_stride[0] : 0; }
 
-static int64_t row_offset(const samba_view *view, const samba_view_slice *slice, int64_t row)
-{
-    return view->groups > 1 ? slice->rows[row] : slice->offset + row * row_stride(view);
-}
-
 static char *element(const samba_view *view, int64_t offset) { return view->base + offset * view->size; }
 
 /* ---- short rows, in memory as they come ---- */
 /* A call a row would take longer than what it moves: rows of at most so many bytes are moved by loops of their own. */
-enum { SHORT_BYTES = 64 };
+enum { SHORT_BYTES = 64, SHORT_RUN = 8 /* rows that a call is worth */ };
 
 typedef struct apart { /* where rows lie, in bytes: by their offsets, or so far apart */
     char *base;
@@ -67,12 +62,12 @@ typedef struct apart { /* where rows lie, in bytes: by their offsets, or so far 
     int64_t pitch, size;
 } apart;
 
-static apart rows_of(const samba_view *view, const samba_view_slice *slice, int64_t col)
+static apart rows_of(const samba_view *view, const samba_view_slice *slice, int64_t col, int64_t rows)
 {
-    bool listed = view->groups > 1;
+    bool listed = view->groups > 1 && rows > slice->run; /* else of one run, and not listed */
     return (apart){.base = element(view, (listed ? 0 : slice->offset) + col),
                    .offsets = listed ? slice->rows : NULL,
-                   .pitch = row_stride(view) * view->size,
+                   .pitch = (view->groups ? view->group_stride[view->groups - 1] : 0) * view->size,
                    .size = view->size};
 }
 
@@ -142,7 +137,7 @@ static void load_short(const samba_kernels *kernels, const samba_view *view, con
                        int64_t rows, int64_t cols, int width, char *d)
 {
     _Alignas(64) char raw[SAMBA_TILE_CAPACITY * 4];
-    const apart at = rows_of(view, slice, col);
+    const apart at = rows_of(view, slice, col, rows);
     if (view->native) {
         move_short(&at, 0, rows, cols, view->col_stride, d, true);
         return;
@@ -159,7 +154,7 @@ static void store_short(const samba_kernels *kernels, const samba_view *view, co
                         int64_t rows, int64_t cols, int width, const char *a)
 {
     _Alignas(64) char raw[SAMBA_TILE_CAPACITY * 4];
-    const apart at = rows_of(view, slice, col);
+    const apart at = rows_of(view, slice, col, rows);
     if (view->native) {
         move_short(&at, 0, rows, cols, view->col_stride, (char *)a, false); /* which is only read */
         return;
@@ -181,12 +176,19 @@ static bool is_short(const samba_view *view, int64_t rows, int64_t cols)
 static void load_rows(const samba_kernels *kernels, const samba_view *view, const samba_view_slice *slice, int64_t col,
                       int64_t rows, int width, char *d)
 {
-    if (slice->dense_row)
+    if (slice->dense_row) {
         kernels->load[view->dtype](d, element(view, slice->offset + col), rows);
-    else if (view->groups <= 1)
+    } else if (view->groups <= 1) {
         kernels->load_strided[view->dtype](d, element(view, slice->offset + col), row_stride(view), rows);
-    else
+    } else if (view->group_size[view->groups - 1] < SHORT_RUN) {
         load_short(kernels, view, slice, col, rows, 1, width, d);
+    } else {
+        int64_t size = view->group_size[view->groups - 1], stride = view->group_stride[view->groups - 1], run = slice->run;
+        for (int64_t r = 0, n; r < rows; r += n, run = size) {
+            n = rows - r < run ? rows - r : run;
+            kernels->load_strided[view->dtype](d + r * width, element(view, samba_view_row(view, slice, r) + col), stride, n);
+        }
+    }
 }
 
 /* Copies the first row of `bytes` to the others, doubling what is there. */
@@ -238,10 +240,10 @@ void samba_tile_load(const samba_tile_program *program, samba_frame *frame, cons
         load_short(kernels, view, slice, col, rows, cols, width, d);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
-            kernels->load[view->dtype](d + r * cols * width, element(view, row_offset(view, slice, r) + col), cols);
+            kernels->load[view->dtype](d + r * cols * width, element(view, samba_view_row(view, slice, r) + col), cols);
     } else {
         for (int64_t r = 0; r < rows; r++)
-            kernels->load_strided[view->dtype](d + r * cols * width, element(view, row_offset(view, slice, r) + col),
+            kernels->load_strided[view->dtype](d + r * cols * width, element(view, samba_view_row(view, slice, r) + col),
                                                view->col_stride, cols);
     }
 }
@@ -270,10 +272,10 @@ void samba_tile_store(const samba_tile_program *program, samba_frame *frame, con
         store_short(kernels, view, slice, col, rows, cols, width, a);
     } else if (view->col_stride == 1) {
         for (int64_t r = 0; r < rows; r++)
-            kernels->store[view->dtype](element(view, row_offset(view, slice, r) + col), a + r * cols * width, cols);
+            kernels->store[view->dtype](element(view, samba_view_row(view, slice, r) + col), a + r * cols * width, cols);
     } else {
         for (int64_t r = 0; r < rows; r++)
-            kernels->store_strided[view->dtype](element(view, row_offset(view, slice, r) + col), a + r * cols * width,
+            kernels->store_strided[view->dtype](element(view, samba_view_row(view, slice, r) + col), a + r * cols * width,
                                                 view->col_stride, cols);
     }
 }
@@ -287,7 +289,7 @@ void samba_tile_round(const samba_tile_program *program, samba_frame *frame, con
     float *d = (float *)frame->pointers[code->d];
     const float *a = (const float *)frame->pointers[code->a];
     for (int64_t r = 0; r < rows; r++)
-        program->kernels->combined->round(d + r * cols, (uint16_t *)element(view, row_offset(view, slice, r) + frame->col),
+        program->kernels->combined->round(d + r * cols, (uint16_t *)element(view, samba_view_row(view, slice, r) + frame->col),
                                           a + r * cols, cols);
 }
 
@@ -308,7 +310,7 @@ void samba_tile_iota(const samba_tile_program *program, samba_frame *frame, cons
     const samba_view_slice *slice = &frame->slices[code->view];
     int64_t *d = (int64_t *)frame->pointers[code->d], cols = code->extent == SAMBA_FULL ? frame->cols : 1;
     for (int64_t r = 0; r < frame->rows; r++) {
-        int64_t value = row_offset(view, slice, r) + (code->extent == SAMBA_FULL ? frame->col * view->col_stride : 0);
+        int64_t value = samba_view_row(view, slice, r) + (code->extent == SAMBA_FULL ? frame->col * view->col_stride : 0);
         for (int64_t c = 0; c < cols; c++)
             d[r * cols + c] = value + c * view->col_stride;
     }
@@ -327,7 +329,7 @@ void samba_tile_random(const samba_tile_program *program, samba_frame *frame, co
         return;
     }
     for (int64_t r = 0; r < rows; r++, d += cols) {
-        int64_t index = row_offset(view, slice, r) + col;
+        int64_t index = samba_view_row(view, slice, r) + col;
         if (view->col_stride == 1)
             program->kernels->random(d, seed, (uint64_t)index, cols);
         else

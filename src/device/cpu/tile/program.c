@@ -88,6 +88,22 @@ static bool is_stream(const builder *b)
     return stage->program.step_count <= 1 && !b->program->stands;
 }
 
+/* Holds what a row has one value of in memory: instructions of long rows take it as such (combine.c). */
+static bool is_row_value(const builder *b, int r)
+{
+    const samba_stage *stage = b->stage;
+    bool found = false;
+    for (int i = stage->program.setup; i < stage->program.instruction_count; i++) {
+        const samba_instruction *x = &stage->program.instructions[i];
+        if (x->d != r)
+            continue;
+        if (x->op != SAMBA_TILE_load || stage->operands[x->operand].strides[stage->rank - 1] != 0)
+            return false;
+        found = true;
+    }
+    return found && stage->domain[stage->rank - 1] >= SAMBA_LONG_ROW_COLUMNS;
+}
+
 /* Operands that are in no cache are asked for a tile ahead, unless they are streams.
  *
  * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, longer
@@ -103,7 +119,7 @@ static void choose_capacity(builder *b)
         !samba_mul_checked(program->rows, program->cols, &elements))
         return;
     for (int r = 0; r < program->register_count; r++)
-        if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0)
+        if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0 && !is_row_value(b, r))
             bytes += program->registers[r].size;
     while (program->capacity < b->prepare->machine->tile.most_capacity &&
            2 * program->capacity * bytes <= b->prepare->machine->tile.registers &&
@@ -275,11 +291,12 @@ static samba_status resolve_instruction(builder *b, int index)
         return code->map ? SAMBA_OK : no_kernel(b, index);
     case SAMBA_FORM_REDUCE:
         code->action = from->op == SAMBA_TILE_argmax ? SAMBA_DO_ARGMAX : SAMBA_DO_REDUCE;
-        code->reduce = program->stands
-                           ? (from->op == SAMBA_TILE_amax ? kernels->standing_amax : kernels->standing_amin)[code->class_]
-                           : (from->op == SAMBA_TILE_sum    ? kernels->reduce_sum
-                              : from->op == SAMBA_TILE_amax ? kernels->reduce_amax
-                                                            : kernels->reduce_amin)[code->class_];
+        code->reduce = program->stands ? (from->op == SAMBA_TILE_sum    ? kernels->standing_sum
+                                          : from->op == SAMBA_TILE_amax ? kernels->standing_amax
+                                                                        : kernels->standing_amin)[code->class_]
+                                       : (from->op == SAMBA_TILE_sum    ? kernels->reduce_sum
+                                          : from->op == SAMBA_TILE_amax ? kernels->reduce_amax
+                                                                        : kernels->reduce_amin)[code->class_];
         if (code->action == SAMBA_DO_ARGMAX)
             code->best = reserve(b, SAMBA_TILE_CAPACITY, 8);
         return SAMBA_OK;

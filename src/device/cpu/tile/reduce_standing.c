@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Row reductions over tiles that stand (standing.c): element (r, c) is a[c * rows + r], so rows lie side by side and one vector
- * holds an element of each of several rows. Compiled once for each ISA. Greatest and least values propagate NaN. */
+ * holds an element of each of several rows. Compiled once for each ISA. Greatest and least values propagate NaN; sums add one
+ * column after the other, as rows of fewer than SHORT_SUM elements are added where tiles lie. */
+#include "device/cpu/isa/uncontracted.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/tile/parts.h"
 #include <math.h>
@@ -33,6 +35,9 @@ enum { SIDE = 32 }; /* rows whose results registers hold while columns pass */
         if (r < rows)                                                                                                            \
             kernel##_some_##name(d + r, a + r, rows, rows - r, cols, first);                                                     \
     }
+STAND(sum, f32, float, 0, y + x)
+STAND(sum, f64, double, 0, y + x)
+STAND(sum, i64, uint64_t, 0, y + x) /* wraps */
 #define STANDS(name, type, least, greatest)                                                                                      \
     STAND(amax, name, type, least, ((x > y) | (x != x)) ? x : y)                                                                 \
     STAND(amin, name, type, greatest, ((x < y) | (x != x)) ? x : y)

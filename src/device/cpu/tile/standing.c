@@ -18,17 +18,21 @@ typedef struct traffic {
     int across, along; /* operands whose rows lie side by side, and whose columns do */
 } traffic;
 
-/* Reductions, all of which give the same in any order. A sum does not, and has to be the same bits in every program that computes
- * it: the backward makes values of the forward again in other ones. */
-static bool has_reduction(const samba_program *source)
+/* Sums add one column after the other, as they do in tiles that lie where rows are short. Longer ones are added by vectors there,
+ * and a sum has to be the same bits in every program: the backward makes values of the forward again in other ones. */
+enum { NO_REDUCTION, REDUCED, SUMMED };
+
+/* Has a program row reductions that tiles which stand can do, sums among them? */
+static int reductions_of(const samba_program *source)
 {
-    bool found = false;
+    int found = NO_REDUCTION;
     for (int i = 0; i < source->instruction_count; i++) {
         int op = source->instructions[i].op;
         samba_tile_form form = samba_tile_table[op].form;
-        if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_BLOCK || op == SAMBA_TILE_sum)
-            return false;
-        found |= form == SAMBA_FORM_REDUCE;
+        if (form == SAMBA_FORM_COLLECT || form == SAMBA_FORM_BLOCK)
+            return NO_REDUCTION;
+        if (form == SAMBA_FORM_REDUCE)
+            found = op == SAMBA_TILE_sum ? SUMMED : found == SUMMED ? SUMMED : REDUCED;
     }
     return found;
 }
@@ -63,11 +67,14 @@ static bool keeps_rows(const samba_program *source)
 
 bool samba_tile_stands(const samba_prepare *prepare, const samba_stage *stage, int64_t rows, int64_t cols)
 {
-    if (stage->kind != SAMBA_STAGE_TILE || stage->rank < 2 || rows < LEAST || cols < 1 || !has_reduction(&stage->program) ||
+    int reductions = reductions_of(&stage->program);
+    if (stage->kind != SAMBA_STAGE_TILE || stage->rank < 2 || rows < LEAST || cols < 1 || reductions == NO_REDUCTION ||
+        (reductions == SUMMED && cols >= SAMBA_SHORT_SUM) ||
         (keeps_rows(&stage->program) && cols > prepare->machine->tile.standing_columns))
         return false;
     traffic t = count_traffic(stage);
-    return cols <= prepare->machine->tile.short_row ? t.across + t.along > 0 : t.across > 0 && t.along == 0;
+    return cols <= prepare->machine->tile.short_row && reductions != SUMMED ? t.across + t.along > 0
+                                                                            : t.across > 0 && t.along == 0;
 }
 
 void samba_tile_stand(samba_tile_program *program)
@@ -88,7 +95,7 @@ static void load_column(const samba_kernels *kernels, const samba_view *view, co
     int64_t run = view->groups > 1 ? slice->run : rows;
     for (int64_t r = 0, n; r < rows; r += n, run = view->group_size[view->groups - 1]) {
         n = rows - r < run ? rows - r : run;
-        const char *source = view->base + ((view->groups > 1 ? slice->rows[r] : slice->offset) + column) * view->size;
+        const char *source = view->base + ((r > 0 ? slice->rows[r] : slice->offset) + column) * view->size;
         if (stride == 1)
             kernels->load[view->dtype](d + r * width, source, n);
         else
@@ -103,7 +110,7 @@ static void store_column(const samba_kernels *kernels, const samba_view *view, c
     int64_t run = view->groups > 1 ? slice->run : rows;
     for (int64_t r = 0, n; r < rows; r += n, run = view->group_size[view->groups - 1]) {
         n = rows - r < run ? rows - r : run;
-        char *to = view->base + ((view->groups > 1 ? slice->rows[r] : slice->offset) + column) * view->size;
+        char *to = view->base + ((r > 0 ? slice->rows[r] : slice->offset) + column) * view->size;
         if (stride == 1)
             kernels->store[view->dtype](to, a + r * width, n);
         else
@@ -174,18 +181,13 @@ static void store(const samba_tile_program *program, samba_frame *frame, const s
         store_column(kernels, view, slice, column + c * view->col_stride, rows, width, a + c * rows * width);
 }
 
-static int64_t row_offset(const samba_view *view, const samba_view_slice *slice, int64_t row)
-{
-    return view->groups > 1 ? slice->rows[row] : slice->offset + row * (view->groups ? view->group_stride[0] : 0);
-}
-
 static void coordinates(const samba_tile_program *program, samba_frame *frame, const samba_code *code)
 {
     const samba_view *view = &program->views[code->view];
     const samba_view_slice *slice = &frame->slices[code->view];
     int64_t *d = (int64_t *)frame->pointers[code->d], rows = frame->rows;
     for (int64_t r = 0; r < rows; r++) {
-        int64_t value = row_offset(view, slice, r) + frame->col * view->col_stride;
+        int64_t value = samba_view_row(view, slice, r) + frame->col * view->col_stride;
         for (int64_t c = 0; c < frame->cols; c++)
             d[c * rows + r] = value + c * view->col_stride;
     }
@@ -201,7 +203,7 @@ static void draw(const samba_tile_program *program, samba_frame *frame, const sa
     for (int64_t c = 0; c < frame->cols; c++)
         for (int64_t r = 0; r < rows; r++)
             program->kernels->random(d + c * rows + r, seed,
-                                     (uint64_t)(row_offset(view, slice, r) + (frame->col + c) * view->col_stride), 1);
+                                     (uint64_t)(samba_view_row(view, slice, r) + (frame->col + c) * view->col_stride), 1);
 }
 
 void samba_tile_run_standing(const samba_tile_program *program, samba_frame *frame, const samba_code *code)

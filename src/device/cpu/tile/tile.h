@@ -11,6 +11,9 @@
 
 #include "device/cpu/machine.h"
 
+#define SAMBA_SHORT_SUM 16        /* columns from which a row's sum is made of parts (reduce_sum.h) */
+#define SAMBA_LONG_ROW_COLUMNS 64 /* from which a loop for each row is no slower than spreading */
+
 /* A function of the domain's coordinates: element offset = offset + (part of the row) + column * col_stride. The dims before the
  * last are merged where their strides allow, so most views have one group or none (all rows at one offset). */
 typedef struct samba_view {
@@ -31,11 +34,19 @@ static inline bool samba_view_repeats(const samba_view *view)
 
 typedef struct samba_view_slice { /* the part of a view that the tile at work covers */
     int64_t offset;               /* of (row0, column 0) */
-    const int64_t *rows;          /* offset of each row, where the view has more than one group */
+    const int64_t *rows;          /* offset of each row, where the view has more than one group and they lie in several runs */
     bool dense_full;              /* the tile's elements follow one another (FULL) */
     bool dense_row;               /* so do its rows' values (ROW) */
     int64_t run;                  /* rows before the innermost group begins anew, where there is more than one group */
 } samba_view_slice;
+
+/* Offset of a row of the tile, at column 0. */
+static inline int64_t samba_view_row(const samba_view *view, const samba_view_slice *slice, int64_t row)
+{
+    if (view->groups > 1 && row >= slice->run)
+        return slice->rows[row];
+    return slice->offset + row * (view->groups ? view->group_stride[view->groups - 1] : 0);
+}
 
 typedef enum samba_action {
     SAMBA_DO_MAP,
