@@ -453,6 +453,19 @@ TEST(test_convolutions)
                           kind, -1);
 }
 
+static convolution random_convolution(void)
+{
+    convolution v = {1 + rand() % 3, 1 + (rand() % 3 == 0), 1 + rand() % 20, .in = 1 + rand() % 8};
+    for (int i = 0; i < 2; i++) {
+        v.kernel[i] = 1 + rand() % 4;
+        v.stride[i] = 1 + (rand() % 3 == 0) * (1 + rand() % 2);
+        v.padding[i] = rand() % 3;
+        v.dilation[i] = 1 + (rand() % 4 == 0) * (1 + rand() % 2);
+        v.size[i] = v.dilation[i] * (v.kernel[i] - 1) + 1 + rand() % 20;
+    }
+    return v;
+}
+
 TEST(test_random_convolutions)
 {
     static const int dtypes[] = {F32, F32, F32, F64, BF16, I32};
@@ -460,18 +473,28 @@ TEST(test_random_convolutions)
         if (!runs_case(seed))
             continue;
         srand(seed);
-        convolution v = {1 + rand() % 3, 1 + (rand() % 3 == 0), 1 + rand() % 20, .in = 1 + rand() % 8};
         samba_dtype dtype = (samba_dtype)dtypes[rand() % LENGTH(dtypes)];
-        for (int i = 0; i < 2; i++) {
-            v.kernel[i] = 1 + rand() % 4;
-            v.stride[i] = 1 + (rand() % 3 == 0) * (1 + rand() % 2);
-            v.padding[i] = rand() % 3;
-            v.dilation[i] = 1 + (rand() % 4 == 0) * (1 + rand() % 2);
-            v.size[i] = v.dilation[i] * (v.kernel[i] - 1) + 1 + rand() % 20;
-        }
+        convolution v = random_convolution();
         for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++)
             check_convolution(&v, dtype, true, kind, rand() % EPILOGUES, (int)seed);
     }
+}
+
+/* Whatever a road would cost: of those whose sums are exact. */
+TEST(test_dear_roads)
+{
+    static const char *const by[] = {"columns", "fold", "depthwise", "panel", "blocks"};
+    for (unsigned seed = 1; seed <= 60; seed++) {
+        if (!runs_case(seed))
+            continue;
+        srand(seed);
+        convolution v = random_convolution();
+        v.groups = seed % 4 ? 1 : v.groups;
+        case_road = by[seed % 10 < 6 ? 0 : seed % LENGTH(by)];
+        for (int kind = FORWARD; kind <= WEIGHT_GRADIENT; kind++)
+            check_convolution(&v, (samba_dtype)(seed % 3 ? BF16 : F32), true, kind, rand() % EPILOGUES, (int)seed);
+    }
+    case_road = NULL;
 }
 
 /* One filter a plane, of pixels and weights that are floats of one size or of two. */
@@ -563,4 +586,4 @@ TEST(test_every_road)
 }
 
 TEST_MAIN(test_sizes, test_dtypes, test_views, test_convolutions, test_random_convolutions, test_random_depthwise, test_halves,
-          test_endless_plane, test_one_window, test_errors, test_every_road)
+          test_dear_roads, test_endless_plane, test_one_window, test_errors, test_every_road)

@@ -12,10 +12,15 @@
  * pieces, one for each tap of the window, worked out at load, with nothing where the window meets padding. Boxes that meet none
  * share them.
  *
+ * Images of bfloat16, where the CPU multiplies pairs, are copied first, with their channels in pairs (paired.h): what is gathered
+ * and packed are pairs, and k counts them.
+ *
  * contract.c reads images in place, which costs no gathering but unaligned, shorter vectors; fold.c gathers once for all taps
  * of the window and adds up afterwards. This road wins where there are many rows to multiply a column with. */
 #include "device/cpu/product/blocks.h"
 #include "device/cpu/product/image.h"
+#include "device/cpu/product/micro_kernel.h"
+#include "device/cpu/product/paired.h"
 #include "device/cpu/product/roads.h"
 #include <limits.h>
 #include <string.h>
@@ -25,10 +30,16 @@ enum { WIDTH = SAMBA_PANEL_WIDTH };
 typedef struct columns {
     samba_frame frame;
     const samba_blocks *blocks;
+    samba_dense_fn *multiply;
     samba_source a;
-    const float *image;
+    const float *image; /* of pairs it is copied to shared scratch */
     samba_image_axis y, x;
-    int64_t batches, m, n;
+    int64_t batches, m, n, k;
+    int64_t k_size[SAMBA_CONTRACT_RANK], k_stride[SAMBA_CONTRACT_RANK], image_pitch; /* of the image as it is gathered */
+    bool half;                                                                       /* pairs of bfloat16 */
+    samba_paired paired;
+    samba_paired_walk walk;
+    int64_t paired_at, weight_parts;                                           /* parts of a run: the weights' come first */
     int lanes, step;                                                           /* step: from one pixel of a row to the next */
     int64_t images, image_units, box, boxes, ranges, range_blocks, row_blocks; /* box: rows of pixels */
     int64_t pitch, panels, panel_bytes;                                        /* of a unit's sums; of a step */
@@ -40,9 +51,11 @@ typedef struct columns {
 } columns;
 
 /* Pixels of a row lie side by side, or every second one is taken. What has no window and lies evenly is a plain product. */
-static bool recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x)
+static bool recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x, int *channel)
 {
-    return samba_image_recognize(problem, y, x) && x->size <= problem->machine->columns.most_width &&
+    *channel = -1;
+    return (samba_image_recognize(problem, y, x) || samba_image_recognize_pairs(problem, y, x, channel)) &&
+           x->size <= problem->machine->columns.most_width &&
            (x->own * x->memory == 2 || (x->own * x->memory == 1 && problem->contract.b.window_count > 0));
 }
 
@@ -65,21 +78,21 @@ static columns_unit unit_at(const columns *p, int64_t unit)
 }
 
 /* Panels of a step of k: its rows one by one, counted up like an odometer. */
-static void gather(const columns *p, const columns_unit *at, const samba_box *k, char *to)
+static void gather(const columns *p, const columns_unit *at, const samba_box *k, const float *image, char *to)
 {
-    const samba_contract *c = &p->frame.contract;
+    const int rank = p->frame.contract.k_rank;
     int64_t index[SAMBA_CONTRACT_RANK], vectors = divide_up(at->images * at->cols, p->lanes);
-    const float *origin = p->image + samba_image_offset(&p->frame.contract, at->image) +
-                          (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
+    const float *origin =
+        image + at->image * p->image_pitch + (p->y.base + at->y * p->y.own) * p->y.memory + p->x.base * p->x.memory;
     const samba_column_piece *const *tables = p->pieces + at->box * p->y.taps * p->x.taps;
     memcpy(index, k->index, sizeof index);
     for (int64_t l = 0; l < k->width; l++) {
         int64_t offset = 0, tap = (p->y.tap < 0 ? 0 : index[p->y.tap]) * p->x.taps + (p->x.tap < 0 ? 0 : index[p->x.tap]);
-        for (int i = 0; i < c->k_rank; i++)
-            offset += c->b.inner[i] * index[i];
+        for (int i = 0; i < rank; i++)
+            offset += p->k_stride[i] * index[i];
         p->blocks->columns(tables[tap], p->step, origin + offset, (float *)to + l * WIDTH,
                            p->panel_bytes / (int64_t)sizeof(float), vectors);
-        for (int i = c->k_rank - 1; i >= 0 && ++index[i] == c->k[i] && i > 0; i--)
+        for (int i = rank - 1; i >= 0 && ++index[i] == p->k_size[i] && i > 0; i--)
             index[i] = 0;
     }
 }
@@ -100,8 +113,22 @@ static void pack_part(const columns *p, char *packed, int64_t part)
 {
     int64_t step = part / p->row_blocks, block = part % p->row_blocks;
     samba_box rows = samba_split_box(&p->a.own, block), k = samba_split_box(&p->a.inner, step);
+    for (int64_t i = 0; i < rows.width && p->half; i++)
+        samba_pair_weights((const uint16_t *)p->a.memory + (rows.first + i) * p->a.factor.own[0], &p->walk, k.index, k.width,
+                           (uint32_t *)packed_rows(p, packed, step, block) + i * p->lda);
+    if (p->half)
+        return;
     samba_pack(&p->a, rows_in_place(p, &rows, &k), &p->a.own_axis, rows.width, &p->a.inner_axis, k.width,
                packed_rows(p, packed, step, block), p->lda);
+}
+
+static void pair_part(const columns *p, const samba_workspace *room, int64_t part)
+{
+    int64_t pairs = p->k_size[p->walk.channel];
+    samba_paired image = p->paired;
+    image.from += samba_image_offset(&p->frame.contract, part / pairs);
+    samba_pair_planes(p->frame.machine->kernels, &image, part % pairs,
+                      (uint32_t *)(room->shared + p->paired_at) + part * p->y.limit * p->x.limit);
 }
 
 static void finish_rows(const columns *p, const samba_workspace *room, const columns_unit *at, int64_t row, int64_t rows,
@@ -117,9 +144,10 @@ static void run_unit(const columns *p, const samba_workspace *room, char *packed
     int64_t cols = at.images * at.cols, steps = p->a.inner.blocks, first = samba_split_box(&p->a.own, at.i0).first;
     float *sums = (float *)(room->own + p->sums_at);
     char *gathered = room->own + p->gathered_at;
+    const float *image = p->half ? (const float *)(room->shared + p->paired_at) : p->image;
     for (int64_t step = 0; step < steps; step++) {
         samba_box k = samba_split_box(&p->a.inner, step);
-        gather(p, &at, &k, gathered);
+        gather(p, &at, &k, image, gathered);
         for (int64_t i = at.i0; i < at.i1; i++) {
             samba_box rows = samba_split_box(&p->a.own, i);
             const char *a = p->in_place ? rows_in_place(p, &rows, &k) : packed_rows(p, packed, step, i);
@@ -140,7 +168,7 @@ static void run_unit(const columns *p, const samba_workspace *room, char *packed
                                      .from_ld = p->pitch,
                                      .c = to + j * WIDTH,
                                      .ldc = p->pitch};
-                p->blocks->dense(&block, &fetch);
+                p->multiply(&block, &fetch);
             }
             if (step + 1 == steps)
                 finish_rows(p, room, &at, rows.first, rows.width, to);
@@ -150,7 +178,11 @@ static void run_unit(const columns *p, const samba_workspace *room, char *packed
 
 static void pack(const samba_frame *frame, const samba_workspace *room, bool kept, int64_t part)
 {
-    pack_part((const columns *)frame, kept ? room->kept : room->shared, part);
+    const columns *p = (const columns *)frame;
+    if (kept || part < p->weight_parts)
+        pack_part(p, kept ? room->kept : room->shared, part);
+    else
+        pair_part(p, room, part - p->weight_parts);
 }
 
 static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t end)
@@ -167,6 +199,8 @@ static double work(const samba_frame *frame, samba_frame_phase phase, int64_t un
 {
     const columns *p = (const columns *)frame;
     double k = 0;
+    if (phase == SAMBA_FRAME_PACK && unit >= p->weight_parts)
+        return (double)(p->y.limit * p->x.limit) * frame->machine->pack.copy;
     if (phase != SAMBA_FRAME_UNITS) {
         samba_box rows = samba_split_box(&p->a.own, unit % p->row_blocks),
                   of = samba_split_box(&p->a.inner, unit / p->row_blocks);
@@ -280,18 +314,47 @@ static double choose_finer(columns *p, const samba_contract_problem *problem, do
     finer.row_blocks = at_most(problem->threads, divide_up(p->m, problem->machine->kernels->blocks->dense_rows));
     if (finer.row_blocks <= p->row_blocks)
         return cost;
-    double cost_finer = choose_units(&finer, problem->k, problem->threads);
+    double cost_finer = choose_units(&finer, finer.k, problem->threads);
     if (cost_finer >= worth * cost)
         return cost;
     *p = finer;
     return cost_finer;
 }
 
+/* k as it is gathered: of pairs half as many channels, of planes that lie one after the other. */
+static void describe_k(columns *p, const samba_contract *c, int channel)
+{
+    const int64_t plane = p->y.limit * p->x.limit;
+    memcpy(p->k_size, c->k, sizeof p->k_size);
+    memcpy(p->k_stride, c->b.inner, sizeof p->k_stride);
+    p->half = channel >= 0;
+    p->image_pitch = samba_image_offset(c, 1);
+    if (p->half) {
+        p->paired = (samba_paired){.channels = c->k[channel],
+                                   .channel_stride = c->b.inner[channel],
+                                   .rows = p->y.limit,
+                                   .row_stride = p->y.memory,
+                                   .width = p->x.limit};
+        p->k_size[channel] = divide_up(c->k[channel], 2);
+        p->k_stride[channel] = plane;
+        p->image_pitch = p->k_size[channel] * plane;
+        p->y.memory = p->x.limit;
+        p->walk = (samba_paired_walk){.rank = c->k_rank, .channel = channel, .channels = c->k[channel]};
+        memcpy(p->walk.size, p->k_size, sizeof p->walk.size);
+        memcpy(p->walk.stride, c->a.inner, sizeof p->walk.stride);
+    }
+    p->k = 1;
+    for (int i = 0; i < c->k_rank; i++)
+        p->k *= p->k_size[i];
+}
+
 static double init(const samba_contract_problem *problem, columns *p)
 {
     const samba_contract *c = &problem->contract;
-    if (!recognize(problem, &p->y, &p->x))
+    int channel;
+    if (!recognize(problem, &p->y, &p->x, &channel))
         return -1;
+    describe_k(p, c, channel);
     p->batches = problem->batches;
     p->m = problem->m;
     p->n = problem->n;
@@ -302,17 +365,18 @@ static double init(const samba_contract_problem *problem, columns *p)
     p->row_blocks = divide_up(p->m, p->frame.machine->columns.rows);
     if (p->row_blocks < problem->threads && p->m >= 16 * problem->threads)
         p->row_blocks = problem->threads;
-    double cost = choose_units(p, problem->k, problem->threads);
+    double cost = choose_units(p, p->k, problem->threads);
     if (p->many)
         cost = choose_finer(p, problem, cost);
     int64_t cols = p->images * p->box * p->x.size, rows = divide_up(p->m, p->row_blocks);
-    if (samba_image_offset(&p->frame.contract, p->images) + p->y.limit * p->y.memory > INT_MAX / 2)
+    if (p->images * p->image_pitch + p->y.limit * p->y.memory > INT_MAX / 2)
         return -1;
     p->a = (samba_source){.machine = problem->machine, .class_ = c->class_, .factor = c->a};
     p->a.memory = samba_factor_bytes(problem, &c->a);
     samba_split_init(&p->a.own, 1, &p->m, rows, 1);
-    samba_split_init(&p->a.inner, c->k_rank, c->k, step_of(p, cols), 16);
-    samba_source_describe(&p->a, false);
+    samba_split_init(&p->a.inner, c->k_rank, p->k_size, step_of(p, cols), 16);
+    if (!p->half)
+        samba_source_describe(&p->a, false);
     p->row_blocks = p->a.own.blocks;
     p->range_blocks = divide_up(p->row_blocks, p->ranges);
     p->pitch = round_up(cols, 16);
@@ -325,7 +389,9 @@ static double init(const samba_contract_problem *problem, columns *p)
 static double plan(const samba_contract_problem *problem, samba_frame *frame)
 {
     double cost = init(problem, (columns *)frame);
-    return cost < 0 ? cost : cost + samba_finish_time(problem) + problem->machine->columns.start;
+    const columns *p = (const columns *)frame;
+    double pairs = p->half ? (double)(p->batches * p->image_pitch) * problem->machine->pack.copy / problem->threads : 0;
+    return cost < 0 ? cost : cost + pairs + samba_finish_time(problem) + problem->machine->columns.start;
 }
 
 /* Where column q of a unit that begins at row y of an image finds its element for a tap, from the unit's origin;
@@ -335,7 +401,7 @@ static bool find_element(const columns *p, int64_t y, int64_t rows, int64_t tap,
     int64_t cols = rows * p->x.size, image = q / cols, i = q % cols / p->x.size, j = q % p->x.size;
     int64_t dy = i * p->y.own + tap / p->x.taps * p->y.tap_step, dx = j * p->x.own + tap % p->x.taps * p->x.tap_step;
     int64_t py = p->y.base + y * p->y.own + dy, px = p->x.base + dx;
-    *at = samba_image_offset(&p->frame.contract, image) + dy * p->y.memory + dx * p->x.memory;
+    *at = image * p->image_pitch + dy * p->y.memory + dx * p->x.memory;
     return py >= 0 && py < p->y.limit && px >= 0 && px < p->x.limit;
 }
 
@@ -399,12 +465,17 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
 {
     columns *p = (columns *)frame;
     p->blocks = frame->machine->kernels->blocks;
-    p->image = samba_factor_data(problem, &frame->contract.b);
-    SAMBA_TRY(samba_source_tables(&p->a, to->arena));
+    p->multiply = p->half ? samba_dense_pairs_of(frame->machine) : p->blocks->dense;
+    if (p->half)
+        p->paired.from = (const uint16_t *)samba_factor_bytes(problem, &frame->contract.b);
+    else
+        p->image = samba_factor_data(problem, &frame->contract.b);
+    if (!p->half)
+        SAMBA_TRY(samba_source_tables(&p->a, to->arena));
     SAMBA_TRY(make_tables(p, to->arena));
     p->lda = p->a.own_axis.stride;
-    p->in_place = p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 && p->lda >= problem->k &&
-                  p->lda * 4 % frame->machine->product.page;
+    p->in_place = !p->half && p->a.inner_axis.run >= p->a.inner_axis.count && p->a.inner_axis.stride == 1 &&
+                  p->lda >= problem->k && p->lda * 4 % frame->machine->product.page;
     if (!p->in_place) {
         p->lda = round_up(p->a.inner.width, 16);
         p->lda += p->lda * 4 % frame->machine->product.page ? 0 : 16;
@@ -415,6 +486,12 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
             packed = p->in_place ? 0 : p->a.inner.blocks * p->step_bytes;
     *(problem->constant_a ? &frame->kept_parts : &frame->parts) = parts;
     *(problem->constant_a ? &frame->kept_bytes : &frame->shared_bytes) = packed;
+    p->weight_parts = frame->parts;
+    if (p->half) {
+        p->paired_at = round_up(frame->shared_bytes, 64);
+        frame->parts += p->batches * p->k_size[p->walk.channel];
+        frame->shared_bytes = p->paired_at + p->batches * p->image_pitch * 4;
+    }
     p->sums_at = samba_frame_room(frame, at_most(p->range_blocks * p->a.own.width, p->m) * p->pitch * 4);
     p->gathered_at = samba_frame_room(frame, p->panels * p->panel_bytes);
     return SAMBA_OK;

@@ -32,12 +32,12 @@ static bool describe_axis(const samba_contract *c, int dim, samba_image_axis *a,
     return true;
 }
 
-bool samba_image_recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x)
+static bool recognize(const samba_contract_problem *problem, samba_dtype dtype, samba_image_axis *y, samba_image_axis *x)
 {
     const samba_contract *c = &problem->contract;
     const samba_factor *b = &c->b;
     bool is_tap[SAMBA_CONTRACT_RANK] = {false};
-    if (c->class_ != SAMBA_F32 || c->a.dtype != SAMBA_FLOAT32 || b->dtype != SAMBA_FLOAT32 || c->a.window_count ||
+    if (c->class_ != SAMBA_F32 || (samba_dtype)c->a.dtype != dtype || (samba_dtype)b->dtype != dtype || c->a.window_count ||
         c->m_rank != 1 || c->n_rank > 2 || c->batch_rank > 1 || (c->batch_rank == 1 && c->a.batch[0] != 0) || problem->k == 0)
         return false;
     for (int w = 0; w < b->window_count; w++) {
@@ -48,6 +48,26 @@ bool samba_image_recognize(const samba_contract_problem *problem, samba_image_ax
             return false;
     }
     return describe_axis(c, c->n_rank == 2 ? 0 : -1, y, is_tap) && describe_axis(c, c->n_rank - 1, x, is_tap);
+}
+
+bool samba_image_recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x)
+{
+    return recognize(problem, SAMBA_FLOAT32, y, x);
+}
+
+bool samba_image_recognize_pairs(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x, int *channel)
+{
+    const samba_contract *c = &problem->contract;
+    if (!problem->machine->pairs || !recognize(problem, SAMBA_BFLOAT16, y, x) || x->memory != 1)
+        return false;
+    *channel = -1;
+    for (int i = 0; i < c->k_rank; i++) {
+        bool tap = i == y->tap || i == x->tap;
+        if (!tap && *channel >= 0)
+            return false; /* of several dims, where pairs have no one stride */
+        *channel = tap ? *channel : i;
+    }
+    return *channel >= 0 && c->k[*channel] > 1;
 }
 
 int64_t samba_image_offset(const samba_contract *contract, int64_t image)

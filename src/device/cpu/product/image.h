@@ -15,6 +15,8 @@ typedef struct samba_image_axis { /* one dim of the pixels; the window's positio
 /* Is it one of float32, with weights that all images share? Each window moves along one dim of the pixels and at most one of k,
  * and the image has no zeros between its pixels. */
 bool samba_image_recognize(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x);
+/* Is it one of bfloat16, on a CPU that multiplies pairs, whose channels are a dim of k of their own? channel: which. */
+bool samba_image_recognize_pairs(const samba_contract_problem *problem, samba_image_axis *y, samba_image_axis *x, int *channel);
 /* From the first image's first element. */
 int64_t samba_image_offset(const samba_contract *contract, int64_t image);
 
