@@ -465,8 +465,13 @@ static samba_status build(builder *b)
     SAMBA_TRY(find_live(b));
     program->partial = (double)sizeof(double) / b->prepare->machine->share.crossing * 1e9;
     list_views(program);
+    samba_program changed = *source;
+    bool far = !program->stands && b->stage->kind == SAMBA_STAGE_TILE && program->cols > program->capacity &&
+               program->cols > b->prepare->machine->tile.registers / (int64_t)sizeof(float);
+    if (far)
+        SAMBA_TRY(samba_tile_remake(program, source, &changed, b->prepare->arena));
     if (!program->stands)
-        SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
+        SAMBA_TRY(samba_tile_combine(program, &changed, b->prepare->arena));
     if (!program->stands && sums_memory(b, program))
         sum_memory(b->prepare->machine, program);
     program->pointers = reserve(b, program->register_count, sizeof(char *));
