@@ -225,8 +225,8 @@ typedef struct samba_frame {
  * steps become the program's own. */
 samba_status samba_tile_combine(samba_tile_program *program, const samba_program *source, samba_arena *arena);
 
-/* again.c: what a step makes of a row and a later one reads is made again there, where that is a load or little more: `changed` is
- * the source of what codes and steps then are. */
+/* again.c: what a step makes of a long row and a later one reads is made again there, where that is a load or little more.
+ * `changed` is the source of what codes and steps then are. */
 samba_status samba_tile_remake(samba_tile_program *program, const samba_program *source, samba_program *changed,
                                samba_arena *arena);
 
