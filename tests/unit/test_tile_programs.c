@@ -128,6 +128,35 @@ static void test_layer_norm(void **state)
     }
 }
 
+/* Rows beyond the first cache, whose later steps load and compute again what earlier ones had (again.c): from memory of their
+ * own, in place, where a step between has stored, and where what is kept is none of what can be made again. */
+static void test_long_rows(void **state)
+{
+    static const char *const ends[] = {
+        "mul out@y wide centred; store out y; step", "mul out@x wide centred; store out x; step",
+        "mul out@x wide centred; store out x; step; once; spread wide deviation; mul last in wide; add last last centred;"
+        "store last y; step",
+        "mul out wide kept; add out out in; store out y; step"};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT16};
+    const int64_t most = 20011; /* more than half of 64 KiB */
+    for (int s = 0; s < LENGTH(dtypes); s++)
+        for (int end = 0; end < LENGTH(ends); end++)
+            for (int narrow = 0; narrow < 2; narrow++) {
+                tile_case t;
+                int64_t c = narrow ? 600 : most, gap = narrow ? 3 : 0;
+                case_begin(&t, 2, SHAPE(3, c));
+                case_operand(&t, "x", dtypes[s], 1, SHAPE(c + gap, 1));
+                case_text(&t,
+                          "%s y shift:1; row scale; constant scale %.17g; setup;"
+                          "load in*%s x; load along shift; add moved* in along; sum sum* moved; step; mul centre sum scale; once;"
+                          "spread wide centre; sub centred* moved wide; mul square centred centred; sum deviation* square;"
+                          "exp2 kept* square; step; mul deviation deviation scale; once; spread wide deviation; %s",
+                          samba_dtype_name(dtypes[s]), 1.0 / (double)c, end == 2 ? "" : "@x", /* what was there */
+                          ends[end]);
+                case_check(&t, s ? 1e-2 : 1e-4, "long rows, %s, end %d, %d columns", samba_dtype_name(dtypes[s]), end, (int)c);
+            }
+}
+
 /* Reductions over short rows, and over rows that lie across memory, where tiles stand: every class, rows of several chunks that
  * are kept from step to step, values that repeat down the rows or along them, coordinates. */
 static void check_standing(samba_dtype dtype, const int64_t *domain, const char *x, const char *y)
@@ -466,5 +495,5 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_layer_norm, test_standing, test_sums_in_memory,
-          test_numbers, test_region, test_random_programs, test_errors)
+TEST_MAIN(test_rounding, test_iota_random, test_labels, test_gelu_both, test_layer_norm, test_long_rows, test_standing,
+          test_sums_in_memory, test_numbers, test_region, test_random_programs, test_errors)

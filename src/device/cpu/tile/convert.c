@@ -4,8 +4,8 @@
  * Registers hold float for float32, bfloat16, float16 and bool, double for float64, int64_t for integers.
  * Compiled once for each ISA. */
 #include "device/cpu/isa/unrolled.h"
+#include "device/cpu/isa/pairs.h"
 #include "device/cpu/tile/parts.h"
-#include "device/cpu/isa/vector_bits.h"
 
 static inline float read_float32(float m) { return m; }
 static inline float write_float32(float v) { return v; }
@@ -36,13 +36,6 @@ static inline uint8_t write_bool(float v) { return v != 0.0f; }
         SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)                                                                        \
             d[i] = read_##name(s[i]);                                                                                            \
     }                                                                                                                            \
-    void SAMBA_ISA_NAME(samba_store_##name)(void *destination, const void *a_, int64_t n)                                        \
-    {                                                                                                                            \
-        memory *d = destination;                                                                                                 \
-        const type *a = a_;                                                                                                      \
-        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)                                                                        \
-            d[i] = write_##name(a[i]);                                                                                           \
-    }                                                                                                                            \
     void SAMBA_ISA_NAME(samba_load_strided_##name)(void *d_, const void *source, int64_t stride, int64_t n)                      \
     {                                                                                                                            \
         type *d = d_;                                                                                                            \
@@ -63,6 +56,26 @@ static inline uint8_t write_bool(float v) { return v != 0.0f; }
             d[i * stride] = write_##name(a[i]);                                                                                  \
     }
 SAMBA_EACH_DTYPE(DTYPE)
+
+#define STORE(name, memory, type)                                                                                                \
+    void SAMBA_ISA_NAME(samba_store_##name)(void *destination, const void *a_, int64_t n)                                        \
+    {                                                                                                                            \
+        memory *d = destination;                                                                                                 \
+        const type *a = a_;                                                                                                      \
+        SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++)                                                                        \
+            d[i] = write_##name(a[i]);                                                                                           \
+    }
+STORE(float32, float, float)
+STORE(float16, uint16_t, float)
+STORE(float64, double, double)
+STORE(int64, int64_t, int64_t)
+STORE(int32, int32_t, int64_t)
+STORE(int16, int16_t, int64_t)
+STORE(int8, int8_t, int64_t)
+STORE(uint8, uint8_t, int64_t)
+STORE(bool, uint8_t, float)
+
+void SAMBA_ISA_NAME(samba_store_bfloat16)(void *destination, const void *a, int64_t n) { store_best_bfloat16(destination, a, n); }
 
 void SAMBA_ISA_NAME(samba_interleave2)(void *d_, const void *a_, const void *b_, int64_t n)
 {

@@ -77,6 +77,13 @@ static int64_t wide_elements(const samba_tile_program *program)
     return elements > program->capacity ? elements : program->capacity;
 }
 
+/* Rows that do not stay in the first cache from one step to the next. */
+static bool is_long(const builder *b)
+{
+    return b->stage->kind == SAMBA_STAGE_TILE && !b->program->stands &&
+           b->program->cols > b->prepare->machine->tile.registers / (int64_t)sizeof(float);
+}
+
 /* Whether operands are passed over once, along rows: the CPU reads those ahead by itself. Being asked for only holds them up.
  * While a tile is passed over several times it asks for nothing, and it guesses badly where rows or columns lie far apart. */
 static bool is_stream(const builder *b)
@@ -465,8 +472,11 @@ static samba_status build(builder *b)
     SAMBA_TRY(find_live(b));
     program->partial = (double)sizeof(double) / b->prepare->machine->share.crossing * 1e9;
     list_views(program);
+    samba_program changed = *source;
+    if (is_long(b) && program->cols > program->capacity)
+        SAMBA_TRY(samba_tile_remake(program, source, &changed, b->prepare->arena));
     if (!program->stands)
-        SAMBA_TRY(samba_tile_combine(program, source, b->prepare->arena));
+        SAMBA_TRY(samba_tile_combine(program, &changed, b->prepare->arena));
     if (!program->stands && sums_memory(b, program))
         sum_memory(b->prepare->machine, program);
     program->pointers = reserve(b, program->register_count, sizeof(char *));

@@ -225,6 +225,11 @@ typedef struct samba_frame {
  * steps become the program's own. */
 samba_status samba_tile_combine(samba_tile_program *program, const samba_program *source, samba_arena *arena);
 
+/* again.c: what a step makes of a long row and a later one reads is made again there, where that is a load or little more.
+ * `changed` is the source of what codes and steps then are. */
+samba_status samba_tile_remake(samba_tile_program *program, const samba_program *source, samba_program *changed,
+                               samba_arena *arena);
+
 /* operand.c */
 /* For views of several groups: finds their rows' offsets, counting up like an odometer, and writes them to `offsets`. */
 void samba_view_locate(const samba_view *view, samba_view_slice *slice, int64_t *offsets, int64_t row0, int64_t rows,
