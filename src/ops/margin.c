@@ -2,9 +2,9 @@
  *
  * Margins between the classes of a row, the last dim.
  *
- * multilabel_margin(x, labels): of each row the sum of what is above 0 of 1 - x[t] + x[k] over each target t and each class k that
- * is none. Targets are the labels in front of the first negative one; one that stands twice counts twice. One beyond the last
- * class is an error of the values, which only running can find.
+ * multilabel_margin(x, labels): of each row the sum of what is above 0 of 1 - x[t] + x[k] over each target t and each class k
+ * that is none. Targets are the labels in front of the first negative one; one that stands twice counts twice. One beyond the
+ * last class is an error of the values, which only running can find.
  * multilabel_margin_grad(x, labels, dy): the gradient of x from that of the sums. It is dy times a number of differences. */
 #include "ops/families.h"
 #include <string.h>
@@ -24,8 +24,9 @@ static samba_status need_labels(samba_infer *infer, int64_t *rows)
         return samba_infer_fail(infer, SAMBA_ERROR_DTYPE, "expected float32 or float64, given %s", samba_dtype_name(x->dtype));
     SAMBA_TRY(samba_infer_need_dtype(infer, 1, SAMBA_INT64));
     if (x->rank < 1 || !samba_shape_equal(x->rank, x->shape, labels->rank, labels->shape))
-        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE, "expected values (..., classes) and labels of their shape, given %s and %s",
-                                SAMBA_SHAPE_OF(x), SAMBA_SHAPE_OF(labels));
+        return samba_infer_fail(infer, SAMBA_ERROR_SHAPE,
+                                "expected values (..., classes) and labels of their shape, given %s and %s", SAMBA_SHAPE_OF(x),
+                                SAMBA_SHAPE_OF(labels));
     memcpy(rows, x->shape, sizeof x->shape);
     rows[x->rank - 1] = 1;
     return SAMBA_OK;
@@ -79,10 +80,10 @@ static samba_status row_at(const samba_reference *reference, int64_t number, row
         if (label < 0)
             break;
         if (label >= r->classes)
-            return samba_fail(reference->context, SAMBA_ERROR_ARGUMENT,
-                              "multilabel_margin: label %lld at position %lld is out of range: expected -1 to %lld, for %lld classes",
-                              (long long)label, (long long)(r->start + r->targets), (long long)r->classes - 1,
-                              (long long)r->classes);
+            return samba_fail(
+                reference->context, SAMBA_ERROR_ARGUMENT,
+                "multilabel_margin: label %lld at position %lld is out of range: expected -1 to %lld, for %lld classes",
+                (long long)label, (long long)(r->start + r->targets), (long long)r->classes - 1, (long long)r->classes);
     }
     return SAMBA_OK;
 }

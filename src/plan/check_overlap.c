@@ -154,7 +154,10 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
     if (all == 0 || results == 0)
         return SAMBA_OK;
     for (int32_t i = 0; i < stage->operand_count; i++)
-        use_contiguous(&users[i], check, &stage->operands[i], users[i].access & SAMBA_WRITES ? results : slopes && i == 2 ? line->outer : all);
+        use_contiguous(&users[i], check, &stage->operands[i],
+                       users[i].access & SAMBA_WRITES ? results
+                       : slopes && i == 2             ? line->outer
+                                                      : all);
     return check_apart(check, stage, users);
 }
 

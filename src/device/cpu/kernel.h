@@ -42,7 +42,7 @@ typedef struct samba_moves samba_moves;                     /* device/cpu/tile/m
 typedef struct samba_extremes samba_extremes;               /* device/cpu/tile/extreme.h */
 
 typedef struct samba_margins { /* rows of a margin stage */
-    const void *x, *dy; /* dy: one a row; NULL: the loss is wanted, one a row, and not its gradient */
+    const void *x, *dy;        /* dy: one a row; NULL: the loss is wanted, one a row, and not its gradient */
     const int64_t *labels;
     void *result;
     int64_t classes;

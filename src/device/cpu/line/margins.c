@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Margins between the classes of a row (ops/margin.c): what is no target is laid aside, -infinity where a target stands and behind
- * the last class, and passed over once a target. Differences are of x's dtype, as torch has them, and are summed in double, lane
- * by lane; how often they were above 0 is counted in integers, so the gradient is rounded once. Compiled once for each ISA. */
+ * Margins between the classes of a row (ops/margin.c): what is no target is laid aside, with -infinity where a target
+ * stands and behind the last class, and passed over once a target. Differences are of x's dtype, as torch has them, and
+ * are summed in double, lane by lane; how often they were above 0 is counted in integers, so the gradient is rounded once.
+ * Compiled once for each ISA. */
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/tile/parts.h"
@@ -78,26 +79,26 @@ enum { LANES = SAMBA_MARGIN_LANES, SHORT = LANES / 2 /* classes of a short row *
                 targets[k][lane] = (integer)(label < classes ? label < 0 ? -1 : label : LANES);                                  \
                 counts[k][lane] = 0;                                                                                             \
             }                                                                                                                    \
-        for (int64_t t = 0; t < classes; t++)                                                                                    \
-            SAMBA_VECTOR_LOOP for (int lane = 0; lane < LANES; lane++) {                                                         \
+        for (int64_t t = 0; t < classes; t++) SAMBA_VECTOR_LOOP                                                                  \
+            for (int lane = 0; lane < LANES; lane++) {                                                                           \
                 alive[lane] &= targets[t][lane] >= 0;                                                                            \
                 targets[t][lane] = alive[lane] ? targets[t][lane] : -1;                                                          \
                 bad[lane] |= targets[t][lane] == LANES;                                                                          \
             }                                                                                                                    \
         for (integer t = 0; t < (integer)classes; t++)                                                                           \
-            for (integer k = 0; k < (integer)classes; k++)                                                                       \
-                SAMBA_VECTOR_LOOP for (int lane = 0; lane < LANES; lane++)                                                       \
+            for (integer k = 0; k < (integer)classes; k++) SAMBA_VECTOR_LOOP                                                     \
+                for (int lane = 0; lane < LANES; lane++)                                                                         \
                     others[k][lane] = targets[t][lane] == k ? -(type)INFINITY : others[k][lane];                                 \
         for (integer t = 0; t < (integer)classes; t++) {                                                                         \
             type least[LANES];                                                                                                   \
             integer hits[LANES] = {0};                                                                                           \
             SAMBA_VECTOR_LOOP for (int lane = 0; lane < LANES; lane++)                                                           \
                 least[lane] = (type)INFINITY;                                                                                    \
-            for (integer k = 0; k < (integer)classes; k++)                                                                       \
-                SAMBA_VECTOR_LOOP for (int lane = 0; lane < LANES; lane++)                                                       \
+            for (integer k = 0; k < (integer)classes; k++) SAMBA_VECTOR_LOOP                                                     \
+                for (int lane = 0; lane < LANES; lane++)                                                                         \
                     least[lane] = targets[t][lane] == k ? values[k][lane] - 1 : least[lane];                                     \
-            for (integer k = 0; k < (integer)classes; k++)                                                                       \
-                SAMBA_VECTOR_LOOP for (int lane = 0; lane < LANES; lane++) {                                                     \
+            for (integer k = 0; k < (integer)classes; k++) SAMBA_VECTOR_LOOP                                                     \
+                for (int lane = 0; lane < LANES; lane++) {                                                                       \
                     type beyond = others[k][lane] - least[lane];                                                                 \
                     if (slopes) {                                                                                                \
                         integer hit = beyond > 0;                                                                                \
@@ -107,8 +108,8 @@ enum { LANES = SAMBA_MARGIN_LANES, SHORT = LANES / 2 /* classes of a short row *
                         sums[lane] += (double)(beyond > 0 ? beyond : 0);                                                         \
                     }                                                                                                            \
                 }                                                                                                                \
-            for (integer k = 0; slopes && k < (integer)classes; k++)                                                             \
-                SAMBA_VECTOR_LOOP for (int lane = 0; lane < LANES; lane++)                                                       \
+            for (integer k = 0; slopes && k < (integer)classes; k++) SAMBA_VECTOR_LOOP                                           \
+                for (int lane = 0; lane < LANES; lane++)                                                                         \
                     counts[k][lane] -= targets[t][lane] == k ? hits[lane] : 0;                                                   \
         }                                                                                                                        \
         for (int64_t row = 0; row < rows && !slopes; row++)                                                                      \
