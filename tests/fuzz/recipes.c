@@ -298,10 +298,11 @@ static samba_ref draw_margin(fuzz_maker *m, samba_op op)
     if (x.dtype != SAMBA_FLOAT32 && x.dtype != SAMBA_FLOAT64)
         return SAMBA_NONE;
     samba_ref index = fuzz_index(m, x.shape[x.rank - 1], x.rank, x.shape);
-    if (index == SAMBA_NONE)
+    if (index == SAMBA_NONE || samba_node_at(m->graph, index)->dtype != SAMBA_INT64)
         return SAMBA_NONE;
-    index = samba_emit_cast(m->graph, index, SAMBA_INT64);
-    inputs[1] = samba_emit_scalar(m->graph, SAMBA_OP_sub, index, 1);
+    inputs[1] = fuzz_add(m, SAMBA_OP_sub, 2, (samba_ref[]){index, fuzz_constant(m, SAMBA_INT64, 1)}, &attrs);
+    if (inputs[1] == SAMBA_NONE)
+        return SAMBA_NONE;
     x.shape[x.rank - 1] = 1;
     if (samba_ops[op].arity == 3)
         inputs[2] = fuzz_fresh(m, "x", (samba_dtype)x.dtype, x.rank, x.shape);
