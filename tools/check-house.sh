@@ -35,7 +35,8 @@ check_rooms() { # ROOT FREE..., with `rooms`
     done
 }
 declare -A rooms=(
-    [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa" [gather]="isa" [attention]="isa product tile"
+    [isa]="" [product]="isa" [tile]="isa product" [pool]="isa tile" [line]="isa tile" [gather]="isa"
+    [attention]="isa product tile"
 )
 check_rooms device/cpu kernel.h machine.h fetch.h
 rooms=([graph]="" [fuse]="" [lower]="" [memory]="") # passes meet in compiler.h alone: what one gives the next is there

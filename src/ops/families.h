@@ -18,7 +18,8 @@
 #include "ops.def"
 
 /* ---- RANGE(cell): the index ranges of rows ---- */
-samba_range_fn samba_range_embedding, samba_range_gather, samba_range_scatter, samba_range_cross_entropy;
+samba_range_fn samba_range_embedding, samba_range_gather, samba_range_scatter, samba_range_cross_entropy,
+    samba_range_multilabel_margin;
 
 /* ---- inference (infer.c) ---- */
 /* Sets the result. Checks what every result must be: a known dtype, rank 0 to 8, sizes >= 0, at most 2^62 bytes. */

@@ -150,10 +150,14 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
 {
     const samba_line *line = &stage->line;
     int64_t all = line->outer * line->size * line->inner, results = line->outer * line->count * line->inner;
+    bool slopes = line->function == SAMBA_LINE_MARGIN_GRAD; /* operand 2, the gradient, has one a line */
     if (all == 0 || results == 0)
         return SAMBA_OK;
     for (int32_t i = 0; i < stage->operand_count; i++)
-        use_contiguous(&users[i], check, &stage->operands[i], users[i].access & SAMBA_WRITES ? results : all);
+        use_contiguous(&users[i], check, &stage->operands[i],
+                       users[i].access & SAMBA_WRITES ? results
+                       : slopes && i == 2             ? line->outer
+                                                      : all);
     return check_apart(check, stage, users);
 }
 

@@ -355,12 +355,30 @@ static samba_status check_attention(const samba_check *check, const samba_stage 
 }
 
 /* ---- line: contiguous operands; what there is depends on the function ---- */
+static samba_status check_margin(const samba_check *check, const samba_stage *stage)
+{
+    const samba_line *line = &stage->line;
+    bool gradient = line->function == SAMBA_LINE_MARGIN_GRAD;
+    int64_t numel;
+    if (line->outer < 0 || line->inner != 1 || line->count != (gradient ? line->size : 1) || line->backwards ||
+        !line->has_values || line->has_indices || !samba_check_numel(2, (int64_t[]){line->outer, line->size}, &numel))
+        return samba_check_stage_fail(check, "margins of %lld x %lld x %lld are impossible", (long long)line->outer,
+                                      (long long)line->size, (long long)line->inner);
+    SAMBA_TRY(check_sizes(check, stage, gradient ? 4 : 3, (int64_t[]){numel, numel, line->outer, numel}));
+    samba_dtype dtype = (samba_dtype)stage->operands[0].dtype;
+    bool fits = (dtype == SAMBA_FLOAT32 || dtype == SAMBA_FLOAT64) && stage->operands[1].dtype == SAMBA_INT64 &&
+                stage->operands[2].dtype == (int32_t)dtype && (!gradient || stage->operands[3].dtype == (int32_t)dtype);
+    return fits ? SAMBA_OK : samba_check_stage_fail(check, "margins take float32 or float64 and int64 labels");
+}
+
 static samba_status check_line(const samba_check *check, const samba_stage *stage)
 {
     const samba_line *line = &stage->line;
     bool sorts = line->function == SAMBA_LINE_SORT, gradient = line->function == SAMBA_LINE_CUMPROD_GRAD;
     bool chooses = sorts || line->function == SAMBA_LINE_CUMMAX || line->function == SAMBA_LINE_CUMMIN;
     int64_t sizes[4], numel, results;
+    if (line->function == SAMBA_LINE_MARGIN || line->function == SAMBA_LINE_MARGIN_GRAD)
+        return check_margin(check, stage);
     bool possible = line->function >= 0 && line->function < SAMBA_LINE_FUNCTION_COUNT && line->count >= 0 &&
                     line->count <= line->size && (sorts || line->count == line->size) &&
                     (!sorts || line->size <= (int64_t)1 << 31) && (chooses || (line->has_values && !line->has_indices)) &&

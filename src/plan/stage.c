@@ -110,10 +110,20 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
                 return made ? SAMBA_WRITES : SAMBA_READS;
             }
         break;
-    case SAMBA_STAGE_LINE: return operand <= (stage->line.function == SAMBA_LINE_CUMPROD_GRAD) ? SAMBA_READS : SAMBA_WRITES;
+    case SAMBA_STAGE_LINE: return operand < samba_line_sources(&stage->line) ? SAMBA_READS : SAMBA_WRITES;
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return 0;
+}
+
+int32_t samba_line_sources(const samba_line *line)
+{
+    switch (line->function) {
+    case SAMBA_LINE_MARGIN_GRAD: return 3;
+    case SAMBA_LINE_MARGIN:
+    case SAMBA_LINE_CUMPROD_GRAD: return 2;
+    default: return 1;
+    }
 }
 
 const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT] = {"tile", "contract", "pool", "gather", "attention", "line"};

@@ -196,8 +196,9 @@ int32_t samba_pool_sample_sizes(const samba_pool *pool, int64_t sizes[4]);
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 
 /* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if
- * they are wanted, of x's dtype; the indices, int64, if they are wanted (sort, cummax, cummin).
- * ops/line.c says what the functions mean. */
+ * they are wanted, of x's dtype; the indices, int64, if they are wanted (sort, cummax, cummin). Margins: x; the labels, int64, as
+ * many; the gradient: dy, one a line; the values.
+ * ops/line.c and ops/margin.c say what the functions mean. */
 typedef enum samba_line_function { /* numbers are part of the file format */
                                    SAMBA_LINE_SORT = 0,
                                    SAMBA_LINE_CUMSUM = 1,
@@ -206,14 +207,18 @@ typedef enum samba_line_function { /* numbers are part of the file format */
                                    SAMBA_LINE_LOGCUMSUMEXP = 4,
                                    SAMBA_LINE_CUMMAX = 5,
                                    SAMBA_LINE_CUMMIN = 6,
-                                   SAMBA_LINE_FUNCTION_COUNT = 7
+                                   SAMBA_LINE_MARGIN = 7,
+                                   SAMBA_LINE_MARGIN_GRAD = 8,
+                                   SAMBA_LINE_FUNCTION_COUNT = 9
 } samba_line_function;
 typedef struct samba_line {
     int32_t function, backwards; /* sort: the greatest first; others: from the last element on */
     int32_t has_values, has_indices;
     int64_t outer, size, inner;
-    int64_t count; /* results along the dim: sort may want but the first; else size */
+    int64_t count; /* results along the dim: sort may want but the first, a margin is one; else size */
 } samba_line;
+/* Operands that a line only reads: the first ones. plan/stage.c */
+int32_t samba_line_sources(const samba_line *line);
 
 typedef enum samba_stage_kind {
     SAMBA_STAGE_TILE = 0,

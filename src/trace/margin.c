@@ -152,22 +152,12 @@ samba_value samba_multilabel_margin_loss(samba_value input, samba_value target, 
     if (!samba_losses_enter_any(&loss, "multilabel_margin_loss", 2, v, reduction) || !need_rows(&loss, input, target, true, &x))
         return samba_trace_none(loss.graph);
     int64_t classes = x.shape[x.rank - 1], rows = x.rank == 2 ? x.shape[0] : 1;
-    samba_graph *g = loss.graph;
-    samba_value zero = samba_losses_number(&loss, 0), one = samba_losses_number(&loss, 1),
-                infinite = samba_losses_number(&loss, INFINITY), none = samba_constant(g, 0, SAMBA_INT64, 0, NULL);
-    samba_value logits = samba_reshape(v[0], 2, (int64_t[]){rows, classes});
-    samba_value labels = samba_reshape(samba_cast(target, SAMBA_INT64), 2, (int64_t[]){rows, classes});
-    samba_value ends = samba_cumsum(samba_cast(samba_lt(labels, none), SAMBA_INT64), 1), counts = samba_eq(ends, none);
-    samba_value places = samba_where(counts, labels, none), hits = samba_cast(counts, loss.wide);
-    samba_value is_target =
-        samba_gt(samba_scatter_add(samba_constant(g, 0, loss.wide, 2, (int64_t[]){rows, classes}), 1, places, hits), zero);
-    /* what nobody asks for is so far away that the difference is not above 0, nor is it a number */
-    samba_value own = samba_where(counts, samba_gather(logits, 1, places), infinite),
-                others = samba_where(is_target, samba_neg(infinite), logits);
-    samba_value least = samba_losses_unsqueeze(samba_sub(own, one), 2);
-    samba_value beyond = samba_sub(samba_losses_unsqueeze(others, 1), least);
-    beyond = samba_where(samba_gt(beyond, zero), beyond, zero);
-    samba_value each = samba_mul_scalar(samba_sum(beyond, 2, (const int[]){1, 2}, false), 1 / (double)classes);
+    samba_ref logits = samba_reshape(v[0], 2, (int64_t[]){rows, classes}).index;
+    samba_ref labels = samba_reshape(samba_cast(target, SAMBA_INT64), 2, (int64_t[]){rows, classes}).index;
+    SAMBA_SPEAKS(loss.graph, loss.what);
+    samba_ref sums = samba_emit2(loss.graph, SAMBA_OP_multilabel_margin, logits, labels);
+    samba_value each = samba_reshape(samba_trace_value(loss.graph, sums), 1, &rows);
+    each = samba_mul_scalar(each, 1 / (double)classes);
     return samba_losses_leave(&loss, x.rank == 1 ? samba_reshape(each, 0, NULL) : each, reduction);
 }
 

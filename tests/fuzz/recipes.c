@@ -287,6 +287,28 @@ static samba_ref draw_cross_entropy(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, 2, inputs, &attrs);
 }
 
+/* Labels of which the first are targets: one less than an index. */
+static samba_ref draw_margin(fuzz_maker *m, samba_op op)
+{
+    samba_attrs attrs = fuzz_none();
+    samba_ref inputs[3] = {fuzz_any_where(m, fuzz_has_dims)};
+    if (inputs[0] == SAMBA_NONE)
+        return SAMBA_NONE;
+    samba_node x = *samba_node_at(m->graph, inputs[0]);
+    if (x.dtype != SAMBA_FLOAT32 && x.dtype != SAMBA_FLOAT64)
+        return SAMBA_NONE;
+    samba_ref index = fuzz_index(m, x.shape[x.rank - 1], x.rank, x.shape);
+    if (index == SAMBA_NONE || samba_node_at(m->graph, index)->dtype != SAMBA_INT64)
+        return SAMBA_NONE;
+    inputs[1] = fuzz_add(m, SAMBA_OP_sub, 2, (samba_ref[]){index, fuzz_constant(m, SAMBA_INT64, 1)}, &attrs);
+    if (inputs[1] == SAMBA_NONE)
+        return SAMBA_NONE;
+    x.shape[x.rank - 1] = 1;
+    if (samba_ops[op].arity == 3)
+        inputs[2] = fuzz_fresh(m, "x", (samba_dtype)x.dtype, x.rank, x.shape);
+    return fuzz_add(m, op, samba_ops[op].arity, inputs, &attrs);
+}
+
 static samba_ref draw_embedding(fuzz_maker *m, samba_op op)
 {
     samba_ref inputs[2] = {fuzz_any_where(m, fuzz_is_matrices)};
@@ -430,6 +452,7 @@ static const struct {
                {"rms_norm", draw_norm},
                {"group_norm", draw_norm},
                {"cross_entropy", draw_cross_entropy},
+               {"multilabel_margin*", draw_margin},
                {"embedding", draw_embedding},
                {"gather", draw_gather},
                {"scatter", draw_gather},

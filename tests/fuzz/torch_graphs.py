@@ -246,6 +246,7 @@ SPECIAL = {
     "max_pool2d_indices": lambda ins, a: place_in_windows(ins[0], a),
     "resample2d": lambda ins, a: resample2d(ins[0], a),
     "grid_sample": lambda ins, a: grid_sample(ins, a),
+    "multilabel_margin": lambda ins, a: multilabel_margin(ins[0], ins[1]),
     "attention": attention,
     "attention_lse": lambda ins, a: torch.logsumexp(scores_of(ins, a), -1).nan_to_num(neginf=-torch.inf),
     "attention_grad": lambda ins, a: attention_gradient(ins, a),
@@ -255,6 +256,12 @@ SPECIAL = {
 def along(call, x, a):
     dim = whole(a, "dim")
     return call(x.flip(dim), dim).flip(dim) if whole(a, "reverse") else call(x, dim)
+
+
+def multilabel_margin(x, labels):
+    classes = x.shape[-1]
+    rows = x.reshape(-1, classes), labels.long().reshape(-1, classes)
+    return F.multilabel_margin_loss(*rows, reduction="none").reshape(*x.shape[:-1], 1) * classes
 
 
 def gradient_of(op, ins, a):
@@ -267,6 +274,9 @@ def gradient_of(op, ins, a):
     if base == "grid_sample_grid":
         grid = ins[1].clone() if ins[1].requires_grad else ins[1].clone().requires_grad_()
         return slope(SPECIAL["grid_sample"]([ins[0], grid], a), grid, ins[2])
+    if base == "multilabel_margin":
+        x = ins[0].clone() if ins[0].requires_grad else ins[0].clone().requires_grad_()
+        return slope(multilabel_margin(x, ins[1]), x, ins[2])
     if base.endswith("_input") or base.endswith("_weight"):
         base, which = base.rsplit("_", 1)
         missing = torch.zeros(a["shape"], dtype=torch.float64, requires_grad=True)

@@ -180,7 +180,7 @@ TEST(test_traits)
     }
     assert_int_equal(twins, 8);
     assert_int_equal(combined, 3);
-    assert_int_equal(ranges, 4);
+    assert_int_equal(ranges, 5);
     assert_false(samba_is_combined(&(samba_node){.op = SAMBA_OP_argmax}));
 }
 
@@ -197,6 +197,8 @@ TEST(test_ranges)
     assert_true(r.low == 0 && r.high == 7 && !r.has_ignore && !r.trusted);
     r = samba_ops[SAMBA_OP_cross_entropy].range(&(samba_node){.attrs = &loss}, &source);
     assert_true(r.low == 0 && r.high == 5 && r.has_ignore && r.ignore == -100 && r.trusted);
+    r = samba_ops[SAMBA_OP_multilabel_margin].range(&(samba_node){0}, &source);
+    assert_true(r.low == -1 && r.high == 3 && !r.has_ignore && !r.trusted);
 }
 
 TEST(test_gradient_of_gradient)

@@ -326,7 +326,7 @@ TEST(test_wrong_zoo)
     WRONG(p->stages[8].operands[3].dtype = SAMBA_UINT8, "operand 3 of the attention is uint8");
     WRONG(p->stages[8].operands[4].dtype = SAMBA_INT64, "operand 4 of the attention is int64");
     WRONG(p->stages[8].operands[7].dtype = SAMBA_BFLOAT16, "operand 7 of the attention is bfloat16");
-    WRONG(p->stages[10].line.function = SAMBA_LINE_FUNCTION_COUNT, "function 7 over");
+    WRONG(p->stages[10].line.function = SAMBA_LINE_FUNCTION_COUNT, "function 9 over");
     WRONG(p->stages[10].line.function = -1, "function -1 over");
     WRONG(p->stages[10].line.count = 6, "of which 6");
     WRONG(p->stages[11].line.count = 4, "of which 4");
@@ -336,6 +336,10 @@ TEST(test_wrong_zoo)
     WRONG(p->stages[10].line.size = -1, "is impossible");
     WRONG(p->stages[10].line.has_indices = 0, "3 operands and not 2");
     WRONG(p->stages[10].line.outer = 3, "45 elements at 0");
+    WRONG(p->stages[11].line.function = SAMBA_LINE_MARGIN, "margins of 2 x 5 x 3 are impossible");
+    WRONG((p->stages[11].line.function = SAMBA_LINE_MARGIN, p->stages[11].line.inner = p->stages[11].line.count = 1),
+          "margins take float32 or float64 and int64 labels");
+    WRONG((p->stages[11].line.function = SAMBA_LINE_MARGIN_GRAD, p->stages[11].line.inner = 1), "3 operands and not 4");
     WRONG(p->stages[10].operands[1].dtype = SAMBA_INT32, "operand 1 of a line is int32");
     WRONG(p->stages[10].operands[2].dtype = SAMBA_INT32, "must be int64");
     WRONG(all_operands(&p->stages[11], SAMBA_INT32), "takes floating point, not int32");

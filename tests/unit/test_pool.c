@@ -220,6 +220,53 @@ static void test_sample(void **state)
         }
 }
 
+/* ---- margins between classes ---- */
+
+/* Rows of all lengths, short ones and those that fill vectors or do not; targets that repeat, and rows without any. */
+static void test_margin(void **state)
+{
+    static const int64_t forms[][2] = {{1, 1},  {70, 1}, {5, 2},  {33, 3},  {16, 4},  {17, 7}, {40, 8}, {31, 9},
+                                       {3, 16}, {4, 17}, {2, 33}, {3, 100}, {1, 515}, {0, 5},  {5, 0}};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64};
+    srand(10);
+    for (int f = 0; f < LENGTH(forms); f++)
+        for (int way = 0; way < 2 * LENGTH(dtypes); way++) {
+            const bool gradient = way % 2;
+            const samba_dtype dtype = dtypes[way / 2];
+            const int64_t rows = forms[f][0], classes = forms[f][1], all = rows * classes;
+            const int count = gradient ? 4 : 3;
+            const samba_array x = {.dtype = dtype, .rank = 2, .shape = {rows, classes}, .numel = all},
+                              labels = {.dtype = SAMBA_INT64, .rank = 2, .shape = {rows, classes}, .numel = all},
+                              sums = {.dtype = dtype, .rank = 2, .shape = {rows, 1}, .numel = rows};
+            samba_array arrays[4] = {x, labels, sums, x};
+            tile_case t;
+            case_begin(&t, 1, SHAPE(1));
+            t.stage.kind = SAMBA_STAGE_LINE;
+            t.stage.rank = 0;
+            t.stage.line = (samba_line){.function = gradient ? SAMBA_LINE_MARGIN_GRAD : SAMBA_LINE_MARGIN,
+                                        .has_values = 1,
+                                        .outer = rows,
+                                        .size = classes,
+                                        .inner = 1,
+                                        .count = gradient ? classes : 1};
+            for (int i = 0; i < count; i++)
+                t.operands[t.stage.operand_count++] =
+                    (samba_operand){.buffer = case_buffer(&t, arrays[i].dtype, arrays[i].numel), .dtype = arrays[i].dtype};
+            for (int64_t i = 0; i < all; i++) { /* 64ths: what is computed of them rounds nowhere */
+                set_value(&t, t.memory, 0, i, i % 97 == 13 ? NAN : (double)(rand() % 320 - 160) / 64);
+                set_value(&t, t.memory, 1, i, i / classes % 5 == 4 || rand() % 6 == 0 ? -1 : (double)(rand() % classes));
+            }
+            char *want = case_room(&t), name[64];
+            for (int i = 0; i < count; i++)
+                arrays[i].data = want + t.buffers[i].offset;
+            samba_op op = gradient ? SAMBA_OP_multilabel_margin_grad : SAMBA_OP_multilabel_margin;
+            need(samba_ops[op].reference(&(samba_reference){context, NULL, NULL, count - 1, arrays, &arrays[count - 1]}));
+            snprintf(name, sizeof name, "margin, form %d, way %d", f, way);
+            case_check_against(&t, want, 0, 0, name);
+            case_end(&t);
+        }
+}
+
 /* How index and rows lie over the domain: rows of a table (one index a row), elements along the last dim, elements along the
  * first, and those with all operands transposed. */
 enum { ROWS, ALONG_LAST, ALONG_FIRST, TRANSPOSED, WAYS };
@@ -346,4 +393,4 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_pool, test_adaptive, test_sample, test_gather, test_errors)
+TEST_MAIN(test_pool, test_adaptive, test_sample, test_margin, test_gather, test_errors)

@@ -270,7 +270,9 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_cummax:
     case SAMBA_OP_cummax_index:
     case SAMBA_OP_cummin:
-    case SAMBA_OP_cummin_index: return samba_lower_line(c, index);
+    case SAMBA_OP_cummin_index:
+    case SAMBA_OP_multilabel_margin:
+    case SAMBA_OP_multilabel_margin_grad: return samba_lower_line(c, index);
     default: return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
     }
 }

@@ -17,6 +17,8 @@ static samba_line_function function_of(samba_op op)
     case SAMBA_OP_cummax_index: return SAMBA_LINE_CUMMAX;
     case SAMBA_OP_cummin:
     case SAMBA_OP_cummin_index: return SAMBA_LINE_CUMMIN;
+    case SAMBA_OP_multilabel_margin: return SAMBA_LINE_MARGIN;
+    case SAMBA_OP_multilabel_margin_grad: return SAMBA_LINE_MARGIN_GRAD;
     default: return SAMBA_LINE_SORT;
     }
 }
@@ -24,11 +26,12 @@ static samba_line_function function_of(samba_op op)
 samba_status samba_lower_line(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
-    const samba_node *node = samba_node_at(c->graph, group->anchor), *sources[2] = {NULL, NULL};
+    const samba_node *node = samba_node_at(c->graph, group->anchor), *sources[3] = {NULL, NULL, NULL};
     samba_line line = {.function = function_of((samba_op)node->op), .outer = 1, .inner = 1};
     bool sorts = line.function == SAMBA_LINE_SORT;
-    int64_t dim = sorts ? node->attrs->sort.dim : node->attrs->scan.dim, bytes = 0;
-    line.backwards = (sorts ? node->attrs->sort.descending : node->attrs->scan.reverse) != 0;
+    bool last = line.function >= SAMBA_LINE_MARGIN; /* no attributes: the last dim */
+    int64_t dim = last ? node->rank - 1 : sorts ? node->attrs->sort.dim : node->attrs->scan.dim, bytes = 0;
+    line.backwards = !last && (sorts ? node->attrs->sort.descending : node->attrs->scan.reverse) != 0;
     samba_operand operands[4], results[2];
     int32_t count = 0;
     for (int i = 0; i < node->arity; i++) {

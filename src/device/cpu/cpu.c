@@ -342,7 +342,7 @@ static samba_status prepare_stages(cpu_device *cpu, int64_t *scratch)
         SAMBA_TRY(prepare_by(cpu, &prepare, &cpu->stages[i]));
         cpu->shared[i] = prepare.threads > 1;
         cpu->any_shared |= prepare.threads > 1;
-        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER;
+        cpu->may_fault |= plan->stages[i].kind == SAMBA_STAGE_GATHER || plan->stages[i].kind == SAMBA_STAGE_LINE;
         SAMBA_TRY(scratch_of(cpu, i, prepare.threads, &needed));
         if (needed > *scratch)
             *scratch = needed;

@@ -41,6 +41,14 @@ typedef struct samba_updates samba_updates;                 /* device/cpu/tile/u
 typedef struct samba_moves samba_moves;                     /* device/cpu/tile/move.h */
 typedef struct samba_extremes samba_extremes;               /* device/cpu/tile/extreme.h */
 
+typedef struct samba_margins { /* rows of a margin stage */
+    const void *x, *dy;        /* dy: one a row; NULL: the loss is wanted, one a row, and not its gradient */
+    const int64_t *labels;
+    void *result;
+    int64_t classes;
+} samba_margins;
+enum { SAMBA_MARGIN_LANES = 16 }; /* room of a thread: twice its classes, rounded up to so many, of x's dtype */
+
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where
  * the combination has no meaning. */
 typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, int64_t n);
@@ -101,6 +109,9 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     /* Units of a stage that samples images (pool/sample_plane.h): operands in the stage's order */
     void (*sample_f32)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
     void (*sample_f64)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
+    /* Rows [begin, end) of margins (line/margins.c); false: a label is no class */
+    bool (*margin_f32)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
+    bool (*margin_f64)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
     /* C (mr x nr, ld ldc) (+)= A (mr x k; row stride lda, k stride ska) * B (k x nr, row stride ldb, columns contiguous): plain
      * block kernels behind the same interface as libxsmm's, for CPUs it does not know and for forced ISAs */
     void (*block_f32)(const float *a, int64_t lda, int64_t ska, const float *b, int64_t ldb, float *c, int64_t ldc, int64_t mr,

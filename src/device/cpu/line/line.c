@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A line stage: sorting, or running sums and their like, along one dim of contiguous operands. */
+ * A line stage: sorting, running sums and their like, or margins between classes, along one dim of contiguous operands. */
 #include "device/cpu/line/line.h"
 
 static char *operand_memory(const samba_prepare *prepare, const samba_operand *operand)
@@ -34,21 +34,27 @@ samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage 
     if (!s)
         return SAMBA_ERROR_MEMORY;
     const samba_operand *operand = stage->operands;
-    bool sorts = stage->line.function == SAMBA_LINE_SORT;
+    bool sorts = stage->line.function == SAMBA_LINE_SORT, margin = stage->line.function >= SAMBA_LINE_MARGIN;
     *s = (samba_line_state){.line = stage->line,
                             .machine = prepare->machine,
                             .kernels = prepare->machine->kernels,
                             .dtype = (samba_dtype)operand->dtype};
     s->x = operand_memory(prepare, operand++);
-    if (s->line.function == SAMBA_LINE_CUMPROD_GRAD)
+    s->fault = prepare->fault;
+    s->fault_value = prepare->stage_index + 1;
+    if (margin)
+        s->margins.labels = (const int64_t *)(const void *)operand_memory(prepare, operand++);
+    if (s->line.function == SAMBA_LINE_CUMPROD_GRAD || s->line.function == SAMBA_LINE_MARGIN_GRAD)
         s->dy = operand_memory(prepare, operand++);
     if (s->line.has_values)
         s->values = operand_memory(prepare, operand++);
     if (s->line.has_indices)
         s->indices = (int64_t *)(void *)operand_memory(prepare, operand++);
-    (sorts ? samba_line_prepare_sort : samba_line_prepare_scan)(s);
+    (sorts ? samba_line_prepare_sort : margin ? samba_line_prepare_margin : samba_line_prepare_scan)(s);
     s->all = (double)stage->flops / prepare->machine->share.line * 1e9 / (s->shared_scratch > 0 ? 2 : 1);
-    *prepared = (samba_prepared){.run = sorts ? samba_run_sort : samba_run_scan,
+    *prepared = (samba_prepared){.run = sorts    ? samba_run_sort
+                                        : margin ? samba_run_margin
+                                                 : samba_run_scan,
                                  .state = s,
                                  .phases = s->shared_scratch > 0 ? 2 : 1,
                                  .dealing = &line_dealing,

@@ -415,11 +415,26 @@ static void combine_inside(combining *c, int i)
         return;
     code->action = SAMBA_DO_INSIDE;
     code->inside = c->program->kernels->combined->inside[2 * (below == SAMBA_TILE_le) + (above == SAMBA_TILE_ge)];
-    code->s = swapped ? c->list[j].b : from->b;
-    code->t = swapped ? from->b : c->list[j].b;
-    code->u = from->c;
+    code->s = swapped ? c->list[j].b : from->b, code->t = swapped ? from->b : c->list[j].b, code->u = from->c;
     c->list[j].operand = -1;
     take(c, i, j, from->a, from->operand, -1);
+}
+
+/* where(a != a, number, what two bounds leave of a), as of nan_to_num. */
+static void combine_number(combining *c, int j)
+{
+    const samba_combined *kernels = c->program->kernels->combined;
+    const samba_instruction *to = &c->list[j];
+    int i = maker(c, to->operand, c->begin, j);
+    samba_code *code = &c->program->codes[j], from = i < 0 ? (samba_code){0} : c->program->codes[i];
+    const bool above = from.map == kernels->pair[0][3][5]; /* the upper bound first */
+    if (i < 0 || from.action != SAMBA_DO_MAP || (!above && from.map != kernels->pair[0][4][4]) || to->a != to->b ||
+        from.a != to->a || only_reader(c, i, c->end) != j || !is_setup(c, to->c) || !is_setup(c, from.b) ||
+        !is_setup(c, from.c) || !may_move(c, i, j))
+        return;
+    code->action = SAMBA_DO_INSIDE, code->inside = kernels->number[above];
+    code->s = from.b, code->t = from.c, code->u = to->c, c->list[j].operand = -1;
+    take(c, i, j, from.a, from.a, -1);
 }
 
 /* ---- gelu_tanh and its gradient, at the place of the first ---- */
@@ -702,6 +717,8 @@ static const rule rules[] = {
     {is_comparison, combine_comparison, 0, false},
     /* of which a sum, where 0 stands for NaN: one pass (REDUCE, COLLECT) */
     {is_not_equal, combine_nansum, 0, false},
+    /* a number for NaN, then two bounds (INSIDE) */
+    {is_not_equal, combine_number, 0, false},
     /* two such choices, below a number and above another (INSIDE) */
     {is_select, combine_inside, 0, false},
     /* what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM) */

@@ -155,6 +155,28 @@ INSIDE(lt_ge, <, >=)
 INSIDE(le_gt, <=, >)
 INSIDE(le_ge, <=, >=)
 
+/* Two bounds of what is a number; NaN is `other`. */
+#define NUMBER(name, FIRST, THEN, first, then)                                                                                   \
+    static void number_##name(float *d, const float *a, const float *b, const float *lo, const float *hi, const float *other,    \
+                              int64_t n)                                                                                         \
+    {                                                                                                                            \
+        enum { LANES = sizeof(floats) / sizeof(float) };                                                                         \
+        floats x, r, y = *lo - (floats){0}, z = *hi - (floats){0}, no = *other - (floats){0};                                    \
+        int64_t i = 0;                                                                                                           \
+        for (; i + LANES <= n; i += LANES) {                                                                                     \
+            memcpy(&x, a + i, sizeof x);                                                                                         \
+            r = FIRST(x, y);                                                                                                     \
+            r = THEN(r, z);                                                                                                      \
+            ints good = x == x;                                                                                                  \
+            r = (floats)(((ints)r & good) | ((ints)no & ~good));                                                                 \
+            memcpy(d + i, &r, sizeof r);                                                                                         \
+        }                                                                                                                        \
+        for (; i < n; i++)                                                                                                       \
+            d[i] = b[i] != b[i] ? *other : then(first(a[i], *lo), *hi);                                                          \
+    }
+NUMBER(maximum_minimum, greater_floats, lesser_floats, greater_f32, lesser_f32)
+NUMBER(minimum_maximum, lesser_floats, greater_floats, lesser_f32, greater_f32)
+
 static void round_bfloat16(float *d, uint16_t *memory, const float *a, int64_t n)
 {
     SAMBA_VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
@@ -331,6 +353,7 @@ const samba_combined SAMBA_ISA_NAME(samba_combined) = {
                {select_numbers_eq, select_numbers_ne, select_numbers_lt, select_numbers_le, select_numbers_gt,
                 select_numbers_ge}},
     .inside = {inside_lt_gt, inside_lt_ge, inside_le_gt, inside_le_ge},
+    .number = {number_maximum_minimum, number_minimum_maximum},
     .round = round_bfloat16,
     .summed = {summed_add, summed_add_add, summed_mul, summed_center},
     .norm = {norm_standardize, norm_standardize_add, norm_affine, norm_slope, norm_slope_add},

@@ -110,6 +110,7 @@ struct samba_combined {
     void (*select[2][6])(float *d, const float *a, const float *b, const float *if_true, const float *if_false, int64_t n);
     /* lo, hi and other are one value each: other where a < lo or a > hi, else b; [2 * (a <= lo) + (a >= hi)] */
     samba_inside_fn *inside[4];
+    samba_inside_fn *number[2]; /* other where b is NaN, else minimum(maximum(a, lo), hi); 1: maximum(minimum(a, lo), hi) */
     void (*round)(float *d, uint16_t *memory, const float *a, int64_t n); /* both a rounded to bfloat16 */
     /* d and its rows' reduce_sum. ADD: a + b. ADD_ADD: (a + b) + c. MUL: a b, and in dot the sum of d c. CENTER:
      * a - b[r], and only dot, the sum of d d */
