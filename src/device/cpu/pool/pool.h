@@ -28,6 +28,7 @@ struct samba_pool_scratch {
 
 /* Positions of a grid that are worked on together, and what a thread needs for them (sample_plane.h). */
 enum {
+    SAMBA_SAMPLE_PLANES = 4,      /* that are added to at once */
     SAMBA_SAMPLE_TOGETHER = 8192, /* bytes of coordinates: enough positions that a plane is read whole */
     SAMBA_SAMPLE_SCRATCH = 1280 * 1024
 };

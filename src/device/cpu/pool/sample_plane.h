@@ -362,7 +362,17 @@ static int64_t NAME(gather_taps)(NAME(tables) * t, int count, bool weighted)
     return kept;
 }
 
-/* ---- */
+/* To some planes at once: positions that meet at one pixel, as all beyond a border do, wait for one another. */
+INLINE void NAME(scatter)(const int planes, const INDEX *to, const INDEX *of, const T *weights, int64_t taps, const T *from,
+                          int64_t positions, T *image, int64_t pixels)
+{
+    for (int64_t k = 0; k < taps; k++) {
+        const T *a = from + of[k];
+        T *d = image + to[k];
+        for (int c = 0; c < planes; c++)
+            d[c * pixels] += weights[k] * a[c * positions];
+    }
+}
 
 static void NAME(sample_image_gradient)(const samba_pool *p, const T *grid, const T *dy, T *dx, int64_t begin, int64_t end,
                                         NAME(tables) * t)
@@ -379,12 +389,15 @@ static void NAME(sample_image_gradient)(const samba_pool *p, const T *grid, cons
             const int64_t kept = NAME(gather_taps)(t, count, p->sample != SAMBA_SAMPLE_NEAREST);
             const INDEX *to = t->index[0], *of = t->from[0];
             const T *weights = t->weight[0];
-            for (int64_t c = plane; c < last; c++) {
-                const T *from = dy + c * positions + first;
-                T *image_of = dx + c * pixels;
-                NAME(fetch_plane)(image_of, pixels, kept / (count > 0 ? count : 1));
-                for (int64_t k = 0; k < kept; k++)
-                    image_of[to[k]] += weights[k] * from[of[k]];
+            for (int64_t c = plane, some; c < last; c += some) {
+                some = last - c < SAMBA_SAMPLE_PLANES ? 1 : SAMBA_SAMPLE_PLANES;
+                for (int64_t i = c; i < c + some; i++)
+                    NAME(fetch_plane)(dx + i * pixels, pixels, kept / (count > 0 ? count : 1));
+                if (some == 1)
+                    NAME(scatter)(1, to, of, weights, kept, dy + c * positions + first, positions, dx + c * pixels, pixels);
+                else
+                    NAME(scatter)
+                (SAMBA_SAMPLE_PLANES, to, of, weights, kept, dy + c * positions + first, positions, dx + c * pixels, pixels);
             }
         }
     }
