@@ -134,8 +134,8 @@ static void test_long_rows(void **state)
 {
     static const char *const ends[] = {
         "mul out@y wide centred; store out y; step", "mul out@x wide centred; store out x; step",
-        "mul out@x wide centred; store out x; step; once; spread wide deviation; mul last in wide; add last last centred;"
-        "store last y; step",
+        ("mul out@x wide centred; store out x; step; once; spread wide deviation; mul last in wide; add last last centred;"
+         "store last y; step"),
         "mul out wide kept; add out out in; store out y; step"};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_BFLOAT16, SAMBA_FLOAT16};
     const int64_t most = 20011; /* more than half of 64 KiB */

@@ -95,8 +95,8 @@ INLINE words bfloat16_above(floats v)
 INLINE whole_halves two_bfloat16(floats v, floats w)
 {
 #if defined(__AVX512BF16__)
-    const int subnormal = 0x20;
-    if (__builtin_expect(!(_mm512_fpclass_ps_mask((__m512)v, subnormal) | _mm512_fpclass_ps_mask((__m512)w, subnormal)), 1))
+    enum { SUBNORMAL = 0x20 };
+    if (__builtin_expect(!(_mm512_fpclass_ps_mask((__m512)v, SUBNORMAL) | _mm512_fpclass_ps_mask((__m512)w, SUBNORMAL)), 1))
         return (whole_halves)_mm512_cvtne2ps_pbh((__m512)w, (__m512)v);
 #endif
     return UPPER_HALVES((whole_halves)bfloat16_above(v), (whole_halves)bfloat16_above(w));
