@@ -393,11 +393,12 @@ static void NAME(sample_image_gradient)(const samba_pool *p, const T *grid, cons
                 some = last - c < SAMBA_SAMPLE_PLANES ? 1 : SAMBA_SAMPLE_PLANES;
                 for (int64_t i = c; i < c + some; i++)
                     NAME(fetch_plane)(dx + i * pixels, pixels, kept / (count > 0 ? count : 1));
+                const T *from = dy + c * positions + first;
+                T *image_of = dx + c * pixels;
                 if (some == 1)
-                    NAME(scatter)(1, to, of, weights, kept, dy + c * positions + first, positions, dx + c * pixels, pixels);
+                    NAME(scatter)(1, to, of, weights, kept, from, positions, image_of, pixels);
                 else
-                    NAME(scatter)
-                (SAMBA_SAMPLE_PLANES, to, of, weights, kept, dy + c * positions + first, positions, dx + c * pixels, pixels);
+                    NAME(scatter)(SAMBA_SAMPLE_PLANES, to, of, weights, kept, from, positions, image_of, pixels);
             }
         }
     }
