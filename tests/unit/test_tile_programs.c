@@ -214,9 +214,11 @@ static void test_sums_in_memory(void **state)
                                          {17, 3, 40}, {0, 4, 20}, {1, 20, 5000}, {4, 300, 3},   {2, 70, 28}};
     static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_INT64, SAMBA_BFLOAT16, SAMBA_INT32};
     static const char *const results[] = {"2", "02", "12", "01", "0", "1", ""};
+    static const char *const sums[] = {"collect_sum r", "mul s r r; collect_sum s",
+                                       "ne none r r; where s none zero r; collect_sum s"};
     for (int s = 0; s < LENGTH(domains); s++)
         for (int layout = 0; layout < 4; layout++)
-            for (int to = 0, product = 0; to < LENGTH(results); product = !product, to += !product) {
+            for (int to = 0, kind = 0; to < LENGTH(results); kind = (kind + 1) % LENGTH(sums), to += kind == 0) {
                 tile_case t;
                 int64_t b = domains[s][1], c = domains[s][2];
                 case_begin(&t, 3, domains[s]);
@@ -226,8 +228,7 @@ static void test_sums_in_memory(void **state)
                              : layout == 1 ? SHAPE(b * (c + 3), c + 3, 1)
                              : layout == 2 ? SHAPE(-b * c, -c, 1)
                                            : SHAPE(0, 0, 1));
-                case_text(&t, "T y:%s; setup; load r@x x; %s y; step", results[to],
-                          product ? "mul s r r; collect_sum s" : "collect_sum r");
+                case_text(&t, "T y:%s; constant zero 0; setup; load r@x x; %s y; step", results[to], sums[kind]);
                 case_check(&t, 1e-4, "sums of %d x %d x %d, layout %d, to %s", (int)domains[s][0], (int)b, (int)c, layout,
                            results[to]);
             }

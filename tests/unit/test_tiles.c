@@ -394,6 +394,54 @@ static void test_columns(void **state)
     (void)state;
 }
 
+/* Of bfloat16 where it lies, and of what is a number alone: some of the columns of wider rows. */
+static void test_number_columns(void **state)
+{
+    enum { ROWS = 40, COLS = 150, WIDEST = 90 };
+    static const int widths[] = {1, 2, 7, 8, 9, 31, 33, 63, 64, 65, WIDEST};
+    const samba_kernels *k;
+    srand(SEED);
+    for (int isa = 0; (k = next_kernels(&isa));)
+        for (int w = 0; w < (int)(sizeof widths / sizeof *widths); w++)
+            for (int rows = 0; rows <= ROWS; rows += 1 + rows / 3) {
+                const int cols = widths[w], pitch = rows % 2 ? cols : COLS;
+                size_t count = (size_t)(rows > 0 ? (rows - 1) * pitch + cols : 0);
+                float *x = malloc(count * sizeof *x + 1); /* up to the end, where a sanitizer looks */
+                uint16_t *half = malloc(count * sizeof *half + 1);
+                for (size_t i = 0; i < count; i++) {
+                    uint32_t bits;
+                    x[i] = rand() % 5 ? (float)uniform(-1, 1) : NAN;
+                    memcpy(&bits, &x[i], sizeof bits);
+                    half[i] = (uint16_t)(bits >> 16);
+                    bits &= 0xffff0000u;
+                    memcpy(&x[i], &bits, sizeof bits);
+                }
+                double wanted[WIDEST], all[WIDEST], got[WIDEST];
+                for (int c = 0; c < cols; c++) {
+                    wanted[c] = all[c] = c;
+                    for (int r = 0; r < rows; r++) {
+                        double v = (double)x[r * pitch + c];
+                        wanted[c] += isnan(v) ? 0 : v;
+                        all[c] += v;
+                    }
+                }
+                for (int of = 0; of < 4; of++) {
+                    const int kind = of % 2 ? SAMBA_COLLECT_BFLOAT16 : SAMBA_F32;
+                    for (int c = 0; c < cols; c++)
+                        got[c] = c;
+                    (of < 2 ? k->collect_numbers : k->collect_memory)[kind](got, kind == SAMBA_F32 ? (const void *)x : half,
+                                                                            pitch, rows, cols, of % 2 * pitch);
+                    for (int c = 0; c < cols; c++) {
+                        double right = of < 2 ? wanted[c] : all[c];
+                        assert_true(got[c] == right || (isnan(got[c]) && isnan(right)));
+                    }
+                }
+                free(x);
+                free(half);
+            }
+    (void)state;
+}
+
 /* The same of float64 and of int64, which wraps; and sums of rows into results that lie apart. */
 static void test_wide_columns(void **state)
 {
@@ -656,5 +704,5 @@ static void test_random(void **state)
     }
 }
 
-TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_columns, test_wide_columns, test_gelu_both,
-          test_combined, test_combined_norms, test_random)
+TEST_MAIN(test_coverage, test_map, test_convert, test_load_store, test_rows, test_columns, test_number_columns, test_wide_columns,
+          test_gelu_both, test_combined, test_combined_norms, test_random)

@@ -52,6 +52,7 @@ enum { SAMBA_MARGIN_LANES = 16 }; /* room of a thread: twice its classes, rounde
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where
  * the combination has no meaning. */
 typedef void samba_map_fn(void *d, const void *a, const void *b, const void *c, int64_t n);
+enum { SAMBA_COLLECT_BFLOAT16 = 3 }; /* behind the register classes */
 /* reduce: rows x cols -> rows; first: start anew, else go on from what d holds */
 typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c compiled with other flags (device/cpu/isa/isa.h) */
     samba_isa isa;
@@ -85,8 +86,12 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     void (*running_extremes[3])(void *best, int64_t *at, void *x, int64_t *indices, int64_t index, int64_t n, bool greatest);
     /* sums[c] += a[r,c], or a[r,c] b[r,c]; b may be NULL; f32: sums are double */
     void (*collect_rows[3])(void *sums, const void *a, const void *b, int64_t rows, int64_t cols);
-    /* sums[c] += a[r * pitch + c]; what is `ahead` elements further is asked for */
-    void (*collect_memory[3])(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols, int64_t ahead);
+    /* sums[c] += a[r * pitch + c]; what is `ahead` elements further is asked for. Of each class, then of bfloat16 in memory;
+     * `numbers`: of what is not NaN, f32 and bfloat16 alone. */
+    void (*collect_memory[SAMBA_COLLECT_BFLOAT16 + 1])(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols,
+                                                       int64_t ahead);
+    void (*collect_numbers[SAMBA_COLLECT_BFLOAT16 + 1])(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols,
+                                                        int64_t ahead);
     /* sums[r * stride] += all of a[r], each row by total_* below */
     void (*collect_totals[3])(void *sums, int64_t stride, const void *a, int64_t rows, int64_t cols);
     double (*total_f32)(const float *a, int64_t n); /* sum in double */

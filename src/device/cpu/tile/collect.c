@@ -125,6 +125,25 @@ static void collect_run(const samba_kernels *kernels, int op, int class_, char *
         }
 }
 
+/* The same of sums of what is not NaN. */
+static void collect_numbers(const samba_kernels *kernels, char *partial, int64_t stride, bool per_column, const float *a,
+                            int64_t rows, int64_t cols)
+{
+    if (per_column ? stride == cols : cols == 1 && stride == 1)
+        kernels->collect_numbers[SAMBA_F32](partial, a, rows * cols, 1, rows * cols, 0);
+    else if (stride == 0 && per_column)
+        kernels->collect_numbers[SAMBA_F32](partial, a, cols, rows, cols, 0);
+    else if (stride == 0)
+        *(double *)partial += kernels->combined->total_nansum(a, rows * cols);
+    else
+        for (int64_t r = 0; r < rows; r++, partial += 8 * stride, a += cols) {
+            if (per_column)
+                kernels->collect_numbers[SAMBA_F32](partial, a, cols, 1, cols, 0);
+            else
+                *(double *)partial += kernels->combined->total_nansum(a, cols);
+        }
+}
+
 /* From a tile's elements to those of the next: along the rows, then further down. 0 where there is none. */
 static int64_t to_next(const samba_tile_program *program, const samba_frame *frame, int64_t row, int64_t pitch)
 {
@@ -144,20 +163,18 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
     bool full = code->extent == SAMBA_FULL, per_column = full && view->col_stride != 0;
     int64_t width = class_ == SAMBA_F32 ? 4 : 8, rows = frame->rows, cols = full ? frame->cols : 1;
     char *partial = frame->scratch + collector->partial + 8 * (slice->offset + (per_column ? frame->col : 0));
-    if (code->nansum) {
-        *(double *)partial += kernels->combined->total_nansum((const float *)a, rows * cols);
-        return;
-    }
     if (code->product) { /* one sum a column, over all rows */
         kernels->collect_rows[class_](partial, a, frame->pointers[code->b], rows, cols);
         return;
     }
     const samba_view *memory = code->memory ? &program->views[code->view] : NULL;
+    const int kind = memory && memory->dtype == SAMBA_BFLOAT16 ? SAMBA_COLLECT_BFLOAT16 : class_;
     const int64_t pitch = memory && memory->groups ? memory->group_stride[0] : cols;
     int64_t ahead = 0;
     if (memory) {
         int64_t offset = frame->slices[code->view].offset;
         a = memory->base + (offset + frame->col) * memory->size;
+        width = memory->size;
         ahead = to_next(program, frame, (offset - memory->offset) / pitch, pitch);
     }
     const int64_t inner = view->groups ? view->group_stride[view->groups - 1] : 0;
@@ -166,7 +183,10 @@ void samba_tile_collect(const samba_tile_program *program, samba_frame *frame, c
         n = rows - r < run ? rows - r : run;
         char *to = partial + 8 * (view->groups > 1 ? samba_view_row(view, slice, r) - slice->offset : 0);
         if (memory)
-            kernels->collect_memory[class_](to, a + r * pitch * width, pitch, n, cols, ahead);
+            (code->nansum ? kernels->collect_numbers : kernels->collect_memory)[kind](to, a + r * pitch * width, pitch, n, cols,
+                                                                                      ahead);
+        else if (code->nansum)
+            collect_numbers(kernels, to, inner, per_column, (const float *)a + r * cols, n, cols);
         else
             collect_run(kernels, op, class_, to, inner, per_column, a + r * cols * width, n, cols);
     }

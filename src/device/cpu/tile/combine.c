@@ -361,7 +361,7 @@ static void combine_comparison(combining *c, int i)
     take(c, i, j, from->a, from->b, c->list[j].b);
 }
 
-/* where(a != a, 0, a), of which only a sum is asked for: of its rows, or of all of them. */
+/* where(a != a, 0, a), of which only a sum is asked for: of its rows, or collected. */
 static void combine_nansum(combining *c, int i)
 {
     const samba_instruction *from = &c->list[i];
@@ -372,9 +372,6 @@ static void combine_nansum(combining *c, int i)
     if (c->list[j].op == SAMBA_TILE_sum) {
         code->reduce = c->program->kernels->combined->nansum;
     } else if (c->list[j].op == SAMBA_TILE_collect_sum) {
-        const samba_view *to = &c->program->views[c->program->collectors[code->collector].view];
-        if (!samba_view_repeats(to) || to->col_stride != 0)
-            return;
         code->nansum = true;
     } else {
         return;

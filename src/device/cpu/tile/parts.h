@@ -60,6 +60,12 @@ SAMBA_EACH_DTYPE(DTYPE)
 SAMBA_EACH_CLASS(CLASS)
 #undef CLASS
 
+void SAMBA_ISA_NAME(samba_collect_memory_bf16)(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols,
+                                               int64_t ahead);
+void SAMBA_ISA_NAME(samba_collect_numbers_f32)(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols,
+                                               int64_t ahead);
+void SAMBA_ISA_NAME(samba_collect_numbers_bf16)(void *sums, const void *a, int64_t pitch, int64_t rows, int64_t cols,
+                                                int64_t ahead);
 void SAMBA_ISA_NAME(samba_pool_f32)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second,
                                     void *result, const samba_pool_scratch *scratch);
 void SAMBA_ISA_NAME(samba_pool_f64)(const samba_pool_plan *plan, int64_t planes, const void *first, const void *second,

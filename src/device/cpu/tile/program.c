@@ -111,6 +111,29 @@ static bool is_row_value(const builder *b, int r)
     return found && stage->domain[stage->rank - 1] >= SAMBA_LONG_ROW_COLUMNS;
 }
 
+static int times_met(const samba_program *source, int r)
+{
+    int times = 0;
+    for (int i = 0; i < source->instruction_count; i++) {
+        const samba_instruction *x = &source->instructions[i];
+        times += (x->d == r) + (x->a == r) + (x->b == r) + (x->c == r);
+    }
+    return times;
+}
+
+/* Is left out where a sum leaves out what is not a number as it adds (combine.c): where(a != a, 0, a), its mask and its 0. */
+static bool is_passed_over(const samba_program *source, int r)
+{
+    for (int i = source->setup; i + 2 < source->instruction_count; i++) {
+        const samba_instruction *mask = &source->instructions[i], *where = mask + 1, *sum = mask + 2;
+        if (mask->op == SAMBA_TILE_ne && mask->a == mask->b && where->op == SAMBA_TILE_where && where->a == mask->d &&
+            where->c == mask->a && (sum->op == SAMBA_TILE_sum || sum->op == SAMBA_TILE_collect_sum) && sum->a == where->d &&
+            (r == mask->d || r == where->d || r == where->b))
+            return times_met(source, r) == 2;
+    }
+    return false;
+}
+
 /* Operands that are in no cache are asked for a tile ahead, unless they are streams.
  *
  * Memory that a program reads and writes passes through the first cache once, registers stay there. Where few are stored, longer
@@ -126,7 +149,8 @@ static void choose_capacity(builder *b)
         !samba_mul_checked(program->rows, program->cols, &elements))
         return;
     for (int r = 0; r < program->register_count; r++)
-        if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0 && !is_row_value(b, r))
+        if (program->registers[r].extent == SAMBA_FULL && program->registers[r].direct < 0 && !is_row_value(b, r) &&
+            !is_passed_over(&b->stage->program, r))
             bytes += program->registers[r].size;
     while (program->capacity < b->prepare->machine->tile.most_capacity &&
            2 * program->capacity * bytes <= b->prepare->machine->tile.registers &&
@@ -328,13 +352,20 @@ static bool takes_lines(const builder *b, const samba_tile_program *program)
            program->rows / LINE_ELEMENTS >= b->prepare->threads;
 }
 
-/* Is all that the stage does to sum columns that lie in memory as registers hold them? */
+/* The elements of a load as sums can take them from memory: as registers hold them, or bfloat16. */
+static bool lies_plain(const samba_tile_program *program, const samba_code *load)
+{
+    const samba_view *view = &program->views[load->view];
+    return load->own || (view->dtype == SAMBA_BFLOAT16 && view->col_stride == 1);
+}
+
+/* Is all that the stage does to sum columns that lie plain in memory? */
 static bool sums_memory(const builder *b, const samba_tile_program *program)
 {
     const samba_code *load = &program->codes[program->setup], *sum = load + 1;
     if (b->stage->kind != SAMBA_STAGE_TILE || program->code_count != program->setup + 2 || load->action != SAMBA_DO_LOAD ||
-        load->extent != SAMBA_FULL || !load->own || program->cols < 2 || sum->op != SAMBA_TILE_collect_sum || sum->a != load->d ||
-        sum->product || sum->nansum)
+        load->extent != SAMBA_FULL || !lies_plain(program, load) || program->cols < 2 || sum->op != SAMBA_TILE_collect_sum ||
+        sum->a != load->d || sum->product)
         return false;
     const samba_view *from = &program->views[load->view], *to = &program->views[program->collectors[sum->collector].view];
     return from->groups <= 1 && (from->groups == 0 || from->group_stride[0] > 0) && to->col_stride == 1 &&

@@ -215,14 +215,40 @@ ARGMAX(f64, double)
 ARGMAX(i64, int64_t)
 
 /* ---- sums over rows and over all ---- */
+/* sum + v, but where v is not a number */
+#if defined(__AVX512F__)
+INLINE doubles add_numbers_f64(doubles sum, doubles v)
+{
+    return (doubles)_mm512_mask_add_pd((__m512d)sum, _mm512_cmp_pd_mask((__m512d)v, (__m512d)v, _CMP_ORD_Q), (__m512d)sum,
+                                       (__m512d)v);
+}
+#else
+INLINE doubles add_numbers_f64(doubles sum, doubles v) { return sum + samba_number_f64(v); }
+#endif
+INLINE unsigned_longs add_numbers_i64(unsigned_longs sum, unsigned_longs v) { return sum + v; }
+
 /* Columns are summed by as many wide vectors as registers hold over all rows. LANES: elements of one. Rows lie `pitch` apart.
  * What is `ahead` elements further is asked for; 0: nothing is. */
 #define WIDE_OF_f32(x) doubles_of_floats(x)
 #define WIDE_OF_f64(x) (x)
 #define WIDE_OF_i64(x) (x)
+#define WIDE_OF_bf16(x) doubles_of_floats(floats_of_bfloat16(x))
+typedef uint16_t quarter_halves __attribute__((vector_size(VECTOR_BYTES / 4)));
+#if defined(                                                                                                                     \
+    __AVX512F__) /* GCC 12 makes these in halves too. Bytes out of a quarter that stands in both halves: one instruction */
+INLINE half_floats floats_of_bfloat16(quarter_halves x)
+{
+    const __m256i upper = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1, 10, 11,
+                                           -1, -1, 12, 13, -1, -1, 14, 15);
+    return (half_floats)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256((__m128i)x), upper);
+}
+#else
+typedef uint32_t half_words __attribute__((vector_size(VECTOR_BYTES / 2)));
+INLINE half_floats floats_of_bfloat16(quarter_halves x) { return (half_floats)(__builtin_convertvector(x, half_words) << 16); }
+#endif
 #define COLLECT(name, type, wide, sums_name)                                                                                     \
     typedef type narrow_##name __attribute__((vector_size(VECTOR_BYTES / sizeof(wide) * sizeof(type))));                         \
-    INLINE void collect_lanes_##name(wide_##sums_name *sum, const type *a, const type *b)                                        \
+    INLINE void collect_lanes_##name(wide_##sums_name *sum, const type *a, const type *b, const bool no_nan)                     \
     {                                                                                                                            \
         EACH_PART(p)                                                                                                             \
         {                                                                                                                        \
@@ -232,12 +258,13 @@ ARGMAX(i64, int64_t)
                 __builtin_memcpy(&y, b + p * (int)(VECTOR_BYTES / sizeof(wide)), sizeof y);                                      \
                 x *= y;                                                                                                          \
             }                                                                                                                    \
-            sum->v[p] += WIDE_OF_##name(x);                                                                                      \
+            __typeof__(sum->v[0]) v = WIDE_OF_##name(x);                                                                         \
+            sum->v[p] = no_nan ? add_numbers_##sums_name(sum->v[p], v) : sum->v[p] + v;                                          \
         }                                                                                                                        \
     }                                                                                                                            \
     /* Columns by whole vectors; what the last one reads beyond is of the next row, and dropped. */                              \
     INLINE void collect_vectors_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, const int vectors, \
-                                       int64_t ahead)                                                                            \
+                                       int64_t ahead, const bool no_nan)                                                         \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(wide), LINE = 64 / (int)sizeof(type) };                                                  \
         wide_##sums_name part[8];                                                                                                \
@@ -250,23 +277,25 @@ ARGMAX(i64, int64_t)
                     __builtin_prefetch((const char *)x + (ahead + q) * (int64_t)sizeof(type));                                   \
             }                                                                                                                    \
             UNROLL for (int q = 0; q < vectors; q++)                                                                             \
-                collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL);                                         \
+                collect_lanes_##name(&part[q], x + q * LANES, y ? y + q * LANES : NULL, no_nan);                                 \
         }                                                                                                                        \
         UNROLL for (int q = 0; q < vectors; q++)                                                                                 \
             wide_store_##sums_name(sums + q * LANES, &part[q]);                                                                  \
     }                                                                                                                            \
-    INLINE void collect_some_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int vectors)          \
+    INLINE void collect_some_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int vectors,          \
+                                    const bool no_nan)                                                                           \
     {                                                                                                                            \
         if (vectors == 1)                                                                                                        \
-            collect_vectors_##name(sums, a, b, pitch, rows, 1, 0);                                                               \
+            collect_vectors_##name(sums, a, b, pitch, rows, 1, 0, no_nan);                                                       \
         else if (vectors == 2)                                                                                                   \
-            collect_vectors_##name(sums, a, b, pitch, rows, 2, 0);                                                               \
+            collect_vectors_##name(sums, a, b, pitch, rows, 2, 0, no_nan);                                                       \
         else if (vectors == 3)                                                                                                   \
-            collect_vectors_##name(sums, a, b, pitch, rows, 3, 0);                                                               \
+            collect_vectors_##name(sums, a, b, pitch, rows, 3, 0, no_nan);                                                       \
         else                                                                                                                     \
-            collect_vectors_##name(sums, a, b, pitch, rows, 4, 0);                                                               \
+            collect_vectors_##name(sums, a, b, pitch, rows, 4, 0, no_nan);                                                       \
     }                                                                                                                            \
-    INLINE void collect_rest_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int64_t n)            \
+    INLINE void collect_rest_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int64_t n,            \
+                                    const bool no_nan)                                                                           \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(wide) };                                                                                 \
         const int vectors = (int)((n + LANES - 1) / LANES);                                                                      \
@@ -274,46 +303,59 @@ ARGMAX(i64, int64_t)
         wide kept[4 * LANES] = {0};                                                                                              \
         __builtin_memcpy(kept, sums, (size_t)n * sizeof *sums);                                                                  \
         if (whole > 0)                                                                                                           \
-            collect_some_##name(kept, a, b, pitch, whole, vectors);                                                              \
+            collect_some_##name(kept, a, b, pitch, whole, vectors, no_nan);                                                      \
         for (int64_t r = whole > 0 ? whole : 0; r < rows; r++) { /* by the same code, which rounds alike */                      \
             type x[4 * LANES] = {0}, y[4 * LANES] = {0};                                                                         \
             __builtin_memcpy(x, a + r * pitch, (size_t)n * sizeof *a);                                                           \
             if (b)                                                                                                               \
                 __builtin_memcpy(y, b + r * pitch, (size_t)n * sizeof *b);                                                       \
-            collect_some_##name(kept, x, b ? y : NULL, pitch, 1, vectors);                                                       \
+            collect_some_##name(kept, x, b ? y : NULL, pitch, 1, vectors, no_nan);                                               \
         }                                                                                                                        \
         __builtin_memcpy(sums, kept, (size_t)n * sizeof *sums);                                                                  \
     }                                                                                                                            \
-    INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int64_t cols)              \
+    INLINE void collect_##name(wide *sums, const type *a, const type *b, int64_t pitch, int64_t rows, int64_t cols,              \
+                               const bool no_nan)                                                                                \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(wide), MANY = WIDE_PARTS > 2 ? 2 : 4 };                                                  \
         int64_t c = 0;                                                                                                           \
         for (; c + MANY * LANES <= cols; c += MANY * LANES)                                                                      \
-            collect_vectors_##name(sums + c, a + c, b ? b + c : NULL, pitch, rows, MANY, 0);                                     \
+            collect_vectors_##name(sums + c, a + c, b ? b + c : NULL, pitch, rows, MANY, 0, no_nan);                             \
         if (c < cols)                                                                                                            \
-            collect_rest_##name(sums + c, a + c, b ? b + c : NULL, pitch, rows, cols - c);                                       \
-    }                                                                                                                            \
+            collect_rest_##name(sums + c, a + c, b ? b + c : NULL, pitch, rows, cols - c, no_nan);                               \
+    }
+#define COLLECT_ROWS(name, type)                                                                                                 \
     void SAMBA_ISA_NAME(samba_collect_rows_##name)(void *sums, const void *a, const void *b, int64_t rows, int64_t cols)         \
     {                                                                                                                            \
         if (b)                                                                                                                   \
-            collect_##name(sums, a, b, cols, rows, cols);                                                                        \
+            collect_##name(sums, a, b, cols, rows, cols, false);                                                                 \
         else                                                                                                                     \
-            collect_##name(sums, a, NULL, cols, rows, cols);                                                                     \
-    }                                                                                                                            \
-    void SAMBA_ISA_NAME(samba_collect_memory_##name)(void *sums_, const void *a_, int64_t pitch, int64_t rows, int64_t cols,     \
-                                                     int64_t ahead)                                                              \
+            collect_##name(sums, a, NULL, cols, rows, cols, false);                                                              \
+    }
+#define COLLECT_MEMORY(kernel, name, type, wide, no_nan)                                                                         \
+    void SAMBA_ISA_NAME(samba_##kernel##_##name)(void *sums_, const void *a_, int64_t pitch, int64_t rows, int64_t cols,         \
+                                                 int64_t ahead)                                                                  \
     {                                                                                                                            \
         enum { LANES = 64 / (int)sizeof(wide), MANY = 8 / WIDE_PARTS };                                                          \
         wide *sums = sums_;                                                                                                      \
         const type *a = a_;                                                                                                      \
         int64_t c = 0;                                                                                                           \
         for (; c + MANY * LANES <= cols; c += MANY * LANES)                                                                      \
-            collect_vectors_##name(sums + c, a + c, NULL, pitch, rows, MANY, ahead);                                             \
-        collect_##name(sums + c, a + c, NULL, pitch, rows, cols - c);                                                            \
+            collect_vectors_##name(sums + c, a + c, NULL, pitch, rows, MANY, ahead, no_nan);                                     \
+        collect_##name(sums + c, a + c, NULL, pitch, rows, cols - c, no_nan);                                                    \
     }
 COLLECT(f32, float, double, f64)
 COLLECT(f64, double, double, f64)
 COLLECT(i64, uint64_t, uint64_t, i64) /* wraps */
+COLLECT(bf16, uint16_t, double, f64)
+COLLECT_ROWS(f32, float)
+COLLECT_ROWS(f64, double)
+COLLECT_ROWS(i64, uint64_t)
+COLLECT_MEMORY(collect_memory, f32, float, double, false)
+COLLECT_MEMORY(collect_memory, f64, double, double, false)
+COLLECT_MEMORY(collect_memory, i64, uint64_t, uint64_t, false)
+COLLECT_MEMORY(collect_memory, bf16, uint16_t, double, false)
+COLLECT_MEMORY(collect_numbers, f32, float, double, true)
+COLLECT_MEMORY(collect_numbers, bf16, uint16_t, double, true)
 
 /* Summed as rows are; tiles of float32 in float32, and only what blocks come to in double: few additions meet each element. */
 #define TOTAL(name, type, wide, sum_type, block)                                                                                 \

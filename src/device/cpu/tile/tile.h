@@ -141,8 +141,8 @@ typedef struct samba_code { /* an instruction, resolved */
     int16_t if_false;   /* SELECT: a and b are compared, c stands where that is true */
     int16_t s, t, u; /* values a row. NORM: sources; SUMMED: s takes the sum, t the dot product; INSIDE: bounds, and the other */
     uint8_t product; /* COLLECT: of a times b */
-    uint8_t nansum;  /* COLLECT: of what is not NaN, one sum of all */
-    uint8_t memory;  /* COLLECT: of what a LOAD would read, where it lies */
+    uint8_t nansum;  /* COLLECT: of what is not NaN, one sum of all, or one a column */
+    uint8_t memory;  /* COLLECT: of what a LOAD would read, where it lies; a column each */
     uint8_t own;     /* LOAD, STORE: the register may be the operand's memory; then nothing is to be done */
     int32_t view;    /* LOAD STORE IOTA RANDOM, COLLECT of memory: in views */
     int32_t kept;    /* LOAD: the register keeps its content between tiles; number of the record, -1: loaded every time */
