@@ -127,7 +127,7 @@ typedef struct samba_op_facts {
     samba_expand_fn *expand;
     samba_amp amp;
     /* traits */
-    bool tensor, inline_, position;
+    bool tensor, inline_, position, exact;
     samba_conv_role conv;
     samba_op combine, twin; /* SAMBA_OP_input, which is neither of any: none */
     samba_range_fn *range;  /* NULL: none */

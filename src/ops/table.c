@@ -30,6 +30,7 @@
 #define none
 #define TENSOR .tensor = true,
 #define INLINE .inline_ = true,
+#define EXACT .exact = true,
 #define POSITION .position = true,
 #define CONV(role) .conv = SAMBA_CONV_##role,
 #define COMBINE(op) .combine = SAMBA_OP_##op,
@@ -55,6 +56,7 @@ const samba_op_facts samba_ops[SAMBA_OP_COUNT] = {
 #undef none
 #undef TENSOR
 #undef INLINE
+#undef EXACT
 #undef POSITION
 #undef CONV
 #undef COMBINE

@@ -196,6 +196,20 @@ static int wrap(lowering *l, int reg, samba_dtype dtype, samba_extent extent, in
     return convert(l, reg, SAMBA_INT64, dtype, extent, level);
 }
 
+/* Does a MAP of 16-bit floats compute such that nothing is left to round? A number drawn at random has all its digits. */
+static bool is_exact(const lowering *l, const samba_node *node)
+{
+    bool exact = samba_ops[node->op].exact && (node->dtype == SAMBA_BFLOAT16 || node->dtype == SAMBA_FLOAT16);
+    for (int i = 0; exact && i < node->arity; i++) {
+        const samba_node *base = samba_node_at(l->graph, l->fusion->access[node->inputs[i]].base);
+        exact = base->op != SAMBA_OP_random &&
+                (base->op != SAMBA_OP_constant ||
+                 base->attrs->constant.value == samba_dtype_hold((samba_dtype)node->dtype, base->attrs->constant.value) ||
+                 base->attrs->constant.value != base->attrs->constant.value);
+    }
+    return exact;
+}
+
 /* A MAP or REDUCE without a tile operator, whose cost is the operator's, does not build. */
 enum {
     NEEDS_TILE_LEAF = 0,
@@ -272,7 +286,8 @@ static samba_status lower_map(lowering *l, samba_ref ref, samba_extent extent)
     } else {
         reg = samba_emitter_add(&l->e, tile_of(node), samba_class_of((samba_dtype)node->dtype), extent, level, sources[0],
                                 sources[1], sources[2], -1, 0);
-        reg = wrap(l, reg, (samba_dtype)node->dtype, extent, level);
+        if (!is_exact(l, node))
+            reg = wrap(l, reg, (samba_dtype)node->dtype, extent, level);
     }
     return remember(l, ref, nowhere, extent, level, reg);
 }
