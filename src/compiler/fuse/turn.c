@@ -12,6 +12,7 @@
 
 #define LEAST_ROWS 64  /* fewer are no work for vectors and threads */
 #define MOST_COLUMNS 4 /* of a row: where it has more, a pass of the device over registers costs what one over memory does */
+#define MOST_NARROW 8  /* of 16 bits, which pass through memory as 32 where a group is several stages */
 
 static int64_t elements(const samba_node *node) { return samba_sizes_product(node->rank, node->shape); }
 
@@ -36,6 +37,16 @@ samba_status samba_find_read_back(samba_fusion *f)
     return SAMBA_OK;
 }
 
+/* Is what is reduced read as 16 bits? */
+static bool is_narrow(const samba_fusion *f, samba_ref ref)
+{
+    const samba_node *node = samba_node_at(f->graph, ref);
+    do
+        node = samba_node_at(f->graph, node->inputs[0]);
+    while (node->op == SAMBA_OP_cast && samba_dtype_is_floating_point((samba_dtype)node->dtype));
+    return samba_dtype_is_floating_point((samba_dtype)node->dtype) && samba_dtype_size((samba_dtype)node->dtype) == 2;
+}
+
 bool samba_is_turned(const samba_fusion *f, samba_ref ref, const bool *reduced, int rank, const int64_t *domain)
 {
     int64_t rows = 1, cols = 1;
@@ -43,7 +54,7 @@ bool samba_is_turned(const samba_fusion *f, samba_ref ref, const bool *reduced, 
         rows *= reduced[d] ? 1 : domain[d];
         cols *= reduced[d] ? domain[d] : 1;
     }
-    return f->read_back[ref] && rows >= LEAST_ROWS && cols > 1 && cols <= MOST_COLUMNS;
+    return f->read_back[ref] && rows >= LEAST_ROWS && cols > 1 && cols <= (is_narrow(f, ref) ? MOST_NARROW : MOST_COLUMNS);
 }
 
 /* Dim d becomes dim to[d]. */

@@ -331,6 +331,8 @@ static void combine_pair(combining *c, int i)
         code->product = true;
         take(c, i, j, from->a, from->b, -1);
     } else if (to->op == SAMBA_TILE_sum && from->op == SAMBA_TILE_mul) {
+        if (c->program->stands)
+            return;
         code->action = SAMBA_DO_DOT;
         code->dot = kernels->dot;
         take(c, i, j, from->a, from->b, -1);
@@ -639,7 +641,7 @@ static void combine_rounding(combining *c, int i)
         return;
     if (alone) {
         take(c, i, j, from->a, -1, -1);
-    } else if (program->views[code->view].col_stride == 1) {
+    } else if (program->views[code->view].col_stride == 1 && !program->stands) {
         code->action = SAMBA_DO_ROUND;
         code->d = from->d;
         c->list[j].d = from->d;
@@ -694,42 +696,43 @@ static bool is_mul_add(const combining *c, int i)
 typedef struct rule {
     bool (*begins)(const combining *c, int i);
     void (*combine)(combining *c, int i);
-    int64_t cols; /* the fewest that it is worth it for */
-    bool or_else; /* where the rule before does not begin */
+    int64_t cols;  /* the fewest that it is worth it for */
+    bool or_else;  /* where the rule before does not begin */
+    bool standing; /* of tiles that stand too, however few columns they have */
 } rule;
 
 static const rule rules[] = {
     /* the columns' numbers = labels of rows, then choices: one element of a row is found, none compared (SET, PICK) */
-    {is_eq, combine_label, 0, false},
+    {is_eq, combine_label, 0, false, false},
     /* a value a row, loaded or spread, then add, sub or mul: the reader takes it as such (ROWS) */
-    {is_value_a_row, combine_spread, SAMBA_LONG_ROW_COLUMNS, false},
+    {is_value_a_row, combine_spread, SAMBA_LONG_ROW_COLUMNS, false, true},
     /* add, sub, mul, minimum, maximum or relu, then another: one map of three sources; mul, then sum: a dot product (DOT); a
      * product that is collected */
-    {is_pairable, combine_pair, 0, false},
+    {is_pairable, combine_pair, 0, false, true},
     /* rounding, then storing it: the store, which rounds by itself; or, where others read it too, both in one pass (ROUND) */
-    {is_rounding, combine_rounding, 0, true},
+    {is_rounding, combine_rounding, 0, true, false},
     /* a choice by a loaded value a row: rows are copied (CHOOSE) */
-    {is_choice, combine_choice, SAMBA_LONG_ROW_COLUMNS, false},
+    {is_choice, combine_choice, SAMBA_LONG_ROW_COLUMNS, false, false},
     /* a comparison, then a choice: no mask is stored (SELECT) */
-    {is_comparison, combine_comparison, 0, false},
+    {is_comparison, combine_comparison, 0, false, false},
     /* of which a sum, where 0 stands for NaN: one pass (REDUCE, COLLECT) */
-    {is_not_equal, combine_nansum, 0, false},
+    {is_not_equal, combine_nansum, 0, false, false},
     /* a number for NaN, then two bounds (INSIDE) */
-    {is_not_equal, combine_number, 0, false},
+    {is_not_equal, combine_number, 0, false, false},
     /* two such choices, below a number and above another (INSIDE) */
-    {is_select, combine_inside, 0, false},
+    {is_select, combine_inside, 0, false, false},
     /* what norms and their gradients do to rows: two or more of add, sub, mul by a value a row or an element (NORM) */
-    {is_scaled_rows, combine_standardize, 0, false},
-    {is_raised_rows, combine_standardize_add, 0, true},
-    {is_mul_add, combine_affine, 0, true},
-    {is_sum, combine_slope_add, 0, true},
+    {is_scaled_rows, combine_standardize, 0, false, false},
+    {is_raised_rows, combine_standardize_add, 0, true, false},
+    {is_mul_add, combine_affine, 0, true, false},
+    {is_sum, combine_slope_add, 0, true, false},
     /* a map whose row sums are wanted, though others read it too (SUMMED) */
-    {is_there, combine_sums, 0, false},
+    {is_there, combine_sums, 0, false, false},
     /* gelu_tanh and its gradient, of one argument: they share an exponential (BOTH). Its second result stands where others have a
      * source, so it is the last. */
-    {is_gelu_grad, combine_gelu, 0, false},
+    {is_gelu_grad, combine_gelu, 0, false, false},
     /* the kernels for numbers: no other rule changes what an instruction reads any more */
-    {is_merged, take_numbers, 0, false},
+    {is_merged, take_numbers, 0, false, false},
 };
 
 static void run_sweep(combining *c, const rule *first, const rule *end)
@@ -789,7 +792,7 @@ samba_status samba_tile_combine(samba_tile_program *program, const samba_program
     for (const rule *sweep = rules, *next; sweep < rules + SAMBA_COUNT(rules); sweep = next) {
         for (next = sweep + 1; next < rules + SAMBA_COUNT(rules) && next->or_else;)
             next++;
-        if (program->cols >= sweep->cols)
+        if (program->stands ? sweep->standing : program->cols >= sweep->cols)
             run_sweep(&c, sweep, next);
     }
     close_up(&c, steps, kept);

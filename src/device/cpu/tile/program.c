@@ -506,8 +506,7 @@ static samba_status build(builder *b)
     samba_program changed = *source;
     if (is_long(b) && program->cols > program->capacity)
         SAMBA_TRY(samba_tile_remake(program, source, &changed, b->prepare->arena));
-    if (!program->stands)
-        SAMBA_TRY(samba_tile_combine(program, &changed, b->prepare->arena));
+    SAMBA_TRY(samba_tile_combine(program, &changed, b->prepare->arena));
     if (!program->stands && sums_memory(b, program))
         sum_memory(b->prepare->machine, program);
     program->pointers = reserve(b, program->register_count, sizeof(char *));

@@ -226,6 +226,14 @@ void samba_tile_run_standing(const samba_tile_program *program, samba_frame *fra
         repeat_column(d, frame->cols, bytes);
         break;
     }
+    case SAMBA_DO_ROWS: { /* a value a row with each column */
+        static const samba_tile ops[] = {SAMBA_TILE_add, SAMBA_TILE_sub, SAMBA_TILE_mul};
+        samba_map_fn *map = kernels->map[ops[code->pattern - SAMBA_PATTERN_ROW_ADD]][SAMBA_F32];
+        int64_t bytes = frame->rows * (int64_t)sizeof(float);
+        for (int64_t c = 0; c < frame->cols; c++)
+            map(d + c * bytes, a + c * bytes, frame->pointers[code->b], NULL, frame->rows);
+        break;
+    }
     default: break; /* the same in every tile: tile.c */
     }
 }

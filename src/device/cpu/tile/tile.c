@@ -42,7 +42,8 @@ static inline bool stands_apart(const samba_code *code)
 {
     samba_action action = (samba_action)code->action;
     bool moves = action == SAMBA_DO_LOAD || action == SAMBA_DO_STORE || action == SAMBA_DO_IOTA || action == SAMBA_DO_RANDOM;
-    return (moves && code->extent == SAMBA_FULL) || action == SAMBA_DO_ARGMAX || action == SAMBA_DO_SPREAD;
+    return (moves && code->extent == SAMBA_FULL) || action == SAMBA_DO_ARGMAX || action == SAMBA_DO_SPREAD ||
+           action == SAMBA_DO_ROWS;
 }
 
 static void run_codes(const samba_tile_program *program, samba_frame *frame, int begin, int end)
