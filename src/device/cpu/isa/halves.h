@@ -84,6 +84,24 @@ INLINE void store_part_halves(uint16_t *p, int n, halves h)
 /* x where mask, whose lanes are 0 or -1, else y */
 INLINE words select_words(ints mask, words x, words y) { return (x & (words)mask) | (y & ~(words)mask); }
 
+/* Half as many floats as a vector holds. GCC 12 makes them in halves of their own; out of bytes that stand in both halves of a
+ * register it is one instruction. */
+typedef uint16_t quarter_halves __attribute__((vector_size(VECTOR_BYTES / 4)));
+#if defined(__AVX512F__)
+INLINE half_floats half_floats_of_bfloat16(quarter_halves x)
+{
+    const __m256i upper = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1, 10, 11,
+                                           -1, -1, 12, 13, -1, -1, 14, 15);
+    return (half_floats)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256((__m128i)x), upper);
+}
+#else
+INLINE half_floats half_floats_of_bfloat16(quarter_halves x)
+{
+    typedef uint32_t half_words __attribute__((vector_size(VECTOR_BYTES / 2)));
+    return (half_floats)(__builtin_convertvector(x, half_words) << 16);
+}
+#endif
+
 /* A bfloat16 is the upper half of its lane; the lower has no meaning. */
 INLINE words bfloat16_above(floats v)
 {

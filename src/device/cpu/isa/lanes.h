@@ -69,6 +69,17 @@ INLINE doubles doubles_of_floats(half_floats x) { return (doubles)_mm512_cvtps_p
 INLINE doubles doubles_of_floats(half_floats x) { return __builtin_convertvector(x, doubles); }
 #endif
 
+/* sum + x, but where x is not a number */
+#if defined(__AVX512F__)
+INLINE doubles add_number_doubles(doubles sum, doubles x)
+{
+    __mmask8 numbers = _mm512_cmp_pd_mask((__m512d)x, (__m512d)x, _CMP_ORD_Q);
+    return (doubles)_mm512_mask_add_pd((__m512d)sum, numbers, (__m512d)sum, (__m512d)x);
+}
+#else
+INLINE doubles add_number_doubles(doubles sum, doubles x) { return sum + (doubles)((longs)x & (x == x)); }
+#endif
+
 /* The lesser and the greater of each two: a NaN wins, and of equal ones, zeros of two signs, the second. The instructions of x86
  * give the second where either is a NaN. */
 #if defined(__AVX512F__)

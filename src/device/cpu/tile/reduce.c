@@ -3,6 +3,7 @@
  * Kernels over tiles of rows x columns: fill, spread, row reductions, column and total sums. Compiled once for each ISA. The
  * order of additions depends on the sizes alone, so results are reproducible. Greatest and least values propagate NaN. */
 #include "device/cpu/isa/uncontracted.h"
+#include "device/cpu/isa/halves.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/isa/shuffle.h"
 #include "device/cpu/tile/parts.h"
@@ -215,16 +216,7 @@ ARGMAX(f64, double)
 ARGMAX(i64, int64_t)
 
 /* ---- sums over rows and over all ---- */
-/* sum + v, but where v is not a number */
-#if defined(__AVX512F__)
-INLINE doubles add_numbers_f64(doubles sum, doubles v)
-{
-    return (doubles)_mm512_mask_add_pd((__m512d)sum, _mm512_cmp_pd_mask((__m512d)v, (__m512d)v, _CMP_ORD_Q), (__m512d)sum,
-                                       (__m512d)v);
-}
-#else
-INLINE doubles add_numbers_f64(doubles sum, doubles v) { return sum + samba_number_f64(v); }
-#endif
+#define add_numbers_f64 add_number_doubles
 INLINE unsigned_longs add_numbers_i64(unsigned_longs sum, unsigned_longs v) { return sum + v; }
 
 /* Columns are summed by as many wide vectors as registers hold over all rows. LANES: elements of one. Rows lie `pitch` apart.
@@ -232,20 +224,7 @@ INLINE unsigned_longs add_numbers_i64(unsigned_longs sum, unsigned_longs v) { re
 #define WIDE_OF_f32(x) doubles_of_floats(x)
 #define WIDE_OF_f64(x) (x)
 #define WIDE_OF_i64(x) (x)
-#define WIDE_OF_bf16(x) doubles_of_floats(floats_of_bfloat16(x))
-typedef uint16_t quarter_halves __attribute__((vector_size(VECTOR_BYTES / 4)));
-#if defined(                                                                                                                     \
-    __AVX512F__) /* GCC 12 makes these in halves too. Bytes out of a quarter that stands in both halves: one instruction */
-INLINE half_floats floats_of_bfloat16(quarter_halves x)
-{
-    const __m256i upper = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1, 10, 11,
-                                           -1, -1, 12, 13, -1, -1, 14, 15);
-    return (half_floats)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256((__m128i)x), upper);
-}
-#else
-typedef uint32_t half_words __attribute__((vector_size(VECTOR_BYTES / 2)));
-INLINE half_floats floats_of_bfloat16(quarter_halves x) { return (half_floats)(__builtin_convertvector(x, half_words) << 16); }
-#endif
+#define WIDE_OF_bf16(x) doubles_of_floats(half_floats_of_bfloat16(x))
 #define COLLECT(name, type, wide, sums_name)                                                                                     \
     typedef type narrow_##name __attribute__((vector_size(VECTOR_BYTES / sizeof(wide) * sizeof(type))));                         \
     INLINE void collect_lanes_##name(wide_##sums_name *sum, const type *a, const type *b, const bool no_nan)                     \
