@@ -215,7 +215,9 @@ typedef struct samba_line {
     int32_t function, backwards; /* sort: the greatest first; others: from the last element on */
     int32_t has_values, has_indices;
     int64_t outer, size, inner;
-    int64_t count; /* results along the dim: sort may want but the first, a margin is one; else size */
+    int64_t count; /* results along the dim: sort may want but some, a margin is one; else size */
+    int64_t first; /* sort: the first result's place in the order; others: 0 */
+    int32_t nan;   /* sort: of a line that has NaN, all results are its first NaN */
 } samba_line;
 /* Operands that a line only reads: the first ones. plan/stage.c */
 int32_t samba_line_sources(const samba_line *line);
