@@ -45,10 +45,21 @@ static samba_value leave(const lines *l, samba_ref result)
 
 /* ---- sorting ---- */
 
+/* One element alone is in order. */
+static samba_ref ordered(const lines *l, samba_op op, const samba_attrs *attrs)
+{
+    samba_node node = *samba_node_at(l->graph, l->line.index);
+    if (node.shape[l->at] != 1 || attrs->sort.count != 1)
+        return samba_emit(l->graph, op, 1, &l->line.index, attrs);
+    if (op == SAMBA_OP_sort)
+        return l->line.index;
+    return samba_emit_expand(l->graph, samba_emit_constant(l->graph, 0, SAMBA_INT64), node.rank, node.shape);
+}
+
 static samba_ref order(const lines *l, samba_op op, int64_t count, bool descending)
 {
     const samba_attrs attrs = {.sort = {.dim = l->at, .count = count, .descending = descending}};
-    return samba_emit(l->graph, op, 1, &l->line.index, &attrs);
+    return ordered(l, op, &attrs);
 }
 
 samba_value samba_sort(samba_value a, int dim, bool descending, samba_value *indices)
@@ -100,8 +111,8 @@ samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_va
 static samba_value chosen(const lines *l, int64_t index, bool nan, bool keepdim, samba_value *indices)
 {
     const samba_attrs attrs = {.sort = {.dim = l->at, .first = index, .count = 1, .nan = nan}};
-    samba_ref found = samba_emit(l->graph, SAMBA_OP_argsort, 1, &l->line.index, &attrs);
-    samba_ref value = samba_emit(l->graph, SAMBA_OP_sort, 1, &l->line.index, &attrs);
+    samba_ref found = ordered(l, SAMBA_OP_argsort, &attrs);
+    samba_ref value = ordered(l, SAMBA_OP_sort, &attrs);
     samba_graph *graph;
     samba_reduced_dims to;
     if (!samba_reduction_enter("kthvalue", l->a, 1, &l->at, keepdim, &graph, &to))

@@ -38,7 +38,8 @@ INLINE ints count_most(ints counts, ints a, ints b) { return counts + 1 + (a > b
 INLINE ints ranks_of(const int32_t *keys, int64_t n, int64_t at)
 {
     ints mine = ints_at(keys + at), ranks = {0}, lane;
-    UNROLL for (int i = 0; i < WIDE; i++) lane[i] = i;
+    UNROLL for (int i = 0; i < WIDE; i++)
+        lane[i] = i;
     for (int64_t i = 0; i < at; i++)
         ranks = count_most(ranks, spread_int(keys[i]), mine);
     UNROLL for (int i = 0; i < WIDE; i++) /* a key of those behind it is as its own, less 1: nothing is less than the least */
@@ -60,10 +61,12 @@ void SAMBA_ISA_NAME(samba_line_order)(int32_t *order, int32_t *keys, int64_t n, 
     if (count == 1) {
         ints found = {0}, lane;
         int32_t sum = 0;
-        UNROLL for (int i = 0; i < WIDE; i++) lane[i] = i;
+        UNROLL for (int i = 0; i < WIDE; i++)
+            lane[i] = i;
         for (int64_t at = 0; at < whole; at += WIDE, lane += WIDE)
             found |= (ranks_of(keys, whole, at) == (int32_t)first) & lane;
-        UNROLL for (int i = 0; i < WIDE; i++) sum |= found[i];
+        UNROLL for (int i = 0; i < WIDE; i++)
+            sum |= found[i];
         order[0] = sum;
         return;
     }
@@ -84,19 +87,20 @@ void SAMBA_ISA_NAME(samba_lines_order)(int32_t *order, const int32_t *keys, int6
         const int32_t *mine = keys + i * SIDE;
         int32_t sum[SIDE] = {0};
         for (int64_t j = 0; j < i; j++) {
-            SAMBA_VECTOR_LOOP for (int k = 0; k < SIDE; k++)
-            {
+            SAMBA_VECTOR_LOOP for (int k = 0; k < SIDE; k++) {
                 int32_t later = keys[j * SIDE + k] <= mine[k];
                 sum[k] += later;
                 ranks[j][k] += 1 - later;
             }
         }
-        SAMBA_VECTOR_LOOP for (int k = 0; k < SIDE; k++) ranks[i][k] += sum[k];
+        SAMBA_VECTOR_LOOP for (int k = 0; k < SIDE; k++)
+            ranks[i][k] += sum[k];
     }
     if (count == 1) {
         int32_t found[SIDE] = {0};
-        for (int64_t i = 1; i < n; i++)
-            SAMBA_VECTOR_LOOP for (int k = 0; k < SIDE; k++) found[k] |= ranks[i][k] == (int32_t)first ? (int32_t)i : 0;
+        for (int64_t i = 1; i < n; i++) SAMBA_VECTOR_LOOP
+            for (int k = 0; k < SIDE; k++)
+                found[k] |= ranks[i][k] == (int32_t)first ? (int32_t)i : 0;
         memcpy(order, found, sizeof found);
         return;
     }

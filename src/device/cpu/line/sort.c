@@ -181,6 +181,30 @@ static inline void write_one(const samba_line_state *s, int64_t start, int64_t r
         copy_element(s, result_start + i * step, start + index * step);
 }
 
+/* Result i of lines side by side. The switch of write_one stands outside of the loop. */
+#define WRITE(bits)                                                                                                              \
+    {                                                                                                                            \
+        const uint##bits##_t *from = (const uint##bits##_t *)(const void *)s->x + start;                                         \
+        uint##bits##_t *to = (uint##bits##_t *)(void *)s->values + result_start;                                                 \
+        for (int64_t k = 0; k < lanes; k++)                                                                                      \
+            to[k * results_apart] = from[k * apart + order[k] * s->line.inner];                                                  \
+        return;                                                                                                                  \
+    }
+static void write_lanes(const samba_line_state *s, int64_t start, int64_t apart, int64_t result_start, int64_t results_apart,
+                        int64_t lanes, const int32_t *order)
+{
+    if (s->indices)
+        for (int64_t k = 0; k < lanes; k++)
+            s->indices[result_start + k * results_apart] = order[k];
+    if (!s->values)
+        return;
+    switch (samba_dtype_size(s->dtype)) {
+    case 1: WRITE(8)
+    case 2: WRITE(16)
+    default: WRITE(32)
+    }
+}
+
 static void short_line(const samba_line_state *s, int64_t start, int64_t result_start)
 {
     const samba_line *line = &s->line;
@@ -225,8 +249,7 @@ static void short_lines(const samba_line_state *s, int64_t start, int64_t result
     s->kernels->lines_order(order, keys, line->size, line->first, line->count);
     bool nan = heeds_nan(s) && has_nan(s, keys, line->size * MOST_LANES);
     for (int64_t i = 0; i < line->count; i++)
-        for (int64_t k = 0; k < lanes; k++)
-            write_one(s, start + k * apart, result_start + k * results_apart, i, order[i * MOST_LANES + k]);
+        write_lanes(s, start, apart, result_start + i * line->inner, results_apart, lanes, order + i * MOST_LANES);
     for (int64_t k = 0; k < lanes && nan; k++)
         short_line(s, start + k * apart, result_start + k * results_apart);
 }
