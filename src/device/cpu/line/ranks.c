@@ -2,6 +2,7 @@
  *
  * The order of short lines: an element's place in it is how many others come before it, which vectors count without a branch.
  * Of equal elements the earlier is first. Compiled once for each ISA. */
+#include "device/cpu/isa/counts.h"
 #include "device/cpu/isa/isa.h"
 #include "device/cpu/isa/lanes.h"
 #include "device/cpu/tile/parts.h"
@@ -16,23 +17,6 @@ INLINE ints ints_at(const int32_t *x)
     memcpy(&v, x, sizeof v);
     return v;
 }
-
-/* counts + 1 where a comes before b: compilers make a vector of the mask before they add it. */
-#if defined(__AVX512F__)
-INLINE ints count_less(ints counts, ints a, ints b)
-{
-    return (ints)_mm512_mask_sub_epi32((__m512i)counts, _mm512_cmplt_epi32_mask((__m512i)a, (__m512i)b), (__m512i)counts,
-                                       _mm512_set1_epi32(-1));
-}
-INLINE ints count_most(ints counts, ints a, ints b)
-{
-    return (ints)_mm512_mask_sub_epi32((__m512i)counts, _mm512_cmple_epi32_mask((__m512i)a, (__m512i)b), (__m512i)counts,
-                                       _mm512_set1_epi32(-1));
-}
-#else
-INLINE ints count_less(ints counts, ints a, ints b) { return counts - (a < b); }
-INLINE ints count_most(ints counts, ints a, ints b) { return counts + 1 + (a > b); }
-#endif
 
 /* The places of elements [at, at + WIDE), of n that are whole vectors. */
 INLINE ints ranks_of(const int32_t *keys, int64_t n, int64_t at)
