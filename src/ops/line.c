@@ -2,8 +2,9 @@
  *
  * Operators along one dim, whose elements are a line: sorting and running sums, products, extrema.
  *
- * sort(a; dim, count, descending): the first `count` elements of each line in order; argsort: where they stood. Equal elements
- * keep their order, NaN is greatest and -0 equals 0. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is
+ * sort(a; dim, first, count, descending, nan): of the elements of each line in order, `count` from number `first` on; argsort:
+ * where they stood. Equal elements keep their order, NaN is greatest and -0 equals 0. With `nan`, all results of a line that has
+ * NaN are its first NaN. cumsum, cumprod, cummax, cummin, logcumsumexp(a; dim, reverse): element i is
  * made of elements 0 to i, or with `reverse` of i to the last; cummax_index and cummin_index: where the extremum stood last. The
  * two results of a pair are one stage.
  *
@@ -32,6 +33,9 @@ static samba_status infer_order(samba_infer *infer, samba_dtype dtype)
     if (attrs->count < 0 || attrs->count > size || size > SAMBA_LINE_LONGEST)
         return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected 0 to %lld elements of a dim of at most 2^31, given %lld",
                                 (long long)size, (long long)attrs->count);
+    if (attrs->first < 0 || attrs->first > size - attrs->count)
+        return samba_infer_fail(infer, SAMBA_ERROR_ARGUMENT, "expected 0 to %lld as the first of %lld elements, given %lld",
+                                (long long)(size - attrs->count), (long long)attrs->count, (long long)attrs->first);
     shape[attrs->dim] = attrs->count;
     return samba_infer_set(infer, dtype, infer->inputs[0]->rank, shape);
 }
@@ -160,6 +164,7 @@ samba_status samba_vjp_logcumsumexp(samba_vjp *vjp)
 int64_t samba_flops_sort(const samba_node *node, const samba_node *const *inputs)
 {
     double steps = 1 + log2(1.0 + (double)inputs[0]->shape[node->attrs->sort.dim]);
+    steps = fmin(steps, 4 + log2(1.0 + (double)node->attrs->sort.count));
     return (int64_t)fmin(steps * (double)samba_flops_map(inputs[0], NULL), 9e18);
 }
 
@@ -241,11 +246,15 @@ static samba_status sorted(const samba_reference *reference, bool wants_index)
         for (int64_t i = 0; i < size; i++)
             order[i] = i;
         merge_sort(&from, attrs->descending != 0, order, order + size);
+        int64_t first_nan = 0; /* size: there is none */
+        while (first_nan < size && !(attrs->nan && is_real(&from) && isnan(real_at(&from, first_nan))))
+            first_nan++;
         for (int64_t i = 0; i < attrs->count; i++) {
+            int64_t at = first_nan < size ? first_nan : order[attrs->first + i];
             if (wants_index)
-                samba_array_set_int64(output, to.start + i * to.step, order[i]);
+                samba_array_set_int64(output, to.start + i * to.step, at);
             else
-                memcpy(samba_array_at(output, to.start + i * to.step), samba_array_at(a, from.start + order[i] * from.step),
+                memcpy(samba_array_at(output, to.start + i * to.step), samba_array_at(a, from.start + at * from.step),
                        samba_dtype_size(a->dtype));
         }
     }

@@ -361,7 +361,8 @@ static samba_status check_margin(const samba_check *check, const samba_stage *st
     bool gradient = line->function == SAMBA_LINE_MARGIN_GRAD;
     int64_t numel;
     if (line->outer < 0 || line->inner != 1 || line->count != (gradient ? line->size : 1) || line->backwards ||
-        !line->has_values || line->has_indices || !samba_check_numel(2, (int64_t[]){line->outer, line->size}, &numel))
+        line->first != 0 || line->nan || !line->has_values || line->has_indices ||
+        !samba_check_numel(2, (int64_t[]){line->outer, line->size}, &numel))
         return samba_check_stage_fail(check, "margins of %lld x %lld x %lld are impossible", (long long)line->outer,
                                       (long long)line->size, (long long)line->inner);
     SAMBA_TRY(check_sizes(check, stage, gradient ? 4 : 3, (int64_t[]){numel, numel, line->outer, numel}));
@@ -374,13 +375,15 @@ static samba_status check_margin(const samba_check *check, const samba_stage *st
 static samba_status check_line(const samba_check *check, const samba_stage *stage)
 {
     const samba_line *line = &stage->line;
-    bool sorts = line->function == SAMBA_LINE_SORT, gradient = line->function == SAMBA_LINE_CUMPROD_GRAD;
+    bool somewhere = line->function == SAMBA_LINE_CHOOSE, sorts = line->function == SAMBA_LINE_SORT || somewhere,
+         gradient = line->function == SAMBA_LINE_CUMPROD_GRAD;
     bool chooses = sorts || line->function == SAMBA_LINE_CUMMAX || line->function == SAMBA_LINE_CUMMIN;
     int64_t sizes[4], numel, results;
     if (line->function == SAMBA_LINE_MARGIN || line->function == SAMBA_LINE_MARGIN_GRAD)
         return check_margin(check, stage);
     bool possible = line->function >= 0 && line->function < SAMBA_LINE_FUNCTION_COUNT && line->count >= 0 &&
-                    line->count <= line->size && (sorts || line->count == line->size) &&
+                    line->count <= line->size && (sorts || line->count == line->size) && line->first >= 0 &&
+                    line->first <= line->size - line->count && (somewhere || (line->first == 0 && !line->nan)) &&
                     (!sorts || line->size <= (int64_t)1 << 31) && (chooses || (line->has_values && !line->has_indices)) &&
                     (line->has_values || line->has_indices) &&
                     samba_check_numel(3, (int64_t[]){line->outer, line->size, line->inner}, &numel) &&

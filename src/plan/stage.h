@@ -196,8 +196,8 @@ int32_t samba_pool_sample_sizes(const samba_pool *pool, int64_t sizes[4]);
 int32_t samba_attention_operands(const samba_attention *attention, int32_t operand_of[SAMBA_ATTENTION_PARTS]);
 
 /* ---- line: along the middle dim of (outer, size, inner), all operands contiguous. Operands: x; cumprod_grad: dy; the values, if
- * they are wanted, of x's dtype; the indices, int64, if they are wanted (sort, cummax, cummin). Margins: x; the labels, int64, as
- * many; the gradient: dy, one a line; the values.
+ * they are wanted, of x's dtype; the indices, int64, if they are wanted (sort, choose, cummax, cummin). Margins: x; the labels,
+ * int64, as many; the gradient: dy, one a line; the values.
  * ops/line.c and ops/margin.c say what the functions mean. */
 typedef enum samba_line_function { /* numbers are part of the file format */
                                    SAMBA_LINE_SORT = 0,
@@ -209,13 +209,16 @@ typedef enum samba_line_function { /* numbers are part of the file format */
                                    SAMBA_LINE_CUMMIN = 6,
                                    SAMBA_LINE_MARGIN = 7,
                                    SAMBA_LINE_MARGIN_GRAD = 8,
-                                   SAMBA_LINE_FUNCTION_COUNT = 9
+                                   SAMBA_LINE_CHOOSE = 9, /* sort with `first` or `nan`, which older readers do not know */
+                                   SAMBA_LINE_FUNCTION_COUNT = 10
 } samba_line_function;
 typedef struct samba_line {
-    int32_t function, backwards; /* sort: the greatest first; others: from the last element on */
+    int32_t function, backwards; /* sort, choose: the greatest first; others: from the last element on */
     int32_t has_values, has_indices;
     int64_t outer, size, inner;
-    int64_t count; /* results along the dim: sort may want but the first, a margin is one; else size */
+    int64_t count; /* results along the dim: sort may want but some, a margin is one; else size */
+    int64_t first; /* choose: the first result's place in the order; others: 0 */
+    int32_t nan;   /* choose: of a line that has NaN, all results are its first NaN; others: 0 */
 } samba_line;
 /* Operands that a line only reads: the first ones. plan/stage.c */
 int32_t samba_line_sources(const samba_line *line);

@@ -45,10 +45,21 @@ static samba_value leave(const lines *l, samba_ref result)
 
 /* ---- sorting ---- */
 
+/* One element alone is in order. */
+static samba_ref ordered(const lines *l, samba_op op, const samba_attrs *attrs)
+{
+    samba_node node = *samba_node_at(l->graph, l->line.index);
+    if (node.shape[l->at] != 1 || attrs->sort.count != 1)
+        return samba_emit(l->graph, op, 1, &l->line.index, attrs);
+    if (op == SAMBA_OP_sort)
+        return l->line.index;
+    return samba_emit_expand(l->graph, samba_emit_constant(l->graph, 0, SAMBA_INT64), node.rank, node.shape);
+}
+
 static samba_ref order(const lines *l, samba_op op, int64_t count, bool descending)
 {
-    samba_attrs attrs = {.sort = {.dim = l->at, .count = count, .descending = descending}};
-    return samba_emit(l->graph, op, 1, &l->line.index, &attrs);
+    const samba_attrs attrs = {.sort = {.dim = l->at, .count = count, .descending = descending}};
+    return ordered(l, op, &attrs);
 }
 
 samba_value samba_sort(samba_value a, int dim, bool descending, samba_value *indices)
@@ -96,18 +107,18 @@ samba_value samba_topk(samba_value a, int64_t k, int dim, bool largest, samba_va
     return values;
 }
 
-/* The element at `index` of the sorted line, and where it stood. */
-static samba_value chosen(const lines *l, int64_t index, bool keepdim, samba_value *indices)
+/* The element at `index` of the sorted line, or its first NaN where `nan` says so, and where it stood. */
+static samba_value chosen(const lines *l, int64_t index, bool nan, bool keepdim, samba_value *indices)
 {
-    int64_t count = index + 1;
-    samba_value found = samba_trace_value(l->graph, order(l, SAMBA_OP_argsort, count, false));
-    samba_value values = samba_trace_value(l->graph, order(l, SAMBA_OP_sort, count, false));
+    const samba_attrs attrs = {.sort = {.dim = l->at, .first = index, .count = 1, .nan = nan}};
+    samba_ref found = ordered(l, SAMBA_OP_argsort, &attrs);
+    samba_ref value = ordered(l, SAMBA_OP_sort, &attrs);
     samba_graph *graph;
     samba_reduced_dims to;
     if (!samba_reduction_enter("kthvalue", l->a, 1, &l->at, keepdim, &graph, &to))
         return samba_trace_none(graph);
-    *indices = samba_reduction_leave(graph, &to, samba_slice(found, l->at, index, count, 1).index);
-    return samba_reduction_leave(graph, &to, samba_slice(values, l->at, index, count, 1).index);
+    *indices = samba_reduction_leave(graph, &to, found);
+    return samba_reduction_leave(graph, &to, value);
 }
 
 samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samba_value *indices)
@@ -121,7 +132,7 @@ samba_value samba_kthvalue(samba_value a, int64_t k, int dim, bool keepdim, samb
         return *indices =
                    samba_trace_fail(l.graph, SAMBA_ERROR_ARGUMENT, "kthvalue",
                                     "k must be 1 to %lld, the size of dim %d, given %lld", (long long)size, l.at, (long long)k);
-    return chosen(&l, k - 1, keepdim, indices);
+    return chosen(&l, k - 1, false, keepdim, indices);
 }
 
 samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indices)
@@ -131,24 +142,14 @@ samba_value samba_median(samba_value a, int dim, bool keepdim, samba_value *indi
     if (!enter_two(&l, "median", a, dim, indices, &result))
         return result;
     samba_graph *graph = l.graph;
-    int at = l.at;
-    int64_t size = samba_value_size(l.line, at);
+    int64_t size = samba_value_size(l.line, l.at);
     if (size == 0 || samba_value_dtype(a) == SAMBA_BOOL)
         return *indices = samba_trace_value(
                    graph, size == 0 ? samba_graph_fail_at(graph, SAMBA_ERROR_SHAPE, "median",
-                                                          "dim %d has size 0: no element is in the middle", at)
+                                                          "dim %d has size 0: no element is in the middle", l.at)
                                     : samba_graph_fail_at(graph, SAMBA_ERROR_DTYPE, "median",
                                                           "expected integers or floating-point, given bool; cast it first"));
-    if (!samba_dtype_is_floating_point(samba_value_dtype(a)) || samba_value_rank(a) == 0)
-        return chosen(&l, (size - 1) / 2, keepdim, indices);
-    samba_reduced_dims to; /* NaN is greatest, so where there is one it is the maximum, and the index of that is wanted */
-    samba_value first, middle, greatest = samba_max(samba_detach(a), at, true, &first);
-    chosen(&l, (size - 1) / 2, true, &middle);
-    samba_value kept = samba_where(samba_ne(greatest, greatest), first, middle);
-    if (!samba_reduction_enter("median", a, 1, &dim, keepdim, &graph, &to))
-        return *indices = samba_trace_none(graph);
-    *indices = samba_reduction_leave(graph, &to, kept.index);
-    return samba_reduction_leave(graph, &to, samba_trace_look_up(graph, a.index, kept.index, at));
+    return chosen(&l, (size - 1) / 2, samba_dtype_is_floating_point(samba_value_dtype(a)), keepdim, indices);
 }
 
 /* The median, of which indices that hold it share the gradient: it less the mean of what they are off by, which is 0. An infinity

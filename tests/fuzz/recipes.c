@@ -222,7 +222,10 @@ static samba_ref draw_along(fuzz_maker *m, samba_op op)
     samba_attrs attrs = fuzz_none();
     int64_t dim = fuzz_below(m, node->rank);
     fuzz_set_int(op, &attrs, "dim", dim);
-    fuzz_set_int(op, &attrs, "count", node->shape[dim] > 0 ? 1 + fuzz_below(m, node->shape[dim]) : 0);
+    int64_t count = node->shape[dim] > 0 ? 1 + fuzz_below(m, node->shape[dim]) : 0;
+    fuzz_set_int(op, &attrs, "count", count);
+    fuzz_set_int(op, &attrs, "first", fuzz_chance(m, 50) ? fuzz_below(m, node->shape[dim] - count + 1) : 0);
+    fuzz_set_int(op, &attrs, "nan", fuzz_chance(m, 20));
     fuzz_set_int(op, &attrs, "descending", fuzz_below(m, 2));
     fuzz_set_int(op, &attrs, "reverse", fuzz_below(m, 2));
     return fuzz_add(m, op, 1, &input, &attrs);

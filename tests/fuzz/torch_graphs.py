@@ -128,11 +128,15 @@ def random(seed, shape):
 
 
 def ordered(x, a):
-    dim = whole(a, "dim")
-    return [
-        part.narrow(dim, 0, whole(a, "count"))
-        for part in torch.sort(x, dim=dim, descending=whole(a, "descending") != 0, stable=True)
-    ]
+    dim, first, count = whole(a, "dim"), whole(a, "first"), whole(a, "count")
+    values, indices = (
+        part.narrow(dim, first, count) for part in torch.sort(x, dim=dim, descending=whole(a, "descending") != 0, stable=True)
+    )
+    if whole(a, "nan") and x.dtype.is_floating_point and count:
+        has, at = x.isnan().to(torch.int8).max(dim, keepdim=True)
+        indices = torch.where(has > 0, at, indices)
+        values = x.gather(dim, indices)
+    return [values, indices]
 
 
 def scattered(ins, a):

@@ -479,12 +479,12 @@ static inline void make_zoo_lines(samba_plan *plan)
     int32_t x = plan_buffer(plan, 30 * 4), values = plan_buffer(plan, 24 * 4), places = plan_buffer(plan, 24 * 8),
             dx = plan_buffer(plan, 30 * 4);
     samba_stage *stage = plan_stage(plan, SAMBA_STAGE_LINE, "sort argsort", 0, NULL);
-    stage->line = (samba_line){SAMBA_LINE_SORT, 1, 1, 1, 2, 5, 3, 4};
+    stage->line = (samba_line){SAMBA_LINE_SORT, 1, 1, 1, 2, 5, 3, 4, 0, 0};
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
     operand(stage, values, SAMBA_FLOAT32, 0, 0);
     operand(stage, places, SAMBA_INT64, 0, 0);
     stage = plan_stage(plan, SAMBA_STAGE_LINE, "cumprod_grad", 0, NULL);
-    stage->line = (samba_line){SAMBA_LINE_CUMPROD_GRAD, 0, 1, 0, 2, 5, 3, 5};
+    stage->line = (samba_line){SAMBA_LINE_CUMPROD_GRAD, 0, 1, 0, 2, 5, 3, 5, 0, 0};
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
     operand(stage, x, SAMBA_FLOAT32, 0, 0);
     operand(stage, dx, SAMBA_FLOAT32, 0, 0);

@@ -326,10 +326,14 @@ TEST(test_wrong_zoo)
     WRONG(p->stages[8].operands[3].dtype = SAMBA_UINT8, "operand 3 of the attention is uint8");
     WRONG(p->stages[8].operands[4].dtype = SAMBA_INT64, "operand 4 of the attention is int64");
     WRONG(p->stages[8].operands[7].dtype = SAMBA_BFLOAT16, "operand 7 of the attention is bfloat16");
-    WRONG(p->stages[10].line.function = SAMBA_LINE_FUNCTION_COUNT, "function 9 over");
+    WRONG(p->stages[10].line.function = SAMBA_LINE_FUNCTION_COUNT, "function 10 over");
     WRONG(p->stages[10].line.function = -1, "function -1 over");
     WRONG(p->stages[10].line.count = 6, "of which 6");
     WRONG(p->stages[11].line.count = 4, "of which 4");
+    WRONG(p->stages[10].line.first = 1, "is impossible");
+    WRONG(p->stages[10].line.nan = 1, "is impossible");
+    WRONG((p->stages[10].line.function = SAMBA_LINE_CHOOSE, p->stages[10].line.first = 2), "is impossible");
+    WRONG((p->stages[10].line.function = SAMBA_LINE_CHOOSE, p->stages[10].line.first = -1), "is impossible");
     WRONG(p->stages[10].line.has_values = p->stages[10].line.has_indices = 0, "is impossible");
     WRONG(p->stages[10].line.function = SAMBA_LINE_CUMSUM, "is impossible");
     WRONG(p->stages[10].line.outer = INT64_MAX, "is impossible");

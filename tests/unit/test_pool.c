@@ -267,6 +267,80 @@ static void test_margin(void **state)
         }
 }
 
+/* ---- the order of lines ---- */
+
+/* Of (outer, size, inner): all, and some from everywhere, of lines of all lengths; equal elements, NaN, zeros of both signs. */
+static void order_case(samba_dtype dtype, const int64_t form[3], int64_t first, int64_t count, int way)
+{
+    const bool backwards = way & 1, nan = way & 2, few = way & 4;
+    const int64_t size = form[1], all = form[0] * size * form[2];
+    const samba_array x = {.dtype = dtype, .rank = 3, .shape = {form[0], size, form[2]}, .numel = all},
+                      values = {
+                          .dtype = dtype, .rank = 3, .shape = {form[0], count, form[2]}, .numel = form[0] * count * form[2]};
+    samba_array arrays[3] = {x, values, values};
+    arrays[2].dtype = SAMBA_INT64;
+    tile_case t;
+    case_begin(&t, 1, SHAPE(1));
+    t.stage.kind = SAMBA_STAGE_LINE;
+    t.stage.rank = 0;
+    t.stage.line = (samba_line){.function = first > 0 || nan ? SAMBA_LINE_CHOOSE : SAMBA_LINE_SORT,
+                                .backwards = backwards,
+                                .nan = nan,
+                                .has_values = 1,
+                                .has_indices = 1,
+                                .outer = form[0],
+                                .size = size,
+                                .inner = form[2],
+                                .first = first,
+                                .count = count};
+    for (int i = 0; i < 3; i++)
+        t.operands[t.stage.operand_count++] =
+            (samba_operand){.buffer = case_buffer(&t, arrays[i].dtype, arrays[i].numel), .dtype = arrays[i].dtype};
+    const bool real = samba_dtype_is_floating_point(dtype);
+    for (int64_t i = 0; i < all; i++) {
+        double value = few ? rand() % 5 - 2 * real : rand() % 100000 - 50000 * real;
+        value = real && value == 0 && rand() % 2 ? -0.0
+                : real && rand() % 900 == 0      ? NAN
+                : real && rand() % 90 == 0       ? -INFINITY
+                                                 : value;
+        set_value(&t, t.memory, 0, i, dtype == SAMBA_UINT8 ? (double)((int64_t)value & 255) : value);
+    }
+    char *want = case_room(&t), name[96];
+    for (int i = 0; i < 3; i++)
+        arrays[i].data = want + t.buffers[i].offset;
+    const samba_attrs attrs = {.sort = {.dim = 1, .first = first, .count = count, .descending = backwards, .nan = nan}};
+    need(samba_ops[SAMBA_OP_sort].reference(&(samba_reference){context, NULL, &attrs, 1, arrays, &arrays[1]}));
+    need(samba_ops[SAMBA_OP_argsort].reference(&(samba_reference){context, NULL, &attrs, 1, arrays, &arrays[2]}));
+    snprintf(name, sizeof name, "%s, lines of %d x %d x %d, %d from %d, way %d", samba_dtype_name(dtype), (int)form[0], (int)size,
+             (int)form[2], (int)count, (int)first, way);
+    case_check_against(&t, want, 0, 0, name);
+    case_end(&t);
+}
+
+static void test_order(void **state)
+{
+    static const int64_t forms[][3] = {{3, 0, 2},  {0, 5, 1},  {2, 1, 3},   {40, 2, 1},   {33, 5, 1},   {7, 16, 1}, {5, 17, 1},
+                                       {2, 64, 1}, {2, 65, 1}, {3, 300, 1}, {1, 4099, 1}, {1, 9001, 1}, {2, 2, 37}, {1, 7, 16},
+                                       {2, 34, 5}, {1, 33, 3}, {1, 64, 20}, {2, 100, 18}, {1, 4097, 2}};
+    static const samba_dtype dtypes[] = {SAMBA_FLOAT32, SAMBA_FLOAT64, SAMBA_BFLOAT16, SAMBA_INT32, SAMBA_INT64, SAMBA_UINT8};
+    srand(11);
+    for (int f = 0; f < LENGTH(forms); f++)
+        for (int way = 0; way < 8; way++)
+            for (int k = 0; k < LENGTH(dtypes); k++) {
+                int64_t n = forms[f][1], some = n > 5 ? 5 : n;
+                const int64_t parts[][2] = {{0, n},
+                                            {(n - 1) / 2, n > 0},
+                                            {n - (n > 0), n > 0},
+                                            {0, n > 0},
+                                            {(n - some) / 2, some},
+                                            {n / 3, n / 2},
+                                            {n / 9, n / 9},
+                                            {n, 0}};
+                const int64_t *part = parts[rand() % LENGTH(parts)];
+                order_case(dtypes[k], forms[f], n > 0 ? part[0] : 0, part[1], way);
+            }
+}
+
 /* How index and rows lie over the domain: rows of a table (one index a row), elements along the last dim, elements along the
  * first, and those with all operands transposed. */
 enum { ROWS, ALONG_LAST, ALONG_FIRST, TRANSPOSED, WAYS };
@@ -301,7 +375,7 @@ static void gather_case(tile_case *t, samba_dtype dtype, samba_dtype index, samb
                                                                    : count * width);
         t->operands[i] = operands[i];
         for (int64_t k = 0; is_index && k < (way == ROWS ? count : count * width); k++)
-            set_value(t, t->memory, i, k, (double)(rand() % (int)places));
+            set_value(t, t->memory, i, k, (double)(rand() % (int)places - (t->stage.gather.negative && rand() % 2 ? places : 0)));
     }
 }
 
@@ -393,4 +467,4 @@ static void test_errors(void **state)
     case_end(&t);
 }
 
-TEST_MAIN(test_pool, test_adaptive, test_sample, test_margin, test_gather, test_errors)
+TEST_MAIN(test_pool, test_adaptive, test_sample, test_margin, test_order, test_gather, test_errors)

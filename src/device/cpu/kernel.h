@@ -47,6 +47,10 @@ typedef struct samba_margins { /* rows of a margin stage */
     void *result;
     int64_t classes;
 } samba_margins;
+enum {
+    SAMBA_RANK_MOST = 64,  /* elements of a line whose order is counted */
+    SAMBA_RANK_LANES = 16, /* lines side by side */
+};
 enum { SAMBA_MARGIN_LANES = 16 }; /* room of a thread: twice its classes, rounded up to so many, of x's dtype */
 
 /* n elements each. Sources may alias the result exactly. One function per (op, class); class is that of the sources; NULL where
@@ -114,6 +118,10 @@ typedef struct samba_kernels { /* one table per ISA: device/cpu/tile/kernels.c c
     /* Units of a stage that samples images (pool/sample_plane.h): operands in the stage's order */
     void (*sample_f32)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
     void (*sample_f64)(const samba_pool *pool, void *const *operands, int64_t begin, int64_t end, void *scratch);
+    /* Where `count` of a line's n elements stand, from number `first` of their order on (line/ranks.c): keys have room for
+     * SAMBA_RANK_MOST; of SAMBA_RANK_LANES lines, those of one element, and of one result, after each other */
+    void (*line_order)(int32_t *order, int32_t *keys, int64_t n, int64_t first, int64_t count);
+    void (*lines_order)(int32_t *order, const int32_t *keys, int64_t n, int64_t first, int64_t count);
     /* Rows [begin, end) of margins (line/margins.c); false: a label is no class */
     bool (*margin_f32)(const samba_margins *margins, int64_t begin, int64_t end, void *room);
     bool (*margin_f64)(const samba_margins *margins, int64_t begin, int64_t end, void *room);

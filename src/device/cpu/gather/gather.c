@@ -27,9 +27,10 @@ typedef struct steps {
 } steps;
 
 /* rows[k * stride] and table[index[k * index_stride] * width + k * step] of `lines` lines of n elements, where nothing stands
- * between. Gives how many elements it came to before it met an index that is not one of the table's `count` rows. */
+ * between. Gives how many elements it came to before it met an index that is not one of the table's `count` rows, those below 0
+ * counted from `behind`. */
 typedef int64_t direct_fn(char *table, const int64_t *index, char *rows, int64_t width, steps line, steps element, int64_t lines,
-                          int64_t n, uint64_t count);
+                          int64_t n, uint64_t count, int64_t behind);
 
 typedef struct gather_state {
     samba_gather_stage gather;
@@ -65,11 +66,12 @@ typedef struct gather_state {
 #define DIRECT(name, memory, statement)                                                                                          \
     static inline __attribute__((always_inline))                                                                                 \
     int64_t name##_each(memory *table, const int64_t *index, memory *rows, int64_t width, steps line, int64_t step,              \
-                        int64_t index_stride, int64_t stride, int64_t lines, int64_t n, uint64_t count)                          \
+                        int64_t index_stride, int64_t stride, int64_t lines, int64_t n, uint64_t count, int64_t behind)          \
     {                                                                                                                            \
         for (int64_t i = 0; i < lines; i++, table += line.table, index += line.index, rows += line.row)                          \
             for (int64_t k = 0; k < n; k++) {                                                                                    \
-                uint64_t at = (uint64_t)index[k * index_stride];                                                                 \
+                int64_t row = index[k * index_stride];                                                                           \
+                uint64_t at = (uint64_t)(row + (row < 0 ? behind : 0));                                                          \
                 if (at >= count)                                                                                                 \
                     return i * n + k;                                                                                            \
                 int64_t offset = (int64_t)at * width + k * step;                                                                 \
@@ -78,16 +80,16 @@ typedef struct gather_state {
         return lines * n;                                                                                                        \
     }                                                                                                                            \
     static int64_t name##_direct(char *table_, const int64_t *index, char *rows_, int64_t width, steps line, steps element,      \
-                                 int64_t lines, int64_t n, uint64_t count)                                                       \
+                                 int64_t lines, int64_t n, uint64_t count, int64_t behind)                                       \
     {                                                                                                                            \
         memory *table = (memory *)table_, *rows = (memory *)rows_;                                                               \
         if (element.index == 1 && element.row == 1 && element.table == 0 && width == 1)                                          \
-            return name##_each(table, index, rows, 1, line, 0, 1, 1, lines, n, count);                                           \
+            return name##_each(table, index, rows, 1, line, 0, 1, 1, lines, n, count, behind);                                   \
         if (element.index == 1 && element.row == 1 && element.table == 1)                                                        \
-            return name##_each(table, index, rows, width, line, 1, 1, 1, lines, n, count);                                       \
+            return name##_each(table, index, rows, width, line, 1, 1, 1, lines, n, count, behind);                               \
         if (width == 1)                                                                                                          \
-            return name##_each(table, index, rows, 1, line, element.table, element.index, element.row, lines, n, count);         \
-        return name##_each(table, index, rows, width, line, element.table, element.index, element.row, lines, n, count);         \
+            return name##_each(table, index, rows, 1, line, element.table, element.index, element.row, lines, n, count, behind); \
+        return name##_each(table, index, rows, width, line, element.table, element.index, element.row, lines, n, count, behind); \
     }
 #define GET(size)                                                                                                                \
     static void get##size(char *table_, const int64_t *at, char *rows_, int64_t stride, int64_t n)                               \
@@ -238,8 +240,9 @@ static void some_elements(const gather_state *s, int64_t table, int64_t index, i
     int64_t size = (int64_t)samba_dtype_size(s->dtype), done = 0, at[BLOCK];
     steps element = {s->table_strides[last], s->index_strides[last], s->row_strides[last]};
     if (s->index_dtype == SAMBA_INT64 && mine.begin == 0 && mine.end == s->gather.table_rows)
-        done = s->direct(s->table + table * size, (const int64_t *)s->index + index, s->rows + rows * size,
-                         s->gather.table_stride, *line, element, lines, n, (uint64_t)s->gather.table_rows);
+        done =
+            s->direct(s->table + table * size, (const int64_t *)s->index + index, s->rows + rows * size, s->gather.table_stride,
+                      *line, element, lines, n, (uint64_t)s->gather.table_rows, s->gather.negative ? s->gather.table_rows : 0);
     for (int64_t i = done / n, k = done % n; i < lines; i++, k = 0) { /* what is left */
         int64_t t = table + i * line->table + k * element.table, r = rows + i * line->row + k * element.row;
         find_offsets(s, index + i * line->index + k * element.index, element.index, element.table, n - k, mine, at);

@@ -9,6 +9,8 @@ static char *operand_memory(const samba_prepare *prepare, const samba_operand *o
            operand->offset * (int64_t)samba_dtype_size((samba_dtype)operand->dtype);
 }
 
+static bool is_order(const samba_line *line) { return line->function == SAMBA_LINE_SORT || line->function == SAMBA_LINE_CHOOSE; }
+
 /* What a thread does is one unit: how lines are dealt, sort.c and scan.c say. */
 static int64_t line_units(const void *state, int phase, int threads, bool *free)
 {
@@ -21,8 +23,7 @@ static double line_work(const void *state, int phase, int threads, int64_t unit)
 {
     const samba_line_state *s = state;
     (void)phase;
-    double share =
-        s->line.function == SAMBA_LINE_SORT ? samba_sort_share(s, (int)unit, threads) : samba_scan_share(s, (int)unit, threads);
+    double share = is_order(&s->line) ? samba_sort_share(s, (int)unit, threads) : samba_scan_share(s, (int)unit, threads);
     return share * s->all;
 }
 
@@ -34,7 +35,8 @@ samba_status samba_prepare_line(const samba_prepare *prepare, const samba_stage 
     if (!s)
         return SAMBA_ERROR_MEMORY;
     const samba_operand *operand = stage->operands;
-    bool sorts = stage->line.function == SAMBA_LINE_SORT, margin = stage->line.function >= SAMBA_LINE_MARGIN;
+    bool sorts = is_order(&stage->line),
+         margin = stage->line.function == SAMBA_LINE_MARGIN || stage->line.function == SAMBA_LINE_MARGIN_GRAD;
     *s = (samba_line_state){.line = stage->line,
                             .machine = prepare->machine,
                             .kernels = prepare->machine->kernels,

@@ -15,6 +15,7 @@ typedef struct samba_line_state {
     char *values;       /* NULL: not wanted */
     int64_t *indices;   /* NULL: not wanted */
     int64_t lanes;      /* sort: lines side by side that are read at once */
+    bool turned;        /* sort: they are short lines of neighbours, of which each has its elements side by side */
     int64_t shared_scratch, thread_scratch;
     double all; /* ns of a phase, about */
     samba_margins margins;

@@ -2,7 +2,8 @@
  *
  * Sorting of lines: elements become unsigned keys of the same order (NaN greatest, -0 equal to 0), and keys with their indices
  * are sorted by digits; values are then copied from where they stood, so they keep every bit. The first few of many are selected
- * without sorting the rest. Threads share the lines. */
+ * without sorting the rest, some from the middle by dividing what they are among. Of short lines vectors count how many elements
+ * come before each (ranks.c). Threads share the lines. */
 #include "device/cpu/line/line.h"
 #include <string.h>
 
@@ -11,6 +12,12 @@
 #define SORT_FEW 64     /* items that are sorted by insertion */
 #define SELECT_BLOCK 64 /* elements that are passed over at once */
 #define MOST_LANES 16   /* lines side by side: a cache line of float32 */
+#define TURN_MOST 16    /* elements of lines that are turned into lines side by side */
+#define NEAR_BITS 11    /* of a key's first digits, which say of a long line what is near its results */
+#define NEAR_LEAST 4096 /* elements of such a line */
+#define CHOOSE_FEW 24   /* items that are not divided */
+#define CHOOSE_SAMPLE 9 /* items of which one divides the others */
+_Static_assert(MOST_LANES == SAMBA_RANK_LANES, "lines side by side are what one call orders");
 
 typedef union chunk { /* elements in registers of the dtype's class */
     float f32[SAMBA_TILE_CAPACITY];
@@ -39,7 +46,10 @@ static void copy_element(const samba_line_state *s, int64_t to, int64_t from)
 }
 
 /* ---- the first few of many ---- */
-static bool selects(const samba_line *line) { return line->count < line->size / 4 && line->count > 0; }
+static bool selects(const samba_line *line)
+{
+    return line->count < line->size / 4 && line->count > 0 && line->first == 0 && !line->nan;
+}
 
 /* Candidates: enough that cutting them back is rare. */
 static int64_t select_capacity(const samba_line *line) { return 2 * line->count + 2 * SELECT_BLOCK; }
@@ -70,6 +80,13 @@ static bool none_better(const samba_line_state *s, const chunk *extremes, int64_
 }
 
 /* ---- keys of 32 bits ---- */
+static inline uint32_t bits_narrow(float x) /* the key of x + 0 */
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return x != x ? UINT32_MAX : bits ^ ((uint32_t)((int32_t)bits >> 31) | 0x80000000u);
+}
+
 static inline uint32_t key_narrow(const samba_line_state *s, const chunk *values, int64_t i)
 {
     if (samba_class_of(s->dtype) == SAMBA_I64) /* of 32 bits at most */
@@ -77,10 +94,19 @@ static inline uint32_t key_narrow(const samba_line_state *s, const chunk *values
                                            : s->dtype == SAMBA_INT16 ? 0x8000u
                                            : s->dtype == SAMBA_INT8  ? 0x80u
                                                                      : 0);
-    float x = values->f32[i] + 0.0f; /* -0 becomes 0 */
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return x != x ? UINT32_MAX : bits ^ (bits >> 31 ? UINT32_MAX : 0x80000000u);
+    return bits_narrow(values->f32[i] + 0.0f); /* -0 becomes 0 */
+}
+
+/* Keys of n elements, complemented where the greatest is first. */
+static void keys_narrow(const samba_line_state *s, const chunk *values, int64_t n, uint32_t *keys)
+{
+    const uint32_t turn = s->line.backwards ? UINT32_MAX : 0;
+    if (samba_class_of(s->dtype) == SAMBA_F32)
+        for (int64_t i = 0; i < n; i++)
+            keys[i] = bits_narrow(values->f32[i] + 0.0f) ^ turn;
+    else
+        for (int64_t i = 0; i < n; i++)
+            keys[i] = key_narrow(s, values, i) ^ turn;
 }
 
 #define SORT(name) name##_narrow
@@ -104,6 +130,13 @@ static inline uint64_t key_wide(const samba_line_state *s, const chunk *values, 
     return x != x ? UINT64_MAX : bits ^ (bits >> 63 ? UINT64_MAX : 1ull << 63);
 }
 
+static void keys_wide(const samba_line_state *s, const chunk *values, int64_t n, uint64_t *keys)
+{
+    const uint64_t turn = s->line.backwards ? UINT64_MAX : 0;
+    for (int64_t i = 0; i < n; i++)
+        keys[i] = key_wide(s, values, i) ^ turn;
+}
+
 __extension__ typedef unsigned __int128 wide_item;
 #define SORT(name) name##_wide
 #define SORT_KEY_BITS 64
@@ -115,33 +148,140 @@ __extension__ typedef unsigned __int128 wide_item;
 #undef sort_item
 #undef sort_key
 
-/* ---- the stage ---- */
+/* ---- short lines ---- */
 static bool is_wide(const samba_line_state *s) { return s->dtype == SAMBA_FLOAT64 || s->dtype == SAMBA_INT64; }
+static bool is_short(const samba_line_state *s) { return s->line.size <= SAMBA_RANK_MOST && !is_wide(s); }
+static bool heeds_nan(const samba_line_state *s) { return s->line.nan && samba_dtype_is_floating_point(s->dtype); }
 
+/* Keys whose order is that of signed numbers. */
+static void signed_keys(const samba_line_state *s, const chunk *values, int64_t n, int32_t *keys)
+{
+    uint32_t unsigned_keys[SAMBA_RANK_MOST];
+    keys_narrow(s, values, n, unsigned_keys);
+    for (int64_t i = 0; i < n; i++)
+        keys[i] = (int32_t)(unsigned_keys[i] ^ 0x80000000u);
+}
+
+static bool has_nan(const samba_line_state *s, const int32_t *keys, int64_t n)
+{
+    const int32_t nan = s->line.backwards ? INT32_MIN : INT32_MAX;
+    int32_t any = 0;
+    for (int64_t i = 0; i < n; i++)
+        any |= keys[i] == nan;
+    return any != 0;
+}
+
+/* Result i of a line, which stood at `index` of it. */
+static inline void write_one(const samba_line_state *s, int64_t start, int64_t result_start, int64_t i, int64_t index)
+{
+    int64_t step = s->line.inner;
+    if (s->indices)
+        s->indices[result_start + i * step] = index;
+    if (s->values)
+        copy_element(s, result_start + i * step, start + index * step);
+}
+
+/* Result i of lines side by side. The switch of write_one stands outside of the loop. */
+#define WRITE(bits)                                                                                                              \
+    {                                                                                                                            \
+        const uint##bits##_t *from = (const uint##bits##_t *)(const void *)s->x + start;                                         \
+        uint##bits##_t *to = (uint##bits##_t *)(void *)s->values + result_start;                                                 \
+        for (int64_t k = 0; k < lanes; k++)                                                                                      \
+            to[k * results_apart] = from[k * apart + order[k] * s->line.inner];                                                  \
+        return;                                                                                                                  \
+    }
+static void write_lanes(const samba_line_state *s, int64_t start, int64_t apart, int64_t result_start, int64_t results_apart,
+                        int64_t lanes, const int32_t *order)
+{
+    if (s->indices)
+        for (int64_t k = 0; k < lanes; k++)
+            s->indices[result_start + k * results_apart] = order[k];
+    if (!s->values)
+        return;
+    switch (samba_dtype_size(s->dtype)) {
+    case 1: WRITE(8)
+    case 2: WRITE(16)
+    default: WRITE(32)
+    }
+}
+
+static void short_line(const samba_line_state *s, int64_t start, int64_t result_start)
+{
+    const samba_line *line = &s->line;
+    int32_t keys[SAMBA_RANK_MOST], order[SAMBA_RANK_MOST];
+    chunk values;
+    read_line(s, s->x + start * (int64_t)samba_dtype_size(s->dtype), 0, line->size, &values);
+    signed_keys(s, &values, line->size, keys);
+    if (heeds_nan(s) && has_nan(s, keys, line->size)) {
+        int32_t at = 0;
+        while (!has_nan(s, keys + at, 1))
+            at++;
+        for (int64_t i = 0; i < line->count; i++)
+            order[i] = at;
+    } else {
+        s->kernels->line_order(order, keys, line->size, line->first, line->count);
+    }
+    for (int64_t i = 0; i < line->count; i++)
+        write_one(s, start, result_start, i, order[i]);
+}
+
+/* `lanes` short lines side by side: their first elements, and their first results, are so many elements apart. */
+static void short_lines(const samba_line_state *s, int64_t start, int64_t result_start, int64_t lanes)
+{
+    const samba_line *line = &s->line;
+    int64_t apart = s->turned ? line->size : 1, results_apart = s->turned ? line->count : 1;
+    if (lanes == 1 || 8 * lanes < line->size) { /* too few that what is in no lane is counted too */
+        for (int64_t k = 0; k < lanes; k++)
+            short_line(s, start + k * apart, result_start + k * results_apart);
+        return;
+    }
+    int32_t keys[SAMBA_RANK_MOST * MOST_LANES], order[SAMBA_RANK_MOST * MOST_LANES];
+    chunk values;
+    memset(&values, 0, MOST_LANES * 8);
+    for (int64_t i = 0; i < line->size; i++) {
+        const char *x = s->x + (start + i * line->inner) * (int64_t)samba_dtype_size(s->dtype);
+        if (apart == 1)
+            s->kernels->load[s->dtype](&values, x, lanes);
+        else
+            s->kernels->load_strided[s->dtype](&values, x, apart, lanes);
+        signed_keys(s, &values, MOST_LANES, keys + i * MOST_LANES);
+    }
+    s->kernels->lines_order(order, keys, line->size, line->first, line->count);
+    bool nan = heeds_nan(s) && has_nan(s, keys, line->size * MOST_LANES);
+    for (int64_t i = 0; i < line->count; i++)
+        write_lanes(s, start, apart, result_start + i * line->inner, results_apart, lanes, order + i * MOST_LANES);
+    for (int64_t k = 0; k < lanes && nan; k++)
+        short_line(s, start + k * apart, result_start + k * results_apart);
+}
+
+/* ---- the stage ---- */
 void samba_line_prepare_sort(samba_line_state *s)
 {
     const samba_line *line = &s->line;
-    int64_t lanes = line->size > 0 ? s->machine->line.side_by_side / line->size : 1, items;
-    lanes = lanes > MOST_LANES ? MOST_LANES : lanes;
-    s->lanes = lanes > line->inner ? line->inner : lanes;
-    if (s->lanes < 1 || selects(line))
+    s->turned = is_short(s) && line->inner == 1 && line->size <= TURN_MOST;
+    int64_t lanes = line->size > 0 ? s->machine->line.side_by_side / line->size : 1, most = s->turned ? line->outer : line->inner;
+    lanes = lanes > MOST_LANES || is_short(s) ? MOST_LANES : lanes;
+    s->lanes = lanes > most ? most : lanes;
+    if (s->lanes < 1 || (selects(line) && !is_short(s)))
         s->lanes = 1;
-    items = selects(line) ? 2 * select_capacity(line) : (s->lanes + 1) * line->size;
+    int64_t items = is_short(s) ? 0 : selects(line) ? 2 * select_capacity(line) : (s->lanes + 1) * line->size;
     s->thread_scratch = (items * (is_wide(s) ? 16 : 8) + 63) / 64 * 64;
 }
 
+/* Lines of which some may be read at once, and how often there are so many. */
+static int64_t beside(const samba_line_state *s) { return s->turned ? s->line.outer : s->line.inner; }
+static int64_t blocks(const samba_line_state *s) { return s->turned ? s->line.inner : s->line.outer; }
 static int64_t groups_of(const samba_line_state *s)
 {
-    const samba_line *line = &s->line;
-    return line->inner > 0 && line->count > 0 ? (line->inner + s->lanes - 1) / s->lanes : 0;
+    return beside(s) > 0 && s->line.count > 0 ? (beside(s) + s->lanes - 1) / s->lanes : 0;
 }
 
 double samba_sort_share(const samba_line_state *s, int thread, int threads)
 {
-    int64_t groups = groups_of(s), work = s->line.outer * groups, lanes = 0;
+    int64_t groups = groups_of(s), work = blocks(s) * groups, lanes = 0;
     for (int64_t i = work * thread / threads; i < work * (thread + 1) / threads; i++) {
         int64_t column = i % groups * s->lanes;
-        lanes += s->line.inner - column < s->lanes ? s->line.inner - column : s->lanes;
+        lanes += beside(s) - column < s->lanes ? beside(s) - column : s->lanes;
     }
     return work > 0 ? (double)lanes / (double)(s->line.outer * s->line.inner) : 0;
 }
@@ -152,11 +292,15 @@ void samba_run_sort(const void *state, char *scratch, int phase, int thread, int
     const samba_line *line = &s->line;
     (void)phase;
     scratch += s->shared_scratch + thread * s->thread_scratch;
-    int64_t groups = groups_of(s), work = line->outer * groups;
+    int64_t groups = groups_of(s), work = blocks(s) * groups;
     for (int64_t i = work * thread / threads, end = work * (thread + 1) / threads; i < end; i++) {
-        int64_t outer = i / groups, column = i % groups * s->lanes;
-        int64_t lanes = line->inner - column < s->lanes ? line->inner - column : s->lanes;
-        int64_t start = outer * line->size * line->inner + column, result = outer * line->count * line->inner + column;
-        (is_wide(s) ? lines_wide : lines_narrow)(s, scratch, start, result, lanes);
+        int64_t block = i / groups, column = i % groups * s->lanes;
+        int64_t lanes = beside(s) - column < s->lanes ? beside(s) - column : s->lanes;
+        int64_t start = block * line->size * line->inner + column * (s->turned ? line->size : 1),
+                result = block * line->count * line->inner + column * (s->turned ? line->count : 1);
+        if (is_short(s))
+            short_lines(s, start, result, lanes);
+        else
+            (is_wide(s) ? lines_wide : lines_narrow)(s, scratch, start, result, lanes);
     }
 }

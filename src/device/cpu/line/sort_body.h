@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sorting of items: an unsigned number whose upper half is a key and whose lower half is where the element stood. Items are
- * distinct, so the order is stable by itself. sort.c includes this for keys of 32 and of 64 bits, with SORT(name), sort_item and
- * SORT_KEY_BITS defined. No include guard: one copy for each. */
+ * Sorting of items, or choosing some of them: an item is an unsigned number whose upper half is a key and whose lower half is
+ * where the element stood. Items are distinct, so the order is stable by itself. sort.c includes this for keys of 32 and of 64
+ * bits, with SORT(name), sort_item and SORT_KEY_BITS defined. No include guard: one copy for each. */
 
 #define SORT_DIGIT(item, pass) ((unsigned)((item) >> (SORT_KEY_BITS + SORT_DIGIT_BITS * (pass))) & (SORT_BUCKETS - 1))
 #define SORT_PASSES (SORT_KEY_BITS / SORT_DIGIT_BITS)
 
-static void SORT(insertion)(sort_item *items, int64_t n)
+static inline void SORT(insert)(sort_item *items, int64_t n, int64_t gap)
 {
-    for (int64_t i = 1; i < n; i++) {
+    for (int64_t i = gap; i < n; i++) {
         sort_item item = items[i];
         int64_t at = i;
-        for (; at > 0 && items[at - 1] > item; at--)
-            items[at] = items[at - 1];
+        for (; at >= gap && items[at - gap] > item; at -= gap)
+            items[at] = items[at - gap];
         items[at] = item;
     }
+}
+static void SORT(insertion)(sort_item *items, int64_t n) { SORT(insert)(items, n, 1); }
+
+/* For few items, and for those that, against all odds, are still many. */
+static void SORT(shell)(sort_item *items, int64_t n)
+{
+    int64_t gap = 1;
+    while (gap <= n / SORT_FEW)
+        gap = 3 * gap + 1;
+    for (; gap > 1; gap /= 3)
+        SORT(insert)(items, n, gap);
+    SORT(insertion)(items, n);
 }
 
 /* The sorted items: `items` or `room`, which has as much.
@@ -95,6 +107,102 @@ static sort_item *SORT(select)(const samba_line_state *s, const char *line, sort
     return SORT(radix)(items, room, found);
 }
 
+/* ---- some of many, from anywhere in their order ---- */
+
+/* Narrows items [*low, *high) to a few, or to less than twice as many as are wanted, among which are those that come to stand at
+ * [first, first + count). One of a few of them divides the rest: what comes before it goes to the front, without a branch. */
+static void SORT(divide)(sort_item *items, int64_t *low, int64_t *high, int64_t first, int64_t count)
+{
+    sort_item sample[CHOOSE_SAMPLE];
+    for (int turns = 64; turns > 0 && *high - *low > CHOOSE_FEW && *high - *low > 2 * count; turns--) {
+        int64_t n = *high - *low, step = n / CHOOSE_SAMPLE, end = *high - 1, to = *low;
+        for (int i = 0; i < CHOOSE_SAMPLE; i++)
+            sample[i] = items[*low + step / 2 + i * step];
+        SORT(insertion)(sample, CHOOSE_SAMPLE);
+        const int64_t place = (first + count / 2 - *low) * CHOOSE_SAMPLE / n;
+        const sort_item middle = sample[place > 0 ? place : 1]; /* not the least of all, so there are fewer each turn */
+        for (int64_t i = *low; i <= end; i++) {
+            sort_item item = items[i];
+            items[i] = items[to];
+            items[to] = item;
+            to += item < middle;
+        }
+        if (to <= first)
+            *low = to;
+        else if (to >= first + count)
+            *high = to;
+        else
+            return;
+    }
+}
+
+/* Items of the elements that are near the results: as many of the first digits of their keys are within theirs. `first` becomes
+ * the first result's place among them. -1: the line has NaN that decides. */
+static int64_t SORT(near)(const samba_line_state *s, const char *line, sort_item *items, int64_t *first)
+{
+    uint32_t counts[2][1 << NEAR_BITS]; /* two, as a counter that is added to at once waits for itself */
+    const int64_t size = s->line.size, last = *first + s->line.count;
+    chunk values;
+    sort_key keys[SAMBA_TILE_CAPACITY];
+    memset(counts, 0, sizeof counts);
+    for (int64_t begin = 0, n; begin < size; begin += n) {
+        n = size - begin < SAMBA_TILE_CAPACITY ? size - begin : SAMBA_TILE_CAPACITY;
+        read_line(s, line, begin, n, &values);
+        SORT(keys)(s, &values, n, keys);
+        for (int64_t i = 0; i < n; i++)
+            counts[i & 1][keys[i] >> (SORT_KEY_BITS - NEAR_BITS)]++;
+    }
+    if (s->line.nan &&
+        counts[0][s->line.backwards ? 0 : (1 << NEAR_BITS) - 1] + counts[1][s->line.backwards ? 0 : (1 << NEAR_BITS) - 1] > 0)
+        return -1;
+    int64_t below = 0, upto = 0;
+    sort_key low = 0, high = 0;
+    for (int b = 0; upto < last; b++) {
+        upto += (int64_t)counts[0][b] + counts[1][b];
+        if (upto <= *first) {
+            below = upto;
+            low = (sort_key)b + 1;
+        }
+        high = (sort_key)b;
+    }
+    int64_t found = 0;
+    for (int64_t begin = 0, n; begin < size; begin += n) {
+        n = size - begin < SAMBA_TILE_CAPACITY ? size - begin : SAMBA_TILE_CAPACITY;
+        read_line(s, line, begin, n, &values);
+        SORT(keys)(s, &values, n, keys);
+        for (int64_t i = 0; i < n; i++) { /* one is written beyond what is found, where `room` begins */
+            items[found] = (sort_item)keys[i] << SORT_KEY_BITS | (sort_item)(begin + i);
+            found += (keys[i] >> (SORT_KEY_BITS - NEAR_BITS)) - low <= high - low;
+        }
+    }
+    *first -= below;
+    return found;
+}
+
+/* The results of n items, which are `items` or stand in `room`. */
+static sort_item *SORT(choose)(const samba_line_state *s, sort_item *items, sort_item *room, int64_t n, int64_t first)
+{
+    int64_t low = 0, high = n, count = s->line.count;
+    if (s->line.nan && samba_dtype_is_floating_point(s->dtype)) {
+        const sort_key nan = s->line.backwards ? 0 : (sort_key) ~(sort_key)0;
+        int64_t at = 0;
+        while (at < n && (sort_key)(items[at] >> SORT_KEY_BITS) != nan)
+            at++;
+        if (at < n) {
+            const sort_item found = items[at];
+            for (int64_t i = 0; i < count; i++)
+                items[i] = found;
+            return items;
+        }
+    }
+    if (2 * count <= SORT_FEW) {
+        SORT(divide)(items, &low, &high, first, count);
+        SORT(shell)(items + low, high - low); /* digits of keys sort only what stands in the order of the line */
+        return items + first;
+    }
+    return SORT(radix)(items, room, n) + first;
+}
+
 static void SORT(write)(const samba_line_state *s, const sort_item *items, int64_t line_start, int64_t result_start)
 {
     int64_t step = s->line.inner;
@@ -114,17 +222,26 @@ static void SORT(lines)(const samba_line_state *s, char *scratch, int64_t start,
     int64_t size = line->size, bytes = (int64_t)samba_dtype_size(s->dtype);
     sort_item *items = (sort_item *)(void *)scratch, *room = items + s->lanes * size;
     chunk values;
+    sort_key keys[SAMBA_TILE_CAPACITY];
     if (selects(line)) {
         int64_t capacity = select_capacity(line);
         SORT(write)(s, SORT(select)(s, s->x + start * bytes, items, items + capacity, capacity), start, result_start);
         return;
     }
+    if (lanes == 1 && line->count < size && size >= NEAR_LEAST) {
+        int64_t first = line->first, found = SORT(near)(s, s->x + start * bytes, items, &first);
+        if (found >= 0) {
+            SORT(write)(s, SORT(choose)(s, items, room, found, first), start, result_start);
+            return;
+        }
+    }
     if (lanes == 1) {
         for (int64_t begin = 0; begin < size; begin += SAMBA_TILE_CAPACITY) {
             int64_t n = size - begin < SAMBA_TILE_CAPACITY ? size - begin : SAMBA_TILE_CAPACITY;
             read_line(s, s->x + start * bytes, begin, n, &values);
+            SORT(keys)(s, &values, n, keys);
             for (int64_t i = 0; i < n; i++)
-                items[begin + i] = SORT(item)(s, &values, i, begin + i);
+                items[begin + i] = (sort_item)keys[i] << SORT_KEY_BITS | (sort_item)(begin + i);
         }
     } else {
         for (int64_t i = 0; i < size; i++) {
@@ -134,7 +251,7 @@ static void SORT(lines)(const samba_line_state *s, char *scratch, int64_t start,
         }
     }
     for (int64_t k = 0; k < lanes; k++)
-        SORT(write)(s, SORT(radix)(items + k * size, room, size), start + k, result_start + k);
+        SORT(write)(s, SORT(choose)(s, items + k * size, room, size, line->first), start + k, result_start + k);
 }
 
 #undef SORT_DIGIT
