@@ -162,6 +162,7 @@ void samba_session_free(samba_session *session)
 {
     if (!session)
         return;
+    samba_session_part(session);
     if (session->device)
         session->device->interface->close(session->device);
     samba_profiler_free(session);
