@@ -5,14 +5,16 @@
  * in a folder sambaflow there, where it was installed, or where the system looks for libraries.
  *
  * A process that ends with an error ends all: the others would wait for it for ever. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* dladdr, sched_getaffinity */
 #include "base/null.h"
 #include "parallel/replicas.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct launcher {
     const char *name, *title, *variable; /* the variable says how many processes there are, or that there are some */
@@ -23,7 +25,7 @@ static const struct launcher {
 };
 
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER, talking = PTHREAD_MUTEX_INITIALIZER;
-static samba_world world = {.replicas = {.size = 1, .local_size = 1}, .any_thread = true};
+static samba_world world = {.replicas = {.size = 1, .local_size = 1}, .sharers = 1, .any_thread = true};
 static bool found;
 
 void samba_world_lock(void) { pthread_mutex_lock(&talking); }
@@ -88,6 +90,30 @@ static void end(int status, void *unused)
     world.network = NULL;
 }
 
+typedef struct place { /* where a replica runs */
+    uint64_t machine;
+    cpu_set_t processors;
+} place;
+
+/* How many replicas may run on the processors that this one may run on. Launchers give each its own, or all of them to everyone. */
+static samba_status find_sharers(samba_context *context)
+{
+    char name[256] = "";
+    place own, *all = samba_alloc(context, sizeof *all * (size_t)world.replicas.size);
+    if (!all)
+        return SAMBA_ERROR_MEMORY;
+    memset(&own, 0, sizeof own);
+    gethostname(name, sizeof name - 1);
+    own.machine = samba_hash(name, strlen(name), 0);
+    sched_getaffinity(0, sizeof own.processors, &own.processors);
+    samba_status status = samba_world_gather(context, &world, &own, sizeof own, all);
+    world.sharers = 0;
+    for (int i = 0; i < world.replicas.size && status == SAMBA_OK; i++)
+        world.sharers += all[i].machine == own.machine && CPU_EQUAL(&all[i].processors, &own.processors);
+    samba_free(context, all, sizeof *all * (size_t)world.replicas.size);
+    return status;
+}
+
 static samba_status open_world(samba_context *context, const struct launcher *launcher)
 {
     char reason[512];
@@ -113,7 +139,7 @@ static samba_status open_world(samba_context *context, const struct launcher *la
     world.replicas = (samba_replicas){facts.rank, facts.size, facts.local_rank, facts.local_size, ""};
     snprintf(world.replicas.network, sizeof world.replicas.network, "%.95s", facts.name);
     on_exit(end, NULL);
-    return SAMBA_OK;
+    return find_sharers(context);
 }
 
 samba_status samba_world_find(samba_context *context, const samba_world **result)

@@ -19,6 +19,7 @@ typedef struct samba_world { /* one a process; its network is used under samba_w
     samba_replicas replicas;
     const samba_network_interface *interface; /* NULL: there is one replica */
     samba_network *network;
+    int sharers; /* replicas that have the processors of this one, itself among them */
     bool any_thread;
 } samba_world;
 samba_status samba_world_find(samba_context *context, const samba_world **world);

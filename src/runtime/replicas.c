@@ -105,6 +105,8 @@ void samba_session_part(samba_session *session)
         samba_exchange_free(session->joined->exchange);
 }
 
+int samba_session_sharers(const samba_session *session) { return session->joined ? session->joined->world->sharers : 1; }
+
 int samba_session_rank(const samba_session *session) { return session->joined ? session->joined->world->replicas.rank : 0; }
 
 /* ---- checking ---- */

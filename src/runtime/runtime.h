@@ -219,6 +219,7 @@ typedef enum samba_replica_mode { SAMBA_MODE_NORMAL, SAMBA_MODE_INORDER, SAMBA_M
 samba_status samba_session_join(samba_session *session);
 void samba_session_part(samba_session *session);
 int samba_session_rank(const samba_session *session);
+int samba_session_sharers(const samba_session *session); /* replicas on its processors */
 /* How replicas are to run a graph. ARGUMENT, NAME */
 samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
                                   samba_replica_mode *mode);
