@@ -122,7 +122,8 @@ static int swap(samba_exchange *e, int slot)
     for (int rank = 0; rank < e->size; rank++) {
         if (rank == e->rank)
             continue;
-        char *theirs = p->range.data + part_begin(e, count, rank) * size, *mine = p->range.data + part_begin(e, count, e->rank) * size;
+        char *theirs = p->range.data + part_begin(e, count, rank) * size,
+             *mine = p->range.data + part_begin(e, count, e->rank) * size;
         const size_t bytes = (size_t)(part_count(e, count, rank) * size);
         e->parts[used++] = p->phase == SCATTER
                                ? (samba_network_part){rank, theirs, bytes, (char *)(uintptr_t)part_of(e, p, rank, 0), own}

@@ -4,7 +4,8 @@
  * asked for one symbol, samba_network_plugin, whose version and size must be those of this header.
  *
  * Functions return 0, or a number whose meaning `describe` tells. One thread at a time calls them. Memory stays the caller's; that
- * of a swap may not be touched until it is done. */
+ * of a swap may not be touched until it is done. Where another process ends while this one waits for it, or keeps it waiting for
+ * longer than the limit, that is an error, which says whom it was about. */
 #ifndef SAMBA_NETWORK_H
 #define SAMBA_NETWORK_H
 
@@ -35,9 +36,9 @@ typedef struct samba_network_interface {
     int version;
     size_t struct_size;
     /* Joins the other processes of the launch. `message` says why not. */
-    int (*open)(samba_network **network, samba_network_facts *facts, char *message, size_t message_size);
-    void (*close)(samba_network *network); /* waits for the others */
-    void (*describe)(int error, char *message, size_t message_size);
+    int (*open)(double limit_seconds, samba_network **network, samba_network_facts *facts, char *message, size_t message_size);
+    void (*close)(samba_network *network); /* when all others close it, too */
+    void (*describe)(const samba_network *network, int error, char *message, size_t message_size);
     int (*broadcast)(samba_network *network, void *data, size_t bytes, int root);
     int (*gather)(samba_network *network, const void *own, size_t bytes, void *all); /* `all`: rank after rank, on every one */
     int (*barrier)(samba_network *network);

@@ -24,6 +24,8 @@ static const struct launcher {
     {"openmpi", "Open MPI", "PMIX_RANK"}, /* Slurm's --mpi=pmix */
 };
 
+#define PATIENCE_SECONDS 600
+
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER, talking = PTHREAD_MUTEX_INITIALIZER;
 static samba_world world = {.replicas = {.size = 1, .local_size = 1}, .sharers = 1, .any_thread = true};
 static bool found;
@@ -42,7 +44,8 @@ static samba_status find_launcher(samba_context *context, const struct launcher 
         if (wanted && wanted[0] ? strcmp(wanted, launchers[i].name) == 0 : getenv(launchers[i].variable) != NULL)
             *launcher = &launchers[i];
     if (wanted && wanted[0] && !*launcher)
-        return samba_fail(context, SAMBA_ERROR_NAME, "SAMBAFLOW_MPI is \"%.64s\": expected \"openmpi\", \"mpich\" or \"off\"", wanted);
+        return samba_fail(context, SAMBA_ERROR_NAME, "SAMBAFLOW_MPI is \"%.64s\": expected \"openmpi\", \"mpich\" or \"off\"",
+                          wanted);
     return SAMBA_OK;
 }
 
@@ -50,7 +53,8 @@ static samba_status find_launcher(samba_context *context, const struct launcher 
 static void own_folder(char *folder, size_t size)
 {
     Dl_info info;
-    const char *slash = dladdr((void *)(uintptr_t)&samba_world_find, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    const char *slash =
+        dladdr((void *)(uintptr_t)&samba_world_find, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
     snprintf(folder, size, "%.*s", slash ? (int)(slash + 1 - info.dli_fname) : 0, slash ? info.dli_fname : "");
 }
 
@@ -120,10 +124,11 @@ static samba_status open_world(samba_context *context, const struct launcher *la
     samba_network_facts facts = {.rank = 0};
     void *library = load(launcher->name, reason, sizeof reason);
     if (!library)
-        return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
-                          "%s has started this process, and libsambaflow-mpi-%s.so cannot be loaded (%.300s): install sambaflow's "
-                          "part for %s, name its folder in SAMBAFLOW_PLUGINS, or set SAMBAFLOW_MPI=off for a single replica",
-                          launcher->title, launcher->name, reason, launcher->title);
+        return samba_fail(
+            context, SAMBA_ERROR_UNSUPPORTED,
+            "%s has started this process, and libsambaflow-mpi-%s.so cannot be loaded (%.300s): install sambaflow's "
+            "part for %s, name its folder in SAMBAFLOW_PLUGINS, or set SAMBAFLOW_MPI=off for a single replica",
+            launcher->title, launcher->name, reason, launcher->title);
     samba_network_plugin_fn *plugin;
     *(void **)&plugin = dlsym(library, SAMBA_NETWORK_SYMBOL);
     const samba_network_interface *interface = plugin ? plugin() : NULL;
@@ -132,7 +137,13 @@ static samba_status open_world(samba_context *context, const struct launcher *la
                           "libsambaflow-mpi-%s.so is of another version of sambaflow (its interface is %d, expected %d): install "
                           "the one that came with this library",
                           launcher->name, interface ? interface->version : 0, SAMBA_NETWORK_VERSION);
-    if (interface->open(&world.network, &facts, reason, sizeof reason) != 0)
+    const char *limit = getenv("SAMBAFLOW_PATIENCE");
+    const double seconds = limit && limit[0] ? strtod(limit, NULL) : PATIENCE_SECONDS;
+    if (!(seconds > 0))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "SAMBAFLOW_PATIENCE is \"%.64s\": expected the seconds, more than 0, that a replica waits for another",
+                          limit);
+    if (interface->open(seconds, &world.network, &facts, reason, sizeof reason) != 0)
         return samba_fail(context, SAMBA_ERROR_STATE, "%s cannot begin: %.400s", launcher->title, reason);
     world.interface = interface;
     world.any_thread = facts.any_thread;
@@ -158,9 +169,9 @@ samba_status samba_world_find(samba_context *context, const samba_world **result
 samba_status samba_world_fail(samba_context *context, const samba_world *w, const char *what, int error)
 {
     char message[300];
-    w->interface->describe(error, message, sizeof message);
-    return samba_fail(context, SAMBA_ERROR_NETWORK, "replica %d of %d: %s failed: %s says: %s", w->replicas.rank, w->replicas.size,
-                      what, w->replicas.network, message);
+    w->interface->describe(w->network, error, message, sizeof message);
+    return samba_fail(context, SAMBA_ERROR_NETWORK, "replica %d of %d: %s failed: %s says: %s", w->replicas.rank,
+                      w->replicas.size, what, w->replicas.network, message);
 }
 
 samba_status samba_world_gather(samba_context *context, const samba_world *w, const void *own, size_t bytes, void *all)

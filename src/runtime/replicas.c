@@ -40,10 +40,11 @@ static samba_status check_pledges(const samba_session *session, const samba_worl
         return SAMBA_ERROR_MEMORY;
     samba_status status = samba_world_gather(session->context, world, &own, sizeof own, all);
     for (int i = 1; i < size && status == SAMBA_OK; i++) {
-        const char *what = strcmp(all[i].version, all[0].version) != 0 || all[i].signature != all[0].signature ? "version of sambaflow"
-                           : all[i].pef != all[0].pef                                                         ? "PEF"
-                           : all[i].seed != all[0].seed                                                       ? "seed"
-                                                                                                              : NULL;
+        const char *what = strcmp(all[i].version, all[0].version) != 0 || all[i].signature != all[0].signature
+                               ? "version of sambaflow"
+                           : all[i].pef != all[0].pef   ? "PEF"
+                           : all[i].seed != all[0].seed ? "seed"
+                                                        : NULL;
         if (what)
             status = samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                                 "replica %d has another %s than replica 0: replicas train one model together, with one PEF, one "
@@ -65,7 +66,8 @@ static int32_t find_completion(const samba_session *session, int32_t reduce)
         for (int32_t i = 0; i < plan->section_count; i++) {
             if (phase_of(session, i) != BCKWD || samba_plan_graph_of(plan, i) != samba_plan_graph_of(plan, reduce))
                 continue;
-            for (int32_t s = plan->sections[i].first_stage; s < plan->sections[i].first_stage + plan->sections[i].stage_count; s++)
+            for (int32_t s = plan->sections[i].first_stage; s < plan->sections[i].first_stage + plan->sections[i].stage_count;
+                 s++)
                 for (int32_t o = 0; o < plan->stages[s].operand_count; o++) {
                     const int32_t buffer = plan->stages[s].operands[o].buffer;
                     if (buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES &&
@@ -118,7 +120,8 @@ static samba_status find_mode(const samba_session *session, const char *word, sa
             *mode = (samba_replica_mode)i;
             return SAMBA_OK;
         }
-    return samba_fail(session->context, SAMBA_ERROR_NAME, "data_parallel_mode is \"%.64s\": expected normal, inorder or optimal", word);
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "data_parallel_mode is \"%.64s\": expected normal, inorder or optimal",
+                      word);
 }
 
 samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
@@ -136,10 +139,11 @@ samba_status samba_check_replicas(const samba_session *session, int32_t graph, c
     for (int32_t i = its->first_section; i < its->first_section + its->section_count; i++)
         reduces = reduces || phase_of(session, i) == REDUCE;
     if (!reduces && !its->inference)
-        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                          "data_parallel: graph \"%.128s\" has no section of type REDUCE, which averages the gradients of replicas: "
-                          "compile it with data_parallel",
-                          its->name);
+        return samba_fail(
+            session->context, SAMBA_ERROR_ARGUMENT,
+            "data_parallel: graph \"%.128s\" has no section of type REDUCE, which averages the gradients of replicas: "
+            "compile it with data_parallel",
+            its->name);
     return SAMBA_OK;
 }
 
@@ -154,7 +158,8 @@ samba_status samba_share_weights(samba_session *session)
         const samba_buffer *buffer = &session->plan.buffers[tensor->buffer];
         if (tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER)
             SAMBA_TRY(samba_world_broadcast(session->context, joined->world,
-                                            session->device->interface->map(session->device, buffer->offset), (size_t)buffer->bytes, 0));
+                                            session->device->interface->map(session->device, buffer->offset),
+                                            (size_t)buffer->bytes, 0));
     }
     joined->told = true;
     return SAMBA_OK;

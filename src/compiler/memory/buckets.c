@@ -20,7 +20,8 @@ typedef struct range {
 static range range_of(const samba_plan *plan, const samba_stage *exchange)
 {
     const samba_operand *o = &exchange->operands[0];
-    const int64_t size = (int64_t)samba_dtype_size((samba_dtype)o->dtype), begin = plan->buffers[o->buffer].offset + o->offset * size;
+    const int64_t size = (int64_t)samba_dtype_size((samba_dtype)o->dtype),
+                  begin = plan->buffers[o->buffer].offset + o->offset * size;
     return (range){begin, begin + exchange->domain[0] * size};
 }
 
@@ -69,8 +70,8 @@ static bool joins(const bucket *b, const exchange *exchanges, const exchange *ne
 {
     const int32_t dtype = exchanges[b->first].stage.operands[0].dtype;
     const int64_t gap = b->at.begin - next->at.end;
-    return next->stage.operands[0].dtype == dtype && gap < SAMBA_ALIGNMENT && gap % (int64_t)samba_dtype_size((samba_dtype)dtype) == 0 &&
-           b->at.end - b->at.begin < BUCKET_BYTES;
+    return next->stage.operands[0].dtype == dtype && gap < SAMBA_ALIGNMENT &&
+           gap % (int64_t)samba_dtype_size((samba_dtype)dtype) == 0 && b->at.end - b->at.begin < BUCKET_BYTES;
 }
 
 /* One exchange of a whole bucket. */
