@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data parallel training: several processes, the replicas, train one model, each on batches of its own, and average their gradients
- * (DistributedDataParallel of torch.nn.parallel does the same). MPI starts them: `mpirun -n 4 PROGRAM`, or Slurm's srun. A process
- * that nothing of that kind has started is the only replica.
+ * Data parallel training: several processes, the replicas, train one model, each on batches of its own, and average their
+ * gradients (DistributedDataParallel of torch.nn.parallel does the same). MPI starts them: `mpirun -n 4 PROGRAM`, or Slurm's
+ * srun. A process that nothing of that kind has started is the only replica.
  *
  * A PEF that replicas run was compiled with samba_compile_options.data_parallel, and run with samba_run_options.data_parallel. */
 #ifndef SAMBAFLOW_PARALLEL_H
@@ -20,9 +20,9 @@ typedef struct samba_replicas {
     char network[96];           /* "Open MPI v4.1.4"; "" where there is one replica */
 } samba_replicas;
 
-/* Who this process is among the replicas. The first call joins the others, for which MPI has started it: what
- * an environment of Open MPI or MPICH says decides which, or SAMBAFLOW_MPI ("openmpi", "mpich", "off"). MPI ends with the process.
- * UNSUPPORTED where the library for that MPI is not installed; STATE where MPI cannot begin. Any thread. */
+/* Who this process is among the replicas. The first call joins the others, for which MPI has started it: what an environment of
+ * Open MPI or MPICH says decides which, or SAMBAFLOW_MPI ("openmpi", "mpich", "off"). MPI ends with the process. UNSUPPORTED
+ * where the library for that MPI is not installed; STATE where MPI cannot begin. Any thread. */
 SAMBA_API samba_status samba_replicas_find(samba_context *context, samba_replicas *replicas);
 /* Waits until all replicas are here. */
 SAMBA_API samba_status samba_replicas_wait(samba_context *context);

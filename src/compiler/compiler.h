@@ -235,6 +235,8 @@ samba_status samba_link(samba_compiler *into, const samba_compiler *from);
 samba_status samba_share_constants(samba_compiler *compiler);
 /* memory.c: per stage, before there are offsets */
 samba_status samba_find_constant_stages(samba_compiler *compiler, const bool **stages);
+/* buckets.c: the exchange, of stages 0 .. end - 1, of the first bucket that a stage of OPT touches; -1: none */
+int32_t samba_bucket_read(const samba_compiler *compiler, int32_t stage, int32_t end);
 bool samba_program_equal(const samba_program *a, const samba_program *b); /* coalesce.c */
 /* compile.c: are the options those of a compilation? Checks the plan as the reader will and writes PEF and log */
 samba_status samba_compile_check(samba_context *context, const samba_compile_options *options);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mean of ranges over all replicas. Ranges are cut into pieces, numbered in the order in which they began; piece n travels in
- * slot n % SLOTS once that is free, on every replica alike, so that messages meet. A piece has two swaps: everyone's parts to those
- * whom they belong to; and the means of the own part to all.
+ * The mean of ranges over all replicas. Ranges are cut into pieces, numbered in the order in which they began; piece n travels
+ * in slot n % SLOTS once that is free, on every replica alike, so that messages meet. A piece has two swaps: everyone's parts to
+ * those whom they belong to; and the means of the own part to all.
  *
  * Whoever wants a range done drives the pieces. For ranges that were begun that is a thread, which sleeps while nothing comes, so
  * that it takes no core from those that compute. */

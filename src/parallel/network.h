@@ -3,9 +3,9 @@
  * What replicas speak through: a network, which a plugin gives (mpi/mpi.c), so that the library itself needs none. The plugin is
  * asked for one symbol, samba_network_plugin, whose version and size must be those of this header.
  *
- * Functions return 0, or a number whose meaning `describe` tells. One thread at a time calls them. Memory stays the caller's; that
- * of a swap may not be touched until it is done. Where another process ends while this one waits for it, or keeps it waiting for
- * longer than the limit, that is an error, which says whom it was about. */
+ * Functions return 0, or a number whose meaning `describe` tells. One thread at a time calls them. Memory stays the caller's;
+ * that of a swap may not be touched until it is done. Where another process ends while this one waits for it, or keeps it
+ * waiting for longer than the limit, that is an error, which says whom it was about. */
 #ifndef SAMBA_NETWORK_H
 #define SAMBA_NETWORK_H
 

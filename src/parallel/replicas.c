@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which launch this process belongs to. MPI's launchers tell the processes that they start by the environment, each MPI in its own
- * words; the library for that MPI is loaded then, and never without. It is found beside the library or program that has this code,
- * in a folder sambaflow there, where it was installed, or where the system looks for libraries.
+ * Which launch this process belongs to. MPI's launchers tell the processes that they start by the environment, each MPI in its
+ * own words; the library for that MPI is loaded then, and never without. It is found beside the library or program that has this
+ * code, in a folder sambaflow there, where it was installed, or where the system looks for libraries.
  *
  * A process that ends with an error ends all: the others would wait for it for ever. */
 #define _GNU_SOURCE /* dladdr, sched_getaffinity */
@@ -99,7 +99,8 @@ typedef struct place { /* where a replica runs */
     cpu_set_t processors;
 } place;
 
-/* How many replicas may run on the processors that this one may run on. Launchers give each its own, or all of them to everyone. */
+/* How many replicas may run on the processors that this one may run on. Launchers give each its own, or all of them to everyone.
+ * */
 static samba_status find_sharers(samba_context *context)
 {
     char name[256] = "";

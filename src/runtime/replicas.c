@@ -3,8 +3,9 @@
  * Runs of a session that is one of several replicas. Sections of REDUCE are exchanges between them: a range of device memory, a
  * bucket of gradients, becomes its mean over all (parallel/exchange.c). Everything else is the device's.
  *
- * Mode 'normal' runs a section of REDUCE in its place in the schedule. 'inorder' begins its exchange as soon as the section of BCKWD
- * that completes its bucket has run, and waits for it where the first section behind REDUCE needs it; the schedule is kept.
+ * Mode 'normal' runs a section of REDUCE in its place in the schedule. 'inorder' begins its exchange as soon as the section of
+ * BCKWD that completes its bucket has run, and waits for it where the first section behind REDUCE needs it; the schedule is
+ * kept.
  *
  * A session joins the other replicas once: all must have one PEF, one seed and one version. Weights and buffers of the model are
  * replica 0's from the first run on. */
@@ -17,10 +18,12 @@ struct samba_joined {
     samba_exchange *exchange;
     int32_t *completed_by; /* per thing that runs: of REDUCE, the section of BCKWD that completes what it exchanges; -1: none */
     bool *begun;           /* per thing that runs: its exchange was begun in this run */
+    int64_t *number;       /* then the exchanges so far, itself included */
+    bool *done;            /* per thing that runs: 'optimal' has run it */
     bool told;             /* weights were given to all */
 };
 
-enum { BCKWD = 2, REDUCE = 3 }; /* of samba_phase */
+enum { BCKWD = 2, REDUCE = 3, OPT = 5 }; /* of samba_phase */
 
 static int32_t phase_of(const samba_session *session, int32_t at) { return session->plan.sections[at].phase; }
 
@@ -55,29 +58,56 @@ static samba_status check_pledges(const samba_session *session, const samba_worl
     return status;
 }
 
+/* ---- what sections touch ---- */
+/* Does a section read or write (`access`) memory of the range? By buffers: some more than it does. */
+static bool touches(const samba_plan *plan, const samba_plan_section *section, const samba_buffer *range, int access)
+{
+    for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
+        for (int32_t o = 0; o < plan->stages[s].operand_count; o++) {
+            const int32_t buffer = plan->stages[s].operands[o].buffer;
+            if (buffer >= 0 && samba_stage_access(&plan->stages[s], o) & access &&
+                plan->buffers[buffer].offset < range->offset + range->bytes &&
+                plan->buffers[buffer].offset + plan->buffers[buffer].bytes > range->offset)
+                return true;
+        }
+    return false;
+}
+
+/* Does one write what the other reads or writes? */
+static bool conflict(const samba_plan *plan, int32_t a, int32_t b)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        const samba_plan_section *writer = &plan->sections[turn ? b : a], *other = &plan->sections[turn ? a : b];
+        for (int32_t s = writer->first_stage; s < writer->first_stage + writer->stage_count; s++)
+            for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
+                if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES &&
+                    touches(plan, other, &plan->buffers[plan->stages[s].operands[o].buffer], SAMBA_READS | SAMBA_WRITES))
+                    return true;
+    }
+    return false;
+}
+
+static bool reads_bucket(const samba_plan *plan, int32_t section, int32_t reduce)
+{
+    for (int32_t k = 0; k < plan->sections[reduce].stage_count; k++)
+        if (touches(plan, &plan->sections[section],
+                    &plan->buffers[plan->stages[plan->sections[reduce].first_stage + k].operands[0].buffer], SAMBA_READS))
+            return true;
+    return false;
+}
+
 /* The last section of BCKWD that writes what this one of REDUCE exchanges. */
 static int32_t find_completion(const samba_session *session, int32_t reduce)
 {
     const samba_plan *plan = &session->plan;
     const samba_plan_section *section = &plan->sections[reduce];
-    int32_t last = -1;
-    for (int32_t k = 0; k < section->stage_count; k++) {
-        const samba_buffer *range = &plan->buffers[plan->stages[section->first_stage + k].operands[0].buffer];
-        for (int32_t i = 0; i < plan->section_count; i++) {
-            if (phase_of(session, i) != BCKWD || samba_plan_graph_of(plan, i) != samba_plan_graph_of(plan, reduce))
-                continue;
-            for (int32_t s = plan->sections[i].first_stage; s < plan->sections[i].first_stage + plan->sections[i].stage_count;
-                 s++)
-                for (int32_t o = 0; o < plan->stages[s].operand_count; o++) {
-                    const int32_t buffer = plan->stages[s].operands[o].buffer;
-                    if (buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES &&
-                        plan->buffers[buffer].offset < range->offset + range->bytes &&
-                        plan->buffers[buffer].offset + plan->buffers[buffer].bytes > range->offset && i > last)
-                        last = i;
-                }
-        }
-    }
-    return last;
+    for (int32_t i = plan->section_count - 1; i >= 0; i--)
+        for (int32_t k = 0; k < section->stage_count; k++)
+            if (phase_of(session, i) == BCKWD && samba_plan_graph_of(plan, i) == samba_plan_graph_of(plan, reduce) &&
+                touches(plan, &plan->sections[i], &plan->buffers[plan->stages[section->first_stage + k].operands[0].buffer],
+                        SAMBA_WRITES))
+                return i;
+    return -1;
 }
 
 samba_status samba_session_join(samba_session *session)
@@ -91,6 +121,8 @@ samba_status samba_session_join(samba_session *session)
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined, 1));
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->completed_by, session->run_count + 1));
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->begun, session->run_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->number, session->run_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->done, session->run_count + 1));
     for (int32_t i = 0; i < session->run_count; i++)
         joined->completed_by[i] =
             i < session->plan.section_count && phase_of(session, i) == REDUCE ? find_completion(session, i) : -1;
@@ -182,6 +214,7 @@ static samba_status exchange(samba_session *session, int32_t at, bool begin)
         SAMBA_TRY((begin ? samba_exchange_begin : samba_exchange_run)(session->joined->exchange, &range));
     }
     session->joined->begun[at] = true;
+    session->joined->number[at] = samba_exchange_count(session->joined->exchange);
     return SAMBA_OK;
 }
 
@@ -211,6 +244,40 @@ static bool completes(const samba_session *session, const samba_device_run *work
     return any;
 }
 
+/* What section list[i] of OPT waits for: exchanges so far at the last of those that it reads; -1: another section before it. */
+static int64_t waits_for(const samba_session *session, const int32_t *list, int32_t i)
+{
+    const samba_joined *joined = session->joined;
+    int64_t number = 0;
+    for (int32_t k = 0; k < i; k++)
+        if (!joined->done[list[k]] && conflict(&session->plan, list[k], list[i]))
+            return -1;
+    for (int32_t at = 0; at < session->plan.section_count; at++)
+        if (joined->begun[at] && joined->number[at] > number && reads_bucket(&session->plan, list[i], at))
+            number = joined->number[at];
+    return number;
+}
+
+/* Sections of OPT in the order in which what they read comes. */
+static samba_status run_updates(samba_session *session, const int32_t *list, int32_t count)
+{
+    samba_joined *joined = session->joined;
+    memset(joined->done, 0, (size_t)session->run_count);
+    for (int32_t n = 0; n < count; n++) {
+        int32_t best = -1;
+        int64_t least = INT64_MAX;
+        for (int32_t i = 0; i < count; i++) {
+            const int64_t number = joined->done[list[i]] ? -1 : waits_for(session, list, i);
+            if (number >= 0 && number < least)
+                least = number, best = i;
+        }
+        SAMBA_TRY(samba_exchange_wait(joined->exchange, least));
+        SAMBA_TRY(run_device(session, &(samba_device_run){.sections = &list[best], .section_count = 1}));
+        joined->done[list[best]] = true;
+    }
+    return SAMBA_OK;
+}
+
 samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode)
 {
     samba_joined *joined = session->joined;
@@ -234,8 +301,15 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
             SAMBA_TRY(begin_completed(session, work, i + 1, at));
         if (reduces && !joined->begun[at])
             SAMBA_TRY(exchange(session, at, overlap));
-        if (reduces && overlap && (i + 1 == work->section_count || phase_of(session, work->sections[i + 1]) != REDUCE))
-            SAMBA_TRY(samba_exchange_wait(joined->exchange, -1));
+        if (!reduces || !overlap || (i + 1 < work->section_count && phase_of(session, work->sections[i + 1]) == REDUCE))
+            continue;
+        int32_t end = i + 1; /* the last of REDUCE: behind it, updates */
+        while (mode == SAMBA_MODE_OPTIMAL && end < work->section_count && phase_of(session, work->sections[end]) == OPT)
+            end++;
+        if (end > i + 1)
+            SAMBA_TRY(run_updates(session, work->sections + i + 1, end - i - 1));
+        SAMBA_TRY(samba_exchange_wait(joined->exchange, -1));
+        i = end - 1;
     }
     part.out = work->out;
     part.out_count = work->out_count;

@@ -28,7 +28,8 @@ for ((i = 0; i < count; i++)); do
     [ $code -ne 0 ] || problem="ends with 0"
     [ $code -ne 124 ] || problem="hangs"
     [ $took -lt $((4 * usual + 5000)) ] || problem="took $took ms, a training without a fault $usual"
-    [ "$how" != leave ] || grep -q "replica $rank has ended, and this one still waits for it" "$folder/out" || problem="does not say who left"
+    [ "$how" != leave ] || grep -q "replica $rank has ended, and this one still waits for it" "$folder/out" ||
+        problem="does not say who left"
     [ "$how" != error ] || grep -q "faulty: .*/nowhere/weights.safetensors" "$folder/out" || problem="does not say the error"
     [ "$(pgrep -fc "parallel/faulty $folder")" = 0 ] || problem="leaves a process behind"
     [ -z "$problem" ] || { bad=1; echo "$replicas replicas, number $rank: $how at step $step: $problem"; cat "$folder/out"; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# launch.sh MPI REPLICAS PLUGINS PROGRAM [ARGUMENT...]: the program as so many replicas, on however few cores there are, as root or not.
+# launch.sh MPI REPLICAS PLUGINS PROGRAM [ARGUMENT...]: the program as so many replicas, on however few cores, as root or not.
 set -eu
 mpi=$1 replicas=$2 SAMBAFLOW_PLUGINS=$3
 shift 3

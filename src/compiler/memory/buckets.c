@@ -4,7 +4,7 @@
  * beside its bandwidth, and several, so that the first travel while BCKWD still makes the last. Neighbours in memory join until
  * there are BUCKET_BYTES, from the last parameters, whose gradients BCKWD makes first, to the first. Bytes that alignment leaves
  * between two gradients travel along; nobody reads them. A bucket is a section of REDUCE; BCKWD ends a section where a bucket is
- * complete (section.c).
+ * complete, and OPT where the next update reads another bucket (section.c).
  *
  * Needs: offsets. Gives: fewer exchanges, in the order in which they can begin; where BCKWD is cut. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -152,4 +152,23 @@ samba_status samba_pass_buckets(samba_compiler *c)
     }
     plan->stage_count = kept;
     return SAMBA_OK;
+}
+
+int32_t samba_bucket_read(const samba_compiler *c, int32_t stage, int32_t end)
+{
+    const samba_plan *plan = &c->plan;
+    const samba_stage *reader = &plan->stages[stage];
+    if (c->growth.made[stage].phase != SAMBA_OPT)
+        return -1;
+    for (int32_t s = 0; s < end; s++) {
+        if (plan->stages[s].kind != SAMBA_STAGE_EXCHANGE || c->growth.made[s].graph != c->growth.made[stage].graph)
+            continue;
+        const range r = range_of(plan, &plan->stages[s]);
+        for (int32_t o = 0; o < reader->operand_count; o++) {
+            const samba_buffer *buffer = reader->operands[o].buffer >= 0 ? &plan->buffers[reader->operands[o].buffer] : NULL;
+            if (buffer && buffer->offset < r.end && buffer->offset + buffer->bytes > r.begin)
+                return s;
+        }
+    }
+    return -1;
 }

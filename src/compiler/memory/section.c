@@ -323,7 +323,9 @@ static bool ends_for_replicas(const samba_compiler *c, int32_t stage)
 {
     const samba_stage *stages = c->plan.stages;
     return c->growth.made[stage].completes || stages[stage].kind == SAMBA_STAGE_EXCHANGE ||
-           stages[stage + 1].kind == SAMBA_STAGE_EXCHANGE;
+           stages[stage + 1].kind == SAMBA_STAGE_EXCHANGE ||
+           (c->growth.made[stage].phase == SAMBA_OPT &&
+            samba_bucket_read(c, stage, stage) != samba_bucket_read(c, stage + 1, stage));
 }
 
 /* Has the phase stages before or behind these? */

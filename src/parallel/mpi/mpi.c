@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The network of an MPI. One plugin is built for each MPI there is, of this file alone: nothing of the library is linked in. Where
- * the program has begun MPI by itself (mpi4py does) it also ends it. All messages travel in a communicator of our own.
+ * The network of an MPI. One plugin is built for each MPI there is, of this file alone: nothing of the library is linked in.
+ * Where the program has begun MPI by itself (mpi4py does) it also ends it. All messages travel in a communicator of our own.
  *
  * MPI lets a process wait for one that has ended for ever. So nothing here waits inside MPI: whoever waits looks, from time to
  * time, whether another process has said that it ends, which each does when it closes the network, and whether it has waited for
