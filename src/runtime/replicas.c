@@ -20,6 +20,9 @@ struct samba_joined {
     bool *begun;           /* per thing that runs: its exchange was begun in this run */
     int64_t *number;       /* then the exchanges so far, itself included */
     bool *done;            /* per thing that runs: 'optimal' has run it */
+    int32_t late_count;    /* sections of REDUCE and OPT */
+    int32_t *late;         /* the number of each among them */
+    bool *follows;         /* [a * late_count + b]: of OPT a and another, b before it: b has to have run, or come */
     bool told;             /* weights were given to all */
 };
 
@@ -110,6 +113,24 @@ static int32_t find_completion(const samba_session *session, int32_t reduce)
     return -1;
 }
 
+/* Which sections of OPT have to follow which others, and the exchanges of which of REDUCE. */
+static samba_status find_order(samba_session *session, samba_joined *joined)
+{
+    const samba_plan *plan = &session->plan;
+    int32_t count = 0;
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->late, session->run_count + 1));
+    for (int32_t i = 0; i < plan->section_count; i++)
+        joined->late[i] = phase_of(session, i) == REDUCE || phase_of(session, i) == OPT ? count++ : -1;
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->follows, (size_t)count * (size_t)count + 1));
+    for (int32_t a = 0; a < plan->section_count; a++)
+        for (int32_t b = 0; b < a; b++)
+            if (phase_of(session, a) == OPT && joined->late[b] >= 0)
+                joined->follows[joined->late[a] * count + joined->late[b]] =
+                    phase_of(session, b) == OPT ? conflict(plan, a, b) : reads_bucket(plan, a, b);
+    joined->late_count = count;
+    return SAMBA_OK;
+}
+
 samba_status samba_session_join(samba_session *session)
 {
     const samba_world *world;
@@ -126,6 +147,7 @@ samba_status samba_session_join(samba_session *session)
     for (int32_t i = 0; i < session->run_count; i++)
         joined->completed_by[i] =
             i < session->plan.section_count && phase_of(session, i) == REDUCE ? find_completion(session, i) : -1;
+    SAMBA_TRY(find_order(session, joined));
     if (world->replicas.size > 1)
         SAMBA_TRY(samba_exchange_new(session->context, world, &joined->exchange));
     joined->world = world;
@@ -244,16 +266,21 @@ static bool completes(const samba_session *session, const samba_device_run *work
     return any;
 }
 
+static bool follows(const samba_joined *joined, int32_t section, int32_t before)
+{
+    return joined->follows[joined->late[section] * joined->late_count + joined->late[before]];
+}
+
 /* What section list[i] of OPT waits for: exchanges so far at the last of those that it reads; -1: another section before it. */
 static int64_t waits_for(const samba_session *session, const int32_t *list, int32_t i)
 {
     const samba_joined *joined = session->joined;
     int64_t number = 0;
     for (int32_t k = 0; k < i; k++)
-        if (!joined->done[list[k]] && conflict(&session->plan, list[k], list[i]))
+        if (!joined->done[list[k]] && follows(joined, list[i], list[k]))
             return -1;
-    for (int32_t at = 0; at < session->plan.section_count; at++)
-        if (joined->begun[at] && joined->number[at] > number && reads_bucket(&session->plan, list[i], at))
+    for (int32_t at = 0; at < list[i]; at++)
+        if (joined->begun[at] && joined->number[at] > number && follows(joined, list[i], at))
             number = joined->number[at];
     return number;
 }
