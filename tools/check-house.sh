@@ -10,7 +10,8 @@ complain() { echo "house: $*" >&2; bad=1; }
 # Who may include whom: a folder's own headers and those named here. docs/architecture.md draws it.
 declare -A allowed=(
     [base]="" [tensor]="base" [plan]="base tensor" [pef]="base tensor plan" [device]="base tensor plan" [data]="base tensor"
-    [runtime]="base tensor plan device pef data" [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
+    [parallel]="base tensor" [runtime]="base tensor plan device pef data parallel"
+    [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
     [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff plan pef"
     [function]="base tensor graph ops autodiff plan pef runtime compiler"
     [report]="base tensor plan device runtime" [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"

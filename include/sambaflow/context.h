@@ -35,7 +35,8 @@ typedef enum samba_status {
     SAMBA_ERROR_FORMAT = 8,      /* a file's content is not what its format says */
     SAMBA_ERROR_UNSUPPORTED = 9, /* understood, but this build or machine cannot do it */
     SAMBA_ERROR_INTERNAL = 10,   /* our own mistake; please report it */
-    SAMBA_ERROR_INDEX = 11       /* a dim, or an index along one, that is not there */
+    SAMBA_ERROR_INDEX = 11,      /* a dim, or an index along one, that is not there */
+    SAMBA_ERROR_NETWORK = 12     /* another replica failed, or the way to it */
 } samba_status;
 
 typedef struct samba_context samba_context;

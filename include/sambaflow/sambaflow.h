@@ -18,6 +18,7 @@
 #include <sambaflow/profile.h>
 #include <sambaflow/report.h>
 #include <sambaflow/schedule.h>
+#include <sambaflow/parallel.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>
 #include <sambaflow/transformer.h>

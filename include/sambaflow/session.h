@@ -38,6 +38,9 @@ typedef struct samba_session_options {
      * path of such a file, FILE where it is not there. A file of another machine or PEF, or a damaged one, is left alone, with a
      * warning. It decides how sums are ordered, so it is a part of what fixes the bits. */
     const char *tune;
+    /* The session is that of one of several replicas: they meet here, not in the first run with data_parallel, and where
+     * threads is 0 those of one machine share its processors. */
+    bool data_parallel;
 } samba_session_options;
 SAMBA_API samba_session_options samba_session_defaults(void);
 
@@ -63,7 +66,7 @@ typedef struct samba_run_options {
     const samba_hyperparameter *hyperparameters; /* stay until given again. "p" where nothing is dropped is a warning */
     int section_type_count;
     const char *const
-        *section_types; /* ZEROGRAD FWD BCKWD GRADNORM REDUCE OPT, any case: all sections of each, in the order given; none: the
+        *section_types; /* ZEROGRAD FWD BCKWD REDUCE GRADNORM OPT, any case: all sections of each, in the order given; none: the
                                          schedule. Both leave out what a later section of the run computes again (redone_by
                                          below). ZEROGRAD, GRADNORM and REDUCE are left out where the graph needs none,
                                          with a warning; any other type that it lacks is NAME */
@@ -81,6 +84,15 @@ typedef struct samba_run_options {
     int output_gradient_count;
     samba_tensor *const *output_gradients; /* what the backward starts from, "<output>.grad": set before the run, and stay */
     const char *graph_name; /* which graph runs: its schedule, or those of its sections that are asked for. NULL: the only one */
+    /* This process is one of several replicas (parallel.h), and each calls samba_run alike, with a batch of its own: REDUCE
+     * averages their gradients, and GRADNORM and OPT want it behind BCKWD. ARGUMENT where the PEF was compiled without
+     * data_parallel. The first such run compares what replicas must have alike and gives replica 0's parameters and buffers to
+     * all. */
+    bool data_parallel;
+    bool reduce_on_rdu; /* device memory goes to the network as it is; the CPU's memory always does */
+    /* NULL or "normal": in the schedule's order. "inorder": gradients travel while BCKWD makes others; sections run in the same
+     * order. "optimal": OPT may begin where its gradients have come, too. The results are the same bits */
+    const char *data_parallel_mode;
 } samba_run_options;
 SAMBA_API samba_run_options samba_run_defaults(void); /* train = true, whole schedule, nothing moved */
 

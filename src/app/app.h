@@ -180,6 +180,8 @@ typedef struct samba_app_arguments {
     int64_t batch_size, microbatch; /* defaults filled in: microbatch samples a run, accumulation runs a step */
     int accumulation;
     bool accumulation_given;
+    bool data_parallel, reduce_on_rdu;
+    enum { SAMBA_APP_NORMAL, SAMBA_APP_INORDER, SAMBA_APP_OPTIMAL } mode;
     int64_t memory_budget; /* bytes; 0: none */
     samba_mapping mapping;
     int64_t fast_memory; /* bytes; 0: as much as there is */

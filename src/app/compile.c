@@ -65,6 +65,7 @@ samba_status samba_app_compile_options(const samba_app_run *run, samba_tensor **
     options->memory_budget = a->memory_budget;
     options->mapping = a->mapping;
     options->fast_memory = a->fast_memory;
+    options->data_parallel = a->data_parallel;
     return SAMBA_OK;
 }
 

@@ -22,6 +22,7 @@ samba_session_options samba_app_session(const samba_app_arguments *a)
 {
     samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
     options.tune = a->no_tune ? "off" : a->tune;
+    options.data_parallel = a->data_parallel && a->command == SAMBA_APP_RUN;
     return options;
 }
 

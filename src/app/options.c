@@ -36,7 +36,9 @@ typedef struct parse {
 } parse;
 
 typedef void take_option(void *into, const samba_option_row *row, char *text, struct argp_state *state);
-static take_option refuse_replicas, take_pass, take_optimizer, take_hyper, take_flag, take_norm, print_version;
+static take_option take_pass, take_optimizer, take_hyper, take_flag, take_norm, print_version;
+
+static const char *const data_parallel_modes[] = {"normal", "inorder", "optimal"};
 
 static const samba_option_row rows[] = {
     {.help = "Model and PEF:"},
@@ -57,8 +59,16 @@ static const samba_option_row rows[] = {
      CHOICE_AT(a.mapping, samba_mapping_names, 2)},
     {C | T, "fast-memory", "BYTES", "Memory that a section may use (as much as there is)",
      INTEGER_AT(a.fast_memory, 1, INT64_MAX)},
-    {ALL, "data-parallel", NULL, "Train several replicas", OTHER(refuse_replicas)},
-    {ALL, "reduce-on-rdu", NULL, "Average gradients of replicas on the device", OTHER(refuse_replicas)},
+    {ALL, "data-parallel", NULL,
+     "Replicas train together: compile gives the PEF sections that average their gradients; run is one of the replicas that "
+     "mpirun "
+     "has started, and takes its part of each step's samples",
+     FLAG_AT(a.data_parallel)},
+    {R, "data-parallel-mode", "normal|inorder|optimal",
+     "When gradients travel: in the schedule's order, while the backward makes others, or while updates run too (normal)",
+     CHOICE_AT(a.mode, data_parallel_modes, 3)},
+    {R, "reduce-on-rdu", NULL, "Average gradients of replicas in the device's memory, as the CPU always does",
+     FLAG_AT(a.reduce_on_rdu)},
     {C | T, "memory-budget", "BYTES", "Memory the model may take: what does not fit is computed again in the backward",
      INTEGER_AT(a.memory_budget, 1, INT64_MAX)},
     {C | T, "chunk-bytes", "N", "Logits larger than this are computed in chunks of rows of at most this size (67108864)",
@@ -365,12 +375,6 @@ static void parse_command(samba_app_arguments *a, const char *text, struct argp_
         argp_error(state, "'%s' is no command: give compile, run, test, measure-performance or measure-sections", text);
     if (a->command == SAMBA_APP_RUN && !a->app->data)
         argp_error(state, "%s has no training data of its own, so it has no run", a->app->name);
-}
-
-static void refuse_replicas(void *into, const samba_option_row *row, char *text, struct argp_state *state)
-{
-    (void)into, (void)text;
-    argp_failure(state, 1, 0, "--%s is not supported by this build: run one replica", row->name);
 }
 
 static void print_version(void *into, const samba_option_row *row, char *text, struct argp_state *state)

@@ -7,6 +7,7 @@
  * left out, and so is the rest of the test samples where a loss is wanted. Everything is allocated before the first step. */
 #include "app/app.h"
 #include <sambaflow/data.h>
+#include <sambaflow/parallel.h>
 #include <sambaflow/schedule.h>
 
 #include <math.h>
@@ -16,7 +17,8 @@ typedef struct trainer {
     const samba_app_run *run;
     const samba_app_arguments *arguments;
     samba_context *context;
-    FILE *progress_file; /* stdout, or stderr beside JSON */
+    FILE *progress_file; /* stdout, or stderr beside JSON; of other replicas than the first `quiet` */
+    FILE *quiet;
     samba_arena arena;
     samba_plan plan;
     samba_app_data data;
@@ -25,7 +27,8 @@ typedef struct trainer {
     samba_tensor *loss, *logits; /* logits: NULL when the loss is the test */
     const samba_tensor *labels;  /* the batch's */
     int64_t *order;              /* of training samples */
-    int64_t step_samples;        /* samples in a step */
+    samba_replicas replicas;     /* this one is one of */
+    int64_t step_samples;        /* samples in a step of one replica */
     int64_t steps, first_step;
     samba_app_progress at;                                  /* steps done; what a checkpoint keeps */
     samba_hyperparameter *lr;                               /* what each step gets; NULL: it stays */
@@ -63,15 +66,18 @@ static samba_status find_outputs(trainer *t)
     return new_output(t, loss, &t->loss);
 }
 
+/* All replicas together: each takes step_samples in a step. */
+static int64_t epoch_steps(const trainer *t) { return t->data.train_count / (t->step_samples * t->replicas.size); }
+
 static samba_status plan_steps(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
     t->step_samples = t->batches.batch * t->plan.graphs[0].grad_accumulation_steps;
-    int64_t per_epoch = t->data.train_count / t->step_samples;
+    int64_t per_epoch = epoch_steps(t);
     if (per_epoch == 0 && !a->inference)
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
                           "a step takes %lld samples but there are only %lld to train on: compile with a smaller batch size",
-                          (long long)t->step_samples, (long long)t->data.train_count);
+                          (long long)(t->step_samples * t->replicas.size), (long long)t->data.train_count);
     t->tested = t->logits ? t->data.test_count : t->data.test_count / t->batches.batch * t->batches.batch;
     if (t->tested == 0)
         return samba_fail(t->context, SAMBA_ERROR_SHAPE,
@@ -149,13 +155,19 @@ static samba_status open_trainer(trainer *t)
     SAMBA_TRY(status);
     SAMBA_TRY(samba_batches_new(t->context, &t->data, inputs[0].shape[0], &t->batches));
     SAMBA_TRY(find_outputs(t));
+    if (a->data_parallel)
+        SAMBA_TRY(samba_replicas_find(t->context, &t->replicas));
+    if (t->replicas.rank > 0) { /* the first speaks for all */
+        t->quiet = fopen("/dev/null", "w");
+        t->progress_file = t->quiet ? t->quiet : t->progress_file;
+    }
     SAMBA_TRY(plan_steps(t));
     samba_session_options options = samba_app_session(a);
     SAMBA_TRY(samba_session_new(t->context, a->pef, &options, &t->session));
     if (a->load)
         SAMBA_TRY(samba_session_load(t->session, a->load));
     t->at.train_count = t->data.train_count;
-    t->at.step_samples = t->step_samples;
+    t->at.step_samples = t->step_samples * t->replicas.size;
     SAMBA_TRY(samba_app_resume(t->run, t->session, &t->at, t->progress_file));
     t->first_step = t->at.steps_done;
     return plan_schedule(t);
@@ -172,7 +184,11 @@ static void close_trainer(trainer *t)
     samba_arena_free(&t->arena);
     json_decref(t->epochs);
     json_decref(t->warnings);
+    if (t->quiet)
+        fclose(t->quiet);
 }
+
+static const char *const modes[] = {"normal", "inorder", "optimal"};
 
 /* One step on the samples order[0 ..]; `loss` is the mean over its micro-batches, which the session counts by itself. */
 static samba_status train_step(trainer *t, const int64_t *order, double *loss)
@@ -182,6 +198,9 @@ static samba_status train_step(trainer *t, const int64_t *order, double *loss)
     run.inputs = t->batches.tensors;
     run.output_count = 1;
     run.outputs = &t->loss;
+    run.data_parallel = t->arguments->data_parallel;
+    run.reduce_on_rdu = t->arguments->reduce_on_rdu;
+    run.data_parallel_mode = modes[t->arguments->mode];
     *loss = 0;
     if (t->lr) {
         t->lr->value = scheduled(t);
@@ -219,8 +238,25 @@ static samba_status checkpoint_if_due(trainer *t, bool epoch_ends)
 {
     const samba_app_arguments *a = t->arguments;
     bool due = a->checkpoint_every ? t->at.steps_done % a->checkpoint_every == 0 : epoch_ends;
-    return a->checkpoint_dir && (due || t->at.steps_done == t->steps) ? samba_app_checkpoint(t->run, t->session, &t->at)
-                                                                      : SAMBA_OK;
+    return a->checkpoint_dir && t->replicas.rank == 0 && (due || t->at.steps_done == t->steps)
+               ? samba_app_checkpoint(t->run, t->session, &t->at)
+               : SAMBA_OK;
+}
+
+/* Over the replicas. */
+static samba_status average(const trainer *t, double *number)
+{
+    if (t->replicas.size == 1)
+        return SAMBA_OK;
+    double *all = samba_alloc(t->context, sizeof *all * (size_t)t->replicas.size), sum = 0;
+    if (!all)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = samba_replicas_gather(t->context, number, sizeof *number, all);
+    for (int i = 0; i < t->replicas.size && status == SAMBA_OK; i++)
+        sum += all[i];
+    samba_free(t->context, all, sizeof *all * (size_t)t->replicas.size);
+    *number = sum / t->replicas.size;
+    return status;
 }
 
 /* The epoch's steps from `first` on. */
@@ -230,14 +266,14 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
     snprintf(label, sizeof label, "epoch %lld/%lld", (long long)epoch, (long long)epochs);
     samba_shuffle(samba_hash(&epoch, sizeof epoch, t->at.seed), t->data.train_count, t->order);
     samba_progress progress;
-    samba_progress_begin(&progress, t->progress_file, label, steps, t->step_samples);
+    samba_progress_begin(&progress, t->progress_file, label, steps, t->step_samples * t->replicas.size);
     double start = samba_seconds();
     samba_status status = SAMBA_OK;
     if (first == 0)
         t->at.epoch_loss = 0;
     for (int64_t i = first; status == SAMBA_OK && i < steps; i++) {
         double loss;
-        status = train_step(t, t->order + i * t->step_samples, &loss);
+        status = train_step(t, t->order + (i * t->replicas.size + t->replicas.rank) * t->step_samples, &loss);
         t->at.epoch_loss += loss;
         t->at.steps_done++;
         samba_app_warnings(t->arguments->app->name, t->session, t->warnings, &progress);
@@ -249,13 +285,15 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
     samba_progress_end(&progress);
     SAMBA_TRY(status);
     t->train_seconds += seconds;
-    report_epoch(t, epoch, epochs, t->at.epoch_loss / (double)steps, seconds, (steps - first) * t->step_samples);
+    double loss = t->at.epoch_loss / (double)steps;
+    SAMBA_TRY(average(t, &loss));
+    report_epoch(t, epoch, epochs, loss, seconds, (steps - first) * t->step_samples * t->replicas.size);
     return SAMBA_OK;
 }
 
 static samba_status train(trainer *t)
 {
-    int64_t per_epoch = t->data.train_count / t->step_samples, epochs = (t->steps + per_epoch - 1) / per_epoch;
+    int64_t per_epoch = epoch_steps(t), epochs = (t->steps + per_epoch - 1) / per_epoch;
     for (int64_t epoch = t->at.steps_done / per_epoch + 1; epoch <= epochs && t->at.steps_done < t->steps; epoch++) {
         int64_t before = (epoch - 1) * per_epoch, left = t->steps - before;
         SAMBA_TRY(train_epoch(t, epoch, epochs, t->at.steps_done - before, left < per_epoch ? left : per_epoch));
@@ -312,7 +350,9 @@ static samba_status evaluate(trainer *t)
 static samba_status report(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
-    double rate = t->train_seconds > 0 ? (double)((t->at.steps_done - t->first_step) * t->step_samples) / t->train_seconds : 0;
+    double rate = t->train_seconds > 0
+                      ? (double)((t->at.steps_done - t->first_step) * t->step_samples * t->replicas.size) / t->train_seconds
+                      : 0;
     double accuracy = 100 * (double)t->right / (double)t->tested;
     if (!a->json) {
         if (t->logits)
@@ -342,7 +382,11 @@ static samba_status report(trainer *t)
 samba_status samba_app_train(const samba_app_run *run)
 {
     const samba_app_arguments *a = run->arguments;
-    trainer t = {.run = run, .arguments = a, .context = run->context, .progress_file = a->json ? stderr : stdout};
+    trainer t = {.run = run,
+                 .arguments = a,
+                 .context = run->context,
+                 .progress_file = a->json ? stderr : stdout,
+                 .replicas = {.size = 1, .local_size = 1}};
     samba_plan_init(&t.plan, run->context);
     samba_arena_init(&t.arena, run->context);
     if (a->json) {
@@ -352,11 +396,12 @@ samba_status samba_app_train(const samba_app_run *run)
     samba_status status = open_trainer(&t);
     if (status == SAMBA_OK && !a->inference)
         status = train(&t);
-    if (status == SAMBA_OK && a->save)
+    const bool first = t.replicas.rank == 0; /* all have the same weights: one saves and tests them */
+    if (status == SAMBA_OK && a->save && first)
         status = samba_session_save(t.session, a->save, true);
-    if (status == SAMBA_OK)
+    if (status == SAMBA_OK && first)
         status = evaluate(&t);
-    if (status == SAMBA_OK)
+    if (status == SAMBA_OK && first)
         status = report(&t);
     close_trainer(&t);
     return status;

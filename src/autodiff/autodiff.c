@@ -387,9 +387,9 @@ samba_ref samba_autodiff_gradient(const samba_graph *graph, samba_ref parameter)
     static const char ending[] = ".grad";
     const char *name = samba_graph_name_at(graph, samba_node_at(graph, parameter)->attrs->parameter.name);
     size_t length = strlen(name);
-    for (int64_t i = 0; i < graph->sink_count; i++) {
+    for (int64_t i = graph->sink_count - 1; i >= 0; i--) { /* REDUCE's sinks come after BCKWD's */
         const samba_sink *sink = &graph->sinks[i];
-        if (sink->kind != SAMBA_SINK_ASSIGN || sink->phase != SAMBA_BCKWD ||
+        if (sink->kind != SAMBA_SINK_ASSIGN || (sink->phase != SAMBA_BCKWD && sink->phase != SAMBA_REDUCE) ||
             samba_node_at(graph, sink->target)->op != SAMBA_OP_state)
             continue;
         const char *target = samba_graph_name_at(graph, samba_node_at(graph, sink->target)->attrs->state.name);

@@ -16,7 +16,7 @@ samba_status samba_autodiff(const samba_graph *in, int steps, samba_graph **out)
 /* Of each sink of a traced graph: what gradients of parameters start from it with, 1 or 0; NaN: none do. Errors as above. */
 samba_status samba_autodiff_starts(const samba_graph *graph, double *starts);
 
-/* The gradient of a parameter of a differentiated graph (the value of its BCKWD assignment),
+/* The gradient of a parameter of a differentiated graph (the value of its BCKWD assignment, or of REDUCE's),
  * SAMBA_NONE where no loss reaches it. */
 samba_ref samba_autodiff_gradient(const samba_graph *graph, samba_ref parameter);
 

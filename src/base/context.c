@@ -92,6 +92,7 @@ const char *samba_status_name(samba_status status)
         [SAMBA_ERROR_UNSUPPORTED] = "unsupported",
         [SAMBA_ERROR_INTERNAL] = "internal",
         [SAMBA_ERROR_INDEX] = "index",
+        [SAMBA_ERROR_NETWORK] = "network",
     };
     return (int)status >= 0 && (int)status < SAMBA_COUNT(names) ? names[status] : "?";
 }

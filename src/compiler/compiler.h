@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The compiler's rooms in the order of the data (pipeline.c has the list):
- *   graph/    precision, autodiff, optimizer, expand, simplify, chunk, remat, hold: graph -> graph
+ *   graph/    precision, autodiff, replicas, optimizer, expand, simplify, chunk, remat, hold: graph -> graph
  *   fuse/     nodes -> groups, each of which becomes one stage
  *   lower/    values -> buffers (bufferize.c), groups -> stages (tile programs, contractions, kernels)
  *   memory/   buffers -> offsets in one arena; neighbouring stages -> one stage; stages -> sections and the call schedule
@@ -174,8 +174,9 @@ typedef struct samba_lowering { /* lower, while it makes stages */
 
 typedef struct samba_made_stage { /* beside each of the plan's */
     samba_phase phase;
-    int32_t graph; /* of the plan's graphs */
-    bool redone;   /* as its group's */
+    int32_t graph;  /* of the plan's graphs */
+    bool redone;    /* as its group's */
+    bool completes; /* a bucket of gradients, whose exchange may begin behind it (buckets.c) */
 } samba_made_stage;
 
 /* of the plan: its arrays grow in context memory; place, lower and section add to them, link all of another plan's */
@@ -213,9 +214,10 @@ static inline bool samba_made_alike(const samba_compiler *compiler, int32_t a, i
 
 /* passes: `run` replaces compiler->graph, or fills the plan */
 typedef samba_status samba_pass_fn(samba_compiler *compiler);
-samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_autodiff, samba_pass_optimizer, samba_pass_expand,
-    samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget, samba_pass_hold, samba_pass_fuse,
-    samba_pass_bufferize, samba_pass_lower, samba_pass_coalesce, samba_pass_memory, samba_pass_section;
+samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_autodiff, samba_pass_replicas, samba_pass_optimizer,
+    samba_pass_expand, samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget, samba_pass_hold,
+    samba_pass_fuse, samba_pass_bufferize, samba_pass_lower, samba_pass_buckets, samba_pass_coalesce, samba_pass_memory,
+    samba_pass_section;
 /* precision.c: a traced graph with the casts of `precision`, a new graph */
 samba_status samba_lower_precision(const samba_graph *in, samba_precision precision, samba_graph **out);
 /* pipeline.c: all passes; those of one graph alone, up to its stages;
@@ -233,6 +235,8 @@ samba_status samba_link(samba_compiler *into, const samba_compiler *from);
 samba_status samba_share_constants(samba_compiler *compiler);
 /* memory.c: per stage, before there are offsets */
 samba_status samba_find_constant_stages(samba_compiler *compiler, const bool **stages);
+/* buckets.c: the exchange, of stages 0 .. end - 1, of the first bucket that a stage of OPT touches; -1: none */
+int32_t samba_bucket_read(const samba_compiler *compiler, int32_t stage, int32_t end);
 bool samba_program_equal(const samba_program *a, const samba_program *b); /* coalesce.c */
 /* compile.c: are the options those of a compilation? Checks the plan as the reader will and writes PEF and log */
 samba_status samba_compile_check(samba_context *context, const samba_compile_options *options);

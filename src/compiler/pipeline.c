@@ -12,6 +12,7 @@
     PASS(trace)     /* the user's model */                                                                                       \
     PASS(precision) /* casts of mixed precision: before autodiff, so that gradients follow them */                               \
     PASS(autodiff)  /* + BCKWD */                                                                                                \
+    PASS(replicas)  /* + REDUCE, where replicas train together: needs gradients */                                               \
     PASS(optimizer) /* + GRADNORM, OPT: needs gradients */                                                                       \
     PASS(expand)    /* composites -> core operators: after autodiff, which knows closed gradients */                             \
     PASS(simplify)  /* what the others left behind */                                                                            \
@@ -23,6 +24,7 @@
     PASS(bufferize)                                                                                                              \
     PASS(lower)                                                                                                                  \
     PASS(memory)                                                                                                                 \
+    PASS(buckets)  /* joins exchanges of gradients that memory has laid side by side */                                          \
     PASS(coalesce) /* joins what memory has laid side by side */                                                                 \
     PASS(section)
 

@@ -13,7 +13,7 @@
 
 #define MAX_NODES ((int64_t)1 << 31)
 
-const char *const samba_phase_names[SAMBA_PHASE_COUNT] = {"ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"};
+const char *const samba_phase_names[SAMBA_PHASE_COUNT] = {"ZEROGRAD", "FWD", "BCKWD", "REDUCE", "GRADNORM", "OPT"};
 
 /* ---- errors ---- */
 

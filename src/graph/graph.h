@@ -30,8 +30,8 @@ typedef enum samba_phase { /* order of execution; numbers are part of the file f
                            SAMBA_ZEROGRAD = 0,
                            SAMBA_FWD = 1,
                            SAMBA_BCKWD = 2,
-                           SAMBA_GRADNORM = 3,
-                           SAMBA_REDUCE = 4,
+                           SAMBA_REDUCE = 3,
+                           SAMBA_GRADNORM = 4,
                            SAMBA_OPT = 5,
                            SAMBA_PHASE_COUNT = 6
 } samba_phase;

@@ -293,7 +293,7 @@ static samba_status parse_phase(parser *p, samba_phase *phase)
             *phase = (samba_phase)i;
             return SAMBA_OK;
         }
-    return expected(p, "ZEROGRAD, FWD, BCKWD, GRADNORM, REDUCE or OPT");
+    return expected(p, "ZEROGRAD, FWD, BCKWD, REDUCE, GRADNORM or OPT");
 }
 
 /* ---- lines ---- */

@@ -43,6 +43,8 @@ static inline int64_t samba_pef_align(int64_t offset)
  * every file whose operators are a beginning of its own table. */
 uint64_t samba_pef_tile_signature(uint32_t count);
 
+/* older.c: phases of the sections of a file that numbers GRADNORM and REDUCE the other way. */
+void samba_pef_number_phases(samba_plan *plan);
 /* older.c: roles of the tensors of a file that does not say them. */
 void samba_pef_find_roles(samba_plan *plan);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * What older files say otherwise. Up to version 5 GRADNORM came before REDUCE, which no file had.
+ *
  * What files of versions 3 and 4 do not say of a buffer: whether an optimizer keeps it. They knew it by its name:
  * "<parameter>.exp_avg" and its like, and "<optimizer>.step" where nothing else of the plan has a name that begins with the
  * optimizer's. Newer files have roles. */
@@ -48,4 +50,11 @@ void samba_pef_find_roles(samba_plan *plan)
 {
     for (int32_t i = 0; i < plan->tensor_count; i++)
         plan->tensors[i].role = role_of(plan, &plan->tensors[i]);
+}
+
+void samba_pef_number_phases(samba_plan *plan)
+{
+    for (int32_t i = 0; i < plan->section_count; i++)
+        if (plan->sections[i].phase == 3 || plan->sections[i].phase == 4)
+            plan->sections[i].phase = 7 - plan->sections[i].phase;
 }

@@ -319,6 +319,8 @@ static samba_status take_lists(const reader *in, const Samba__Pef__Plan *from, s
         SAMBA_TRY(take_stage(in, from->stages[i], &to->stages[i]));
     for (int32_t i = 0; i < to->section_count; i++)
         SAMBA_TRY(get_section(in, from->sections[i], NULL, &to->sections[i]));
+    if (in->version < SAMBA_PEF_REPLICAS)
+        samba_pef_number_phases(to);
     for (int32_t i = 0; i < to->tensor_count; i++)
         SAMBA_TRY(take_tensor(in, from->tensors[i], &to->tensors[i]));
     if (in->version < SAMBA_PEF_BLOBS)

@@ -9,6 +9,8 @@
 #include <sambaflow/graph.h> /* samba_initializer_kind */
 #include <string.h>
 
+enum { REDUCE = 3 }; /* of samba_phase */
+
 bool samba_check_numel(int count, const int64_t *sizes, int64_t *numel)
 {
     /* A zero makes the product 0 but must not hide sizes that would overflow once it is left out, as kernels may do. */
@@ -188,6 +190,13 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
                 context, SAMBA_ERROR_FORMAT,
                 "section %d: %d stages of FWD, %d that BCKWD makes again or %lld bytes of fast memory are impossible", i,
                 section->forward_stages, section->redone_stages, (long long)section->fast_memory);
+        for (int32_t s = next; s < next + section->stage_count; s++)
+            if ((plan->stages[s].kind == SAMBA_STAGE_EXCHANGE) != (section->phase == REDUCE))
+                return samba_fail(context, SAMBA_ERROR_FORMAT,
+                                  "section %d: its type is %s, and stage %d is %s exchange between replicas, which are what "
+                                  "sections of REDUCE are made of",
+                                  i, samba_section_type_names[section->phase], s,
+                                  plan->stages[s].kind == SAMBA_STAGE_EXCHANGE ? "an" : "no");
         next += section->stage_count;
     }
     if (next != plan->stage_count)

@@ -305,6 +305,7 @@ samba_status samba_check_overlap(const samba_check *check, const samba_stage *st
     case SAMBA_STAGE_GATHER: status = check_gather(check, stage, users); break;
     case SAMBA_STAGE_ATTENTION: status = check_attention(check, stage, users); break;
     case SAMBA_STAGE_LINE: status = check_line(check, stage, users); break;
+    case SAMBA_STAGE_EXCHANGE: break; /* one operand, each element over itself */
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     samba_free(check->context, users, sizeof *users * (size_t)stage->operand_count);

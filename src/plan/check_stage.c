@@ -415,6 +415,16 @@ static samba_status check_line(const samba_check *check, const samba_stage *stag
     return SAMBA_OK;
 }
 
+/* Replicas average sums of gradients, between the sections that make them and those that read them. */
+static samba_status check_exchange(const samba_check *check, const samba_stage *stage)
+{
+    if (stage->rank != 1 || stage->operand_count != 1 || stage->operands[0].buffer < 0 ||
+        !samba_dtype_is_floating_point((samba_dtype)stage->operands[0].dtype) ||
+        (stage->operands[0].strides[0] != 1 && stage->domain[0] > 1))
+        return samba_check_stage_fail(check, "an exchange takes one range of floating-point elements side by side");
+    return SAMBA_OK;
+}
+
 samba_status samba_check_stage(const samba_check *check, const samba_stage *stage)
 {
     int64_t numel;
@@ -437,6 +447,7 @@ samba_status samba_check_stage(const samba_check *check, const samba_stage *stag
     case SAMBA_STAGE_GATHER: return check_gather(check, stage);
     case SAMBA_STAGE_ATTENTION: return check_attention(check, stage);
     case SAMBA_STAGE_LINE: return check_line(check, stage);
+    case SAMBA_STAGE_EXCHANGE: return check_exchange(check, stage);
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return samba_check_stage_fail(check, "there is no kind %d", stage->kind);

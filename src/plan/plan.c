@@ -9,7 +9,7 @@
 const char *const samba_precision_names[2] = {"fp32", "bf16"};
 const char *const samba_mapping_names[2] = {"section", "spatial"};
 const char *const samba_kind_names[5] = {"input", "parameter", "buffer", "gradient", "output"};
-const char *const samba_section_type_names[6] = {"ZEROGRAD", "FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"};
+const char *const samba_section_type_names[6] = {"ZEROGRAD", "FWD", "BCKWD", "REDUCE", "GRADNORM", "OPT"};
 
 const char *samba_section_type(const samba_plan_section *section)
 {

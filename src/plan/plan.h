@@ -8,9 +8,10 @@
 #include "plan/stage.h"
 #include <sambaflow/session.h>
 
-#define SAMBA_PEF_VERSION 5
-#define SAMBA_PEF_BLOBS 5  /* the first whose literals are blobs and whose tensors say what they are for */
-#define SAMBA_PEF_OLDEST 3 /* that is still read; pef/older.c says how */
+#define SAMBA_PEF_VERSION 6
+#define SAMBA_PEF_REPLICAS 6 /* the first that has exchanges, and REDUCE before GRADNORM */
+#define SAMBA_PEF_BLOBS 5    /* the first whose literals are blobs and whose tensors say what they are for */
+#define SAMBA_PEF_OLDEST 3   /* that is still read; pef/older.c says how */
 
 typedef enum samba_tensor_role {                          /* what a buffer is for; numbers are part of the file format */
                                  SAMBA_ROLE_MODEL = 0,    /* the model's; of all that is no buffer, too */
@@ -49,7 +50,7 @@ typedef struct samba_plan_constant { /* bytes copied into a buffer at load */
 
 typedef struct samba_plan_section {
     int32_t id;    /* position in sections */
-    int32_t phase; /* samba_phase's number: 0 ZEROGRAD 1 FWD 2 BCKWD 3 GRADNORM 4 REDUCE 5 OPT */
+    int32_t phase; /* samba_phase's number: 0 ZEROGRAD 1 FWD 2 BCKWD 3 REDUCE 4 GRADNORM 5 OPT */
     char *name;
     int32_t first_stage, stage_count;
     int64_t flops, bytes;
@@ -178,6 +179,6 @@ extern const char *const samba_mapping_names[2];   /* "section" "spatial" */
 /* "FWD", or "FWD+BCKWD" of a section of both. */
 const char *samba_section_type(const samba_plan_section *section);
 extern const char *const samba_kind_names[5];         /* of samba_tensor_kind: "input" ... */
-extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "GRADNORM" "REDUCE" "OPT" */
+extern const char *const samba_section_type_names[6]; /* "ZEROGRAD" "FWD" "BCKWD" "REDUCE" "GRADNORM" "OPT" */
 
 #endif

@@ -230,7 +230,10 @@ typedef enum samba_stage_kind {
     SAMBA_STAGE_GATHER = 3,
     SAMBA_STAGE_ATTENTION = 4,
     SAMBA_STAGE_LINE = 5,
-    SAMBA_STAGE_KIND_COUNT = 6
+    /* The elements of the one operand, side by side, become their mean over all replicas (parallel/). A device leaves them as
+     * they are: what replicas say to each other is the session's affair. */
+    SAMBA_STAGE_EXCHANGE = 6,
+    SAMBA_STAGE_KIND_COUNT = 7
 } samba_stage_kind;
 extern const char *const samba_stage_kind_names[SAMBA_STAGE_KIND_COUNT]; /* plan/stage.c: "tile" ... */
 
@@ -244,7 +247,7 @@ typedef struct samba_stage {
     int32_t operator_count;
     samba_stage_operator *operators; /* all that the stage computes */
     int64_t flops, bytes;
-    int32_t rank; /* domain: TILE, GATHER rank >= 1; CONTRACT batch_rank + 2; POOL, LINE 0; ATTENTION 4 */
+    int32_t rank; /* domain: TILE, GATHER rank >= 1; EXCHANGE 1; CONTRACT batch_rank + 2; POOL, LINE 0; ATTENTION 4 */
     int64_t domain[SAMBA_MAX_RANK];
     int32_t operand_count;
     samba_operand *operands;

@@ -178,8 +178,9 @@ samba_status samba_hyper_draw_seeds(samba_session *session)
     for (int32_t i = 0; i < session->plan.argin_count; i++) {
         if (session->plan.argins[i].role != ROLE_DROPOUT_SEED || session->argins[i].given)
             continue;
-        const int64_t counter[2] = {i, session->forward_runs};
-        SAMBA_TRY(set_value(session, i, (double)(samba_hash(counter, sizeof counter, session->seed) >> 11)));
+        const int64_t counter[3] = {i, session->forward_runs, samba_session_rank(session)};
+        const size_t used = counter[2] > 0 ? 3 : 2; /* replica 0 draws what a session alone does */
+        SAMBA_TRY(set_value(session, i, (double)(samba_hash(counter, used * sizeof *counter, session->seed) >> 11)));
     }
     return SAMBA_OK;
 }

@@ -173,6 +173,7 @@ static void count_run(samba_session *session, const samba_selection *selection)
     graph->order = selection->order;
     graph->backward_done |= selection->backward;
     graph->gradients_wait = selection->gradients_wait;
+    graph->reduced = selection->reduced;
     graph->norm_known = selection->norm_known;
     graph->train = selection->train;
     session->last = selection->last;
@@ -189,12 +190,18 @@ static void forget_step(samba_graph_state *graph)
 {
     graph->order = (samba_run_order){.spoiled = -1};
     graph->micro_step = 0;
-    graph->backward_done = graph->gradients_wait = graph->norm_known = false;
+    graph->backward_done = graph->gradients_wait = graph->reduced = graph->norm_known = false;
 }
 
-static samba_status run_sections(samba_session *session, const samba_selection *selection, const samba_device_run *work)
+static samba_status run_device(samba_session *session, const samba_device_run *work)
 {
-    samba_device *device = session->device;
+    SAMBA_TRY(session->device->interface->run(session->device, work));
+    return session->device->interface->wait(session->device);
+}
+
+static samba_status run_sections(samba_session *session, const samba_selection *selection, const samba_device_run *work,
+                                 const samba_replica_mode *mode)
+{
     const bool train = selection->train || !selection->computes;
     if (selection->begins)
         SAMBA_TRY(samba_hyper_draw_seeds(session));
@@ -202,9 +209,7 @@ static samba_status run_sections(samba_session *session, const samba_selection *
         SAMBA_TRY(samba_hyper_train(session, false));
     count_run(session, selection);
     double start = samba_seconds();
-    samba_status status = device->interface->run(device, work);
-    if (status == SAMBA_OK)
-        status = device->interface->wait(device);
+    samba_status status = mode ? samba_run_replicas(session, work, *mode) : run_device(session, work);
     session->stats.kernel_seconds += samba_seconds() - start;
     if (status != SAMBA_OK)
         forget_step(&session->graphs[selection->graph]);
@@ -244,10 +249,16 @@ static samba_status run(samba_session *session, const samba_run_options *options
     if (selection.computes && session->bad_count > 0)
         SAMBA_TRY(check_set_inputs(session, graph, options));
     SAMBA_TRY(samba_check_given(session, options, &selection));
+    samba_replica_mode mode;
+    SAMBA_TRY(samba_check_replicas(session, graph, options, &mode));
+    if (options->data_parallel)
+        SAMBA_TRY(samba_session_join(session));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, options, &work));
     SAMBA_TRY(samba_weights_need_all(session));
-    SAMBA_TRY(run_sections(session, &selection, &work));
+    if (options->data_parallel)
+        SAMBA_TRY(samba_share_weights(session));
+    SAMBA_TRY(run_sections(session, &selection, &work, options->data_parallel ? &mode : NULL));
     if (selection.computes) /* backward may deliver a loss that forward left out */
         SAMBA_TRY(look_at_losses(session));
     return move_out(session, options);

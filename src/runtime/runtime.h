@@ -16,6 +16,7 @@
 #include "plan/names.h"
 #include "plan/plan.h"
 #include "device/device.h"
+#include "parallel/replicas.h"
 #include "runtime/tune.h"
 
 typedef struct samba_argin_state {
@@ -41,6 +42,7 @@ typedef struct samba_graph_state {
     int64_t micro_step; /* of gradient accumulation: micro-batches done since ZEROGRAD */
     bool backward_done;
     bool gradients_wait; /* were begun or made, and no optimizer step has taken them yet */
+    bool reduced;        /* REDUCE has run since BCKWD, between replicas */
     bool norm_known;     /* GRADNORM has run since BCKWD */
     bool train;          /* the mode of the last FWD */
     int32_t forward_links, link_count;
@@ -89,8 +91,9 @@ struct samba_session {
     /* phases whose sections runs asked for and the PEF needs none of, a bit each;
      * of these, what samba_session_warning has told */
     unsigned skipped, skipped_told;
-    samba_tuned tuned; /* choices of a tune file, tune.c */
-    bool untuned_told; /* its warning was given */
+    struct samba_joined *joined; /* to other replicas: replicas.c; NULL: it is not */
+    samba_tuned tuned;           /* choices of a tune file, tune.c */
+    bool untuned_told;           /* its warning was given */
     char warning[256];
 };
 
@@ -186,15 +189,15 @@ typedef struct samba_selection { /* what a run runs */
     int32_t graph;
     const int32_t *sections; /* in order */
     int32_t count;
-    bool ends_schedule;              /* has the last call of the plan's own: a micro-batch is done */
-    bool begins;                     /* has the first section of FWD: masks of dropout are new */
-    bool computes;                   /* has a section of FWD or BCKWD: losses may have changed */
-    bool backward;                   /* the last section of BCKWD: there are gradients */
-    samba_run_order order;           /* the graph's after it */
-    int32_t last;                    /* the session's */
-    bool gradients_wait, norm_known; /* the graph's after it */
-    bool train;                      /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
-    unsigned skipped;                /* phases asked for that the graph needs no section of, a bit each */
+    bool ends_schedule;                       /* has the last call of the plan's own: a micro-batch is done */
+    bool begins;                              /* has the first section of FWD: masks of dropout are new */
+    bool computes;                            /* has a section of FWD or BCKWD: losses may have changed */
+    bool backward;                            /* the last section of BCKWD: there are gradients */
+    samba_run_order order;                    /* the graph's after it */
+    int32_t last;                             /* the session's */
+    bool gradients_wait, reduced, norm_known; /* the graph's after it */
+    bool train;                               /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
+    unsigned skipped;                         /* phases asked for that the graph needs no section of, a bit each */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
@@ -208,6 +211,21 @@ samba_status samba_given_begin(samba_session *session);        /* room for it; a
 void samba_given_note(samba_session *session, int32_t tensor); /* it has values from here on */
 /* STATE, by the names of inputs that the run would read and that neither it nor anything before gives. Writes only `fed`. */
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
+
+/* ---- replicas.c ---- */
+typedef struct samba_joined samba_joined;
+typedef enum samba_replica_mode { SAMBA_MODE_NORMAL, SAMBA_MODE_INORDER, SAMBA_MODE_OPTIMAL } samba_replica_mode;
+/* With all other replicas, once. ARGUMENT where they have not all the same. */
+samba_status samba_session_join(samba_session *session);
+void samba_session_part(samba_session *session);
+int samba_session_rank(const samba_session *session);
+int samba_session_sharers(const samba_session *session); /* replicas on its processors */
+/* How replicas are to run a graph. ARGUMENT, NAME */
+samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
+                                  samba_replica_mode *mode);
+samba_status samba_share_weights(samba_session *session); /* replica 0's to all, once */
+/* As the device runs it, with exchanges in it. */
+samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode);
 
 /* ---- profile.c ---- */
 void samba_time_note(samba_time *time, double seconds); /* of a run */

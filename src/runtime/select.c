@@ -23,7 +23,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, GRADNORM = 3, REDUCE = 4, OPT = 5, PHASES = 6 };
+enum { ZEROGRAD = 0, FWD = 1, BCKWD = 2, REDUCE = 3, GRADNORM = 4, OPT = 5, PHASES = 6 };
 /* by graphs that accumulate, clip, have replicas: loops ask for them in any case */
 enum { NEEDED_BY_SOME = 1u << ZEROGRAD | 1u << GRADNORM | 1u << REDUCE };
 enum { PART_FORWARD, PART_REDONE, PART_BACKWARD, PARTS };
@@ -385,12 +385,24 @@ static samba_status check_norm(const samba_session *session, int32_t at)
     return SAMBA_OK;
 }
 
-static samba_status check_order(const samba_session *session, bool train, samba_selection *selection)
+/* Replicas stay alike where what follows BCKWD has the mean of their gradients. */
+static samba_status fail_reduced(const samba_session *session, int32_t at)
 {
+    return samba_fail(
+        session->context, SAMBA_ERROR_STATE,
+        "section %d (%s) reads gradients, and REDUCE has not averaged those of the last BCKWD over the replicas: run "
+        "it before it, with data_parallel",
+        session->plan.sections[at].id, samba_section_type_names[phase_of(session, at)]);
+}
+
+static samba_status check_order(const samba_session *session, const samba_run_options *options, samba_selection *selection)
+{
+    const bool train = options->train;
     const samba_graph_state *graph = &session->graphs[selection->graph];
     samba_run_order now = graph->order;
     int32_t last = session->last;
     selection->gradients_wait = graph->gradients_wait;
+    selection->reduced = graph->reduced;
     selection->norm_known = graph->norm_known;
     selection->train = graph->train;
     if (session->graph >= 0 && session->graph != selection->graph)
@@ -416,6 +428,9 @@ static samba_status check_order(const samba_session *session, bool train, samba_
             selection->begins = true;
             selection->train = train;
         }
+        if (options->data_parallel && (phase == GRADNORM || phase == OPT) && !selection->reduced)
+            return fail_reduced(session, at);
+        selection->reduced = phase == REDUCE ? options->data_parallel : selection->reduced && phase != BCKWD && !joint;
         if (phase == OPT && !selection->norm_known)
             SAMBA_TRY(check_norm(session, at));
         selection->norm_known = phase == GRADNORM || (selection->norm_known && !joint && (phase == OPT || phase == FWD));
@@ -453,7 +468,7 @@ samba_status samba_select_sections(samba_session *session, const samba_run_optio
     else
         select_schedule(session, options->run_from_call_id, options->run_until_call_id, selection);
     SAMBA_TRY(part_sections(session, selection));
-    SAMBA_TRY(check_order(session, options->train, selection));
+    SAMBA_TRY(check_order(session, options, selection));
     if (options->section_id_count == 0)
         leave_out_redone(session, selection);
     return SAMBA_OK;

@@ -21,6 +21,13 @@ samba_session_options samba_session_defaults(void)
 }
 
 /* ---- making ---- */
+/* Replicas of one machine part its processors. */
+static int share_of(const samba_session *session, int offered)
+{
+    const int share = offered / samba_session_sharers(session);
+    return share > 0 ? share : 1;
+}
+
 static samba_status open_device(samba_session *session, const samba_session_options *options)
 {
     static const samba_device_interface *const devices[] = {&samba_device_cpu, &samba_device_null};
@@ -29,7 +36,7 @@ static samba_status open_device(samba_session *session, const samba_session_opti
     if (options->threads < 0 || options->threads > MOST_THREADS)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%d threads: give 1 to %d, or 0 for as many as OpenMP offers",
                           options->threads, MOST_THREADS);
-    session->threads = options->threads > 0 ? options->threads : samba_team_offered();
+    session->threads = options->threads > 0 ? options->threads : share_of(session, samba_team_offered());
     samba_device_options device = {session->context, session->threads, options->isa};
     for (int i = 0; i < SAMBA_COUNT(devices); i++) {
         if (strcmp(devices[i]->name, name) == 0)
@@ -89,6 +96,8 @@ static samba_status fill_memory(samba_session *session, int64_t resident)
 static samba_status start(samba_session *session, int64_t resident, const samba_session_options *options)
 {
     SAMBA_TRY(make_room(session));
+    if (options->data_parallel)
+        SAMBA_TRY(samba_session_join(session));
     SAMBA_TRY(open_device(session, options));
     SAMBA_TRY(fill_memory(session, resident));
     SAMBA_TRY(samba_tune_begin(session->context, &session->arena, session->device, &session->plan, session->threads,
@@ -162,6 +171,7 @@ void samba_session_free(samba_session *session)
 {
     if (!session)
         return;
+    samba_session_part(session);
     if (session->device)
         session->device->interface->close(session->device);
     samba_profiler_free(session);

@@ -500,7 +500,7 @@ static samba_ref draw_operator(fuzz_maker *m)
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
     while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_grad_output ||
-           op == SAMBA_OP_custom_gradient);
+           op == SAMBA_OP_custom_gradient || op == SAMBA_OP_replica_mean);
     return recipe_of(op)(m, op);
 }
 

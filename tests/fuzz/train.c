@@ -351,6 +351,7 @@ fuzz_verdict fuzz_check_train(const samba_graph *graph, fuzz_report *report)
     *report = (fuzz_report){.sink = -1};
     samba_compile_options options = samba_compile_defaults();
     options.grad_accumulation_steps = next_seed(&state) % 3 == 0 ? 2 : 1;
+    options.data_parallel = next_seed(&state) % 4 == 0; /* this process is the only replica: nothing changes */
     options.mapping = next_seed(&state) % 6 == 0 ? SAMBA_MAPPING_SPATIAL : SAMBA_MAPPING_SECTION;
     samba_graph *whole = NULL;
     if (samba_autodiff(graph, options.grad_accumulation_steps, &whole) == SAMBA_OK &&

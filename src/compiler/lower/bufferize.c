@@ -101,7 +101,7 @@ static bool reads_in_step(const samba_compiler *c, int32_t group, samba_ref leaf
 {
     const samba_fusion *f = &c->fusion;
     const samba_group *g = &f->groups[group];
-    if (scatters_into(f, g, leaf))
+    if (scatters_into(f, g, leaf) || samba_node_at(f->graph, g->anchor)->op == SAMBA_OP_replica_mean)
         return true;
     if (g->kind == SAMBA_GROUP_KERNEL || g->kind == SAMBA_GROUP_MOVE || g->cols != 0)
         return false;

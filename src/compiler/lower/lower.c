@@ -16,7 +16,7 @@ samba_status samba_plan_add_stage(samba_compiler *c, samba_phase phase, samba_st
     samba_plan *plan = &c->plan;
     SAMBA_TRY(SAMBA_GROW(c->context, plan->stages, c->growth.stage_capacity, plan->stage_count + 1));
     SAMBA_TRY(SAMBA_GROW(c->context, c->growth.made, c->growth.made_capacity, plan->stage_count + 1));
-    c->growth.made[plan->stage_count] = (samba_made_stage){phase, plan->graph_count - 1, c->lowering.redone};
+    c->growth.made[plan->stage_count] = (samba_made_stage){phase, plan->graph_count - 1, c->lowering.redone, false};
     *stage = &plan->stages[plan->stage_count++];
     memset(*stage, 0, sizeof **stage);
     return SAMBA_OK;

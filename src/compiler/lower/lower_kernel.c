@@ -240,6 +240,23 @@ static samba_status lower_scatter(samba_compiler *c, const samba_group *group, c
     return add_gather(c, group, gather, index->rank, index->shape, operands);
 }
 
+/* A gradient where it lies (bufferize.c): the only exchange that a graph has. */
+static samba_status lower_exchange(samba_compiler *c, const samba_group *group, const samba_node *node)
+{
+    const int32_t buffer = c->placed.buffer_of[c->fusion.access[node->inputs[0]].base];
+    if (buffer != c->placed.buffer_of[group->anchor])
+        return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: a mean over replicas is not where its operand is");
+    samba_stage *stage;
+    SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_EXCHANGE, &stage));
+    SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, stage->operands, 1));
+    stage->operands[0] = (samba_operand){.buffer = buffer, .dtype = node->dtype, .strides = {1}};
+    stage->operand_count = 1;
+    stage->rank = 1;
+    stage->domain[0] = samba_node_numel(node);
+    stage->bytes = 2 * samba_node_bytes(node);
+    return SAMBA_OK;
+}
+
 samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
 {
     const samba_group *group = &c->fusion.groups[index];
@@ -273,6 +290,7 @@ samba_status samba_lower_kernel(samba_compiler *c, int32_t index)
     case SAMBA_OP_cummin_index:
     case SAMBA_OP_multilabel_margin:
     case SAMBA_OP_multilabel_margin_grad: return samba_lower_line(c, index);
+    case SAMBA_OP_replica_mean: return lower_exchange(c, group, node);
     default: return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: operator %s has no kernel", samba_ops[node->op].name);
     }
 }

@@ -163,9 +163,10 @@ samba_status samba_pass_coalesce(samba_compiler *c)
         samba_stage last = plan->stages[s]; /* as it was: distances are between neighbours */
         int64_t start = 0;
         int32_t next = s + 1;
+        const int32_t bucket = samba_bucket_read(c, kept, kept); /* replicas may update one while another still travels */
         for (; next < plan->stage_count && samba_made_alike(c, next, kept); next++) {
             int64_t step = distance(plan, &last, &plan->stages[next]);
-            if (step == 0 || !are_apart(plan, first, &plan->stages[next]))
+            if (step == 0 || !are_apart(plan, first, &plan->stages[next]) || samba_bucket_read(c, next, kept) != bucket)
                 break;
             int64_t budget = plan->graphs[c->growth.made[kept].graph].fast_memory;
             if (budget > 0 && bytes_with(first, start + step + plan->stages[next].domain[0]) > budget)

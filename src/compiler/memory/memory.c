@@ -7,7 +7,7 @@
  *
  * Values that are computed of constants alone (plan/constants.c) last as well: devices compute them once and not in every run.
  *
- * Values made in GRADNORM or later and read in another phase last too: a caller may run sections one by one, with others between.
+ * Values made in REDUCE or later and read in another phase last too: a caller may run sections one by one, with others between.
  * Needs: stages. Gives: offsets, the memory figures. Breaks nothing. */
 #include "compiler/compiler.h"
 
@@ -178,7 +178,7 @@ samba_status samba_pass_memory(samba_compiler *c)
     int64_t count = 0;
     for (int32_t b = 0; b < plan->buffer_count; b++) {
         bool touched = ranges[b].last >= 0;
-        bool late = touched && c->growth.made[ranges[b].first].phase >= SAMBA_GRADNORM &&
+        bool late = touched && c->growth.made[ranges[b].first].phase >= SAMBA_REDUCE &&
                     c->growth.made[ranges[b].last].phase != c->growth.made[ranges[b].first].phase;
         if (settled[b])
             continue;

@@ -9,6 +9,9 @@
  * as full, where the fewest levels of the module's path go on. What a fusion hint names is never parted. The mapping `spatial`
  * makes FWD and BCKWD one section, or fails.
  *
+ * Where replicas train together, each bucket of gradients is a section of REDUCE, and BCKWD ends one where a bucket is complete,
+ * so that its exchange can begin there (buckets.c).
+ *
  * Sections do not move stages, so what is computed is the same bit by bit. Needs: stages in order of phase, offsets. Gives:
  * sections and calls. Breaks nothing. */
 #include "compiler/compiler.h"
@@ -315,6 +318,23 @@ static samba_status check_spatial(samba_compiler *c, touched *t, int32_t first, 
                       (long long)m->gradients, (long long)m->activations, (long long)budget);
 }
 
+/* Does a section end between this stage and the next because of the replicas? */
+static bool ends_for_replicas(const samba_compiler *c, int32_t stage)
+{
+    const samba_stage *stages = c->plan.stages;
+    return c->growth.made[stage].completes || stages[stage].kind == SAMBA_STAGE_EXCHANGE ||
+           stages[stage + 1].kind == SAMBA_STAGE_EXCHANGE ||
+           (c->growth.made[stage].phase == SAMBA_OPT &&
+            samba_bucket_read(c, stage, stage) != samba_bucket_read(c, stage + 1, stage));
+}
+
+/* Has the phase stages before or behind these? */
+static bool is_part(const samba_compiler *c, int32_t first, int32_t end)
+{
+    return (first > 0 && samba_made_alike(c, first - 1, first)) ||
+           (end < c->plan.stage_count && samba_made_alike(c, end - 1, end));
+}
+
 samba_status samba_pass_section(samba_compiler *c)
 {
     samba_plan *plan = &c->plan;
@@ -330,7 +350,8 @@ samba_status samba_pass_section(samba_compiler *c)
         bool redone = c->growth.made[first].redone, joint = graph->mapping == SAMBA_MAPPING_SPATIAL && phase == SAMBA_FWD;
         for (end = first; end < plan->stage_count && c->growth.made[end].graph == g; end++)
             if (joint ? c->growth.made[end].phase > SAMBA_BCKWD
-                      : c->growth.made[end].phase != phase || c->growth.made[end].redone != redone)
+                      : c->growth.made[end].phase != phase || c->growth.made[end].redone != redone ||
+                            (end > first && ends_for_replicas(c, end - 1)))
                 break;
         if (joint)
             SAMBA_TRY(check_spatial(c, &t, first, end));
@@ -338,6 +359,7 @@ samba_status samba_pass_section(samba_compiler *c)
             SAMBA_TRY(add_section(c, &t, first, end,
                                   redone                                            ? "FWD, left out where BCKWD follows"
                                   : joint && c->growth.made[end - 1].phase != phase ? "FWD+BCKWD"
+                                  : is_part(c, first, end)                          ? NULL
                                                                                     : samba_phase_names[phase]));
         else
             SAMBA_TRY(cut(c, &t, first, end));

@@ -209,6 +209,7 @@ static bool worth_sharing(const cpu_device *cpu, const samba_cpu_machine *machin
     case SAMBA_STAGE_POOL: work = (double)stage->flops / machine->share.pool; break;
     case SAMBA_STAGE_LINE: work = (double)stage->flops / machine->share.line; break;
     case SAMBA_STAGE_GATHER:
+    case SAMBA_STAGE_EXCHANGE:
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return (work > seconds ? work : seconds) > machine->share.seconds + (cached ? held / machine->share.crossing : 0);

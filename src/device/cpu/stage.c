@@ -3,6 +3,12 @@
  * Preparing a stage: each kind has its file. */
 #include "device/cpu/kernel.h"
 
+/* An exchange has no phase here. */
+static void leave(const void *state, char *scratch, int phase, int thread, int threads)
+{
+    (void)state, (void)scratch, (void)phase, (void)thread, (void)threads;
+}
+
 samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage *stage, samba_prepared *prepared)
 {
     switch ((samba_stage_kind)stage->kind) {
@@ -12,6 +18,7 @@ samba_status samba_prepare_stage(const samba_prepare *prepare, const samba_stage
     case SAMBA_STAGE_GATHER: return samba_prepare_gather(prepare, stage, prepared);
     case SAMBA_STAGE_ATTENTION: return samba_prepare_attention(prepare, stage, prepared);
     case SAMBA_STAGE_LINE: return samba_prepare_line(prepare, stage, prepared);
+    case SAMBA_STAGE_EXCHANGE: *prepared = (samba_prepared){.run = leave}; return SAMBA_OK;
     case SAMBA_STAGE_KIND_COUNT: break;
     }
     return samba_fail(prepare->context, SAMBA_ERROR_INTERNAL, "stage %s has kind %d; there are %d", stage->name, stage->kind,

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which launch this process belongs to. MPI's launchers tell the processes that they start by the environment, each MPI in its
+ * own words; the library for that MPI is loaded then, and never without. It is found beside the library or program that has this
+ * code, in a folder sambaflow there, where it was installed, or where the system looks for libraries.
+ *
+ * A process that ends with an error ends all: the others would wait for it for ever. */
+#define _GNU_SOURCE /* dladdr, sched_getaffinity */
+#include "base/null.h"
+#include "parallel/replicas.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct launcher {
+    const char *name, *title, *variable; /* the variable says how many processes there are, or that there are some */
+} launchers[] = {
+    {"openmpi", "Open MPI", "OMPI_COMM_WORLD_SIZE"},
+    {"mpich", "MPICH", "PMI_SIZE"},
+    {"openmpi", "Open MPI", "PMIX_RANK"}, /* Slurm's --mpi=pmix */
+};
+
+#define PATIENCE_SECONDS 600
+
+static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER, talking = PTHREAD_MUTEX_INITIALIZER;
+static samba_world world = {.replicas = {.size = 1, .local_size = 1}, .sharers = 1, .any_thread = true};
+static bool found;
+
+void samba_world_lock(void) { pthread_mutex_lock(&talking); }
+void samba_world_unlock(void) { pthread_mutex_unlock(&talking); }
+
+/* NULL: nothing has started other processes. */
+static samba_status find_launcher(samba_context *context, const struct launcher **launcher)
+{
+    const char *wanted = getenv("SAMBAFLOW_MPI");
+    *launcher = NULL;
+    if (wanted && strcmp(wanted, "off") == 0)
+        return SAMBA_OK;
+    for (int i = 0; i < SAMBA_COUNT(launchers) && !*launcher; i++)
+        if (wanted && wanted[0] ? strcmp(wanted, launchers[i].name) == 0 : getenv(launchers[i].variable) != NULL)
+            *launcher = &launchers[i];
+    if (wanted && wanted[0] && !*launcher)
+        return samba_fail(context, SAMBA_ERROR_NAME, "SAMBAFLOW_MPI is \"%.64s\": expected \"openmpi\", \"mpich\" or \"off\"",
+                          wanted);
+    return SAMBA_OK;
+}
+
+/* The folder of the library or program that has this code, with the '/' behind it; "" where nobody knows. */
+static void own_folder(char *folder, size_t size)
+{
+    Dl_info info;
+    const char *slash =
+        dladdr((void *)(uintptr_t)&samba_world_find, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    snprintf(folder, size, "%.*s", slash ? (int)(slash + 1 - info.dli_fname) : 0, slash ? info.dli_fname : "");
+}
+
+static void *load(const char *name, char *reason, size_t size)
+{
+    char folder[1024], path[1200];
+    own_folder(folder, sizeof folder);
+    const char *const folders[] = {getenv("SAMBAFLOW_PLUGINS"), folder[0] ? folder : NULL, folder[0] ? "sambaflow/" : NULL,
+                                   SAMBA_PLUGINS, ""};
+    reason[0] = '\0';
+    for (int i = 0; i < SAMBA_COUNT(folders); i++) {
+        if (!folders[i])
+            continue;
+        const bool under = i == 2;
+        snprintf(path, sizeof path, "%s%s%slibsambaflow-mpi-%s.so", under ? folder : "", folders[i],
+                 !folders[i][0] || under || i == 1 ? "" : "/", name);
+        /* Open MPI loads parts of its own, which look for its names among all */
+        void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        if (library)
+            return library;
+        const char *error = dlerror();
+        if (error && (!reason[0] || !strstr(error, "No such file")))
+            snprintf(reason, size, "%s", error);
+    }
+    return NULL;
+}
+
+/* MPI wants to end with the process, and without it where the process fails. */
+static void end(int status, void *unused)
+{
+    (void)unused;
+    if (!world.network)
+        return;
+    if (status != 0)
+        world.interface->abort(world.network, status);
+    world.interface->close(world.network);
+    world.network = NULL;
+}
+
+typedef struct place { /* where a replica runs */
+    uint64_t machine;
+    cpu_set_t processors;
+} place;
+
+/* How many replicas may run on the processors that this one may run on. Launchers give each its own, or all of them to everyone.
+ * */
+static samba_status find_sharers(samba_context *context)
+{
+    char name[256] = "";
+    place own, *all = samba_alloc(context, sizeof *all * (size_t)world.replicas.size);
+    if (!all)
+        return SAMBA_ERROR_MEMORY;
+    memset(&own, 0, sizeof own);
+    gethostname(name, sizeof name - 1);
+    own.machine = samba_hash(name, strlen(name), 0);
+    sched_getaffinity(0, sizeof own.processors, &own.processors);
+    samba_status status = samba_world_gather(context, &world, &own, sizeof own, all);
+    world.sharers = 0;
+    for (int i = 0; i < world.replicas.size && status == SAMBA_OK; i++)
+        world.sharers += all[i].machine == own.machine && CPU_EQUAL(&all[i].processors, &own.processors);
+    samba_free(context, all, sizeof *all * (size_t)world.replicas.size);
+    return status;
+}
+
+static samba_status open_world(samba_context *context, const struct launcher *launcher)
+{
+    char reason[512];
+    samba_network_facts facts = {.rank = 0};
+    void *library = load(launcher->name, reason, sizeof reason);
+    if (!library)
+        return samba_fail(
+            context, SAMBA_ERROR_UNSUPPORTED,
+            "%s has started this process, and libsambaflow-mpi-%s.so cannot be loaded (%.300s): install sambaflow's "
+            "part for %s, name its folder in SAMBAFLOW_PLUGINS, or set SAMBAFLOW_MPI=off for a single replica",
+            launcher->title, launcher->name, reason, launcher->title);
+    samba_network_plugin_fn *plugin;
+    *(void **)&plugin = dlsym(library, SAMBA_NETWORK_SYMBOL);
+    const samba_network_interface *interface = plugin ? plugin() : NULL;
+    if (!interface || interface->version != SAMBA_NETWORK_VERSION || interface->struct_size != sizeof *interface)
+        return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
+                          "libsambaflow-mpi-%s.so is of another version of sambaflow (its interface is %d, expected %d): install "
+                          "the one that came with this library",
+                          launcher->name, interface ? interface->version : 0, SAMBA_NETWORK_VERSION);
+    const char *limit = getenv("SAMBAFLOW_PATIENCE");
+    const double seconds = limit && limit[0] ? strtod(limit, NULL) : PATIENCE_SECONDS;
+    if (!(seconds > 0))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "SAMBAFLOW_PATIENCE is \"%.64s\": expected the seconds, more than 0, that a replica waits for another",
+                          limit);
+    if (interface->open(seconds, &world.network, &facts, reason, sizeof reason) != 0)
+        return samba_fail(context, SAMBA_ERROR_STATE, "%s cannot begin: %.400s", launcher->title, reason);
+    world.interface = interface;
+    world.any_thread = facts.any_thread;
+    world.replicas = (samba_replicas){facts.rank, facts.size, facts.local_rank, facts.local_size, ""};
+    snprintf(world.replicas.network, sizeof world.replicas.network, "%.95s", facts.name);
+    on_exit(end, NULL);
+    return find_sharers(context);
+}
+
+samba_status samba_world_find(samba_context *context, const samba_world **result)
+{
+    const struct launcher *launcher = NULL;
+    *result = &world;
+    pthread_mutex_lock(&finding);
+    samba_status status = found ? SAMBA_OK : find_launcher(context, &launcher);
+    if (status == SAMBA_OK && !found && launcher)
+        status = open_world(context, launcher);
+    found = status == SAMBA_OK;
+    pthread_mutex_unlock(&finding);
+    return status;
+}
+
+samba_status samba_world_fail(samba_context *context, const samba_world *w, const char *what, int error)
+{
+    char message[300];
+    w->interface->describe(w->network, error, message, sizeof message);
+    return samba_fail(context, SAMBA_ERROR_NETWORK, "replica %d of %d: %s failed: %s says: %s", w->replicas.rank,
+                      w->replicas.size, what, w->replicas.network, message);
+}
+
+samba_status samba_world_gather(samba_context *context, const samba_world *w, const void *own, size_t bytes, void *all)
+{
+    if (!w->interface) {
+        memcpy(all, own, bytes);
+        return SAMBA_OK;
+    }
+    samba_world_lock();
+    const int error = w->interface->gather(w->network, own, bytes, all);
+    samba_world_unlock();
+    return error ? samba_world_fail(context, w, "gathering from all", error) : SAMBA_OK;
+}
+
+samba_status samba_world_broadcast(samba_context *context, const samba_world *w, void *data, size_t bytes, int root)
+{
+    if (!w->interface)
+        return SAMBA_OK;
+    samba_world_lock();
+    const int error = w->interface->broadcast(w->network, data, bytes, root);
+    samba_world_unlock();
+    return error ? samba_world_fail(context, w, "sending to all", error) : SAMBA_OK;
+}
+
+/* ---- public ---- */
+samba_status samba_replicas_find(samba_context *context, samba_replicas *replicas)
+{
+    const samba_world *w;
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, replicas);
+    SAMBA_TRY(samba_world_find(context, &w));
+    *replicas = w->replicas;
+    return SAMBA_OK;
+}
+
+samba_status samba_replicas_wait(samba_context *context)
+{
+    const samba_world *w;
+    SAMBA_NEED(NULL, context);
+    SAMBA_TRY(samba_world_find(context, &w));
+    if (!w->interface)
+        return SAMBA_OK;
+    samba_world_lock();
+    const int error = w->interface->barrier(w->network);
+    samba_world_unlock();
+    return error ? samba_world_fail(context, w, "waiting for all", error) : SAMBA_OK;
+}
+
+samba_status samba_replicas_broadcast(samba_context *context, void *data, size_t bytes, int root)
+{
+    const samba_world *w;
+    SAMBA_NEED(NULL, context);
+    SAMBA_TRY(samba_world_find(context, &w));
+    if (root < 0 || root >= w->replicas.size || (bytes > 0 && !data))
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_replicas_broadcast: %s %d: replicas are 0 to %d",
+                          bytes > 0 && !data ? "no data to send from" : "there is no replica", root, w->replicas.size - 1);
+    return samba_world_broadcast(context, w, data, bytes, root);
+}
+
+samba_status samba_replicas_gather(samba_context *context, const void *own, size_t bytes, void *all)
+{
+    const samba_world *w;
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, own);
+    SAMBA_NEED(context, all);
+    SAMBA_TRY(samba_world_find(context, &w));
+    if (bytes > SAMBA_NETWORK_LARGEST)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_replicas_gather: %zu bytes, expected at most %zu", bytes,
+                          SAMBA_NETWORK_LARGEST);
+    return samba_world_gather(context, w, own, bytes, all);
+}

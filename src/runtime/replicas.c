@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs of a session that is one of several replicas. Sections of REDUCE are exchanges between them: a range of device memory, a
+ * bucket of gradients, becomes its mean over all (parallel/exchange.c). Everything else is the device's.
+ *
+ * Mode 'normal' runs a section of REDUCE in its place in the schedule. 'inorder' begins its exchange as soon as the section of
+ * BCKWD that completes its bucket has run, and waits for it where the first section behind REDUCE needs it; the schedule is
+ * kept.
+ *
+ * A session joins the other replicas once: all must have one PEF, one seed and one version. Weights and buffers of the model are
+ * replica 0's from the first run on. */
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+struct samba_joined {
+    const samba_world *world;
+    samba_exchange *exchange;
+    int32_t *completed_by; /* per thing that runs: of REDUCE, the section of BCKWD that completes what it exchanges; -1: none */
+    bool *begun;           /* per thing that runs: its exchange was begun in this run */
+    int64_t *number;       /* then the exchanges so far, itself included */
+    bool *done;            /* per thing that runs: 'optimal' has run it */
+    int32_t late_count;    /* sections of REDUCE and OPT */
+    int32_t *late;         /* the number of each among them */
+    bool *follows;         /* [a * late_count + b]: of OPT a and another, b before it: b has to have run, or come */
+    bool told;             /* weights were given to all */
+};
+
+enum { BCKWD = 2, REDUCE = 3, OPT = 5 }; /* of samba_phase */
+
+static int32_t phase_of(const samba_session *session, int32_t at) { return session->plan.sections[at].phase; }
+
+/* ---- joining ---- */
+typedef struct pledge { /* what all replicas have alike */
+    uint64_t pef, seed, signature;
+    char version[24];
+} pledge;
+
+static samba_status check_pledges(const samba_session *session, const samba_world *world)
+{
+    const int size = world->replicas.size;
+    pledge own = {.pef = session->plan.hash, .seed = session->seed, .signature = session->plan.ops_signature}, *all;
+    snprintf(own.version, sizeof own.version, "%s", samba_version());
+    all = samba_alloc(session->context, sizeof *all * (size_t)size);
+    if (!all)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = samba_world_gather(session->context, world, &own, sizeof own, all);
+    for (int i = 1; i < size && status == SAMBA_OK; i++) {
+        const char *what = strcmp(all[i].version, all[0].version) != 0 || all[i].signature != all[0].signature
+                               ? "version of sambaflow"
+                           : all[i].pef != all[0].pef   ? "PEF"
+                           : all[i].seed != all[0].seed ? "seed"
+                                                        : NULL;
+        if (what)
+            status = samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                                "replica %d has another %s than replica 0: replicas train one model together, with one PEF, one "
+                                "seed and one version of sambaflow",
+                                i, what);
+    }
+    samba_free(session->context, all, sizeof *all * (size_t)size);
+    return status;
+}
+
+/* ---- what sections touch ---- */
+/* Does a section read or write (`access`) memory of the range? By buffers: some more than it does. */
+static bool touches(const samba_plan *plan, const samba_plan_section *section, const samba_buffer *range, int access)
+{
+    for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
+        for (int32_t o = 0; o < plan->stages[s].operand_count; o++) {
+            const int32_t buffer = plan->stages[s].operands[o].buffer;
+            if (buffer >= 0 && samba_stage_access(&plan->stages[s], o) & access &&
+                plan->buffers[buffer].offset < range->offset + range->bytes &&
+                plan->buffers[buffer].offset + plan->buffers[buffer].bytes > range->offset)
+                return true;
+        }
+    return false;
+}
+
+/* Does one write what the other reads or writes? */
+static bool conflict(const samba_plan *plan, int32_t a, int32_t b)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        const samba_plan_section *writer = &plan->sections[turn ? b : a], *other = &plan->sections[turn ? a : b];
+        for (int32_t s = writer->first_stage; s < writer->first_stage + writer->stage_count; s++)
+            for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
+                if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES &&
+                    touches(plan, other, &plan->buffers[plan->stages[s].operands[o].buffer], SAMBA_READS | SAMBA_WRITES))
+                    return true;
+    }
+    return false;
+}
+
+static bool reads_bucket(const samba_plan *plan, int32_t section, int32_t reduce)
+{
+    for (int32_t k = 0; k < plan->sections[reduce].stage_count; k++)
+        if (touches(plan, &plan->sections[section],
+                    &plan->buffers[plan->stages[plan->sections[reduce].first_stage + k].operands[0].buffer], SAMBA_READS))
+            return true;
+    return false;
+}
+
+/* The last section of BCKWD that writes what this one of REDUCE exchanges. */
+static int32_t find_completion(const samba_session *session, int32_t reduce)
+{
+    const samba_plan *plan = &session->plan;
+    const samba_plan_section *section = &plan->sections[reduce];
+    for (int32_t i = plan->section_count - 1; i >= 0; i--)
+        for (int32_t k = 0; k < section->stage_count; k++)
+            if (phase_of(session, i) == BCKWD && samba_plan_graph_of(plan, i) == samba_plan_graph_of(plan, reduce) &&
+                touches(plan, &plan->sections[i], &plan->buffers[plan->stages[section->first_stage + k].operands[0].buffer],
+                        SAMBA_WRITES))
+                return i;
+    return -1;
+}
+
+/* Which sections of OPT have to follow which others, and the exchanges of which of REDUCE. */
+static samba_status find_order(samba_session *session, samba_joined *joined)
+{
+    const samba_plan *plan = &session->plan;
+    int32_t count = 0;
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->late, session->run_count + 1));
+    for (int32_t i = 0; i < plan->section_count; i++)
+        joined->late[i] = phase_of(session, i) == REDUCE || phase_of(session, i) == OPT ? count++ : -1;
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->follows, (size_t)count * (size_t)count + 1));
+    for (int32_t a = 0; a < plan->section_count; a++)
+        for (int32_t b = 0; b < a; b++)
+            if (phase_of(session, a) == OPT && joined->late[b] >= 0)
+                joined->follows[joined->late[a] * count + joined->late[b]] =
+                    phase_of(session, b) == OPT ? conflict(plan, a, b) : reads_bucket(plan, a, b);
+    joined->late_count = count;
+    return SAMBA_OK;
+}
+
+samba_status samba_session_join(samba_session *session)
+{
+    const samba_world *world;
+    samba_joined *joined;
+    if (session->joined)
+        return SAMBA_OK;
+    SAMBA_TRY(samba_world_find(session->context, &world));
+    SAMBA_TRY(check_pledges(session, world));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined, 1));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->completed_by, session->run_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->begun, session->run_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->number, session->run_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->done, session->run_count + 1));
+    for (int32_t i = 0; i < session->run_count; i++)
+        joined->completed_by[i] =
+            i < session->plan.section_count && phase_of(session, i) == REDUCE ? find_completion(session, i) : -1;
+    SAMBA_TRY(find_order(session, joined));
+    if (world->replicas.size > 1)
+        SAMBA_TRY(samba_exchange_new(session->context, world, &joined->exchange));
+    joined->world = world;
+    session->joined = joined;
+    return SAMBA_OK;
+}
+
+void samba_session_part(samba_session *session)
+{
+    if (session->joined)
+        samba_exchange_free(session->joined->exchange);
+}
+
+int samba_session_sharers(const samba_session *session) { return session->joined ? session->joined->world->sharers : 1; }
+
+int samba_session_rank(const samba_session *session) { return session->joined ? session->joined->world->replicas.rank : 0; }
+
+/* ---- checking ---- */
+static samba_status find_mode(const samba_session *session, const char *word, samba_replica_mode *mode)
+{
+    static const char *const words[] = {"normal", "inorder", "optimal"};
+    for (int i = 0; i < SAMBA_COUNT(words); i++)
+        if (!word || strcmp(word, words[i]) == 0) {
+            *mode = (samba_replica_mode)i;
+            return SAMBA_OK;
+        }
+    return samba_fail(session->context, SAMBA_ERROR_NAME, "data_parallel_mode is \"%.64s\": expected normal, inorder or optimal",
+                      word);
+}
+
+samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
+                                  samba_replica_mode *mode)
+{
+    const samba_plan_graph *its = &session->plan.graphs[graph];
+    bool reduces = false;
+    SAMBA_TRY(find_mode(session, options->data_parallel_mode, mode));
+    if (!options->data_parallel && (options->reduce_on_rdu || *mode != SAMBA_MODE_NORMAL))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "%s says how data_parallel reduces gradients: it means nothing without it",
+                          options->reduce_on_rdu ? "reduce_on_rdu" : "data_parallel_mode");
+    if (!options->data_parallel)
+        return SAMBA_OK;
+    for (int32_t i = its->first_section; i < its->first_section + its->section_count; i++)
+        reduces = reduces || phase_of(session, i) == REDUCE;
+    if (!reduces && !its->inference)
+        return samba_fail(
+            session->context, SAMBA_ERROR_ARGUMENT,
+            "data_parallel: graph \"%.128s\" has no section of type REDUCE, which averages the gradients of replicas: "
+            "compile it with data_parallel",
+            its->name);
+    return SAMBA_OK;
+}
+
+/* ---- weights ---- */
+samba_status samba_share_weights(samba_session *session)
+{
+    samba_joined *joined = session->joined;
+    if (joined->told)
+        return SAMBA_OK;
+    for (int32_t i = 0; i < session->plan.tensor_count; i++) {
+        const samba_plan_tensor *tensor = &session->plan.tensors[i];
+        const samba_buffer *buffer = &session->plan.buffers[tensor->buffer];
+        if (tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER)
+            SAMBA_TRY(samba_world_broadcast(session->context, joined->world,
+                                            session->device->interface->map(session->device, buffer->offset),
+                                            (size_t)buffer->bytes, 0));
+    }
+    joined->told = true;
+    return SAMBA_OK;
+}
+
+/* ---- running ---- */
+static samba_exchange_range range_of(const samba_session *session, int32_t stage)
+{
+    const samba_operand *o = &session->plan.stages[stage].operands[0];
+    const int64_t size = (int64_t)samba_dtype_size((samba_dtype)o->dtype);
+    char *memory = session->device->interface->map(session->device, samba_session_offset(session, o->buffer));
+    return (samba_exchange_range){memory + o->offset * size, (samba_dtype)o->dtype, session->plan.stages[stage].domain[0]};
+}
+
+static samba_status exchange(samba_session *session, int32_t at, bool begin)
+{
+    const samba_plan_section *section = &session->plan.sections[at];
+    for (int32_t k = 0; k < section->stage_count; k++) {
+        const samba_exchange_range range = range_of(session, section->first_stage + k);
+        SAMBA_TRY((begin ? samba_exchange_begin : samba_exchange_run)(session->joined->exchange, &range));
+    }
+    session->joined->begun[at] = true;
+    session->joined->number[at] = samba_exchange_count(session->joined->exchange);
+    return SAMBA_OK;
+}
+
+static samba_status run_device(samba_session *session, const samba_device_run *work)
+{
+    samba_device *device = session->device;
+    SAMBA_TRY(device->interface->run(device, work));
+    return device->interface->wait(device);
+}
+
+/* Exchanges that section `at` of BCKWD makes possible, of those that the run comes to. */
+static samba_status begin_completed(samba_session *session, const samba_device_run *work, int32_t from, int32_t at)
+{
+    for (int32_t i = from; i < work->section_count; i++) {
+        const int32_t reduce = work->sections[i];
+        if (phase_of(session, reduce) == REDUCE && !session->joined->begun[reduce] && session->joined->completed_by[reduce] == at)
+            SAMBA_TRY(exchange(session, reduce, true));
+    }
+    return SAMBA_OK;
+}
+
+static bool completes(const samba_session *session, const samba_device_run *work, int32_t from, int32_t at)
+{
+    bool any = false;
+    for (int32_t i = from; i < work->section_count; i++)
+        any = any || (phase_of(session, work->sections[i]) == REDUCE && session->joined->completed_by[work->sections[i]] == at);
+    return any;
+}
+
+static bool follows(const samba_joined *joined, int32_t section, int32_t before)
+{
+    return joined->follows[joined->late[section] * joined->late_count + joined->late[before]];
+}
+
+/* What section list[i] of OPT waits for: exchanges so far at the last of those that it reads; -1: another section before it. */
+static int64_t waits_for(const samba_session *session, const int32_t *list, int32_t i)
+{
+    const samba_joined *joined = session->joined;
+    int64_t number = 0;
+    for (int32_t k = 0; k < i; k++)
+        if (!joined->done[list[k]] && follows(joined, list[i], list[k]))
+            return -1;
+    for (int32_t at = 0; at < list[i]; at++)
+        if (joined->begun[at] && joined->number[at] > number && follows(joined, list[i], at))
+            number = joined->number[at];
+    return number;
+}
+
+/* Sections of OPT in the order in which what they read comes. */
+static samba_status run_updates(samba_session *session, const int32_t *list, int32_t count)
+{
+    samba_joined *joined = session->joined;
+    memset(joined->done, 0, (size_t)session->run_count);
+    for (int32_t n = 0; n < count; n++) {
+        int32_t best = -1;
+        int64_t least = INT64_MAX;
+        for (int32_t i = 0; i < count; i++) {
+            const int64_t number = joined->done[list[i]] ? -1 : waits_for(session, list, i);
+            if (number >= 0 && number < least)
+                least = number, best = i;
+        }
+        SAMBA_TRY(samba_exchange_wait(joined->exchange, least));
+        SAMBA_TRY(run_device(session, &(samba_device_run){.sections = &list[best], .section_count = 1}));
+        joined->done[list[best]] = true;
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode)
+{
+    samba_joined *joined = session->joined;
+    if (!joined->exchange)
+        return run_device(session, work);
+    const bool overlap = mode != SAMBA_MODE_NORMAL;
+    samba_device_run part = {.in = work->in, .in_count = work->in_count};
+    memset(joined->begun, 0, (size_t)session->run_count);
+    for (int32_t i = 0; i < work->section_count; i++) {
+        const int32_t at = work->sections[i], first = (int32_t)(part.sections ? part.sections - work->sections : i);
+        const bool reduces = phase_of(session, at) == REDUCE, ends = overlap && completes(session, work, i + 1, at);
+        if (!reduces) {
+            part.sections = work->sections + first;
+            part.section_count = i + 1 - first;
+        }
+        if ((reduces || ends) && (part.section_count > 0 || part.in_count > 0)) {
+            SAMBA_TRY(run_device(session, &part));
+            part = (samba_device_run){.sections = NULL};
+        }
+        if (ends)
+            SAMBA_TRY(begin_completed(session, work, i + 1, at));
+        if (reduces && !joined->begun[at])
+            SAMBA_TRY(exchange(session, at, overlap));
+        if (!reduces || !overlap || (i + 1 < work->section_count && phase_of(session, work->sections[i + 1]) == REDUCE))
+            continue;
+        int32_t end = i + 1; /* the last of REDUCE: behind it, updates */
+        while (mode == SAMBA_MODE_OPTIMAL && end < work->section_count && phase_of(session, work->sections[end]) == OPT)
+            end++;
+        if (end > i + 1)
+            SAMBA_TRY(run_updates(session, work->sections + i + 1, end - i - 1));
+        SAMBA_TRY(samba_exchange_wait(joined->exchange, -1));
+        i = end - 1;
+    }
+    part.out = work->out;
+    part.out_count = work->out_count;
+    return run_device(session, &part);
+}
