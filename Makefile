@@ -6,7 +6,8 @@ MESON_OPTIONS ?=
 
 SECONDS ?= 1800
 
-.PHONY: all packages demo check check-clang check-threads check-arm check-torch check-isa coverage prove fuzz fuzz-files soak \
+.PHONY: all packages demo demo-parallel check check-parallel \
+    check-clang check-threads check-arm check-torch check-isa coverage prove fuzz fuzz-files soak \
     bench asan format install wheel clean
 
 all: $(BUILD)/build.ninja
@@ -21,8 +22,16 @@ packages:
 demo: all
 	@tools/demo.sh $(BUILD)
 
+# The same by two processes, which MPI starts.
+demo-parallel:
+	@tools/demo-parallel.sh $(BUILD)
+
 check: all
 	@tools/check.sh $(BUILD)
+
+# Training by several processes, with Open MPI and MPICH, which it installs; `make check` has it where one of them is there.
+check-parallel:
+	@tools/check-parallel.sh $(BUILD)
 
 # The unit tests, built with another compiler: with two of its versions, warnings are errors. Graphs are those of our own.
 check-clang: all

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a step needs, says which, and does nothing when all are there.
 # arm has libraries of another architecture, PACKAGE:arm64, which it tells dpkg of.
-# Usage: tools/install-packages.sh build|python|bench|clang|coverage|arm
+# Usage: tools/install-packages.sh build|python|bench|clang|coverage|arm|mpi
 set -eu
 build="gcc g++ libc6-dev make meson ninja-build pkg-config libxsmm-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler
 libjansson-dev libxxhash-dev zlib1g-dev libcmocka-dev valgrind"
@@ -19,7 +19,8 @@ clang) wanted=$clang ;;
 coverage) wanted="$build gcovr" ;;
 bench) wanted=$bench ;;
 arm) wanted=$arm ;;
-*) echo "usage: $0 build|python|bench|clang|coverage|arm" >&2; exit 2 ;;
+mpi) wanted="$build libopenmpi-dev openmpi-bin libmpich-dev mpich" ;;
+*) echo "usage: $0 build|python|bench|clang|coverage|arm|mpi" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query >/dev/null 2>&1; then
     echo "sambaflow: this is not Debian; these packages (by their Debian names) are needed and not checked for: $(echo $wanted)" \

@@ -230,9 +230,11 @@ samba_status samba_app_train(const samba_app_run *run); /* app/train.c */
 samba_status samba_app_measure(const samba_app_run *run);
 
 /* app/resume.c: checkpoints of a training */
-typedef struct samba_app_progress { /* where it stands */
-    int64_t steps_done;
-    int64_t train_count, step_samples; /* the data, which must be the same to go on */
+typedef struct samba_app_progress {    /* where it stands */
+    int64_t steps_done;                /* of as many replicas as there are now: where in the order of samples */
+    int64_t updates;                   /* all, by whatever number of replicas: what checkpoints are named by */
+    int64_t train_count, step_samples; /* the data, which must be the same to go on, but for the number of replicas */
+    int rank, replicas;                /* this replica, of those that share a step's samples */
     uint64_t seed;                     /* of the order of samples */
     double epoch_loss;                 /* sum over the epoch's steps so far */
     double base_lr;                    /* what the schedule scales; NaN: no schedule */

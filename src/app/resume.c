@@ -17,18 +17,18 @@ samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *sessi
 {
     const samba_app_arguments *a = run->arguments;
     const samba_app_schedule *s = &at->schedule;
-    json_t *object = json_pack("{s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "steps_done", (json_int_t)at->steps_done,
-                               "train_samples", (json_int_t)at->train_count, "step_samples", (json_int_t)at->step_samples,
-                               "epoch_loss", samba_json_number(at->epoch_loss), "base_lr", samba_json_number(at->base_lr),
-                               "lr_schedule", samba_lr_schedule_names[s->kind], "warmup_steps", (json_int_t)s->warmup_steps,
-                               "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr);
+    json_t *object = json_pack("{s:i, s:I, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:f}", "replicas", at->replicas, "steps_done",
+                               (json_int_t)at->steps_done, "train_samples", (json_int_t)at->train_count, "step_samples",
+                               (json_int_t)at->step_samples, "epoch_loss", samba_json_number(at->epoch_loss), "base_lr",
+                               samba_json_number(at->base_lr), "lr_schedule", samba_lr_schedule_names[s->kind], "warmup_steps",
+                               (json_int_t)s->warmup_steps, "total_steps", (json_int_t)s->total_steps, "min_lr", s->min_lr);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
         return samba_fail(run->context, SAMBA_ERROR_MEMORY, "no memory for a checkpoint");
     samba_checkpoint_options options = samba_checkpoint_defaults();
     options.folder = a->checkpoint_dir;
-    options.step = at->steps_done;
+    options.step = at->updates;
     options.keep = a->keep;
     options.shard_size = a->shard_size;
     options.text = text;
@@ -89,6 +89,15 @@ static samba_status check_schedule(const samba_app_run *run, const samba_checkpo
     return SAMBA_OK;
 }
 
+/* Where another number of replicas stands that has seen as many samples of each epoch; it may see some that are in hand again. */
+static void share_anew(samba_app_progress *at, int64_t step_samples, int64_t *steps, double *epoch_loss)
+{
+    const int64_t per_epoch = at->train_count / step_samples, now = at->train_count / at->step_samples;
+    const int64_t epoch = *steps / per_epoch, within = *steps % per_epoch, within_now = within * step_samples / at->step_samples;
+    *epoch_loss = within > 0 ? *epoch_loss / (double)within * (double)within_now : *epoch_loss;
+    *steps = epoch * now + within_now;
+}
+
 static samba_status read_progress(const samba_app_run *run, const samba_checkpoint *checkpoint, samba_app_progress *at)
 {
     const char *text = samba_checkpoint_text(checkpoint);
@@ -98,11 +107,13 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
     const char *kind = NULL;
     samba_app_schedule schedule = {.kind = SAMBA_LR_SCHEDULES};
     json_int_t warmup = 0, total = 0;
-    bool fine = object &&
-                json_unpack(object, "{s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "steps_done", &steps, "train_samples",
-                            &train, "step_samples", &step, "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind,
-                            "warmup_steps", &warmup, "total_steps", &total, "min_lr", &schedule.min_lr) == 0 &&
-                steps >= 0;
+    int replicas = 1;
+    bool fine =
+        object &&
+        json_unpack(object, "{s?i, s:I, s:I, s:I, s:o, s:o, s?s, s?I, s?I, s?F}", "replicas", &replicas, "steps_done", &steps,
+                    "train_samples", &train, "step_samples", &step, "epoch_loss", &loss, "base_lr", &lr, "lr_schedule", &kind,
+                    "warmup_steps", &warmup, "total_steps", &total, "min_lr", &schedule.min_lr) == 0 &&
+        steps >= 0 && replicas > 0 && train > 0 && step > 0 && step <= train;
     if (!kind) /* an earlier version's: it kept no schedule, and so goes on only where there was none */
         kind = fine && json_is_null(lr) ? samba_lr_schedule_names[SAMBA_LR_CONSTANT] : "";
     for (int i = 0; i < SAMBA_LR_SCHEDULES; i++)
@@ -115,7 +126,7 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
                             "\"%s\" was not saved by run --checkpoint-dir, or by an earlier version: it does not tell where the "
                             "training stands or by which schedule its learning rate goes on",
                             samba_checkpoint_path(checkpoint));
-    else if (train != at->train_count || step != at->step_samples)
+    else if (train != at->train_count || step / replicas != at->step_samples / at->replicas || at->step_samples > train)
         status = samba_fail(
             run->context, SAMBA_ERROR_STATE,
             "\"%s\" is of a training on %lld samples, %lld a step; this one has %lld and %lld: resume with the same data and PEF",
@@ -124,8 +135,12 @@ static samba_status read_progress(const samba_app_run *run, const samba_checkpoi
     else
         status = check_schedule(run, checkpoint, &schedule);
     if (status == SAMBA_OK) {
-        at->steps_done = steps;
+        int64_t done = steps;
         at->epoch_loss = json_is_number(loss) ? json_number_value(loss) : NAN;
+        if (step != at->step_samples)
+            share_anew(at, step, &done, &at->epoch_loss);
+        at->steps_done = done;
+        at->updates = samba_checkpoint_step(checkpoint);
         at->base_lr = json_is_number(lr) ? json_number_value(lr) : NAN;
         at->schedule = schedule;
     }
@@ -165,9 +180,10 @@ samba_status samba_app_resume(const samba_app_run *run, samba_session *session, 
     at->schedule = a->schedule;
     if (!a->checkpoint_dir)
         return SAMBA_OK;
-    if (!a->resume)
+    if (!a->resume && at->rank == 0)
         SAMBA_TRY(check_empty(run));
-    SAMBA_TRY(samba_checkpoint_prepare(run->context, a->checkpoint_dir));
+    if (at->rank == 0) /* the one that saves */
+        SAMBA_TRY(samba_checkpoint_prepare(run->context, a->checkpoint_dir));
     if (!a->resume)
         return SAMBA_OK;
     SAMBA_TRY(samba_checkpoint_newest(run->context, a->checkpoint_dir, &checkpoint));
@@ -182,7 +198,7 @@ samba_status samba_app_resume(const samba_app_run *run, samba_session *session, 
         status = check_seed(run, checkpoint, at);
     if (status == SAMBA_OK)
         status = samba_checkpoint_load(session, checkpoint);
-    if (status == SAMBA_OK)
+    if (status == SAMBA_OK && at->rank == 0)
         status = remove_old(run, samba_checkpoint_step(checkpoint));
     if (status == SAMBA_OK)
         fprintf(file, "resumed from %s, the newest checkpoint that is whole\n", samba_checkpoint_path(checkpoint));

@@ -168,7 +168,13 @@ static samba_status open_trainer(trainer *t)
         SAMBA_TRY(samba_session_load(t->session, a->load));
     t->at.train_count = t->data.train_count;
     t->at.step_samples = t->step_samples * t->replicas.size;
+    t->at.replicas = t->replicas.size;
+    t->at.rank = t->replicas.rank;
+    if (t->replicas.rank > 0) /* behind the first, which makes the folder and removes what is old */
+        SAMBA_TRY(samba_replicas_wait(t->context));
     SAMBA_TRY(samba_app_resume(t->run, t->session, &t->at, t->progress_file));
+    if (t->replicas.rank == 0 && t->replicas.size > 1)
+        SAMBA_TRY(samba_replicas_wait(t->context));
     t->first_step = t->at.steps_done;
     return plan_schedule(t);
 }
@@ -276,6 +282,7 @@ static samba_status train_epoch(trainer *t, int64_t epoch, int64_t epochs, int64
         status = train_step(t, t->order + (i * t->replicas.size + t->replicas.rank) * t->step_samples, &loss);
         t->at.epoch_loss += loss;
         t->at.steps_done++;
+        t->at.updates++;
         samba_app_warnings(t->arguments->app->name, t->session, t->warnings, &progress);
         samba_progress_step(&progress, i + 1, loss);
         if (status == SAMBA_OK)

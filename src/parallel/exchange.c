@@ -37,12 +37,13 @@ struct samba_exchange {
     char *room;
     /* ranges that began and are not cut up yet: a ring */
     samba_exchange_range queue[QUEUE];
-    int64_t asked, taken; /* ranges so far; of those, cut up */
-    int64_t at;           /* elements of the range in hand that are under way */
-    int64_t piece_count;  /* so far */
-    int64_t finished;     /* ranges */
-    int error;            /* the network's; then nothing goes on */
-    const char *failed;   /* what did */
+    int64_t asked, known, taken; /* ranges so far; of those, seen by whoever drives; cut up */
+    int64_t at;                  /* elements of the range in hand that are under way */
+    int64_t piece_count;         /* so far */
+    int64_t finished;            /* ranges */
+    int error;                   /* the network's, as whoever drives knows it; then nothing goes on */
+    const char *failed;          /* what did */
+    int broken;                  /* the same, as all know it */
     /* between the thread and its master */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -137,7 +138,7 @@ static bool take(samba_exchange *e)
 {
     const int slot = (int)(e->piece_count % SLOTS);
     piece *p = &e->pieces[slot];
-    if (e->taken == e->asked || p->phase != IDLE)
+    if (e->taken == e->known || p->phase != IDLE)
         return false;
     const samba_exchange_range *range = &e->queue[e->taken % QUEUE];
     const int64_t size = (int64_t)samba_dtype_size(range->dtype), most = e->piece_bytes / size, left = range->count - e->at;
@@ -194,7 +195,7 @@ static int64_t count_finished(const samba_exchange *e)
 
 static samba_status result_of(const samba_exchange *e)
 {
-    return e->error ? samba_world_fail(e->context, e->world, e->failed, e->error) : SAMBA_OK;
+    return e->broken ? samba_world_fail(e->context, e->world, e->failed, e->broken) : SAMBA_OK;
 }
 
 /* ---- the thread ---- */
@@ -207,7 +208,7 @@ static void nap(int idle)
         nanosleep(&time, NULL);
 }
 
-static bool has_work(const samba_exchange *e) { return !e->error && e->finished < e->asked; }
+static bool has_work(const samba_exchange *e) { return !e->broken && e->finished < e->asked; }
 
 static void *work(void *exchange)
 {
@@ -219,20 +220,21 @@ static void *work(void *exchange)
             pthread_cond_wait(&e->changed, &e->lock);
             continue;
         }
-        /* what was asked for before now; the master may ask for more meanwhile */
+        e->known = e->asked;
+        pthread_mutex_unlock(&e->lock); /* the master may ask for more meanwhile */
         samba_world_lock();
         const bool any = go_on(e);
         samba_world_unlock();
         const int64_t finished = count_finished(e);
-        if (finished != e->finished || e->error) {
-            e->finished = finished;
-            pthread_cond_broadcast(&e->changed);
-        }
         idle = any ? 0 : idle + 1;
-        pthread_mutex_unlock(&e->lock);
         if (!any)
             nap(idle);
         pthread_mutex_lock(&e->lock);
+        if (finished != e->finished || e->error) {
+            e->finished = finished;
+            e->broken = e->error;
+            pthread_cond_broadcast(&e->changed);
+        }
     }
     pthread_mutex_unlock(&e->lock);
     return NULL;
@@ -286,27 +288,24 @@ void samba_exchange_free(samba_exchange *e)
     samba_free(e->context, e, sizeof *e);
 }
 
-static samba_status ask(samba_exchange *e, const samba_exchange_range *range)
-{
-    if (e->asked - e->taken == QUEUE)
-        return samba_fail(e->context, SAMBA_ERROR_INTERNAL, "more than %d exchanges wait at once", QUEUE);
-    e->queue[e->asked++ % QUEUE] = *range;
-    return SAMBA_OK;
-}
+static void ask(samba_exchange *e, const samba_exchange_range *range) { e->queue[e->asked++ % QUEUE] = *range; }
 
 samba_status samba_exchange_run(samba_exchange *e, const samba_exchange_range *range)
 {
+    SAMBA_TRY(samba_exchange_wait(e, -1)); /* nothing is under way by the thread, which sleeps then */
     pthread_mutex_lock(&e->lock);
-    samba_status status = ask(e, range);
+    ask(e, range);
+    e->known = e->asked;
     samba_world_lock();
-    while (status == SAMBA_OK && has_work(e)) {
+    while (has_work(e)) {
         if (!go_on(e))
             sched_yield();
         e->finished = count_finished(e);
+        e->broken = e->error;
     }
     samba_world_unlock();
     pthread_mutex_unlock(&e->lock);
-    return status == SAMBA_OK ? result_of(e) : status;
+    return result_of(e);
 }
 
 samba_status samba_exchange_begin(samba_exchange *e, const samba_exchange_range *range)
@@ -317,16 +316,18 @@ samba_status samba_exchange_begin(samba_exchange *e, const samba_exchange_range 
         e->has_thread = true;
     }
     pthread_mutex_lock(&e->lock);
-    samba_status status = ask(e, range);
+    while (!e->broken && e->asked - e->finished == QUEUE)
+        pthread_cond_wait(&e->changed, &e->lock);
+    ask(e, range);
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
-    return status;
+    return SAMBA_OK;
 }
 
 samba_status samba_exchange_wait(samba_exchange *e, int64_t count)
 {
     pthread_mutex_lock(&e->lock);
-    while (!e->error && e->finished < (count < 0 ? e->asked : count))
+    while (!e->broken && e->finished < (count < 0 ? e->asked : count))
         pthread_cond_wait(&e->changed, &e->lock);
     pthread_mutex_unlock(&e->lock);
     return result_of(e);

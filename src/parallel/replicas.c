@@ -30,8 +30,19 @@ static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER, talking = PTHREAD_MU
 static samba_world world = {.replicas = {.size = 1, .local_size = 1}, .sharers = 1, .any_thread = true};
 static bool found;
 
-void samba_world_lock(void) { pthread_mutex_lock(&talking); }
-void samba_world_unlock(void) { pthread_mutex_unlock(&talking); }
+static _Thread_local bool inside; /* this thread is in one of the network's calls */
+
+void samba_world_lock(void)
+{
+    pthread_mutex_lock(&talking);
+    inside = true;
+}
+
+void samba_world_unlock(void)
+{
+    inside = false;
+    pthread_mutex_unlock(&talking);
+}
 
 /* NULL: nothing has started other processes. */
 static samba_status find_launcher(samba_context *context, const struct launcher **launcher)
@@ -58,19 +69,21 @@ static void own_folder(char *folder, size_t size)
     snprintf(folder, size, "%.*s", slash ? (int)(slash + 1 - info.dli_fname) : 0, slash ? info.dli_fname : "");
 }
 
+/* SAMBAFLOW_PLUGINS names the only folder to look into. */
 static void *load(const char *name, char *reason, size_t size)
 {
     char folder[1024], path[1200];
+    const char *named = getenv("SAMBAFLOW_PLUGINS");
     own_folder(folder, sizeof folder);
-    const char *const folders[] = {getenv("SAMBAFLOW_PLUGINS"), folder[0] ? folder : NULL, folder[0] ? "sambaflow/" : NULL,
-                                   SAMBA_PLUGINS, ""};
+    const struct place_of_plugin {
+        const char *folder, *ending;
+    } places[] = {{folder, ""}, {folder, "sambaflow/"}, {SAMBA_PLUGINS, "/"}, {"", ""}}, only = {named, "/"};
     reason[0] = '\0';
-    for (int i = 0; i < SAMBA_COUNT(folders); i++) {
-        if (!folders[i])
+    for (int i = 0; i < (named ? 1 : SAMBA_COUNT(places)); i++) {
+        const struct place_of_plugin *at = named ? &only : &places[i];
+        if (i < 2 && !named && !folder[0])
             continue;
-        const bool under = i == 2;
-        snprintf(path, sizeof path, "%s%s%slibsambaflow-mpi-%s.so", under ? folder : "", folders[i],
-                 !folders[i][0] || under || i == 1 ? "" : "/", name);
+        snprintf(path, sizeof path, "%s%slibsambaflow-mpi-%s.so", at->folder, at->ending, name);
         /* Open MPI loads parts of its own, which look for its names among all */
         void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
         if (library)
@@ -82,12 +95,14 @@ static void *load(const char *name, char *reason, size_t size)
     return NULL;
 }
 
-/* MPI wants to end with the process, and without it where the process fails. */
+/* MPI wants to end with the process, and without it where the process fails. An MPI that hears of another's failure ends the
+ * process in the middle of a call: nothing is left to do then. */
 static void end(int status, void *unused)
 {
     (void)unused;
-    if (!world.network)
+    if (!world.network || inside)
         return;
+    inside = true;
     if (status != 0)
         world.interface->abort(world.network, status);
     world.interface->close(world.network);

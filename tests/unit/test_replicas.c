@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Data parallel training as far as one process sees it: what is compiled, what is refused, and that a single replica trains as a
+ * session without replicas does. tests/parallel has several. */
+#include "classifier.h"
+
+#include <sambaflow/parallel.h>
+
+#include <stdlib.h>
+
+/* ---- the network ---- */
+/* Runs before any other test finds that there is no network. */
+TEST(test_networks)
+{
+    samba_replicas self = {.rank = 7};
+    setenv("SAMBAFLOW_MPI", "lam", 1);
+    refuse(samba_replicas_find(context, &self), SAMBA_ERROR_NAME,
+           "SAMBAFLOW_MPI is \"lam\": expected \"openmpi\", \"mpich\" or \"off\"");
+    setenv("SAMBAFLOW_PLUGINS", "/nowhere", 1);
+    setenv("SAMBAFLOW_MPI", "openmpi", 1);
+    refuse(samba_replicas_find(context, &self), SAMBA_ERROR_UNSUPPORTED,
+           "Open MPI has started this process, and libsambaflow-mpi-openmpi.so cannot be loaded (/nowhere/libsambaflow-mpi");
+    unsetenv("SAMBAFLOW_MPI");
+    setenv("PMI_SIZE", "2", 1);
+    refuse(samba_replicas_find(context, &self), SAMBA_ERROR_UNSUPPORTED, "MPICH has started this process");
+    setenv("SAMBAFLOW_MPI", "off", 1);
+    assert_int_equal(self.rank, 7);
+    need(samba_replicas_find(context, &self));
+    assert_true(self.rank == 0 && self.size == 1 && self.local_rank == 0 && self.local_size == 1 && self.network[0] == '\0');
+    unsetenv("PMI_SIZE");
+    need(samba_replicas_wait(context));
+    int number = 3, all = 0;
+    need(samba_replicas_gather(context, &number, sizeof number, &all));
+    assert_int_equal(all, 3);
+    need(samba_replicas_broadcast(context, &number, sizeof number, 0));
+    refuse(samba_replicas_broadcast(context, &number, sizeof number, 1), SAMBA_ERROR_ARGUMENT,
+           "there is no replica 1: replicas are 0 to 0");
+    refuse(samba_replicas_broadcast(context, NULL, 4, 0), SAMBA_ERROR_ARGUMENT, "no data to send");
+    refuse(samba_replicas_gather(context, &number, (size_t)2 << 30, &all), SAMBA_ERROR_ARGUMENT, "expected at most 1073741824");
+}
+
+/* ---- one replica ---- */
+static samba_session *open_parallel(const batch *b, bool parallel, int accumulation)
+{
+    samba_compile_options options = classifier_options(&plain, b, adamw());
+    options.grad_accumulation_steps = accumulation;
+    options.data_parallel = parallel;
+    return open_kept(&options, 1, 4);
+}
+
+TEST(test_alone)
+{
+    batch b = batch_new(SAMPLES);
+    static const char *const modes[] = {NULL, "normal", "inorder", "optimal"};
+    for (int accumulation = 1; accumulation < 3; accumulation++)
+        for (int mode = 0; mode < 4; mode++) {
+            samba_session *usual = open_parallel(&b, false, accumulation), *parallel = open_parallel(&b, true, accumulation);
+            for (int i = 0; i < 4; i++) {
+                samba_run_options r = giving(2, b.inputs);
+                need(samba_run(usual, &r));
+                r.data_parallel = true;
+                r.data_parallel_mode = modes[mode];
+                r.reduce_on_rdu = i % 2;
+                need(samba_run(parallel, &r));
+                assert_same_bits(usual, parallel, LEARNED);
+            }
+        }
+}
+
+/* Without data_parallel the sections of REDUCE do nothing, in whatever way they are run. */
+TEST(test_not_asked)
+{
+    batch b = batch_new(SAMPLES);
+    samba_session *usual = open_parallel(&b, false, 1), *parallel = open_parallel(&b, true, 1);
+    static const char *const types[] = {"FWD", "BCKWD", "REDUCE", "GRADNORM", "OPT"};
+    for (int i = 0; i < 3; i++) {
+        samba_run_options r = giving(2, b.inputs);
+        need(samba_run(usual, &r));
+        r.section_type_count = i == 0 ? 0 : 5;
+        r.section_types = types;
+        need(samba_run(parallel, &r));
+        assert_same_bits(usual, parallel, LEARNED);
+    }
+}
+
+TEST(test_refused)
+{
+    batch b = batch_new(SAMPLES);
+    samba_session *usual = open_parallel(&b, false, 1), *parallel = open_parallel(&b, true, 1);
+    static const char *const no_reduce[] = {"FWD", "BCKWD", "OPT"}, *const late[] = {"FWD", "BCKWD", "GRADNORM", "REDUCE", "OPT"},
+                             *const update[] = {"GRADNORM", "OPT"}, *const rest[] = {"REDUCE", "GRADNORM", "OPT"};
+    samba_run_options r = giving(2, b.inputs);
+    r.reduce_on_rdu = true;
+    refuse(samba_run(parallel, &r), SAMBA_ERROR_ARGUMENT, "reduce_on_rdu says how data_parallel reduces gradients");
+    r.reduce_on_rdu = false;
+    r.data_parallel_mode = "inorder";
+    refuse(samba_run(parallel, &r), SAMBA_ERROR_ARGUMENT, "data_parallel_mode says how");
+    r.data_parallel = true;
+    r.data_parallel_mode = "Normal";
+    refuse(samba_run(parallel, &r), SAMBA_ERROR_NAME, "data_parallel_mode is \"Normal\": expected normal, inorder or optimal");
+    r.data_parallel_mode = NULL;
+    refuse(samba_run(usual, &r), SAMBA_ERROR_ARGUMENT, "\"classifier\" has no section of type REDUCE");
+    r.section_types = no_reduce, r.section_type_count = 3;
+    refuse(samba_run(parallel, &r), SAMBA_ERROR_STATE, "(OPT) reads gradients, and REDUCE has not averaged");
+    r.section_types = late, r.section_type_count = 5;
+    refuse(samba_run(parallel, &r), SAMBA_ERROR_STATE, "(GRADNORM) reads gradients, and REDUCE has not averaged");
+    r.section_types = no_reduce, r.section_type_count = 2;
+    need(samba_run(parallel, &r));
+    r.section_types = update;
+    refuse(samba_run(parallel, &r), SAMBA_ERROR_STATE, "(GRADNORM) reads gradients");
+    r.section_types = rest, r.section_type_count = 3;
+    r.data_parallel = false; /* averaged by nobody */
+    need(samba_run(parallel, &r));
+    r.section_types = no_reduce, r.section_type_count = 2;
+    need(samba_run(parallel, &r));
+    r.data_parallel = true;
+    r.section_types = rest, r.section_type_count = 3;
+    need(samba_run(parallel, &r));
+}
+
+/* ---- compiling ---- */
+TEST(test_compiling)
+{
+    batch b = batch_new(SAMPLES);
+    samba_compile_options options = classifier_options(&plain, &b, adamw());
+    options.data_parallel = options.inference = true;
+    options.optimizer_count = 0;
+    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "compile: inference has no gradients for replicas");
+    samba_session *parallel = open_parallel(&b, true, 1);
+    int reduces = 0, before = -1;
+    for (int i = 0; i < samba_session_section_count(parallel); i++) {
+        samba_section_info info;
+        need(samba_session_section_info(parallel, i, &info));
+        reduces += strcmp(info.type, "REDUCE") == 0;
+        before = strcmp(info.type, "BCKWD") == 0 ? 0 : strcmp(info.type, "REDUCE") == 0 && before == 0 ? 1 : before;
+        if (strcmp(info.type, "GRADNORM") == 0)
+            assert_int_equal(before, 1);
+    }
+    assert_int_equal(reduces, 1);
+}
+
+/* Text may name the operator, and nobody can trace it. */
+TEST(test_text)
+{
+    samba_graph *graph;
+    need(samba_graph_parse(context,
+                           "graph \"g\"\n%0 = input name=\"x\" dtype=float32 shape=[3] : float32[3]\n"
+                           "%1 = replica_mean %0 : float32[3] @FWD\noutput \"y\" %1 @FWD\n",
+                           &graph));
+    samba_compile_options options = samba_compile_defaults();
+    options.graph = graph;
+    options.inference = true;
+    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "node %1 is replica_mean, which the compiler alone makes");
+    samba_graph_free(graph);
+}
+
+TEST_MAIN_WITH(NULL, drop_kept, test_networks, test_alone, test_not_asked, test_refused, test_compiling, test_text)
