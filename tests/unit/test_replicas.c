@@ -150,7 +150,8 @@ TEST(test_text)
     samba_compile_options options = samba_compile_defaults();
     options.graph = graph;
     options.inference = true;
-    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT, "node %1 is replica_mean, which the compiler alone makes");
+    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT,
+           "node %1 is replica_mean, which the compiler alone makes");
     samba_graph_free(graph);
 }
 
