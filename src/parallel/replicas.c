@@ -244,3 +244,5 @@ samba_status samba_replicas_gather(samba_context *context, const void *own, size
                           SAMBA_NETWORK_LARGEST);
     return samba_world_gather(context, w, own, bytes, all);
 }
+
+void samba_replicas_end(int status) { end(status, NULL); }
