@@ -245,12 +245,12 @@ static samba_status run(samba_session *session, const samba_run_options *options
     int32_t graph;
     SAMBA_TRY(samba_select_graph(session, options->graph_name, &graph));
     SAMBA_TRY(check_arguments(session, graph, options));
+    samba_replica_mode mode;
+    SAMBA_TRY(samba_check_replicas(session, graph, options, &mode));
     SAMBA_TRY(samba_select_sections(session, options, &selection));
     if (selection.computes && session->bad_count > 0)
         SAMBA_TRY(check_set_inputs(session, graph, options));
     SAMBA_TRY(samba_check_given(session, options, &selection));
-    samba_replica_mode mode;
-    SAMBA_TRY(samba_check_replicas(session, graph, options, &mode));
     if (options->data_parallel)
         SAMBA_TRY(samba_session_join(session));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
