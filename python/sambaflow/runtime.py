@@ -117,8 +117,8 @@ def replicas():
     those of this machine, and the network, "" where there is one replica. The first call joins the others, for which MPI has
     started it.
 
-    >>> replicas()
-    Replicas(rank=0, size=1, local_rank=0, local_size=1, network='')
+    >>> replicas() == Replicas(rank=0, size=1, local_rank=0, local_size=1, network="")
+    True
     """
     found, context = ffi.new("samba_replicas *"), thread_context()
     context.check(lib.samba_replicas_find(context.c, found))

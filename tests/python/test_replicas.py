@@ -12,6 +12,7 @@ import time
 
 import pytest
 import torch
+from page import blocks
 
 import sambaflow
 import sambaflow.samba as samba
@@ -35,10 +36,10 @@ def by(mpi, *more):
     return pytest.param(mpi, *more, marks=pytest.mark.skipif(not has(mpi), reason=f"no MPI: {mpi}"))
 
 
-def launched(mpi, *words):
+def launched(mpi, program, *words, folder=None):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [LAUNCH, mpi, SIZE, PLUGINS, sys.executable, PROGRAM, *words]
-    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=100)
+    command = [LAUNCH, mpi, SIZE, PLUGINS, sys.executable, program, *words]
+    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=100, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def on_whole_batch(program):
 
 @pytest.mark.parametrize("mpi", [by(mpi) for mpi in MPIS])
 def test_training(mpi, tmp_path, program):
-    done = launched(mpi, "train", tmp_path, *["ddp"][: mpi == "openmpi"])
+    done = launched(mpi, PROGRAM, "train", tmp_path, *["ddp"][: mpi == "openmpi"])
     assert done.returncode == 0, done.stderr
     replicas = [torch.load(tmp_path / f"{rank}.pt") for rank in range(SIZE)]
     theirs = [found.pop("ddp") for found in replicas if "ddp" in found]
@@ -87,13 +88,24 @@ def test_training(mpi, tmp_path, program):
 @pytest.mark.parametrize("mpi, how", [*(by(mpi, "fail") for mpi in MPIS), by("openmpi", "raise")])
 def test_exception(mpi, how, tmp_path):
     """One of one replica ends all, soon, and is told once; its handlers run."""
-    done = launched(mpi, how, tmp_path)
+    done = launched(mpi, PROGRAM, how, tmp_path)
     assert done.returncode != 0
     assert time.time() - float((tmp_path / "failed").read_text()) < 5
     assert done.stderr.count("ValueError: there is no such sample") == 1
     assert "handler of 1" in done.stdout
     if how == "fail":
         assert len(re.findall("replica 1 of 2: Traceback", done.stderr)) == 1
+
+
+@pytest.mark.parametrize("mpi", [by("mpich")])
+def test_page(mpi, tmp_path):
+    """The program of docs/python.md: each replica reads its part of one shuffle; the main one writes."""
+    (code,) = [block for block in blocks("docs/python.md", "python") if "use_abexit" in block]
+    (tmp_path / "train.py").write_text(code, encoding="utf-8")
+    done = launched(mpi, "train.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["digits.safetensors", "out", "train.py"]
+    assert sorted(x.name for x in (tmp_path / "out").iterdir()) == ["0", "1"]
 
 
 def test_alone(tmp_path, program):

@@ -82,8 +82,8 @@ def compiled(folder, *words):
 def ddp(folder, rank, size):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/ddp", rank=rank, world_size=size)
-    model = made()
-    several, optim, losses = nn.parallel.DistributedDataParallel(model), torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), []
+    model, losses = made(), []
+    several, optim = nn.parallel.DistributedDataParallel(model), torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for step in range(STEPS):
         loss, _ = several(*part(step, rank, size))
         optim.zero_grad()

@@ -19,8 +19,8 @@ throughput ... samples/s
 >>> sections = measure_sections(model, (x,), n_iterations=2)  # doctest: +ELLIPSIS
 section  type        median      best   share
 ...
->>> (get_rank(), get_world_size(), is_main_process(), get_file_dir("/data/x.csv"))
-(0, 1, True, '/data')
+>>> (get_rank(), get_world_size(), get_local_rank(), is_main_process(), get_file_dir("/data/x.csv"))
+(0, 1, 0, True, '/data')
 >>> samba.session.add_graph(FwdGraph(model, (x,), "line"))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     pef = samba.session.compile_multigraph(output_folder=folder)
