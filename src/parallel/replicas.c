@@ -29,9 +29,19 @@ static const struct launcher {
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER, talking = PTHREAD_MUTEX_INITIALIZER;
 static samba_world world = {.replicas = {.size = 1, .local_size = 1}, .sharers = 1, .any_thread = true};
 static bool found;
+static _Thread_local bool talks; /* this thread is in a call of the network */
 
-void samba_world_lock(void) { pthread_mutex_lock(&talking); }
-void samba_world_unlock(void) { pthread_mutex_unlock(&talking); }
+void samba_world_lock(void)
+{
+    pthread_mutex_lock(&talking);
+    talks = true;
+}
+
+void samba_world_unlock(void)
+{
+    talks = false;
+    pthread_mutex_unlock(&talking);
+}
 
 /* NULL: nothing has started other processes. */
 static samba_status find_launcher(samba_context *context, const struct launcher **launcher)
@@ -82,12 +92,15 @@ static void *load(const char *name, char *reason, size_t size)
     return NULL;
 }
 
-/* MPI wants to end with the process, and without it where the process fails. */
+/* MPI wants to end with the process, and without it where the process fails. MPICH's end calls exit itself, from within whatever
+ * call of it hears that another process has failed. */
 static void end(int status, void *unused)
 {
+    static bool ends;
     (void)unused;
-    if (!world.network)
+    if (!world.network || ends || talks)
         return;
+    ends = true;
     if (status != 0)
         world.interface->abort(world.network, status);
     world.interface->close(world.network);
