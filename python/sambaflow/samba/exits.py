@@ -8,6 +8,8 @@ import sys
 import traceback
 
 from sambaflow._core import lib
+from sambaflow.errors import SambaError
+from sambaflow.runtime import replicas
 
 _handlers = []  # (function, args, kwargs); the last one runs first
 
@@ -63,6 +65,10 @@ def run(func, args, kwargs):
     """Calls func, then the handlers, and ends the process there and then: no handler of atexit, no other thread and no replica
     that waits for this one can hold it up. With a code that is not 0 it ends all replicas. Does not return."""
     _check("use_abexit", func)
+    try:
+        replicas()  # joined: from here on the others hear of its end, which MPICH does not tell before
+    except SambaError:
+        pass  # who needs them is told
     code = 0
     try:
         func(*args, **kwargs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What test_replicas.py starts as several replicas. `train FOLDER [ddp]` trains in every mode and, with `ddp`, by PyTorch's
 DistributedDataParallel too, and saves what each replica saw; `fail FOLDER`, `raise FOLDER`: replica 1 meets an exception while
-the other trains, with use_abexit and without."""
+the other trains, with use_abexit and without; `early FOLDER`: before it does anything."""
 
 import os
 import sys
@@ -119,7 +119,7 @@ def refused(pef, alone, rank, size):
 def train(folder, *others):
     assert runtime.thread_context()
     rank, size = utils.get_rank(), utils.get_world_size()  # which joins the others
-    assert rank == int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK")))
+    assert rank == own_rank()
     assert utils.get_local_rank() == rank and utils.is_main_process() == (rank == 0)
     assert runtime.replicas().network.startswith(("Open MPI", "MPICH"))
     own = os.path.join(folder, str(rank))
@@ -146,15 +146,32 @@ def train(folder, *others):
     torch.save(found, os.path.join(folder, f"{rank}.pt"))
 
 
+def own_rank():
+    """As the launcher says it."""
+    return int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK")))
+
+
+def broken(folder):
+    with open(os.path.join(folder, "failed"), "w") as file:
+        file.write(str(time.time()))
+    raise ValueError("there is no such sample")
+
+
+def early(folder):
+    """The other one is about to join."""
+    samba.session.atexit_register(print, f"handler of {own_rank()}", flush=True)
+    if own_rank() == 1:
+        broken(folder)
+    fail(folder)
+
+
 def fail(folder):
     rank, size = utils.get_rank(), utils.get_world_size()
     samba.session.atexit_register(print, f"handler of {rank}", flush=True)
     model, outputs = loaded(compiled(os.path.join(folder, str(rank)), "--data-parallel"))
     for step in range(100000):
         if rank == 1 and step == 3:
-            with open(os.path.join(folder, "failed"), "w") as file:
-                file.write(str(time.time()))
-            raise ValueError("there is no such sample")
+            broken(folder)
         samba.session.run(inputs(*part(step, rank, size)), outputs, data_parallel=True)
 
 
@@ -162,4 +179,4 @@ if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what == "raise":
         fail(*rest)
-    samba.session.use_abexit({"train": train, "fail": fail}[what], *rest)
+    samba.session.use_abexit({"train": train, "fail": fail, "early": early}[what], *rest)
