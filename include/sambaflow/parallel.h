@@ -30,6 +30,9 @@ SAMBA_API samba_status samba_replicas_wait(samba_context *context);
 SAMBA_API samba_status samba_replicas_gather(samba_context *context, const void *own, size_t bytes, void *all);
 /* Copies `bytes` bytes of replica `root` to all others. ARGUMENT where there is no such replica. */
 SAMBA_API samba_status samba_replicas_broadcast(samba_context *context, void *data, size_t bytes, int root);
+/* What the end of this process means to the others, which exit tells them by itself, for one that ends otherwise (_exit): all end
+ * where the status is not 0, and it does not return; else MPI ends here, when it does on all. */
+SAMBA_API void samba_replicas_end(int status);
 
 #ifdef __cplusplus
 }

@@ -66,6 +66,10 @@ class InternalError(SambaError, RuntimeError):
     """A mistake of the library; please report it."""
 
 
+class NetworkError(SambaError, ConnectionError):
+    """Another replica failed, or the way to it."""
+
+
 class NoEffectWarning(UserWarning):
     """What a program asks for, and what it asks for means nothing here: it was left out."""
 
@@ -86,6 +90,7 @@ _BY_STATUS = {
     _core.lib.SAMBA_ERROR_UNSUPPORTED: UnsupportedError,
     _core.lib.SAMBA_ERROR_INTERNAL: InternalError,
     _core.lib.SAMBA_ERROR_INDEX: ArgumentIndexError,
+    _core.lib.SAMBA_ERROR_NETWORK: NetworkError,
 }
 
 

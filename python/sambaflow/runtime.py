@@ -9,6 +9,7 @@ StateError. Memory is shared, not copied: a Tensor over a NumPy array or a torch
 [[0.0, 0.0], [0.0, 0.0]]
 """
 
+import collections
 import operator
 import os
 import reprlib
@@ -106,6 +107,22 @@ def thread_context():
     except AttributeError:
         _context_of_thread.context = Context()
         return _context_of_thread.context
+
+
+Replicas = collections.namedtuple("Replicas", "rank size local_rank local_size network")
+
+
+def replicas():
+    """Who this process is among those that train one model together (samba_replicas_find): its rank of so many, the same among
+    those of this machine, and the network, "" where there is one replica. The first call joins the others, for which MPI has
+    started it.
+
+    >>> replicas() == Replicas(rank=0, size=1, local_rank=0, local_size=1, network="")
+    True
+    """
+    found, context = ffi.new("samba_replicas *"), thread_context()
+    context.check(lib.samba_replicas_find(context.c, found))
+    return Replicas(found.rank, found.size, found.local_rank, found.local_size, text(found.network))
 
 
 def _dtype_number(dtype):
@@ -352,12 +369,13 @@ def _each_number(hyperparameters):
 class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
-    def __init__(self, pef, seed=0, threads=0, isa=None, tune=None):
+    def __init__(self, pef, seed=0, threads=0, isa=None, tune=None, data_parallel=False):
         path = path_of(pef, "pef")
         self.context, self.pef = Context(), os.fsdecode(path)
         self._lock = threading.Lock()
         options = ffi.new("samba_session_options *", lib.samba_session_defaults())
         options.seed, options.threads = seed, threads
+        options.data_parallel = data_parallel  # a replica meets the others here and shares the processors with them
         kept = isa_of(isa)
         options.isa = kept
         asked = ffi.NULL if tune is None else ffi.new("char[]", path_of(tune, "tune"))
@@ -508,12 +526,13 @@ class Session:
         self._room = (max(inputs, 1), max(outputs, 1))
         self._inputs, self._outputs = (ffi.new("samba_tensor *[]", room) for room in self._room)
 
-    def _options(self, section_types, section_ids, train, calls, graph_name=None):
-        """samba_run_options for these, made once; inputs, outputs and hyperparameters come with each run."""
+    def _options(self, section_types, section_ids, train, calls, graph_name=None, replicas=None):
+        """samba_run_options for these, made once; inputs, outputs and hyperparameters come with each run. `replicas`: None, or
+        (data_parallel, reduce_on_rdu, data_parallel_mode)."""
         if section_types.__class__ is not tuple or section_ids.__class__ is not tuple:
             section_types, section_ids = _listed(section_types, "section_types"), _listed(section_ids, "section_ids")
         try:
-            return self._prepared[section_types, section_ids, train, calls, graph_name][0]
+            return self._prepared[section_types, section_ids, train, calls, graph_name, replicas][0]
         except KeyError:
             pass
         if train not in (True, False):
@@ -530,7 +549,12 @@ class Session:
             self._prepared.clear()
         graph = ffi.NULL if graph_name is None else ffi.new("char[]", encoded(graph_name, "graph_name"))
         options.graph_name = graph
-        self._prepared[section_types, section_ids, train, calls, graph_name] = (options, (types, kept, ids, graph))
+        mode = ffi.NULL
+        if replicas is not None:
+            options.data_parallel, options.reduce_on_rdu, word = replicas
+            options.data_parallel_mode = mode = ffi.new("char[]", encoded(word, "data_parallel_mode"))
+        kept = types, kept, ids, graph, mode
+        self._prepared[section_types, section_ids, train, calls, graph_name, replicas] = (options, kept)
         return options
 
     def _values(self, hyperparameters):
@@ -576,9 +600,14 @@ class Session:
         run_from_call_id=-1,
         run_until_call_id=-1,
         graph_name=None,
+        data_parallel=False,
+        reduce_on_rdu=False,
+        data_parallel_mode="normal",
     ):
         """samba_run: `inputs` are transferred by name before, `outputs` filled after. Both are Tensors. `graph_name`:
-        which of several graphs."""
+        which of several graphs. With `data_parallel` this process is one of several replicas, which average their gradients."""
+        asked = (data_parallel, reduce_on_rdu, data_parallel_mode)
+        replicas = None if asked == (False, False, "normal") else asked
         inputs, outputs = list(inputs), list(outputs)  # which own the memory: nobody else may hold it
         with self._mine():
             if len(inputs) > self._room[0] or len(outputs) > self._room[1]:
@@ -586,7 +615,8 @@ class Session:
             self._inputs[0 : len(inputs)] = [_pointer(tensor, "an input") for tensor in inputs]
             self._outputs[0 : len(outputs)] = [_pointer(tensor, "an output") for tensor in outputs]
             addresses = [0] * (len(inputs) + len(outputs))
-            options = self._options(section_types, section_ids, train, (run_from_call_id, run_until_call_id), graph_name)
+            calls = run_from_call_id, run_until_call_id
+            options = self._options(section_types, section_ids, train, calls, graph_name, replicas)
             self._run(options, len(inputs), len(outputs), addresses, hyperparameters)
 
     def _run(self, options, inputs, outputs, addresses, hyperparameters, gradients=()):

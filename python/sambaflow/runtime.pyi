@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sambaflow.report import Report
 
@@ -9,6 +9,14 @@ DTYPE_NAMES: tuple[str, ...]
 DTYPES: dict[str, int]
 KINDS: dict[int, str]
 
+class Replicas(NamedTuple):
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    network: str
+
+def replicas() -> Replicas: ...
 def thread_context() -> Context: ...
 
 class Context:
@@ -61,6 +69,7 @@ class Session:
         threads: int = 0,
         isa: str | None = None,
         tune: str | os.PathLike[str] | None = None,
+        data_parallel: bool = False,
     ) -> None: ...
     @property
     def tuning(self) -> tuple[str | None, int]: ...
@@ -98,6 +107,9 @@ class Session:
         run_from_call_id: int = -1,
         run_until_call_id: int = -1,
         graph_name: str | None = None,
+        data_parallel: bool = False,
+        reduce_on_rdu: bool = False,
+        data_parallel_mode: str = "normal",
     ) -> None: ...
     def set(self, tensor: Tensor) -> None: ...
     def input_memory(self, name: str) -> Any: ...

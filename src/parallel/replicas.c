@@ -29,18 +29,17 @@ static const struct launcher {
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER, talking = PTHREAD_MUTEX_INITIALIZER;
 static samba_world world = {.replicas = {.size = 1, .local_size = 1}, .sharers = 1, .any_thread = true};
 static bool found;
-
-static _Thread_local bool inside; /* this thread is in one of the network's calls */
+static _Thread_local bool talks; /* this thread is in a call of the network */
 
 void samba_world_lock(void)
 {
     pthread_mutex_lock(&talking);
-    inside = true;
+    talks = true;
 }
 
 void samba_world_unlock(void)
 {
-    inside = false;
+    talks = false;
     pthread_mutex_unlock(&talking);
 }
 
@@ -95,14 +94,15 @@ static void *load(const char *name, char *reason, size_t size)
     return NULL;
 }
 
-/* MPI wants to end with the process, and without it where the process fails. An MPI that hears of another's failure ends the
- * process in the middle of a call: nothing is left to do then. */
+/* MPI wants to end with the process, and without it where the process fails. MPICH's end calls exit itself, from within whatever
+ * call of it hears that another process has failed. */
 static void end(int status, void *unused)
 {
+    static bool ends;
     (void)unused;
-    if (!world.network || inside)
+    if (!world.network || ends || talks)
         return;
-    inside = true;
+    ends = true;
     if (status != 0)
         world.interface->abort(world.network, status);
     world.interface->close(world.network);
@@ -114,8 +114,7 @@ typedef struct place { /* where a replica runs */
     cpu_set_t processors;
 } place;
 
-/* How many replicas may run on the processors that this one may run on. Launchers give each its own, or all of them to everyone.
- * */
+/* How many replicas may run on the processors that this one may run on: launchers give each its own, or all to everyone. */
 static samba_status find_sharers(samba_context *context)
 {
     char name[256] = "";
@@ -259,3 +258,5 @@ samba_status samba_replicas_gather(samba_context *context, const void *own, size
                           SAMBA_NETWORK_LARGEST);
     return samba_world_gather(context, w, own, bytes, all);
 }
+
+void samba_replicas_end(int status) { end(status, NULL); }

@@ -349,8 +349,8 @@ refuses "app: unknown schedule" 64 "expected constant or linear or cosine" "$log
 refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" compile --inference --lr 0.1
 refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1
-refuses "app: data parallel" 1 "run one replica" "$logreg" run -p "$pef" --data-parallel
-refuses "app: reduce on rdu alone" 1 "run one replica" "$logreg" run -p "$pef" --reduce-on-rdu
+refuses "app: data parallel" 1 "compile it with data_parallel" "$logreg" run -p "$pef" --data-parallel
+refuses "app: reduce on rdu alone" 1 "it means nothing without it" "$logreg" run -p "$pef" --reduce-on-rdu
 refuses "app: unknown option" 64 "logreg: there is no option --batchsize: did you mean --batch-size?" "$logreg" compile \
     --batchsize 3
 refuses "app: unknown option with a value" 64 "there is no option --pef-nmae: did you mean --pef-name?" "$logreg" compile -b 4 \

@@ -52,7 +52,7 @@ DOCUMENTS = {
         "sambaflow",
         """__version__ samba.from_torch samba.from_named_dict samba.zeros samba.ones samba.full samba.empty samba.arange samba.functional samba.nn
         samba.nn.parameter.SambaParameter samba.set_seed samba.utils.set_seed samba.utils.get_rank samba.utils.get_world_size
-        samba.utils.is_main_process samba.utils.argparser.parse_yaml_to_args samba.utils.dataset.mnist.dataset_transform
+        samba.utils.get_local_rank samba.utils.is_main_process samba.utils.argparser.parse_yaml_to_args samba.utils.dataset.mnist.dataset_transform
         samba.utils.pef_utils.get_pefmeta samba.utils.pef_utils.get_pefmeta_dict samba.directives.op_fusion samba.graph.FwdGraph
         samba.graph.SambaGraph samba.profiler.Profiler logging.samba_logger sambacollections.OrderedSet""",  # noqa: E501
     ),

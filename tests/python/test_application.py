@@ -257,8 +257,11 @@ def test_driver_keywords(app):
     assert get_pefmeta("out/joint/joint.pef").sections[0]["type"] == "FWD+BCKWD"
     with pytest.raises(RuntimeError, match="small.pef was compiled with mapping 'section': compile it with mapping='spatial'"):
         app("test", "-b", "4", "-p", "out/small/small.pef", "--mapping", "spatial")
-    with pytest.raises(NotImplementedError, match="--data-parallel"):
-        app("test", "--data-parallel")
+    with pytest.raises(ValueError, match="REDUCE.*compile it with data_parallel"):
+        app("test", "-b", "4", "-p", "out/small/small.pef", "--data-parallel")
+    app("compile", "-b", "4", "--pef-name", "several", "--data-parallel")
+    for command in ("test", "measure-performance", "measure-sections"):
+        app(command, "-b", "4", "-p", "out/several/several.pef", "--data-parallel")
     with pytest.raises(OSError, match="nowhere.pef"):
         app("test", "-p", "nowhere.pef")
 

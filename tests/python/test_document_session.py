@@ -173,7 +173,7 @@ def test_bad_arguments(tmp_path):
         samba.session.run(inputs, outputs, section_types=["FORWARD"])
     with pytest.raises(ValueError, match="section"):
         samba.session.run(inputs, outputs, section_types=["FWD"], section_ids=[0])
-    with pytest.raises(NotImplementedError, match="data_parallel"):
+    with pytest.raises(ValueError, match="compile it with data_parallel"):
         samba.session.run(inputs, outputs, data_parallel=True)
     strided = samba.from_torch_tensor(torch.randn(20, 8).t(), name="image")  # not contiguous: works
     assert samba.session.run((strided, label), outputs[:1])[0].item() > 0

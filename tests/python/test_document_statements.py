@@ -40,17 +40,26 @@ def test_onnx(line, tmp_path):
 
 
 def test_several_replicas(line, tmp_path):
+    """Of which this process is the only one; test_replicas.py has several."""
     model, inputs, optim = line
-    pef = samba.session.compile(model, inputs, optim, output_folder=tmp_path)
-    with pytest.raises(NotImplementedError, match="distlearn_config describes replicas of data parallel training, which a later version has"):
-        utils.trace_graph(model, inputs, optim, pef=pef, distlearn_config={"world_size": 2})
+    alone = samba.session.compile(model, inputs, optim, output_folder=tmp_path / "alone")
+    pef = samba.session.compile(model, inputs, optim, output_folder=tmp_path, config_dict={"data_parallel": True})
+    outputs = utils.trace_graph(model, inputs, optim, pef=pef)
+    losses = [samba.session.run(inputs, outputs)[0].clone()]
     for mode in ("normal", "inorder", "optimal"):
-        outputs = utils.trace_graph(model, inputs, optim, pef=pef, data_parallel_mode=mode)
-        with pytest.raises(NotImplementedError, match="run: data_parallel=True needs one process for each replica and this is a single one"):
-            samba.session.run(inputs, outputs, data_parallel=True, data_parallel_mode=mode)
-        samba.session.run(inputs, outputs, data_parallel_mode=mode)  # one replica has nobody to wait for
-    with pytest.raises(ValueError, match="run: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it"):
-        samba.session.run(inputs, outputs, reduce_on_rdu=True)
+        samba.session.reset()
+        optimizer = samba.optim.SGD(model.parameters(), lr=0.1)
+        outputs = utils.trace_graph(model, inputs, optimizer, pef=pef, data_parallel_mode=mode)
+        losses.append(samba.session.run(inputs, outputs, data_parallel=True, reduce_on_rdu=mode != "normal", data_parallel_mode=mode)[0])
+        with pytest.raises(ValueError, match="run: reduce_on_rdu=True says how data_parallel=True reduces gradients: it means nothing without it"):
+            samba.session.run(inputs, outputs, reduce_on_rdu=True)
+        samba.session.run(inputs, outputs, section_types=["FWD", "BCKWD", "REDUCE", "OPT"], data_parallel=True)
+    assert all(torch.equal(x.torch(), losses[0].torch()) for x in losses)
+    outputs = utils.trace_graph(model, inputs, optim, pef=pef, distlearn_config=__file__)  # runs are data parallel
+    samba.session.run(inputs, outputs, data_parallel_mode="optimal")
+    outputs = utils.trace_graph(model, inputs, optim, pef=alone)
+    with pytest.raises(ValueError, match="data_parallel: graph .* has no section of type REDUCE, .*: compile it with data_parallel"):
+        samba.session.run(inputs, outputs, data_parallel=True)
     with pytest.warns(RuntimeWarning, match="has no section of type REDUCE, which its model does not need: runs leave it out"):
         samba.session.run(inputs, outputs, section_types=["REDUCE"])
 

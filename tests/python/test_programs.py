@@ -23,7 +23,7 @@ from sambaflow.samba.utils.pef_utils import get_pefmeta
 
 PROGRAM = pathlib.Path(__file__).with_name("programs") / "slides.py"
 NAMED = """--o0 --o1 --o3 --debug --mac-v2 --tiling-accum --num-tiles=4 --log-level=info --resources-scaling-factors=0.7 --arch=sn10 --compiler-mode=full
---optimization-rules=rules.yaml --compiler-configs-file=settings.json --world-size=2 --distlearn-config=replicas.yaml""".split()  # noqa: E501
+--optimization-rules=rules.yaml --compiler-configs-file=settings.json --world-size=2""".split()  # noqa: E501
 ELSEWHERE = [*NAMED, "--resources-scaling-factors", "0.7", "0.8", "0.8", "--optimization-rules", "a.yaml", "b.yaml"]
 
 
@@ -108,7 +108,7 @@ def test_every_flag(tmp_path, way, inference):
     else:
         first, last = (float(line.split()[1]) for line in ran[0].splitlines())
         assert 1 < first < 2.5 and last < 0.1  # it has learned
-        assert ran[1].count("has no section of type ZEROGRAD, GRADNORM, REDUCE, which its model does not need") == 1
+        assert ran[1].count("has no section of type ZEROGRAD, REDUCE, GRADNORM, which its model does not need") == 1
     for (out, _), expected in zip(measured, ("samples/s", "FWD", "output_0: greatest difference")):
         assert expected in out
 
@@ -117,7 +117,7 @@ def test_mistakes(tmp_path):
     assert "there is no option --output-foldr: did you mean --output-folder?" in refused(
         tmp_path, 2, "compile", "--output-foldr=x"
     )
-    assert "reduce_on_rdu=True says where data_parallel=True reduces gradients" in refused(
+    assert "reduce_on_rdu=True says how data_parallel=True reduces gradients" in refused(
         tmp_path, 1, "compile", "--reduce-on-rdu"
     )
     assert files(tmp_path) == []
@@ -241,28 +241,35 @@ def test_seed(line):
 def test_replicas(line):
     model, inputs, optim = line
     args = parse_app_args(["compile", "--reduce-on-rdu"])
-    with pytest.raises(errors.ArgumentError, match="compile: reduce_on_rdu=True says where"):
+    with pytest.raises(errors.ArgumentError, match="compile: reduce_on_rdu=True says how"):
         samba.session.compile(model, inputs, optim)
-    with pytest.raises(NotImplementedError, match="--reduce-on-rdu: this version trains one replica"):
+    with pytest.raises(errors.ArgumentError, match="compile: reduce_on_rdu=True says how"):
         common_app_driver(args, model, inputs, optim)
     parse_app_args(["run"])
-    with pytest.raises(errors.ArgumentError, match="compile: reduce_on_rdu=True says where"):
+    with pytest.raises(errors.ArgumentError, match="compile: reduce_on_rdu=True says how"):
         samba.session.compile(model, inputs, optim, config_dict={"reduce_on_rdu": True})
     pef = samba.session.compile(model, inputs, optim)
     parse_app_args(["run", "--reduce-on-rdu"])
     outputs = utils.trace_graph(model, inputs, optim, pef=pef)
-    with pytest.raises(errors.ArgumentError, match="run: reduce_on_rdu=True says where"):
+    with pytest.raises(errors.ArgumentError, match="run: reduce_on_rdu=True says how"):
         samba.session.run(inputs, outputs)
 
 
-def test_distlearn_config(line):
-    """Named where it was parsed, so that trace_graph takes it; one that is the program's own is refused as ever."""
+def test_distlearn_config(line, tmp_path):
+    """Its presence says that there are replicas, each of which runs with data_parallel then."""
     model, inputs, optim = line
+    parse_app_args(["compile", "--data-parallel"])
     pef = samba.session.compile(model, inputs, optim)
-    with pytest.warns(samba.NoEffectWarning, match="--distlearn-config: without effect"):
-        args = parse_app_args(["run", "--distlearn-config", "x.yaml"])
-    utils.trace_graph(model, inputs, optim, pef=pef, distlearn_config=args.distlearn_config)
-    with pytest.raises(NotImplementedError, match="distlearn_config describes replicas"):
+    path = tmp_path / "x.yaml"
+    path.write_text("")
+    args = parse_app_args(["run", "--distlearn-config", str(path)])
+    before = model.weight.torch().clone()
+    for config in (None, args.distlearn_config, path):
+        outputs = utils.trace_graph(model, inputs, optim, pef=pef, distlearn_config=config)
+        samba.session.run(inputs, outputs, data_parallel_mode="inorder" if config else "normal")
+        samba.session.to_cpu(model)
+        assert not torch.equal(before, before := model.weight.torch().clone())
+    with pytest.raises(OSError, match="distlearn_config: there is no file 'y.yaml'"):
         utils.trace_graph(model, inputs, optim, pef=pef, distlearn_config="y.yaml")
 
 

@@ -296,7 +296,7 @@ def test_abexit():
 def test_setup(traced):
     model, inputs, _, pef = traced
     session = samba.session
-    args = parse_app_args(["run", "-p", pef, "--seed", "5", "--data-parallel-mode", "inorder"])
+    args = parse_app_args(["run", "-p", pef, "--seed", "5"])
     for given in (
         args,
         vars(args),
@@ -308,8 +308,11 @@ def test_setup(traced):
         outputs = utils.trace_graph(model, inputs, None, loss_indices=[0])
         assert session.loaded().pef == pef
         session.run(inputs, outputs)
-    session.setup({"data_parallel": True})
-    with pytest.raises(NotImplementedError, match="one process for each replica"):
+    session.setup({"data_parallel": True, "data_parallel_mode": "inorder"})
+    with pytest.raises(ValueError, match="REDUCE.*compile it with data_parallel"):
+        session.run(inputs, outputs)
+    session.setup({"data_parallel_mode": "inorder"})
+    with pytest.raises(ValueError, match="data_parallel_mode='inorder' says how data_parallel=True"):
         session.run(inputs, outputs)
     session.setup({})
     session.run(inputs, outputs)

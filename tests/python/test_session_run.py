@@ -157,8 +157,9 @@ def test_wrong_arguments(pefs):
         (LookupError, "gradients start from: .*output_0.grad", {"grad_of_outputs": {"logits": torch.ones(8, 5)}}),
         (LookupError, 'no gradient "head.weight.grad" of an output', {"grad_of_outputs": {"head.weight": torch.ones(5, 16)}}),
         (ValueError, "output_0.grad", {"grad_of_outputs": [torch.ones(2)]}),
-        (NotImplementedError, "one process for each replica", {"data_parallel": True}),
+        (ValueError, "compile it with data_parallel", {"data_parallel": True}),
         (ValueError, "reduce_on_rdu=True says", {"reduce_on_rdu": True}),
+        (ValueError, "data_parallel_mode='inorder' says", {"data_parallel_mode": "inorder"}),
         (ValueError, "data_parallel_mode 'fast': expected one of normal, inorder, optimal", {"data_parallel_mode": "fast"}),
         (LookupError, 'there is no graph "decode"; this PEF has: "m1"', {"graph_name": "decode"}),
         (TypeError, "unexpected keyword|has no keyword", {"section_type": ["FWD"]}),
@@ -168,7 +169,7 @@ def test_wrong_arguments(pefs):
             samba.session.run(zero, outputs, hyperparam_dict={"lr": 9.0}, **options)
     assert samba.session.loaded().hyperparameters["lr"] == pytest.approx(0.01)
     assert_equal(before, everything())
-    samba.session.run(inputs, outputs, graph_name="m1", data_parallel_mode="inorder")
+    samba.session.run(inputs, outputs, graph_name="m1")
 
 
 def test_gradients_of_outputs(tmp_path):

@@ -2,6 +2,8 @@
 """What the arguments of the session's methods may be, as far as they are Python's:
 names, shapes and dtypes are checked by the C library."""
 
+import os
+
 import torch
 from torch.nn.modules import module as _of_modules
 
@@ -63,27 +65,27 @@ def optimizers(call, given):
 
 
 def check_data_parallel(call, data_parallel, reduce_on_rdu, mode):
-    """This is one process: whatever needs several says so."""
+    """What says how replicas reduce gradients means nothing where they do not."""
     one_of("data_parallel_mode", mode, DATA_PARALLEL_MODES)
-    if data_parallel:
-        raise errors.UnsupportedError(
-            f"{call}: data_parallel=True needs one process for each replica and this is a single one, of a version that "
-            "cannot join others: "
-            "leave it out to train on one"
-        )
-    if reduce_on_rdu:
-        raise errors.ArgumentError(
-            f"{call}: reduce_on_rdu=True says where data_parallel=True reduces gradients: it means nothing without it"
-        )
+    for name, value in (("data_parallel", data_parallel), ("reduce_on_rdu", reduce_on_rdu)):
+        if not isinstance(value, bool):
+            raise TypeError(f"{call}: {name} is {value!r:.100}: expected True or False")
+    if not data_parallel and (reduce_on_rdu or mode != "normal"):
+        word = "reduce_on_rdu=True" if reduce_on_rdu else f"data_parallel_mode={mode!r}"
+        raise errors.ArgumentError(f"{call}: {word} says how data_parallel=True reduces gradients: it means nothing without it")
 
 
 def check_distlearn(call, config):
-    """The same for what trace_graph is told of replicas."""
-    if config is not None:
-        raise errors.UnsupportedError(
-            f"{call}: distlearn_config describes replicas of data parallel training, which a later version has: leave it "
-            "out to train on one"
+    """What trace_graph is told of replicas: a file, whose presence says that there are some. MPI knows the rest."""
+    if config is None:
+        return
+    if not isinstance(config, (str, os.PathLike)):
+        raise TypeError(
+            f"{call}: distlearn_config is {config!r:.100}: expected the path of a file, as of --distlearn-config, or None; how "
+            "many replicas there are is what mpirun says"
         )
+    if not os.path.exists(config):
+        raise errors.FileError(f"{call}: distlearn_config: there is no file {os.fspath(config)!r}")
 
 
 def check_deprecated(call, **given):

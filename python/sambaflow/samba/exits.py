@@ -7,6 +7,10 @@ import os
 import sys
 import traceback
 
+from sambaflow._core import lib
+from sambaflow.errors import SambaError
+from sambaflow.runtime import replicas
+
 _handlers = []  # (function, args, kwargs); the last one runs first
 
 
@@ -39,24 +43,42 @@ def _exit_code(error):
     """As the interpreter has it for SystemExit."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
-    print(error.code, file=sys.stderr)
+    print(f"{_place()}{error.code}", file=sys.stderr)
     return 1
+
+
+def _place():
+    """ "replica 1 of 2: " by what the launcher has told this process, which may not have joined the others yet; "" of one."""
+    of = os.environ
+    for size, rank in (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK")):
+        if of.get("SAMBAFLOW_MPI") != "off" and of.get(size, "1") != "1" and rank in of:
+            return f"replica {of[rank]} of {of[size]}: "
+    return ""
+
+
+def _tell():
+    """The exception, with who met it, in one piece: replicas share a terminal."""
+    print(_place() + traceback.format_exc(), end="", file=sys.stderr)
 
 
 def run(func, args, kwargs):
     """Calls func, then the handlers, and ends the process there and then: no handler of atexit, no other thread and no replica
-    that waits for this one can hold it up. Does not return."""
+    that waits for this one can hold it up. With a code that is not 0 it ends all replicas. Does not return."""
     _check("use_abexit", func)
+    try:
+        replicas()  # joined: from here on the others hear of its end, which MPICH does not tell before
+    except SambaError:
+        pass  # who needs them is told
     code = 0
     try:
         func(*args, **kwargs)
     except SystemExit as error:
         code = _exit_code(error)
     except KeyboardInterrupt:
-        traceback.print_exc()
+        _tell()
         code = 130
     except BaseException:
-        traceback.print_exc()
+        _tell()
         code = 1
     _run_handlers()
     for stream in (sys.stdout, sys.stderr):
@@ -64,4 +86,5 @@ def run(func, args, kwargs):
             stream.flush()
         except (OSError, ValueError, AttributeError):
             pass  # nobody reads it any more
+    lib.samba_replicas_end(code & 255)
     os._exit(code & 255)

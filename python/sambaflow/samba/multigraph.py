@@ -73,7 +73,9 @@ def add(graphs, graph, overwrite):
     graphs[graph.name] = graph
 
 
-def compile_all(session, graphs, name, output_folder, pef_name, precision, accumulation, budget, mapping, fast_memory, write):
+def compile_all(
+    session, graphs, name, output_folder, pef_name, precision, accumulation, budget, mapping, fast_memory, data_parallel, write
+):
     """Traces the graphs, compiles them and, if `write`, writes the PEF, whose path it returns."""
     if not graphs:
         raise errors.StateError(
@@ -104,6 +106,7 @@ def compile_all(session, graphs, name, output_folder, pef_name, precision, accum
         options.inference, options.mapping, options.fast_memory = graph.inference, mapping, fast_memory
         if not graph.inference:
             options.grad_accumulation_steps, options.memory_budget = accumulation, budget
+            options.data_parallel = data_parallel
             check_owned(
                 f"compile_multigraph: graph {graph.name!r}",
                 tracer,

@@ -103,7 +103,19 @@ class Ports:
             ]
         )
 
-    def run(self, inputs, outputs, hyperparameters, section_types, section_ids, train, calls, gradients, graph_name=None):
+    def run(
+        self,
+        inputs,
+        outputs,
+        hyperparameters,
+        section_types,
+        section_ids,
+        train,
+        calls,
+        gradients,
+        graph_name=None,
+        replicas=None,
+    ):
         """Runs sections with the tensors of `inputs`; new SambaTensors for those of `outputs`, by name."""
         device, addresses, results, kept = self._device, [], [], []
         with device._mine():
@@ -142,7 +154,7 @@ class Ports:
                     addresses.append(0)
                     kept.append(tensor)
                 i += 1
-            options = device._options(section_types, section_ids, train, calls, graph_name)
+            options = device._options(section_types, section_ids, train, calls, graph_name, replicas)
             if _state.turns:
                 with _state.device_runs():
                     device._run(options, len(inputs), len(outputs), addresses, hyperparameters, gradients)

@@ -31,11 +31,12 @@ from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state, exits, lazy, multigraph, resume, trees
 from sambaflow.samba.arguments import (
+    DATA_PARALLEL_MODES,
     MAPPINGS,
     NO_CALLS,
     call_id,
-    check_data_parallel,
     check_deprecated,
+    check_distlearn,
     check_flag,
     check_hooks,
     check_mapped,
@@ -102,10 +103,6 @@ class SambaSession:
         that the application has replaced, and of those that were given. reset forgets them."""
         self._settings.take(args, own, given)
         self.seed = self.seed if self._settings.seed is None else self._settings.seed
-
-    def named_distlearn(self, config):
-        """Whether --distlearn-config has it, of which parse_app_args has said that it has no effect."""
-        return self._settings.distlearn_config() == config
 
     def obeys(self, args):
         """Whether these are the arguments that take_arguments was given last."""
@@ -308,21 +305,24 @@ class SambaSession:
         squeeze_bs_dim=False,
         mapping=None,
         fast_memory=None,
+        data_parallel=None,
         graph_names=None,
         graph_transform_hook=None,
         **unknown,
     ):
         """Traces the model and writes `<output_folder>/<pef_name>/<pef_name>.pef`, whose path it returns. `name` is the graph's,
         and the PEF's where `pef_name` says nothing else. Of `inference`, `output_folder`, `pef_name`, `precision`,
-        `grad_accumulation_steps`, `memory_budget`, `mapping` and `fast_memory` what is not given here is what `config_dict`,
-        setup or the command line that parse_app_args read says (-p of its `compile` is the file to write), in this order; else
-        training, "out", the name, "fp32", 1, and no limits. `app_dir`, `config_dict` and `pef_metadata` are kept beside it for
-        pef_utils.get_pefmeta; `init_output_grads` (see trace_graph), `squeeze_bs_dim` (a dim of 1 costs nothing here) and
-        `io_host_memory` (the host's memory is the device's) change nothing. `graph_names` and `graph_transform_hook` are refused.
+        `grad_accumulation_steps`, `memory_budget`, `mapping`, `fast_memory` and `data_parallel` what is not given here is what
+        `config_dict`, setup or the command line that parse_app_args read says (-p of its `compile` is the file to write), in this
+        order; else training, "out", the name, "fp32", 1, no limits and one replica. `app_dir`, `config_dict` and `pef_metadata`
+        are kept beside it for pef_utils.get_pefmeta; `init_output_grads` (see trace_graph), `squeeze_bs_dim` (a dim of 1 costs
+        nothing here) and `io_host_memory` (the host's memory is the device's) change nothing. `graph_names` and
+        `graph_transform_hook` are refused.
 
         `mapping` 'section' cuts the graph into sections that touch at most `fast_memory` bytes each (0: as much as
         there is), between modules where it can and never inside a directives.op_fusion; 'spatial' makes forward and backward one
-        section, and refuses where it does not fit. Results are the same, bit by bit."""
+        section, and refuses where it does not fit. Results are the same, bit by bit. `data_parallel`: gradients become the mean
+        over all replicas that run it, in sections of type REDUCE."""
         refuse_unknown(unknown, self.compile)
         check_deprecated("compile", graph_names=graph_names, graph_transform_hook=graph_transform_hook)
         check_flag("compile", "io_host_memory", io_host_memory)
@@ -337,6 +337,7 @@ class SambaSession:
             grad_accumulation_steps=grad_accumulation_steps,
             memory_budget=memory_budget,
             fast_memory=fast_memory,
+            data_parallel=data_parallel,
         )
         file = self._settings.file_to_write("compile", config_dict, output_folder=output_folder, pef_name=pef_name)
         self._settings.check_batch("compile", inputs)
@@ -370,8 +371,10 @@ class SambaSession:
         memory_budget,
         mapping,
         fast_memory,
+        data_parallel,
     ):
         check_mapping("compile", mapping)
+        check_flag("compile", "data_parallel", data_parallel)
         tracer, outputs = self._trace(model, inputs, loss_indices, name, may_train=not inference)
         if not inference:
             check_hooks("compile", model)
@@ -389,6 +392,7 @@ class SambaSession:
         options.inference, options.precision = inference, _PRECISIONS[precision]
         options.grad_accumulation_steps, options.memory_budget = grad_accumulation_steps, memory_budget
         options.mapping, options.fast_memory = MAPPINGS.index(mapping), fast_memory
+        options.data_parallel = data_parallel
         if not inference:
             check_owned("compile", tracer, optimizer_list("compile", optimizers))
             groups, _kept = structs(tracer, optimizer_list("compile", optimizers))
@@ -408,10 +412,14 @@ class SambaSession:
         pef="",
         transfer_device=True,
         mapping="section",
+        data_parallel_mode="normal",
+        distlearn_config=None,
     ):
         """Loads the PEF, traces the model again, compares, and moves weights and state to the device. With `optim` the
         hyperparameters become those of the optimizers."""
         optimizers = optimizer_list("trace_graph", optim)
+        check_distlearn("trace_graph", distlearn_config)
+        one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
         check_owned("trace_graph", tracer, optimizers)
         pef = pef or self._settings.pef_to_run(self.is_loaded)
@@ -419,7 +427,7 @@ class SambaSession:
             raise errors.ArgumentError("trace_graph: pef is the path of a compiled PEF")
         if pef:
             with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
-                device = Session(pef, seed=self.seed, threads=self._settings.of_setup.get("threads", 0))
+                device = self._settings.session(pef, self.seed, distlearn_config is not None)
         else:
             device = self._device
         if "BCKWD" in device.section_types:
@@ -430,6 +438,7 @@ class SambaSession:
         self._compare(device, tracer)
         values = hyperparameters(tracer, optimizers, device) if optimizers else {}
         self._use(device, tracer.regions.aliases)  # from here on nothing is refused
+        self._settings.traced(data_parallel_mode, distlearn_config is not None)
         self._several, self._optimizers, self._owned = [], None, Owned()
         self._traced = self._owned.add(tracer, model)
         for tensor in (*outputs, *(x for x in trees.tensors(inputs) if isinstance(x, SambaTensor))):
@@ -471,7 +480,7 @@ class SambaSession:
     def compile_multigraph(self, name="", samba_only=False, **kwarg):
         """Compiles the graphs of add_graph, in their order, into one PEF, whose path it returns. Keywords are those of compile
         that are not a graph's own: output_folder, pef_name, precision, grad_accumulation_steps, memory_budget, mapping,
-        fast_memory, app_dir, config_dict, pef_metadata.
+        fast_memory, data_parallel, app_dir, config_dict, pef_metadata.
         With `samba_only` the graphs are traced and planned, nothing is written, and the result is None."""
         return self._compile_multigraph(name, samba_only, **kwarg)
 
@@ -486,6 +495,7 @@ class SambaSession:
         memory_budget=None,
         mapping=None,
         fast_memory=None,
+        data_parallel=None,
         app_dir=None,
         config_dict=None,
         pef_metadata=None,
@@ -504,11 +514,13 @@ class SambaSession:
             grad_accumulation_steps=grad_accumulation_steps,
             memory_budget=memory_budget,
             fast_memory=fast_memory,
+            data_parallel=data_parallel,
         )
         file = self._settings.file_to_write(call, config_dict, output_folder=output_folder, pef_name=pef_name)
         self._settings.check_batch(call, [graph.inputs for graph in self.graphs.values()])
         one_of("precision", chosen["precision"], _PRECISIONS)
         check_mapping(call, chosen["mapping"])
+        check_flag(call, "data_parallel", chosen["data_parallel"])
         trained = [graph.name for graph in self.graphs.values() if not graph.inference]
         if chosen["inference"] and trained:
             warnings.warn(
@@ -529,6 +541,7 @@ class SambaSession:
                 chosen["memory_budget"],
                 MAPPINGS.index(chosen["mapping"]),
                 chosen["fast_memory"],
+                chosen["data_parallel"],
                 not samba_only,
             )
             if path is not None:
@@ -550,7 +563,7 @@ class SambaSession:
         added, and sends weights, inputs and optimizer state to the device, unless `transfer_device` is false.
         Graphs may be traced afterwards, too."""
         with self._profiler.event("SAMBA_SET_PEF"), self._profiler.event("SAMBA_INIT_RUNTIME"):
-            device = Session(pef, seed=self.seed, threads=self._settings.of_setup.get("threads", 0))
+            device = self._settings.session(pef, self.seed)
         before = self._device, self._aliases, self._traced, self._optimizers, self._owned
         try:
             self._traced, self._optimizers, self._owned = {}, {}, Owned()
@@ -623,15 +636,15 @@ class SambaSession:
         the schedule does, from the call `run_from_call_id` up to `run_until_call_id`, which is not run: [0, k) and [k, end) one
         after the other are the whole. `grad_of_outputs` is what the backward starts from, {output's name: gradient} or in the
         order of the outputs, and stays, as do hyperparameters. With `train=False` every dropout rate is 0 for this run, and batch
-        norm normalizes by its running statistics, which stay. Wrong arguments change nothing."""
-        device, calls, gradients = self._device or self.loaded(), NO_CALLS, ()
-        if self._settings.of_replicas:
-            data_parallel = data_parallel or self._settings.of_replicas.get("data_parallel", False)
-            reduce_on_rdu = reduce_on_rdu or self._settings.of_replicas.get("reduce_on_rdu", False)
-            if data_parallel_mode == "normal":
-                data_parallel_mode = self._settings.of_replicas.get("data_parallel_mode", "normal")
-        if data_parallel or reduce_on_rdu or data_parallel_mode != "normal":
-            check_data_parallel("run", data_parallel, reduce_on_rdu, data_parallel_mode)
+        norm normalizes by its running statistics, which stay. Wrong arguments change nothing.
+
+        `data_parallel`: this process is one of the replicas that MPI has started, all of which run alike, each with a batch of
+        its own, and average their gradients (REDUCE). `data_parallel_mode` 'normal' runs sections in the schedule's order,
+        'inorder' has gradients travel while others are made, 'optimal' begins updates whose gradients have come, too. Results are
+        the same bits. `reduce_on_rdu` changes none here: the device's memory is the host's."""
+        device, calls, gradients, replicas = self._device or self.loaded(), NO_CALLS, (), None
+        if data_parallel or reduce_on_rdu or data_parallel_mode != "normal" or self._settings.of_replicas:
+            replicas = self._settings.replicas(data_parallel, reduce_on_rdu, data_parallel_mode)
         if run_from_call_id is not None or run_until_call_id is not None:
             calls = call_id("run_from_call_id", run_from_call_id), call_id("run_until_call_id", run_until_call_id)
         if section_types.__class__ is not tuple or section_types:
@@ -652,9 +665,11 @@ class SambaSession:
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
                 return self._ports.run(
-                    inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name
+                    inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name, replicas
                 )
-        return self._ports.run(inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name)
+        return self._ports.run(
+            inputs, outputs, hyperparam_dict, section_types, section_ids, train, calls, gradients, graph_name, replicas
+        )
 
     # ---- host and device ----
 
@@ -833,7 +848,8 @@ class SambaSession:
     def use_abexit(func, *args, **kwargs):
         """Runs func(*args, **kwargs), usually main, as the whole rest of the program, and ends the process when it ends: handlers
         given to atexit_register run, those of Python's atexit do not. The exit status is 0, what sys.exit was given, or 1 after
-        an exception, which is printed. Does not return."""
+        an exception, which is printed. Where it is one of several replicas, a status that is not 0 ends all of them at once, and
+        the exception is printed with this one's number. Does not return."""
         exits.run(func, args, kwargs)
 
     @staticmethod

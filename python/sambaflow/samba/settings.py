@@ -20,6 +20,7 @@ import tempfile
 import warnings
 
 from sambaflow import errors
+from sambaflow.runtime import Session
 from sambaflow.samba import trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_data_parallel, one_of
 
@@ -33,6 +34,7 @@ OF_COMPILE = {
     "memory_budget": 0,
     "mapping": "section",
     "fast_memory": 0,
+    "data_parallel": False,
 }
 KINDS = {
     "pef": str,
@@ -47,7 +49,7 @@ KINDS = {
     "pef_name": str,
     **{name: type(value) for name, value in OF_COMPILE.items() if value is not None},
 }
-_OF_SETUP = ("pef", "seed", "threads", "data_parallel", "reduce_on_rdu", "data_parallel_mode", *OF_COMPILE)
+_OF_SETUP = ("pef", "seed", "threads", "reduce_on_rdu", "data_parallel_mode", *OF_COMPILE)
 _WORDS = {"mapping": MAPPINGS, "precision": PRECISIONS, "data_parallel_mode": DATA_PARALLEL_MODES}
 
 
@@ -84,6 +86,7 @@ class Settings:
     def __init__(self):
         self.of_setup = {}
         self.of_replicas = {}  # what a run asks for, where there is something
+        self._mode, self._distributed = "normal", False  # what trace_graph was told
         self._args, self._own, self._given = None, frozenset(), frozenset()
 
     def set_up(self, args):
@@ -104,6 +107,8 @@ class Settings:
         found = {**self._line("data_parallel", "reduce_on_rdu", "data_parallel_mode"), **self.of_setup}
         usual = {"data_parallel": False, "reduce_on_rdu": False, "data_parallel_mode": "normal"}
         self.of_replicas = {name: found[name] for name, value in usual.items() if found.get(name, value) != value}
+        if self._distributed:
+            self.of_replicas["data_parallel"] = True
 
     def _line(self, *names):
         return {} if self._args is None else read(self._args, "the application's arguments", names, self._own)
@@ -112,6 +117,34 @@ class Settings:
     def seed(self):
         """What the command line or setup says; None: neither does."""
         return self.of_setup.get("seed", self._line("seed").get("seed") if "seed" in self._given else None)
+
+    # ---- replicas ----
+
+    def traced(self, mode, distributed):
+        """What trace_graph was told of replicas."""
+        self._mode, self._distributed = mode, distributed
+        self._note_replicas()
+
+    def session(self, pef, seed, distributed=False):
+        """A session of the PEF, of one of several replicas where that was said."""
+        threads, replicas = self.of_setup.get("threads", 0), distributed or self.of_replicas.get("data_parallel", False)
+        return Session(pef, seed=seed, threads=threads, data_parallel=replicas)
+
+    def replicas(self, data_parallel, reduce_on_rdu, mode):
+        """(data_parallel, reduce_on_rdu, data_parallel_mode) of a run that was told these; None: there is one replica."""
+        of, told = self.of_replicas, mode
+        data_parallel = data_parallel or of.get("data_parallel", False)
+        reduce_on_rdu = reduce_on_rdu or of.get("reduce_on_rdu", False)
+        if mode == "normal":
+            mode = self._mode if data_parallel and self._mode != mode else of.get("data_parallel_mode", mode)
+        check_data_parallel("run", data_parallel, reduce_on_rdu, mode)
+        if "normal" not in (told, self._mode) and told != self._mode:
+            raise errors.ArgumentError(
+                f"run: data_parallel_mode is {told!r}, and trace_graph was told {self._mode!r}: give both the same"
+            )
+        return (True, reduce_on_rdu, mode) if data_parallel else None
+
+    # ---- running ----
 
     def pef_to_run(self, loaded):
         """What trace_graph loads where it is not told;
@@ -127,26 +160,19 @@ class Settings:
             else self.of_setup.get("mapping") or self._line("mapping").get("mapping") or "section"
         )
 
-    def distlearn_config(self):
-        """What the command line was told of replicas, in effect without effect, which parse_app_args has said."""
-        return getattr(self._args, "distlearn_config", None)
-
     # ---- compiling ----
 
     def chosen(self, call, config_dict, **told):
         """{name: value} of `told`, where None leaves it to config_dict and the arguments."""
         config = {} if config_dict is None else read(config_dict, f"{call}: config_dict", told, self._own)
         found = {**self._line(*told), **self.of_setup, **config}
-        replicas = {
-            **self.of_replicas,
-            **(
-                {}
-                if config_dict is None
-                else read(config_dict, f"{call}: config_dict", ("data_parallel", "reduce_on_rdu"), self._own)
-            ),
-        }
-        check_data_parallel(call, replicas.get("data_parallel", False), replicas.get("reduce_on_rdu", False), "normal")
-        return {name: found.get(name, OF_COMPILE[name]) if value is None else value for name, value in told.items()}
+        chosen = {name: found.get(name, OF_COMPILE[name]) if value is None else value for name, value in told.items()}
+        names = "reduce_on_rdu", "data_parallel_mode"
+        how = {"reduce_on_rdu": False, "data_parallel_mode": "normal", **self.of_replicas}
+        if config_dict is not None:
+            how.update(read(config_dict, f"{call}: config_dict", names, self._own))
+        check_data_parallel(call, chosen["data_parallel"], *(how[name] for name in names))
+        return chosen
 
     def file_to_write(self, call, config_dict, **told):
         """The file that `compile -p FILE` names; '' where the call itself says another place, with a warning."""

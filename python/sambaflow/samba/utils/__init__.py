@@ -5,6 +5,7 @@
 from sambaflow.samba.utils import argparser, common, pef_utils, utils
 from sambaflow.samba.utils.utils import (
     get_file_dir,
+    get_local_rank,
     get_rank,
     get_world_size,
     init_output_grads,
@@ -18,6 +19,7 @@ from sambaflow.samba.utils.utils import (
 
 __all__ = [
     "get_file_dir",
+    "get_local_rank",
     "get_rank",
     "get_world_size",
     "init_output_grads",

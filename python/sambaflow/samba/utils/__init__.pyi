@@ -4,6 +4,7 @@ from sambaflow.samba.utils import common as common
 from sambaflow.samba.utils import pef_utils as pef_utils
 from sambaflow.samba.utils import utils as utils
 from sambaflow.samba.utils.utils import get_file_dir as get_file_dir
+from sambaflow.samba.utils.utils import get_local_rank as get_local_rank
 from sambaflow.samba.utils.utils import get_rank as get_rank
 from sambaflow.samba.utils.utils import get_world_size as get_world_size
 from sambaflow.samba.utils.utils import init_output_grads as init_output_grads
@@ -16,6 +17,7 @@ from sambaflow.samba.utils.utils import trace_multigraph as trace_multigraph
 
 __all__ = [
     "get_file_dir",
+    "get_local_rank",
     "get_rank",
     "get_world_size",
     "init_output_grads",

@@ -61,7 +61,6 @@ _ELSEWHERE = {
     "--optimization-rules": "rules of fusion",
     "--compiler-configs-file": "settings of the compiler",
     "--world-size": "replicas",
-    "--distlearn-config": "settings of replicas",
 }
 _WITH_VALUES = {
     "--num-tiles": {"type": int},
@@ -72,7 +71,6 @@ _WITH_VALUES = {
     "--optimization-rules": {"nargs": "+"},
     "--compiler-configs-file": {},
     "--world-size": {"type": int, "default": 1},
-    "--distlearn-config": {},
 }
 
 
@@ -101,9 +99,10 @@ def _built_in(parser, command):
     parser.add_argument(
         "--memory-budget", type=int, default=0, help="bytes the model may take; the backward computes again what does not fit"
     )
-    parser.add_argument("--data-parallel", action="store_true", help="train several replicas")
+    parser.add_argument("--data-parallel", action="store_true", help="train several replicas, which mpirun or srun starts")
     parser.add_argument("--reduce-on-rdu", action="store_true", help="average gradients of replicas on the device")
     parser.add_argument("--data-parallel-mode", default="normal", choices=DATA_PARALLEL_MODES)
+    parser.add_argument("--distlearn-config", default=None, help="a file for trace_graph: its presence says there are replicas")
     parser.add_argument("--num-iterations", type=int, default=100, help="runs to measure, or steps to run")
     parser.add_argument("--run-graph-only", action="store_true", help="measure without moving tensors between host and device")
     parser.add_argument("--num-sections", type=int, default=None, help="how many sections to list")

@@ -32,9 +32,6 @@ def common_app_driver(
     of parse_app_args; `optim` may be a list or None; without a `name` the model's class gives it. Further keywords are those of
     session.compile, and win over `args`. Returns the PEF's path, the measures, or None."""
     refuse_unknown(keywords, common_app_driver, _state.session.compile)
-    for flag in ("data_parallel", "reduce_on_rdu"):
-        if getattr(args, flag, False):
-            raise errors.UnsupportedError(f"--{flag.replace('_', '-')}: this version trains one replica; leave it out")
     if not _state.session.obeys(args):
         _state.session.take_arguments(args)
     check_mapping(args.command, args.mapping)

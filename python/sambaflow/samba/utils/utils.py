@@ -19,8 +19,8 @@ throughput ... samples/s
 >>> sections = measure_sections(model, (x,), n_iterations=2)  # doctest: +ELLIPSIS
 section  type        median      best   share
 ...
->>> (get_rank(), get_world_size(), is_main_process(), get_file_dir("/data/x.csv"))
-(0, 1, True, '/data')
+>>> (get_rank(), get_world_size(), get_local_rank(), is_main_process(), get_file_dir("/data/x.csv"))
+(0, 1, 0, True, '/data')
 >>> samba.session.add_graph(FwdGraph(model, (x,), "line"))
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     pef = samba.session.compile_multigraph(output_folder=folder)
@@ -38,8 +38,9 @@ import torch
 
 from sambaflow import errors
 from sambaflow._core import ffi, lib
+from sambaflow.runtime import replicas
 from sambaflow.samba import _state, trees
-from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_distlearn, check_mapping, one_of
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_mapping
 from sambaflow.samba.keywords import refuse_unknown
 from sambaflow.samba.progress import watched
 from sambaflow.samba.sambatensor import SambaTensor, from_torch_tensor, values_of
@@ -60,13 +61,14 @@ def trace_graph(
 ):
     """Loads the PEF, traces the model again and refuses a model that differs, moves weights, optimizer state and inputs to the
     device, and sets the gradients of outputs to what they begin with (init_output_grads); hyperparameters (lr ...) become those
-    of `optim`. With `mapping` 'spatial' the PEF must be one that was compiled so.
+    of `optim`. With `mapping` 'spatial' the PEF must be one that was compiled so. `data_parallel_mode` is that of runs with
+    data_parallel. `distlearn_config`, the path of a file, says that this process is one of several replicas: runs are
+    data_parallel then. What the file says is about another network and is not read: MPI knows who the replicas are.
     Returns the traced outputs, which are `model.output_tensors` too."""
     check_mapping("trace_graph", mapping)
-    one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
-    if distlearn_config is None or not _state.session.named_distlearn(distlearn_config):
-        check_distlearn("trace_graph", distlearn_config)
-    outputs = _state.session.trace_graph(model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device, mapping)
+    outputs = _state.session.trace_graph(
+        model, inputs, optim, init_output_grads, loss_indices, pef, transfer_device, mapping, data_parallel_mode, distlearn_config
+    )
     if init_output_grads:
         _init_output_grads(outputs)
     return outputs
@@ -141,13 +143,18 @@ def get_file_dir(path):
 
 
 def get_rank():
-    """This process among the replicas: 0 without data parallelism."""
-    return 0
+    """This process among the replicas, which MPI has started: 0 where it is the only one."""
+    return replicas().rank
 
 
 def get_world_size():
     """How many replicas there are."""
-    return 1
+    return replicas().size
+
+
+def get_local_rank():
+    """This process among the replicas of this machine."""
+    return replicas().local_rank
 
 
 def is_main_process():
@@ -219,6 +226,7 @@ __all__ = [
     "MAPPINGS",
     "from_torch_tensor",
     "get_file_dir",
+    "get_local_rank",
     "get_rank",
     "get_world_size",
     "init_output_grads",

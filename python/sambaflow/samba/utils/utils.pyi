@@ -22,7 +22,7 @@ def trace_graph(
     mapping: str = "section",
     data_parallel_mode: str = "normal",
     transfer_device: bool = True,
-    distlearn_config: None = None,
+    distlearn_config: str | os.PathLike[str] | None = None,
 ) -> list[SambaTensor]: ...
 def trace_multigraph(
     graph: SambaGraph | torch.nn.Module,
@@ -42,6 +42,7 @@ def set_seed(seed: int) -> None: ...
 def get_file_dir(path: str | os.PathLike[str]) -> str: ...
 def get_rank() -> int: ...
 def get_world_size() -> int: ...
+def get_local_rank() -> int: ...
 def is_main_process() -> bool: ...
 def measure_performance(
     model: torch.nn.Module,
@@ -67,6 +68,7 @@ __all__ = [
     "MAPPINGS",
     "from_torch_tensor",
     "get_file_dir",
+    "get_local_rank",
     "get_rank",
     "get_world_size",
     "init_output_grads",

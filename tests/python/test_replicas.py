@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data parallel training: programs/replicas.py as two replicas of one thread, by each MPI that is there."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from page import blocks
+
+import sambaflow
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+
+PROGRAM = pathlib.Path(__file__).with_name("programs") / "replicas.py"
+LAUNCH = pathlib.Path(__file__).parents[1] / "parallel" / "launch.sh"
+PLUGINS = pathlib.Path(sambaflow.__file__).parent
+SIZE = 2
+
+
+def has(mpi):
+    return shutil.which(f"mpirun.{mpi}") and (PLUGINS / f"libsambaflow-mpi-{mpi}.so").exists()
+
+
+MPIS = ("openmpi", "mpich")
+
+
+def by(mpi, *more):
+    """A test's parameters; skipped where that MPI is not installed."""
+    return pytest.param(mpi, *more, marks=pytest.mark.skipif(not has(mpi), reason=f"no MPI: {mpi}"))
+
+
+def launched(mpi, program, *words, folder=None):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [LAUNCH, mpi, SIZE, PLUGINS, sys.executable, program, *words]
+    return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=100, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def program():
+    spec = importlib.util.spec_from_file_location("replicas_program", PROGRAM)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def on_whole_batch(program):
+    """PyTorch's losses and parameters, in one process."""
+    model, losses = program.made(), []
+    optim = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    for step in range(program.STEPS):
+        loss, _ = model(*program.data(step, SIZE))
+        optim.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optim.step()
+        losses.append(loss.item())
+    return losses, dict(model.named_parameters())
+
+
+@pytest.mark.parametrize("mpi", [by(mpi) for mpi in MPIS])
+def test_training(mpi, tmp_path, program):
+    done = launched(mpi, PROGRAM, "train", tmp_path, *["ddp"][: mpi == "openmpi"])
+    assert done.returncode == 0, done.stderr
+    replicas = [torch.load(tmp_path / f"{rank}.pt") for rank in range(SIZE)]
+    theirs = [found.pop("ddp") for found in replicas if "ddp" in found]
+    losses, parameters = on_whole_batch(program)
+    first = replicas[0]["normal"]
+    for rank, found in enumerate(replicas):
+        assert list(found) == [*program.MODES, "command line", "sections"]
+        for ours, held in found.values():
+            assert ours == found["normal"][0]  # the same bits in every mode, and of parameters on every replica
+            assert all(torch.equal(x, first[1][name]) for name, x in held.items()) and held.keys() == parameters.keys()
+        if theirs:
+            torch.testing.assert_close(torch.tensor(found["normal"][0]), torch.tensor(theirs[rank]), rtol=1e-4, atol=0)
+    mean = [sum(found["normal"][0][step] for found in replicas) / SIZE for step in range(program.STEPS)]
+    torch.testing.assert_close(torch.tensor(mean), torch.tensor(losses), rtol=1e-5, atol=0)
+    for name, x in first[1].items():
+        torch.testing.assert_close(x, parameters[name].detach(), rtol=1e-5, atol=1e-5 * x.abs().max().item())
+
+
+@pytest.mark.parametrize("mpi, how", [*(by(mpi, "fail") for mpi in MPIS), by("openmpi", "raise"), by("mpich", "early")])
+def test_exception(mpi, how, tmp_path):
+    """One of one replica ends all, soon, and is told once; its handlers run."""
+    done = launched(mpi, PROGRAM, how, tmp_path)
+    assert done.returncode != 0
+    assert time.time() - float((tmp_path / "failed").read_text()) < 5
+    assert done.stderr.count("ValueError: there is no such sample") == 1
+    assert "handler of 1" in done.stdout
+    assert "Internal error" not in done.stderr  # MPICH's, where its end is told twice
+    if how != "raise":
+        assert len(re.findall("replica 1 of 2: Traceback", done.stderr)) == 1
+
+
+@pytest.mark.parametrize("mpi", [by("mpich")])
+def test_page(mpi, tmp_path):
+    """The program of docs/python.md: each replica reads its part of one shuffle; the main one writes."""
+    (code,) = [block for block in blocks("docs/python.md", "python") if "use_abexit" in block]
+    (tmp_path / "train.py").write_text(code, encoding="utf-8")
+    done = launched(mpi, "train.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["digits.safetensors", "out", "train.py"]
+    assert sorted(x.name for x in (tmp_path / "out").iterdir()) == ["0", "1"]
+
+
+def test_alone(tmp_path, program):
+    """A process that nothing has started is the only replica: its runs are those without data_parallel."""
+    assert (utils.get_rank(), utils.get_world_size(), utils.get_local_rank(), utils.is_main_process()) == (0, 1, 0, True)
+    pef, alone = program.compiled(str(tmp_path), "--data-parallel"), program.compiled(str(tmp_path / "alone"))
+    found = []
+    for path, said in ((pef, {"data_parallel": True, "data_parallel_mode": "optimal"}), (pef, {}), (alone, {})):
+        samba.session.reset()
+        model, outputs = program.loaded(path)
+        found.append(program.trained(model, outputs, 0, 1, **said))
+    for losses, parameters in found[1:]:
+        assert losses == found[0][0] and all(torch.equal(x, found[0][1][name]) for name, x in parameters.items())
+
+
+def test_words(tmp_path, program):
+    with pytest.raises(TypeError, match="distlearn_config is .*: expected the path of a file.*mpirun"):
+        program.loaded("x.pef", distlearn_config={"world_size": 2})
+    with pytest.raises(OSError, match="distlearn_config: there is no file 'replicas.yaml'"):
+        program.loaded("x.pef", distlearn_config="replicas.yaml")
+    with pytest.raises(ValueError, match="inference has no gradients for replicas to average"):
+        model = samba.from_torch_model_(torch.nn.Linear(2, 2))
+        samba.session.compile(
+            model, (samba.randn(2, 2, name="x"),), inference=True, data_parallel=True, output_folder=str(tmp_path)
+        )
+    with pytest.raises(TypeError, match="run: data_parallel is 'yes': expected True or False"):
+        samba.session.reset()
+        _, outputs = program.loaded(program.compiled(str(tmp_path)))
+        samba.session.run((), outputs, data_parallel="yes")
