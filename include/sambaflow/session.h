@@ -39,7 +39,7 @@ typedef struct samba_session_options {
      * warning. It decides how sums are ordered, so it is a part of what fixes the bits. */
     const char *tune;
     /* The session is that of one of several replicas: they meet here, not in the first run with data_parallel, and where
-     * threads is 0 those of one machine share its processors. */
+     * threads is 0 and OMP_NUM_THREADS is not set those of one machine share its processors. */
     bool data_parallel;
 } samba_session_options;
 SAMBA_API samba_session_options samba_session_defaults(void);

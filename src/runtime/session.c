@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,9 +22,11 @@ samba_session_options samba_session_defaults(void)
 }
 
 /* ---- making ---- */
-/* Replicas of one machine part its processors. */
+/* Replicas of one machine part its processors, unless their environment says how many threads each has. */
 static int share_of(const samba_session *session, int offered)
 {
+    if (getenv("OMP_NUM_THREADS"))
+        return offered;
     const int share = offered / samba_session_sharers(session);
     return share > 0 ? share : 1;
 }
