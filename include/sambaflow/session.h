@@ -69,7 +69,8 @@ typedef struct samba_run_options {
         *section_types; /* ZEROGRAD FWD BCKWD REDUCE GRADNORM OPT, any case: all sections of each, in the order given; none: the
                                          schedule. Both leave out what a later section of the run computes again (redone_by
                                          below). ZEROGRAD, GRADNORM and REDUCE are left out where the graph needs none,
-                                         with a warning; any other type that it lacks is NAME */
+                                         with a warning; any other type that it lacks is NAME. REDUCE
+                                         that is named right behind GRADNORM runs before it: the norm is that of the mean */
     int section_id_count;
     const int *section_ids; /* instead of section_types, in the order given */
     /* false, as torch's eval(): every dropout rate is 0 and samba_training too, in the FWD of this run and in the BCKWD that goes

@@ -178,6 +178,18 @@ static samba_status list_add(samba_session *session, samba_selection *selection,
     return SAMBA_OK;
 }
 
+/* The i-th type that runs. The documents' loop says GRADNORM, REDUCE, and a norm is that of what was reduced. */
+static const char *type_at(const samba_run_options *options, int i)
+{
+    const char *const *types = options->section_types;
+    const int count = options->section_type_count;
+    const bool first = i + 1 < count && types[i] && types[i + 1] && strcasecmp(types[i], "GRADNORM") == 0 &&
+                       strcasecmp(types[i + 1], "REDUCE") == 0;
+    const bool second =
+        i > 0 && types[i - 1] && types[i] && strcasecmp(types[i - 1], "GRADNORM") == 0 && strcasecmp(types[i], "REDUCE") == 0;
+    return types[first ? i + 1 : second ? i - 1 : i];
+}
+
 static samba_status select_types(samba_session *session, const samba_run_options *options, samba_selection *selection)
 {
     const samba_plan *plan = &session->plan;
@@ -185,7 +197,7 @@ static samba_status select_types(samba_session *session, const samba_run_options
     for (int i = 0; i < options->section_type_count; i++) {
         int phase;
         bool there;
-        SAMBA_TRY(find_type(session, graph, options->section_types[i], &phase, &there));
+        SAMBA_TRY(find_type(session, graph, type_at(options, i), &phase, &there));
         if (!there)
             selection->skipped |= 1u << phase;
         for (int32_t k = graph->first_call; k < graph->first_call + graph->call_count; k++) {
