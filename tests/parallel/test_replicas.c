@@ -219,6 +219,15 @@ static void compare_weights(const samba_session *ours, const samba_session *whol
     }
 }
 
+/* GCC 12 for aarch64 breaks off where it is inline, in the loop over steps. */
+static double __attribute__((noinline)) mean_of(const double *numbers, int count)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += numbers[i];
+    return sum / count;
+}
+
 static void try_model(const char *folder, const drawn *d)
 {
     char ours[4096], whole[4096];
@@ -253,9 +262,7 @@ static void try_model(const char *folder, const drawn *d)
     }
     for (int step = 0; step < STEPS; step++) {
         need(samba_replicas_gather(context, &losses[step], sizeof(double), all));
-        mean[step] = 0;
-        for (int rank = 0; rank < self.size; rank++)
-            mean[step] += all[rank] / self.size;
+        mean[step] = mean_of(all, self.size);
     }
     if (self.rank == 0) {
         samba_session *alone = train(d, whole, d->batch * self.size, 0, false, NULL, losses);
