@@ -219,8 +219,7 @@ static void compare_weights(const samba_session *ours, const samba_session *whol
     }
 }
 
-/* GCC 12 for aarch64 breaks off where it is inline, in the loop over steps. */
-static double __attribute__((noinline)) mean_of(const double *numbers, int count)
+static double mean_of(const double *numbers, int count)
 {
     double sum = 0;
     for (int i = 0; i < count; i++)
