@@ -8,6 +8,7 @@
 
 #include "plan/optimizers.h"
 #include "plan/plan.h"
+#include "runtime/runtime.h"
 #include <argp.h>
 #include <jansson.h>
 #include <sambaflow/app.h>
@@ -181,7 +182,7 @@ typedef struct samba_app_arguments {
     int accumulation;
     bool accumulation_given;
     bool data_parallel, reduce_on_rdu;
-    enum { SAMBA_APP_NORMAL, SAMBA_APP_INORDER, SAMBA_APP_OPTIMAL } mode;
+    samba_replica_mode mode;
     int64_t memory_budget; /* bytes; 0: none */
     samba_mapping mapping;
     int64_t fast_memory; /* bytes; 0: as much as there is */

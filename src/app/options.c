@@ -38,8 +38,6 @@ typedef struct parse {
 typedef void take_option(void *into, const samba_option_row *row, char *text, struct argp_state *state);
 static take_option take_pass, take_optimizer, take_hyper, take_flag, take_norm, print_version;
 
-static const char *const data_parallel_modes[] = {"normal", "inorder", "optimal"};
-
 static const samba_option_row rows[] = {
     {.help = "Model and PEF:"},
     {ALL, "batch-size", "N", "Samples in a step", INTEGER_AT(batch, 1, MAX_BATCH), .letter = 'b'},
@@ -60,13 +58,12 @@ static const samba_option_row rows[] = {
     {C | T, "fast-memory", "BYTES", "Memory that a section may use (as much as there is)",
      INTEGER_AT(a.fast_memory, 1, INT64_MAX)},
     {ALL, "data-parallel", NULL,
-     "Replicas train together: compile gives the PEF sections that average their gradients; run is one of the replicas that "
-     "mpirun "
-     "has started, and takes its part of each step's samples",
+     "Replicas train together: compile gives the PEF sections that average their gradients; run is one of those that mpirun has "
+     "started, and takes its part of each step's samples",
      FLAG_AT(a.data_parallel)},
     {R, "data-parallel-mode", "normal|inorder|optimal",
      "When gradients travel: in the schedule's order, while the backward makes others, or while updates run too (normal)",
-     CHOICE_AT(a.mode, data_parallel_modes, 3)},
+     CHOICE_AT(a.mode, samba_replica_modes, SAMBA_MODE_COUNT)},
     {R, "reduce-on-rdu", NULL, "Average gradients of replicas in the device's memory, as the CPU always does",
      FLAG_AT(a.reduce_on_rdu)},
     {C | T, "memory-budget", "BYTES", "Memory the model may take: what does not fit is computed again in the backward",

@@ -194,8 +194,6 @@ static void close_trainer(trainer *t)
         fclose(t->quiet);
 }
 
-static const char *const modes[] = {"normal", "inorder", "optimal"};
-
 /* One step on the samples order[0 ..]; `loss` is the mean over its micro-batches, which the session counts by itself. */
 static samba_status train_step(trainer *t, const int64_t *order, double *loss)
 {
@@ -206,7 +204,7 @@ static samba_status train_step(trainer *t, const int64_t *order, double *loss)
     run.outputs = &t->loss;
     run.data_parallel = t->arguments->data_parallel;
     run.reduce_on_rdu = t->arguments->reduce_on_rdu;
-    run.data_parallel_mode = modes[t->arguments->mode];
+    run.data_parallel_mode = samba_replica_modes[t->arguments->mode];
     *loss = 0;
     if (t->lr) {
         t->lr->value = scheduled(t);

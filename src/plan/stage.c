@@ -117,6 +117,21 @@ int samba_stage_access(const samba_stage *stage, int32_t operand)
     return 0;
 }
 
+static bool meets(const samba_buffer *buffers, int32_t buffer, samba_buffer range)
+{
+    return buffer >= 0 && buffers[buffer].offset < range.offset + range.bytes &&
+           buffers[buffer].offset + buffers[buffer].bytes > range.offset;
+}
+
+bool samba_stage_touches(const samba_stage *stage, const samba_buffer *buffers, samba_buffer range, int access)
+{
+    bool touched = stage->kind == SAMBA_STAGE_CONTRACT && access & SAMBA_READS &&
+                   (meets(buffers, stage->contract.a.buffer, range) || meets(buffers, stage->contract.b.buffer, range));
+    for (int32_t o = 0; o < stage->operand_count && !touched; o++)
+        touched = samba_stage_access(stage, o) & access && meets(buffers, stage->operands[o].buffer, range);
+    return touched;
+}
+
 int32_t samba_line_sources(const samba_line *line)
 {
     switch (line->function) {

@@ -267,5 +267,8 @@ void samba_attention_sizes(const samba_stage *stage, samba_attention_part part, 
 typedef struct samba_buffer { /* a range of the device arena */
     int64_t offset, bytes;    /* offset is a multiple of 64 */
 } samba_buffer;
+/* Does the stage read or write (`access`: one of samba_access_kind, or both) memory of the range? By whole buffers, so it may
+ * touch less. plan/stage.c */
+bool samba_stage_touches(const samba_stage *stage, const samba_buffer *buffers, samba_buffer range, int access);
 
 #endif

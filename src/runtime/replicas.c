@@ -62,54 +62,43 @@ static samba_status check_pledges(const samba_session *session, const samba_worl
 }
 
 /* ---- what sections touch ---- */
-/* Does a section read or write (`access`) memory of the range? By buffers: some more than it does. */
-static bool touches(const samba_plan *plan, const samba_plan_section *section, const samba_buffer *range, int access)
+static bool touches(const samba_plan *plan, const samba_plan_section *section, samba_buffer range, int access)
 {
     for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
-        for (int32_t o = 0; o < plan->stages[s].operand_count; o++) {
-            const int32_t buffer = plan->stages[s].operands[o].buffer;
-            if (buffer >= 0 && samba_stage_access(&plan->stages[s], o) & access &&
-                plan->buffers[buffer].offset < range->offset + range->bytes &&
-                plan->buffers[buffer].offset + plan->buffers[buffer].bytes > range->offset)
+        if (samba_stage_touches(&plan->stages[s], plan->buffers, range, access))
+            return true;
+    return false;
+}
+
+/* Does `other` touch (`access`) what the operands of `section` that it writes lie in? */
+static bool touches_written(const samba_plan *plan, const samba_plan_section *other, const samba_plan_section *section,
+                            int access)
+{
+    for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
+        for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
+            if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES &&
+                touches(plan, other, plan->buffers[plan->stages[s].operands[o].buffer], access))
                 return true;
-        }
     return false;
 }
 
 /* Does one write what the other reads or writes? */
 static bool conflict(const samba_plan *plan, int32_t a, int32_t b)
 {
-    for (int turn = 0; turn < 2; turn++) {
-        const samba_plan_section *writer = &plan->sections[turn ? b : a], *other = &plan->sections[turn ? a : b];
-        for (int32_t s = writer->first_stage; s < writer->first_stage + writer->stage_count; s++)
-            for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
-                if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES &&
-                    touches(plan, other, &plan->buffers[plan->stages[s].operands[o].buffer], SAMBA_READS | SAMBA_WRITES))
-                    return true;
-    }
-    return false;
-}
-
-static bool reads_bucket(const samba_plan *plan, int32_t section, int32_t reduce)
-{
-    for (int32_t k = 0; k < plan->sections[reduce].stage_count; k++)
-        if (touches(plan, &plan->sections[section],
-                    &plan->buffers[plan->stages[plan->sections[reduce].first_stage + k].operands[0].buffer], SAMBA_READS))
-            return true;
-    return false;
+    const samba_plan_section *one = &plan->sections[a], *other = &plan->sections[b];
+    return touches_written(plan, one, other, SAMBA_READS | SAMBA_WRITES) ||
+           touches_written(plan, other, one, SAMBA_READS | SAMBA_WRITES);
 }
 
 /* The last section of BCKWD that writes what this one of REDUCE exchanges. */
 static int32_t find_completion(const samba_session *session, int32_t reduce)
 {
     const samba_plan *plan = &session->plan;
-    const samba_plan_section *section = &plan->sections[reduce];
+    const int32_t graph = samba_plan_graph_of(plan, reduce);
     for (int32_t i = plan->section_count - 1; i >= 0; i--)
-        for (int32_t k = 0; k < section->stage_count; k++)
-            if (phase_of(session, i) == BCKWD && samba_plan_graph_of(plan, i) == samba_plan_graph_of(plan, reduce) &&
-                touches(plan, &plan->sections[i], &plan->buffers[plan->stages[section->first_stage + k].operands[0].buffer],
-                        SAMBA_WRITES))
-                return i;
+        if (phase_of(session, i) == BCKWD && samba_plan_graph_of(plan, i) == graph &&
+            touches_written(plan, &plan->sections[i], &plan->sections[reduce], SAMBA_WRITES))
+            return i;
     return -1;
 }
 
@@ -126,7 +115,8 @@ static samba_status find_order(samba_session *session, samba_joined *joined)
         for (int32_t b = 0; b < a; b++)
             if (phase_of(session, a) == OPT && joined->late[b] >= 0)
                 joined->follows[joined->late[a] * count + joined->late[b]] =
-                    phase_of(session, b) == OPT ? conflict(plan, a, b) : reads_bucket(plan, a, b);
+                    phase_of(session, b) == OPT ? conflict(plan, a, b)
+                                                : touches_written(plan, &plan->sections[a], &plan->sections[b], SAMBA_READS);
     joined->late_count = count;
     return SAMBA_OK;
 }
@@ -166,11 +156,12 @@ int samba_session_sharers(const samba_session *session) { return session->joined
 int samba_session_rank(const samba_session *session) { return session->joined ? session->joined->world->replicas.rank : 0; }
 
 /* ---- checking ---- */
+const char *const samba_replica_modes[SAMBA_MODE_COUNT] = {"normal", "inorder", "optimal"};
+
 static samba_status find_mode(const samba_session *session, const char *word, samba_replica_mode *mode)
 {
-    static const char *const words[] = {"normal", "inorder", "optimal"};
-    for (int i = 0; i < SAMBA_COUNT(words); i++)
-        if (!word || strcmp(word, words[i]) == 0) {
+    for (int i = 0; i < SAMBA_MODE_COUNT; i++)
+        if (!word || strcmp(word, samba_replica_modes[i]) == 0) {
             *mode = (samba_replica_mode)i;
             return SAMBA_OK;
         }
@@ -240,13 +231,6 @@ static samba_status exchange(samba_session *session, int32_t at, bool begin)
     return SAMBA_OK;
 }
 
-static samba_status run_device(samba_session *session, const samba_device_run *work)
-{
-    samba_device *device = session->device;
-    SAMBA_TRY(device->interface->run(device, work));
-    return device->interface->wait(device);
-}
-
 /* Exchanges that section `at` of BCKWD makes possible, of those that the run comes to. */
 static samba_status begin_completed(samba_session *session, const samba_device_run *work, int32_t from, int32_t at)
 {
@@ -299,7 +283,7 @@ static samba_status run_updates(samba_session *session, const int32_t *list, int
                 least = number, best = i;
         }
         SAMBA_TRY(samba_exchange_wait(joined->exchange, least));
-        SAMBA_TRY(run_device(session, &(samba_device_run){.sections = &list[best], .section_count = 1}));
+        SAMBA_TRY(samba_run_device(session, &(samba_device_run){.sections = &list[best], .section_count = 1}));
         joined->done[list[best]] = true;
     }
     return SAMBA_OK;
@@ -309,7 +293,7 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
 {
     samba_joined *joined = session->joined;
     if (!joined->exchange)
-        return run_device(session, work);
+        return samba_run_device(session, work);
     const bool overlap = mode != SAMBA_MODE_NORMAL;
     samba_device_run part = {.in = work->in, .in_count = work->in_count};
     memset(joined->begun, 0, (size_t)session->run_count);
@@ -321,7 +305,7 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
             part.section_count = i + 1 - first;
         }
         if ((reduces || ends) && (part.section_count > 0 || part.in_count > 0)) {
-            SAMBA_TRY(run_device(session, &part));
+            SAMBA_TRY(samba_run_device(session, &part));
             part = (samba_device_run){.sections = NULL};
         }
         if (ends)
@@ -340,5 +324,5 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
     }
     part.out = work->out;
     part.out_count = work->out_count;
-    return run_device(session, &part);
+    return samba_run_device(session, &part);
 }

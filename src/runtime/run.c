@@ -193,7 +193,7 @@ static void forget_step(samba_graph_state *graph)
     graph->backward_done = graph->gradients_wait = graph->reduced = graph->norm_known = false;
 }
 
-static samba_status run_device(samba_session *session, const samba_device_run *work)
+samba_status samba_run_device(samba_session *session, const samba_device_run *work)
 {
     SAMBA_TRY(session->device->interface->run(session->device, work));
     return session->device->interface->wait(session->device);
@@ -209,7 +209,7 @@ static samba_status run_sections(samba_session *session, const samba_selection *
         SAMBA_TRY(samba_hyper_train(session, false));
     count_run(session, selection);
     double start = samba_seconds();
-    samba_status status = mode ? samba_run_replicas(session, work, *mode) : run_device(session, work);
+    samba_status status = mode ? samba_run_replicas(session, work, *mode) : samba_run_device(session, work);
     session->stats.kernel_seconds += samba_seconds() - start;
     if (status != SAMBA_OK)
         forget_step(&session->graphs[selection->graph]);

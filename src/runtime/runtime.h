@@ -212,9 +212,18 @@ void samba_given_note(samba_session *session, int32_t tensor); /* it has values 
 /* STATE, by the names of inputs that the run would read and that neither it nor anything before gives. Writes only `fed`. */
 samba_status samba_check_given(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
 
+/* ---- run.c ---- */
+samba_status samba_run_device(samba_session *session, const samba_device_run *work); /* and waits for it */
+
 /* ---- replicas.c ---- */
 typedef struct samba_joined samba_joined;
-typedef enum samba_replica_mode { SAMBA_MODE_NORMAL, SAMBA_MODE_INORDER, SAMBA_MODE_OPTIMAL } samba_replica_mode;
+typedef enum samba_replica_mode {
+    SAMBA_MODE_NORMAL,
+    SAMBA_MODE_INORDER,
+    SAMBA_MODE_OPTIMAL,
+    SAMBA_MODE_COUNT
+} samba_replica_mode;
+extern const char *const samba_replica_modes[SAMBA_MODE_COUNT]; /* "normal" "inorder" "optimal" */
 /* With all other replicas, once. ARGUMENT where they have not all the same. */
 samba_status samba_session_join(samba_session *session);
 void samba_session_part(samba_session *session);

@@ -29,16 +29,11 @@ static range range_of(const samba_plan *plan, const samba_stage *exchange)
 static int32_t completed_by(const samba_compiler *c, int32_t first, int32_t end, range r)
 {
     const samba_plan *plan = &c->plan;
-    int32_t last = first - 1;
-    for (int32_t s = first; s < end; s++) {
-        const samba_stage *stage = &plan->stages[s];
-        for (int32_t o = 0; o < stage->operand_count && c->growth.made[s].phase == SAMBA_BCKWD; o++) {
-            const int32_t buffer = stage->operands[o].buffer;
-            if (buffer >= 0 && samba_stage_access(stage, o) & SAMBA_WRITES && plan->buffers[buffer].offset < r.end &&
-                plan->buffers[buffer].offset + plan->buffers[buffer].bytes > r.begin)
-                last = s;
-        }
-    }
+    const samba_buffer at = {r.begin, r.end - r.begin};
+    int32_t last = end - 1;
+    while (last >= first && (c->growth.made[last].phase != SAMBA_BCKWD ||
+                             !samba_stage_touches(&plan->stages[last], plan->buffers, at, SAMBA_WRITES)))
+        last--;
     return last;
 }
 
@@ -157,18 +152,15 @@ samba_status samba_pass_buckets(samba_compiler *c)
 int32_t samba_bucket_read(const samba_compiler *c, int32_t stage, int32_t end)
 {
     const samba_plan *plan = &c->plan;
-    const samba_stage *reader = &plan->stages[stage];
     if (c->growth.made[stage].phase != SAMBA_OPT)
         return -1;
     for (int32_t s = 0; s < end; s++) {
         if (plan->stages[s].kind != SAMBA_STAGE_EXCHANGE || c->growth.made[s].graph != c->growth.made[stage].graph)
             continue;
         const range r = range_of(plan, &plan->stages[s]);
-        for (int32_t o = 0; o < reader->operand_count; o++) {
-            const samba_buffer *buffer = reader->operands[o].buffer >= 0 ? &plan->buffers[reader->operands[o].buffer] : NULL;
-            if (buffer && buffer->offset < r.end && buffer->offset + buffer->bytes > r.begin)
-                return s;
-        }
+        if (samba_stage_touches(&plan->stages[stage], plan->buffers, (samba_buffer){r.begin, r.end - r.begin},
+                                SAMBA_READS | SAMBA_WRITES))
+            return s;
     }
     return -1;
 }
