@@ -183,6 +183,8 @@ typedef struct samba_app_arguments {
     bool accumulation_given;
     bool data_parallel, reduce_on_rdu;
     samba_replica_mode mode;
+    bool shard_optimizer;
+    int reduce_dtype;      /* 0: float32, 1: bfloat16 */
     int64_t memory_budget; /* bytes; 0: none */
     samba_mapping mapping;
     int64_t fast_memory; /* bytes; 0: as much as there is */

@@ -23,6 +23,8 @@ samba_session_options samba_app_session(const samba_app_arguments *a)
     samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
     options.tune = a->no_tune ? "off" : a->tune;
     options.data_parallel = a->data_parallel && a->command == SAMBA_APP_RUN;
+    options.shard_optimizer = a->shard_optimizer;
+    options.reduce_dtype = a->reduce_dtype ? "bfloat16" : NULL;
     return options;
 }
 

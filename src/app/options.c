@@ -38,6 +38,8 @@ typedef struct parse {
 typedef void take_option(void *into, const samba_option_row *row, char *text, struct argp_state *state);
 static take_option take_pass, take_optimizer, take_hyper, take_flag, take_norm, print_version;
 
+static const char *const reduce_dtypes[2] = {"float32", "bfloat16"};
+
 static const samba_option_row rows[] = {
     {.help = "Model and PEF:"},
     {ALL, "batch-size", "N", "Samples in a step", INTEGER_AT(batch, 1, MAX_BATCH), .letter = 'b'},
@@ -66,6 +68,12 @@ static const samba_option_row rows[] = {
      CHOICE_AT(a.mode, samba_replica_modes, SAMBA_MODE_COUNT)},
     {R, "reduce-on-rdu", NULL, "Average gradients of replicas in the device's memory, as the CPU always does",
      FLAG_AT(a.reduce_on_rdu)},
+    {R, "shard-optimizer", NULL,
+     "Each replica updates a part of the parameters and keeps the optimizer's state of that part alone",
+     FLAG_AT(a.shard_optimizer)},
+    {R, "reduce-dtype", "float32|bfloat16",
+     "What gradients travel as between replicas; of bfloat16 what rounding takes is added the next time (float32)",
+     CHOICE_AT(a.reduce_dtype, reduce_dtypes, 2)},
     {C | T, "memory-budget", "BYTES", "Memory the model may take: what does not fit is computed again in the backward",
      INTEGER_AT(a.memory_budget, 1, INT64_MAX)},
     {C | T, "chunk-bytes", "N", "Logits larger than this are computed in chunks of rows of at most this size (67108864)",

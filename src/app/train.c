@@ -237,12 +237,15 @@ static void report_epoch(trainer *t, int64_t epoch, int64_t epochs, double loss,
                               json_pack("{s:o, s:o}", "loss", samba_json_number(loss), "seconds", samba_json_number(seconds)));
 }
 
+/* All have the same weights, so one saves; where each has a part of the optimizer's state, all do. */
+static bool saves(const trainer *t) { return t->replicas.rank == 0 || t->arguments->shard_optimizer; }
+
 /* Checkpoints are due every so many steps, or with each epoch, and after the last step. */
 static samba_status checkpoint_if_due(trainer *t, bool epoch_ends)
 {
     const samba_app_arguments *a = t->arguments;
     bool due = a->checkpoint_every ? t->at.steps_done % a->checkpoint_every == 0 : epoch_ends;
-    return a->checkpoint_dir && t->replicas.rank == 0 && (due || t->at.steps_done == t->steps)
+    return a->checkpoint_dir && saves(t) && (due || t->at.steps_done == t->steps)
                ? samba_app_checkpoint(t->run, t->session, &t->at)
                : SAMBA_OK;
 }
@@ -401,8 +404,8 @@ samba_status samba_app_train(const samba_app_run *run)
     samba_status status = open_trainer(&t);
     if (status == SAMBA_OK && !a->inference)
         status = train(&t);
-    const bool first = t.replicas.rank == 0; /* all have the same weights: one saves and tests them */
-    if (status == SAMBA_OK && a->save && first)
+    const bool first = t.replicas.rank == 0; /* all have the same weights: one tests them */
+    if (status == SAMBA_OK && a->save && saves(&t))
         status = samba_session_save(t.session, a->save, true);
     if (status == SAMBA_OK && first)
         status = evaluate(&t);

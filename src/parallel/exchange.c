@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mean of ranges over all replicas. Ranges are cut into pieces, numbered in the order in which they began; piece n travels
- * in slot n % SLOTS once that is free, on every replica alike, so that messages meet. A piece has two swaps: everyone's parts to
- * those whom they belong to; and the means of the own part to all.
+ * Exchanges of ranges between all replicas. Each replica has a part of a range (parts.c). A piece is a block of every part: pieces
+ * are numbered in the order in which their ranges began, and piece n travels in slot n % SLOTS once that is free, on every replica
+ * alike, so that messages meet. A piece has up to two swaps: everyone's blocks to those whom they belong to; and the own block to
+ * all.
  *
  * Whoever wants a range done drives the pieces. For ranges that were begun that is a thread, which sleeps while nothing comes, so
  * that it takes no core from those that compute. */
@@ -13,9 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOTS = 4, BLOCK = 1024, QUEUE = 1024, PATIENCE = 64 };
+enum { SLOTS = 4, QUEUE = SAMBA_EXCHANGE_KNOWN, PATIENCE = 64 };
 #define PIECE_BYTES ((int64_t)1 << 20)
-#define PART_BYTES ((int64_t)64 << 10) /* at least, where there are many replicas: what a network's latency is worth */
+#define BLOCK_BYTES ((int64_t)64 << 10) /* at least, where there are many replicas: what a network's latency is worth */
 #define NAP_NANOSECONDS 50000
 
 typedef enum phase { IDLE, SCATTER, GATHER } phase;
@@ -24,26 +25,32 @@ typedef struct piece {
     phase phase;
     samba_exchange_range range;
     int64_t number; /* of the range that it is a piece of */
-    char *room;     /* what others send of the own part, rank after rank */
+    int64_t block;  /* which of every part's */
+    char *in;       /* blocks of others, rank after rank */
+    uint16_t *out;  /* rounded blocks for others */
 } piece;
 
 struct samba_exchange {
     samba_context *context;
     const samba_world *world;
     int rank, size;
-    int64_t piece_bytes, room_bytes;
+    bool rounds;
+    int64_t block_bytes;
     piece pieces[SLOTS];
     samba_network_part *parts; /* one for each other replica */
-    char *room;
+    const char **sources;      /* of a mean */
+    char *in;
+    uint16_t *out;
     /* ranges that began and are not cut up yet: a ring */
     samba_exchange_range queue[QUEUE];
-    int64_t asked, known, taken; /* ranges so far; of those, seen by whoever drives; cut up */
-    int64_t at;                  /* elements of the range in hand that are under way */
-    int64_t piece_count;         /* so far */
-    int64_t finished;            /* ranges */
-    int error;                   /* the network's, as whoever drives knows it; then nothing goes on */
-    const char *failed;          /* what did */
-    int broken;                  /* the same, as all know it */
+    double began[QUEUE], ended[QUEUE], waited[QUEUE]; /* seconds */
+    int64_t asked, known, taken;                      /* ranges so far; of those, seen by whoever drives; cut up */
+    int64_t at;                                       /* blocks of the range in hand that are under way */
+    int64_t piece_count;                              /* so far */
+    int64_t finished;                                 /* ranges */
+    int error;                                        /* the network's, as whoever drives knows it; then nothing goes on */
+    const char *failed;                               /* what did */
+    int broken;                                       /* the same, as all know it */
     /* between the thread and its master */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -51,86 +58,113 @@ struct samba_exchange {
     bool has_thread, stop;
 };
 
-/* ---- parts ---- */
-static int64_t part_begin(const samba_exchange *e, int64_t count, int rank)
+/* ---- blocks ---- */
+static int64_t size_of(const samba_exchange_range *range) { return (int64_t)samba_dtype_size(range->dtype); }
+
+static int64_t part_begin(const samba_exchange *e, const samba_exchange_range *range, int rank)
 {
-    return count / e->size * rank + (count % e->size < rank ? count % e->size : rank);
+    return samba_part_begin_within(range->whole > 0 ? range->whole : range->count, range->first, range->count, rank, e->size);
 }
 
-static int64_t part_count(const samba_exchange *e, int64_t count, int rank)
+static int64_t block_elements(const samba_exchange *e, const samba_exchange_range *range)
 {
-    return part_begin(e, count, rank + 1) - part_begin(e, count, rank);
+    return e->block_bytes / size_of(range);
 }
 
-/* Elements first .. first + n - 1 of the own part as replica `rank` has them. */
-static const char *part_of(const samba_exchange *e, const piece *p, int rank, int64_t first)
+/* Of the longest part, and at least one. */
+static int64_t count_blocks(const samba_exchange *e, const samba_exchange_range *range)
 {
-    const int64_t size = (int64_t)samba_dtype_size(p->range.dtype), count = p->range.count;
-    if (rank == e->rank)
-        return p->range.data + (part_begin(e, count, rank) + first) * size;
-    return p->room + ((rank - (rank > e->rank)) * part_count(e, count, e->rank) + first) * size;
-}
-
-/* ---- means ---- */
-#define MEAN(name, type)                                                                                                         \
-    static void name(const samba_exchange *e, const piece *p, int64_t first, int64_t n)                                          \
-    {                                                                                                                            \
-        type sums[BLOCK], *out = (type *)(void *)(uintptr_t)part_of(e, p, e->rank, first);                                       \
-        const type divisor = (type)e->size;                                                                                      \
-        memcpy(sums, part_of(e, p, 0, first), sizeof(type) * (size_t)n);                                                         \
-        for (int rank = 1; rank < e->size; rank++) {                                                                             \
-            const type *x = (const type *)(const void *)part_of(e, p, rank, first);                                              \
-            for (int64_t i = 0; i < n; i++)                                                                                      \
-                sums[i] += x[i];                                                                                                 \
-        }                                                                                                                        \
-        for (int64_t i = 0; i < n; i++)                                                                                          \
-            out[i] = sums[i] / divisor;                                                                                          \
+    int64_t longest = 1;
+    for (int rank = 0; rank < e->size; rank++) {
+        const int64_t count = part_begin(e, range, rank + 1) - part_begin(e, range, rank);
+        longest = count > longest ? count : longest;
     }
-MEAN(mean_float32, float)
-MEAN(mean_float64, double)
-
-/* 16 bits: sums are float32, rounded once. */
-static void mean_half(const samba_exchange *e, const piece *p, int64_t first, int64_t n)
-{
-    const samba_dtype dtype = p->range.dtype;
-    char *out = (char *)(uintptr_t)part_of(e, p, e->rank, first);
-    for (int64_t i = 0; i < n; i++) {
-        float sum = 0;
-        for (int rank = 0; rank < e->size; rank++)
-            sum += (float)samba_load_double(dtype, part_of(e, p, rank, first) + 2 * i);
-        samba_store_double(dtype, out + 2 * i, sum / (float)e->size);
-    }
+    return (longest + block_elements(e, range) - 1) / block_elements(e, range);
 }
 
-static void find_means(const samba_exchange *e, const piece *p)
+typedef struct block { /* of a replica's part, in elements of the range */
+    int64_t begin, count;
+} block;
+
+static block block_of(const samba_exchange *e, const piece *p, int rank)
 {
-    const int64_t count = part_count(e, p->range.count, e->rank);
-    for (int64_t first = 0; first < count; first += BLOCK) {
-        const int64_t n = count - first < BLOCK ? count - first : BLOCK;
-        (p->range.dtype == SAMBA_FLOAT32   ? mean_float32
-         : p->range.dtype == SAMBA_FLOAT64 ? mean_float64
-                                           : mean_half)(e, p, first, n);
-    }
+    const int64_t most = block_elements(e, &p->range), end = part_begin(e, &p->range, rank + 1);
+    int64_t begin = part_begin(e, &p->range, rank) + p->block * most;
+    begin = begin < end ? begin : end;
+    return (block){begin, end - begin < most ? end - begin : most};
+}
+
+static char *data_of(const piece *p, block b) { return p->range.data + b.begin * size_of(&p->range); }
+
+/* Where a block of another replica comes to, and a rounded one for it goes from. */
+static int place_of(const samba_exchange *e, int rank) { return rank - (rank > e->rank); }
+
+static char *in_of(const samba_exchange *e, const piece *p, int rank) { return p->in + place_of(e, rank) * e->block_bytes; }
+
+static uint16_t *out_of(const samba_exchange *e, const piece *p, int rank)
+{
+    return p->out + place_of(e, rank) * (e->block_bytes / (int64_t)sizeof(float));
 }
 
 /* ---- pieces ---- */
-static int swap(samba_exchange *e, int slot)
+/* Everyone's blocks to those whom they belong to. */
+static samba_network_part scatter_with(const samba_exchange *e, const piece *p, int rank)
+{
+    const block own = block_of(e, p, e->rank), theirs = block_of(e, p, rank);
+    const char *from = data_of(p, theirs);
+    size_t size = (size_t)size_of(&p->range);
+    if (p->range.rest) {
+        samba_round_with_rest(out_of(e, p, rank), (const float *)(const void *)from, p->range.rest + theirs.begin, NULL,
+                              theirs.count);
+        from = (const char *)out_of(e, p, rank);
+        size = sizeof(uint16_t);
+    }
+    return (samba_network_part){rank, from, (size_t)theirs.count * size, in_of(e, p, rank), (size_t)own.count * size};
+}
+
+/* The own block to all. */
+static samba_network_part gather_with(const samba_exchange *e, const piece *p, int rank)
+{
+    const block own = block_of(e, p, e->rank), theirs = block_of(e, p, rank);
+    const size_t size = p->range.rest ? sizeof(uint16_t) : (size_t)size_of(&p->range);
+    return (samba_network_part){rank, p->range.rest ? (const void *)p->out : data_of(p, own), (size_t)own.count * size,
+                                p->range.rest ? in_of(e, p, rank) : data_of(p, theirs), (size_t)theirs.count * size};
+}
+
+static void swap(samba_exchange *e, int slot)
 {
     piece *p = &e->pieces[slot];
-    const int64_t size = (int64_t)samba_dtype_size(p->range.dtype), count = p->range.count;
-    const size_t own = (size_t)(part_count(e, count, e->rank) * size);
     int used = 0;
-    for (int rank = 0; rank < e->size; rank++) {
-        if (rank == e->rank)
-            continue;
-        char *theirs = p->range.data + part_begin(e, count, rank) * size,
-             *mine = p->range.data + part_begin(e, count, e->rank) * size;
-        const size_t bytes = (size_t)(part_count(e, count, rank) * size);
-        e->parts[used++] = p->phase == SCATTER
-                               ? (samba_network_part){rank, theirs, bytes, (char *)(uintptr_t)part_of(e, p, rank, 0), own}
-                               : (samba_network_part){rank, mine, own, theirs, bytes};
+    if (p->phase == GATHER && p->range.rest) {
+        const block own = block_of(e, p, e->rank);
+        float *means = (float *)(void *)data_of(p, own);
+        samba_round_with_rest(p->out, means, p->range.rest + own.begin, means, own.count);
     }
-    return e->world->interface->swap(e->world->network, slot, e->parts, used);
+    for (int rank = 0; rank < e->size; rank++)
+        if (rank != e->rank)
+            e->parts[used++] = p->phase == SCATTER ? scatter_with(e, p, rank) : gather_with(e, p, rank);
+    e->failed = p->phase == SCATTER ? "sending gradients" : "sending what was summed";
+    e->error = e->world->interface->swap(e->world->network, slot, e->parts, used);
+}
+
+static void find_means(samba_exchange *e, const piece *p)
+{
+    const block own = block_of(e, p, e->rank);
+    for (int rank = 0; rank < e->size; rank++)
+        e->sources[rank] = rank == e->rank ? data_of(p, own) : in_of(e, p, rank);
+    if (p->range.rest)
+        samba_find_mean_of_rounded((float *)(void *)data_of(p, own), e->sources, e->rank, e->size, own.count);
+    else
+        samba_find_mean(p->range.dtype, data_of(p, own), e->sources, e->size, own.count);
+}
+
+/* What came rounded, to where it belongs. */
+static void widen_gathered(const samba_exchange *e, const piece *p)
+{
+    for (int rank = 0; rank < e->size; rank++)
+        if (rank != e->rank)
+            samba_widen((float *)(void *)data_of(p, block_of(e, p, rank)), (const uint16_t *)(const void *)in_of(e, p, rank),
+                        block_of(e, p, rank).count);
 }
 
 /* The next piece of what was asked for, where its slot is free. */
@@ -140,20 +174,31 @@ static bool take(samba_exchange *e)
     piece *p = &e->pieces[slot];
     if (e->taken == e->known || p->phase != IDLE)
         return false;
-    const samba_exchange_range *range = &e->queue[e->taken % QUEUE];
-    const int64_t size = (int64_t)samba_dtype_size(range->dtype), most = e->piece_bytes / size, left = range->count - e->at;
-    p->range = (samba_exchange_range){range->data + e->at * size, range->dtype, left < most ? left : most};
-    p->phase = SCATTER;
-    e->at += p->range.count;
+    p->range = e->queue[e->taken % QUEUE];
+    p->phase = p->range.way == SAMBA_EXCHANGE_GATHER ? GATHER : SCATTER;
+    p->block = e->at++;
     p->number = e->taken;
     e->piece_count++;
-    if (e->at == range->count) {
+    if (e->at == count_blocks(e, &p->range)) {
         e->taken++;
         e->at = 0;
     }
-    e->error = swap(e, slot);
-    e->failed = "sending gradients";
+    swap(e, slot);
     return true;
+}
+
+/* A swap of the piece is done: what comes then. */
+static void turn(samba_exchange *e, int slot)
+{
+    piece *p = &e->pieces[slot];
+    const bool was_gathered = p->phase == GATHER;
+    if (was_gathered && p->range.rest)
+        widen_gathered(e, p);
+    else if (!was_gathered)
+        find_means(e, p);
+    p->phase = was_gathered || p->range.way == SAMBA_EXCHANGE_SCATTER ? IDLE : GATHER;
+    if (p->phase == GATHER)
+        swap(e, slot);
 }
 
 /* Whether anything went on. Under the lock of the world. */
@@ -161,22 +206,15 @@ static bool go_on(samba_exchange *e)
 {
     bool any = false;
     for (int slot = 0; slot < SLOTS && !e->error; slot++) {
-        piece *p = &e->pieces[slot];
         bool done = false;
-        if (p->phase == IDLE)
+        if (e->pieces[slot].phase == IDLE)
             continue;
-        e->error = e->world->interface->done(e->world->network, slot, &done);
         e->failed = "exchanging gradients";
+        e->error = e->world->interface->done(e->world->network, slot, &done);
         if (e->error || !done)
             continue;
         any = true;
-        if (p->phase == SCATTER) {
-            find_means(e, p);
-            p->phase = GATHER;
-            e->error = swap(e, slot);
-        } else {
-            p->phase = IDLE;
-        }
+        turn(e, slot);
     }
     while (!e->error && take(e))
         any = true;
@@ -191,6 +229,15 @@ static int64_t count_finished(const samba_exchange *e)
         if (e->pieces[slot].phase != IDLE && e->pieces[slot].number < finished)
             finished = e->pieces[slot].number;
     return finished;
+}
+
+/* Under the own lock. */
+static void note(samba_exchange *e, int64_t finished)
+{
+    const double now = finished > e->finished ? samba_seconds() : 0;
+    while (e->finished < finished)
+        e->ended[e->finished++ % QUEUE] = now;
+    e->broken = e->error;
 }
 
 static samba_status result_of(const samba_exchange *e)
@@ -231,8 +278,7 @@ static void *work(void *exchange)
             nap(idle);
         pthread_mutex_lock(&e->lock);
         if (finished != e->finished || e->error) {
-            e->finished = finished;
-            e->broken = e->error;
+            note(e, finished);
             pthread_cond_broadcast(&e->changed);
         }
     }
@@ -240,8 +286,32 @@ static void *work(void *exchange)
     return NULL;
 }
 
+/* ---- times ---- */
+/* A range has the network for itself from when the one before was done. */
+static double start_of(const samba_exchange *e, int64_t number)
+{
+    const double before = number > 0 ? e->ended[(number - 1) % QUEUE] : 0, began = e->began[number % QUEUE];
+    return before > began ? before : began;
+}
+
+/* The caller has waited from then to now: for ranges from `number` on. */
+static void note_waiting(samba_exchange *e, int64_t number, double from)
+{
+    const double now = samba_seconds();
+    for (int64_t n = number; n < e->asked && n <= e->finished; n++) {
+        const double start = start_of(e, n), until = n < e->finished ? e->ended[n % QUEUE] : now;
+        if (until > (start > from ? start : from))
+            e->waited[n % QUEUE] += until - (start > from ? start : from);
+    }
+}
+
+samba_exchange_time samba_exchange_took(const samba_exchange *e, int64_t number)
+{
+    return (samba_exchange_time){e->ended[number % QUEUE] - start_of(e, number), e->waited[number % QUEUE]};
+}
+
 /* ---- for the session ---- */
-samba_status samba_exchange_new(samba_context *context, const samba_world *world, samba_exchange **exchange)
+samba_status samba_exchange_new(samba_context *context, const samba_world *world, bool rounds, samba_exchange **exchange)
 {
     samba_exchange *e = samba_calloc(context, sizeof *e);
     *exchange = NULL;
@@ -251,19 +321,24 @@ samba_status samba_exchange_new(samba_context *context, const samba_world *world
     e->world = world;
     e->rank = world->replicas.rank;
     e->size = world->replicas.size;
-    e->piece_bytes = PART_BYTES * e->size > PIECE_BYTES ? PART_BYTES * e->size : PIECE_BYTES;
-    /* a part has at most one element more than another */
-    e->room_bytes = (e->piece_bytes / e->size / SAMBA_ALIGNMENT + 2) * SAMBA_ALIGNMENT * (e->size - 1);
+    e->rounds = rounds;
+    e->block_bytes =
+        PIECE_BYTES / e->size > BLOCK_BYTES ? PIECE_BYTES / e->size / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT : BLOCK_BYTES;
+    const size_t others = (size_t)e->size - 1, in = (size_t)e->block_bytes * others, out = in / 2;
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
     e->parts = samba_calloc(context, sizeof *e->parts * (size_t)e->size);
-    e->room = samba_alloc(context, (size_t)e->room_bytes * SLOTS);
-    if (!e->parts || !e->room) {
+    e->sources = samba_calloc(context, sizeof *e->sources * (size_t)e->size);
+    e->in = samba_alloc(context, in * SLOTS);
+    e->out = rounds ? samba_alloc(context, out * SLOTS) : NULL;
+    if (!e->parts || !e->sources || !e->in || (rounds && !e->out)) {
         samba_exchange_free(e);
         return SAMBA_ERROR_MEMORY;
     }
-    for (int slot = 0; slot < SLOTS; slot++)
-        e->pieces[slot].room = e->room + slot * e->room_bytes;
+    for (size_t slot = 0; slot < SLOTS; slot++) {
+        e->pieces[slot].in = e->in + slot * in;
+        e->pieces[slot].out = rounds ? e->out + slot * (out / sizeof *e->out) : NULL;
+    }
     *exchange = e;
     return SAMBA_OK;
 }
@@ -281,29 +356,40 @@ void samba_exchange_free(samba_exchange *e)
     }
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->changed);
+    const size_t in = (size_t)e->block_bytes * ((size_t)e->size - 1) * SLOTS;
     if (e->parts)
         samba_free(e->context, e->parts, sizeof *e->parts * (size_t)e->size);
-    if (e->room)
-        samba_free(e->context, e->room, (size_t)e->room_bytes * SLOTS);
+    if (e->sources)
+        samba_free(e->context, e->sources, sizeof *e->sources * (size_t)e->size);
+    if (e->in)
+        samba_free(e->context, e->in, in);
+    if (e->out)
+        samba_free(e->context, e->out, in / 2);
     samba_free(e->context, e, sizeof *e);
 }
 
-static void ask(samba_exchange *e, const samba_exchange_range *range) { e->queue[e->asked++ % QUEUE] = *range; }
+static void ask(samba_exchange *e, const samba_exchange_range *range)
+{
+    e->began[e->asked % QUEUE] = samba_seconds();
+    e->waited[e->asked % QUEUE] = 0;
+    e->queue[e->asked++ % QUEUE] = *range;
+}
 
 samba_status samba_exchange_run(samba_exchange *e, const samba_exchange_range *range)
 {
     SAMBA_TRY(samba_exchange_wait(e, -1)); /* nothing is under way by the thread, which sleeps then */
     pthread_mutex_lock(&e->lock);
+    const int64_t number = e->asked;
     ask(e, range);
     e->known = e->asked;
     samba_world_lock();
     while (has_work(e)) {
         if (!go_on(e))
             sched_yield();
-        e->finished = count_finished(e);
-        e->broken = e->error;
+        note(e, count_finished(e));
     }
     samba_world_unlock();
+    note_waiting(e, number, e->began[number % QUEUE]);
     pthread_mutex_unlock(&e->lock);
     return result_of(e);
 }
@@ -316,7 +402,7 @@ samba_status samba_exchange_begin(samba_exchange *e, const samba_exchange_range 
         e->has_thread = true;
     }
     pthread_mutex_lock(&e->lock);
-    while (!e->broken && e->asked - e->finished == QUEUE)
+    while (!e->broken && e->asked - e->finished >= QUEUE - 1) /* the time of one that is done stays with the next */
         pthread_cond_wait(&e->changed, &e->lock);
     ask(e, range);
     pthread_cond_broadcast(&e->changed);
@@ -327,8 +413,13 @@ samba_status samba_exchange_begin(samba_exchange *e, const samba_exchange_range 
 samba_status samba_exchange_wait(samba_exchange *e, int64_t count)
 {
     pthread_mutex_lock(&e->lock);
-    while (!e->broken && e->finished < (count < 0 ? e->asked : count))
-        pthread_cond_wait(&e->changed, &e->lock);
+    const int64_t number = e->finished, until = count < 0 ? e->asked : count;
+    if (number < until) {
+        const double from = samba_seconds();
+        while (!e->broken && e->finished < until)
+            pthread_cond_wait(&e->changed, &e->lock);
+        note_waiting(e, number, from);
+    }
     pthread_mutex_unlock(&e->lock);
     return result_of(e);
 }

@@ -211,6 +211,57 @@ samba_status samba_world_broadcast(samba_context *context, const samba_world *w,
     return error ? samba_world_fail(context, w, "sending to all", error) : SAMBA_OK;
 }
 
+#define SLOT_OF_COLLECT 8 /* behind those of exchanges */
+
+/* What is left of `bytes` behind `at`, in one message. */
+static size_t next_of(size_t bytes, size_t at)
+{
+    const size_t left = bytes > at ? bytes - at : 0;
+    return left < SAMBA_NETWORK_LARGEST ? left : SAMBA_NETWORK_LARGEST;
+}
+
+static int collect(const samba_world *w, samba_network_part *parts, int count)
+{
+    bool done = false;
+    int error = w->interface->swap(w->network, SLOT_OF_COLLECT, parts, count);
+    while (!error && !done) {
+        error = w->interface->done(w->network, SLOT_OF_COLLECT, &done);
+        if (!done)
+            sched_yield();
+    }
+    return error;
+}
+
+samba_status samba_world_collect(samba_context *context, const samba_world *w, const void *own, size_t bytes, const size_t *sizes,
+                                 char *all)
+{
+    const int size = w->replicas.size;
+    const bool first = w->replicas.rank == 0;
+    size_t most = first ? 0 : bytes;
+    int error = 0;
+    if (first && bytes > 0)
+        memcpy(all, own, bytes);
+    if (!w->interface)
+        return SAMBA_OK;
+    samba_network_part *parts = samba_calloc(context, sizeof *parts * (size_t)size);
+    if (!parts)
+        return SAMBA_ERROR_MEMORY;
+    for (int rank = 1; rank < size && first; rank++)
+        most = sizes[rank] > most ? sizes[rank] : most;
+    samba_world_lock();
+    for (size_t at = 0; at < most && !error; at += SAMBA_NETWORK_LARGEST) {
+        size_t begin = bytes;
+        for (int rank = 1; rank < size && first; begin += sizes[rank++])
+            parts[rank - 1] = (samba_network_part){.peer = rank, .in = all + begin + at, .in_bytes = next_of(sizes[rank], at)};
+        if (!first)
+            parts[0] = (samba_network_part){.peer = 0, .out = (const char *)own + at, .out_bytes = next_of(bytes, at)};
+        error = collect(w, parts, first ? size - 1 : 1);
+    }
+    samba_world_unlock();
+    samba_free(context, parts, sizeof *parts * (size_t)size);
+    return error ? samba_world_fail(context, w, "collecting from all", error) : SAMBA_OK;
+}
+
 /* ---- public ---- */
 samba_status samba_replicas_find(samba_context *context, samba_replicas *replicas)
 {

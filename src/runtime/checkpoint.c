@@ -51,7 +51,7 @@ static samba_status collect(samba_session *session, bool with_state, samba_tenso
     return with_state ? add_progress(session, &list->tensors[(*count)++]) : SAMBA_OK;
 }
 
-static samba_status save(samba_session *session, const char *path, bool with_state)
+static samba_status write_all(samba_session *session, const char *path, bool with_state)
 {
     if (!path)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_save was given no path");
@@ -66,6 +66,15 @@ static samba_status save(samba_session *session, const char *path, bool with_sta
     }
     samba_tensor_list_free(session->context, &list);
     return status;
+}
+
+static samba_status save(samba_session *session, const char *path, bool with_state)
+{
+    bool writes = true;
+    samba_status status = samba_save_begin(session, &writes);
+    if (status == SAMBA_OK && writes)
+        status = write_all(session, path, with_state);
+    return samba_save_end(session, status);
 }
 
 samba_status samba_session_save(samba_session *session, const char *path, bool with_state)
@@ -124,6 +133,7 @@ static samba_status load_all(samba_session *session, const samba_tensor_list *li
     }
     const samba_tensor *progress = find(list, names, PROGRESS);
     if (progress) {
+        session->state_loads++;
         const int64_t *values = samba_tensor_data(progress);
         memcpy(&session->seed, &values[0], sizeof session->seed);
         session->forward_runs = values[1];

@@ -284,6 +284,7 @@ static samba_status set_progress(samba_session *session, const samba_manifest *m
         SAMBA_TRY(samba_hyper_restore(session, find_argin(session, m->argins[i].name), m->argins[i].value, m->argins[i].given));
     session->seed = m->seed;
     session->forward_runs = m->forward_runs;
+    session->state_loads++;
     for (int64_t i = 0; i < m->graph_count; i++) {
         samba_graph_state *graph = &session->graphs[i];
         graph->micro_step = m->graphs[i].micro_step;

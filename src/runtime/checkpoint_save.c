@@ -263,7 +263,7 @@ samba_status samba_checkpoint_prepare(samba_context *context, const char *folder
     return status;
 }
 
-static samba_status save(samba_session *session, const samba_checkpoint_options *given)
+static samba_status write_folder(samba_session *session, const samba_checkpoint_options *given)
 {
     samba_context *context = session->context;
     samba_checkpoint_options options = samba_checkpoint_defaults();
@@ -286,6 +286,15 @@ static samba_status save(samba_session *session, const samba_checkpoint_options 
     samba_text_clear(&s.folder);
     samba_arena_free(&s.arena);
     return status;
+}
+
+static samba_status save(samba_session *session, const samba_checkpoint_options *given)
+{
+    bool writes = true;
+    samba_status status = samba_save_begin(session, &writes);
+    if (status == SAMBA_OK && writes)
+        status = write_folder(session, given);
+    return samba_save_end(session, status);
 }
 
 samba_status samba_checkpoint_save(samba_session *session, const samba_checkpoint_options *options)

@@ -7,6 +7,8 @@
  * BCKWD that completes its bucket has run, and waits for it where the first section behind REDUCE needs it; the schedule is
  * kept.
  *
+ * With shard_optimizer (shard.c) a section of OPT updates a part of the parameters; the others' parts come behind it.
+ *
  * A session joins the other replicas once: all must have one PEF, one seed and one version. Weights and buffers of the model are
  * replica 0's from the first run on. */
 #include "runtime/runtime.h"
@@ -24,6 +26,9 @@ struct samba_joined {
     int32_t *late;         /* the number of each among them */
     bool *follows;         /* [a * late_count + b]: of OPT a and another, b before it: b has to have run, or come */
     bool told;             /* weights were given to all */
+    float **rests;         /* per stage: what rounding has left of the gradients that it exchanges; NULL: nothing is rounded */
+    float *rest;           /* of all */
+    int64_t rest_bytes;
 };
 
 enum { BCKWD = 2, REDUCE = 3, OPT = 5 }; /* of samba_phase */
@@ -33,13 +38,20 @@ static int32_t phase_of(const samba_session *session, int32_t at) { return sessi
 /* ---- joining ---- */
 typedef struct pledge { /* what all replicas have alike */
     uint64_t pef, seed, signature;
+    bool shards, rounds;
     char version[24];
 } pledge;
 
 static samba_status check_pledges(const samba_session *session, const samba_world *world)
 {
     const int size = world->replicas.size;
-    pledge own = {.pef = session->plan.hash, .seed = session->seed, .signature = session->plan.ops_signature}, *all;
+    pledge own, *all;
+    memset(&own, 0, sizeof own);
+    own.pef = session->plan.hash;
+    own.seed = session->seed;
+    own.signature = session->plan.ops_signature;
+    own.shards = session->shards_optimizer;
+    own.rounds = session->rounds_gradients;
     snprintf(own.version, sizeof own.version, "%s", samba_version());
     all = samba_alloc(session->context, sizeof *all * (size_t)size);
     if (!all)
@@ -48,13 +60,15 @@ static samba_status check_pledges(const samba_session *session, const samba_worl
     for (int i = 1; i < size && status == SAMBA_OK; i++) {
         const char *what = strcmp(all[i].version, all[0].version) != 0 || all[i].signature != all[0].signature
                                ? "version of sambaflow"
-                           : all[i].pef != all[0].pef   ? "PEF"
-                           : all[i].seed != all[0].seed ? "seed"
-                                                        : NULL;
+                           : all[i].pef != all[0].pef       ? "PEF"
+                           : all[i].seed != all[0].seed     ? "seed"
+                           : all[i].shards != all[0].shards ? "shard_optimizer"
+                           : all[i].rounds != all[0].rounds ? "reduce_dtype"
+                                                            : NULL;
         if (what)
             status = samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                                 "replica %d has another %s than replica 0: replicas train one model together, with one PEF, one "
-                                "seed and one version of sambaflow",
+                                "seed, one version of sambaflow and the same options of replicas",
                                 i, what);
     }
     samba_free(session->context, all, sizeof *all * (size_t)size);
@@ -121,6 +135,64 @@ static samba_status find_order(samba_session *session, samba_joined *joined)
     return SAMBA_OK;
 }
 
+/* ---- shards and rests ---- */
+static bool is_rounded(const samba_session *session, const samba_stage *stage)
+{
+    return session->rounds_gradients && stage->kind == SAMBA_STAGE_EXCHANGE && stage->operands[0].dtype == SAMBA_FLOAT32;
+}
+
+/* Of the sections of REDUCE: only what is summed is rounded. */
+static samba_status make_rests(samba_session *session, samba_joined *joined)
+{
+    const samba_plan *plan = &session->plan;
+    int64_t count = 0;
+    SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->rests, plan->stage_count + 1));
+    for (int pass = 0; pass < 2; pass++) {
+        for (int32_t i = 0; i < plan->section_count; i++) {
+            const samba_plan_section *section = &plan->sections[i];
+            for (int32_t k = section->first_stage; k < section->first_stage + section->stage_count; k++) {
+                if (section->phase != REDUCE || !is_rounded(session, &plan->stages[k]))
+                    continue;
+                if (pass == 1)
+                    joined->rests[k] = joined->rest + count;
+                count += plan->stages[k].domain[0];
+            }
+        }
+        if (pass == 0 && count > 0) {
+            joined->rest_bytes = count * (int64_t)sizeof(float);
+            joined->rest = samba_calloc(session->context, (size_t)joined->rest_bytes);
+            if (!joined->rest)
+                return SAMBA_ERROR_MEMORY;
+            count = 0;
+        }
+    }
+    return SAMBA_OK;
+}
+
+static samba_status check_can_shard(const samba_session *session)
+{
+    for (int32_t i = 0; i < session->plan.section_count; i++)
+        if (phase_of(session, i) == REDUCE)
+            return SAMBA_OK;
+    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                      "%s: the PEF has no section of type REDUCE, which averages the gradients of replicas: compile it with "
+                      "data_parallel",
+                      session->shards_optimizer ? "shard_optimizer" : "reduce_dtype");
+}
+
+int64_t samba_session_rest_bytes(const samba_session *session) { return session->joined ? session->joined->rest_bytes : 0; }
+
+samba_status samba_check_shards(const samba_session *session, const samba_run_options *options, const samba_selection *selection)
+{
+    for (int32_t i = 0; session->shards.tensors && !options->data_parallel && i < selection->count; i++)
+        if (phase_of(session, selection->sections[i]) == OPT)
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                              "section %d (OPT) of a session with shard_optimizer updates this replica's part alone: run it with "
+                              "data_parallel",
+                              session->plan.sections[selection->sections[i]].id);
+    return SAMBA_OK;
+}
+
 samba_status samba_session_join(samba_session *session)
 {
     const samba_world *world;
@@ -129,7 +201,11 @@ samba_status samba_session_join(samba_session *session)
         return SAMBA_OK;
     SAMBA_TRY(samba_world_find(session->context, &world));
     SAMBA_TRY(check_pledges(session, world));
+    if (session->shards_optimizer || session->rounds_gradients)
+        SAMBA_TRY(check_can_shard(session));
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined, 1));
+    session->joined = joined;
+    joined->world = world;
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->completed_by, session->run_count + 1));
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->begun, session->run_count + 1));
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->number, session->run_count + 1));
@@ -138,20 +214,26 @@ samba_status samba_session_join(samba_session *session)
         joined->completed_by[i] =
             i < session->plan.section_count && phase_of(session, i) == REDUCE ? find_completion(session, i) : -1;
     SAMBA_TRY(find_order(session, joined));
-    if (world->replicas.size > 1)
-        SAMBA_TRY(samba_exchange_new(session->context, world, &joined->exchange));
-    joined->world = world;
-    session->joined = joined;
-    return SAMBA_OK;
+    if (world->replicas.size == 1)
+        return SAMBA_OK;
+    SAMBA_TRY(make_rests(session, joined));
+    if (session->shards_optimizer)
+        SAMBA_TRY(samba_shard_plan(session->context, &session->arena, &session->plan, world->replicas.rank, world->replicas.size,
+                                   &session->shards));
+    return samba_exchange_new(session->context, world, joined->rest != NULL, &joined->exchange);
 }
 
 void samba_session_part(samba_session *session)
 {
-    if (session->joined)
-        samba_exchange_free(session->joined->exchange);
+    if (!session->joined)
+        return;
+    samba_exchange_free(session->joined->exchange);
+    samba_free(session->context, session->joined->rest, (size_t)session->joined->rest_bytes);
 }
 
 int samba_session_sharers(const samba_session *session) { return session->joined ? session->joined->world->sharers : 1; }
+
+const samba_world *samba_session_world(const samba_session *session) { return session->joined->world; }
 
 int samba_session_rank(const samba_session *session) { return session->joined ? session->joined->world->replicas.rank : 0; }
 
@@ -193,15 +275,37 @@ samba_status samba_check_replicas(const samba_session *session, int32_t graph, c
 }
 
 /* ---- weights ---- */
+/* Replica 0 cannot give others state that they alone have room for. */
+static samba_status check_loads(samba_session *session)
+{
+    const int size = session->joined->world->replicas.size;
+    int64_t *all = session->shards.tensors ? samba_alloc(session->context, sizeof *all * (size_t)size) : NULL;
+    if (!session->shards.tensors)
+        return SAMBA_OK;
+    if (!all)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = samba_world_gather(session->context, session->joined->world, &session->state_loads, sizeof *all, all);
+    for (int i = 1; i < size && status == SAMBA_OK; i++)
+        if (all[i] != all[0])
+            status = samba_fail(session->context, SAMBA_ERROR_STATE,
+                                "replica %d has loaded optimizer state %lld times and replica 0 %lld times: with shard_optimizer "
+                                "every replica loads the checkpoint itself",
+                                i, (long long)all[i], (long long)all[0]);
+    samba_free(session->context, all, sizeof *all * (size_t)size);
+    return status;
+}
+
 samba_status samba_share_weights(samba_session *session)
 {
     samba_joined *joined = session->joined;
     if (joined->told)
         return SAMBA_OK;
+    SAMBA_TRY(check_loads(session));
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &session->plan.tensors[i];
         const samba_buffer *buffer = &session->plan.buffers[tensor->buffer];
-        if (tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER)
+        if ((tensor->kind == SAMBA_KIND_PARAMETER || tensor->kind == SAMBA_KIND_BUFFER) &&
+            !(session->shards.tensors && session->shards.tensors[i].is))
             SAMBA_TRY(samba_world_broadcast(session->context, joined->world,
                                             session->device->interface->map(session->device, buffer->offset),
                                             (size_t)buffer->bytes, 0));
@@ -216,14 +320,49 @@ static samba_exchange_range range_of(const samba_session *session, int32_t stage
     const samba_operand *o = &session->plan.stages[stage].operands[0];
     const int64_t size = (int64_t)samba_dtype_size((samba_dtype)o->dtype);
     char *memory = session->device->interface->map(session->device, samba_session_offset(session, o->buffer));
-    return (samba_exchange_range){memory + o->offset * size, (samba_dtype)o->dtype, session->plan.stages[stage].domain[0]};
+    return (samba_exchange_range){
+        .data = memory + o->offset * size, .dtype = (samba_dtype)o->dtype, .count = session->plan.stages[stage].domain[0]};
+}
+
+/* What a section of REDUCE exchanges. */
+static samba_exchange_range gradients_of(const samba_session *session, int32_t section, int32_t stage)
+{
+    samba_exchange_range range = range_of(session, stage);
+    const bool scatters = session->shards.tensors && session->shards.scatters[samba_plan_graph_of(&session->plan, section)];
+    range.way = scatters ? SAMBA_EXCHANGE_SCATTER : SAMBA_EXCHANGE_MEAN;
+    range.rest = session->joined->rests[stage];
+    return range;
+}
+
+/* The parts of parameters that other replicas have updated, behind a section of OPT. */
+static samba_status gather_updated(samba_session *session, int32_t at, bool begin)
+{
+    const samba_plan_section *section = &session->plan.sections[at];
+    for (int32_t n = 0; n < session->shards.update_count; n++) {
+        const samba_shard_update *u = &session->shards.updates[n];
+        if (u->stage < section->first_stage || u->stage >= section->first_stage + section->stage_count)
+            continue;
+        const samba_exchange_range range = {.data = session->device->interface->map(session->device, u->offset),
+                                            .dtype = u->dtype,
+                                            .count = u->count,
+                                            .way = SAMBA_EXCHANGE_GATHER,
+                                            .first = u->first,
+                                            .whole = u->whole};
+        SAMBA_TRY((begin ? samba_exchange_begin : samba_exchange_run)(session->joined->exchange, &range));
+    }
+    return SAMBA_OK;
+}
+
+static bool gathers(const samba_session *session, int32_t at)
+{
+    return session->shards.update_count > 0 && phase_of(session, at) == OPT;
 }
 
 static samba_status exchange(samba_session *session, int32_t at, bool begin)
 {
     const samba_plan_section *section = &session->plan.sections[at];
     for (int32_t k = 0; k < section->stage_count; k++) {
-        const samba_exchange_range range = range_of(session, section->first_stage + k);
+        const samba_exchange_range range = gradients_of(session, at, section->first_stage + k);
         SAMBA_TRY((begin ? samba_exchange_begin : samba_exchange_run)(session->joined->exchange, &range));
     }
     session->joined->begun[at] = true;
@@ -284,6 +423,8 @@ static samba_status run_updates(samba_session *session, const int32_t *list, int
         }
         SAMBA_TRY(samba_exchange_wait(joined->exchange, least));
         SAMBA_TRY(samba_run_device(session, &(samba_device_run){.sections = &list[best], .section_count = 1}));
+        if (gathers(session, list[best]))
+            SAMBA_TRY(gather_updated(session, list[best], true));
         joined->done[list[best]] = true;
     }
     return SAMBA_OK;
@@ -299,7 +440,8 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
     memset(joined->begun, 0, (size_t)session->run_count);
     for (int32_t i = 0; i < work->section_count; i++) {
         const int32_t at = work->sections[i], first = (int32_t)(part.sections ? part.sections - work->sections : i);
-        const bool reduces = phase_of(session, at) == REDUCE, ends = overlap && completes(session, work, i + 1, at);
+        const bool reduces = phase_of(session, at) == REDUCE,
+                   ends = (overlap && completes(session, work, i + 1, at)) || gathers(session, at);
         if (!reduces) {
             part.sections = work->sections + first;
             part.section_count = i + 1 - first;
@@ -308,7 +450,9 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
             SAMBA_TRY(samba_run_device(session, &part));
             part = (samba_device_run){.sections = NULL};
         }
-        if (ends)
+        if (gathers(session, at))
+            SAMBA_TRY(gather_updated(session, at, overlap));
+        else if (ends)
             SAMBA_TRY(begin_completed(session, work, i + 1, at));
         if (reduces && !joined->begun[at])
             SAMBA_TRY(exchange(session, at, overlap));
@@ -322,6 +466,7 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
         SAMBA_TRY(samba_exchange_wait(joined->exchange, -1));
         i = end - 1;
     }
+    SAMBA_TRY(samba_exchange_wait(joined->exchange, -1)); /* parameters that others have updated */
     part.out = work->out;
     part.out_count = work->out_count;
     return samba_run_device(session, &part);

@@ -248,6 +248,7 @@ static samba_status run(samba_session *session, const samba_run_options *options
     samba_replica_mode mode;
     SAMBA_TRY(samba_check_replicas(session, graph, options, &mode));
     SAMBA_TRY(samba_select_sections(session, options, &selection));
+    SAMBA_TRY(samba_check_shards(session, options, &selection));
     if (selection.computes && session->bad_count > 0)
         SAMBA_TRY(check_set_inputs(session, graph, options));
     SAMBA_TRY(samba_check_given(session, options, &selection));

@@ -17,6 +17,7 @@
 #include "plan/plan.h"
 #include "device/device.h"
 #include "parallel/replicas.h"
+#include "runtime/shard.h"
 #include "runtime/tune.h"
 
 typedef struct samba_argin_state {
@@ -91,9 +92,14 @@ struct samba_session {
     /* phases whose sections runs asked for and the PEF needs none of, a bit each;
      * of these, what samba_session_warning has told */
     unsigned skipped, skipped_told;
-    struct samba_joined *joined; /* to other replicas: replicas.c; NULL: it is not */
-    samba_tuned tuned;           /* choices of a tune file, tune.c */
-    bool untuned_told;           /* its warning was given */
+    struct samba_joined *joined;             /* to other replicas: replicas.c; NULL: it is not */
+    bool shards_optimizer, rounds_gradients; /* as options ask for: shard_optimizer; reduce_dtype is bfloat16 */
+    samba_shards shards;
+    int64_t state_loads; /* times that optimizer state was loaded */
+    char *whole_state;   /* of all replicas, at the first, while it saves: shard_state.c */
+    size_t whole_bytes;
+    samba_tuned tuned; /* choices of a tune file, tune.c */
+    bool untuned_told; /* its warning was given */
     char warning[256];
 };
 
@@ -228,13 +234,28 @@ extern const char *const samba_replica_modes[SAMBA_MODE_COUNT]; /* "normal" "ino
 samba_status samba_session_join(samba_session *session);
 void samba_session_part(samba_session *session);
 int samba_session_rank(const samba_session *session);
-int samba_session_sharers(const samba_session *session); /* replicas on its processors */
+const samba_world *samba_session_world(const samba_session *session); /* that it has joined */
+int samba_session_sharers(const samba_session *session);              /* replicas on its processors */
 /* How replicas are to run a graph. ARGUMENT, NAME */
 samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
                                   samba_replica_mode *mode);
 samba_status samba_share_weights(samba_session *session); /* replica 0's to all, once */
 /* As the device runs it, with exchanges in it. */
 samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode);
+
+int64_t samba_session_rest_bytes(const samba_session *session); /* of memory for what rounding has left of gradients */
+/* A session that shards the optimizer does it with all replicas. ARGUMENT */
+samba_status samba_check_shards(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
+
+/* ---- shard_state.c ---- */
+/* A save of a session that shards the optimizer is one of all replicas: the first gets the state of all and writes, the others wait
+ * for how it went. Between begin and end samba_session_copy gives whole tensors. *writes: this one does. */
+samba_status samba_save_begin(samba_session *session, bool *writes);
+samba_status samba_save_end(samba_session *session, samba_status status);
+/* Of a tensor that is whole here, or while samba_save_begin has it. UNSUPPORTED: "..." */
+samba_status samba_check_whole(const samba_session *session, int32_t tensor);
+/* Where the whole of a sharded tensor lies while a save has it; NULL: it has not. */
+const char *samba_whole_state(const samba_session *session, int32_t tensor);
 
 /* ---- profile.c ---- */
 void samba_time_note(samba_time *time, double seconds); /* of a run */

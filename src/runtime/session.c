@@ -96,13 +96,28 @@ static samba_status fill_memory(samba_session *session, int64_t resident)
     return SAMBA_OK;
 }
 
+static samba_status check_replica_options(samba_session *session, const samba_session_options *options)
+{
+    const char *dtype = options->reduce_dtype ? options->reduce_dtype : "float32";
+    session->shards_optimizer = options->shard_optimizer;
+    session->rounds_gradients = strcmp(dtype, "bfloat16") == 0;
+    if (!session->rounds_gradients && strcmp(dtype, "float32") != 0)
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "reduce_dtype is \"%.64s\": expected float32 or bfloat16", dtype);
+    if (!options->data_parallel && (options->shard_optimizer || options->reduce_dtype))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                          "%s says how replicas train together: give the session data_parallel, too",
+                          options->shard_optimizer ? "shard_optimizer" : "reduce_dtype");
+    return SAMBA_OK;
+}
+
 static samba_status start(samba_session *session, int64_t resident, const samba_session_options *options)
 {
+    SAMBA_TRY(check_replica_options(session, options));
     SAMBA_TRY(make_room(session));
     if (options->data_parallel)
         SAMBA_TRY(samba_session_join(session));
     SAMBA_TRY(open_device(session, options));
-    SAMBA_TRY(fill_memory(session, resident));
+    SAMBA_TRY(fill_memory(session, session->in_place ? resident : session->plan.memory_bytes));
     SAMBA_TRY(samba_tune_begin(session->context, &session->arena, session->device, &session->plan, session->threads,
                                options->tune, &session->tuned));
     SAMBA_TRY(session->device->interface->build(session->device, &session->plan));
@@ -307,6 +322,8 @@ samba_status samba_session_memory(const samba_session *session, samba_memory_inf
     SAMBA_NEED(session->context, memory);
     *memory = session->plan.memory;
     add_device_memory(session->device, memory);
+    memory->scratch += samba_session_rest_bytes(session);
+    memory->total += samba_session_rest_bytes(session);
     return SAMBA_OK;
 }
 

@@ -236,20 +236,35 @@ static samba_status move_row(samba_session *session, samba_dtype dtype, int64_t 
     return SAMBA_OK;
 }
 
+/* Where the elements of a tensor are: all, or those of this replica's part. */
+static samba_shard shard_of(const samba_session *session, int32_t tensor, const samba_tensor *host)
+{
+    if (session->shards.tensors && session->shards.tensors[tensor].is)
+        return session->shards.tensors[tensor];
+    return (samba_shard){.count = samba_tensor_numel(host),
+                         .offset = samba_session_offset(session, session->plan.tensors[tensor].buffer)};
+}
+
 static samba_status move(samba_session *session, int32_t tensor, const samba_tensor *host, bool in)
 {
     samba_dtype dtype = samba_tensor_dtype(host);
     if (samba_tensor_numel(host) == 0)
         return SAMBA_OK;
     const rows row = rows_of(host);
+    const samba_shard here = shard_of(session, tensor, host);
     const int64_t size = (int64_t)samba_dtype_size(dtype), *strides = samba_tensor_strides(host);
-    int64_t index[SAMBA_MAX_RANK] = {0}, offset = samba_session_offset(session, session->plan.tensors[tensor].buffer);
+    int64_t index[SAMBA_MAX_RANK] = {0}, at = 0;
     do {
         int64_t element = 0;
         for (int i = 0; i < row.outer_rank; i++)
             element += index[i] * strides[i];
-        SAMBA_TRY(move_row(session, dtype, offset, (char *)samba_tensor_data(host) + element * size, &row, in));
-        offset += row.length * size;
+        const int64_t begin = at > here.first ? at : here.first,
+                      end = at + row.length < here.first + here.count ? at + row.length : here.first + here.count;
+        const rows part = {row.outer_rank, end - begin, row.stride};
+        if (begin < end)
+            SAMBA_TRY(move_row(session, dtype, here.offset + (begin - here.first) * size,
+                               (char *)samba_tensor_data(host) + (element + (begin - at) * row.stride) * size, &part, in));
+        at += row.length;
     } while (samba_shape_next(row.outer_rank, samba_tensor_shape(host), index));
     return SAMBA_OK;
 }
@@ -306,6 +321,7 @@ static samba_status get(samba_session *session, samba_tensor *host)
     if (!host)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_get was given no tensor");
     SAMBA_TRY(samba_session_find(session, samba_tensor_name(host), -1, &tensor));
+    SAMBA_TRY(samba_check_whole(session, tensor));
     SAMBA_TRY(samba_check_host_target(session, tensor, host, samba_kind_names[session->plan.tensors[tensor].kind]));
     return samba_transfer_out(session, tensor, host);
 }
@@ -346,8 +362,14 @@ samba_status samba_session_copy(samba_session *session, int32_t tensor, samba_te
 {
     const samba_plan_tensor *facts = &session->plan.tensors[tensor];
     samba_tensor *fresh;
+    SAMBA_TRY(samba_check_whole(session, tensor));
+    const char *whole = samba_whole_state(session, tensor);
     SAMBA_TRY(samba_tensor_new(session->context, facts->name, (samba_dtype)facts->dtype, facts->rank, facts->shape, &fresh));
-    samba_status status = samba_transfer_out(session, tensor, fresh);
+    samba_status status = SAMBA_OK;
+    if (!whole)
+        status = samba_transfer_out(session, tensor, fresh);
+    else if (samba_tensor_numel(fresh) > 0)
+        memcpy(samba_tensor_data(fresh), whole, (size_t)samba_tensor_numel(fresh) * samba_dtype_size((samba_dtype)facts->dtype));
     if (status == SAMBA_OK)
         *host = fresh;
     else

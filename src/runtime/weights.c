@@ -44,7 +44,7 @@ static void fill_block(const samba_plan_tensor *tensor, uint64_t seed, int64_t f
 typedef struct weights_work {
     samba_session *session;
     const samba_plan_tensor *tensor;
-    int64_t numel;
+    int64_t numel, offset; /* elements that are here, and where */
     uint64_t seed;
     atomic_bool failed;
 } weights_work;
@@ -53,8 +53,7 @@ static void fill_part(void *argument, int thread, int team)
 {
     weights_work *work = argument;
     samba_device *device = work->session->device;
-    const int64_t offset = samba_session_offset(work->session, work->tensor->buffer),
-                  size = (int64_t)samba_dtype_size((samba_dtype)work->tensor->dtype);
+    const int64_t offset = work->offset, size = (int64_t)samba_dtype_size((samba_dtype)work->tensor->dtype);
     int64_t begin, end;
     samba_team_share((work->numel + BLOCK - 1) / BLOCK, thread, team, &begin, &end);
     for (int64_t first = begin * BLOCK; first < work->numel && first < end * BLOCK; first += BLOCK) {
@@ -66,12 +65,19 @@ static void fill_part(void *argument, int thread, int team)
     }
 }
 
-static samba_status fill(samba_session *session, const samba_plan_tensor *tensor)
+static samba_status fill(samba_session *session, int32_t index)
 {
-    weights_work work = {
-        .session = session, .tensor = tensor, .numel = 1, .seed = samba_hash(tensor->name, strlen(tensor->name), session->seed)};
+    const samba_plan_tensor *tensor = &session->plan.tensors[index];
+    const samba_shard *shard = session->shards.tensors ? &session->shards.tensors[index] : NULL;
+    weights_work work = {.session = session,
+                         .tensor = tensor,
+                         .numel = 1,
+                         .offset = samba_session_offset(session, tensor->buffer),
+                         .seed = samba_hash(tensor->name, strlen(tensor->name), session->seed)};
     for (int32_t i = 0; i < tensor->rank; i++)
         work.numel *= tensor->shape[i]; /* checked with the plan */
+    if (shard && shard->is)             /* optimizer state, whose elements all begin alike */
+        work.numel = shard->count, work.offset = shard->offset;
     samba_team(work.numel > ALONE ? session->threads : 1, fill_part, &work);
     return !work.failed ? SAMBA_OK
                         : samba_fail(session->context, SAMBA_ERROR_INTERNAL,
@@ -99,7 +105,7 @@ samba_status samba_weights_need(samba_session *session, int32_t tensor)
 {
     if (!session->undrawn[tensor])
         return SAMBA_OK;
-    SAMBA_TRY(fill(session, &session->plan.tensors[tensor]));
+    SAMBA_TRY(fill(session, tensor));
     samba_weights_are_set(session, tensor);
     return SAMBA_OK;
 }
