@@ -41,10 +41,10 @@ typedef struct samba_session_options {
     /* The session is that of one of several replicas: they meet here, not in the first run with data_parallel, and where
      * threads is 0 and OMP_NUM_THREADS is not set those of one machine share its processors. */
     bool data_parallel;
-    /* Each replica updates a part of the parameters, as even as can be, and keeps the optimizer's state of that part alone; then it
-     * gets the others'. The results are the same bits. samba_session_save and samba_checkpoint_save are then called by every replica,
-     * and the first one writes; each loads a checkpoint itself. State, and gradients that were averaged, cannot be read by name.
-     * Wants data_parallel, here and in every run of OPT; has no effect for a single replica. */
+    /* Each replica updates a part of the parameters, as even as can be, and keeps the optimizer's state of that part alone; then
+     * it gets the others'. The results are the same bits. samba_session_save and samba_checkpoint_save are then called by every
+     * replica, and the first one writes; each loads a checkpoint itself. State, and gradients that were averaged, cannot be read
+     * by name. Wants data_parallel, here and in every run of OPT; has no effect for a single replica. */
     bool shard_optimizer;
     /* NULL or "float32": gradients travel between replicas as they are. "bfloat16": those of float32 travel rounded, in half the
      * bytes, and what rounding takes is added the next time; it takes as much memory as they do and is no part of a checkpoint.

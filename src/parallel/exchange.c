@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchanges of ranges between all replicas. Each replica has a part of a range (parts.c). A piece is a block of every part: pieces
- * are numbered in the order in which their ranges began, and piece n travels in slot n % SLOTS once that is free, on every replica
- * alike, so that messages meet. A piece has up to two swaps: everyone's blocks to those whom they belong to; and the own block to
- * all.
+ * Exchanges of ranges between all replicas. Each replica has a part of a range (parts.c). A piece is a block of every part:
+ * pieces are numbered in the order in which their ranges began, and piece n travels in slot n % SLOTS once that is free, on every
+ * replica alike, so that messages meet. A piece has up to two swaps: everyone's blocks to those whom they belong to; and the own
+ * block to all.
  *
  * Whoever wants a range done drives the pieces. For ranges that were begun that is a thread, which sleeps while nothing comes, so
  * that it takes no core from those that compute. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Means over replicas, in the order of ranks, and numbers that travel as bfloat16. What rounding to bfloat16 takes from a number is
- * added to the same number of the next step, so that nothing is lost for long (Karimireddy, Rebjock, Stich, Jaggi 2019, "Error
+ * Means over replicas, in the order of ranks, and numbers that travel as bfloat16. What rounding to bfloat16 takes from a number
+ * is added to the same number of the next step, so that nothing is lost for long (Karimireddy, Rebjock, Stich, Jaggi 2019, "Error
  * Feedback Fixes SignSGD and other Gradient Compression Schemes"). Plain loops, which the compiler makes vectors of. */
 #include "parallel/replicas.h"
 

@@ -31,8 +31,8 @@ samba_status samba_world_fail(samba_context *context, const samba_world *world, 
 samba_status samba_world_gather(samba_context *context, const samba_world *world, const void *own, size_t bytes, void *all);
 samba_status samba_world_broadcast(samba_context *context, const samba_world *world, void *data, size_t bytes, int root);
 
-/* Bytes of all replicas to the first, which others' `sizes` (bytes, by rank) come one after the other in `all` of; the own `bytes`
- * too. `all` and `sizes` are read by rank 0 alone. Each replica calls it, with no exchange under way. */
+/* Bytes of all replicas to the first, which others' `sizes` (bytes, by rank) come one after the other in `all` of; the own
+ * `bytes` too. `all` and `sizes` are read by rank 0 alone. Each replica calls it, with no exchange under way. */
 samba_status samba_world_collect(samba_context *context, const samba_world *world, const void *own, size_t bytes,
                                  const size_t *sizes, char *all);
 
@@ -50,8 +50,8 @@ int64_t samba_part_begin_within(int64_t whole, int64_t first, int64_t count, int
 void samba_find_mean(samba_dtype dtype, char *out, const char *const *sources, int size, int64_t count);
 /* The same of float32 where all sources but `own` are bfloat16. */
 void samba_find_mean_of_rounded(float *out, const char *const *sources, int own, int size, int64_t count);
-/* out = x + rest, rounded to bfloat16; rest becomes what rounding has left of it. `kept` is what `out` says, in float32; NULL: nobody
- * wants it. Where x + rest is not finite, nothing is left. */
+/* out = x + rest, rounded to bfloat16; rest becomes what rounding has left of it. `kept` is what `out` says, in float32; NULL:
+ * nobody wants it. Where x + rest is not finite, nothing is left. */
 void samba_round_with_rest(uint16_t *out, const float *x, float *rest, float *kept, int64_t count);
 void samba_widen(float *out, const uint16_t *x, int64_t count);
 
@@ -69,8 +69,8 @@ typedef struct samba_exchange_range { /* of this process's memory */
     samba_exchange_way way;
     int64_t first,
         whole; /* parts are those of `whole` elements, of which the range is those from `first` on; whole 0: of itself */
-    /* NULL: elements travel as they are. Else float32 travels as bfloat16, and these `count` numbers, 0 at first, are what rounding has
-     * left, which is added the next time */
+    /* NULL: elements travel as they are. Else float32 travels as bfloat16, and these `count` numbers, 0 at first, are what
+     * rounding has left, which is added the next time */
     float *rest;
 } samba_exchange_range;
 /* `rounds`: some of its ranges will have a `rest`. */
@@ -83,8 +83,8 @@ samba_status samba_exchange_begin(samba_exchange *exchange, const samba_exchange
 /* Until `count` of all ranges so far are done; -1: all. */
 samba_status samba_exchange_wait(samba_exchange *exchange, int64_t count);
 int64_t samba_exchange_count(const samba_exchange *exchange); /* ranges so far */
-/* Range `number` (from 0) of the last SAMBA_EXCHANGE_KNOWN, when it is done: seconds on the network, from when it began and the range
- * before was done; and of those the seconds that the caller waited. */
+/* Range `number` (from 0) of the last SAMBA_EXCHANGE_KNOWN, when it is done: seconds on the network, from when it began and the
+ * range before was done; and of those the seconds that the caller waited. */
 #define SAMBA_EXCHANGE_KNOWN 1024
 typedef struct samba_exchange_time {
     double seconds, waited;

@@ -248,8 +248,8 @@ int64_t samba_session_rest_bytes(const samba_session *session); /* of memory for
 samba_status samba_check_shards(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
 
 /* ---- shard_state.c ---- */
-/* A save of a session that shards the optimizer is one of all replicas: the first gets the state of all and writes, the others wait
- * for how it went. Between begin and end samba_session_copy gives whole tensors. *writes: this one does. */
+/* A save of a session that shards the optimizer is one of all replicas: the first gets the state of all and writes, the others
+ * wait for how it went. Between begin and end samba_session_copy gives whole tensors. *writes: this one does. */
 samba_status samba_save_begin(samba_session *session, bool *writes);
 samba_status samba_save_end(samba_session *session, samba_status status);
 /* Of a tensor that is whole here, or while samba_save_begin has it. UNSUPPORTED: "..." */

@@ -57,7 +57,7 @@ static bool is_state(const samba_plan_tensor *tensor)
 }
 
 /* ---- which stages ---- */
-typedef struct update { /* of a stage */
+typedef struct update {          /* of a stage */
     int32_t parameter, gradient; /* operands */
     int64_t first, whole;        /* elements: where it begins in the range by which its gradients come */
 } update;
@@ -139,9 +139,8 @@ static void note_update(sharder *s, int32_t index, const update *u)
     const samba_stage *stage = &s->plan->stages[index];
     const range part = part_of(s, stage, u), parameters = seen(s->plan, stage, &stage->operands[u->parameter]);
     s->is[index] = true;
-    s->shards->updates[s->shards->update_count++] =
-        (samba_shard_update){index,    parameters.begin, (samba_dtype)stage->operands[u->parameter].dtype, stage->domain[0],
-                             u->first, u->whole};
+    s->shards->updates[s->shards->update_count++] = (samba_shard_update){
+        index, parameters.begin, (samba_dtype)stage->operands[u->parameter].dtype, stage->domain[0], u->first, u->whole};
     for (int32_t o = 0; o < stage->operand_count; o++) {
         const samba_operand *operand = &stage->operands[o];
         if (!is_state_of(s->plan, stage, operand))
@@ -205,10 +204,11 @@ static int64_t moved(const sharder *s, int64_t at)
 
 static samba_status fail(const sharder *s, const samba_stage *stage)
 {
-    return samba_fail(s->context, SAMBA_ERROR_UNSUPPORTED,
-                      "shard_optimizer: stage \"%.128s\" uses optimizer state that lies on another replica: graphs that train the "
-                      "same parameters have to update the same ones together, or run without shard_optimizer",
-                      stage->name);
+    return samba_fail(
+        s->context, SAMBA_ERROR_UNSUPPORTED,
+        "shard_optimizer: stage \"%.128s\" uses optimizer state that lies on another replica: graphs that train the "
+        "same parameters have to update the same ones together, or run without shard_optimizer",
+        stage->name);
 }
 
 /* Nothing but updates uses what is cut, and none what another one has cut. */
@@ -289,9 +289,9 @@ static samba_status find_shards(sharder *s)
                     continue;
                 const int64_t begin = own.begin > b->offset ? own.begin : b->offset,
                               end = own.end < b->offset + b->bytes ? own.end : b->offset + b->bytes;
-                s->shards->tensors[t] = end > begin ? (samba_shard){true, (begin - b->offset) / size, (end - begin) / size,
-                                                                    moved(s, begin)}
-                                                    : (samba_shard){.is = true};
+                s->shards->tensors[t] =
+                    end > begin ? (samba_shard){true, (begin - b->offset) / size, (end - begin) / size, moved(s, begin)}
+                                : (samba_shard){.is = true};
             }
         }
     }

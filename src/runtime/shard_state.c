@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving optimizer state that is spread over replicas. The first gets the parts of all, as host memory, before it writes anything:
- * so no failure of a file leaves another replica waiting for it to go on. Then it tells the others how writing went. */
+ * Saving optimizer state that is spread over replicas. The first gets the parts of all, as host memory, before it writes
+ * anything: so no failure of a file leaves another replica waiting for it to go on. Then it tells the others how writing went. */
 #include "runtime/runtime.h"
 
 #include "base/null.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random models trained by several replicas with shard_optimizer, and without: the same bits in every mode, checkpoints of the same
- * bytes, and state that takes its part of memory. Then reduce_dtype bfloat16: replicas have the same bits, and what rounding takes
- * comes back. Every process runs this program.
+ * Random models trained by several replicas with shard_optimizer, and without: the same bits in every mode, checkpoints of the
+ * same bytes, and state that takes its part of memory. Then reduce_dtype bfloat16: replicas have the same bits, and what rounding
+ * takes comes back. Every process runs this program.
  *
  *   mpirun -n 2 test_shards MODELS */
 #include <sambaflow/checkpoint.h>
@@ -325,13 +325,13 @@ static void try_model(const drawn *d)
 static void linear_model(samba_graph *g, const void *options)
 {
     (void)options;
-    samba_value x = samba_input(g, "x"),
-                w = samba_parameter(g, "w", SAMBA_FLOAT32, 1, (const int64_t[]){LENGTH}, (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+    samba_value x = samba_input(g, "x"), w = samba_parameter(g, "w", SAMBA_FLOAT32, 1, (const int64_t[]){LENGTH},
+                                                             (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
     samba_loss(g, "loss", samba_sum(samba_mul(x, w), 0, NULL, false));
 }
 
-/* The gradient of each step is x, so its mean is rounded in the same direction each time: after many steps the parameter is off by
- * what one rounding takes, here and at the owner, and not by that of all steps. */
+/* The gradient of each step is x, so its mean is rounded in the same direction each time: after many steps the parameter is off
+ * by what one rounding takes, here and at the owner, and not by that of all steps. */
 static void try_rounding(bool shards)
 {
     enum { MANY = 48 };
