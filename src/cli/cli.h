@@ -25,6 +25,7 @@ typedef struct samba_cli_pair { /* NAME=VALUE */
 typedef struct samba_cli_arguments {
     samba_cli_command command;
     const char *pef;
+    int shard_optimizer; /* replicas; 0: the plan as it is */
     bool json, graph, operators, verbose, eval, run_graph_only, inference;
     int input_count, output_count, hyperparameter_count, type_count, id_count;
     samba_cli_pair inputs[SAMBA_CLI_MAX_WORDS], outputs[SAMBA_CLI_MAX_WORDS];

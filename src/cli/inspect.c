@@ -91,7 +91,10 @@ static samba_status find_here(samba_context *context, samba_arena *arena, samba_
                               samba_plan_here *here)
 {
     const char *file;
+    samba_shards shards;
     const samba_session_options options = samba_cli_session(arguments);
+    if (arguments->shard_optimizer > 0)
+        SAMBA_TRY(samba_shard_plan(context, arena, plan, 0, arguments->shard_optimizer, &shards));
     SAMBA_TRY(samba_tune_file(arena, arguments->pef, options.tune, &file));
     SAMBA_TRY(samba_plan_prepare(context, arena, plan, options.threads, options.isa, file, here));
     plan->memory = here->memory;

@@ -34,6 +34,8 @@ static const samba_option_row rows[] = {
     {I, "graph", NULL, "Print the text of the traced graph instead", FLAG_AT(a.graph)},
     {I, "operators", NULL, "List every operator instead, with the module and the line of the model that it comes from",
      FLAG_AT(a.operators)},
+    {I, "shard-optimizer", "N", "Show what the first of N replicas has that shard the optimizer, and the memory that takes",
+     INT_AT(a.shard_optimizer, 1, 1000000)},
     {I, "verbose", NULL, "List every stage, tensor and hyperparameter", FLAG_AT(a.verbose), .letter = 'v'},
     {.help = "run, and report where it says so:"},
     {R, "input", "NAME=FILE", "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", OTHER(take_input),

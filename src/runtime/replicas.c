@@ -169,17 +169,6 @@ static samba_status make_rests(samba_session *session, samba_joined *joined)
     return SAMBA_OK;
 }
 
-static samba_status check_can_shard(const samba_session *session)
-{
-    for (int32_t i = 0; i < session->plan.section_count; i++)
-        if (phase_of(session, i) == REDUCE)
-            return SAMBA_OK;
-    return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
-                      "%s: the PEF has no section of type REDUCE, which averages the gradients of replicas: compile it with "
-                      "data_parallel",
-                      session->shards_optimizer ? "shard_optimizer" : "reduce_dtype");
-}
-
 int64_t samba_session_rest_bytes(const samba_session *session) { return session->joined ? session->joined->rest_bytes : 0; }
 
 samba_status samba_check_shards(const samba_session *session, const samba_run_options *options, const samba_selection *selection)
@@ -202,7 +191,8 @@ samba_status samba_session_join(samba_session *session)
     SAMBA_TRY(samba_world_find(session->context, &world));
     SAMBA_TRY(check_pledges(session, world));
     if (session->shards_optimizer || session->rounds_gradients)
-        SAMBA_TRY(check_can_shard(session));
+        SAMBA_TRY(samba_check_reduces(session->context, &session->plan,
+                                      session->shards_optimizer ? "shard_optimizer" : "reduce_dtype"));
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined, 1));
     session->joined = joined;
     joined->world = world;

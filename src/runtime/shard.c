@@ -354,11 +354,23 @@ static bool is_read_elsewhere(const sharder *s, int32_t graph)
     return false;
 }
 
+samba_status samba_check_reduces(samba_context *context, const samba_plan *plan, const char *option)
+{
+    for (int32_t i = 0; i < plan->section_count; i++)
+        if (plan->sections[i].phase == REDUCE)
+            return SAMBA_OK;
+    return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                      "%s: the PEF has no section of type REDUCE, which averages the gradients of replicas: compile it with "
+                      "data_parallel",
+                      option);
+}
+
 samba_status samba_shard_plan(samba_context *context, samba_arena *arena, samba_plan *plan, int rank, int size,
                               samba_shards *shards)
 {
     sharder s = {.context = context, .arena = arena, .plan = plan, .rank = rank, .size = size, .shards = shards};
     *shards = (samba_shards){.update_count = 0};
+    SAMBA_TRY(samba_check_reduces(context, plan, "shard_optimizer"));
     SAMBA_TRY(find_updates(&s));
     join_cuts(&s);
     SAMBA_TRY(check_uses(&s));

@@ -31,8 +31,10 @@ typedef struct samba_shards {
     bool *scatters;
 } samba_shards;
 
-/* Of a checked plan, with sections of REDUCE. Lists are in the arena. UNSUPPORTED where two graphs part a state differently, or
- * something else than updates reads it: the plan is then of no use. */
+/* ARGUMENT where the plan has no section of REDUCE: the option of replicas would have no effect. */
+samba_status samba_check_reduces(samba_context *context, const samba_plan *plan, const char *option);
+/* Of a checked plan, with sections of REDUCE (ARGUMENT). Lists are in the arena. UNSUPPORTED where two graphs part a state
+ * differently, or something else than updates reads it: the plan is then of no use. */
 samba_status samba_shard_plan(samba_context *context, samba_arena *arena, samba_plan *plan, int rank, int size,
                               samba_shards *shards);
 
