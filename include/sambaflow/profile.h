@@ -50,6 +50,21 @@ typedef struct samba_profile_event {
 SAMBA_API const samba_profile_event *samba_session_profile_events(const samba_session *session, int64_t *count,
                                                                   int64_t *left_out);
 
+/* What a section exchanges with other replicas: REDUCE the mean of gradients; with shard_optimizer OPT, too, the parameters that
+ * each replica has updated. Measured in every run with data_parallel, also where profiling is off. */
+typedef struct samba_exchange_info {
+    int section;           /* its id */
+    const char *way;       /* "mean"; "scatter": each replica gets its part of it; "gather": everyone's parts come together */
+    int64_t bytes;         /* that this replica sends in a run; it gets about as many */
+    int64_t runs;          /* since the session began or samba_session_reset_stats */
+    double seconds;        /* of all runs: on the network, which one exchange has at a time */
+    double waited_seconds; /* of those: while this replica did nothing else. The others are hidden behind its sections */
+} samba_exchange_info;
+/* 0 where the session is not one of several replicas, or has not met the others yet. */
+SAMBA_API int samba_session_exchange_count(const samba_session *session);
+/* ARGUMENT: there is no such number. */
+SAMBA_API samba_status samba_session_exchange_info(const samba_session *session, int exchange, samba_exchange_info *info);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,7 @@
  * it hesitates. Batches are drawn in a new order every epoch, a function of the seed; the rest of an epoch that fills no batch is
  * left out, and so is the rest of the test samples where a loss is wanted. Everything is allocated before the first step. */
 #include "app/app.h"
+#include <sambaflow/profile.h>
 #include <sambaflow/data.h>
 #include <sambaflow/parallel.h>
 #include <sambaflow/schedule.h>
@@ -355,6 +356,41 @@ static samba_status evaluate(trainer *t)
     return SAMBA_OK;
 }
 
+/* Of exchanges with other replicas; nothing where there are none. */
+static samba_status print_exchanges(const trainer *t)
+{
+    const int count = samba_session_exchange_count(t->session);
+    samba_table table;
+    if (count == 0)
+        return SAMBA_OK;
+    samba_table_init(&table, t->context, "rlrrrr");
+    samba_table_row(&table, "section\texchange\tsent\ttime\tbandwidth\thidden");
+    for (int i = 0; i < count; i++) {
+        samba_exchange_info info;
+        char sent[SAMBA_CELL], time[SAMBA_CELL], rate[SAMBA_CELL], hidden[SAMBA_CELL];
+        SAMBA_TRY(samba_session_exchange_info(t->session, i, &info));
+        const double runs = (double)(info.runs > 0 ? info.runs : 1), seconds = info.seconds / runs;
+        snprintf(hidden, sizeof hidden, "%.0f %%", seconds > 0 ? 100 * (1 - info.waited_seconds / info.seconds) : 0);
+        samba_table_row(&table, "%d\t%s\t%s\t%s\t%s\t%s", info.section, info.way, samba_text_bytes(sent, (double)info.bytes),
+                        samba_text_ms(time, 1e3 * seconds),
+                        samba_text_decimal(rate, seconds > 0 ? (double)info.bytes / seconds : 0, "B/s"), hidden);
+    }
+    return samba_table_print(&table, stdout, "");
+}
+
+static json_t *exchanges_json(const trainer *t)
+{
+    json_t *list = json_array();
+    samba_exchange_info info;
+    for (int i = 0; i < samba_session_exchange_count(t->session) && samba_session_exchange_info(t->session, i, &info) == SAMBA_OK;
+         i++)
+        json_array_append_new(list, json_pack("{s:i, s:s, s:I, s:I, s:o, s:o}", "section", info.section, "way", info.way, "bytes",
+                                              (json_int_t)info.bytes, "runs", (json_int_t)info.runs, "seconds",
+                                              samba_json_number(info.seconds), "waited_seconds",
+                                              samba_json_number(info.waited_seconds)));
+    return list;
+}
+
 static samba_status report(trainer *t)
 {
     const samba_app_arguments *a = t->arguments;
@@ -370,7 +406,7 @@ static samba_status report(trainer *t)
         if (!a->inference)
             printf("  training %.2f s  %.0f samples/s", t->train_seconds, rate);
         putchar('\n');
-        return SAMBA_OK;
+        return print_exchanges(t);
     }
     json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command", "run", "pef",
                                a->pef, "isa", samba_session_isa(t->session), "threads", samba_session_threads(t->session),
@@ -378,6 +414,8 @@ static samba_status report(trainer *t)
                                "steps", (json_int_t)t->at.steps_done, "test_samples", (json_int_t)t->tested, "train_seconds",
                                samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
                                a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
+    if (samba_session_exchange_count(t->session) > 0)
+        json_object_set_new(object, "exchanges", exchanges_json(t));
     if (t->logits) {
         json_object_set_new(object, "test_accuracy_percent", samba_json_number(accuracy));
     } else {

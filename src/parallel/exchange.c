@@ -307,7 +307,8 @@ static void note_waiting(samba_exchange *e, int64_t number, double from)
 
 samba_exchange_time samba_exchange_took(const samba_exchange *e, int64_t number)
 {
-    return (samba_exchange_time){e->ended[number % QUEUE] - start_of(e, number), e->waited[number % QUEUE]};
+    const double began = start_of(e, number);
+    return (samba_exchange_time){began, e->ended[number % QUEUE] - began, e->waited[number % QUEUE]};
 }
 
 /* ---- for the session ---- */

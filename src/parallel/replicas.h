@@ -87,7 +87,7 @@ int64_t samba_exchange_count(const samba_exchange *exchange); /* ranges so far *
  * range before was done; and of those the seconds that the caller waited. */
 #define SAMBA_EXCHANGE_KNOWN 1024
 typedef struct samba_exchange_time {
-    double seconds, waited;
+    double began, seconds, waited; /* began: as samba_seconds counts */
 } samba_exchange_time;
 samba_exchange_time samba_exchange_took(const samba_exchange *exchange, int64_t number);
 

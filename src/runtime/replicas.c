@@ -210,6 +210,7 @@ samba_status samba_session_join(samba_session *session)
     if (session->shards_optimizer)
         SAMBA_TRY(samba_shard_plan(session->context, &session->arena, &session->plan, world->replicas.rank, world->replicas.size,
                                    &session->shards));
+    SAMBA_TRY(samba_exchanges_begin(session));
     return samba_exchange_new(session->context, world, joined->rest != NULL, &joined->exchange);
 }
 
@@ -328,6 +329,7 @@ static samba_exchange_range gradients_of(const samba_session *session, int32_t s
 static samba_status gather_updated(samba_session *session, int32_t at, bool begin)
 {
     const samba_plan_section *section = &session->plan.sections[at];
+    const int64_t first = samba_exchange_count(session->joined->exchange);
     for (int32_t n = 0; n < session->shards.update_count; n++) {
         const samba_shard_update *u = &session->shards.updates[n];
         if (u->stage < section->first_stage || u->stage >= section->first_stage + section->stage_count)
@@ -340,6 +342,7 @@ static samba_status gather_updated(samba_session *session, int32_t at, bool begi
                                             .whole = u->whole};
         SAMBA_TRY((begin ? samba_exchange_begin : samba_exchange_run)(session->joined->exchange, &range));
     }
+    samba_exchanges_note(session, at, first, samba_exchange_count(session->joined->exchange));
     return SAMBA_OK;
 }
 
@@ -351,12 +354,14 @@ static bool gathers(const samba_session *session, int32_t at)
 static samba_status exchange(samba_session *session, int32_t at, bool begin)
 {
     const samba_plan_section *section = &session->plan.sections[at];
+    const int64_t first = samba_exchange_count(session->joined->exchange);
     for (int32_t k = 0; k < section->stage_count; k++) {
         const samba_exchange_range range = gradients_of(session, at, section->first_stage + k);
         SAMBA_TRY((begin ? samba_exchange_begin : samba_exchange_run)(session->joined->exchange, &range));
     }
     session->joined->begun[at] = true;
     session->joined->number[at] = samba_exchange_count(session->joined->exchange);
+    samba_exchanges_note(session, at, first, session->joined->number[at]);
     return SAMBA_OK;
 }
 
@@ -457,6 +462,7 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
         i = end - 1;
     }
     SAMBA_TRY(samba_exchange_wait(joined->exchange, -1)); /* parameters that others have updated */
+    samba_exchanges_settle(session, joined->exchange);
     part.out = work->out;
     part.out_count = work->out_count;
     return samba_run_device(session, &part);

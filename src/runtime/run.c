@@ -343,4 +343,6 @@ void samba_session_reset_stats(samba_session *session)
     if (!session)
         return;
     session->stats = (samba_run_stats){.runs = 0};
+    for (int32_t i = 0; i < session->exchange_count; i++)
+        session->exchanges[i].runs = 0, session->exchanges[i].seconds = session->exchanges[i].waited = 0;
 }

@@ -50,6 +50,15 @@ typedef struct samba_graph_state {
     samba_run_order order;
 } samba_graph_state;
 
+typedef struct samba_exchange_row { /* what a section exchanges with other replicas, and what that has taken: exchange_times.c */
+    int32_t section;
+    samba_exchange_way way;
+    int64_t bytes; /* that this replica sends in a run, and gets */
+    int64_t runs;
+    double seconds, waited;
+    int64_t first, count; /* exchanges of the run in hand, by number */
+} samba_exchange_row;
+
 struct samba_session {
     samba_context *context;
     atomic_bool busy; /* a thread is in a call that uses it */
@@ -95,6 +104,8 @@ struct samba_session {
     struct samba_joined *joined;             /* to other replicas: replicas.c; NULL: it is not */
     bool shards_optimizer, rounds_gradients; /* as options ask for: shard_optimizer; reduce_dtype is bfloat16 */
     samba_shards shards;
+    samba_exchange_row *exchanges;
+    int32_t exchange_count;
     int64_t state_loads; /* times that optimizer state was loaded */
     char *whole_state;   /* of all replicas, at the first, while it saves: shard_state.c */
     size_t whole_bytes;
@@ -246,6 +257,12 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
 int64_t samba_session_rest_bytes(const samba_session *session); /* of memory for what rounding has left of gradients */
 /* A session that shards the optimizer does it with all replicas. ARGUMENT */
 samba_status samba_check_shards(const samba_session *session, const samba_run_options *options, const samba_selection *selection);
+
+/* ---- exchange_times.c ---- */
+samba_status samba_exchanges_begin(samba_session *session); /* rows, of a session that has joined others */
+/* Section `at` has asked for exchanges `first` .. `end` - 1. */
+void samba_exchanges_note(samba_session *session, int32_t at, int64_t first, int64_t end);
+void samba_exchanges_settle(samba_session *session, const samba_exchange *exchange); /* a run is over, and all are done */
 
 /* ---- shard_state.c ---- */
 /* A save of a session that shards the optimizer is one of all replicas: the first gets the state of all and writes, the others
