@@ -240,9 +240,10 @@ static void note(samba_exchange *e, int64_t finished)
     e->broken = e->error;
 }
 
-static samba_status result_of(const samba_exchange *e)
+/* `broken`: as it was under the lock. Where it is not 0 the thread changes nothing any more. */
+static samba_status result_of(const samba_exchange *e, int broken)
 {
-    return e->broken ? samba_world_fail(e->context, e->world, e->failed, e->broken) : SAMBA_OK;
+    return broken ? samba_world_fail(e->context, e->world, e->failed, broken) : SAMBA_OK;
 }
 
 /* ---- the thread ---- */
@@ -391,8 +392,9 @@ samba_status samba_exchange_run(samba_exchange *e, const samba_exchange_range *r
     }
     samba_world_unlock();
     note_waiting(e, number, e->began[number % QUEUE]);
+    const int broken = e->broken;
     pthread_mutex_unlock(&e->lock);
-    return result_of(e);
+    return result_of(e, broken);
 }
 
 samba_status samba_exchange_begin(samba_exchange *e, const samba_exchange_range *range)
@@ -421,8 +423,9 @@ samba_status samba_exchange_wait(samba_exchange *e, int64_t count)
             pthread_cond_wait(&e->changed, &e->lock);
         note_waiting(e, number, from);
     }
+    const int broken = e->broken;
     pthread_mutex_unlock(&e->lock);
-    return result_of(e);
+    return result_of(e, broken);
 }
 
 int64_t samba_exchange_count(const samba_exchange *e) { return e->asked; }
