@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,18 +97,35 @@ static void *load(const char *name, char *reason, size_t size)
 
 /* MPI wants to end with the process, and without it where the process fails. MPICH's end calls exit itself, from within whatever
  * call of it hears that another process has failed. */
-static void end(int status, void *unused)
+static void end(int status, bool fails)
 {
     static bool ends;
-    (void)unused;
-    if (!world.network || ends || talks)
+    if (!world.network || ends || talks || fails != (status != 0))
         return;
     ends = true;
-    if (status != 0)
+    if (fails)
         world.interface->abort(world.network, status);
     world.interface->close(world.network);
     world.network = NULL;
 }
+
+static void end_well(int status, void *unused)
+{
+    (void)unused;
+    end(status, false);
+}
+
+/* The end of all is sudden: what the program has to do at its exit comes before, and what it has printed goes out. So this is
+ * registered when the library is loaded, and exit runs it behind all others. */
+static void end_badly(int status, void *unused)
+{
+    (void)unused;
+    if (world.network && status != 0)
+        fflush(NULL);
+    end(status, true);
+}
+
+__attribute__((constructor)) static void expect_end(void) { on_exit(end_badly, NULL); }
 
 typedef struct place { /* where a replica runs */
     uint64_t machine;
@@ -164,7 +182,7 @@ static samba_status open_world(samba_context *context, const struct launcher *la
     world.any_thread = facts.any_thread;
     world.replicas = (samba_replicas){facts.rank, facts.size, facts.local_rank, facts.local_size, ""};
     snprintf(world.replicas.network, sizeof world.replicas.network, "%.95s", facts.name);
-    on_exit(end, NULL);
+    on_exit(end_well, NULL);
     return find_sharers(context);
 }
 
@@ -310,4 +328,4 @@ samba_status samba_replicas_gather(samba_context *context, const void *own, size
     return samba_world_gather(context, w, own, bytes, all);
 }
 
-void samba_replicas_end(int status) { end(status, NULL); }
+void samba_replicas_end(int status) { end(status, status != 0); }

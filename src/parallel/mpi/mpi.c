@@ -5,12 +5,15 @@
  *
  * MPI lets a process wait for one that has ended for ever. So nothing here waits inside MPI: whoever waits looks, from time to
  * time, whether another process has said that it ends, which each does when it closes the network, and whether it has waited for
- * too long. A process that waits sleeps a little between two looks, as another may need its core. */
+ * too long. A process that ends tells each other of how many calls with it it did its part; only who waits in a later one waits
+ * in vain.
+ * A process that waits sleeps a little between two looks, as another may need its core. */
 #include "parallel/network.h"
 
 #include <mpi.h>
 
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +35,10 @@ struct samba_network {
     int rank, size;
     bool begun; /* by us */
     double limit;
+    int64_t *calls;    /* with each other: swaps of anything, and calls of all at once, that have begun */
+    bool broken;       /* one of them has failed */
     MPI_Request *ends; /* that others send; of the own rank: none */
+    int64_t *ended;    /* after how many calls each other has ended, where its request is done */
     slot *slots;
     int slot_count;
     char trouble[256];
@@ -64,15 +70,20 @@ static void describe(const samba_network *n, int error, char *message, size_t si
 }
 
 /* ---- waiting ---- */
-/* TROUBLE where another process has ended. */
+/* TROUBLE where another process has ended and did not come to where this one is. */
 static int look_for_ends(samba_network *n)
 {
-    int flag = 0, rank = 0;
-    const int error = MPI_Testany(n->size, n->ends, &rank, &flag, MPI_STATUS_IGNORE);
-    if (error != MPI_SUCCESS || !flag || rank == MPI_UNDEFINED)
-        return error;
-    snprintf(n->trouble, sizeof n->trouble, "replica %d has ended, and this one still waits for it", rank);
-    return TROUBLE;
+    for (int rank = 0; rank < n->size; rank++) {
+        int flag = 0;
+        const int error = rank == n->rank ? MPI_SUCCESS : MPI_Test(&n->ends[rank], &flag, MPI_STATUS_IGNORE);
+        if (error != MPI_SUCCESS)
+            return error;
+        if (!flag || n->ended[rank] >= n->calls[rank])
+            continue;
+        snprintf(n->trouble, sizeof n->trouble, "replica %d has ended, and this one still waits for it", rank);
+        return TROUBLE;
+    }
+    return MPI_SUCCESS;
 }
 
 /* The peers of what is not done. */
@@ -88,19 +99,23 @@ static int fail_late(samba_network *n, slot *s)
     return TROUBLE;
 }
 
+static int look_around(samba_network *n, slot *s)
+{
+    if (s->since == 0)
+        s->since = seconds();
+    const int error = seconds() - s->since > n->limit ? fail_late(n, s) : look_for_ends(n);
+    n->broken = n->broken || error != MPI_SUCCESS;
+    return error;
+}
+
 /* Whether all of a slot's messages have come and gone. */
 static int test(samba_network *n, slot *s, bool *is_done)
 {
     int flag = 0;
     int error = MPI_Testall(s->count, s->requests, &flag, MPI_STATUSES_IGNORE);
     *is_done = flag != 0;
-    if (error != MPI_SUCCESS || flag || s->looks++ % LOOKS != LOOKS - 1)
-        return error;
-    if (s->since == 0)
-        s->since = seconds();
-    if (seconds() - s->since > n->limit)
-        return fail_late(n, s);
-    return look_for_ends(n);
+    n->broken = n->broken || error != MPI_SUCCESS;
+    return n->broken || flag || s->looks++ % LOOKS != LOOKS - 1 ? error : look_around(n, s);
 }
 
 static int wait_for(samba_network *n, MPI_Request request)
@@ -136,12 +151,14 @@ static int expect_ends(samba_network *n)
 {
     int error = MPI_SUCCESS;
     n->ends = malloc(sizeof *n->ends * (size_t)n->size);
-    if (!n->ends)
+    n->ended = malloc(sizeof *n->ended * (size_t)n->size);
+    n->calls = calloc((size_t)n->size, sizeof *n->calls);
+    if (!n->ends || !n->ended || !n->calls)
         return MPI_ERR_NO_MEM;
     for (int rank = 0; rank < n->size; rank++) {
         n->ends[rank] = MPI_REQUEST_NULL;
         if (rank != n->rank && error == MPI_SUCCESS)
-            error = MPI_Irecv(NULL, 0, MPI_BYTE, rank, TAG_END, n->world, &n->ends[rank]);
+            error = MPI_Irecv(&n->ended[rank], 1, MPI_INT64_T, rank, TAG_END, n->world, &n->ends[rank]);
     }
     return error;
 }
@@ -192,6 +209,8 @@ static int open_network(double limit, samba_network **network, samba_network_fac
     if (error != MPI_SUCCESS) {
         describe(n, error, message, size);
         free(n->ends);
+        free(n->ended);
+        free(n->calls);
         free(n);
         return error;
     }
@@ -208,8 +227,10 @@ static void part(samba_network *n)
         MPI_Abort(n->world, 1);
     for (int rank = 0; rank < n->size; rank++) {
         said[rank] = MPI_REQUEST_NULL;
+        if (n->broken)
+            n->calls[rank] = -1;
         if (rank != n->rank)
-            MPI_Isend(NULL, 0, MPI_BYTE, rank, TAG_END, n->world, &said[rank]);
+            MPI_Isend(&n->calls[rank], 1, MPI_INT64_T, rank, TAG_END, n->world, &said[rank]);
     }
     while (!all_said || !all_heard) {
         MPI_Testall(n->size, said, &all_said, MPI_STATUSES_IGNORE);
@@ -236,6 +257,8 @@ static void close_network(samba_network *n)
     }
     free(n->slots);
     free(n->ends);
+    free(n->ended);
+    free(n->calls);
     free(n);
 }
 
@@ -246,9 +269,16 @@ static void abort_all(samba_network *n, int code)
 }
 
 /* ---- all at once ---- */
+static void count_call(samba_network *n)
+{
+    for (int rank = 0; rank < n->size; rank++)
+        n->calls[rank]++;
+}
+
 static int broadcast(samba_network *n, void *data, size_t bytes, int root)
 {
     int error = MPI_SUCCESS;
+    count_call(n);
     for (size_t at = 0; at < bytes && error == MPI_SUCCESS; at += SAMBA_NETWORK_LARGEST) {
         const size_t piece = bytes - at < SAMBA_NETWORK_LARGEST ? bytes - at : SAMBA_NETWORK_LARGEST;
         MPI_Request request;
@@ -261,6 +291,7 @@ static int broadcast(samba_network *n, void *data, size_t bytes, int root)
 static int gather(samba_network *n, const void *own, size_t bytes, void *all)
 {
     MPI_Request request;
+    count_call(n);
     const int error = MPI_Iallgather(own, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, n->world, &request);
     return error == MPI_SUCCESS ? wait_for(n, request) : error;
 }
@@ -268,6 +299,7 @@ static int gather(samba_network *n, const void *own, size_t bytes, void *all)
 static int barrier(samba_network *n)
 {
     MPI_Request request;
+    count_call(n);
     const int error = MPI_Ibarrier(n->world, &request);
     return error == MPI_SUCCESS ? wait_for(n, request) : error;
 }
@@ -302,6 +334,8 @@ static int swap(samba_network *n, int number, const samba_network_part *parts, i
     if (error != MPI_SUCCESS)
         return error;
     slot *s = &n->slots[number];
+    for (int i = 0; i < count; i++)
+        n->calls[parts[i].peer] += parts[i].in_bytes + parts[i].out_bytes > 0;
     s->count = s->looks = 0;
     s->since = 0;
     for (int i = 0; i < 2 * count && error == MPI_SUCCESS; i++) { /* receives first: what is sent finds its place */
