@@ -6,7 +6,7 @@ MESON_OPTIONS ?=
 
 SECONDS ?= 1800
 
-.PHONY: all packages demo demo-parallel check check-parallel \
+.PHONY: all packages demo demo-parallel check check-parallel prove-parallel \
     check-clang check-threads check-arm check-torch check-isa coverage prove fuzz fuzz-files soak \
     bench asan format install wheel clean
 
@@ -32,6 +32,10 @@ check: all
 # Training by several processes, with Open MPI and MPICH, which it installs; `make check` has it where one of them is there.
 check-parallel:
 	@tools/check-parallel.sh $(BUILD)
+
+# A hundred steps of five models by 2 and 4 replicas beside one process, and a hundred faults, with each MPI: about an hour.
+prove-parallel:
+	@tools/prove-parallel.sh $(BUILD)
 
 # The unit tests, built with another compiler: with two of its versions, warnings are errors. Graphs are those of our own.
 check-clang: all
