@@ -41,8 +41,8 @@ static uint64_t seed;
 static const char *model;
 static int steps;
 static int64_t classes;
-static bool frozen;
-static samba_dtype dtype; /* of losses and parameters */
+static bool frozen, sharded; /* sharded: each replica has a part of the optimizer's state */
+static samba_dtype dtype;    /* of losses and parameters */
 
 static void stop(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 static void stop(const char *format, ...)
@@ -158,6 +158,7 @@ static samba_session *train(const char *pef, const char *start, int rank, int si
     options.threads = 1;
     options.seed = 11;
     options.data_parallel = mode != NULL;
+    options.shard_optimizer = mode != NULL && sharded;
     need(samba_session_new(context, pef, &options, &session));
     if (start)
         need(samba_session_load(session, start));
@@ -192,7 +193,7 @@ static char *learned(samba_session *session, int64_t *bytes, int64_t at, char *n
         samba_tensor_info info;
         samba_tensor *tensor;
         need(samba_session_tensor_info(session, i, &info));
-        if (info.kind != SAMBA_KIND_PARAMETER && info.kind != SAMBA_KIND_BUFFER)
+        if (info.kind != SAMBA_KIND_PARAMETER && (sharded || info.kind != SAMBA_KIND_BUFFER))
             continue;
         need(samba_session_get_by_name(session, info.name, &tensor));
         all = realloc(all, (size_t)(*bytes + info.bytes) + 1);
@@ -292,6 +293,7 @@ int main(int argc, char **argv)
     steps = atoi(argv[4]);
     classes = atoll(argv[5]);
     frozen = strcmp(argv[6], "frozen") == 0;
+    sharded = getenv("PROVE_SHARDED") != NULL;
     const bool has_kinks = strcmp(argv[7], "kinks") == 0, any = strcmp(argv[7], "bits") != 0,
                parameters_too = any && strcmp(argv[7], "losses") != 0;
     dtype = strstr(argv[7], "float64") ? SAMBA_FLOAT64 : SAMBA_FLOAT32;

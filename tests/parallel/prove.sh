@@ -4,7 +4,7 @@
 # 1e-5 in float32, with the same bits among them, in every mode and in a second run: logreg, resffn, lenet and gpt2 (d128), whose
 # parameters are compared where sgd trains it; by adamw, as it comes, its losses are. ResNet-18 on 32 x 32 pixels, its batch norm
 # frozen: resnet64, in float64 within 1e-11; resnet, in float32, has the same bits, and how far it is off is printed (prove.c).
-# PROVE_OPTIONS: options that the replicas' PEFs are compiled with, too.
+# PROVE_SHARDED=1: the replicas shard the optimizer.
 set -eu
 mpi=$1 build=$2 replicas=$3 steps=$4
 shift 4
@@ -16,7 +16,7 @@ prove() { # MODEL BATCH CLASSES frozen|training parameters|kinks|losses|bits|flo
     local model=$1 batch=$2 classes=$3 how=$4 what=$5
     shift 5
     "$build/examples/$model" compile --batch-size "$batch" "$@" --output-folder "$folder" --pef-name whole >"$folder/log"
-    "$build/examples/$model" compile --batch-size $((batch / replicas)) "$@" --data-parallel ${PROVE_OPTIONS:-} \
+    "$build/examples/$model" compile --batch-size $((batch / replicas)) "$@" --data-parallel \
         --output-folder "$folder" --pef-name replica >"$folder/log"
     "$here/launch.sh" "$mpi" "$replicas" "$build" "$build/tests/parallel/prove" "$model" "$folder/replica/replica.pef" \
         "$folder/whole/whole.pef" "$steps" "$classes" "$how" "$what" || bad=1
