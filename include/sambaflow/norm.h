@@ -25,8 +25,8 @@ SAMBA_API samba_value samba_functional_rms_norm(samba_value input, int count, co
 SAMBA_API samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, samba_value weight, samba_value bias,
                                                   double eps);
 
-/* Options that batch_norm, sync_batch_norm and instance_norm share. The statistics are of the input where `training` is true, or where the value
- * `trains` (rank-0 float64: samba_training) is not 0 in a run; else those given. */
+/* Options that batch_norm, sync_batch_norm and instance_norm share. The statistics are of the input where `training` is true, or
+ * where the value `trains` (rank-0 float64: samba_training) is not 0 in a run; else those given. */
 typedef struct samba_batch_norm_options {
     bool training;              /* torch's use_input_stats in instance_norm */
     samba_value trains;         /* decides in each run instead; a zeroed value: `training` does */

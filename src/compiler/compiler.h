@@ -214,10 +214,10 @@ static inline bool samba_made_alike(const samba_compiler *compiler, int32_t a, i
 
 /* passes: `run` replaces compiler->graph, or fills the plan */
 typedef samba_status samba_pass_fn(samba_compiler *compiler);
-samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_alone, samba_pass_autodiff, samba_pass_replicas, samba_pass_optimizer,
-    samba_pass_expand, samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget, samba_pass_hold,
-    samba_pass_fuse, samba_pass_bufferize, samba_pass_lower, samba_pass_buckets, samba_pass_coalesce, samba_pass_memory,
-    samba_pass_section;
+samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_alone, samba_pass_autodiff, samba_pass_replicas,
+    samba_pass_optimizer, samba_pass_expand, samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget,
+    samba_pass_hold, samba_pass_fuse, samba_pass_bufferize, samba_pass_lower, samba_pass_buckets, samba_pass_coalesce,
+    samba_pass_memory, samba_pass_section;
 /* precision.c: a traced graph with the casts of `precision`, a new graph */
 samba_status samba_lower_precision(const samba_graph *in, samba_precision precision, samba_graph **out);
 /* pipeline.c: all passes; those of one graph alone, up to its stages;

@@ -229,7 +229,8 @@ static void sync_moments(samba_graph *graph, samba_ref x, samba_ref *mean, samba
         return;
     }
     samba_ref wide = samba_emit_cast(graph, *mean, SAMBA_FLOAT64);
-    samba_ref squares = samba_emit2(graph, SAMBA_OP_add, samba_emit_cast(graph, *variance, SAMBA_FLOAT64), square(graph, wide));
+    samba_ref squares = square(graph, wide);
+    squares = samba_emit2(graph, SAMBA_OP_add, samba_emit_cast(graph, *variance, SAMBA_FLOAT64), squares);
     replica_means(graph, &wide, &squares);
     squares = samba_emit_scalar(graph, SAMBA_OP_maximum, sub(graph, squares, square(graph, wide)), 0);
     *mean = samba_emit_cast(graph, wide, dtype);
@@ -392,7 +393,8 @@ samba_status samba_infer_sync_batch_moments(samba_infer *infer)
 static samba_ref moment_rows(samba_graph *graph, samba_ref mean, samba_ref variance, int64_t channels)
 {
     const int64_t row[] = {1, channels};
-    return rows_of(graph, samba_emit_reshape(graph, mean, 2, row), samba_emit_reshape(graph, variance, 2, row));
+    samba_ref first = samba_emit_reshape(graph, mean, 2, row), second = samba_emit_reshape(graph, variance, 2, row);
+    return rows_of(graph, first, second);
 }
 
 samba_ref samba_expand_sync_batch_moments(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
@@ -418,9 +420,11 @@ samba_status samba_vjp_sync_batch_moments(samba_vjp *vjp)
     samba_ref wide = samba_emit_lift(graph, vjp->inputs[0]), mean, variance;
     sync_moments(graph, vjp->inputs[0], &mean, &variance);
     samba_ref gradients = samba_emit1(graph, SAMBA_OP_replica_mean, vjp->gradient);
-    samba_ref level = beside(graph, &p, row_of(graph, gradients, 0), 1), slope = beside(graph, &p, row_of(graph, gradients, 1), 1);
-    samba_ref inclined = mul(graph, sub(graph, wide, mean), scaled(graph, slope, 2));
-    samba_ref dx = samba_emit2(graph, SAMBA_OP_add, inclined, level);
+    samba_ref level = row_of(graph, gradients, 0), slope = row_of(graph, gradients, 1);
+    level = beside(graph, &p, level, 1);
+    slope = beside(graph, &p, slope, 1);
+    samba_ref centered = sub(graph, wide, mean), steep = scaled(graph, slope, 2);
+    samba_ref dx = samba_emit2(graph, SAMBA_OP_add, mul(graph, centered, steep), level);
     return samba_vjp_deliver(vjp, 0, scaled(graph, dx, 1 / ((double)p.images * (double)p.pixels)));
 }
 

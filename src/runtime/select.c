@@ -414,11 +414,12 @@ static samba_status check_together(const samba_session *session, int32_t at, boo
 {
     if (data_parallel == together)
         return SAMBA_OK;
-    return samba_fail(session->context, SAMBA_ERROR_STATE,
-                      "section %d (%s) goes on from a forward run with data_parallel %s, whose sync_batch_norm had the statistics "
-                      "of %s: run it with data_parallel %s too, or FWD again",
-                      session->plan.sections[at].id, samba_section_type_names[phase_of(session, at)], together ? "true" : "false",
-                      together ? "all replicas" : "this replica alone", together ? "true" : "false");
+    return samba_fail(
+        session->context, SAMBA_ERROR_STATE,
+        "section %d (%s) goes on from a forward run with data_parallel %s, whose sync_batch_norm had the statistics "
+        "of %s: run it with data_parallel %s too, or FWD again",
+        session->plan.sections[at].id, samba_section_type_names[phase_of(session, at)], together ? "true" : "false",
+        together ? "all replicas" : "this replica alone", together ? "true" : "false");
 }
 
 static samba_status check_order(const samba_session *session, const samba_run_options *options, samba_selection *selection)
@@ -456,7 +457,8 @@ static samba_status check_order(const samba_session *session, const samba_run_op
             selection->train = train;
             selection->together = options->data_parallel;
         }
-        if (graph->exchanges && selection->train && (phase == FWD || phase == BCKWD || (phase == REDUCE && options->data_parallel)))
+        if (graph->exchanges && selection->train &&
+            (phase == FWD || phase == BCKWD || (phase == REDUCE && options->data_parallel)))
             SAMBA_TRY(check_together(session, at, options->data_parallel, selection->together));
         if (options->data_parallel && (phase == GRADNORM || phase == OPT) && !selection->reduced)
             return fail_reduced(session, at);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm, sync_batch_norm and instance_norm, and what their running statistics become. Whether the statistics are the batch's is known while
- * tracing (training) or decided by each run (trains): then both are in the graph, a number a channel, and a run chooses. */
+ * batch_norm, sync_batch_norm and instance_norm, and what their running statistics become. Whether the statistics are the
+ * batch's is known while tracing (training) or decided by each run (trains): then both are in the graph, a number a channel, and
+ * a run chooses. */
 #include "ops/norm.h"
 #include "trace/trace.h"
 

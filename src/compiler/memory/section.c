@@ -318,11 +318,12 @@ static samba_status check_spatial(samba_compiler *c, touched *t, int32_t first, 
 {
     const int32_t exchange = find_exchange(c, first, end);
     if (exchange >= 0)
-        return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
-                          "compile: mapping 'spatial' makes FWD and BCKWD one section, and stage %d '%.128s' exchanges statistics "
-                          "between replicas, which parts sections: compile with mapping 'section', or with batch_norm in the "
-                          "place of sync_batch_norm",
-                          exchange, c->plan.stages[exchange].name);
+        return samba_fail(
+            c->context, SAMBA_ERROR_ARGUMENT,
+            "compile: mapping 'spatial' makes FWD and BCKWD one section, and stage %d '%.128s' exchanges statistics "
+            "between replicas, which parts sections: compile with mapping 'section', or with batch_norm in the "
+            "place of sync_batch_norm",
+            exchange, c->plan.stages[exchange].name);
     int64_t bytes = bytes_of(t, first, end), budget = graph_of(c, first)->fast_memory;
     if (budget == 0 || bytes <= budget)
         return SAMBA_OK;
