@@ -229,14 +229,16 @@ static char *weights_of(const samba_session *session, int64_t *bytes)
     return all;
 }
 
-/* What a norm behind it takes away, a bias, has rounding for a gradient: `least` is what it is measured by. */
+/* What a norm behind it takes away, a bias, has rounding for a gradient: `least` is what it is measured by. Running statistics
+ * are of values whose rounding the layer norms before them have amplified. */
 static void compare_weights(const samba_session *ours, const samba_session *whole, double least)
 {
     for (int i = 0; i < samba_session_tensor_count(ours); i++) {
         samba_tensor_info info;
         samba_tensor *a, *b;
         need(samba_session_tensor_info(ours, i, &info));
-        if (info.kind != SAMBA_KIND_PARAMETER && !strstr(info.name, ".running_"))
+        const bool statistic = strstr(info.name, ".running_") != NULL;
+        if (info.kind != SAMBA_KIND_PARAMETER && !statistic)
             continue;
         need(samba_session_get_by_name((samba_session *)ours, info.name, &a));
         need(samba_session_get_by_name((samba_session *)whole, info.name, &b));
@@ -246,7 +248,7 @@ static void compare_weights(const samba_session *ours, const samba_session *whol
             most = fmax(most, fabs((double)y[k]));
             off = fmax(off, fabs((double)x[k] - (double)y[k]));
         }
-        if (!(off <= 2e-5 * fmax(most, least)))
+        if (!(off <= (statistic ? 2e-4 : 2e-5) * fmax(most, least)))
             stop("%s differs by %g from that of the whole batch, where the largest is %g", info.name, off, most);
         samba_tensor_free(a);
         samba_tensor_free(b);
