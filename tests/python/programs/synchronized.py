@@ -17,14 +17,12 @@ STEPS, BATCH = 4, 6
 
 
 class Model(nn.Module):
-    """Batch norms of images, volumes, lines and rows, with every option, and one that is frozen. No layer before a norm has a bias,
-    whose gradient would be rounding."""
+    """Batch norms of images, volumes, lines and rows, with every option, and one that is frozen. No layer before a norm has a
+    bias, whose gradient would be rounding."""
 
     def __init__(self):
         super().__init__()
-        self.images = nn.Sequential(
-            nn.Conv2d(2, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 4, 3, bias=False)
-        )
+        self.images = nn.Sequential(nn.Conv2d(2, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 4, 3, bias=False))
         self.volumes, self.frozen = nn.BatchNorm3d(2, momentum=None), nn.BatchNorm2d(4)
         self.lines, self.wide = nn.BatchNorm1d(4, eps=1e-3), nn.Linear(64, 1100, bias=False)
         self.rows = nn.Sequential(nn.BatchNorm1d(1100, affine=False, momentum=0.3), nn.Tanh(), nn.Linear(1100, 12, bias=False))
