@@ -52,8 +52,8 @@ typedef struct samba_compile_options {
      * Sections end between modules where they can, and never inside a samba_op_fusion_push. The results do not depend on it, bit
      * by bit. ARGUMENT, with the sizes, where a stage, a fusion or, with SPATIAL, forward and backward do not fit. */
     int64_t fast_memory;
-    /* Replicas train together: REDUCE sections average their gradients behind BCKWD. The batch is one replica's; a session knows
-     * how many replicas there are (samba_run_options.data_parallel). */
+    /* Replicas train together: REDUCE sections average their gradients behind BCKWD, and sync_batch_norm has the statistics of
+     * all. The batch is one replica's; a session knows how many replicas there are (samba_run_options.data_parallel). */
     bool data_parallel;
     bool verify; /* run the verifier after every pass (tests do) */
 } samba_compile_options;

@@ -67,6 +67,9 @@ typedef struct samba_batch_norm_layer {
 } samba_batch_norm_layer;
 SAMBA_API samba_value samba_batch_norm(samba_value input, const char *name,
                                        const samba_batch_norm_layer *options /* may be NULL */);
+/* SyncBatchNorm: BatchNorm by the statistics of the batches of all replicas (samba_functional_sync_batch_norm). */
+SAMBA_API samba_value samba_sync_batch_norm(samba_value input, const char *name,
+                                            const samba_batch_norm_layer *options /* may be NULL */);
 /* InstanceNorm1d, 2d and 3d: (N, C, L) to (N, C, D, H, W). */
 SAMBA_API samba_value samba_instance_norm(samba_value input, const char *name,
                                           const samba_batch_norm_layer *options /* may be NULL */);

@@ -25,8 +25,8 @@ SAMBA_API samba_value samba_functional_rms_norm(samba_value input, int count, co
 SAMBA_API samba_value samba_functional_group_norm(samba_value input, int64_t num_groups, samba_value weight, samba_value bias,
                                                   double eps);
 
-/* Options that batch_norm and instance_norm share. The statistics are of the input where `training` is true, or where the value
- * `trains` (rank-0 float64: samba_training) is not 0 in a run; else those given. */
+/* Options that batch_norm, sync_batch_norm and instance_norm share. The statistics are of the input where `training` is true, or
+ * where the value `trains` (rank-0 float64: samba_training) is not 0 in a run; else those given. */
 typedef struct samba_batch_norm_options {
     bool training;              /* torch's use_input_stats in instance_norm */
     samba_value trains;         /* decides in each run instead; a zeroed value: `training` does */
@@ -48,6 +48,13 @@ static inline samba_batch_norm_options samba_batch_norm_defaults(void)
 SAMBA_API samba_value samba_functional_batch_norm(samba_value input, samba_value running_mean, samba_value running_var,
                                                   samba_value weight, samba_value bias,
                                                   const samba_batch_norm_options *options /* may be NULL */);
+/* torch.nn.SyncBatchNorm's function: batch_norm by the statistics of the batches of all replicas that train together
+ * (samba_compile_options.data_parallel, samba_run_options.data_parallel), which have one size each. The running variance is
+ * unbiased by the elements of all. A channel may have one element a replica. In a run of one process, or that does not train, and
+ * in a graph compiled without data_parallel it is batch_norm; so it is where `training` is false and there is no `trains`. */
+SAMBA_API samba_value samba_functional_sync_batch_norm(samba_value input, samba_value running_mean, samba_value running_var,
+                                                       samba_value weight, samba_value bias,
+                                                       const samba_batch_norm_options *options /* may be NULL */);
 /* torch.nn.functional.instance_norm: each channel of each image; input of rank 3 or more. `training` is use_input_stats. */
 SAMBA_API samba_value samba_functional_instance_norm(samba_value input, samba_value running_mean, samba_value running_var,
                                                      samba_value weight, samba_value bias,

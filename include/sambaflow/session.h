@@ -95,9 +95,10 @@ typedef struct samba_run_options {
     samba_tensor *const *output_gradients; /* what the backward starts from, "<output>.grad": set before the run, and stay */
     const char *graph_name; /* which graph runs: its schedule, or those of its sections that are asked for. NULL: the only one */
     /* This process is one of several replicas (parallel.h), and each calls samba_run alike, with a batch of its own: REDUCE
-     * averages their gradients, and GRADNORM and OPT want it behind BCKWD. ARGUMENT where the PEF was compiled without
-     * data_parallel. The first such run compares what replicas must have alike and gives replica 0's parameters and buffers to
-     * all. */
+     * averages their gradients, and GRADNORM and OPT want it behind BCKWD. Where sync_batch_norm exchanges statistics, FWD, BCKWD
+     * and REDUCE go on from each other with data_parallel all or none (STATE); a run that does not train exchanges none. ARGUMENT
+     * where the PEF was compiled without data_parallel. The first such run compares what replicas must have alike and gives
+     * replica 0's parameters and buffers to all. */
     bool data_parallel;
     bool reduce_on_rdu; /* device memory goes to the network as it is; the CPU's memory always does */
     /* NULL or "normal": in the schedule's order. "inorder": gradients travel while BCKWD makes others; sections run in the same

@@ -57,19 +57,6 @@ static samba_status identify(samba_compiler *c)
     return write_text(c, &plan->graphs[0]);
 }
 
-/* Nobody traces it, but text may say it. */
-static samba_status check_means(const samba_compiler *c)
-{
-    for (int64_t i = 0; i < c->traced->node_count; i++)
-        if (c->traced->nodes[i].op == SAMBA_OP_replica_mean)
-            return samba_fail(
-                c->context, SAMBA_ERROR_ARGUMENT,
-                "compile: node %%%lld is replica_mean, which the compiler alone makes, of gradients: set data_parallel "
-                "in its stead",
-                (long long)i);
-    return SAMBA_OK;
-}
-
 samba_status samba_pass_trace(samba_compiler *c)
 {
     const samba_compile_options *o = c->options;
@@ -84,7 +71,6 @@ samba_status samba_pass_trace(samba_compiler *c)
         SAMBA_TRY(samba_graph_status(c->traced));
     }
     c->graph = c->traced;
-    SAMBA_TRY(check_means(c));
     if (c->traced->sink_count == 0)
         return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
                           "model '%s' has no output: name what it computes with samba_output or samba_loss", c->name);

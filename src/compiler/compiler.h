@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The compiler's rooms in the order of the data (pipeline.c has the list):
- *   graph/    precision, autodiff, replicas, optimizer, expand, simplify, chunk, remat, hold: graph -> graph
+ *   graph/    precision, alone, autodiff, replicas, optimizer, expand, simplify, chunk, remat, hold: graph -> graph
  *   fuse/     nodes -> groups, each of which becomes one stage
  *   lower/    values -> buffers (bufferize.c), groups -> stages (tile programs, contractions, kernels)
  *   memory/   buffers -> offsets in one arena; neighbouring stages -> one stage; stages -> sections and the call schedule
@@ -214,10 +214,10 @@ static inline bool samba_made_alike(const samba_compiler *compiler, int32_t a, i
 
 /* passes: `run` replaces compiler->graph, or fills the plan */
 typedef samba_status samba_pass_fn(samba_compiler *compiler);
-samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_autodiff, samba_pass_replicas, samba_pass_optimizer,
-    samba_pass_expand, samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget, samba_pass_hold,
-    samba_pass_fuse, samba_pass_bufferize, samba_pass_lower, samba_pass_buckets, samba_pass_coalesce, samba_pass_memory,
-    samba_pass_section;
+samba_pass_fn samba_pass_trace, samba_pass_precision, samba_pass_alone, samba_pass_autodiff, samba_pass_replicas,
+    samba_pass_optimizer, samba_pass_expand, samba_pass_simplify, samba_pass_chunk, samba_pass_remat, samba_pass_budget,
+    samba_pass_hold, samba_pass_fuse, samba_pass_bufferize, samba_pass_lower, samba_pass_buckets, samba_pass_coalesce,
+    samba_pass_memory, samba_pass_section;
 /* precision.c: a traced graph with the casts of `precision`, a new graph */
 samba_status samba_lower_precision(const samba_graph *in, samba_precision precision, samba_graph **out);
 /* pipeline.c: all passes; those of one graph alone, up to its stages;

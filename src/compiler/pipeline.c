@@ -11,6 +11,7 @@
 #define PASSES(PASS)                                                                                                             \
     PASS(trace)     /* the user's model */                                                                                       \
     PASS(precision) /* casts of mixed precision: before autodiff, so that gradients follow them */                               \
+    PASS(alone)     /* no exchanges where there are no replicas: before autodiff, whose gradients have them too */               \
     PASS(autodiff)  /* + BCKWD */                                                                                                \
     PASS(replicas)  /* + REDUCE, where replicas train together: needs gradients */                                               \
     PASS(optimizer) /* + GRADNORM, OPT: needs gradients */                                                                       \

@@ -9,7 +9,10 @@
  * the variance of means. Nothing is lost to cancellation, and no second pass over memory is needed. Planes of a few elements are
  * not worth it: there the mean of all comes first. 16-bit floats are computed in float32 and rounded once, at the end.
  *
- * Forward, gradient and running statistics emit the same expressions, so that hash-consing makes them one. */
+ * Forward, gradient and running statistics emit the same expressions, so that hash-consing makes them one.
+ *
+ * sync_batch_norm has the statistics of the batches of all replicas, which are of one size. Each replica finds its own as
+ * batch_norm does; what they exchange is two numbers a channel, once forward and once backward. */
 #include "ops/norm.h"
 #include "ops/families.h"
 #include <math.h>
@@ -177,8 +180,65 @@ void samba_emit_batch_moments(samba_graph *graph, samba_ref x, samba_ref *mean, 
     *variance = samba_emit2(graph, SAMBA_OP_add, within, between);
 }
 
+/* a and b, one behind the other along dim 0, and row `index` of what has two. */
+static samba_ref rows_of(samba_graph *graph, samba_ref a, samba_ref b)
+{
+    const samba_ref both[] = {a, b};
+    samba_attrs axis = {.axis = {.dim = 0}};
+    return samba_emit(graph, SAMBA_OP_concat, 2, both, &axis);
+}
+
+static samba_ref row_of(samba_graph *graph, samba_ref rows, int64_t index)
+{
+    static const int64_t steps[SAMBA_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if (rows == SAMBA_NONE)
+        return rows;
+    const samba_node *node = samba_node_at(graph, rows);
+    int64_t start[SAMBA_MAX_RANK] = {index}, stop[SAMBA_MAX_RANK];
+    memcpy(stop, node->shape, sizeof stop);
+    stop[0] = index + 1;
+    samba_attrs attrs = {.slice = {.start = samba_dims_of(node->rank, start),
+                                   .stop = samba_dims_of(node->rank, stop),
+                                   .step = samba_dims_of(node->rank, steps)}};
+    return samba_emit(graph, SAMBA_OP_slice, 1, &rows, &attrs);
+}
+
+/* The means over all replicas of a and b, both (1, C, 1, ...), by one exchange. */
+static void replica_means(samba_graph *graph, samba_ref *a, samba_ref *b)
+{
+    samba_ref means = samba_emit1(graph, SAMBA_OP_replica_mean, rows_of(graph, *a, *b));
+    *a = row_of(graph, means, 0);
+    *b = row_of(graph, means, 1);
+}
+
+/* As samba_emit_batch_moments, over the batches of all replicas. The variance is mean(x^2) - mean(x)^2, of which one exchange
+ * brings both parts, in float64: with a standard deviation of d times the mean it loses 2^-53 / d^2 to cancellation, which is
+ * less than the 2^-24 / d that float32's own rounding of the mean costs while d is more than 2^-29; float32 cannot hold
+ * smaller ones. float64 has no wider dtype to do that in, and exchanges twice: means, then squares about the mean of all. */
+static void sync_moments(samba_graph *graph, samba_ref x, samba_ref *mean, samba_ref *variance)
+{
+    samba_emit_batch_moments(graph, x, mean, variance);
+    const samba_dtype dtype = samba_ref_dtype(graph, *mean);
+    if (*mean == SAMBA_NONE)
+        return;
+    if (dtype == SAMBA_FLOAT64) {
+        samba_ref all = samba_emit1(graph, SAMBA_OP_replica_mean, *mean);
+        samba_ref squares = samba_emit2(graph, SAMBA_OP_add, *variance, square(graph, sub(graph, *mean, all)));
+        *mean = all;
+        *variance = samba_emit1(graph, SAMBA_OP_replica_mean, squares);
+        return;
+    }
+    samba_ref wide = samba_emit_cast(graph, *mean, SAMBA_FLOAT64);
+    samba_ref squares = square(graph, wide);
+    squares = samba_emit2(graph, SAMBA_OP_add, samba_emit_cast(graph, *variance, SAMBA_FLOAT64), squares);
+    replica_means(graph, &wide, &squares);
+    squares = samba_emit_scalar(graph, SAMBA_OP_maximum, sub(graph, squares, square(graph, wide)), 0);
+    *mean = samba_emit_cast(graph, wide, dtype);
+    *variance = samba_emit_cast(graph, squares, dtype);
+}
+
 /* The statistics that normalize x, (1, C, 1, ...): the batch's statistics while training, the running ones else. */
-static void batch_statistics(samba_graph *graph, const planes *p, const samba_ref *inputs, double eps, samba_ref *mean,
+static void batch_statistics(samba_graph *graph, const planes *p, const samba_ref *inputs, double eps, bool sync, samba_ref *mean,
                              samba_ref *reciprocal)
 {
     samba_ref variance, running_mean = SAMBA_NONE, running_variance = SAMBA_NONE;
@@ -188,7 +248,7 @@ static void batch_statistics(samba_graph *graph, const planes *p, const samba_re
     }
     *mean = running_mean, variance = running_variance;
     if (!decided(graph, inputs[5], false)) {
-        samba_emit_batch_moments(graph, inputs[0], mean, &variance);
+        (sync ? sync_moments : samba_emit_batch_moments)(graph, inputs[0], mean, &variance);
         *mean = chosen(graph, inputs[5], *mean, running_mean);
         variance = chosen(graph, inputs[5], variance, running_variance);
     }
@@ -209,24 +269,29 @@ samba_ref samba_expand_batch_norm(samba_graph *graph, const samba_node *node, co
 {
     samba_dtype dtype = node->dtype;
     double eps = node->attrs->batch_norm.eps;
+    bool sync = node->op == SAMBA_OP_sync_batch_norm;
     planes p = planes_of(graph, inputs[0]);
     samba_ref mean, reciprocal;
-    batch_statistics(graph, &p, inputs, eps, &mean, &reciprocal);
+    batch_statistics(graph, &p, inputs, eps, sync, &mean, &reciprocal);
     return affine(graph, &p, inputs, mean, reciprocal, dtype);
 }
 
 /* With c = x - mean, a = weight / deviation and n elements a channel: dx = a g - a sum(g) / n - c a sum(g c) / (n deviation^2),
- * of which only a g is left where the statistics are running ones; dweight = sum(g c) / deviation; dbias = sum(g). */
+ * of which only a g is left where the statistics are running ones; dweight = sum(g c) / deviation; dbias = sum(g).
+ *
+ * With statistics of all replicas dx has the means over them of both sums; dweight and dbias are a replica's own. For with s the
+ * mean over N replicas of what each has as a_r, and L the sum of their losses, dL/da_r = sum over q of (1/N) dL/ds_q: the
+ * gradient of a mean over replicas is the mean over replicas of the gradients. REDUCE divides what comes of L by N. */
 samba_status samba_vjp_batch_norm(samba_vjp *vjp)
 {
     samba_graph *graph = vjp->graph;
     double eps = vjp->node->attrs->batch_norm.eps;
     planes p = planes_of(graph, vjp->inputs[0]);
     double n = (double)p.images * (double)p.pixels;
-    bool through = vjp->needed[0] && !decided(graph, vjp->inputs[5], false);
+    bool through = vjp->needed[0] && !decided(graph, vjp->inputs[5], false), sync = vjp->node->op == SAMBA_OP_sync_batch_norm;
     samba_ref g = samba_emit_lift(graph, vjp->gradient), mean, reciprocal, sum = SAMBA_NONE, along = SAMBA_NONE,
               centered = SAMBA_NONE;
-    batch_statistics(graph, &p, vjp->inputs, eps, &mean, &reciprocal);
+    batch_statistics(graph, &p, vjp->inputs, eps, sync, &mean, &reciprocal);
     if (through || vjp->needed[2])
         sum = channel_sum(graph, &p, g);
     if (through || vjp->needed[1]) {
@@ -238,9 +303,12 @@ samba_status samba_vjp_batch_norm(samba_vjp *vjp)
                   dx = mul(graph, g, scale);
         if (through) {
             samba_ref zero = samba_emit_constant(graph, 0, samba_ref_dtype(graph, scale)), step = scaled(graph, scale, 1 / n);
-            samba_ref level = chosen(graph, vjp->inputs[5], mul(graph, step, sum), zero);
+            samba_ref sums = sum, products = along;
+            if (sync)
+                replica_means(graph, &sums, &products);
+            samba_ref level = chosen(graph, vjp->inputs[5], mul(graph, step, sums), zero);
             samba_ref squared = square(graph, reciprocal);
-            samba_ref slope = chosen(graph, vjp->inputs[5], mul(graph, mul(graph, step, along), squared), zero);
+            samba_ref slope = chosen(graph, vjp->inputs[5], mul(graph, mul(graph, step, products), squared), zero);
             samba_ref inclined = mul(graph, centered, slope);
             dx = sub(graph, sub(graph, dx, level), inclined);
         }
@@ -292,6 +360,83 @@ samba_status samba_ref_batch_norm(const samba_reference *reference)
             double xhat = (samba_array_double(x, at) - mean) / deviation;
             samba_array_set_double(reference->output, at, xhat * samba_array_double(&in[1], c) + samba_array_double(&in[2], c));
         }
+    }
+    return SAMBA_OK;
+}
+
+/* ---- replica_mean(a) ---- */
+
+samba_status samba_vjp_replica_mean(samba_vjp *vjp)
+{
+    return samba_vjp_deliver(vjp, 0, samba_emit1(vjp->graph, SAMBA_OP_replica_mean, vjp->gradient));
+}
+
+/* ---- sync_batch_norm: the same as batch_norm, by the statistics of all replicas ---- */
+
+samba_status samba_vjp_sync_batch_norm(samba_vjp *vjp) { return samba_vjp_batch_norm(vjp); }
+
+samba_ref samba_expand_sync_batch_norm(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    return samba_expand_batch_norm(graph, node, inputs);
+}
+
+/* ---- sync_batch_moments(x): mean and variance (over n, not n - 1) of each channel, (2, C), over all replicas ---- */
+
+samba_status samba_infer_sync_batch_moments(samba_infer *infer)
+{
+    SAMBA_TRY(need_channels(infer, NULL, 0));
+    const int64_t shape[] = {2, infer->inputs[0]->shape[1]};
+    return samba_infer_set(infer, samba_compute_dtype((samba_dtype)infer->inputs[0]->dtype), 2, shape);
+}
+
+/* Two rows of a number a channel. */
+static samba_ref moment_rows(samba_graph *graph, samba_ref mean, samba_ref variance, int64_t channels)
+{
+    const int64_t row[] = {1, channels};
+    samba_ref first = samba_emit_reshape(graph, mean, 2, row), second = samba_emit_reshape(graph, variance, 2, row);
+    return rows_of(graph, first, second);
+}
+
+samba_ref samba_expand_sync_batch_moments(samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+{
+    const int64_t channels = node->shape[1];
+    samba_ref mean, variance;
+    sync_moments(graph, inputs[0], &mean, &variance);
+    return moment_rows(graph, mean, variance, channels);
+}
+
+samba_ref samba_emit_own_moments(samba_graph *graph, samba_ref x, int64_t channels)
+{
+    samba_ref mean, variance;
+    samba_emit_batch_moments(graph, x, &mean, &variance);
+    return moment_rows(graph, mean, variance, channels);
+}
+
+/* dx = (g of the mean + 2 (x - mean) g of the variance) / n, of gradients' means over replicas */
+samba_status samba_vjp_sync_batch_moments(samba_vjp *vjp)
+{
+    samba_graph *graph = vjp->graph;
+    planes p = planes_of(graph, vjp->inputs[0]);
+    samba_ref wide = samba_emit_lift(graph, vjp->inputs[0]), mean, variance;
+    sync_moments(graph, vjp->inputs[0], &mean, &variance);
+    samba_ref gradients = samba_emit1(graph, SAMBA_OP_replica_mean, vjp->gradient);
+    samba_ref level = row_of(graph, gradients, 0), slope = row_of(graph, gradients, 1);
+    level = beside(graph, &p, level, 1);
+    slope = beside(graph, &p, slope, 1);
+    samba_ref centered = sub(graph, wide, mean), steep = scaled(graph, slope, 2);
+    samba_ref dx = samba_emit2(graph, SAMBA_OP_add, mul(graph, centered, steep), level);
+    return samba_vjp_deliver(vjp, 0, scaled(graph, dx, 1 / ((double)p.images * (double)p.pixels)));
+}
+
+samba_status samba_ref_sync_batch_moments(const samba_reference *reference)
+{
+    const samba_array *x = &reference->inputs[0];
+    int64_t images = x->shape[0], channels = x->shape[1], pixels = pixels_of(x);
+    for (int64_t c = 0; c < channels; c++) {
+        double mean, variance;
+        moments_of(x, c * pixels, images, pixels, channels * pixels, &mean, &variance);
+        samba_array_set_double(reference->output, c, mean);
+        samba_array_set_double(reference->output, channels + c, variance);
     }
     return SAMBA_OK;
 }

@@ -8,6 +8,8 @@
 
 /* Mean and variance (over n, not n - 1) of each channel of x (N, C, ...), in the dtype x is computed in: (1, C, 1, ...). */
 void samba_emit_batch_moments(samba_graph *graph, samba_ref x, samba_ref *mean, samba_ref *variance);
+/* What sync_batch_moments is of one process: both as rows, (2, C). */
+samba_ref samba_emit_own_moments(samba_graph *graph, samba_ref x, int64_t channels);
 
 /* The last `count` dims of a shape, which layer_norm and rms_norm normalize, and the mean over them. */
 typedef struct samba_norm_rows {

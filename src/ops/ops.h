@@ -7,7 +7,7 @@
  *   random(seed)        float32 uniform in [0, 1), attrs.shape; element i is lane i%4 of Philox4x32-10(key = seed int64,
  *                       counter = i/4), its top 24 bits times 2^-24 (tensor/philox.h)
  *   argin               rank 0, float64 or int64; role 0: hyperparameter, 1: dropout rate, 2: dropout seed,
- *                       3: training, 1 while a run trains, else 0
+ *                       3: training, 1 while a run trains, else 0, 4: the number of replicas that train together
  *   literal             attrs.data: the values' bytes, little endian, in C order
  *   state               attrs.kind is a samba_tensor_kind (BUFFER, GRADIENT)
  *   matmul, conv2d, ... of 16-bit floats give float32: the sum, not rounded
@@ -27,7 +27,10 @@
  *                       rank 1, dq (B,Tq,H,D), dk (B,Tk,Hkv,D), dv (B,Tk,Hkv,Dv) in a row
  *   layer_norm(x, weight, bias), rms_norm(x, weight): over the last attrs.dims dims
  *   batch_norm(x, weight, bias, running_mean, running_var, training): x (N, C, ...), the others (C) but training, rank-0
- *                       float64: 0: by the running statistics; else by those of the batch
+ *                       float64: 0: by the running statistics; else by those of the batch. sync_batch_norm: by those of the
+ *                       batches of all replicas, in runs that train
+ *   replica_mean(a)     the mean over all replicas that train together, in runs that train; else a
+ *   sync_batch_moments(x): x (N, C, ...) -> (2, C): mean and variance over n of each channel, of all replicas' batches
  *   group_norm(x, weight, bias): attrs.groups of channels
  *   dropout(x, p, seed): x * (random(seed) >= p) / (1 - p); p rank-0 float64, seed rank-0 int64
  *   custom_gradient(value, grad_output(value), x1, g1, x2, g2 ...): value, whose gradients the gs are: see custom.c

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOTS = 4, QUEUE = SAMBA_EXCHANGE_KNOWN, PATIENCE = 64 };
+enum { SLOTS = 4, URGENT = SLOTS, QUEUE = SAMBA_EXCHANGE_KNOWN, PATIENCE = 64 };
 #define PIECE_BYTES ((int64_t)1 << 20)
 #define BLOCK_BYTES ((int64_t)64 << 10) /* at least, where there are many replicas: what a network's latency is worth */
 #define NAP_NANOSECONDS 50000
@@ -36,7 +36,7 @@ struct samba_exchange {
     int rank, size;
     bool rounds;
     int64_t block_bytes;
-    piece pieces[SLOTS];
+    piece pieces[SLOTS + 1];   /* the last of what cannot wait for the others */
     samba_network_part *parts; /* one for each other replica */
     const char **sources;      /* of a mean */
     char *in;
@@ -131,20 +131,26 @@ static samba_network_part gather_with(const samba_exchange *e, const piece *p, i
                                 p->range.rest ? in_of(e, p, rank) : data_of(p, theirs), (size_t)theirs.count * size};
 }
 
+static int send(samba_exchange *e, int slot)
+{
+    const piece *p = &e->pieces[slot];
+    int used = 0;
+    for (int rank = 0; rank < e->size; rank++)
+        if (rank != e->rank)
+            e->parts[used++] = p->phase == SCATTER ? scatter_with(e, p, rank) : gather_with(e, p, rank);
+    return e->world->interface->swap(e->world->network, slot, e->parts, used);
+}
+
 static void swap(samba_exchange *e, int slot)
 {
     piece *p = &e->pieces[slot];
-    int used = 0;
     if (p->phase == GATHER && p->range.rest) {
         const block own = block_of(e, p, e->rank);
         float *means = (float *)(void *)data_of(p, own);
         samba_round_with_rest(p->out, means, p->range.rest + own.begin, means, own.count);
     }
-    for (int rank = 0; rank < e->size; rank++)
-        if (rank != e->rank)
-            e->parts[used++] = p->phase == SCATTER ? scatter_with(e, p, rank) : gather_with(e, p, rank);
     e->failed = p->phase == SCATTER ? "sending gradients" : "sending what was summed";
-    e->error = e->world->interface->swap(e->world->network, slot, e->parts, used);
+    e->error = send(e, slot);
 }
 
 static void find_means(samba_exchange *e, const piece *p)
@@ -331,7 +337,7 @@ samba_status samba_exchange_new(samba_context *context, const samba_world *world
     pthread_cond_init(&e->changed, NULL);
     e->parts = samba_calloc(context, sizeof *e->parts * (size_t)e->size);
     e->sources = samba_calloc(context, sizeof *e->sources * (size_t)e->size);
-    e->in = samba_alloc(context, in * SLOTS);
+    e->in = samba_alloc(context, in * (SLOTS + 1));
     e->out = rounds ? samba_alloc(context, out * SLOTS) : NULL;
     if (!e->parts || !e->sources || !e->in || (rounds && !e->out)) {
         samba_exchange_free(e);
@@ -341,6 +347,7 @@ samba_status samba_exchange_new(samba_context *context, const samba_world *world
         e->pieces[slot].in = e->in + slot * in;
         e->pieces[slot].out = rounds ? e->out + slot * (out / sizeof *e->out) : NULL;
     }
+    e->pieces[URGENT].in = e->in + URGENT * in;
     *exchange = e;
     return SAMBA_OK;
 }
@@ -358,15 +365,15 @@ void samba_exchange_free(samba_exchange *e)
     }
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->changed);
-    const size_t in = (size_t)e->block_bytes * ((size_t)e->size - 1) * SLOTS;
+    const size_t in = (size_t)e->block_bytes * ((size_t)e->size - 1);
     if (e->parts)
         samba_free(e->context, e->parts, sizeof *e->parts * (size_t)e->size);
     if (e->sources)
         samba_free(e->context, e->sources, sizeof *e->sources * (size_t)e->size);
     if (e->in)
-        samba_free(e->context, e->in, in);
+        samba_free(e->context, e->in, in * (SLOTS + 1));
     if (e->out)
-        samba_free(e->context, e->out, in / 2);
+        samba_free(e->context, e->out, in / 2 * SLOTS);
     samba_free(e->context, e, sizeof *e);
 }
 
@@ -395,6 +402,60 @@ samba_status samba_exchange_run(samba_exchange *e, const samba_exchange_range *r
     const int broken = e->broken;
     pthread_mutex_unlock(&e->lock);
     return result_of(e, broken);
+}
+
+/* One block of every part, of a mean that is not rounded. What the other thread hears of the network's end is not heard again
+ * here. */
+static int drive(samba_exchange *e, piece *p)
+{
+    samba_world_lock();
+    int error = send(e, URGENT);
+    samba_world_unlock();
+    while (!error && p->phase != IDLE) {
+        bool done = false;
+        samba_world_lock();
+        error = e->world->interface->done(e->world->network, URGENT, &done);
+        if (!error && done && p->phase == SCATTER) {
+            find_means(e, p);
+            p->phase = GATHER;
+            error = send(e, URGENT);
+        } else if (!error && done) {
+            p->phase = IDLE;
+        }
+        samba_world_unlock();
+        if (error || done)
+            continue;
+        sched_yield();
+        pthread_mutex_lock(&e->lock);
+        error = e->broken;
+        pthread_mutex_unlock(&e->lock);
+    }
+    return error;
+}
+
+samba_status samba_exchange_now(samba_exchange *e, const samba_exchange_range *range)
+{
+    piece *p = &e->pieces[URGENT];
+    int error = 0;
+    p->range = *range;
+    const int64_t blocks = count_blocks(e, range);
+    for (p->block = 0; p->block < blocks && !error; p->block++) {
+        p->phase = SCATTER;
+        error = drive(e, p);
+    }
+    if (!error)
+        return SAMBA_OK;
+    pthread_mutex_lock(&e->lock); /* both know it from either lock */
+    samba_world_lock();
+    if (!e->error) {
+        e->error = error;
+        e->failed = "exchanging statistics";
+    }
+    e->broken = e->error;
+    samba_world_unlock();
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    return result_of(e);
 }
 
 samba_status samba_exchange_begin(samba_exchange *e, const samba_exchange_range *range)

@@ -80,6 +80,9 @@ void samba_exchange_free(samba_exchange *exchange);
 samba_status samba_exchange_run(samba_exchange *exchange, const samba_exchange_range *range);
 /* The same, begun: a thread goes on with it. Ranges begun are done in order. */
 samba_status samba_exchange_begin(samba_exchange *exchange, const samba_exchange_range *range);
+/* As samba_exchange_run, without waiting for ranges that were begun: this one has a slot of its own, so that messages of the two
+ * kinds cannot be taken for each other. All replicas come to such ranges in the same order. */
+samba_status samba_exchange_now(samba_exchange *exchange, const samba_exchange_range *range);
 /* Until `count` of all ranges so far are done; -1: all. */
 samba_status samba_exchange_wait(samba_exchange *exchange, int64_t count);
 int64_t samba_exchange_count(const samba_exchange *exchange); /* ranges so far */

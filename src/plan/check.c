@@ -9,7 +9,7 @@
 #include <sambaflow/graph.h> /* samba_initializer_kind */
 #include <string.h>
 
-enum { REDUCE = 3 }; /* of samba_phase */
+enum { FWD = 1, BCKWD = 2, REDUCE = 3 }; /* of samba_phase */
 
 bool samba_check_numel(int count, const int64_t *sizes, int64_t *numel)
 {
@@ -124,12 +124,13 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
 static samba_status check_argin(samba_context *context, const samba_plan *plan, const samba_plan_argin *argin)
 {
     bool integral = argin->dtype == SAMBA_INT64;
-    if (argin->role < 0 || argin->role > 3 || (!integral && argin->dtype != SAMBA_FLOAT64) ||
-        ((argin->role == 1 || argin->role == 3) && integral) || (argin->role == 2 && !integral) ||
+    if (argin->role < 0 || argin->role > SAMBA_ARGIN_REPLICAS || (!integral && argin->dtype != SAMBA_FLOAT64) ||
+        (argin->role != 0 && argin->role != 2 && integral) || (argin->role == 2 && !integral) ||
         !samba_check_fits(plan, argin->buffer, argin->dtype, 0, 1))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": role %d, dtype %d or buffer %d is impossible",
                           argin->name, argin->role, argin->dtype, argin->buffer);
     if (isnan(argin->value) || (argin->role == 3 && argin->value != 0 && argin->value != 1) ||
+        (argin->role == SAMBA_ARGIN_REPLICAS && argin->value != 1) ||
         (integral && (argin->value != trunc(argin->value) || fabs(argin->value) > 0x1p53)))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "hyperparameter \"%.128s\": %g is no value for it", argin->name,
                           argin->value);
@@ -171,6 +172,23 @@ static samba_status check_constants(samba_context *context, const samba_plan *pl
     return SAMBA_OK;
 }
 
+/* Exchanges between replicas are sections of their own: all of REDUCE, any of FWD and BCKWD that runs as it is. */
+static samba_status check_exchanges(samba_context *context, const samba_plan *plan, const samba_plan_section *section)
+{
+    int32_t count = 0;
+    for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
+        count += plan->stages[s].kind == SAMBA_STAGE_EXCHANGE;
+    const bool all = count == section->stage_count,
+               may = section->phase == REDUCE || ((section->phase == FWD || section->phase == BCKWD) && section->redone_by == 0 &&
+                                                  section->forward_stages == 0);
+    if (section->phase == REDUCE ? all : count == 0 || (may && all))
+        return SAMBA_OK;
+    return samba_fail(context, SAMBA_ERROR_FORMAT,
+                      "section %d: its type is %s, and %d of its %d stages are exchanges between replicas: those of REDUCE have "
+                      "to be, of other sections none, or all of one of FWD or BCKWD that no other makes again",
+                      section->id, samba_section_type_names[section->phase], count, section->stage_count);
+}
+
 static samba_status check_sections(samba_context *context, const samba_plan *plan)
 {
     int32_t next = 0;
@@ -190,13 +208,7 @@ static samba_status check_sections(samba_context *context, const samba_plan *pla
                 context, SAMBA_ERROR_FORMAT,
                 "section %d: %d stages of FWD, %d that BCKWD makes again or %lld bytes of fast memory are impossible", i,
                 section->forward_stages, section->redone_stages, (long long)section->fast_memory);
-        for (int32_t s = next; s < next + section->stage_count; s++)
-            if ((plan->stages[s].kind == SAMBA_STAGE_EXCHANGE) != (section->phase == REDUCE))
-                return samba_fail(context, SAMBA_ERROR_FORMAT,
-                                  "section %d: its type is %s, and stage %d is %s exchange between replicas, which are what "
-                                  "sections of REDUCE are made of",
-                                  i, samba_section_type_names[section->phase], s,
-                                  plan->stages[s].kind == SAMBA_STAGE_EXCHANGE ? "an" : "no");
+        SAMBA_TRY(check_exchanges(context, plan, section));
         next += section->stage_count;
     }
     if (next != plan->stage_count)

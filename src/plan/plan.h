@@ -35,9 +35,10 @@ typedef struct samba_plan_tensor { /* a named device tensor, C-contiguous in its
     char *range_user; /* who wants it: "cross_entropy at loss", for the message */
 } samba_plan_tensor;
 
-typedef struct samba_plan_argin { /* a rank-0 float64 or int64 hyperparameter, 8 bytes at offset 0 of its buffer */
+enum { SAMBA_ARGIN_REPLICAS = 4 }; /* a role */
+typedef struct samba_plan_argin {  /* a rank-0 float64 or int64 hyperparameter, 8 bytes at offset 0 of its buffer */
     char *name;
-    int32_t role;  /* 0 hyperparameter, 1 dropout rate, 2 dropout seed, 3 training */
+    int32_t role;  /* 0 hyperparameter, 1 dropout rate, 2 dropout seed, 3 training, 4 replicas that train together */
     int32_t dtype; /* SAMBA_FLOAT64 or SAMBA_INT64 */
     int32_t buffer;
     double value; /* until given */

@@ -7,13 +7,15 @@
  * the rate of every dropout, "seed" its seed. Seeds that nobody gave are drawn anew for every forward run, from the session's
  * seed, the argin's number and the count of forward runs. They have at most 53 bits, so that a double holds them exactly.
  *
+ * The number of replicas that train together, "replica_count", is no caller's: each run sets it.
+ *
  * "p" is accepted without a dropout too, as programs give it to all their models. A warning says once that it has no effect. */
 #include "runtime/runtime.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { ROLE_DROPOUT_RATE = 1, ROLE_DROPOUT_SEED = 2, ROLE_TRAINING = 3 };
+enum { ROLE_DROPOUT_RATE = 1, ROLE_DROPOUT_SEED = 2, ROLE_TRAINING = 3, ROLE_REPLICAS = SAMBA_ARGIN_REPLICAS };
 
 static const char dropout_rate[] = "p"; /* of every dropout */
 
@@ -120,6 +122,11 @@ samba_status samba_check_hyper(const samba_session *session, const samba_hyperpa
             return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
                               "hyperparameter \"%.128s\" = %.17g: the dropout rate \"%.128s\" must be in [0, 1]", given->name,
                               given->value, argin->name);
+        if (argin->role == ROLE_REPLICAS)
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT,
+                              "hyperparameter \"%.128s\" is the number of replicas that train together, which a run finds: start "
+                              "more processes instead",
+                              given->name);
         if (argin->role == ROLE_TRAINING && given->value != 0 && given->value != 1)
             return samba_fail(
                 session->context, SAMBA_ERROR_ARGUMENT,
@@ -201,6 +208,14 @@ samba_status samba_hyper_train(samba_session *session, bool on)
     for (int32_t i = 0; i < session->plan.argin_count; i++)
         if (session->plan.argins[i].role == ROLE_DROPOUT_RATE || session->plan.argins[i].role == ROLE_TRAINING)
             SAMBA_TRY(write_value(session, i, on ? session->argins[i].value : 0));
+    return SAMBA_OK;
+}
+
+samba_status samba_hyper_replicas(samba_session *session, int count)
+{
+    for (int32_t i = 0; i < session->plan.argin_count; i++)
+        if (session->plan.argins[i].role == ROLE_REPLICAS && session->argins[i].value != count)
+            SAMBA_TRY(set_value(session, i, count));
     return SAMBA_OK;
 }
 

@@ -7,6 +7,12 @@
  * BCKWD that completes its bucket has run, and waits for it where the first section behind REDUCE needs it; the schedule is
  * kept.
  *
+ * An exchange of FWD or BCKWD is of statistics that the next section reads: it runs in its place in every mode, at once, and is
+ * done when the next section begins. It passes by the gradients that travel then (samba_exchange_now). All replicas run the same
+ * sections of one PEF, in the order of their schedule, so all come to the same exchanges of either kind in the same order,
+ * whatever their networks and threads do meanwhile: those of statistics meet each other, and so do those of gradients. In a run
+ * that does not train there are none, so that replicas may evaluate different numbers of batches.
+ *
  * With shard_optimizer (shard.c) a section of OPT updates a part of the parameters; the others' parts come behind it.
  *
  * A session joins the other replicas once: all must have one PEF, one seed and one version. Weights and buffers of the model are
@@ -34,6 +40,13 @@ struct samba_joined {
 enum { BCKWD = 2, REDUCE = 3, OPT = 5 }; /* of samba_phase */
 
 static int32_t phase_of(const samba_session *session, int32_t at) { return session->plan.sections[at].phase; }
+
+/* Exchanges share a section with nothing else (plan/check.c). */
+bool samba_is_exchange(const samba_session *session, int32_t at)
+{
+    const samba_plan_section *section = &session->plan.sections[at];
+    return section->stage_count > 0 && session->plan.stages[section->first_stage].kind == SAMBA_STAGE_EXCHANGE;
+}
 
 /* ---- joining ---- */
 typedef struct pledge { /* what all replicas have alike */
@@ -226,6 +239,8 @@ int samba_session_sharers(const samba_session *session) { return session->joined
 
 const samba_world *samba_session_world(const samba_session *session) { return session->joined->world; }
 
+int samba_session_size(const samba_session *session) { return session->joined ? session->joined->world->replicas.size : 1; }
+
 int samba_session_rank(const samba_session *session) { return session->joined ? session->joined->world->replicas.rank : 0; }
 
 /* ---- checking ---- */
@@ -365,6 +380,16 @@ static samba_status exchange(samba_session *session, int32_t at, bool begin)
     return SAMBA_OK;
 }
 
+static samba_status exchange_now(samba_session *session, int32_t at)
+{
+    const samba_plan_section *section = &session->plan.sections[at];
+    for (int32_t k = 0; k < section->stage_count; k++) {
+        const samba_exchange_range range = range_of(session, section->first_stage + k);
+        SAMBA_TRY(samba_exchange_now(session->joined->exchange, &range));
+    }
+    return SAMBA_OK;
+}
+
 /* Exchanges that section `at` of BCKWD makes possible, of those that the run comes to. */
 static samba_status begin_completed(samba_session *session, const samba_device_run *work, int32_t from, int32_t at)
 {
@@ -425,7 +450,7 @@ static samba_status run_updates(samba_session *session, const int32_t *list, int
     return SAMBA_OK;
 }
 
-samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode)
+samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode, bool train)
 {
     samba_joined *joined = session->joined;
     if (!joined->exchange)
@@ -435,16 +460,18 @@ samba_status samba_run_replicas(samba_session *session, const samba_device_run *
     memset(joined->begun, 0, (size_t)session->run_count);
     for (int32_t i = 0; i < work->section_count; i++) {
         const int32_t at = work->sections[i], first = (int32_t)(part.sections ? part.sections - work->sections : i);
-        const bool reduces = phase_of(session, at) == REDUCE,
+        const bool reduces = phase_of(session, at) == REDUCE, now = !reduces && train && samba_is_exchange(session, at),
                    ends = (overlap && completes(session, work, i + 1, at)) || gathers(session, at);
-        if (!reduces) {
+        if (!reduces && !now) {
             part.sections = work->sections + first;
             part.section_count = i + 1 - first;
         }
-        if ((reduces || ends) && (part.section_count > 0 || part.in_count > 0)) {
+        if ((reduces || now || ends) && (part.section_count > 0 || part.in_count > 0)) {
             SAMBA_TRY(samba_run_device(session, &part));
             part = (samba_device_run){.sections = NULL};
         }
+        if (now)
+            SAMBA_TRY(exchange_now(session, at));
         if (gathers(session, at))
             SAMBA_TRY(gather_updated(session, at, overlap));
         else if (ends)

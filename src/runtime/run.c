@@ -176,6 +176,7 @@ static void count_run(samba_session *session, const samba_selection *selection)
     graph->reduced = selection->reduced;
     graph->norm_known = selection->norm_known;
     graph->train = selection->train;
+    graph->together = selection->together;
     session->last = selection->last;
     session->graph = selection->graph;
     session->forward_runs += selection->begins;
@@ -207,9 +208,10 @@ static samba_status run_sections(samba_session *session, const samba_selection *
         SAMBA_TRY(samba_hyper_draw_seeds(session));
     if (!train)
         SAMBA_TRY(samba_hyper_train(session, false));
+    SAMBA_TRY(samba_hyper_replicas(session, mode && train ? samba_session_size(session) : 1));
     count_run(session, selection);
     double start = samba_seconds();
-    samba_status status = mode ? samba_run_replicas(session, work, *mode) : samba_run_device(session, work);
+    samba_status status = mode ? samba_run_replicas(session, work, *mode, train) : samba_run_device(session, work);
     session->stats.kernel_seconds += samba_seconds() - start;
     if (status != SAMBA_OK)
         forget_step(&session->graphs[selection->graph]);

@@ -46,6 +46,8 @@ typedef struct samba_graph_state {
     bool reduced;        /* REDUCE has run since BCKWD, between replicas */
     bool norm_known;     /* GRADNORM has run since BCKWD */
     bool train;          /* the mode of the last FWD */
+    bool exchanges;      /* FWD or BCKWD exchanges statistics between replicas */
+    bool together;       /* the last FWD ran with data_parallel */
     int32_t forward_links, link_count;
     samba_run_order order;
 } samba_graph_state;
@@ -199,6 +201,7 @@ samba_status samba_hyper_set(samba_session *session, const samba_hyperparameter 
 /* this one alone, a checked value */
 samba_status samba_hyper_restore(samba_session *session, int32_t index, double value, bool given);
 samba_status samba_hyper_draw_seeds(samba_session *session); /* of dropouts whose seed was not given: new for each forward run */
+samba_status samba_hyper_replicas(samba_session *session, int count); /* that train together in the run that comes */
 samba_status samba_hyper_train(samba_session *session, bool on); /* rates and `training` on the device: 0, or those in force */
 
 /* ---- select.c ---- */
@@ -214,6 +217,7 @@ typedef struct samba_selection { /* what a run runs */
     int32_t last;                             /* the session's */
     bool gradients_wait, reduced, norm_known; /* the graph's after it */
     bool train;                               /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
+    bool together;                            /* so is this: with data_parallel */
     unsigned skipped;                         /* phases asked for that the graph needs no section of, a bit each */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
@@ -245,14 +249,17 @@ extern const char *const samba_replica_modes[SAMBA_MODE_COUNT]; /* "normal" "ino
 samba_status samba_session_join(samba_session *session);
 void samba_session_part(samba_session *session);
 int samba_session_rank(const samba_session *session);
+int samba_session_size(const samba_session *session);
 const samba_world *samba_session_world(const samba_session *session); /* that it has joined */
 int samba_session_sharers(const samba_session *session);              /* replicas on its processors */
 /* How replicas are to run a graph. ARGUMENT, NAME */
 samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
                                   samba_replica_mode *mode);
 samba_status samba_share_weights(samba_session *session); /* replica 0's to all, once */
-/* As the device runs it, with exchanges in it. */
-samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode);
+/* As the device runs it, with exchanges in it: those of FWD and BCKWD where the run trains. */
+samba_status samba_run_replicas(samba_session *session, const samba_device_run *work, samba_replica_mode mode, bool train);
+/* Does the session run the section between two runs of the device? */
+bool samba_is_exchange(const samba_session *session, int32_t at);
 
 int64_t samba_session_rest_bytes(const samba_session *session); /* of memory for what rounding has left of gradients */
 /* A session that shards the optimizer does it with all replicas. ARGUMENT */

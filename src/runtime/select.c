@@ -82,6 +82,8 @@ static void link_sections(samba_session *session)
 {
     for (int32_t at = 0; at < session->run_count; at++)
         session->links[at] = -1;
+    for (int32_t at = 0; at < session->plan.section_count; at++)
+        state_of(session, at)->exchanges |= phase_of(session, at) != REDUCE && samba_is_exchange(session, at);
     for (int32_t at = 0; at < session->run_count; at++)
         if (phase_of(session, at) == FWD && !is_joint(session, at) && session->plan.sections[at].redone_by == 0)
             session->links[at] = state_of(session, at)->link_count++;
@@ -407,6 +409,19 @@ static samba_status fail_reduced(const samba_session *session, int32_t at)
         session->plan.sections[at].id, samba_section_type_names[phase_of(session, at)]);
 }
 
+/* A mean over replicas has the gradient of one: each exchange of a step runs, or none does. */
+static samba_status check_together(const samba_session *session, int32_t at, bool data_parallel, bool together)
+{
+    if (data_parallel == together)
+        return SAMBA_OK;
+    return samba_fail(
+        session->context, SAMBA_ERROR_STATE,
+        "section %d (%s) goes on from a forward run with data_parallel %s, whose sync_batch_norm had the statistics "
+        "of %s: run it with data_parallel %s too, or FWD again",
+        session->plan.sections[at].id, samba_section_type_names[phase_of(session, at)], together ? "true" : "false",
+        together ? "all replicas" : "this replica alone", together ? "true" : "false");
+}
+
 static samba_status check_order(const samba_session *session, const samba_run_options *options, samba_selection *selection)
 {
     const bool train = options->train;
@@ -417,6 +432,7 @@ static samba_status check_order(const samba_session *session, const samba_run_op
     selection->reduced = graph->reduced;
     selection->norm_known = graph->norm_known;
     selection->train = graph->train;
+    selection->together = graph->together;
     if (session->graph >= 0 && session->graph != selection->graph)
         now = (samba_run_order){.spoiled = -1}; /* nothing is left of this graph's forward runs */
     for (int32_t i = 0; i < selection->count; i++) {
@@ -439,7 +455,11 @@ static samba_status check_order(const samba_session *session, const samba_run_op
                                   session->plan.sections[at].id, train ? "true" : "false", train ? "false" : "true");
             selection->begins = true;
             selection->train = train;
+            selection->together = options->data_parallel;
         }
+        if (graph->exchanges && selection->train &&
+            (phase == FWD || phase == BCKWD || (phase == REDUCE && options->data_parallel)))
+            SAMBA_TRY(check_together(session, at, options->data_parallel, selection->together));
         if (options->data_parallel && (phase == GRADNORM || phase == OPT) && !selection->reduced)
             return fail_reduced(session, at);
         selection->reduced = phase == REDUCE ? options->data_parallel : selection->reduced && phase != BCKWD && !joint;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * batch_norm and instance_norm, and what their running statistics become. Whether the statistics are the batch's is known while
- * tracing (training) or decided by each run (trains): then both are in the graph, a number a channel, and a run chooses. */
+ * batch_norm, sync_batch_norm and instance_norm, and what their running statistics become. Whether the statistics are the
+ * batch's is known while tracing (training) or decided by each run (trains): then both are in the graph, a number a channel, and
+ * a run chooses. */
 #include "ops/norm.h"
 #include "trace/trace.h"
 
@@ -69,20 +70,17 @@ static samba_value decision(const normalizing *n)
     return n->options.trains.graph ? n->options.trains : samba_constant(n->graph, n->options.training, SAMBA_FLOAT64, 0, NULL);
 }
 
-/* (1 - f) old + f batch, in the dtype of `old`; `factor` turns a biased variance into an unbiased one. */
-static void move_running(const normalizing *n, samba_value old, samba_ref batch, double factor, samba_value *next)
+/* Do the running statistics move? Of nothing there is no mean. */
+static bool moves(const normalizing *n)
+{
+    return (n->options.trains.graph || n->options.training) && n->count != 0 && n->x.shape[0] != 0;
+}
+
+/* (1 - f) old + f fresh, in the dtype of `old`; `fresh` has a number a channel. */
+static void move_to(const normalizing *n, samba_value old, samba_value fresh, samba_value *next)
 {
     const samba_batch_norm_options *o = &n->options;
-    if (!next)
-        return;
-    *next = old;
-    if ((!o->trains.graph && !o->training) || n->count == 0 || n->x.shape[0] == 0) /* of nothing there is no mean */
-        return;
-    samba_ref kept = samba_emit_cast(n->graph, old.index, (samba_dtype)samba_node_at(n->graph, batch)->dtype);
-    samba_value fresh = samba_trace_value(n->graph, samba_emit_reshape(n->graph, batch, 1, &n->channels));
-    samba_value wide = samba_trace_value(n->graph, kept), result;
-    if (factor != 1)
-        fresh = samba_mul_scalar(fresh, factor);
+    samba_value wide = samba_cast(old, samba_value_dtype(fresh)), result;
     if (o->average_factor.graph) {
         result = samba_add(wide, samba_mul(samba_sub(fresh, wide), o->average_factor));
     } else {
@@ -94,12 +92,31 @@ static void move_running(const normalizing *n, samba_value old, samba_ref batch,
                             : result;
 }
 
-static samba_ref emit_batch_norm(const normalizing *n, samba_value training)
+/* `factor` turns a biased variance into an unbiased one. */
+static void move_running(const normalizing *n, samba_value old, samba_ref batch, double factor, samba_value *next)
+{
+    if (!next)
+        return;
+    *next = old;
+    if (!moves(n))
+        return;
+    samba_value fresh = samba_trace_value(n->graph, samba_emit_reshape(n->graph, batch, 1, &n->channels));
+    move_to(n, old, factor != 1 ? samba_mul_scalar(fresh, factor) : fresh, next);
+}
+
+static samba_ref emit_batch_norm(const normalizing *n, samba_op op, samba_value training)
 {
     samba_attrs attrs = {.batch_norm = {.eps = n->options.eps}};
     const samba_ref inputs[] = {n->input.index,        n->weight.index,      n->bias.index,
                                 n->running_mean.index, n->running_var.index, training.index};
-    return samba_emit(n->graph, SAMBA_OP_batch_norm, SAMBA_COUNT(inputs), inputs, &attrs);
+    return samba_emit(n->graph, op, SAMBA_COUNT(inputs), inputs, &attrs);
+}
+
+static void count_batch(normalizing *n)
+{
+    n->count = n->x.shape[0];
+    for (int d = 2; d < n->x.rank; d++)
+        n->count *= n->x.shape[d];
 }
 
 samba_value samba_functional_batch_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight,
@@ -113,17 +130,61 @@ samba_value samba_functional_batch_norm(samba_value input, samba_value running_m
                      .bias = bias};
     if (!start(&n, 2, options))
         return samba_trace_none(n.graph);
-    n.count = n.x.shape[0];
-    for (int d = 2; d < n.x.rank; d++)
-        n.count *= n.x.shape[d];
+    count_batch(&n);
     if (!need_several(&n, "channel"))
         return samba_trace_none(n.graph);
-    samba_ref result = emit_batch_norm(&n, decision(&n)), mean, variance;
+    samba_ref result = emit_batch_norm(&n, SAMBA_OP_batch_norm, decision(&n)), mean, variance;
     if (running_mean.graph && result != SAMBA_NONE) {
         samba_emit_batch_moments(n.graph, input.index, &mean, &variance);
         move_running(&n, running_mean, mean, 1, n.options.next_mean);
         move_running(&n, running_var, variance, n.count > 1 ? (double)n.count / (double)(n.count - 1) : 1, n.options.next_var);
     }
+    return samba_trace_value(n.graph, result);
+}
+
+/* Row `index` of moments (2, C). */
+static samba_value moment(const normalizing *n, samba_value moments, int64_t index)
+{
+    return samba_reshape(samba_narrow(moments, 0, index, 1), 1, &n->channels);
+}
+
+/* What sync_batch_norm's running statistics become; all batches together have `count` elements a channel times replicas. */
+static void move_synchronized(const normalizing *n)
+{
+    const samba_batch_norm_options *o = &n->options;
+    if (o->next_mean)
+        *o->next_mean = n->running_mean;
+    if (o->next_var)
+        *o->next_var = n->running_var;
+    if (!moves(n))
+        return;
+    samba_value moments = samba_trace_value(n->graph, samba_emit1(n->graph, SAMBA_OP_sync_batch_moments, n->input.index));
+    if (o->next_mean)
+        move_to(n, n->running_mean, moment(n, moments, 0), o->next_mean);
+    if (!o->next_var)
+        return;
+    samba_value all = samba_mul_scalar(samba_trace_replica_count(n->graph), (double)n->count);
+    samba_value one = samba_constant(n->graph, 1, SAMBA_FLOAT64, 0, NULL);
+    samba_value unbiased = samba_div(all, samba_maximum(samba_sub(all, one), one)); /* of one element: as it is */
+    move_to(n, n->running_var, samba_mul(moment(n, moments, 1), unbiased), o->next_var);
+}
+
+samba_value samba_functional_sync_batch_norm(samba_value input, samba_value running_mean, samba_value running_var,
+                                             samba_value weight, samba_value bias, const samba_batch_norm_options *options)
+{
+    normalizing n = {.what = "sync_batch_norm",
+                     .input = input,
+                     .running_mean = running_mean,
+                     .running_var = running_var,
+                     .weight = weight,
+                     .bias = bias};
+    if (!start(&n, 2, options))
+        return samba_trace_none(n.graph);
+    count_batch(&n);
+    const bool trains = n.options.trains.graph || n.options.training;
+    samba_ref result = emit_batch_norm(&n, trains ? SAMBA_OP_sync_batch_norm : SAMBA_OP_batch_norm, decision(&n));
+    if (running_mean.graph && result != SAMBA_NONE)
+        move_synchronized(&n);
     return samba_trace_value(n.graph, result);
 }
 
@@ -158,7 +219,7 @@ samba_value samba_functional_instance_norm(samba_value input, samba_value runnin
     const samba_batch_norm_options *o = &n.options;
     samba_value zero = samba_constant(n.graph, 0, SAMBA_FLOAT64, 0, NULL), result = samba_trace_none(n.graph), mean, variance;
     if (o->trains.graph || !o->training)
-        result = samba_trace_value(n.graph, emit_batch_norm(&n, zero));
+        result = samba_trace_value(n.graph, emit_batch_norm(&n, SAMBA_OP_batch_norm, zero));
     if (o->trains.graph || o->training) {
         samba_value own = samba_functional_group_norm(input, n.channels, n.weight, n.bias, o->eps);
         result = o->trains.graph ? samba_where(samba_ne(o->trains, zero), own, result) : own;

@@ -141,6 +141,12 @@ samba_value samba_batch_norm(samba_value input, const char *name, const samba_ba
     return normalize("batch_norm", input, name, 2, o, !o->no_affine, !o->no_running_stats, samba_functional_batch_norm);
 }
 
+samba_value samba_sync_batch_norm(samba_value input, const char *name, const samba_batch_norm_layer *options)
+{
+    const samba_batch_norm_layer *o = options ? options : &defaults;
+    return normalize("sync_batch_norm", input, name, 2, o, !o->no_affine, !o->no_running_stats, samba_functional_sync_batch_norm);
+}
+
 samba_value samba_instance_norm(samba_value input, const char *name, const samba_batch_norm_layer *options)
 {
     const samba_batch_norm_layer *o = options ? options : &defaults;

@@ -387,6 +387,15 @@ samba_value samba_training(samba_graph *graph)
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs));
 }
 
+samba_value samba_trace_replica_count(samba_graph *graph)
+{
+    if (!graph || graph->status != SAMBA_OK)
+        return samba_trace_none(graph);
+    samba_attrs attrs = {
+        .argin = {.name = samba_graph_intern(graph, "replica_count"), .dtype = SAMBA_FLOAT64, .value = 1, .role = 4}};
+    return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_argin, 0, NULL, &attrs));
+}
+
 static void add_output(samba_graph *graph, samba_sink_kind kind, const char *name, samba_value value)
 {
     const char *what = kind == SAMBA_SINK_LOSS ? "loss" : "output";

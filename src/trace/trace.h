@@ -63,6 +63,8 @@ bool samba_trace_need_floating(samba_value value, const char *what);
 bool samba_trace_enter_layer(const char *what, const samba_value *input, const char *name, bool floating, samba_graph **graph);
 /* The name inside the current scope, interned; 0 after an error. */
 uint32_t samba_trace_scoped(samba_graph *graph, const char *what, const char *name);
+/* A rank-0 float64: how many replicas train together in a run, 1 in one that does not train. */
+samba_value samba_trace_replica_count(samba_graph *graph);
 /* A hyperparameter by its scoped name. role: 1 dropout rate, 2 dropout seed, 3 training. */
 samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dtype, double value, int64_t role);
 /* Rate "<name>.p", which starts at p, and "<name>.seed" of one use of dropout. A second use of the name shares both

@@ -264,6 +264,13 @@ static samba_ref draw_batch_norm(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, 6, inputs, &attrs);
 }
 
+static samba_ref draw_moments(fuzz_maker *m, samba_op op)
+{
+    samba_ref x = fuzz_chance(m, 50) ? fuzz_image(m, 1 + (int)fuzz_below(m, 3)) : fuzz_any_where(m, fuzz_is_matrices);
+    samba_attrs attrs = fuzz_none();
+    return x == SAMBA_NONE ? x : fuzz_add(m, op, 1, &x, &attrs);
+}
+
 static samba_ref draw_dropout(fuzz_maker *m, samba_op op)
 {
     samba_attrs attrs = fuzz_none();
@@ -460,6 +467,8 @@ static const struct {
                {"gather", draw_gather},
                {"scatter", draw_gather},
                {"batch_norm", draw_batch_norm},
+               {"sync_batch_norm", draw_batch_norm},
+               {"sync_batch_moments", draw_moments},
                {"dropout", draw_dropout},
                {"flip", draw_reduce},
                {"attention", draw_attention},
@@ -500,7 +509,7 @@ static samba_ref draw_operator(fuzz_maker *m)
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
     while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_grad_output ||
-           op == SAMBA_OP_custom_gradient || op == SAMBA_OP_replica_mean);
+           op == SAMBA_OP_custom_gradient);
     return recipe_of(op)(m, op);
 }
 

@@ -128,10 +128,8 @@ static void fix(slopes *s)
     for (int64_t i = graph->node_count - 1; i >= 0 && reached; i--) {
         const samba_node *node = &graph->nodes[i];
         bool attention = node->op == SAMBA_OP_attention && node->attrs->attention.dropout;
-        int from = node->op == SAMBA_OP_batch_norm ? 3
-                   : node->op == SAMBA_OP_dropout  ? 1
-                   : attention                     ? node->arity - 2
-                                                   : node->arity;
+        bool batch_norm = node->op == SAMBA_OP_batch_norm || node->op == SAMBA_OP_sync_batch_norm;
+        int from = batch_norm ? 3 : node->op == SAMBA_OP_dropout ? 1 : attention ? node->arity - 2 : node->arity;
         for (int k = 0; k < node->arity; k++)
             reached[node->inputs[k]] |= reached[i] || k >= from;
     }

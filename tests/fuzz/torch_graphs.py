@@ -151,6 +151,11 @@ def place_along(call, x, a):
     return x.shape[dim] - 1 - call(x.flip(dim), dim)[1].flip(dim) if whole(a, "reverse") else call(x, dim)[1]
 
 
+def batch_moments(x):
+    rows = (x if x.dtype == torch.float64 else x.float()).transpose(0, 1).flatten(1)
+    return torch.stack([rows.mean(1), (rows - rows.mean(1, keepdim=True)).square().mean(1)])
+
+
 def batch_norm(ins, a):
     x, w, b, mean, variance, training = ins
     if bool(training) and x.numel() <= x.shape[1]:  # torch refuses channels of one element: x is its mean
@@ -200,6 +205,7 @@ SPECIAL = {
     "trunc_divide": lambda ins, a: torch.div(*ins, rounding_mode="trunc"),
     "left_shift": lambda ins, a: torch.bitwise_left_shift(*ins),
     "right_shift": lambda ins, a: torch.bitwise_right_shift(*ins),
+    "replica_mean": lambda ins, a: ins[0],
     "detach": lambda ins, a: ins[0].detach(),
     "where": lambda ins, a: torch.where(*ins),
     "gelu_tanh": lambda ins, a: F.gelu(ins[0], approximate="tanh"),
@@ -224,6 +230,8 @@ SPECIAL = {
     "scatter": lambda ins, a: scattered(ins, a),
     "flip": lambda ins, a: ins[0].flip(a["dims"]),
     "batch_norm": lambda ins, a: batch_norm(ins, a),
+    "sync_batch_norm": lambda ins, a: batch_norm(ins, a),
+    "sync_batch_moments": lambda ins, a: batch_moments(ins[0]),
     "dropout": lambda ins, a: torch.where(random(int(ins[2]), ins[0].shape) >= ins[1], ins[0] / (1 - ins[1].detach()), 0),
     "layer_norm": lambda ins, a: F.layer_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], ins[2], real(a, "eps")),
     "rms_norm": lambda ins, a: F.rms_norm(ins[0], ins[0].shape[-whole(a, "dims") :], ins[1], real(a, "eps")),

@@ -17,7 +17,9 @@ from page import blocks
 import sambaflow
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
+from sambaflow import errors
 
+SYNCHRONIZED = pathlib.Path(__file__).with_name("programs") / "synchronized.py"
 PROGRAM = pathlib.Path(__file__).with_name("programs") / "replicas.py"
 LAUNCH = pathlib.Path(__file__).parents[1] / "parallel" / "launch.sh"
 PLUGINS = pathlib.Path(sambaflow.__file__).parent
@@ -42,12 +44,21 @@ def launched(mpi, program, *words, folder=None):
     return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=100, cwd=folder)
 
 
-@pytest.fixture(scope="module")
-def program():
-    spec = importlib.util.spec_from_file_location("replicas_program", PROGRAM)
+def imported(path):
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_program", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def program():
+    return imported(PROGRAM)
+
+
+@pytest.fixture(scope="module")
+def synchronized():
+    return imported(SYNCHRONIZED)
 
 
 def on_whole_batch(program):
@@ -83,6 +94,40 @@ def test_training(mpi, tmp_path, program):
     torch.testing.assert_close(torch.tensor(mean), torch.tensor(losses), rtol=1e-5, atol=0)
     for name, x in first[1].items():
         torch.testing.assert_close(x, parameters[name].detach(), rtol=1e-5, atol=1e-5 * x.abs().max().item())
+
+
+def assert_near(given, expected, rounding=1e-5):
+    """Losses, parameters and buffers; elements relative to the largest of their tensor."""
+    losses, held = given
+    torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected[0]), rtol=rounding, atol=0)
+    assert held.keys() == expected[1].keys()
+    for name, x in held.items():
+        wanted = expected[1][name].detach()
+        torch.testing.assert_close(x, wanted, rtol=rounding, atol=rounding * wanted.abs().max().item())
+
+
+@pytest.mark.parametrize("mpi", [by(mpi) for mpi in MPIS])
+def test_synchronized(mpi, tmp_path, synchronized):
+    """SyncBatchNorm on two replicas is PyTorch's BatchNorm on the whole batch, running statistics too, in every mode alike."""
+    done = launched(mpi, SYNCHRONIZED, tmp_path)
+    assert done.returncode == 0, done.stderr
+    replicas = [torch.load(tmp_path / f"{rank}.pt") for rank in range(SIZE)]
+    first = replicas[0]["normal"]
+    for found in replicas:
+        for losses, held in found.values():
+            assert losses == found["normal"][0] and all(torch.equal(x, first[1][name]) for name, x in held.items())
+    mean = [sum(found["normal"][0][step] for found in replicas) / SIZE for step in range(synchronized.STEPS)]
+    assert_near((mean, first[1]), synchronized.on_whole_batch(SIZE))
+
+
+def test_synchronized_alone(tmp_path, synchronized):
+    """Of one process it is BatchNorm, compiled for replicas or not."""
+    wanted = synchronized.on_whole_batch(1)
+    for parallel in (True, False):
+        assert_near(synchronized.trained(str(tmp_path), 0, 1, data_parallel=parallel), wanted)
+    model = samba.from_torch_model_(torch.nn.SyncBatchNorm(3, process_group=object()))
+    with pytest.raises(errors.UnsupportedError, match="SyncBatchNorm has a process_group, and a graph takes .* all replicas"):
+        samba.session.compile(model, (samba.randn(4, 3, name="x"),), inference=True, output_folder=str(tmp_path))
 
 
 @pytest.mark.parametrize("mpi, how", [*(by(mpi, "fail") for mpi in MPIS), by("openmpi", "raise"), by("mpich", "early")])

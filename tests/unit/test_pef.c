@@ -177,7 +177,8 @@ TEST(test_wrong_training)
     WRONG(p->tensors[4].init_a = (double)NAN, "initializer 1");
     WRONG(p->tensors[0].is_loss = 1, "its loss");
     WRONG(p->tensors[0].has_range = 1, "range of indices");
-    WRONG(p->argins[0].role = 4, "role 4");
+    WRONG(p->argins[0].role = 5, "role 5");
+    WRONG(p->argins[0].role = 4, "0.25 is no value for it");
     WRONG(p->argins[0].role = 3, "0.25 is no value for it");
     WRONG(p->argins[1].dtype = SAMBA_INT64, "\"drop.p\": role 1");
     WRONG(p->argins[2].value = 0.5, "0.5 is no value");

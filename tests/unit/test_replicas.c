@@ -139,20 +139,4 @@ TEST(test_compiling)
     assert_int_equal(reduces, 1);
 }
 
-/* Text may name the operator, and nobody can trace it. */
-TEST(test_text)
-{
-    samba_graph *graph;
-    need(samba_graph_parse(context,
-                           "graph \"g\"\n%0 = input name=\"x\" dtype=float32 shape=[3] : float32[3]\n"
-                           "%1 = replica_mean %0 : float32[3] @FWD\noutput \"y\" %1 @FWD\n",
-                           &graph));
-    samba_compile_options options = samba_compile_defaults();
-    options.graph = graph;
-    options.inference = true;
-    refuse(samba_compile(context, &options, NULL, 0), SAMBA_ERROR_ARGUMENT,
-           "node %1 is replica_mean, which the compiler alone makes");
-    samba_graph_free(graph);
-}
-
-TEST_MAIN_WITH(NULL, drop_kept, test_networks, test_alone, test_not_asked, test_refused, test_compiling, test_text)
+TEST_MAIN_WITH(NULL, drop_kept, test_networks, test_alone, test_not_asked, test_refused, test_compiling)

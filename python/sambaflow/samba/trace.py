@@ -90,6 +90,7 @@ class Tracer:
             {id(x.num_batches_tracked) for _, x in modules if isinstance(x, _Norm) and x.training} if modules else set()
         )  # of batches that train
         self.may_train = False  # whether it is known that the graph is to be trained
+        self.synchronized = False  # whether a batch norm at work is one of all replicas
         self.left = Left(modules or [])
         self.stack = []  # paths of the modules being called
         self.line = None  # (file, line) that the graph was told last
@@ -593,6 +594,23 @@ def _float(x):
     return x.double() if _state.tracer is not None and _state.tracer.is_symbolic((x,), {}) else float(x)
 
 
+def _synchronized(module, input):
+    """SyncBatchNorm.forward while a model is traced: torch's own asks torch.distributed, and wants a GPU where that is begun.
+    Replicas are those of a run."""
+    group = module.process_group
+    if group is not None and not (torch.distributed.is_initialized() and group == torch.distributed.group.WORLD):
+        raise UnsupportedError(
+            "SyncBatchNorm has a process_group, and a graph takes its statistics over all replicas: make it without one"
+            f"{_state.tracer.where()}"
+        )
+    module._check_non_zero_input_channels(input)
+    before, _state.tracer.synchronized = _state.tracer.synchronized, module.training
+    try:
+        return torch.nn.modules.batchnorm._BatchNorm.forward(module, input)
+    finally:
+        _state.tracer.synchronized = before
+
+
 def _uncompiled():
     """What torch.compile has made of functions and modules runs as it was written, while a model is traced:
     dynamo would trace the tracer."""
@@ -620,6 +638,7 @@ def at_work(tracer):
         True,
     )  # models then leave out shortcuts that ask for values
     torch.nn.modules.batchnorm.float = _float
+    synchronized, torch.nn.SyncBatchNorm.forward = torch.nn.SyncBatchNorm.forward, _synchronized
     validate, torch.distributions.Distribution._validate_args = (
         torch.distributions.Distribution._validate_args,
         False,
@@ -640,6 +659,7 @@ def at_work(tracer):
         torch.nn.Module._apply = convert
         torch.utils.hooks.BackwardHook._apply_on_tensors = hook
         del torch.nn.modules.batchnorm.float
+        torch.nn.SyncBatchNorm.forward = synchronized
         torch.distributions.Distribution._validate_args = validate
         before.remove()
         after.remove()

@@ -132,7 +132,7 @@ double samba_remat_cost(const samba_remat *r, const samba_remat_price *price, sa
     samba_op_class class_ = samba_ops[node->op].class_;
     if (class_ == SAMBA_MAP)
         return (double)samba_node_numel(node) * arithmetic(node) + stored;
-    if (price->memory == 0)
+    if (price->memory == 0 || node->op == SAMBA_OP_replica_mean) /* an exchange costs more than any memory */
         return -1;
     /* never worth it for the traffic alone: what keeping takes comes on top, so that only the price decides */
     double work = class_ == SAMBA_REDUCE_CLASS                         ? (double)samba_node_numel(inputs[0]) * ARITHMETIC

@@ -240,12 +240,14 @@ static samba_status lower_scatter(samba_compiler *c, const samba_group *group, c
     return add_gather(c, group, gather, index->rank, index->shape, operands);
 }
 
-/* A gradient where it lies (bufferize.c): the only exchange that a graph has. */
+/* A gradient where it lies (bufferize.c); anything else where it lies too, if nobody else wants it there, or a copy of it. */
 static samba_status lower_exchange(samba_compiler *c, const samba_group *group, const samba_node *node)
 {
-    const int32_t buffer = c->placed.buffer_of[c->fusion.access[node->inputs[0]].base];
-    if (buffer != c->placed.buffer_of[group->anchor])
-        return samba_fail(c->context, SAMBA_ERROR_INTERNAL, "lowering: a mean over replicas is not where its operand is");
+    const samba_access *access = c->fusion.access;
+    const int32_t operand = c->placed.buffer_of[access[node->inputs[0]].base], buffer = c->placed.buffer_of[group->anchor];
+    const bool whole = samba_access_is_whole(c->graph, access, node->inputs[0]);
+    if (operand != buffer && (!whole || !samba_share_buffer(c, operand, buffer)))
+        SAMBA_TRY(samba_lower_copy(c, &(samba_copy){node->inputs[0], buffer, group->phase, group->redone}));
     samba_stage *stage;
     SAMBA_TRY(samba_plan_add_labelled(c, group, SAMBA_STAGE_EXCHANGE, &stage));
     SAMBA_TRY(SAMBA_ROOM(&c->plan.arena, stage->operands, 1));

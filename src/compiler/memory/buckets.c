@@ -17,6 +17,12 @@ typedef struct range {
     int64_t begin, end;
 } range;
 
+/* One of FWD or BCKWD is of statistics, and stays as it is. */
+static bool is_of_gradients(const samba_compiler *c, int32_t stage)
+{
+    return c->plan.stages[stage].kind == SAMBA_STAGE_EXCHANGE && c->growth.made[stage].phase == SAMBA_REDUCE;
+}
+
 static range range_of(const samba_plan *plan, const samba_stage *exchange)
 {
     const samba_operand *o = &exchange->operands[0];
@@ -137,11 +143,11 @@ samba_status samba_pass_buckets(samba_compiler *c)
         next = s + 1;
         if (s > 0 && c->growth.made[s].graph != c->growth.made[s - 1].graph)
             begin = kept;
-        if (plan->stages[s].kind != SAMBA_STAGE_EXCHANGE) {
+        if (!is_of_gradients(c, s)) {
             samba_plan_move_stage(c, s, kept++);
             continue;
         }
-        while (next < plan->stage_count && plan->stages[next].kind == SAMBA_STAGE_EXCHANGE && samba_made_alike(c, next, s))
+        while (next < plan->stage_count && is_of_gradients(c, next) && samba_made_alike(c, next, s))
             next++;
         SAMBA_TRY(fill(c, begin, s, next, &kept));
     }
@@ -155,7 +161,7 @@ int32_t samba_bucket_read(const samba_compiler *c, int32_t stage, int32_t end)
     if (c->growth.made[stage].phase != SAMBA_OPT)
         return -1;
     for (int32_t s = 0; s < end; s++) {
-        if (plan->stages[s].kind != SAMBA_STAGE_EXCHANGE || c->growth.made[s].graph != c->growth.made[stage].graph)
+        if (!is_of_gradients(c, s) || c->growth.made[s].graph != c->growth.made[stage].graph)
             continue;
         const range r = range_of(plan, &plan->stages[s]);
         if (samba_stage_touches(&plan->stages[stage], plan->buffers, (samba_buffer){r.begin, r.end - r.begin},

@@ -10,7 +10,8 @@
  * makes FWD and BCKWD one section, or fails.
  *
  * Where replicas train together, each bucket of gradients is a section of REDUCE, and BCKWD ends one where a bucket is complete,
- * so that its exchange can begin there (buckets.c).
+ * so that its exchange can begin there (buckets.c). An exchange in FWD or BCKWD is a section too, which the session runs between
+ * two of the device's. So the mapping `spatial` cannot have one, nor what a fusion hint names.
  *
  * Sections do not move stages, so what is computed is the same bit by bit. Needs: stages in order of phase, offsets. Gives:
  * sections and calls. Breaks nothing. */
@@ -304,8 +305,25 @@ static samba_status cut(samba_compiler *c, touched *t, int32_t first, int32_t en
     return SAMBA_OK;
 }
 
+/* The first exchange of those stages; -1: there is none. */
+static int32_t find_exchange(const samba_compiler *c, int32_t first, int32_t end)
+{
+    for (int32_t s = first; s < end; s++)
+        if (c->plan.stages[s].kind == SAMBA_STAGE_EXCHANGE)
+            return s;
+    return -1;
+}
+
 static samba_status check_spatial(samba_compiler *c, touched *t, int32_t first, int32_t end)
 {
+    const int32_t exchange = find_exchange(c, first, end);
+    if (exchange >= 0)
+        return samba_fail(
+            c->context, SAMBA_ERROR_ARGUMENT,
+            "compile: mapping 'spatial' makes FWD and BCKWD one section, and stage %d '%.128s' exchanges statistics "
+            "between replicas, which parts sections: compile with mapping 'section', or with batch_norm in the "
+            "place of sync_batch_norm",
+            exchange, c->plan.stages[exchange].name);
     int64_t bytes = bytes_of(t, first, end), budget = graph_of(c, first)->fast_memory;
     if (budget == 0 || bytes <= budget)
         return SAMBA_OK;
@@ -328,6 +346,31 @@ static bool ends_for_replicas(const samba_compiler *c, int32_t stage)
             samba_bucket_read(c, stage, stage) != samba_bucket_read(c, stage + 1, stage));
 }
 
+static int32_t end_of_phase(const samba_compiler *c, int32_t first)
+{
+    int32_t end = first + 1;
+    while (end < c->plan.stage_count && samba_made_alike(c, end, first))
+        end++;
+    return end;
+}
+
+/* Fails where a fusion hint has stages on both sides of an exchange. */
+static samba_status check_fusions(samba_compiler *c, int32_t first, int32_t end)
+{
+    uint8_t *together;
+    if (find_exchange(c, first, end) < 0)
+        return SAMBA_OK;
+    SAMBA_TRY(SAMBA_ROOM(&c->arena, together, (size_t)end + 1));
+    SAMBA_TRY(find_fusions(c, first, end, together));
+    for (int32_t s = first; s < end; s++)
+        if (c->plan.stages[s].kind == SAMBA_STAGE_EXCHANGE && (together[s] || (s + 1 < end && together[s + 1])))
+            return samba_fail(c->context, SAMBA_ERROR_ARGUMENT,
+                              "compile: op_fusion keeps stages together that stage %d '%.128s' parts, an exchange of statistics "
+                              "between replicas: leave sync_batch_norm out of what op_fusion names",
+                              s, c->plan.stages[s].name);
+    return SAMBA_OK;
+}
+
 /* Has the phase stages before or behind these? */
 static bool is_part(const samba_compiler *c, int32_t first, int32_t end)
 {
@@ -347,12 +390,15 @@ samba_status samba_pass_section(samba_compiler *c)
         }
         const samba_plan_graph *graph = &plan->graphs[g];
         samba_phase phase = c->growth.made[first].phase;
+        const bool begins = first == 0 || !samba_made_alike(c, first - 1, first);
         bool redone = c->growth.made[first].redone, joint = graph->mapping == SAMBA_MAPPING_SPATIAL && phase == SAMBA_FWD;
         for (end = first; end < plan->stage_count && c->growth.made[end].graph == g; end++)
             if (joint ? c->growth.made[end].phase > SAMBA_BCKWD
                       : c->growth.made[end].phase != phase || c->growth.made[end].redone != redone ||
                             (end > first && ends_for_replicas(c, end - 1)))
                 break;
+        if (begins && !joint && phase <= SAMBA_BCKWD)
+            SAMBA_TRY(check_fusions(c, first, end_of_phase(c, first)));
         if (joint)
             SAMBA_TRY(check_spatial(c, &t, first, end));
         if (joint || graph->fast_memory == 0)

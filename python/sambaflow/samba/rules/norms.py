@@ -57,10 +57,10 @@ def _by_channels(t, call, several, input, running_mean, running_var, weight, bia
 def batch_norm(t, input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     if _state.legacy_names:
         unsupported(t, "batch_norm cannot be traced under legacy names: call samba.session.use_legacy_names(False)")
-    several = input.dim() < 2 or input.numel() != input.shape[1]
-    return _by_channels(
-        t, lib.samba_functional_batch_norm, several, input, running_mean, running_var, weight, bias, training, momentum, eps
-    )
+    synchronized = t.synchronized  # of SyncBatchNorm: other replicas have values too
+    several = synchronized or input.dim() < 2 or input.numel() != input.shape[1]
+    call = lib.samba_functional_sync_batch_norm if synchronized else lib.samba_functional_batch_norm
+    return _by_channels(t, call, several, input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @rule(F.instance_norm)
