@@ -451,11 +451,11 @@ samba_status samba_exchange_now(samba_exchange *e, const samba_exchange_range *r
         e->error = error;
         e->failed = "exchanging statistics";
     }
-    e->broken = e->error;
+    const int broken = e->broken = e->error;
     samba_world_unlock();
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
-    return result_of(e);
+    return result_of(e, broken);
 }
 
 samba_status samba_exchange_begin(samba_exchange *e, const samba_exchange_range *range)
