@@ -191,7 +191,8 @@ static void forget_step(samba_graph_state *graph)
 {
     graph->order = (samba_run_order){.spoiled = -1};
     graph->micro_step = 0;
-    graph->backward_done = graph->gradients_wait = graph->reduced = graph->norm_known = false;
+    graph->backward_done = graph->gradients_wait = graph->norm_known = false;
+    graph->reduced = 0;
 }
 
 samba_status samba_run_device(samba_session *session, const samba_device_run *work)

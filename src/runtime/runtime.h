@@ -43,7 +43,7 @@ typedef struct samba_graph_state {
     int64_t micro_step; /* of gradient accumulation: micro-batches done since ZEROGRAD */
     bool backward_done;
     bool gradients_wait; /* were begun or made, and no optimizer step has taken them yet */
-    bool reduced;        /* REDUCE has run since BCKWD, between replicas */
+    int32_t reduced;     /* sections of REDUCE that have run since BCKWD, between replicas: the first so many */
     bool norm_known;     /* GRADNORM has run since BCKWD */
     bool train;          /* the mode of the last FWD */
     bool exchanges;      /* FWD or BCKWD exchanges statistics between replicas */
@@ -209,16 +209,17 @@ typedef struct samba_selection { /* what a run runs */
     int32_t graph;
     const int32_t *sections; /* in order */
     int32_t count;
-    bool ends_schedule;                       /* has the last call of the plan's own: a micro-batch is done */
-    bool begins;                              /* has the first section of FWD: masks of dropout are new */
-    bool computes;                            /* has a section of FWD or BCKWD: losses may have changed */
-    bool backward;                            /* the last section of BCKWD: there are gradients */
-    samba_run_order order;                    /* the graph's after it */
-    int32_t last;                             /* the session's */
-    bool gradients_wait, reduced, norm_known; /* the graph's after it */
-    bool train;                               /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
-    bool together;                            /* so is this: with data_parallel */
-    unsigned skipped;                         /* phases asked for that the graph needs no section of, a bit each */
+    bool ends_schedule;              /* has the last call of the plan's own: a micro-batch is done */
+    bool begins;                     /* has the first section of FWD: masks of dropout are new */
+    bool computes;                   /* has a section of FWD or BCKWD: losses may have changed */
+    bool backward;                   /* the last section of BCKWD: there are gradients */
+    samba_run_order order;           /* the graph's after it */
+    int32_t last;                    /* the session's */
+    bool gradients_wait, norm_known; /* the graph's after it */
+    int32_t reduced;                 /* likewise */
+    bool train;                      /* the mode of its FWD and BCKWD, which go on in that of the FWD before them */
+    bool together;                   /* so is this: with data_parallel */
+    unsigned skipped;                /* phases asked for that the graph needs no section of, a bit each */
 } samba_selection;
 /* The graph of that name, NULL: the only one. ARGUMENT, NAME */
 samba_status samba_select_graph(const samba_session *session, const char *name, int32_t *graph);
@@ -226,6 +227,9 @@ samba_status samba_select_graph(const samba_session *session, const char *name, 
 samba_status samba_select_begin(samba_session *session);
 /* NAME, ARGUMENT, STATE. Writes only the session's list, which grows where types repeat. */
 samba_status samba_select_sections(samba_session *session, const samba_run_options *options, samba_selection *selection);
+
+/* Have all sections of REDUCE of the graph run, of which there are some? */
+bool samba_all_reduced(const samba_session *session, int32_t graph, int32_t reduced);
 
 /* ---- given.c ---- */
 samba_status samba_given_begin(samba_session *session);        /* room for it; after samba_select_begin */

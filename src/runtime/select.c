@@ -399,12 +399,49 @@ static samba_status check_norm(const samba_session *session, int32_t at)
     return SAMBA_OK;
 }
 
+/* Is it the first of the graph's BCKWD? */
+static bool begins_backward(const samba_session *session, int32_t graph, int32_t at)
+{
+    int32_t i = session->plan.graphs[graph].first_section;
+    while (i < at && phase_of(session, i) != BCKWD)
+        i++;
+    return i >= at;
+}
+
+static int32_t reduce_count(const samba_session *session, int32_t graph, int32_t until)
+{
+    const samba_plan_graph *its = &session->plan.graphs[graph];
+    int32_t count = 0;
+    for (int32_t i = its->first_section; i < its->first_section + its->section_count && i < until; i++)
+        count += phase_of(session, i) == REDUCE;
+    return count;
+}
+
+bool samba_all_reduced(const samba_session *session, int32_t graph, int32_t reduced)
+{
+    return reduced > 0 && reduced == reduce_count(session, graph, INT32_MAX);
+}
+
+/* Sections of REDUCE run in order, so that none is forgotten and none averages twice. */
+static samba_status note_reduce(const samba_session *session, int32_t at, samba_selection *selection)
+{
+    const int32_t before = reduce_count(session, selection->graph, at);
+    if (before != selection->reduced)
+        return samba_fail(
+            session->context, SAMBA_ERROR_STATE,
+            "section %d (REDUCE) averages gradients over the replicas %s: run the sections of REDUCE in their order, "
+            "each once behind BCKWD",
+            session->plan.sections[at].id, before < selection->reduced ? "for a second time" : "and leaves out one before it");
+    selection->reduced++;
+    return SAMBA_OK;
+}
+
 /* Replicas stay alike where what follows BCKWD has the mean of their gradients. */
 static samba_status fail_reduced(const samba_session *session, int32_t at)
 {
     return samba_fail(
         session->context, SAMBA_ERROR_STATE,
-        "section %d (%s) reads gradients, and REDUCE has not averaged those of the last BCKWD over the replicas: run "
+        "section %d (%s) reads gradients, and REDUCE has not averaged all those of the last BCKWD over the replicas: run "
         "it before it, with data_parallel",
         session->plan.sections[at].id, samba_section_type_names[phase_of(session, at)]);
 }
@@ -460,9 +497,13 @@ static samba_status check_order(const samba_session *session, const samba_run_op
         if (graph->exchanges && selection->train &&
             (phase == FWD || phase == BCKWD || (phase == REDUCE && options->data_parallel)))
             SAMBA_TRY(check_together(session, at, options->data_parallel, selection->together));
-        if (options->data_parallel && (phase == GRADNORM || phase == OPT) && !selection->reduced)
+        if (options->data_parallel && (phase == GRADNORM || phase == OPT) &&
+            !samba_all_reduced(session, selection->graph, selection->reduced))
             return fail_reduced(session, at);
-        selection->reduced = phase == REDUCE ? options->data_parallel : selection->reduced && phase != BCKWD && !joint;
+        if (phase == REDUCE && options->data_parallel)
+            SAMBA_TRY(note_reduce(session, at, selection));
+        else if (phase == REDUCE || joint || (phase == BCKWD && begins_backward(session, selection->graph, at)))
+            selection->reduced = 0;
         if (phase == OPT && !selection->norm_known)
             SAMBA_TRY(check_norm(session, at));
         selection->norm_known = phase == GRADNORM || (selection->norm_known && !joint && (phase == OPT || phase == FWD));

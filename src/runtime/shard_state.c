@@ -39,7 +39,7 @@ samba_status samba_check_whole(const samba_session *session, int32_t tensor)
     if (!session->shards.tensors)
         return SAMBA_OK;
     for (int32_t g = 0; g < session->plan.graph_count; g++)
-        scattered = scattered || (session->shards.scatters[g] && session->graphs[g].reduced);
+        scattered = scattered || (session->shards.scatters[g] && session->graphs[g].reduced > 0);
     if (session->shards.tensors[tensor].is && !session->whole_state)
         return samba_fail(session->context, SAMBA_ERROR_UNSUPPORTED,
                           "\"%.128s\": with shard_optimizer each replica has a part of it: save a checkpoint and read it there",

@@ -116,6 +116,7 @@ TEST(test_refused)
     r.data_parallel = true;
     r.section_types = rest, r.section_type_count = 3;
     need(samba_run(parallel, &r));
+    refuse(samba_run(parallel, &r), SAMBA_ERROR_STATE, "averages gradients over the replicas for a second time");
 }
 
 /* ---- compiling ---- */
