@@ -120,8 +120,8 @@ static samba_status measure_sections(runner *r)
     return SAMBA_OK;
 }
 
-/* Steps of the replicas that are here, in turns, each mode's by the step alone of the same turn, so that whatever else the machine
- * does meets both alike. The times of sections are made to fit the median step alone. */
+/* Steps of the replicas that are here, in turns, each mode's by the step alone of the same turn, so that whatever else the
+ * machine does meets both alike. The times of sections are made to fit the median step alone. */
 static samba_status measure_modes(runner *r)
 {
     samba_scale *s = r->scale;

@@ -24,8 +24,8 @@ typedef struct samba_exchange_how {
 } samba_exchange_how;
 
 typedef struct samba_exchange_seconds { /* seconds of a range; what follows it may begin before it ends */
-    double occupies;                 /* the network, or the thread that drives it, whichever is longer */
-    double behind;                   /* from then on, until the last bytes are there */
+    double occupies;                    /* the network, or the thread that drives it, whichever is longer */
+    double behind;                      /* from then on, until the last bytes are there */
 } samba_exchange_seconds;
 /* Of `bytes` bytes; nothing where there is one replica. */
 samba_exchange_seconds samba_exchange_cost(const samba_network_cost *network, const samba_exchange_how *how, double bytes);

@@ -17,7 +17,8 @@ TEST(test_two)
 {
     const samba_network_cost network = {.bandwidth = 1e8, .latency = 1e-4, .overhead = 1e-6, .sum_rate = 1e9, .beside = 1};
     const samba_exchange_how how = {.replicas = 2, .scatter = true, .gather = true};
-    const samba_exchange_seconds one = samba_exchange_cost(&network, &how, MB), four = samba_exchange_cost(&network, &how, 4 * MB);
+    const samba_exchange_seconds one = samba_exchange_cost(&network, &how, MB),
+                                 four = samba_exchange_cost(&network, &how, 4 * MB);
     const double link = MB / 1e8, driver = 4e-6 + MB / 1e9;
     assert_near(one.occupies, link, 1e-12);
     assert_near(one.behind, 2e-4 + driver, 1e-12);
