@@ -38,8 +38,8 @@ def table_of(title, picture, answer):
     cells = {(row["network"], row["replicas"]): row for row in answer["rows"]}
     counts = sorted({row["replicas"] for row in answer["rows"]})
     lines = [
-        f"**{title}**: {answer['exchanged_bytes'] / 1e6:,.0f} MB of gradients, {answer['samples']} samples of 1,024 tokens a replica;",
-        f"a step alone {answer['alone_ms'] / 1e3:.2f} s. Step, share of the exchange that is hidden, efficiency:",
+        f"**{title}**: {answer['exchanged_bytes'] / 1e6:,.0f} MB of gradients, {answer['samples']} samples of 1,024 tokens",
+        f"a replica; a step alone {answer['alone_ms'] / 1e3:.2f} s. Step, share of the exchange that is hidden, efficiency:",
         "",
         "| replicas | " + " | ".join(networks) + " | samples/s, " + networks[-1] + " |",
         "| ---: |" + " ---: |" * (len(networks) + 1),

@@ -58,7 +58,7 @@ typedef struct samba_cli_arguments {
     int replicas[SAMBA_CLI_MAX_WORDS];
     samba_replica_mode modes[SAMBA_MODE_COUNT];
     double flops, memory_rate; /* 0: not given */
-    bool measure, shard_optimizer;
+    bool measure, sharded_optimizer;
     int reduce_dtype; /* 1: bfloat16 */
     const char *svg;
 } samba_cli_arguments;

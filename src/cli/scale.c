@@ -275,7 +275,7 @@ static samba_status add_row(samba_scale *s, int network, int replicas, samba_rep
 {
     samba_scale_row *row = &s->rows[s->row_count++];
     row->network = network;
-    row->how = (samba_scaling_how){replicas, mode, s->arguments->shard_optimizer, s->arguments->reduce_dtype == 1};
+    row->how = (samba_scaling_how){replicas, mode, s->arguments->sharded_optimizer, s->arguments->reduce_dtype == 1};
     return samba_scaling_step(s->context, &s->scaling, &s->networks[network].cost, &row->how, &row->result);
 }
 

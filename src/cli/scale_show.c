@@ -33,10 +33,10 @@ static void print_head(const samba_scale *s)
     printf("%s: %s of gradients in %d exchanges, %lld samples a step of one replica\n", samba_shown(s->arguments->pef, name),
            samba_text_decimal(bytes, (double)s->scaling.bytes, "B"), exchanges, (long long)s->scaling.samples);
     printf("a step alone takes %s: %s\n", samba_text_ms(ms, 1e3 * s->rows[0].result.alone), s->times);
-    if (s->arguments->shard_optimizer)
-        printf("as if each replica updated a part of the parameters, and gave it to all\n");
+    if (s->arguments->sharded_optimizer)
+        printf("each replica updates a part of the parameters, and gives it to all (run --shard-optimizer)\n");
     if (s->arguments->reduce_dtype == 1)
-        printf("as if gradients travelled as bfloat16\n");
+        printf("gradients travel as bfloat16 (run --reduce-dtype bfloat16)\n");
     printf("\nnetworks\n");
     for (int i = 0; i < s->network_count; i++)
         print_network(&s->networks[i]);
@@ -114,7 +114,7 @@ samba_status samba_scale_print_json(const samba_scale *s)
     return samba_json_print(s->context,
                             json_pack("{s:s, s:s, s:I, s:I, s:b, s:s, s:o, s:s, s:o, s:o, s:o}", "command", "scale", "pef",
                                       s->arguments->pef, "exchanged_bytes", (json_int_t)s->scaling.bytes, "samples",
-                                      (json_int_t)s->scaling.samples, "shard_optimizer", s->arguments->shard_optimizer,
+                                      (json_int_t)s->scaling.samples, "shard_optimizer", s->arguments->sharded_optimizer,
                                       "reduce_dtype", s->arguments->reduce_dtype == 1 ? "bfloat16" : "float32", "alone_ms",
                                       samba_json_number(1e3 * s->rows[0].result.alone), "times", s->times, "networks", networks,
                                       "assumed", assumed, "rows", rows),

@@ -145,7 +145,8 @@ does "scale says what it assumes" "the network between the links is never the na
     --flops 2T,200GB
 does "scale: networks and modes" "1.2GB    optimal         8" "$sambaflow" scale replicas.pef --flops 1e9 --network 1.2GB,20us \
     --network 10Gbit,5us,1us,5GB,0.25 --mode normal,optimal --replicas 2,8
-does "scale as JSON" '"efficiency"' "$sambaflow" scale replicas.pef --flops 2G --json --shard-optimizer --reduce-dtype bfloat16
+does "scale as JSON" '"efficiency"' "$sambaflow" scale replicas.pef --flops 2G --json --sharded-optimizer \
+    --reduce-dtype bfloat16
 does "scale: a picture" "scale" "$sambaflow" scale replicas.pef --flops 2G --json --svg scale.svg
 does "scale: the picture is one" "400gbit, inorder" cat scale.svg
 does "scale: a profile for it" "loss" "$sambaflow" run replicas.pef --num-iterations 2 --profile summary --trace replicas.json
