@@ -14,8 +14,9 @@ declare -A allowed=(
     [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
     [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff plan pef"
     [function]="base tensor graph ops autodiff plan pef runtime compiler"
-    [report]="base tensor plan device runtime" [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
-    [cli]="base tensor graph plan device pef data runtime app report"
+    [report]="base tensor plan device parallel runtime"
+    [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
+    [cli]="base tensor graph plan device pef data parallel runtime app report"
 )
 # Rooms in a room, ROOT/*/: what each may include of the others. FREE headers of the root stand above them all.
 includes() { # PREFIX FOLDER: FILE:HEADER of each header whose path begins so, without the prefix

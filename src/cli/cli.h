@@ -5,6 +5,7 @@
 #define SAMBA_CLI_H
 
 #include "app/app.h"
+#include "parallel/cost.h"
 #include <sambaflow/profile.h>
 
 typedef enum samba_cli_command {
@@ -14,13 +15,21 @@ typedef enum samba_cli_command {
     SAMBA_CLI_SECTIONS = 8,
     SAMBA_CLI_REPORT = 16,
     SAMBA_CLI_MACHINE = 32,
-    SAMBA_CLI_TUNE = 64
+    SAMBA_CLI_TUNE = 64,
+    SAMBA_CLI_SCALE = 128
 } samba_cli_command;
 
 #define SAMBA_CLI_MAX_WORDS 64
 typedef struct samba_cli_pair { /* NAME=VALUE */
     const char *name, *value;
 } samba_cli_pair;
+
+#define SAMBA_CLI_MAX_NETWORKS 8
+typedef struct samba_cli_network {
+    char name[48];
+    const char *words; /* where its figures come from */
+    samba_network_cost cost;
+} samba_cli_network;
 
 typedef struct samba_cli_arguments {
     samba_cli_command command;
@@ -43,6 +52,15 @@ typedef struct samba_cli_arguments {
     const char *tune;  /* the file to use; NULL: not given */
     bool no_tune;
     double seconds; /* of tune */
+    /* of scale */
+    int network_count, replica_count, mode_count;
+    samba_cli_network networks[SAMBA_CLI_MAX_NETWORKS];
+    int replicas[SAMBA_CLI_MAX_WORDS];
+    samba_replica_mode modes[SAMBA_MODE_COUNT];
+    double flops, memory_rate; /* 0: not given */
+    bool measure, sharded_optimizer;
+    int reduce_dtype; /* 1: bfloat16 */
+    const char *svg;
 } samba_cli_arguments;
 
 void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments); /* cli/options.c; may end the process */
@@ -56,6 +74,15 @@ samba_status samba_cli_run(samba_context *context, const samba_cli_arguments *ar
 samba_status samba_cli_report(samba_context *context, const samba_cli_arguments *arguments);  /* cli/report.c */
 samba_status samba_cli_machine(samba_context *context, const samba_cli_arguments *arguments); /* cli/machine.c */
 samba_status samba_cli_tune(samba_context *context, const samba_cli_arguments *arguments);    /* cli/tune.c */
+samba_status samba_cli_stop_learning(samba_session *session); /* cli/tune.c: all learning rates are 0 from here on */
+samba_status samba_cli_scale(samba_context *context, const samba_cli_arguments *arguments); /* cli/scale.c */
+/* cli/networks.c: "10gbit", or "1.2GB,20us" with the other figures of samba_network_cost behind; false: it is neither. */
+bool samba_cli_network_take(const char *text, samba_cli_network *network);
+/* "2T" or "2T,200GB": FLOP and bytes a second. */
+bool samba_cli_rates_take(const char *text, double *flops, double *memory);
+#define SAMBA_CLI_NETWORK 96
+/* As the option takes it. */
+const char *samba_cli_network_text(const samba_network_cost *cost, char text[SAMBA_CLI_NETWORK]);
 samba_session_options samba_cli_session(const samba_cli_arguments *arguments); /* cli/main.c: as the command line has it */
 
 #endif

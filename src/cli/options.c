@@ -15,7 +15,8 @@ enum {
     PAGE = SAMBA_CLI_REPORT,
     M = SAMBA_CLI_MACHINE,
     TUNE = SAMBA_CLI_TUNE,
-    ALL = I | R | P | S | PAGE | M | TUNE
+    SCALE = SAMBA_CLI_SCALE,
+    ALL = I | R | P | S | PAGE | M | TUNE | SCALE
 };
 
 typedef struct parse {
@@ -27,7 +28,9 @@ typedef struct parse {
 } parse;
 
 typedef void take_option(void *into, const samba_option_row *row, char *text, struct argp_state *state);
-static take_option take_input, take_output, take_hyperparameter, take_types, take_ids, print_version;
+static take_option take_input, take_output, take_hyperparameter, take_types, take_ids, take_network, take_replicas, take_modes,
+    take_flops, print_version;
+static const char *const reduce_dtypes[] = {"float32", "bfloat16"};
 
 static const samba_option_row rows[] = {
     {.help = "inspect:"},
@@ -52,10 +55,10 @@ static const samba_option_row rows[] = {
     {R, "load", "FILE", "Start from the weights in this safetensors file, or folder of such files with an index",
      TEXT_AT(a.load)},
     {R, "save", "FILE", "Write weights and optimizer state to this safetensors file", TEXT_AT(a.save)},
-    {R | PAGE, "profile", "WORD",
+    {R | PAGE | SCALE, "profile", "WORD",
      "Measure the runs: summary, times of sections; detailed, of their stages too, whose operators run fused and have one time "
-     "together. report: the .json with the times to show, which --trace or a profile of Python wrote (none: what the machine "
-     "allows at best)",
+     "together. report, scale: the .json with the times, which --trace or a profile of Python wrote (none: report shows what the "
+     "machine allows at best, scale measures)",
      TEXT_AT(a.profile)},
     {R, "trace", "FILE",
      "Write what --profile measured: single times where FILE ends in .json (Trace Event, for Perfetto), the page of report where "
@@ -66,23 +69,43 @@ static const samba_option_row rows[] = {
     {P, "run-graph-only", NULL, "Move no tensors between host and device (measure-performance)", FLAG_AT(a.run_graph_only)},
     {.help = "tune:"},
     {TUNE, "seconds", "X", "How long to measure, about (60)", REAL_AT(a.seconds, 0, 1000000)},
-    {.help = "run, report, measuring and tune:"},
-    {R | P | S, "graph-name", "NAME", "Run or measure this one of several graphs (not report)", TEXT_AT(a.graph_name)},
-    {R | P | S, "num-iterations", "N", "Times to run (1; to measure 100)", INTEGER_AT(a.num_iterations, 1, INT32_MAX)},
-    {R | P | S | TUNE, "seed", "N", "Of weights, dropout and random inputs (0)", INTEGER_AT(a.seed, 0, INT64_MAX)},
-    {R | P | S | PAGE | TUNE, "threads", "N", "Threads (as many as the machine offers)", INT_AT(a.threads, 1, 4096)},
-    {R | P | S | PAGE | M | TUNE, "isa", "ISA",
+    {.help = "scale:"},
+    {SCALE, "network", "NETWORK",
+     "10gbit, 100gbit, 400gbit, or BANDWIDTH,LATENCY as 1.2GB,20us, and behind them, if known, the time a message (1us), the "
+     "rate "
+     "of sums (10GB), the share of the processors that an exchange takes from sections (0) and the share of its speed that it "
+     "keeps beside them (1); several times for several (the three names)",
+     OTHER(take_network)},
+    {SCALE, "replicas", "LIST", "Numbers of replicas (2,4,8,16,64,256,1024,4096,10000)", OTHER(take_replicas)},
+    {SCALE, "mode", "LIST", "Of normal, inorder and optimal (inorder)", OTHER(take_modes)},
+    {SCALE, "flops", "RATE",
+     "Measure no steps: a machine that does 2T FLOP/s, or 2T,200GB with the rate of its memory (RATE / 10)", OTHER(take_flops)},
+    {SCALE, "measure", NULL,
+     "Under mpirun: measure the network too, and steps with exchanges, beside what the model says of them", FLAG_AT(a.measure)},
+    {SCALE, "sharded-optimizer", NULL, "Of a run with --shard-optimizer: each replica updates a part of the parameters",
+     FLAG_AT(a.sharded_optimizer)},
+    {SCALE, "reduce-dtype", "DTYPE", "Of gradients that travel, float32 or bfloat16 (float32)",
+     CHOICE_AT(a.reduce_dtype, reduce_dtypes, 2)},
+    {SCALE, "svg", "FILE", "Draw efficiency over the number of replicas", TEXT_AT(a.svg)},
+    {.help = "run, report, measuring, tune and scale:"},
+    {R | P | S | SCALE, "graph-name", "NAME", "Run or measure this one of several graphs (not report)", TEXT_AT(a.graph_name)},
+    {R | P | S | SCALE, "num-iterations", "N", "Times to run (1; to measure 100; scale: 10)",
+     INTEGER_AT(a.num_iterations, 1, INT32_MAX)},
+    {R | P | S | TUNE | SCALE, "seed", "N", "Of weights, dropout and random inputs (0)", INTEGER_AT(a.seed, 0, INT64_MAX)},
+    {R | P | S | PAGE | TUNE | SCALE, "threads", "N", "Threads (as many as the machine offers)", INT_AT(a.threads, 1, 4096)},
+    {R | P | S | PAGE | M | TUNE | SCALE, "isa", "ISA",
      "Force an instruction set, one that `machine` lists (the best there is, or SAMBAFLOW_ISA); machine: show it with this one",
      TEXT_AT(a.isa)},
-    {I | R | P | S | PAGE, "tune", "FILE", "Use what `tune` wrote to this file (PEF.tune, where it is there)", TEXT_AT(a.tune)},
-    {I | R | P | S | PAGE, "no-tune", NULL, "Use no such file, whatever is there", FLAG_AT(a.no_tune)},
+    {I | R | P | S | PAGE | SCALE, "tune", "FILE", "Use what `tune` wrote to this file (PEF.tune, where it is there)",
+     TEXT_AT(a.tune)},
+    {I | R | P | S | PAGE | SCALE, "no-tune", NULL, "Use no such file, whatever is there", FLAG_AT(a.no_tune)},
     {.help = "all:"},
-    {I | R | P | S | M | TUNE, "json", NULL, "Print one JSON object (all but report)", FLAG_AT(a.json)},
+    {I | R | P | S | M | TUNE | SCALE, "json", NULL, "Print one JSON object (all but report)", FLAG_AT(a.json)},
     {ALL, "version", NULL, "Print the version", OTHER(print_version), .group = -1},
 };
-static const char *const command_names[] = {"inspect", "run", "measure-performance", "measure-sections", "report",
-                                            "machine", "tune"};
-#define COMMANDS "inspect, run, measure-performance, measure-sections, report, machine or tune"
+static const char *const command_names[] = {"inspect", "run",  "measure-performance", "measure-sections", "report", "machine",
+                                            "tune",    "scale"};
+#define COMMANDS "inspect, run, measure-performance, measure-sections, report, machine, tune or scale"
 
 static samba_cli_pair pair_of(struct argp_state *state, const char *option, char *text, int count)
 {
@@ -164,6 +187,53 @@ static void take_ids(void *into, const samba_option_row *row, char *text, struct
     }
 }
 
+static void take_network(void *into, const samba_option_row *row, char *text, struct argp_state *state)
+{
+    samba_cli_arguments *a = &((parse *)into)->a;
+    if (a->network_count == SAMBA_CLI_MAX_NETWORKS)
+        argp_error(state, "--%s: more than %d are too many", row->name, SAMBA_CLI_MAX_NETWORKS);
+    if (!samba_cli_network_take(text, &a->networks[a->network_count]))
+        argp_error(
+            state,
+            "--%s: expected 10gbit, 100gbit, 400gbit, or BANDWIDTH,LATENCY with their units, e.g. 25Gbit,20us or 1.2GB,20us, "
+            "given '%s'",
+            row->name, text);
+    a->network_count++;
+}
+
+static void take_replicas(void *into, const samba_option_row *row, char *text, struct argp_state *state)
+{
+    samba_cli_arguments *a = &((parse *)into)->a;
+    a->replica_count = 0;
+    for (char *word; (word = next_word(&text));) {
+        if (a->replica_count == SAMBA_CLI_MAX_WORDS)
+            argp_error(state, "--%s: more than %d are too many", row->name, SAMBA_CLI_MAX_WORDS);
+        a->replicas[a->replica_count++] = (int)samba_word_integer(state, "--replicas", word, 1, 1000000);
+    }
+}
+
+static void take_modes(void *into, const samba_option_row *row, char *text, struct argp_state *state)
+{
+    samba_cli_arguments *a = &((parse *)into)->a;
+    (void)row;
+    a->mode_count = 0;
+    for (char *word; (word = next_word(&text));) {
+        const int mode = samba_word_choice(state, "--mode", word, samba_replica_modes, SAMBA_MODE_COUNT);
+        for (int i = 0; i < a->mode_count; i++)
+            if ((int)a->modes[i] == mode)
+                argp_error(state, "--mode: '%s' is given twice: give it once", word);
+        a->modes[a->mode_count++] = (samba_replica_mode)mode;
+    }
+}
+
+static void take_flops(void *into, const samba_option_row *row, char *text, struct argp_state *state)
+{
+    samba_cli_arguments *a = &((parse *)into)->a;
+    if (!samba_cli_rates_take(text, &a->flops, &a->memory_rate))
+        argp_error(state, "--%s: expected FLOP a second, e.g. 2T, or 2T,200GB with bytes of memory a second, given '%s'",
+                   row->name, text);
+}
+
 static void print_version(void *into, const samba_option_row *row, char *text, struct argp_state *state)
 {
     (void)into, (void)row, (void)text, (void)state;
@@ -232,6 +302,23 @@ static void check_files(const samba_cli_arguments *a, struct argp_state *state)
         argp_error(state, "--save and --trace would both be written to '%s': give each a file of its own", a->save);
 }
 
+/* Where the times of scale come from, and what it draws. */
+static void settle_scale(const samba_cli_arguments *a, struct argp_state *state)
+{
+    if (a->command != SAMBA_CLI_SCALE)
+        return;
+    if (a->flops > 0 && a->profile)
+        argp_error(state, "--flops and --profile contradict each other: give one of them");
+    if ((a->flops > 0 || a->profile) && a->num_iterations)
+        argp_error(state, "--num-iterations: nothing is run with --%s", a->flops > 0 ? "flops" : "profile");
+    for (int i = 0; i < a->replica_count; i++)
+        for (int k = 0; k < i; k++)
+            if (a->replicas[k] == a->replicas[i])
+                argp_error(state, "--replicas: %d is given twice: give it once", a->replicas[i]);
+    if (a->svg && a->replica_count == 1 && !a->measure) /* which has a number of its own */
+        argp_error(state, "--svg: a line takes two numbers of replicas, and --replicas has one");
+}
+
 static void settle(parse *p, struct argp_state *state)
 {
     samba_cli_arguments *a = &p->a;
@@ -252,6 +339,7 @@ static void settle(parse *p, struct argp_state *state)
     settle_outputs(p, state);
     settle_profile(a, state);
     check_files(a, state);
+    settle_scale(a, state);
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state)
@@ -279,15 +367,17 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
     const struct argp argp = {
         options,
         parse_option,
-        "inspect|run|measure-performance|measure-sections|report|tune PEF\nmachine",
+        "inspect|run|measure-performance|measure-sections|report|tune|scale PEF\nmachine",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vinspect shows what a PEF holds; run "
         "runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the machine's peak, "
         "bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows "
         "without a network: sections, timeline, roofline, memory over time, stages with their operators; tune measures on this "
         "machine which ways and sizes of blocks are the fastest for each stage and writes those that are faster than what is "
         "taken "
-        "anyway to PEF.tune, which everything that runs the PEF on this machine uses from then on; machine shows what is "
-        "known of this machine and tuned by, and takes no PEF.",
+        "anyway to PEF.tune, which everything that runs the PEF on this machine uses from then on; scale says how fast many "
+        "replicas would train on a network, by a model of cost; machine shows what is known of this machine and tuned by, and "
+        "takes "
+        "no PEF.",
         NULL,
         NULL,
         NULL};

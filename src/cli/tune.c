@@ -48,16 +48,16 @@ static samba_status make_runs(tuner *t)
     return SAMBA_OK;
 }
 
-static samba_status stop_learning(const tuner *t)
+samba_status samba_cli_stop_learning(samba_session *session)
 {
-    for (int i = 0; i < samba_session_hyperparameter_count(t->session); i++) {
+    for (int i = 0; i < samba_session_hyperparameter_count(session); i++) {
         samba_hyperparameter hyper;
-        SAMBA_TRY(samba_session_hyperparameter(t->session, i, &hyper));
+        SAMBA_TRY(samba_session_hyperparameter(session, i, &hyper));
         size_t length = strlen(hyper.name);
         if (strcmp(hyper.name, "lr") != 0 && (length < 3 || strcmp(hyper.name + length - 3, ".lr") != 0))
             continue;
         hyper.value = 0;
-        SAMBA_TRY(samba_session_set_hyperparameters(t->session, 1, &hyper));
+        SAMBA_TRY(samba_session_set_hyperparameters(session, 1, &hyper));
     }
     return SAMBA_OK;
 }
@@ -82,7 +82,7 @@ static samba_status search(tuner *t)
     options.tune = SAMBA_TUNE_OFF;
     SAMBA_TRY(make_runs(t));
     SAMBA_TRY(samba_session_new(t->context, t->arguments->pef, &options, &t->session));
-    SAMBA_TRY(stop_learning(t));
+    SAMBA_TRY(samba_cli_stop_learning(t->session));
     const samba_tune_options how = {t->arguments->seconds, t->run_count, t->runs, tell, t};
     samba_progress_begin(&t->progress, stderr, "tune", 1, 1);
     samba_status status = samba_tune_search(t->session, &how, &t->arena, &t->result);

@@ -14,10 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOTS = 4, URGENT = SLOTS, QUEUE = SAMBA_EXCHANGE_KNOWN, PATIENCE = 64 };
+enum { SLOTS = SAMBA_EXCHANGE_SLOTS, URGENT = SLOTS, QUEUE = SAMBA_EXCHANGE_KNOWN, PATIENCE = 64 };
 #define PIECE_BYTES ((int64_t)1 << 20)
 #define BLOCK_BYTES ((int64_t)64 << 10) /* at least, where there are many replicas: what a network's latency is worth */
-#define NAP_NANOSECONDS 50000
 
 typedef enum phase { IDLE, SCATTER, GATHER } phase;
 
@@ -255,7 +254,7 @@ static samba_status result_of(const samba_exchange *e, int broken)
 /* ---- the thread ---- */
 static void nap(int idle)
 {
-    const struct timespec time = {.tv_nsec = NAP_NANOSECONDS};
+    const struct timespec time = {.tv_nsec = (long)(1e9 * SAMBA_EXCHANGE_NAP)};
     if (idle < PATIENCE)
         sched_yield();
     else
@@ -319,6 +318,11 @@ samba_exchange_time samba_exchange_took(const samba_exchange *e, int64_t number)
 }
 
 /* ---- for the session ---- */
+int64_t samba_exchange_block(int replicas)
+{
+    return PIECE_BYTES / replicas > BLOCK_BYTES ? PIECE_BYTES / replicas / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT : BLOCK_BYTES;
+}
+
 samba_status samba_exchange_new(samba_context *context, const samba_world *world, bool rounds, samba_exchange **exchange)
 {
     samba_exchange *e = samba_calloc(context, sizeof *e);
@@ -330,8 +334,7 @@ samba_status samba_exchange_new(samba_context *context, const samba_world *world
     e->rank = world->replicas.rank;
     e->size = world->replicas.size;
     e->rounds = rounds;
-    e->block_bytes =
-        PIECE_BYTES / e->size > BLOCK_BYTES ? PIECE_BYTES / e->size / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT : BLOCK_BYTES;
+    e->block_bytes = samba_exchange_block(e->size);
     const size_t others = (size_t)e->size - 1, in = (size_t)e->block_bytes * others, out = in / 2;
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);

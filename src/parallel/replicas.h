@@ -56,6 +56,10 @@ void samba_round_with_rest(uint16_t *out, const float *x, float *rest, float *ke
 void samba_widen(float *out, const uint16_t *x, int64_t count);
 
 /* ---- exchange.c ---- */
+enum { SAMBA_EXCHANGE_SLOTS = 4 }; /* pieces that travel at once */
+#define SAMBA_EXCHANGE_NAP 50e-6   /* seconds that the thread of an exchange sleeps where nothing has come */
+/* Bytes that a piece has of each replica's part, where there are so many replicas. */
+int64_t samba_exchange_block(int replicas);
 typedef struct samba_exchange samba_exchange;
 typedef enum samba_exchange_way {
     SAMBA_EXCHANGE_MEAN,    /* every element becomes its mean over all replicas */

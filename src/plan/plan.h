@@ -143,6 +143,13 @@ void samba_plan_free(samba_plan *plan);
 /* FLOPs and bytes of one run of a graph's schedule, without what it leaves out; at most INT64_MAX. */
 void samba_plan_work(const samba_plan *plan, int32_t graph, int64_t *flops, int64_t *bytes);
 
+/* plan/exchanges.c: of a checked plan that replicas run. Phases as a section has them. */
+enum { SAMBA_PLAN_FWD = 1, SAMBA_PLAN_BCKWD = 2, SAMBA_PLAN_REDUCE = 3, SAMBA_PLAN_OPT = 5 };
+/* The last section of BCKWD that writes what this one of REDUCE exchanges; -1: none does. */
+int32_t samba_plan_completion(const samba_plan *plan, int32_t reduce);
+/* Has a section of OPT to follow this one of REDUCE or OPT, which comes before it? */
+bool samba_plan_follows(const samba_plan *plan, int32_t update, int32_t before);
+
 /* plan/constants.c: what runs never change, found from what stages write and the host gives; nothing a file says is believed. */
 typedef struct samba_island { /* memory that is reached together: ranges of tensors and of what stages write, overlapping */
     int64_t begin, end;

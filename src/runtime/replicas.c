@@ -37,7 +37,7 @@ struct samba_joined {
     int64_t rest_bytes;
 };
 
-enum { BCKWD = 2, REDUCE = 3, OPT = 5 }; /* of samba_phase */
+enum { REDUCE = SAMBA_PLAN_REDUCE, OPT = SAMBA_PLAN_OPT };
 
 static int32_t phase_of(const samba_session *session, int32_t at) { return session->plan.sections[at].phase; }
 
@@ -88,47 +88,7 @@ static samba_status check_pledges(const samba_session *session, const samba_worl
     return status;
 }
 
-/* ---- what sections touch ---- */
-static bool touches(const samba_plan *plan, const samba_plan_section *section, samba_buffer range, int access)
-{
-    for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
-        if (samba_stage_touches(&plan->stages[s], plan->buffers, range, access))
-            return true;
-    return false;
-}
-
-/* Does `other` touch (`access`) what the operands of `section` that it writes lie in? */
-static bool touches_written(const samba_plan *plan, const samba_plan_section *other, const samba_plan_section *section,
-                            int access)
-{
-    for (int32_t s = section->first_stage; s < section->first_stage + section->stage_count; s++)
-        for (int32_t o = 0; o < plan->stages[s].operand_count; o++)
-            if (plan->stages[s].operands[o].buffer >= 0 && samba_stage_access(&plan->stages[s], o) & SAMBA_WRITES &&
-                touches(plan, other, plan->buffers[plan->stages[s].operands[o].buffer], access))
-                return true;
-    return false;
-}
-
-/* Does one write what the other reads or writes? */
-static bool conflict(const samba_plan *plan, int32_t a, int32_t b)
-{
-    const samba_plan_section *one = &plan->sections[a], *other = &plan->sections[b];
-    return touches_written(plan, one, other, SAMBA_READS | SAMBA_WRITES) ||
-           touches_written(plan, other, one, SAMBA_READS | SAMBA_WRITES);
-}
-
-/* The last section of BCKWD that writes what this one of REDUCE exchanges. */
-static int32_t find_completion(const samba_session *session, int32_t reduce)
-{
-    const samba_plan *plan = &session->plan;
-    const int32_t graph = samba_plan_graph_of(plan, reduce);
-    for (int32_t i = plan->section_count - 1; i >= 0; i--)
-        if (phase_of(session, i) == BCKWD && samba_plan_graph_of(plan, i) == graph &&
-            touches_written(plan, &plan->sections[i], &plan->sections[reduce], SAMBA_WRITES))
-            return i;
-    return -1;
-}
-
+/* ---- order ---- */
 /* Which sections of OPT have to follow which others, and the exchanges of which of REDUCE. */
 static samba_status find_order(samba_session *session, samba_joined *joined)
 {
@@ -141,9 +101,7 @@ static samba_status find_order(samba_session *session, samba_joined *joined)
     for (int32_t a = 0; a < plan->section_count; a++)
         for (int32_t b = 0; b < a; b++)
             if (phase_of(session, a) == OPT && joined->late[b] >= 0)
-                joined->follows[joined->late[a] * count + joined->late[b]] =
-                    phase_of(session, b) == OPT ? conflict(plan, a, b)
-                                                : touches_written(plan, &plan->sections[a], &plan->sections[b], SAMBA_READS);
+                joined->follows[joined->late[a] * count + joined->late[b]] = samba_plan_follows(plan, a, b);
     joined->late_count = count;
     return SAMBA_OK;
 }
@@ -215,7 +173,7 @@ samba_status samba_session_join(samba_session *session)
     SAMBA_TRY(SAMBA_ROOM(&session->arena, joined->done, session->run_count + 1));
     for (int32_t i = 0; i < session->run_count; i++)
         joined->completed_by[i] =
-            i < session->plan.section_count && phase_of(session, i) == REDUCE ? find_completion(session, i) : -1;
+            i < session->plan.section_count && phase_of(session, i) == REDUCE ? samba_plan_completion(&session->plan, i) : -1;
     SAMBA_TRY(find_order(session, joined));
     if (world->replicas.size == 1)
         return SAMBA_OK;

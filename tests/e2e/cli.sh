@@ -138,6 +138,55 @@ refuses "tune: over the PEF" 1 "$pef" "$sambaflow" tune "$pef" -o "$pef"
 refuses "tune: no PEF" 64 "which PEF" "$sambaflow" tune
 refuses "tune: no time" 64 "--seconds: expected a number from 0" "$sambaflow" tune "$pef" --seconds -1
 refuses "tune: no option of it" 64 "--load is not an option of tune" "$sambaflow" tune "$pef" --load w.safetensors
+# ---- scale ----
+does "compile for replicas" "replicas.pef" "$logreg" compile -b=100 --data-parallel -p replicas.pef
+does "scale" "400gbit  inorder     10000" "$sambaflow" scale replicas.pef --num-iterations 2 --threads 1
+does "scale says what it assumes" "the network between the links is never the narrow part" "$sambaflow" scale replicas.pef \
+    --flops 2T,200GB
+does "scale: networks and modes" "1.2GB    optimal         8" "$sambaflow" scale replicas.pef --flops 1e9 --network 1.2GB,20us \
+    --network 10Gbit,5us,1us,5GB,0.25 --mode normal,optimal --replicas 2,8
+does "scale as JSON" '"efficiency"' "$sambaflow" scale replicas.pef --flops 2G --json --sharded-optimizer \
+    --reduce-dtype bfloat16
+does "scale: a picture" "scale" "$sambaflow" scale replicas.pef --flops 2G --json --svg scale.svg
+does "scale: the picture is one" "400gbit, inorder" cat scale.svg
+does "scale: a profile for it" "loss" "$sambaflow" run replicas.pef --num-iterations 2 --profile summary --trace replicas.json
+does "scale by a profile" "sections as replicas.json has them" "$sambaflow" scale replicas.pef --profile replicas.json
+refuses "scale: compiled for one" 1 "has no section of type REDUCE, which averages the gradients of replicas" "$sambaflow" \
+    scale "$pef"
+refuses "scale: no PEF" 64 "scale: which PEF" "$sambaflow" scale
+refuses "scale: another PEF's profile" 1 "times.json" "$sambaflow" scale replicas.pef --profile times.json
+refuses "scale: no such graph" 1 "there is no graph \"other\"; the PEF's are: \"logreg\"" "$sambaflow" scale replicas.pef \
+    --graph-name other
+refuses "scale: measure what" 1 "--measure: this process is the only replica: start it by mpirun -n 2" "$sambaflow" scale \
+    replicas.pef --flops 2T --measure
+refuses "scale: no such network" 64 "--network: expected 10gbit, 100gbit, 400gbit, or BANDWIDTH,LATENCY" "$sambaflow" scale \
+    replicas.pef --network 40gbit
+refuses "scale: a network without units" 64 "given '5,5'" "$sambaflow" scale replicas.pef --network 5,5
+refuses "scale: a network of one figure too many" 64 "given '1GB,1us,1us,1GB,0,1,1'" "$sambaflow" scale replicas.pef \
+    --network 1GB,1us,1us,1GB,0,1,1
+refuses "scale: all of the processors" 64 "given '1GB,1us,1us,1GB,1'" "$sambaflow" scale replicas.pef \
+    --network 1GB,1us,1us,1GB,1
+refuses "scale: no speed beside sections" 64 "given '1GB,1us,1us,1GB,0,0'" "$sambaflow" scale replicas.pef \
+    --network 1GB,1us,1us,1GB,0,0
+refuses "scale: no such mode" 64 "--mode: expected normal or inorder or optimal, given 'fast'" "$sambaflow" scale replicas.pef \
+    --mode fast
+refuses "scale: a mode twice" 64 "--mode: 'normal' is given twice" "$sambaflow" scale replicas.pef --mode normal,normal
+refuses "scale: replicas twice" 64 "--replicas: 2 is given twice" "$sambaflow" scale replicas.pef --replicas 2,2
+refuses "scale: no replicas" 64 "--replicas: expected a whole number from 1 to 1000000" "$sambaflow" scale replicas.pef \
+    --replicas 0
+refuses "scale: no rate" 64 "--flops: expected FLOP a second, e.g. 2T" "$sambaflow" scale replicas.pef --flops fast
+refuses "scale: two sources of times" 64 "--flops and --profile contradict each other" "$sambaflow" scale replicas.pef \
+    --flops 2T --profile replicas.json
+refuses "scale: steps of nothing" 64 "--num-iterations: nothing is run with --flops" "$sambaflow" scale replicas.pef --flops 2T \
+    --num-iterations 3
+refuses "scale: no such dtype" 64 "--reduce-dtype: expected float32 or bfloat16, given 'int8'" "$sambaflow" scale replicas.pef \
+    --reduce-dtype int8
+refuses "scale: a line of one point" 64 "--svg: a line takes two numbers of replicas" "$sambaflow" scale replicas.pef --flops 2T \
+    --replicas 4 --svg a.svg
+refuses "scale: a picture over the PEF" 1 "replicas.pef" "$sambaflow" scale replicas.pef --flops 2T --svg replicas.pef
+refuses "scale: no option of it" 64 "--load is not an option of scale" "$sambaflow" scale replicas.pef --load w.safetensors
+refuses "scale: no command of it" 64 "--network is not an option of tune" "$sambaflow" tune "$pef" --network 10gbit
+
 refuses "report: two pages" 64 "'--output b' is one too many" "$sambaflow" report "$pef" -o a -o b
 refuses "report: no times" 1 "nothing.json" "$sambaflow" report "$pef" -o no.html --profile nothing.json
 refuses "report: a PEF is no profile" 1 "is no JSON" "$sambaflow" report "$pef" -o no.html --profile "$pef"
