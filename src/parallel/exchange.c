@@ -357,7 +357,8 @@ void samba_exchange_free(samba_exchange *e)
 {
     if (!e)
         return;
-    const bool own = e->world->process == getpid(); /* else a child's copy: the thread is the parent's, which waits for it */
+    /* else a child's copy: the thread is the parent's, which waits for it */
+    const bool own = e->world->process == 0 || e->world->process == getpid();
     if (e->has_thread && own) {
         pthread_mutex_lock(&e->lock);
         e->stop = true;

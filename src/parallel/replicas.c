@@ -271,6 +271,7 @@ samba_status samba_world_collect(samba_context *context, const samba_world *w, c
     const bool first = w->replicas.rank == 0;
     size_t most = first ? 0 : bytes;
     int error = 0;
+    SAMBA_TRY(check_process(context));
     if (first && bytes > 0)
         memcpy(all, own, bytes);
     if (!w->interface)
