@@ -8,7 +8,7 @@ SECONDS ?= 1800
 
 .PHONY: all packages demo demo-parallel check check-parallel prove-parallel \
     check-clang check-threads check-arm check-torch check-isa coverage prove fuzz fuzz-files soak \
-    bench asan format install wheel clean
+    bench bench-replicas asan format install wheel clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -79,6 +79,11 @@ soak: all
 
 bench: all
 	@bench/bench.sh $(BUILD) $(BENCH)
+
+# Two replicas beside PyTorch's DistributedDataParallel. REPLICAS="lenet --mpi mpich": a part.
+bench-replicas: all
+	@tools/with-mpi.sh $(BUILD)
+	@$$(bench/python.sh $(BUILD)) bench/replicas.py $(BUILD) $(REPLICAS)
 
 asan: | packages
 	@test -f $(BUILD)-asan/build.ninja || \

@@ -3,6 +3,11 @@
 
     python examples/python/lenet_train.py compile --pef-name lenet
     python examples/python/lenet_train.py run -p out/lenet/lenet.pef --checkpoint lenet.safetensors
+
+or by two processes, each with a batch of its own, which average their gradients:
+
+    python examples/python/lenet_train.py compile --pef-name lenet --data-parallel
+    mpirun -n 2 python examples/python/lenet_train.py run -p out/lenet/lenet.pef --data-parallel --data-parallel-mode inorder
 """
 import math
 import sys
@@ -15,7 +20,7 @@ from torch.utils.data import DataLoader
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow.samba.progress import progress
-from sambaflow.samba.sambaloader import SambaLoader
+from sambaflow.samba.sambaloader import ReplicaBatches, SambaLoader
 from sambaflow.samba.utils.argparser import parse_app_args
 
 
@@ -73,7 +78,10 @@ def hyperparameters(args, step, steps, epoch_steps):
 
 def train(args, model):
     traced_outputs = model.output_tensors
-    dataloader = SambaLoader(DataLoader(digits(args, train=True), args.batch_size, shuffle=True, drop_last=True), ["image", "label"])
+    data = digits(args, train=True)
+    # One shuffle, of which each replica takes its part; without replicas all of it.
+    dataloader = SambaLoader(DataLoader(data, batch_sampler=ReplicaBatches(data, args.batch_size, seed=args.seed)), ["image", "label"])
+    section_types = ["fwd", "bckwd", "reduce", "opt"] if args.data_parallel else ["fwd", "bckwd", "opt"]
     epoch_steps, step, losses = len(dataloader), 0, []
     for epoch in range(args.num_epochs):
         for inputs in progress(dataloader, f"epoch {epoch + 1}/{args.num_epochs}"):
@@ -82,11 +90,13 @@ def train(args, model):
             outputs = samba.session.run(input_tensors=inputs,
                                         output_tensors=traced_outputs[:1],
                                         hyperparam_dict=hyperparam_dict,
-                                        section_types=["fwd", "bckwd", "opt"])
+                                        section_types=section_types)
             losses.append(outputs[0].item())
             step += 1
-        print(f"epoch {epoch + 1}/{args.num_epochs}  loss {sum(losses[-epoch_steps:]) / epoch_steps:.4f}")
-    samba.session.save(args.checkpoint, with_state=False)
+        if utils.is_main_process():
+            print(f"epoch {epoch + 1}/{args.num_epochs}  loss {sum(losses[-epoch_steps:]) / epoch_steps:.4f}")
+    if utils.is_main_process():  # all have the same weights
+        samba.session.save(args.checkpoint, with_state=False)
     samba.session.to_cpu(model)  # the torch model has the weights too
     return losses
 

@@ -7,6 +7,11 @@
     python examples/python/resffn.py measure-performance -p out/ResFFNLogReg/ResFFNLogReg.pef
     python examples/python/resffn.py measure-sections -p out/ResFFNLogReg/ResFFNLogReg.pef
 
+by two processes, each with a batch of its own, which average their gradients:
+
+    python examples/python/resffn.py compile --data-parallel
+    mpirun -n 2 python examples/python/resffn.py run -p out/ResFFNLogReg/ResFFNLogReg.pef --data-parallel --reduce-on-rdu
+
 and for inference, from the weights that training left:
 
     python examples/python/resffn.py compile --inference -p out/inference/inference.pef
@@ -24,7 +29,7 @@ import sambaflow
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow.samba.progress import progress
-from sambaflow.samba.sambaloader import SambaLoader
+from sambaflow.samba.sambaloader import ReplicaBatches, SambaLoader
 from sambaflow.samba.utils.argparser import parse_app_args
 from sambaflow.samba.utils.common import common_app_driver
 
@@ -83,8 +88,11 @@ def add_run_args(parser):
 
 
 def loader(args, train):
-    """Batches of named SambaTensors."""
-    return SambaLoader(DataLoader(digits(args, train), args.batch_size, shuffle=train, drop_last=True), ["image", "label"])
+    """Batches of named SambaTensors: in training those of this replica, if there are several."""
+    data = digits(args, train)
+    if train:
+        return SambaLoader(DataLoader(data, batch_sampler=ReplicaBatches(data, args.batch_size, seed=args.seed)), ["image", "label"])
+    return SambaLoader(DataLoader(data, args.batch_size, drop_last=True), ["image", "label"])
 
 
 def infer(args, model):
@@ -118,14 +126,18 @@ def train(args, model):
         return infer(args, model)
     traced_outputs = model.output_tensors
     dataloader = loader(args, train=True)
+    section_types = ['fwd', 'bckwd', 'reduce', 'opt'] if args.data_parallel else ['fwd', 'bckwd', 'opt']
     for epoch in range(args.num_epochs):
         total = 0.0
         for inputs in progress(dataloader, f"epoch {epoch + 1}/{args.num_epochs}"):
             outputs = samba.session.run(input_tensors=inputs,
                                         output_tensors=traced_outputs,
-                                        section_types=['fwd', 'bckwd', 'opt'])
+                                        section_types=section_types)
             total += outputs[0].item()
-        print(f"epoch {epoch + 1}/{args.num_epochs}  loss {total / len(dataloader):.4f}")
+        if utils.is_main_process():
+            print(f"epoch {epoch + 1}/{args.num_epochs}  loss {total / len(dataloader):.4f}")
+    if not utils.is_main_process():  # all have the same weights: one tests and saves them
+        return
     infer(args, model)
     if args.checkpoint:
         samba.session.save(args.checkpoint)

@@ -17,13 +17,17 @@ extern "C" {
 typedef struct samba_replicas {
     int rank, size;             /* this replica, of so many */
     int local_rank, local_size; /* among those of this machine */
-    char network[96];           /* "Open MPI v4.1.4"; "" where there is one replica */
+    char network[96];           /* "Open MPI v4.1.4"; "" without MPI */
 } samba_replicas;
 
 /* Who this process is among the replicas. The first call joins the others, for which MPI has started it: what an environment of
- * Open MPI or MPICH says decides which, or SAMBAFLOW_MPI ("openmpi", "mpich", "off"). MPI ends with the process. UNSUPPORTED
- * where the library for that MPI is not installed; STATE where MPI cannot begin. Any thread. */
+ * Open MPI or MPICH says decides which, or SAMBAFLOW_MPI ("openmpi", "mpich", "off"). MPI ends with the process. A program may
+ * begin MPI itself, before or after, and then also ends it. What torchrun has started, or Slurm without MPI, knows who it is, and
+ * whatever needs the others is UNSUPPORTED. UNSUPPORTED, too, where the library for that MPI is not installed; STATE where MPI
+ * cannot begin, and in a child that a replica has forked. Any thread. */
 SAMBA_API samba_status samba_replicas_find(samba_context *context, samba_replicas *replicas);
+/* The same by what launchers say in the environment, without joining anyone. */
+SAMBA_API samba_status samba_replicas_told(samba_context *context, samba_replicas *replicas);
 /* Waits until all replicas are here. */
 SAMBA_API samba_status samba_replicas_wait(samba_context *context);
 /* `bytes` bytes of each replica, rank after rank, to all. */

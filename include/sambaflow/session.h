@@ -196,6 +196,9 @@ SAMBA_API void samba_session_stats(const samba_session *session, samba_run_stats
 SAMBA_API void samba_session_reset_stats(samba_session *session);
 /* Dropout seeds are drawn from `seed` from here on as by a new session, also where the caller had given some. */
 SAMBA_API samba_status samba_session_reset_random(samba_session *session, uint64_t seed);
+/* Replica 0's parameters and buffers to all others, which all call it, once a session; else the first run with data_parallel does
+ * so. Nothing where there is one replica. ARGUMENT, UNSUPPORTED, NETWORK, as that run has them. */
+SAMBA_API samba_status samba_session_share(samba_session *session);
 typedef struct samba_graph_info { /* strings live as long as the session */
     const char *name;
     const char *text; /* of what was traced (docs/graph.md); large literals stand beside it: samba_session_literal */

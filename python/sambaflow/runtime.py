@@ -384,6 +384,7 @@ class Session:
         self.context.check(lib.samba_session_new(self.context.c, path, options, made))
         self.c = self.context.owned(made[0], lib.samba_session_free)
         self._read_names()
+        self.is_shared = False
         self._hyperparameters = {}  # names given together -> (samba_hyperparameter[], what it points into)
         self._warning = ffi.new("const char *[1]")
         self._prepared = {}  # what a run is asked for -> (samba_run_options, what they point into)
@@ -479,6 +480,13 @@ class Session:
         if graph_name not in graphs:
             return names
         return [name for name in names if lib.samba_session_graph_has(self.c, graphs.index(graph_name), name.encode())]
+
+    def share(self):
+        """Sends replica 0's parameters and buffers to all others, which call it too, once (samba_session_share)."""
+        if not self.is_shared:
+            with self._mine():
+                self.context.check(lib.samba_session_share(self.c))
+            self.is_shared = True
 
     def reset_random(self, seed):
         """Dropout seeds are drawn from `seed` as by a new session (samba_session_reset_random)."""

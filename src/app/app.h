@@ -182,6 +182,8 @@ typedef struct samba_app_arguments {
     int accumulation;
     bool accumulation_given;
     bool data_parallel, reduce_on_rdu;
+    int world_size;               /* replicas that there have to be; 0: any number */
+    const char *distlearn_config; /* a file, whose presence says data_parallel */
     samba_replica_mode mode;
     bool shard_optimizer;
     int reduce_dtype;      /* 0: float32, 1: bfloat16 */
@@ -247,6 +249,9 @@ samba_status samba_app_checkpoint(const samba_app_run *run, samba_session *sessi
 /* Before the first step: makes the folder ready and, with --resume, loads the newest whole checkpoint and says so in `file`. */
 samba_status samba_app_resume(const samba_app_run *run, samba_session *session, samba_app_progress *at, FILE *file);
 
+/* app/driver.c: whether this process is the first, or the only one, of those that a launcher has started: what all have alike is
+ * said by one. */
+bool samba_app_speaks(void);
 /* "lenet: warning: ..." on stderr for each warning the session has, appended to `list` too unless that is NULL; a
  * progress bar (or NULL) is cleared first */
 void samba_app_warnings(const char *program, samba_session *session, json_t *list, samba_progress *progress);

@@ -6,6 +6,7 @@
  * "--pef FILE" compiles into a temporary folder beside FILE and renames PEF and log to FILE and FILE.log, so that FILE is either
  * the old one or the whole new one. */
 #include "app/app.h"
+#include <sambaflow/parallel.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -167,6 +168,10 @@ samba_status samba_app_compile(const samba_app_run *run)
     samba_tensor *inputs[SAMBA_APP_MAX_INPUTS];
     samba_optimizer optimizer;
     samba_compile_options options;
+    samba_replicas self;
+    SAMBA_TRY(samba_replicas_told(run->context, &self));
+    if (run->arguments->data_parallel && self.local_rank > 0) /* a launcher has started it with others: one a machine writes */
+        return SAMBA_OK;
     SAMBA_TRY(samba_app_compile_options(run, inputs, &optimizer, &options));
     double start = samba_seconds();
     samba_status status = run->arguments->pef ? compile_to_file(run, &options, path, sizeof path)
@@ -174,5 +179,5 @@ samba_status samba_app_compile(const samba_app_run *run)
     double ms = 1e3 * (samba_seconds() - start);
     samba_app_free_tensors(options.input_count, inputs);
     SAMBA_TRY(status);
-    return report(run, path, ms);
+    return run->arguments->data_parallel && self.rank > 0 ? SAMBA_OK : report(run, path, ms);
 }

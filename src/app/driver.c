@@ -3,6 +3,9 @@
  * The frame around the commands: one context, one parsed command line, and the one function where a failure becomes a message and
  * an exit status. */
 #include "app/app.h"
+#include <sambaflow/parallel.h>
+
+#include <string.h>
 
 void samba_app_warnings(const char *program, samba_session *session, json_t *list, samba_progress *progress)
 {
@@ -66,6 +69,29 @@ static samba_status obey(const samba_app_run *run)
     return samba_fail(run->context, SAMBA_ERROR_INTERNAL, "a command without a function");
 }
 
+/* Replicas share a terminal: each says who it is, unless the message does. */
+static void tell_failure(const char *program, samba_context *context)
+{
+    char message[1024], who[64] = "";
+    samba_replicas self;
+    snprintf(message, sizeof message, "%s", samba_error_message(context));
+    if (samba_replicas_told(context, &self) == SAMBA_OK && self.size > 1 && strncmp(message, "replica ", 8) != 0)
+        snprintf(who, sizeof who, "replica %d of %d: ", self.rank, self.size);
+    fprintf(stderr, "%s: %s%s\n", program, who, message);
+}
+
+bool samba_app_speaks(void)
+{
+    samba_context *context;
+    samba_replicas self = {.rank = 0};
+    if (samba_context_new(NULL, &context) != SAMBA_OK)
+        return true;
+    if (samba_replicas_told(context, &self) != SAMBA_OK)
+        self.rank = 0;
+    samba_context_free(context);
+    return self.rank == 0;
+}
+
 int samba_app_main(int argc, char **argv, const samba_app *app)
 {
     if (!argv || !app) {
@@ -98,7 +124,7 @@ int samba_app_main(int argc, char **argv, const samba_app *app)
             status = samba_flush_output(context);
     }
     if (status != SAMBA_OK)
-        fprintf(stderr, "%s: %s\n", app->name, samba_error_message(context));
+        tell_failure(app->name, context);
     samba_arena_free(&arena);
     samba_context_free(context);
     return status == SAMBA_OK ? 0 : 1;

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KEY_OWN = 512 }; /* and up: keys of the application's own options */
 enum {                  /* optimizers */
@@ -74,6 +75,10 @@ static const samba_option_row rows[] = {
     {R, "reduce-dtype", "float32|bfloat16",
      "What gradients travel as between replicas; of bfloat16 what rounding takes is added the next time (float32)",
      CHOICE_AT(a.reduce_dtype, reduce_dtypes, 2)},
+    {ALL, "world-size", "N", "How many replicas there have to be: a run by another number is refused",
+     INT_AT(a.world_size, 1, 1 << 20)},
+    {ALL, "distlearn-config", "FILE",
+     "The same as --data-parallel; nothing in the file counts, as MPI knows who the replicas are", TEXT_AT(a.distlearn_config)},
     {C | T, "memory-budget", "BYTES", "Memory the model may take: what does not fit is computed again in the backward",
      INTEGER_AT(a.memory_budget, 1, INT64_MAX)},
     {C | T, "chunk-bytes", "N", "Logits larger than this are computed in chunks of rows of at most this size (67108864)",
@@ -136,8 +141,6 @@ static const samba_option_row rows[] = {
     {ALL, "compiler-mode", "WORD", "The kind of model", NO_EFFECT},
     {ALL, "optimization-rules", "FILE", "Rules of fusion", NO_EFFECT},
     {ALL, "compiler-configs-file", "FILE", "Settings of the compiler", NO_EFFECT},
-    {ALL, "world-size", "N", "Replicas", NO_EFFECT},
-    {ALL, "distlearn-config", "FILE", "Settings of replicas", NO_EFFECT},
     {ALL, "version", NULL, "Print the library's version", OTHER(print_version), .group = -1},
 };
 
@@ -243,13 +246,16 @@ static void check_optimizer(const parse *p, struct argp_state *state)
 
 static bool has_no_effect(const samba_option_row *row) { return row->name && row->kind == SAMBA_OPTION_NOTHING; }
 
+/* Only run knows how many there are. */
+static bool is_of_replicas(int row) { return row == row_of("world-size") || row == row_of("distlearn-config"); }
+
 static void name_without_effect(const parse *p)
 {
     char names[512] = "";
     for (int i = 0; i < SAMBA_COUNT(rows); i++)
-        if (p->given[i] && has_no_effect(&rows[i]))
+        if (p->given[i] && (has_no_effect(&rows[i]) || (p->a.command != SAMBA_APP_RUN && is_of_replicas(i))))
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s--%s", names[0] ? ", " : "", rows[i].name);
-    if (names[0])
+    if (names[0] && samba_app_speaks())
         fprintf(stderr, "%s: warning: %s: without effect on this device, a CPU\n", p->a.app->name, names);
 }
 
@@ -346,6 +352,18 @@ static void settle_schedule(parse *p, struct argp_state *state)
         argp_error(state, "--total-steps are those of a schedule: give --lr-schedule linear or cosine too");
 }
 
+static void settle_replicas(parse *p, struct argp_state *state)
+{
+    samba_app_arguments *a = &p->a;
+    if (a->command != SAMBA_APP_RUN)
+        return;
+    if (a->distlearn_config && access(a->distlearn_config, F_OK) != 0)
+        argp_error(state, "--distlearn-config: there is no file '%s'", a->distlearn_config);
+    a->data_parallel = a->data_parallel || a->distlearn_config;
+    if (a->world_size > 1 && !a->data_parallel)
+        argp_error(state, "--world-size says how many replicas train together: give --data-parallel too, or leave it out");
+}
+
 static void settle(parse *p, struct argp_state *state)
 {
     samba_app_arguments *a = &p->a;
@@ -357,6 +375,7 @@ static void settle(parse *p, struct argp_state *state)
     if ((a->command & (R | P | S)) && !a->pef)
         argp_error(state, "--pef FILE is missing: '%s compile' makes one and prints its path", state->name);
     settle_schedule(p, state);
+    settle_replicas(p, state);
     for (int i = row_of("checkpoint-every"); i <= row_of("resume"); i++)
         if (p->given[i] && !a->checkpoint_dir)
             argp_error(state, "--%s is of checkpoints: give --checkpoint-dir FOLDER too", rows[i].name);

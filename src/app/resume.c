@@ -191,7 +191,7 @@ samba_status samba_app_resume(const samba_app_run *run, samba_session *session, 
         fprintf(file, "no checkpoint in %s: the training starts\n", a->checkpoint_dir);
         return SAMBA_OK;
     }
-    if (samba_checkpoint_skipped(checkpoint)[0])
+    if (samba_checkpoint_skipped(checkpoint)[0] && at->rank == 0)
         fprintf(stderr, "%s: warning: passed over: %s\n", a->app->name, samba_checkpoint_skipped(checkpoint));
     samba_status status = read_progress(run, checkpoint, at);
     if (status == SAMBA_OK)

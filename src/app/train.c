@@ -158,6 +158,10 @@ static samba_status open_trainer(trainer *t)
     SAMBA_TRY(find_outputs(t));
     if (a->data_parallel)
         SAMBA_TRY(samba_replicas_find(t->context, &t->replicas));
+    if (a->world_size && a->world_size != t->replicas.size)
+        return samba_fail(t->context, SAMBA_ERROR_ARGUMENT,
+                          "--world-size is %d, and the replicas are %d: start it by mpirun -n %d, or leave --world-size out",
+                          a->world_size, t->replicas.size, a->world_size);
     if (t->replicas.rank > 0) { /* the first speaks for all */
         t->quiet = fopen("/dev/null", "w");
         t->progress_file = t->quiet ? t->quiet : t->progress_file;

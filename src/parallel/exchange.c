@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SLOTS = SAMBA_EXCHANGE_SLOTS, URGENT = SLOTS, QUEUE = SAMBA_EXCHANGE_KNOWN, PATIENCE = 64 };
 #define PIECE_BYTES ((int64_t)1 << 20)
@@ -359,15 +360,19 @@ void samba_exchange_free(samba_exchange *e)
 {
     if (!e)
         return;
-    if (e->has_thread) {
+    /* else a child's copy: the thread is the parent's, which waits for it */
+    const bool own = e->world->process == 0 || e->world->process == getpid();
+    if (e->has_thread && own) {
         pthread_mutex_lock(&e->lock);
         e->stop = true;
         pthread_cond_broadcast(&e->changed);
         pthread_mutex_unlock(&e->lock);
         pthread_join(e->thread, NULL);
     }
-    pthread_mutex_destroy(&e->lock);
-    pthread_cond_destroy(&e->changed);
+    if (own) {
+        pthread_mutex_destroy(&e->lock);
+        pthread_cond_destroy(&e->changed);
+    }
     const size_t in = (size_t)e->block_bytes * ((size_t)e->size - 1);
     if (e->parts)
         samba_free(e->context, e->parts, sizeof *e->parts * (size_t)e->size);

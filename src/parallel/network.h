@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SAMBA_NETWORK_VERSION 1
+#define SAMBA_NETWORK_VERSION 2
 #define SAMBA_NETWORK_LARGEST ((size_t)1 << 30) /* bytes of one message at most */
 
 typedef struct samba_network samba_network;
@@ -37,7 +37,8 @@ typedef struct samba_network_interface {
     size_t struct_size;
     /* Joins the other processes of the launch. `message` says why not. */
     int (*open)(double limit_seconds, samba_network **network, samba_network_facts *facts, char *message, size_t message_size);
-    void (*close)(samba_network *network); /* when all others close it, too */
+    /* When all others close it, too. `for_good`: the process ends here, so MPI ends even where the program has begun it. */
+    void (*close)(samba_network *network, bool for_good);
     void (*describe)(const samba_network *network, int error, char *message, size_t message_size);
     int (*broadcast)(samba_network *network, void *data, size_t bytes, int root);
     int (*gather)(samba_network *network, const void *own, size_t bytes, void *all); /* `all`: rank after rank, on every one */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which launch this process belongs to. MPI's launchers tell the processes that they start by the environment, each MPI in its
- * own words; the library for that MPI is loaded then, and never without. It is found beside the library or program that has this
- * code, in a folder sambaflow there, where it was installed, or where the system looks for libraries.
+ * The launch that this process belongs to. The library for the MPI that has started it (launch.c) is loaded; without one none is.
+ * It is found beside the library or program that has this code, in a folder sambaflow there, where it was installed, or where the
+ * system looks for libraries.
  *
- * A process that ends with an error ends all: the others would wait for it for ever. */
+ * A process that ends with an error ends all: the others would wait for it for ever. A child that it has forked is no replica:
+ * MPI belongs to the process that has begun it, whose end is not the child's to tell. */
 #define _GNU_SOURCE /* dladdr, sched_getaffinity */
 #include "base/null.h"
 #include "parallel/replicas.h"
@@ -16,14 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const struct launcher {
-    const char *name, *title, *variable; /* the variable says how many processes there are, or that there are some */
-} launchers[] = {
-    {"openmpi", "Open MPI", "OMPI_COMM_WORLD_SIZE"},
-    {"mpich", "MPICH", "PMI_SIZE"},
-    {"openmpi", "Open MPI", "PMIX_RANK"}, /* Slurm's --mpi=pmix */
-};
 
 #define PATIENCE_SECONDS 600
 
@@ -42,22 +35,6 @@ void samba_world_unlock(void)
 {
     talks = false;
     pthread_mutex_unlock(&talking);
-}
-
-/* NULL: nothing has started other processes. */
-static samba_status find_launcher(samba_context *context, const struct launcher **launcher)
-{
-    const char *wanted = getenv("SAMBAFLOW_MPI");
-    *launcher = NULL;
-    if (wanted && strcmp(wanted, "off") == 0)
-        return SAMBA_OK;
-    for (int i = 0; i < SAMBA_COUNT(launchers) && !*launcher; i++)
-        if (wanted && wanted[0] ? strcmp(wanted, launchers[i].name) == 0 : getenv(launchers[i].variable) != NULL)
-            *launcher = &launchers[i];
-    if (wanted && wanted[0] && !*launcher)
-        return samba_fail(context, SAMBA_ERROR_NAME, "SAMBAFLOW_MPI is \"%.64s\": expected \"openmpi\", \"mpich\" or \"off\"",
-                          wanted);
-    return SAMBA_OK;
 }
 
 /* The folder of the library or program that has this code, with the '/' behind it; "" where nobody knows. */
@@ -97,22 +74,22 @@ static void *load(const char *name, char *reason, size_t size)
 
 /* MPI wants to end with the process, and without it where the process fails. MPICH's end calls exit itself, from within whatever
  * call of it hears that another process has failed. */
-static void end(int status, bool fails)
+static void end(int status, bool fails, bool for_good)
 {
     static bool ends;
-    if (!world.network || ends || talks || fails != (status != 0))
+    if (!world.network || world.process != getpid() || ends || talks || fails != (status != 0))
         return;
     ends = true;
     if (fails)
         world.interface->abort(world.network, status);
-    world.interface->close(world.network);
+    world.interface->close(world.network, for_good);
     world.network = NULL;
 }
 
 static void end_well(int status, void *unused)
 {
     (void)unused;
-    end(status, false);
+    end(status, false, false);
 }
 
 /* The end of all is sudden: what the program has to do at its exit comes before, and what it has printed goes out. So this is
@@ -122,7 +99,7 @@ static void end_badly(int status, void *unused)
     (void)unused;
     if (world.network && status != 0)
         fflush(NULL);
-    end(status, true);
+    end(status, true, false);
 }
 
 __attribute__((constructor)) static void expect_end(void) { on_exit(end_badly, NULL); }
@@ -151,17 +128,17 @@ static samba_status find_sharers(samba_context *context)
     return status;
 }
 
-static samba_status open_world(samba_context *context, const struct launcher *launcher)
+static samba_status open_world(samba_context *context, const samba_launch *launch)
 {
     char reason[512];
     samba_network_facts facts = {.rank = 0};
-    void *library = load(launcher->name, reason, sizeof reason);
+    void *library = load(launch->mpi, reason, sizeof reason);
     if (!library)
         return samba_fail(
             context, SAMBA_ERROR_UNSUPPORTED,
             "%s has started this process, and libsambaflow-mpi-%s.so cannot be loaded (%.300s): install sambaflow's "
             "part for %s, name its folder in SAMBAFLOW_PLUGINS, or set SAMBAFLOW_MPI=off for a single replica",
-            launcher->title, launcher->name, reason, launcher->title);
+            launch->title, launch->mpi, reason, launch->title);
     samba_network_plugin_fn *plugin;
     *(void **)&plugin = dlsym(library, SAMBA_NETWORK_SYMBOL);
     const samba_network_interface *interface = plugin ? plugin() : NULL;
@@ -169,7 +146,7 @@ static samba_status open_world(samba_context *context, const struct launcher *la
         return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
                           "libsambaflow-mpi-%s.so is of another version of sambaflow (its interface is %d, expected %d): install "
                           "the one that came with this library",
-                          launcher->name, interface ? interface->version : 0, SAMBA_NETWORK_VERSION);
+                          launch->mpi, interface ? interface->version : 0, SAMBA_NETWORK_VERSION);
     const char *limit = getenv("SAMBAFLOW_PATIENCE");
     const double seconds = limit && limit[0] ? strtod(limit, NULL) : PATIENCE_SECONDS;
     if (!(seconds > 0))
@@ -177,26 +154,61 @@ static samba_status open_world(samba_context *context, const struct launcher *la
                           "SAMBAFLOW_PATIENCE is \"%.64s\": expected the seconds, more than 0, that a replica waits for another",
                           limit);
     if (interface->open(seconds, &world.network, &facts, reason, sizeof reason) != 0)
-        return samba_fail(context, SAMBA_ERROR_STATE, "%s cannot begin: %.400s", launcher->title, reason);
+        return samba_fail(context, SAMBA_ERROR_STATE, "%s cannot begin: %.400s", launch->title, reason);
     world.interface = interface;
     world.any_thread = facts.any_thread;
     world.replicas = (samba_replicas){facts.rank, facts.size, facts.local_rank, facts.local_size, ""};
     snprintf(world.replicas.network, sizeof world.replicas.network, "%.95s", facts.name);
+    world.process = getpid();
     on_exit(end_well, NULL);
     return find_sharers(context);
 }
 
+/* Before any lock: another thread of the parent may have held it while it forked. */
+static samba_status check_process(samba_context *context)
+{
+    if (world.process == 0 || world.process == getpid())
+        return SAMBA_OK;
+    return samba_fail(
+        context, SAMBA_ERROR_STATE,
+        "this process was forked from replica %d of %d (process %ld), and MPI belongs to that one alone: leave it to "
+        "the parent, or start a program of its own, with SAMBAFLOW_MPI=off",
+        world.replicas.rank, world.replicas.size, world.process);
+}
+
 samba_status samba_world_find(samba_context *context, const samba_world **result)
 {
-    const struct launcher *launcher = NULL;
+    samba_launch launch = {.count = 1};
     *result = &world;
+    SAMBA_TRY(check_process(context));
     pthread_mutex_lock(&finding);
-    samba_status status = found ? SAMBA_OK : find_launcher(context, &launcher);
-    if (status == SAMBA_OK && !found && launcher)
-        status = open_world(context, launcher);
+    samba_status status = found ? SAMBA_OK : samba_launch_find(context, &launch);
+    if (status == SAMBA_OK && !found && launch.mpi)
+        status = open_world(context, &launch);
+    if (status == SAMBA_OK && !found)
+        world.launch = launch;
     found = status == SAMBA_OK;
     pthread_mutex_unlock(&finding);
     return status;
+}
+
+samba_status samba_world_meet(samba_context *context, const samba_world **result)
+{
+    SAMBA_TRY(samba_world_find(context, result));
+    const samba_launch *launch = &world.launch;
+    if (world.replicas.size > 1 || launch->count <= 1)
+        return SAMBA_OK;
+    const char *who = launch->self.size > 1 ? "this process as one of" : "a job of";
+    const bool slurm = strcmp(launch->starter, "Slurm") == 0;
+    if (world.interface)
+        return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
+                          "%s has started %s %d, and by %s it is alone: start it by the mpirun of that MPI, by srun with a --mpi "
+                          "that it knows, or set SAMBAFLOW_MPI=off for a single replica",
+                          launch->starter, who, launch->count, world.replicas.network);
+    return samba_fail(context, SAMBA_ERROR_UNSUPPORTED,
+                      "%s has started %s %d, and replicas reach each other by MPI alone: start the same program by %s -n %d, or "
+                      "set SAMBAFLOW_MPI=off for a single replica",
+                      launch->starter, who, launch->count, slurm ? "srun --mpi=pmix (pmi2 for MPICH)" : "mpirun", launch->count);
 }
 
 samba_status samba_world_fail(samba_context *context, const samba_world *w, const char *what, int error)
@@ -209,6 +221,7 @@ samba_status samba_world_fail(samba_context *context, const samba_world *w, cons
 
 samba_status samba_world_gather(samba_context *context, const samba_world *w, const void *own, size_t bytes, void *all)
 {
+    SAMBA_TRY(check_process(context));
     if (!w->interface) {
         memcpy(all, own, bytes);
         return SAMBA_OK;
@@ -221,6 +234,7 @@ samba_status samba_world_gather(samba_context *context, const samba_world *w, co
 
 samba_status samba_world_broadcast(samba_context *context, const samba_world *w, void *data, size_t bytes, int root)
 {
+    SAMBA_TRY(check_process(context));
     if (!w->interface)
         return SAMBA_OK;
     samba_world_lock();
@@ -257,6 +271,7 @@ samba_status samba_world_collect(samba_context *context, const samba_world *w, c
     const bool first = w->replicas.rank == 0;
     size_t most = first ? 0 : bytes;
     int error = 0;
+    SAMBA_TRY(check_process(context));
     if (first && bytes > 0)
         memcpy(all, own, bytes);
     if (!w->interface)
@@ -287,7 +302,18 @@ samba_status samba_replicas_find(samba_context *context, samba_replicas *replica
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, replicas);
     SAMBA_TRY(samba_world_find(context, &w));
-    *replicas = w->replicas;
+    *replicas = w->replicas.size > 1 ? w->replicas : w->launch.self;
+    memcpy(replicas->network, w->replicas.network, sizeof replicas->network);
+    return SAMBA_OK;
+}
+
+samba_status samba_replicas_told(samba_context *context, samba_replicas *replicas)
+{
+    samba_launch launch;
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, replicas);
+    SAMBA_TRY(samba_launch_find(context, &launch));
+    *replicas = launch.self;
     return SAMBA_OK;
 }
 
@@ -295,7 +321,7 @@ samba_status samba_replicas_wait(samba_context *context)
 {
     const samba_world *w;
     SAMBA_NEED(NULL, context);
-    SAMBA_TRY(samba_world_find(context, &w));
+    SAMBA_TRY(samba_world_meet(context, &w));
     if (!w->interface)
         return SAMBA_OK;
     samba_world_lock();
@@ -308,7 +334,7 @@ samba_status samba_replicas_broadcast(samba_context *context, void *data, size_t
 {
     const samba_world *w;
     SAMBA_NEED(NULL, context);
-    SAMBA_TRY(samba_world_find(context, &w));
+    SAMBA_TRY(samba_world_meet(context, &w));
     if (root < 0 || root >= w->replicas.size || (bytes > 0 && !data))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_replicas_broadcast: %s %d: replicas are 0 to %d",
                           bytes > 0 && !data ? "no data to send from" : "there is no replica", root, w->replicas.size - 1);
@@ -321,11 +347,11 @@ samba_status samba_replicas_gather(samba_context *context, const void *own, size
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, own);
     SAMBA_NEED(context, all);
-    SAMBA_TRY(samba_world_find(context, &w));
+    SAMBA_TRY(samba_world_meet(context, &w));
     if (bytes > SAMBA_NETWORK_LARGEST)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_replicas_gather: %zu bytes, expected at most %zu", bytes,
                           SAMBA_NETWORK_LARGEST);
     return samba_world_gather(context, w, own, bytes, all);
 }
 
-void samba_replicas_end(int status) { end(status, status != 0); }
+void samba_replicas_end(int status) { end(status, status != 0, true); }

@@ -14,15 +14,30 @@
 #include "parallel/network.h"
 #include "tensor/tensor.h"
 
+/* ---- launch.c ---- */
+typedef struct samba_launch {
+    const char *mpi, *title; /* the plugin's name and the MPI's; NULL: this process uses none */
+    const char *starter;     /* of several processes; NULL: nobody has started any */
+    int count;               /* of them, or of tasks that a batch script may start */
+    samba_replicas self;     /* among them */
+} samba_launch;
+/* NAME: SAMBAFLOW_MPI says nothing that is known; ARGUMENT: torchrun's variables contradict each other. */
+samba_status samba_launch_find(samba_context *context, samba_launch *launch);
+
 /* ---- replicas.c ---- */
 typedef struct samba_world { /* one a process; its network is used under samba_world_lock */
     samba_replicas replicas;
+    samba_launch launch;
     const samba_network_interface *interface; /* NULL: there is one replica */
     samba_network *network;
-    int sharers; /* replicas that have the processors of this one, itself among them */
-    bool any_thread;
+    int sharers;     /* replicas that have the processors of this one, itself among them */
+    bool any_thread; /* calls may come from a thread other than the one that began MPI */
+    long process;    /* that has joined the others: a child that it forks has not; 0: nobody has */
 } samba_world;
+/* STATE in a process that was forked from one of several replicas. */
 samba_status samba_world_find(samba_context *context, const samba_world **world);
+/* The same for who needs the others: UNSUPPORTED where there are some that MPI does not reach. */
+samba_status samba_world_meet(samba_context *context, const samba_world **world);
 void samba_world_lock(void);
 void samba_world_unlock(void);
 /* DEVICE, by what the network says of the error. */

@@ -159,7 +159,7 @@ samba_status samba_session_join(samba_session *session)
     samba_joined *joined;
     if (session->joined)
         return SAMBA_OK;
-    SAMBA_TRY(samba_world_find(session->context, &world));
+    SAMBA_TRY(samba_world_meet(session->context, &world));
     SAMBA_TRY(check_pledges(session, world));
     if (session->shards_optimizer || session->rounds_gradients)
         SAMBA_TRY(samba_check_reduces(session->context, &session->plan,
@@ -218,6 +218,7 @@ static samba_status find_mode(const samba_session *session, const char *word, sa
 samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
                                   samba_replica_mode *mode)
 {
+    const samba_world *world;
     const samba_plan_graph *its = &session->plan.graphs[graph];
     bool reduces = false;
     SAMBA_TRY(find_mode(session, options->data_parallel_mode, mode));
@@ -235,6 +236,14 @@ samba_status samba_check_replicas(const samba_session *session, int32_t graph, c
             "data_parallel: graph \"%.128s\" has no section of type REDUCE, which averages the gradients of replicas: "
             "compile it with data_parallel",
             its->name);
+    SAMBA_TRY(samba_world_meet(session->context, &world));
+    if (*mode != SAMBA_MODE_NORMAL && world->replicas.size > 1 && !world->any_thread)
+        return samba_fail(
+            session->context, SAMBA_ERROR_UNSUPPORTED,
+            "data_parallel_mode \"%s\" has a thread speak with the other replicas, and this program has begun MPI for "
+            "one thread: begin it by MPI_Init_thread with MPI_THREAD_SERIALIZED or more, leave MPI to sambaflow, or "
+            "take mode \"normal\"",
+            samba_replica_modes[*mode]);
     return SAMBA_OK;
 }
 
@@ -276,6 +285,18 @@ samba_status samba_share_weights(samba_session *session)
     }
     joined->told = true;
     return SAMBA_OK;
+}
+
+samba_status samba_session_share(samba_session *session)
+{
+    SAMBA_NEED(NULL, session);
+    SAMBA_TRY(samba_session_enter(session, "samba_session_share"));
+    samba_status status = samba_session_join(session);
+    if (status == SAMBA_OK)
+        status = samba_weights_need_all(session);
+    if (status == SAMBA_OK)
+        status = samba_share_weights(session);
+    return samba_session_leave(session, status);
 }
 
 /* ---- running ---- */

@@ -257,6 +257,8 @@ static samba_status run(samba_session *session, const samba_run_options *options
     SAMBA_TRY(samba_check_given(session, options, &selection));
     if (options->data_parallel)
         SAMBA_TRY(samba_session_join(session));
+    if (selection.backward)
+        SAMBA_TRY(samba_look_at_launch(session, options));
     samba_device_run work = {.sections = selection.sections, .section_count = selection.count};
     SAMBA_TRY(move_in(session, options, &work));
     SAMBA_TRY(samba_weights_need_all(session));
@@ -297,10 +299,9 @@ static const char *tell_skipped(samba_session *session)
     return session->warning;
 }
 
-const char *samba_session_warning(samba_session *session)
+/* What all replicas have alike: the first tells it. */
+static const char *tell_common(samba_session *session)
 {
-    if (!session)
-        return "";
     const char *caution = session->device->caution;
     session->device->caution = NULL;
     if (caution)
@@ -315,6 +316,19 @@ const char *samba_session_warning(samba_session *session)
         session->unused_rate = SAMBA_WARNING_TOLD;
         return "hyperparameter \"p\" has no effect: there is no dropout";
     }
+    if (session->launch_told)
+        return "";
+    session->launch_told = session->launch_warning[0] != '\0';
+    return session->launch_warning;
+}
+
+const char *samba_session_warning(samba_session *session)
+{
+    if (!session)
+        return "";
+    const char *common = samba_session_rank(session) == 0 ? tell_common(session) : "";
+    if (common[0])
+        return common;
     samba_loss_state *oldest = NULL;
     for (int32_t i = 0; i < session->loss_count; i++) {
         samba_loss_state *loss = &session->losses[i];
@@ -324,8 +338,11 @@ const char *samba_session_warning(samba_session *session)
     session->warning[0] = '\0';
     if (oldest) {
         oldest->warning = SAMBA_WARNING_TOLD;
-        snprintf(session->warning, sizeof session->warning, "loss '%.128s' became %s in run %lld; training goes on",
-                 session->plan.tensors[oldest->tensor].name,
+        char replica[32] = "";
+        if (samba_session_size(session) > 1)
+            snprintf(replica, sizeof replica, " of replica %d", samba_session_rank(session));
+        snprintf(session->warning, sizeof session->warning, "loss '%.128s'%s became %s in run %lld; training goes on",
+                 session->plan.tensors[oldest->tensor].name, replica,
                  isnan(oldest->value) ? "nan"
                  : oldest->value > 0  ? "inf"
                                       : "-inf",

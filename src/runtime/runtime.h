@@ -94,6 +94,8 @@ struct samba_session {
     samba_loss_state *losses;
     int32_t loss_count;
     samba_warning unused_rate; /* a dropout rate was given, and there is no dropout */
+    bool launch_looked_at, launch_told;
+    char launch_warning[320];  /* of launched.c; "": there is none */
     int64_t forward_runs;      /* runs with a FWD section: the dropout seeds' count */
     int64_t runs;              /* all runs, for messages */
     samba_graph_state *graphs; /* per graph of the plan */
@@ -256,7 +258,7 @@ int samba_session_rank(const samba_session *session);
 int samba_session_size(const samba_session *session);
 const samba_world *samba_session_world(const samba_session *session); /* that it has joined */
 int samba_session_sharers(const samba_session *session);              /* replicas on its processors */
-/* How replicas are to run a graph. ARGUMENT, NAME */
+/* How replicas are to run a graph. ARGUMENT, NAME, UNSUPPORTED, STATE */
 samba_status samba_check_replicas(const samba_session *session, int32_t graph, const samba_run_options *options,
                                   samba_replica_mode *mode);
 samba_status samba_share_weights(samba_session *session); /* replica 0's to all, once */
@@ -284,6 +286,10 @@ samba_status samba_save_end(samba_session *session, samba_status status);
 samba_status samba_check_whole(const samba_session *session, int32_t tensor);
 /* Where the whole of a sharded tensor lies while a save has it; NULL: it has not. */
 const char *samba_whole_state(const samba_session *session, int32_t tensor);
+
+/* ---- launched.c ---- */
+/* Before a training run: whether it is one that nobody wants, which a warning says. All replicas call it alike. */
+samba_status samba_look_at_launch(samba_session *session, const samba_run_options *options);
 
 /* ---- profile.c ---- */
 void samba_time_note(samba_time *time, double seconds); /* of a run */

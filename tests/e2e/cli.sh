@@ -399,6 +399,13 @@ refuses "app: learning rate of inference" 64 "--lr is training's" "$logreg" comp
 refuses "app: optimizer of inference" 64 "--optimizer is training's" "$logreg" compile --inference --optimizer sgd
 refuses "app: own option out of range" 64 "--num-classes: expected a whole number from 2" "$logreg" compile --num-classes 1
 refuses "app: data parallel" 1 "compile it with data_parallel" "$logreg" run -p "$pef" --data-parallel
+refuses "app: replicas of a file that is not there" 64 "--distlearn-config: there is no file 'replicas.yaml'" "$logreg" run \
+    -p "$pef" --distlearn-config replicas.yaml
+refuses "app: replicas by a file" 1 "compile it with data_parallel" "$logreg" run -p "$pef" --distlearn-config "$pef"
+refuses "app: another number of replicas" 1 "--world-size is 2, and the replicas are 1: start it by mpirun -n 2" "$logreg" run \
+    -p "$pef" --data-parallel --world-size 2
+refuses "app: a number of replicas alone" 64 "--world-size says how many replicas train together" "$logreg" run -p "$pef" \
+    --world-size 2
 refuses "app: reduce on rdu alone" 1 "it means nothing without it" "$logreg" run -p "$pef" --reduce-on-rdu
 refuses "app: unknown option" 64 "logreg: there is no option --batchsize: did you mean --batch-size?" "$logreg" compile \
     --batchsize 3

@@ -321,8 +321,9 @@ static void forget(message **list)
     }
 }
 
-static void close_network(samba_network *n)
+static void close_network(samba_network *n, bool for_good)
 {
+    (void)for_good;
     int pending = 0, heard = 0;
     for (int rank = 0; rank < n->size; rank++) {
         forget(&n->peers[rank].wanted); /* whose memory may be gone */

@@ -23,7 +23,7 @@ from sambaflow.samba.utils.pef_utils import get_pefmeta
 
 PROGRAM = pathlib.Path(__file__).with_name("programs") / "slides.py"
 NAMED = """--o0 --o1 --o3 --debug --mac-v2 --tiling-accum --num-tiles=4 --log-level=info --resources-scaling-factors=0.7 --arch=sn10 --compiler-mode=full
---optimization-rules=rules.yaml --compiler-configs-file=settings.json --world-size=2""".split()  # noqa: E501
+--optimization-rules=rules.yaml --compiler-configs-file=settings.json""".split()  # noqa: E501
 ELSEWHERE = [*NAMED, "--resources-scaling-factors", "0.7", "0.8", "0.8", "--optimization-rules", "a.yaml", "b.yaml"]
 
 
@@ -277,7 +277,7 @@ def test_flags_have_values():
     with pytest.warns(samba.NoEffectWarning) as told:
         args = parse_app_args(["compile", *ELSEWHERE])
     assert len(told) == 1
-    assert (args.o0, args.mac_v2, args.num_tiles, args.log_level, args.world_size) == (True, True, 4, "info", 2)
+    assert (args.o0, args.mac_v2, args.num_tiles, args.log_level, args.world_size) == (True, True, 4, "info", 1)
     assert (
         args.resources_scaling_factors == [0.7, 0.8, 0.8]
         and args.optimization_rules == ["a.yaml", "b.yaml"]

@@ -18,6 +18,7 @@ import sambaflow
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow import errors
+from sambaflow.samba.sambaloader import ReplicaBatches, SambaLoader
 
 SYNCHRONIZED = pathlib.Path(__file__).with_name("programs") / "synchronized.py"
 PROGRAM = pathlib.Path(__file__).with_name("programs") / "replicas.py"
@@ -141,6 +142,163 @@ def test_exception(mpi, how, tmp_path):
     assert "Internal error" not in done.stderr  # MPICH's, where its end is told twice
     if how != "raise":
         assert len(re.findall("replica 1 of 2: Traceback", done.stderr)) == 1
+
+
+@pytest.mark.parametrize("mpi", [by(mpi) for mpi in MPIS])
+def test_said_once(mpi, tmp_path):
+    """What all replicas have alike."""
+    done = launched(mpi, PROGRAM, "quiet", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "--o0: without effect",
+        "--batch-size 77 has no effect",
+        "all 2 replicas begin with the same samples",
+        "waiting: 1/1",
+    ):
+        assert done.stderr.count(words) == 1, done.stderr
+    assert done.stdout.count("throughput") == 1
+
+
+@pytest.mark.parametrize("mpi", [by(mpi) for mpi in MPIS])
+def test_forks(mpi, tmp_path):
+    """Workers of a DataLoader, and a child that asks who it is."""
+    done = launched(mpi, PROGRAM, "loader", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def mpi4py_of(mpi):
+    """Whether mpi4py is there, built with that MPI: as `MPICC=mpicc.openmpi pip install --no-binary mpi4py mpi4py` has it."""
+    code = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi] in done.stdout
+
+
+@pytest.mark.parametrize("how", [(), ("plainly",)])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("mpi", [by(mpi) for mpi in MPIS])
+def test_mpi4py(mpi, when, how, tmp_path):
+    """In the same process, before and after sambaflow; ended by use_abexit and as usual."""
+    if not mpi4py_of(mpi):
+        pytest.skip(f"no mpi4py of {mpi}")
+    done = launched(mpi, PROGRAM, "mpi4py", tmp_path, when, *how)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split("\n"))[1:] == ["rank 0 is done", "rank 1 is done"]
+
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
+
+
+@pytest.mark.parametrize(
+    "mpi, name, words",
+    [
+        by("openmpi", "lenet_train", ["--data-parallel-mode", "inorder"]),
+        by("mpich", "resffn", ["--reduce-on-rdu", "--data-parallel-mode", "optimal"]),
+    ],
+)
+def test_examples(mpi, name, words, tmp_path):
+    """Each replica reads its part of one shuffle; one prints, tests and saves."""
+    program, pef = EXAMPLES / f"{name}.py", tmp_path / "x.pef"
+    done = subprocess.run(
+        [sys.executable, program, "compile", "--data-parallel", "--output-folder", tmp_path, "--pef-name", "x"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    words = ["run", "-p", tmp_path / "x" / "x.pef", "--data-parallel", "--num-epochs", "2", "--checkpoint", pef, *words]
+    done = launched(mpi, program, *words, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    losses = [float(word) for word in re.findall(r"^epoch \d/2  loss ([\d.]+)$", done.stdout, flags=re.M)]
+    assert len(losses) == 2 and losses[1] < losses[0] and pef.exists() and done.stderr.count("Warning") <= 1
+    assert done.stdout.count("accuracy") == (name == "resffn")
+
+
+FROM_TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+
+
+def test_torchrun(tmp_path, program):
+    """Its processes know who they are, and are told how to train together."""
+    pef = program.compiled(str(tmp_path), "--data-parallel")
+    code = f"""
+import sys
+sys.path.insert(0, {str(PROGRAM.parent)!r})
+import replicas
+from replicas import *
+print(utils.get_rank(), utils.get_world_size(), utils.get_local_rank(), utils.is_main_process())
+model, outputs = loaded({pef!r})
+samba.session.run(inputs(*part(0, 1, 2)), outputs)
+try:
+    samba.session.run(inputs(*part(0, 1, 2)), outputs, data_parallel=True)
+except errors.UnsupportedError as error:
+    print(error)
+loaded({pef!r}, distlearn_config={__file__!r})
+"""
+
+    def said(**more):
+        environment = {**os.environ, **FROM_TORCHRUN, **more}
+        return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+
+    done = said()
+    message = (
+        "torchrun has started this process as one of 2, and replicas reach each other by MPI alone: start the same program by"
+    )
+    assert done.stdout.startswith(f"1 2 1 False\n{message} mpirun -n 2") and done.stderr.count(message) == 1
+    assert "trains a model of its own" not in done.stderr  # the first says so
+    alone = "torchrun has started this process as one of 2, and each trains a model of its own"
+    assert said(RANK="0", LOCAL_RANK="0").stderr.count(alone) == 1
+    done = said(SAMBAFLOW_MPI="off")
+    assert done.returncode == 0 and done.stdout == "0 1 0 True\n" and not done.stderr
+
+
+@pytest.mark.parametrize("samples, batch", [(48, 4), (50, 4), (7, 1)])
+def test_parts(samples, batch):
+    """Whatever the number of replicas, a step of all has the samples that one process takes in a step of as many."""
+    for replicas in (1, 2, 3):
+        parts = [ReplicaBatches(range(samples), batch, seed=5, rank=rank, replicas=replicas) for rank in range(replicas)]
+        whole = ReplicaBatches(samples, batch * replicas, seed=5, rank=0, replicas=1)
+        assert {len(x) for x in parts} == {samples // (batch * replicas)}  # as many steps, whatever is left
+        for _ in range(2):  # epochs
+            steps = [sum(step, []) for step in zip(*parts, strict=True)]
+            assert steps == list(whole) and len(set(sum(steps, []))) == len(whole) * batch * replicas
+        assert steps != list(whole)  # another shuffle each time
+
+
+def test_parts_refused():
+    with pytest.raises(
+        errors.ShapeError, match="a step of 2 replicas takes 8 samples and there are only 7: train with a smaller"
+    ):
+        ReplicaBatches(7, 4, rank=0, replicas=2)
+    with pytest.raises(ValueError, match="rank is 2: expected 0 to 1"):
+        ReplicaBatches(7, 1, rank=2, replicas=2)
+    with pytest.raises(ValueError, match="batch_size is 0: expected the samples of one replica in a step"):
+        ReplicaBatches(7, 0)
+    with pytest.raises(TypeError, match="rank and replicas belong together"):
+        ReplicaBatches(7, 1, rank=0)
+
+
+def test_parts_resumed():
+    """By as many replicas and by another number: where as many samples were seen, or a few less."""
+    data = torch.utils.data.TensorDataset(torch.arange(48))
+
+    def loader(replicas):
+        batches = ReplicaBatches(data, 4, seed=3, rank=0, replicas=replicas)
+        return SambaLoader(torch.utils.data.DataLoader(data, batch_sampler=batches), ["x"])
+
+    def read(loader, count=100):
+        return [x.torch().tolist() for _, (x,) in zip(range(count), loader)]
+
+    def rest(replicas, state):
+        fresh = loader(replicas)
+        fresh.load_state_dict(state)
+        return read(fresh)
+
+    began = loader(2)
+    for step, _ in enumerate(began):
+        if step == 2:
+            state = began.state_dict()  # 3 steps of 8 samples
+            break
+    assert rest(2, state) == read(loader(2))[3:]
+    assert rest(1, state) == read(loader(1))[6:]
+    assert rest(4, state) == read(loader(4))[1:]
 
 
 @pytest.mark.parametrize("mpi", [by("mpich")])

@@ -7,6 +7,105 @@
 #include <sambaflow/parallel.h>
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- launchers ---- */
+static samba_session *open_parallel(const batch *b, bool parallel, int accumulation);
+
+static const struct launch {
+    const char *variables; /* NAME=value, with spaces between */
+    samba_replicas self;
+    const char *refusal; /* of what needs the others; "": none */
+    const char *warning; /* of a training without them */
+} launches[] = {
+    {"", {.size = 1, .local_size = 1}, "", ""},
+    {"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500",
+     {0, 2, 0, 2, ""},
+     "torchrun has started this process as one of 2, and replicas reach each other by MPI alone: start the same program by "
+     "mpirun "
+     "-n 2, or set SAMBAFLOW_MPI=off",
+     "torchrun has started this process as one of 2, and each trains a model of its own: compile and run with data_parallel"},
+    {"RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 LOCAL_WORLD_SIZE=4",
+     {5, 8, 1, 4, ""},
+     "torchrun has started this process as one of 8",
+     ""},
+    {"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1", {.size = 1, .local_size = 1}, "", ""},
+    {"WORLD_SIZE=4", {.size = 1, .local_size = 1}, "", ""},
+    {"RANK=2 WORLD_SIZE=2", {.size = -1}, "RANK is \"2\" and WORLD_SIZE is 2: expected a rank from 0 to 1", ""},
+    {"RANK=one WORLD_SIZE=2", {.size = -1}, "RANK is \"one\" and WORLD_SIZE is 2: expected a rank from 0 to 1", ""},
+    {"SAMBAFLOW_MPI=off RANK=1 WORLD_SIZE=2", {.size = 1, .local_size = 1}, "", ""},
+    /* srun without MPI */
+    {"SLURM_JOB_ID=7 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 SLURM_LOCALID=1",
+     {3, 4, 1, 2, ""},
+     "Slurm has started this process as one of 4, and replicas reach each other by MPI alone: start the same program by srun "
+     "--mpi=pmix (pmi2 for MPICH) -n 4, or set SAMBAFLOW_MPI=off",
+     ""},
+    {"SLURM_NTASKS=2 SLURM_PROCID=1 SLURM_LOCALID=1", {1, 2, 1, 2, ""}, "Slurm has started this process as one of 2", ""},
+    {"SLURM_NTASKS=2 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 SLURM_LOCALID=0",
+     {0, 2, 0, 1, ""},
+     "Slurm has started this process as one of 2",
+     "Slurm has started this process as one of 2, and each trains"},
+    /* a batch script, and a shell of salloc: one process */
+    {"SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_LOCALID=0",
+     {.size = 1, .local_size = 1},
+     "Slurm has started a job of 8, and replicas",
+     ""},
+    {"SLURM_NTASKS=8", {.size = 1, .local_size = 1}, "Slurm has started a job of 8, and replicas", ""},
+    {"SLURM_NTASKS=8 SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0", {.size = 1, .local_size = 1}, "", ""},
+};
+
+static int complain(const char *what, const char *is)
+{
+    print_error("%s: %s\n", what, is);
+    return 1;
+}
+
+/* In a process of its own: what a process finds stays. */
+static int look(const struct launch *l, const batch *b)
+{
+    char words[512], *rest = words;
+    samba_replicas told, self = {.size = -1};
+    snprintf(words, sizeof words, "%s", l->variables);
+    for (char *word; (word = strsep(&rest, " "));)
+        if (word[0])
+            putenv(word);
+    samba_session *session = open_parallel(b, false, 1);
+    samba_run_options r = giving(2, b->inputs);
+    if (samba_run(session, &r) != SAMBA_OK)
+        return complain("training alone", samba_error_message(context));
+    const char *warning = samba_session_warning(session);
+    if (strncmp(warning, l->warning, strlen(l->warning)) != 0 || (warning[0] && !l->warning[0]))
+        return complain("the warning", warning);
+    if (samba_replicas_told(context, &told) == SAMBA_OK && l->self.size > 0 && memcmp(&told, &l->self, sizeof told) != 0)
+        return complain("who it is", "told otherwise");
+    if (samba_replicas_find(context, &self) == SAMBA_OK && memcmp(&self, &l->self, sizeof self) != 0)
+        return complain("who it is", "found otherwise");
+    r.data_parallel = true;
+    const samba_status statuses[] = {samba_replicas_wait(context), samba_run(open_parallel(b, true, 1), &r)};
+    for (int i = 0; i < 2; i++)
+        if ((statuses[i] == SAMBA_OK) != !l->refusal[0])
+            return complain("what needs the others", samba_status_name(statuses[i]));
+    if (l->refusal[0] && strncmp(samba_error_message(context), l->refusal, strlen(l->refusal)) != 0)
+        return complain("the refusal", samba_error_message(context));
+    return 0;
+}
+
+/* Runs before any other test finds that there is no network. */
+TEST(test_launchers)
+{
+    batch b = batch_new(SAMPLES);
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++) {
+        int status;
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(look(&launches[i], &b));
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status != 0)
+            print_error("with \"%s\"\n", launches[i].variables);
+        assert_int_equal(status, 0);
+    }
+}
 
 /* ---- the network ---- */
 /* Runs before any other test finds that there is no network. */
@@ -140,4 +239,4 @@ TEST(test_compiling)
     assert_int_equal(reduces, 1);
 }
 
-TEST_MAIN_WITH(NULL, drop_kept, test_networks, test_alone, test_not_asked, test_refused, test_compiling)
+TEST_MAIN_WITH(NULL, drop_kept, test_launchers, test_networks, test_alone, test_not_asked, test_refused, test_compiling)

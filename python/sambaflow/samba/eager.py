@@ -16,12 +16,12 @@ everything else is tested against; slow."""
 import contextlib
 import inspect
 import threading
-import warnings
 import weakref
 from collections import OrderedDict
 
 import torch
 
+from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import HostFallbackWarning, SambaError, UnsupportedError
 from sambaflow.samba import _state, rules  # noqa: F401  rules register themselves
@@ -644,7 +644,7 @@ _told = set()
 
 def _tell(name):
     _told.add(name)
-    warnings.warn(
+    launch.warn(
         f"SambaFlow has no kernel for torch's operator {name}: torch computed it on the host. Apply it to tensor.torch() to say "
         "that this is meant",
         HostFallbackWarning,

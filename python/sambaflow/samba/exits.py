@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 
+from sambaflow import launch
 from sambaflow._core import lib
 from sambaflow.errors import SambaError
 from sambaflow.runtime import replicas
@@ -43,22 +44,13 @@ def _exit_code(error):
     """As the interpreter has it for SystemExit."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
-    print(f"{_place()}{error.code}", file=sys.stderr)
+    print(f"{launch.place()}{error.code}", file=sys.stderr)
     return 1
-
-
-def _place():
-    """ "replica 1 of 2: " by what the launcher has told this process, which may not have joined the others yet; "" of one."""
-    of = os.environ
-    for size, rank in (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"), ("PMI_SIZE", "PMI_RANK")):
-        if of.get("SAMBAFLOW_MPI") != "off" and of.get(size, "1") != "1" and rank in of:
-            return f"replica {of[rank]} of {of[size]}: "
-    return ""
 
 
 def _tell():
     """The exception, with who met it, in one piece: replicas share a terminal."""
-    print(_place() + traceback.format_exc(), end="", file=sys.stderr)
+    print(launch.place() + traceback.format_exc(), end="", file=sys.stderr)
 
 
 def run(func, args, kwargs):

@@ -16,6 +16,8 @@ import sys
 import threading
 import time
 
+from sambaflow import launch
+
 FIRST_LINE = 10.0  # seconds
 
 
@@ -40,6 +42,8 @@ class Progress:
     def __enter__(self):
         self._file, self._begin, self._next = sys.stderr, time.monotonic(), FIRST_LINE
         if getattr(self._file, "closed", True):  # a program may have closed it, or have none
+            self._file = None
+        if not launch.speaks():  # of replicas one shows it
             self._file = None
         if self._file is not None and self._file.isatty():
             import tqdm  # here: most programs never show a bar

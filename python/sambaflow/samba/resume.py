@@ -18,11 +18,10 @@ import os
 import random
 import sys
 import typing
-import warnings
 
 import torch
 
-from sambaflow import checkpoint, errors
+from sambaflow import checkpoint, errors, launch
 from sambaflow.samba.arguments import listed
 from sambaflow.samba.ports import host_tensor
 from sambaflow.samba.sambatensor import values_of
@@ -137,7 +136,7 @@ def load(device, folder, loaders):
     if found is None:
         return None
     if found.skipped:
-        warnings.warn(f"load_checkpoint passed over: {found.skipped}", RuntimeWarning, stacklevel=3)
+        launch.warn(f"load_checkpoint passed over: {found.skipped}", RuntimeWarning, stacklevel=3)
     try:
         kept = unpacked(found.text, {name: torch.from_dlpack(tensor).clone() for name, tensor in found.tensors.items()})
         state, states, places = kept["state"], kept["random"], kept["loaders"]

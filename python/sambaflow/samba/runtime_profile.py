@@ -14,7 +14,7 @@ import os
 import pstats
 import time
 
-from sambaflow import errors
+from sambaflow import errors, launch
 from sambaflow._core import ffi, lib
 from sambaflow.report import machine, machine_struct
 from sambaflow.words import encoded, text
@@ -53,7 +53,7 @@ class RuntimeProfile:
         device = self.device
         device.context.check(lib.samba_session_profile(device.c, lib.SAMBA_PROFILE_OFF, 0))
         if self.timer_enabled:
-            print(f"runtime profile: {seconds:.6f} s from start to end")
+            launch.say(f"runtime profile: {seconds:.6f} s from start to end")
         threads = lib.samba_session_threads(device.c)
         stem, ending = os.path.splitext(str(log_file))
         page = ending.lower() in (".html", ".htm")

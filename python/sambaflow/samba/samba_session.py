@@ -21,12 +21,11 @@ True
 
 import contextlib
 import difflib
-import warnings
 import weakref
 
 import torch
 
-from sambaflow import errors
+from sambaflow import errors, launch
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import Session
 from sambaflow.samba import _state, exits, lazy, multigraph, resume, trees
@@ -523,7 +522,7 @@ class SambaSession:
         check_flag(call, "data_parallel", chosen["data_parallel"])
         trained = [graph.name for graph in self.graphs.values() if not graph.inference]
         if chosen["inference"] and trained:
-            warnings.warn(
+            launch.warn(
                 f"{call}: --inference has no effect on the graph {trained[0]!r}: a graph that is only run forward is a FwdGraph",
                 errors.NoEffectWarning,
                 stacklevel=3,
@@ -662,6 +661,9 @@ class SambaSession:
         if self._aliases:
             inputs = last_of_each(inputs, self._aliases)
         outputs = output_tensors if output_tensors.__class__ is tuple else listed(output_tensors)
+        if replicas and not device.is_shared:
+            with self._profiler.event("PyRT_SET_TENSORS_BROADCAST"):
+                device.share()
         if self._profiler.enabled:
             with self._profiler.event("PyRT_RUN"):
                 return self._ports.run(

@@ -7,6 +7,8 @@
 [('x', (4, 2), 'y'), ('x', (4, 2), 'y')]
 >>> len(loader)
 2
+>>> len(ReplicaBatches(range(100), 10, rank=1, replicas=4))  # of 25 samples that are its own
+2
 """
 
 import collections
@@ -17,6 +19,7 @@ from collections.abc import Mapping
 import torch
 
 from sambaflow import errors
+from sambaflow.runtime import replicas as joined
 from sambaflow.samba import _state, resume
 from sambaflow.samba.sambatensor import SambaTensor, plain_tensor
 
@@ -90,6 +93,46 @@ def _let_go(lock):
         pass  # it has been told already
 
 
+class ReplicaBatches(torch.utils.data.Sampler):
+    """What a DataLoader takes as batch_sampler where several replicas train: all of them walk through one shuffle of `data` (a
+    data set, or how many samples there are), and each takes its `batch_size` samples of every step. So a step is that of one
+    process with the whole batch, and every replica makes as many. Samples that fill no step of all are left out; with `shuffle`
+    those are others in each epoch. The same `seed` has to be everyone's. `rank` and `replicas` are those of this process.
+
+    >>> parts = [ReplicaBatches(9, 2, shuffle=False, rank=rank, replicas=2) for rank in range(2)]
+    >>> [list(part) for part in parts]
+    [[[0, 1], [4, 5]], [[2, 3], [6, 7]]]
+    """
+
+    def __init__(self, data, batch_size, shuffle=True, seed=0, rank=None, replicas=None):
+        if (rank is None) != (replicas is None):
+            raise TypeError("ReplicaBatches: rank and replicas belong together: give both, or none for those of this process")
+        if rank is None:
+            found = joined()
+            rank, replicas = found.rank, found.size
+        self.samples = data if isinstance(data, int) else len(data)
+        self.batch_size, self.shuffle, self.rank, self.replicas = batch_size, shuffle, rank, replicas
+        self.generator = torch.Generator().manual_seed(seed)  # an epoch's order is drawn from it; a SambaLoader keeps its state
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(f"ReplicaBatches: batch_size is {batch_size!r:.100}: expected the samples of one replica in a step")
+        if not 0 <= rank < replicas:
+            raise ValueError(f"ReplicaBatches: rank is {rank}: expected 0 to {replicas - 1}")
+        if len(self) == 0:
+            raise errors.ShapeError(
+                f"ReplicaBatches: a step of {replicas} replicas takes {batch_size * replicas} samples and there are only "
+                f"{self.samples}: train with a smaller batch or fewer replicas"
+            )
+
+    def __len__(self):
+        return self.samples // (self.batch_size * self.replicas)
+
+    def __iter__(self):
+        shuffled = torch.randperm(self.samples, generator=self.generator) if self.shuffle else torch.arange(self.samples)
+        for step in range(len(self)):
+            start = (step * self.replicas + self.rank) * self.batch_size
+            yield shuffled[start : start + self.batch_size].tolist()
+
+
 class SambaLoader:
     """Iterates over `torch_loader`, whose items are one tensor, as many as `names` or a dict that has them, `prefetch` items
     ahead: a thread calls it and makes contiguous tensors of what it gives. Shuffling and workers are its own. An exception of the
@@ -128,16 +171,24 @@ class SambaLoader:
             "position": self._position,
             "start": self._start if self._position else None,
             "generators": [g.get_state() for g in self._generators()],
+            "replicas": self._replicas(),
         }
+
+    def _replicas(self):
+        """That share the samples."""
+        batches = getattr(self.torch_loader, "batch_sampler", None)
+        return batches.replicas if isinstance(batches, ReplicaBatches) else 1
 
     def load_state_dict(self, state):
         """The next loop goes on behind the item that was the last when `state` was taken: the iterable is started from the same
         states of random generators, so a DataLoader shuffles alike, and items up to there are fetched and dropped. What draws
-        random numbers while it makes an item should have a generator of its own."""
+        random numbers while it makes an item should have a generator of its own. Where another number of replicas shares the
+        samples now (ReplicaBatches), the loop goes on where as many samples of the epoch were seen, or a few less."""
         for generator, its in zip(self._generators(), state["generators"]):
             generator.set_state(its)
-        self._resumed = state if state["position"] else None
-        self._position, self._start = state["position"], state["start"]
+        position = state["position"] * state.get("replicas", 1) // self._replicas()
+        self._resumed = state if position else None
+        self._position, self._start = position, state["start"]
 
     def _began(self):
         """An iterator whose next item is the one to give next, which is fetched here, as are those to drop: what an iterable

@@ -1,8 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
+import torch
+from torch.utils.data import Sampler
+
 from sambaflow.samba.sambatensor import SambaTensor
+
+class ReplicaBatches(Sampler[list[int]]):
+    samples: int
+    batch_size: int
+    shuffle: bool
+    rank: int
+    replicas: int
+    generator: torch.Generator
+    def __init__(
+        self,
+        data: Sized | int,
+        batch_size: int,
+        shuffle: bool = True,
+        seed: int = 0,
+        rank: int | None = None,
+        replicas: int | None = None,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[list[int]]: ...
 
 class SambaLoader:
     torch_loader: Iterable[Any]

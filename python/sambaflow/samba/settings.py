@@ -17,10 +17,10 @@ something else.
 
 import os
 import tempfile
-import warnings
 
-from sambaflow import errors
+from sambaflow import errors, launch
 from sambaflow.runtime import Session
+from sambaflow.runtime import replicas as joined
 from sambaflow.samba import trees
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_data_parallel, one_of
 
@@ -43,6 +43,7 @@ KINDS = {
     "data_parallel": bool,
     "reduce_on_rdu": bool,
     "data_parallel_mode": str,
+    "world_size": int,
     "command": str,
     "batch_size": int,
     "microbatch_size": int,
@@ -128,7 +129,23 @@ class Settings:
     def session(self, pef, seed, distributed=False):
         """A session of the PEF, of one of several replicas where that was said."""
         threads, replicas = self.of_setup.get("threads", 0), distributed or self.of_replicas.get("data_parallel", False)
+        self._check_size(replicas)
         return Session(pef, seed=seed, threads=threads, data_parallel=replicas)
+
+    def _check_size(self, data_parallel):
+        """--world-size says how many the program expects; MPI, how many there are."""
+        expected = self._line("world_size").get("world_size", 1) if "world_size" in self._given else None
+        if expected is None:
+            return
+        if not data_parallel and expected != 1:
+            raise errors.ArgumentError(
+                f"--world-size {expected} says how many replicas train together: it means nothing without --data-parallel"
+            )
+        if data_parallel and joined().size != expected:
+            raise errors.ArgumentError(
+                f"--world-size is {expected}, and {joined().size} replicas were started: start it by `mpirun -n {expected}`, or "
+                "leave --world-size out"
+            )
 
     def replicas(self, data_parallel, reduce_on_rdu, mode):
         """(data_parallel, reduce_on_rdu, data_parallel_mode) of a run that was told these; None: there is one replica."""
@@ -193,7 +210,7 @@ class Settings:
             if path and value is not None and os.fspath(value) != found.get(name, OF_COMPILE[name])
         ]
         if others:
-            warnings.warn(
+            launch.warn(
                 f"{call}: --pef {path} has no effect: the program gives {' and '.join(others)}",
                 errors.NoEffectWarning,
                 stacklevel=4,
@@ -216,7 +233,7 @@ class Settings:
             )
         else:
             return
-        warnings.warn(text, errors.NoEffectWarning, stacklevel=4)
+        launch.warn(text, errors.NoEffectWarning, stacklevel=4)
 
 
 def written_to(path, compile_into):

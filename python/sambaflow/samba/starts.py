@@ -3,8 +3,7 @@
 output is computed from: a model that returns a loss and logits learns by the loss.
 That is a choice made for the user, so it is said."""
 
-import warnings
-
+from sambaflow import launch
 from sambaflow._core import ffi, lib
 from sambaflow.errors import SambaError
 from sambaflow.samba.eager import outside
@@ -31,4 +30,4 @@ def tell_starts(tracer, outputs, loss_indices):
     )
     if zeros and said not in _told:
         _told.add(said)
-        warnings.warn(said, UserWarning, stacklevel=outside())
+        launch.warn(said, UserWarning, stacklevel=outside())

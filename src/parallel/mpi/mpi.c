@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The network of an MPI. One plugin is built for each MPI there is, of this file alone: nothing of the library is linked in.
- * Where the program has begun MPI by itself (mpi4py does) it also ends it. All messages travel in a communicator of our own.
+ * Where the program has begun MPI by itself (mpi4py does) it also ends it; the network hears of that by an attribute of
+ * MPI_COMM_SELF, which MPI_Finalize deletes first. All messages travel in a communicator of our own.
  *
  * MPI lets a process wait for one that has ended for ever. So nothing here waits inside MPI: whoever waits looks, from time to
  * time, whether another process has said that it ends, which each does when it closes the network, and whether it has waited for
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { TAG_END = 32767, LOOKS = 256, TROUBLE = -1 }; /* TROUBLE: an error of our own, in words */
 #define NAP_NANOSECONDS 50000
@@ -34,6 +36,8 @@ struct samba_network {
     MPI_Comm world;
     int rank, size;
     bool begun; /* by us */
+    bool over;  /* MPI has ended, or is about to */
+    int attribute;
     double limit;
     int64_t *calls;    /* with each other: swaps of anything, and calls of all at once, that have begun */
     bool broken;       /* one of them has failed */
@@ -163,6 +167,22 @@ static int expect_ends(samba_network *n)
     return error;
 }
 
+static void part(samba_network *n);
+
+/* MPI_Finalize begins, called by whomever. */
+static int hear_finalize(MPI_Comm self, int key, void *network, void *unused)
+{
+    (void)self, (void)key, (void)unused;
+    part(network);
+    return MPI_SUCCESS;
+}
+
+static int watch_finalize(samba_network *n)
+{
+    const int error = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, hear_finalize, &n->attribute, NULL);
+    return error == MPI_SUCCESS ? MPI_Comm_set_attr(MPI_COMM_SELF, n->attribute, n) : error;
+}
+
 static int join(samba_network *n, samba_network_facts *facts)
 {
     MPI_Comm node;
@@ -181,7 +201,8 @@ static int join(samba_network *n, samba_network_facts *facts)
     MPI_Comm_rank(node, &facts->local_rank);
     MPI_Comm_size(node, &facts->local_size);
     error = MPI_Comm_free(&node);
-    return error == MPI_SUCCESS ? expect_ends(n) : error;
+    error = error == MPI_SUCCESS ? expect_ends(n) : error;
+    return error == MPI_SUCCESS ? watch_finalize(n) : error;
 }
 
 static int open_network(double limit, samba_network **network, samba_network_facts *facts, char *message, size_t size)
@@ -218,11 +239,14 @@ static int open_network(double limit, samba_network **network, samba_network_fac
     return 0;
 }
 
-/* Says that this process ends and hears it of all others, who may have much to do before. */
+/* Says that this process ends and hears it of all others, who may have much to do before. Once. */
 static void part(samba_network *n)
 {
+    if (n->over)
+        return;
     MPI_Request *said = malloc(sizeof *said * (size_t)n->size);
     int all_said = 0, all_heard = 0;
+    n->over = true;
     if (!said)
         MPI_Abort(n->world, 1);
     for (int rank = 0; rank < n->size; rank++) {
@@ -239,16 +263,14 @@ static void part(samba_network *n)
             nap();
     }
     free(said);
+    MPI_Comm_free(&n->world);
 }
 
-static void close_network(samba_network *n)
+static void close_network(samba_network *n, bool for_good)
 {
-    int is_over = 0;
-    MPI_Finalized(&is_over);
-    if (!is_over) {
-        part(n);
-        MPI_Comm_free(&n->world);
-        if (n->begun)
+    if (!n->over) {
+        MPI_Comm_delete_attr(MPI_COMM_SELF, n->attribute); /* which parts */
+        if (n->begun || for_good)
             MPI_Finalize();
     }
     for (int i = 0; i < n->slot_count; i++) {
@@ -264,8 +286,9 @@ static void close_network(samba_network *n)
 
 static void abort_all(samba_network *n, int code)
 {
-    MPI_Abort(n->world, code);
-    abort();
+    if (!n->over)
+        MPI_Abort(n->world, code);
+    _exit(code);
 }
 
 /* ---- all at once ---- */
@@ -275,9 +298,17 @@ static void count_call(samba_network *n)
         n->calls[rank]++;
 }
 
+/* TROUBLE where the program has ended MPI, which no call of it survives. */
+static int look_for_own_end(samba_network *n)
+{
+    if (n->over)
+        snprintf(n->trouble, sizeof n->trouble, "this process has called MPI_Finalize already");
+    return n->over ? TROUBLE : MPI_SUCCESS;
+}
+
 static int broadcast(samba_network *n, void *data, size_t bytes, int root)
 {
-    int error = MPI_SUCCESS;
+    int error = look_for_own_end(n);
     count_call(n);
     for (size_t at = 0; at < bytes && error == MPI_SUCCESS; at += SAMBA_NETWORK_LARGEST) {
         const size_t piece = bytes - at < SAMBA_NETWORK_LARGEST ? bytes - at : SAMBA_NETWORK_LARGEST;
@@ -291,16 +322,20 @@ static int broadcast(samba_network *n, void *data, size_t bytes, int root)
 static int gather(samba_network *n, const void *own, size_t bytes, void *all)
 {
     MPI_Request request;
+    int error = look_for_own_end(n);
     count_call(n);
-    const int error = MPI_Iallgather(own, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, n->world, &request);
+    if (error == MPI_SUCCESS)
+        error = MPI_Iallgather(own, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, n->world, &request);
     return error == MPI_SUCCESS ? wait_for(n, request) : error;
 }
 
 static int barrier(samba_network *n)
 {
     MPI_Request request;
+    int error = look_for_own_end(n);
     count_call(n);
-    const int error = MPI_Ibarrier(n->world, &request);
+    if (error == MPI_SUCCESS)
+        error = MPI_Ibarrier(n->world, &request);
     return error == MPI_SUCCESS ? wait_for(n, request) : error;
 }
 
@@ -330,7 +365,8 @@ static int make_slot(samba_network *n, int number, int room)
 
 static int swap(samba_network *n, int number, const samba_network_part *parts, int count)
 {
-    int error = make_slot(n, number, 2 * count);
+    int error = look_for_own_end(n);
+    error = error == MPI_SUCCESS ? make_slot(n, number, 2 * count) : error;
     if (error != MPI_SUCCESS)
         return error;
     slot *s = &n->slots[number];

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What test_replicas.py starts as several replicas. `train FOLDER [ddp]` trains in every mode and, with `ddp`, by PyTorch's
 DistributedDataParallel too, and saves what each replica saw; `fail FOLDER`, `raise FOLDER`: replica 1 meets an exception while
-the other trains, with use_abexit and without; `early FOLDER`: before it does anything."""
+the other trains, with use_abexit and without; `early FOLDER`: before it does anything; `quiet FOLDER`: what all would say
+alike; `loader FOLDER`: a training whose samples workers read, which are forked; `mpi4py FOLDER before|after`: beside another user
+of MPI."""
 
 import os
 import sys
@@ -14,6 +16,8 @@ import torch.nn as nn
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
 from sambaflow import errors, runtime
+from sambaflow.samba.progress import Progress
+from sambaflow.samba.sambaloader import ReplicaBatches, SambaLoader
 from sambaflow.samba.utils.argparser import parse_app_args
 
 MODES = ("normal", "inorder", "optimal")
@@ -146,6 +150,72 @@ def train(folder, *others):
     torch.save(found, os.path.join(folder, f"{rank}.pt"))
 
 
+def quiet(folder):
+    rank, size = utils.get_rank(), utils.get_world_size()
+    own = os.path.join(folder, str(rank))
+    parse_app_args(["run", "--o0", "--data-parallel"])
+    model, outputs = loaded(compiled(own, "--data-parallel", "-b", "77"))
+    samba.session.start_samba_profile()
+    samba.session.run(inputs(*part(0, 0, 1)), outputs, data_parallel=True)  # the same samples
+    samba.session.end_samba_profile(os.path.join(own, "profile.txt"))
+    assert samba.session.profiler.events["PyRT_SET_TENSORS_BROADCAST"][0] == 1
+    utils.measure_performance(model, inputs(*part(0, rank, size)), n_iterations=2)
+    with Progress("waiting", total=1) as shown:
+        shown._next = 1e-9
+        shown.step()
+
+
+class Samples(torch.utils.data.Dataset):
+    """What torch's process for samples reads, forked from a replica that has trained."""
+
+    def __init__(self, count):
+        self.x, self.y = data(0, count)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+
+def loader(folder):
+    rank = utils.get_rank()
+    _, outputs = loaded(compiled(os.path.join(folder, str(rank)), "--data-parallel"))
+    samples = Samples(7)  # of BATCH each: 28, of which 4 fill no step of both
+    batches = torch.utils.data.DataLoader(
+        samples, batch_sampler=ReplicaBatches(samples, BATCH), num_workers=1, multiprocessing_context="fork"
+    )
+    steps = 0
+    for _ in range(2):
+        for batch in SambaLoader(batches, ["x", "y"]):
+            samba.session.run(batch, outputs, data_parallel=True, data_parallel_mode="inorder")
+            steps += 1
+    assert steps == 2 * (len(samples) // (2 * BATCH)) == 6
+    child = os.fork()
+    if child == 0:
+        try:
+            utils.get_rank()
+        except errors.StateError as error:
+            assert "MPI belongs to that one alone" in str(error)
+            sys.exit(5)
+        sys.exit(6)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    samba.session.run(batch, outputs, data_parallel=True)
+
+
+def mpi4py(folder, when):
+    if when == "before":
+        from mpi4py import MPI
+    rank = utils.get_rank()
+    _, outputs = loaded(compiled(os.path.join(folder, str(rank)), "--data-parallel"))
+    samba.session.run(inputs(*part(0, rank, 2)), outputs, data_parallel=True, data_parallel_mode="inorder")
+    if when == "after":
+        from mpi4py import MPI
+    assert MPI.COMM_WORLD.allreduce(rank) == 1 and MPI.COMM_WORLD.rank == rank
+    samba.session.run(inputs(*part(1, rank, 2)), outputs, data_parallel=True)
+    print(f"rank {rank} is done", flush=True)
+
+
 def own_rank():
     """As the launcher says it."""
     return int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK")))
@@ -177,6 +247,7 @@ def fail(folder):
 
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
-    if what == "raise":
-        fail(*rest)
-    samba.session.use_abexit({"train": train, "fail": fail, "early": early}[what], *rest)
+    if what in ("raise", "loader", "quiet") or rest[-1] == "plainly":  # to end as programs do
+        {"raise": fail, "loader": loader, "quiet": quiet, "mpi4py": mpi4py}[what](*rest[: 2 if what == "mpi4py" else 1])
+        sys.exit(0)
+    samba.session.use_abexit({"train": train, "fail": fail, "early": early, "mpi4py": mpi4py}[what], *rest)

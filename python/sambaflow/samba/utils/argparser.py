@@ -21,8 +21,8 @@ import argparse
 import difflib
 import re
 import sys
-import warnings
 
+from sambaflow import launch
 from sambaflow.errors import NoEffectWarning
 from sambaflow.samba import _state
 from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS
@@ -60,7 +60,6 @@ _ELSEWHERE = {
     "--compiler-mode": "the kind of model",
     "--optimization-rules": "rules of fusion",
     "--compiler-configs-file": "settings of the compiler",
-    "--world-size": "replicas",
 }
 _WITH_VALUES = {
     "--num-tiles": {"type": int},
@@ -70,7 +69,6 @@ _WITH_VALUES = {
     "--compiler-mode": {},
     "--optimization-rules": {"nargs": "+"},
     "--compiler-configs-file": {},
-    "--world-size": {"type": int, "default": 1},
 }
 
 
@@ -102,6 +100,9 @@ def _built_in(parser, command):
     parser.add_argument("--data-parallel", action="store_true", help="train several replicas, which mpirun or srun starts")
     parser.add_argument("--reduce-on-rdu", action="store_true", help="average gradients of replicas on the device")
     parser.add_argument("--data-parallel-mode", default="normal", choices=DATA_PARALLEL_MODES)
+    parser.add_argument(
+        "--world-size", type=int, default=1, help="how many replicas there have to be: a run by another number is refused"
+    )
     parser.add_argument("--distlearn-config", default=None, help="a file for trace_graph: its presence says there are replicas")
     parser.add_argument("--num-iterations", type=int, default=100, help="runs to measure, or steps to run")
     parser.add_argument("--run-graph-only", action="store_true", help="measure without moving tensors between host and device")
@@ -186,8 +187,10 @@ def _parse(argv, dev_mode, common, compiling, testing, running, performance, sec
     replaced = {action.dest for name, action in built_in[args.command].items() if now.get(name) is not action}
     _check(its, args, given, replaced)
     elsewhere = [name for name in _ELSEWHERE if now[name] is built_in[args.command][name] and now[name].dest in given]
+    if args.command != "run" and "world_size" in given - replaced:
+        elsewhere.append("--world-size")  # how many replicas there are is known when they run
     if elsewhere:
-        warnings.warn(f"{', '.join(elsewhere)}: without effect on this device, a CPU", NoEffectWarning, stacklevel=3)
+        launch.warn(f"{', '.join(elsewhere)}: without effect on this device, a CPU", NoEffectWarning, stacklevel=3)
     _state.session.take_arguments(args, replaced, given)
     return args
 

@@ -16,7 +16,7 @@
 
 import torch
 
-from sambaflow import errors
+from sambaflow import errors, launch
 from sambaflow.samba import _state, trees
 from sambaflow.samba.arguments import check_mapping
 from sambaflow.samba.keywords import refuse_unknown
@@ -59,7 +59,7 @@ def common_app_driver(
 
 def _compile(args, model, inputs, optim, name, keywords):
     path = _state.session.compile(model, inputs, optim, name, **{"config_dict": vars(args), **keywords})
-    print(path)
+    launch.say(path)
     return path
 
 
@@ -84,7 +84,7 @@ def _test(model, inputs, precision):
             compared.append(((ours - host).abs().max().item() if host.numel() else 0.0, scale, share))
             shown.step()
     for traced, (worst, scale, share) in zip(outputs, compared):
-        print(f"{traced.sn_name}: greatest difference {worst:.3g}, greatest value {scale:.3g}")
+        launch.say(f"{traced.sn_name}: greatest difference {worst:.3g}, greatest value {scale:.3g}")
         if not worst <= max(share * scale, 1e-30):
             raise errors.StateError(
                 f"output {traced.sn_name} differs from the model on the host by {worst:.3g}, where its greatest value is "

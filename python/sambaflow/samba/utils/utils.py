@@ -36,7 +36,7 @@ import random
 
 import torch
 
-from sambaflow import errors
+from sambaflow import errors, launch
 from sambaflow._core import ffi, lib
 from sambaflow.runtime import replicas
 from sambaflow.samba import _state, trees
@@ -193,8 +193,8 @@ def measure_performance(
     with bar:
         device.context.check(lib.samba_measure_performance(device.context.c, device.c, options, found))
     result = {name: getattr(found, name) for name, _ in ffi.typeof(found[0]).fields}
-    print(f"latency    {result['median_ms']:.4g} ms median, {result['best_ms']:.4g} ms best")
-    print(f"throughput {result['samples_per_second']:.4g} samples/s")
+    launch.say(f"latency    {result['median_ms']:.4g} ms median, {result['best_ms']:.4g} ms best")
+    launch.say(f"throughput {result['samples_per_second']:.4g} samples/s")
     return result
 
 
@@ -215,9 +215,9 @@ def measure_sections(
         if (graph_name is None or device.graph_names[t.section.graph] == graph_name)
         and (not inference or text(t.section.type) == "FWD")
     ]
-    print("section  type        median      best   share")
+    launch.say("section  type        median      best   share")
     for row in rows[:num_sections]:
-        print(f"{row['id']:7d}  {row['type']:8s} {row['median_ms']:7.4g} ms {row['best_ms']:6.4g} ms {row['share']:6.1%}")
+        launch.say(f"{row['id']:7d}  {row['type']:8s} {row['median_ms']:7.4g} ms {row['best_ms']:6.4g} ms {row['share']:6.1%}")
     return rows
 
 

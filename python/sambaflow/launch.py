@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who this process is among those that a launcher has started, by what its environment says: nobody is joined for it. What all of
+them have alike the first one says, and the others keep quiet.
+
+>>> (told() == Replicas(rank=0, size=1, local_rank=0, local_size=1, network=""), speaks(), place())
+(True, True, '')
+>>> say("said once")
+said once
+"""
+
+import warnings
+
+from sambaflow._core import ffi, lib
+from sambaflow.runtime import Replicas, thread_context
+
+
+def told():
+    """runtime.Replicas (samba_replicas_told): mpirun, srun or torchrun has told so."""
+    found, context = ffi.new("samba_replicas *"), thread_context()
+    if lib.samba_replicas_told(context.c, found) != lib.SAMBA_OK:  # nonsense, which whoever joins is told of
+        return Replicas(0, 1, 0, 1, "")
+    return Replicas(found.rank, found.size, found.local_rank, found.local_size, "")
+
+
+def speaks():
+    """Whether this process is the first."""
+    return told().rank == 0
+
+
+def place():
+    """ "replica 1 of 2: ", before what one of several says; "" of one."""
+    of = told()
+    return f"replica {of.rank} of {of.size}: " if of.size > 1 else ""
+
+
+def warn(message, category, stacklevel=1):
+    """warnings.warn of what all have alike."""
+    if speaks():
+        warnings.warn(message, category, stacklevel=stacklevel + 1)
+
+
+def say(*words):
+    """print of what all have alike."""
+    if speaks():
+        print(*words)
