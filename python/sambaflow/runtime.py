@@ -369,13 +369,18 @@ def _each_number(hyperparameters):
 class Session:
     """One PEF on a device (samba_session): its weights, its state, its sections."""
 
-    def __init__(self, pef, seed=0, threads=0, isa=None, tune=None, data_parallel=False):
+    def __init__(
+        self, pef, seed=0, threads=0, isa=None, tune=None, data_parallel=False, shard_optimizer=False, reduce_dtype=None
+    ):
         path = path_of(pef, "pef")
         self.context, self.pef = Context(), os.fsdecode(path)
         self._lock = threading.Lock()
         options = ffi.new("samba_session_options *", lib.samba_session_defaults())
         options.seed, options.threads = seed, threads
         options.data_parallel = data_parallel  # a replica meets the others here and shares the processors with them
+        options.shard_optimizer = shard_optimizer
+        dtype = ffi.NULL if reduce_dtype is None else ffi.new("char[]", encoded(reduce_dtype, "reduce_dtype"))
+        options.reduce_dtype = dtype
         kept = isa_of(isa)
         options.isa = kept
         asked = ffi.NULL if tune is None else ffi.new("char[]", path_of(tune, "tune"))

@@ -70,6 +70,8 @@ class Session:
         isa: str | None = None,
         tune: str | os.PathLike[str] | None = None,
         data_parallel: bool = False,
+        shard_optimizer: bool = False,
+        reduce_dtype: str | None = None,
     ) -> None: ...
     @property
     def tuning(self) -> tuple[str | None, int]: ...

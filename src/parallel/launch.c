@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the environment says of the processes that were started together with this one. MPI, torchrun and Slurm each have words of
- * their own for it. Those that MPI has started can reach each other; those of torchrun, and of srun without MPI, cannot: they know
- * who they are, and may not train as if they were alone. */
+ * their own for it. Those that MPI has started can reach each other; those of torchrun, and of srun without MPI, cannot: they
+ * know who they are, and may not train as if they were alone. */
 #include "parallel/replicas.h"
 
 #include <errno.h>

@@ -85,7 +85,7 @@ def test_training(mpi, tmp_path, program):
     losses, parameters = on_whole_batch(program)
     first = replicas[0]["normal"]
     for rank, found in enumerate(replicas):
-        assert list(found) == [*program.MODES, "command line", "sections"]
+        assert list(found) == [*program.MODES, "command line", "sharded", "sections"]
         for ours, held in found.values():
             assert ours == found["normal"][0]  # the same bits in every mode, and of parameters on every replica
             assert all(torch.equal(x, first[1][name]) for name, x in held.items()) and held.keys() == parameters.keys()

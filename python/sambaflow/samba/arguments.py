@@ -12,6 +12,7 @@ from sambaflow import errors
 MAPPINGS = ("section", "spatial")
 NO_CALLS = (-1, -1)  # what C takes for the whole schedule
 DATA_PARALLEL_MODES = ("normal", "inorder", "optimal")
+REDUCE_DTYPES = ("float32", "bfloat16")
 
 
 def one_of(name, value, known):

@@ -90,7 +90,8 @@ class SambaSession:
         """Takes what a program's arguments say of sessions: `args` is a pydantic model, argparse's result, a dict, or anything
         with attributes, also in parts such as `args.run`. `pef` and `threads` are what trace_graph loads and gives the device
         where it is not told, `seed` is that of initial weights and dropout, `data_parallel`, `reduce_on_rdu` and
-        `data_parallel_mode` are defaults of run; `mapping` is what compile and trace_graph go by; `inference`, `output_folder`,
+        `data_parallel_mode` are defaults of run; `shard_optimizer` and `reduce_dtype` are how replicas train
+        (docs/distributed.md); `mapping` is what compile and trace_graph go by; `inference`, `output_folder`,
         `pef_name`, `precision`, `grad_accumulation_steps`, `memory_budget` and `fast_memory` are defaults of compile. Other
         attributes are left alone. What was set up before is replaced. A command line needs no setup:
         parse_app_args tells the session, and what is set up wins over that."""

@@ -22,7 +22,7 @@ from sambaflow import errors, launch
 from sambaflow.runtime import Session
 from sambaflow.runtime import replicas as joined
 from sambaflow.samba import trees
-from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, check_data_parallel, one_of
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, REDUCE_DTYPES, check_data_parallel, one_of
 
 PRECISIONS = ("fp32", "bf16")
 OF_COMPILE = {
@@ -50,8 +50,8 @@ KINDS = {
     "pef_name": str,
     **{name: type(value) for name, value in OF_COMPILE.items() if value is not None},
 }
-_OF_SETUP = ("pef", "seed", "threads", "reduce_on_rdu", "data_parallel_mode", *OF_COMPILE)
-_WORDS = {"mapping": MAPPINGS, "precision": PRECISIONS, "data_parallel_mode": DATA_PARALLEL_MODES}
+_OF_SETUP = ("pef", "seed", "threads", "reduce_on_rdu", "data_parallel_mode", "shard_optimizer", "reduce_dtype", *OF_COMPILE)
+_WORDS = {"mapping": MAPPINGS, "precision": PRECISIONS, "data_parallel_mode": DATA_PARALLEL_MODES, "reduce_dtype": REDUCE_DTYPES}
 
 
 def read(args, what, names, own=()):
@@ -130,7 +130,9 @@ class Settings:
         """A session of the PEF, of one of several replicas where that was said."""
         threads, replicas = self.of_setup.get("threads", 0), distributed or self.of_replicas.get("data_parallel", False)
         self._check_size(replicas)
-        return Session(pef, seed=seed, threads=threads, data_parallel=replicas)
+        how = {**self._line("shard_optimizer", "reduce_dtype"), **self.of_setup}
+        shards, dtype = how.get("shard_optimizer", False), how.get("reduce_dtype")
+        return Session(pef, seed=seed, threads=threads, data_parallel=replicas, shard_optimizer=shards, reduce_dtype=dtype)
 
     def _check_size(self, data_parallel):
         """--world-size says how many the program expects; MPI, how many there are."""

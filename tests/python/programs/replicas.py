@@ -139,6 +139,19 @@ def train(folder, *others):
     assert samba.session.get_section_types() == {"FWD", "BCKWD", "REDUCE", "GRADNORM", "OPT"}
     found["command line"] = trained(model, outputs, rank, size)
     samba.session.reset()
+    parse_app_args(["run", "--data-parallel", "--data-parallel-mode", "inorder", "--shard-optimizer"])
+    model, outputs = loaded(pef)
+    found["sharded"] = trained(model, outputs, rank, size)
+    samba.session.reset()
+    samba.session.setup({"data_parallel": True, "shard_optimizer": True, "reduce_dtype": "bfloat16"})
+    model, outputs = loaded(pef)
+    rounded, _ = trained(model, outputs, rank, size)
+    assert rounded == pytest.approx(found["sharded"][0], rel=0.02) and rounded != found["sharded"][0]
+    samba.session.reset()
+    samba.session.setup({"shard_optimizer": True})
+    with pytest.raises(errors.ArgumentError, match="shard_optimizer says how replicas train together: give the session data_par"):
+        loaded(pef)
+    samba.session.reset()
     model, outputs = loaded(pef, distlearn_config=__file__)
     found["sections"] = trained(
         model, outputs, rank, size, section_types=["zerograd", "fwd", "bckwd", "reduce", "gradnorm", "opt"]

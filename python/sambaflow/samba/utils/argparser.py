@@ -25,7 +25,7 @@ import sys
 from sambaflow import launch
 from sambaflow.errors import NoEffectWarning
 from sambaflow.samba import _state
-from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS
+from sambaflow.samba.arguments import DATA_PARALLEL_MODES, MAPPINGS, REDUCE_DTYPES
 from sambaflow.samba.keywords import refuse_unknown
 
 COMMANDS = ("compile", "run", "test", "measure-performance", "measure-sections")
@@ -100,6 +100,8 @@ def _built_in(parser, command):
     parser.add_argument("--data-parallel", action="store_true", help="train several replicas, which mpirun or srun starts")
     parser.add_argument("--reduce-on-rdu", action="store_true", help="average gradients of replicas on the device")
     parser.add_argument("--data-parallel-mode", default="normal", choices=DATA_PARALLEL_MODES)
+    parser.add_argument("--shard-optimizer", action="store_true", help="each replica keeps a part of the optimizer's state")
+    parser.add_argument("--reduce-dtype", default=None, choices=REDUCE_DTYPES, help="what gradients travel as between replicas")
     parser.add_argument(
         "--world-size", type=int, default=1, help="how many replicas there have to be: a run by another number is refused"
     )
