@@ -344,6 +344,15 @@ static fuzz_verdict two_runs(checking *c, int steps)
     return judge(c, "second");
 }
 
+/* Replicas exchange in it, which parts sections: `spatial` refuses it. */
+static bool exchanges(const samba_graph *graph)
+{
+    for (int64_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i].op == SAMBA_OP_replica_mean || strncmp(samba_ops[graph->nodes[i].op].name, "sync_", 5) == 0)
+            return true;
+    return false;
+}
+
 fuzz_verdict fuzz_check_train(const samba_graph *graph, fuzz_report *report)
 {
     checking c = {.traced = graph, .context = graph->context, .report = report};
@@ -352,7 +361,8 @@ fuzz_verdict fuzz_check_train(const samba_graph *graph, fuzz_report *report)
     samba_compile_options options = samba_compile_defaults();
     options.grad_accumulation_steps = next_seed(&state) % 3 == 0 ? 2 : 1;
     options.data_parallel = next_seed(&state) % 4 == 0; /* this process is the only replica: nothing changes */
-    options.mapping = next_seed(&state) % 6 == 0 ? SAMBA_MAPPING_SPATIAL : SAMBA_MAPPING_SECTION;
+    options.mapping = next_seed(&state) % 6 == 0 && !(options.data_parallel && exchanges(graph)) ? SAMBA_MAPPING_SPATIAL
+                                                                                                 : SAMBA_MAPPING_SECTION;
     samba_graph *whole = NULL;
     if (samba_autodiff(graph, options.grad_accumulation_steps, &whole) == SAMBA_OK &&
         samba_graph_prune(whole, &c.graph) != SAMBA_OK)

@@ -11,7 +11,7 @@ code=$?
 if [ "$how" = early ]; then
     [ $code -ne 0 ] && [ $code -ne 124 ] && grep -q "replica 1 has ended, and this one still waits for it" "$folder/out" && exit 0
 else
-    [ $code -eq 0 ] && [ "$(grep -c 'as it should' "$folder/out")" = 2 ] && exit 0
+    [ $code -eq 0 ] && [ "$(grep -o 'as it should' "$folder/out" | wc -l)" -eq 2 ] && exit 0
 fi
 echo "$how ends with $code"
 cat "$folder/out"
