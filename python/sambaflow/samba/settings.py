@@ -43,6 +43,8 @@ KINDS = {
     "data_parallel": bool,
     "reduce_on_rdu": bool,
     "data_parallel_mode": str,
+    "shard_optimizer": bool,
+    "reduce_dtype": str,
     "world_size": int,
     "command": str,
     "batch_size": int,
