@@ -62,6 +62,8 @@ def test_defaults():
         "compiler_configs_file": None,
         "world_size": 1,
         "distlearn_config": None,
+        "shard_optimizer": False,
+        "reduce_dtype": None,
     }
     assert vars(args) == expected
 
