@@ -6,7 +6,6 @@
 
 #include "base/null.h"
 #include <sambaflow/profile.h>
-#include <string.h>
 
 static const char *const ways[] = {
     [SAMBA_EXCHANGE_MEAN] = "mean", [SAMBA_EXCHANGE_SCATTER] = "scatter", [SAMBA_EXCHANGE_GATHER] = "gather"};
@@ -18,22 +17,15 @@ static int64_t sent(const samba_session *session, samba_exchange_way way, int64_
     return (way == SAMBA_EXCHANGE_MEAN ? 2 : 1) * (int64_t)((double)bytes * (size - 1) / size);
 }
 
-static bool exchanges_only(const samba_plan *plan, int32_t section)
-{
-    const samba_plan_section *its = &plan->sections[section];
-    return its->stage_count > 0 && plan->stages[its->first_stage].kind == SAMBA_STAGE_EXCHANGE;
-}
-
-static samba_exchange_row row_of_means(const samba_session *session, int32_t section)
+static samba_exchange_row row_of_gradients(const samba_session *session, int32_t section)
 {
     const samba_plan *plan = &session->plan;
     const samba_plan_section *its = &plan->sections[section];
-    const bool reduces = strcmp(samba_section_type_names[its->phase], "REDUCE") == 0,
-               scatters = reduces && session->shards.tensors && session->shards.scatters[samba_plan_graph_of(plan, section)];
+    const bool scatters = session->shards.tensors && session->shards.scatters[samba_plan_graph_of(plan, section)];
     samba_exchange_row row = {.section = section, .way = scatters ? SAMBA_EXCHANGE_SCATTER : SAMBA_EXCHANGE_MEAN};
     for (int32_t k = its->first_stage; k < its->first_stage + its->stage_count; k++) {
         const int32_t dtype = plan->stages[k].operands[0].dtype;
-        const bool rounded = reduces && session->rounds_gradients && dtype == SAMBA_FLOAT32;
+        const bool rounded = session->rounds_gradients && dtype == SAMBA_FLOAT32;
         row.bytes += sent(session, row.way,
                           plan->stages[k].domain[0] * (int64_t)samba_dtype_size(rounded ? SAMBA_BFLOAT16 : (samba_dtype)dtype));
     }
@@ -57,7 +49,8 @@ samba_status samba_exchanges_begin(samba_session *session)
     const samba_plan *plan = &session->plan;
     SAMBA_TRY(SAMBA_ROOM(&session->arena, session->exchanges, plan->section_count + 1));
     for (int32_t i = 0; i < plan->section_count; i++) {
-        const samba_exchange_row row = exchanges_only(plan, i) ? row_of_means(session, i) : row_of_updates(session, i);
+        const samba_exchange_row row =
+            plan->sections[i].phase == SAMBA_PLAN_REDUCE ? row_of_gradients(session, i) : row_of_updates(session, i);
         if (row.bytes > 0)
             session->exchanges[session->exchange_count++] = row;
     }
@@ -77,7 +70,7 @@ void samba_exchanges_note(samba_session *session, int32_t at, int64_t first, int
 static void profile(samba_session *session, int32_t section, double began, double ended)
 {
     samba_profiler *profiler = session->device->profiler;
-    if (profiler && exchanges_only(&session->plan, section))
+    if (profiler && samba_is_exchange(session, section))
         samba_profiler_note(profiler, section, -1, began, ended);
 }
 

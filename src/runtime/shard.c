@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REDUCE = 3, OPT = 5 }; /* of samba_phase */
+enum { REDUCE = SAMBA_PLAN_REDUCE, OPT = SAMBA_PLAN_OPT };
 
 typedef struct range { /* bytes of the arena */
     int64_t begin, end;
@@ -116,10 +116,10 @@ static bool is_update(const samba_plan *plan, int32_t graph, const samba_stage *
 }
 
 /* The part of this replica, in elements of the stage. */
-static range part_of(const sharder *s, const samba_stage *stage, const update *u)
+static range part_of(const sharder *s, const samba_shard_update *u)
 {
-    return (range){samba_part_begin_within(u->whole, u->first, stage->domain[0], s->rank, s->size),
-                   samba_part_begin_within(u->whole, u->first, stage->domain[0], s->rank + 1, s->size)};
+    return (range){samba_part_begin_within(u->whole, u->first, u->count, s->rank, s->size),
+                   samba_part_begin_within(u->whole, u->first, u->count, s->rank + 1, s->size)};
 }
 
 static bool is_state_of(const samba_plan *plan, const samba_stage *stage, const samba_operand *o)
@@ -137,10 +137,12 @@ static void cut(sharder *s, int64_t begin, int64_t end)
 static void note_update(sharder *s, int32_t index, const update *u)
 {
     const samba_stage *stage = &s->plan->stages[index];
-    const range part = part_of(s, stage, u), parameters = seen(s->plan, stage, &stage->operands[u->parameter]);
+    const int64_t parameters = seen(s->plan, stage, &stage->operands[u->parameter]).begin;
+    const samba_shard_update its = {index,    parameters, (samba_dtype)stage->operands[u->parameter].dtype, stage->domain[0],
+                                    u->first, u->whole};
+    const range part = part_of(s, &its);
     s->is[index] = true;
-    s->shards->updates[s->shards->update_count++] = (samba_shard_update){
-        index, parameters.begin, (samba_dtype)stage->operands[u->parameter].dtype, stage->domain[0], u->first, u->whole};
+    s->shards->updates[s->shards->update_count++] = its;
     for (int32_t o = 0; o < stage->operand_count; o++) {
         const samba_operand *operand = &stage->operands[o];
         if (!is_state_of(s->plan, stage, operand))
@@ -223,8 +225,7 @@ static samba_status check_uses(const sharder *s)
                 return fail(s, &plan->stages[k]);
     for (int32_t n = 0; n < s->shards->update_count; n++) {
         const samba_stage *stage = &plan->stages[s->shards->updates[n].stage];
-        const update u = {.first = s->shards->updates[n].first, .whole = s->shards->updates[n].whole};
-        const range part = part_of(s, stage, &u);
+        const range part = part_of(s, &s->shards->updates[n]);
         for (int32_t o = 0; o < stage->operand_count; o++) {
             if (!is_state_of(plan, stage, &stage->operands[o]))
                 continue;
@@ -242,8 +243,7 @@ static samba_status shrink(sharder *s, const samba_shard_update *its, int32_t *b
 {
     samba_plan *plan = s->plan;
     samba_stage *stage = &plan->stages[its->stage];
-    const update u = {.first = its->first, .whole = its->whole};
-    const range part = part_of(s, stage, &u);
+    const range part = part_of(s, its);
     samba_operand *operands;
     SAMBA_TRY(SAMBA_ROOM(&plan->arena, operands, stage->operand_count + 1));
     for (int32_t o = 0; o < stage->operand_count; o++) {
@@ -275,8 +275,7 @@ static samba_status find_shards(sharder *s)
     SAMBA_TRY(SAMBA_ROOM(s->arena, s->shards->tensors, plan->tensor_count + 1));
     for (int32_t n = 0; n < s->shards->update_count; n++) {
         const samba_stage *stage = &plan->stages[s->shards->updates[n].stage];
-        const update u = {.first = s->shards->updates[n].first, .whole = s->shards->updates[n].whole};
-        const range part = part_of(s, stage, &u);
+        const range part = part_of(s, &s->shards->updates[n]);
         for (int32_t o = 0; o < stage->operand_count; o++) {
             if (!is_state_of(plan, stage, &stage->operands[o]))
                 continue;

@@ -119,15 +119,17 @@ static void count_batch(normalizing *n)
         n->count *= n->x.shape[d];
 }
 
+static normalizing normalizing_of(const char *what, samba_value input, samba_value running_mean, samba_value running_var,
+                                  samba_value weight, samba_value bias)
+{
+    return (normalizing){
+        .what = what, .input = input, .running_mean = running_mean, .running_var = running_var, .weight = weight, .bias = bias};
+}
+
 samba_value samba_functional_batch_norm(samba_value input, samba_value running_mean, samba_value running_var, samba_value weight,
                                         samba_value bias, const samba_batch_norm_options *options)
 {
-    normalizing n = {.what = "batch_norm",
-                     .input = input,
-                     .running_mean = running_mean,
-                     .running_var = running_var,
-                     .weight = weight,
-                     .bias = bias};
+    normalizing n = normalizing_of("batch_norm", input, running_mean, running_var, weight, bias);
     if (!start(&n, 2, options))
         return samba_trace_none(n.graph);
     count_batch(&n);
@@ -172,12 +174,7 @@ static void move_synchronized(const normalizing *n)
 samba_value samba_functional_sync_batch_norm(samba_value input, samba_value running_mean, samba_value running_var,
                                              samba_value weight, samba_value bias, const samba_batch_norm_options *options)
 {
-    normalizing n = {.what = "sync_batch_norm",
-                     .input = input,
-                     .running_mean = running_mean,
-                     .running_var = running_var,
-                     .weight = weight,
-                     .bias = bias};
+    normalizing n = normalizing_of("sync_batch_norm", input, running_mean, running_var, weight, bias);
     if (!start(&n, 2, options))
         return samba_trace_none(n.graph);
     count_batch(&n);
@@ -202,12 +199,7 @@ static void instance_moments(const normalizing *n, samba_value *mean, samba_valu
 samba_value samba_functional_instance_norm(samba_value input, samba_value running_mean, samba_value running_var,
                                            samba_value weight, samba_value bias, const samba_batch_norm_options *options)
 {
-    normalizing n = {.what = "instance_norm",
-                     .input = input,
-                     .running_mean = running_mean,
-                     .running_var = running_var,
-                     .weight = weight,
-                     .bias = bias};
+    normalizing n = normalizing_of("instance_norm", input, running_mean, running_var, weight, bias);
     if (!start(&n, 3, options))
         return samba_trace_none(n.graph);
     n.count = 1;
