@@ -4,6 +4,7 @@
  * is added to the same number of the next step, so that nothing is lost for long (Karimireddy, Rebjock, Stich, Jaggi 2019, "Error
  * Feedback Fixes SignSGD and other Gradient Compression Schemes"). Plain loops, which the compiler makes vectors of. */
 #include "parallel/replicas.h"
+#include "tensor/bits.h"
 
 #include <string.h>
 
@@ -50,45 +51,22 @@ void samba_find_mean(samba_dtype dtype, char *out, const char *const *sources, i
 }
 
 /* ---- bfloat16 ---- */
-static inline float from_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline uint32_t to_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float widen(uint16_t x) { return from_bits((uint32_t)x << 16); }
-
-/* To the nearest, ties to even; NaN stays NaN. */
-static inline uint16_t narrow(float x)
-{
-    const uint32_t bits = to_bits(x), rounded = bits + 0x7fff + (bits >> 16 & 1);
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded >> 16);
-}
-
 void samba_widen(float *out, const uint16_t *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        out[i] = widen(x[i]);
+        out[i] = float_of_bfloat16(x[i]);
 }
 
 void samba_round_with_rest(uint16_t *out, const float *x, float *rest, float *kept, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         const float wanted = x[i] + rest[i];
-        const uint16_t rounded = narrow(wanted);
-        const float left = wanted - widen(rounded); /* exact, or not finite */
+        const uint16_t rounded = bfloat16_of_float(wanted);
+        const float left = wanted - float_of_bfloat16(rounded); /* exact, or not finite */
         out[i] = rounded;
-        rest[i] = (to_bits(left) & 0x7f800000) == 0x7f800000 ? 0 : left;
+        rest[i] = (bits_of(left) & 0x7f800000) == 0x7f800000 ? 0 : left;
         if (kept)
-            kept[i] = widen(rounded);
+            kept[i] = float_of_bfloat16(rounded);
     }
 }
 
@@ -101,7 +79,7 @@ static void add(float *sums, const float *x, int64_t n)
 static void add_rounded(float *sums, const uint16_t *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        sums[i] += widen(x[i]);
+        sums[i] += float_of_bfloat16(x[i]);
 }
 
 void samba_find_mean_of_rounded(float *out, const char *const *sources, int own, int size, int64_t count)
