@@ -3,6 +3,7 @@
  * What sambaflow scale has found: a table under all that it assumes, one JSON object, a picture. */
 #include "cli/scale.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -187,15 +188,15 @@ static samba_status draw_line(const samba_scale *s, const axis *x, const samba_s
 
 samba_status samba_scale_draw(const samba_scale *s, samba_text *svg)
 {
-    axis x = {INFINITY, 0};
-    int lines = 0;
+    int low = INT_MAX, high = 0, lines = 0;
     for (int i = 0; i < s->row_count; i++) {
-        x.low = fmin(x.low, s->rows[i].how.replicas);
-        x.high = fmax(x.high, s->rows[i].how.replicas);
+        low = s->rows[i].how.replicas < low ? s->rows[i].how.replicas : low;
+        high = s->rows[i].how.replicas > high ? s->rows[i].how.replicas : high;
     }
-    if (x.low == x.high)
-        return samba_fail(s->context, SAMBA_ERROR_ARGUMENT, "--svg: a line takes two numbers of replicas, and there is only %.0f",
-                          x.low);
+    if (low >= high)
+        return samba_fail(s->context, SAMBA_ERROR_ARGUMENT, "--svg: a line takes two numbers of replicas, and there is only %d",
+                          high);
+    const axis x = {low, high};
     draw_frame(s, &x, svg);
     for (int i = 0; i < s->row_count; i++)
         if (i == 0 || s->rows[i].network != s->rows[i - 1].network || s->rows[i].how.mode != s->rows[i - 1].how.mode)
