@@ -21,7 +21,7 @@ for end in "$one cable1 10.77.0.1" "$two cable2 10.77.0.2"; do
     ip -n "$1" addr add "$3/24" dev "$2"
     ip -n "$1" link set "$2" up
     ip -n "$1" link set lo up
-    tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 256kb latency 50ms
+    tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 1mb latency 50ms
     shift 3
 done
 # What Open MPI starts on a machine is started in the other network.

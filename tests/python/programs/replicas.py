@@ -226,7 +226,8 @@ def mpi4py(folder, when):
         from mpi4py import MPI
     assert MPI.COMM_WORLD.allreduce(rank) == 1 and MPI.COMM_WORLD.rank == rank
     samba.session.run(inputs(*part(1, rank, 2)), outputs, data_parallel=True)
-    print(f"rank {rank} is done", flush=True)
+    sys.stdout.write(f"rank {rank} is done\n")  # in one piece
+    sys.stdout.flush()
 
 
 def own_rank():
