@@ -4,6 +4,10 @@
 set -eu
 build=$1
 tools/check-house.sh
+if grep -A 9 "uses features which were added in newer versions" "$build/meson-logs/meson-log.txt"; then
+    echo "check: the build files ask for a newer Meson than meson.build says" >&2
+    exit 1
+fi
 [ "${FORMAT:-yes}" = no ] || tools/format.sh "$build"
 echo "running alone: examples/train_alone has $(wc -l <examples/train_alone.c) lines and links to" \
     "$(wc -c <"$build/examples/train_alone") bytes," \
