@@ -8,6 +8,7 @@
  * Learning rates are 0 in these steps: random inputs drive the weights nowhere. */
 #include "cli/scale.h"
 #include "report/report.h"
+#include "runtime/shard.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +24,7 @@ typedef struct runner {
     samba_scale *scale;
     int32_t graph;
     int steps;
-    samba_session *session;
+    samba_session *session, *exchanging; /* the same, but where an option of exchanges has to be known at load */
     samba_io io;
     samba_run_options run;
     double *walls; /* of the steps */
@@ -48,7 +49,7 @@ static samba_status run_step(runner *r, const samba_replica_mode *mode, double *
     r->run.data_parallel_mode = mode ? samba_replica_modes[*mode] : NULL;
     const double start = samba_seconds();
     for (int32_t k = 0; k < r->scale->scaling.runs; k++)
-        SAMBA_TRY(samba_run(r->session, &r->run));
+        SAMBA_TRY(samba_run(mode ? r->exchanging : r->session, &r->run));
     if (!mode)
         SAMBA_TRY(samba_replicas_wait(r->scale->context));
     *seconds = samba_seconds() - start;
@@ -58,11 +59,19 @@ static samba_status run_step(runner *r, const samba_replica_mode *mode, double *
 static samba_status open_runner(runner *r)
 {
     samba_scale *s = r->scale;
-    samba_session_options options = samba_cli_session(s->arguments);
+    const samba_cli_arguments *a = s->arguments;
+    samba_session_options options = samba_cli_session(a);
     options.data_parallel = s->self.size > 1;
     SAMBA_TRY(SAMBA_ROOM(&s->arena, r->walls, r->steps));
-    SAMBA_TRY(samba_io_new(s->context, &s->plan, r->graph, s->arguments->seed, &s->arena, &r->io));
-    SAMBA_TRY(samba_session_new(s->context, s->arguments->pef, &options, &r->session));
+    SAMBA_TRY(samba_io_new(s->context, &s->plan, r->graph, a->seed, &s->arena, &r->io));
+    SAMBA_TRY(samba_session_new(s->context, a->pef, &options, &r->session));
+    r->exchanging = r->session;
+    if (a->measure && (a->sharded_optimizer || a->reduce_dtype == 1)) {
+        options.shard_optimizer = a->sharded_optimizer;
+        options.reduce_dtype = a->reduce_dtype == 1 ? "bfloat16" : NULL;
+        SAMBA_TRY(samba_session_new(s->context, a->pef, &options, &r->exchanging));
+        SAMBA_TRY(samba_cli_stop_learning(r->exchanging));
+    }
     r->run = samba_run_defaults();
     r->run.graph_name = s->plan.graph_count > 1 ? s->plan.graphs[r->graph].name : NULL;
     r->run.input_count = r->io.input_count;
@@ -349,6 +358,11 @@ static samba_status work(samba_scale *s, runner *r)
         SAMBA_TRY(samba_check_output(s->context, "--svg", a->svg, a->pef));
     SAMBA_TRY(find_graph(s, &r->graph));
     SAMBA_TRY(samba_scaling_find(s->context, &s->plan, r->graph, &s->arena, &s->scaling));
+    if (a->sharded_optimizer) {
+        bool scatters = false;
+        SAMBA_TRY(samba_shard_scatters(s->context, &s->arena, &s->plan, r->graph, &scatters));
+        s->scaling.norms = !scatters;
+    }
     SAMBA_TRY(samba_replicas_find(s->context, &s->self));
     SAMBA_TRY(find_networks(s));
     SAMBA_TRY(find_times(r));
@@ -373,6 +387,8 @@ samba_status samba_cli_scale(samba_context *context, const samba_cli_arguments *
     samba_arena_init(&s.arena, context);
     samba_plan_init(&s.plan, context);
     samba_status status = work(&s, &r);
+    if (r.exchanging != r.session)
+        samba_session_free(r.exchanging);
     samba_session_free(r.session);
     samba_io_free(&r.io);
     samba_plan_free(&s.plan);

@@ -114,8 +114,7 @@ static samba_network_part scatter_with(const samba_exchange *e, const piece *p, 
     const char *from = data_of(p, theirs);
     size_t size = (size_t)size_of(&p->range);
     if (p->range.rest) {
-        samba_round_with_rest(out_of(e, p, rank), (const float *)(const void *)from, p->range.rest + theirs.begin, NULL,
-                              theirs.count);
+        samba_round_with_rest(out_of(e, p, rank), (const float *)(const void *)from, p->range.rest + theirs.begin, theirs.count);
         from = (const char *)out_of(e, p, rank);
         size = sizeof(uint16_t);
     }
@@ -147,7 +146,7 @@ static void swap(samba_exchange *e, int slot)
     if (p->phase == GATHER && p->range.rest) {
         const block own = block_of(e, p, e->rank);
         float *means = (float *)(void *)data_of(p, own);
-        samba_round_with_rest(p->out, means, p->range.rest + own.begin, means, own.count);
+        samba_round_in_place(p->out, means, p->range.rest + own.begin, own.count);
     }
     e->failed = p->phase == SCATTER ? "sending gradients" : "sending what was summed";
     e->error = send(e, slot);

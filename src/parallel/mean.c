@@ -57,16 +57,27 @@ void samba_widen(float *out, const uint16_t *x, int64_t count)
         out[i] = float_of_bfloat16(x[i]);
 }
 
-void samba_round_with_rest(uint16_t *out, const float *x, float *rest, float *kept, int64_t count)
+/* The nearest bfloat16 of x + rest, whose difference from it is the new rest. */
+static inline uint16_t round_one(float x, float *rest)
+{
+    const float wanted = x + *rest;
+    const uint16_t rounded = bfloat16_of_float(wanted);
+    const float left = wanted - float_of_bfloat16(rounded); /* exact, or not finite */
+    *rest = (bits_of(left) & 0x7f800000) == 0x7f800000 ? 0 : left;
+    return rounded;
+}
+
+void samba_round_with_rest(uint16_t *restrict out, const float *restrict x, float *restrict rest, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = round_one(x[i], &rest[i]);
+}
+
+void samba_round_in_place(uint16_t *restrict out, float *restrict x, float *restrict rest, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        const float wanted = x[i] + rest[i];
-        const uint16_t rounded = bfloat16_of_float(wanted);
-        const float left = wanted - float_of_bfloat16(rounded); /* exact, or not finite */
-        out[i] = rounded;
-        rest[i] = (bits_of(left) & 0x7f800000) == 0x7f800000 ? 0 : left;
-        if (kept)
-            kept[i] = float_of_bfloat16(rounded);
+        out[i] = round_one(x[i], &rest[i]);
+        x[i] = float_of_bfloat16(out[i]);
     }
 }
 

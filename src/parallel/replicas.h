@@ -65,9 +65,10 @@ int64_t samba_part_begin_within(int64_t whole, int64_t first, int64_t count, int
 void samba_find_mean(samba_dtype dtype, char *out, const char *const *sources, int size, int64_t count);
 /* The same of float32 where all sources but `own` are bfloat16. */
 void samba_find_mean_of_rounded(float *out, const char *const *sources, int own, int size, int64_t count);
-/* out = x + rest, rounded to bfloat16; rest becomes what rounding has left of it. `kept` is what `out` says, in float32; NULL:
- * nobody wants it. Where x + rest is not finite, nothing is left. */
-void samba_round_with_rest(uint16_t *out, const float *x, float *rest, float *kept, int64_t count);
+/* out = x + rest, rounded to bfloat16; rest becomes what rounding has left of it. Where x + rest is not finite, nothing is left.
+ * No operand is another; in place, x becomes what `out` says. */
+void samba_round_with_rest(uint16_t *out, const float *x, float *rest, int64_t count);
+void samba_round_in_place(uint16_t *out, float *x, float *rest, int64_t count);
 void samba_widen(float *out, const uint16_t *x, int64_t count);
 
 /* ---- exchange.c ---- */

@@ -193,7 +193,7 @@ static void travel(step *s, int32_t at, bool scatter, bool gather)
 
 static void exchange(step *s, int32_t at, bool waits)
 {
-    travel(s, at, true, !s->how->shard || !reduces(&s->scaling->sections[at]));
+    travel(s, at, true, !s->how->shard || s->scaling->norms || !reduces(&s->scaling->sections[at]));
     if (!waits)
         return;
     wait_until(s, s->end);

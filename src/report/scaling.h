@@ -26,6 +26,7 @@ typedef struct samba_scaling {
     int32_t runs;    /* of FWD and BCKWD in a step */
     int64_t samples; /* of one replica in a step */
     int64_t bytes;   /* that a replica exchanges */
+    bool norms;      /* not updates alone read the means of gradients, so all replicas need all, with shard_optimizer too */
     samba_memory_info memory;
 } samba_scaling;
 

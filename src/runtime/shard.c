@@ -364,18 +364,34 @@ samba_status samba_check_reduces(samba_context *context, const samba_plan *plan,
                       option);
 }
 
+/* What updates there are, and whether they may be parted; the plan stays as it is. */
+static samba_status look(sharder *s)
+{
+    SAMBA_TRY(samba_check_reduces(s->context, s->plan, "shard_optimizer"));
+    SAMBA_TRY(find_updates(s));
+    join_cuts(s);
+    SAMBA_TRY(check_uses(s));
+    SAMBA_TRY(SAMBA_ROOM(s->arena, s->shards->scatters, s->plan->graph_count));
+    for (int32_t g = 0; g < s->plan->graph_count; g++)
+        s->shards->scatters[g] = !is_read_elsewhere(s, g);
+    return SAMBA_OK;
+}
+
+samba_status samba_shard_scatters(samba_context *context, samba_arena *arena, samba_plan *plan, int32_t graph, bool *scatters)
+{
+    samba_shards shards = {.update_count = 0};
+    sharder s = {.context = context, .arena = arena, .plan = plan, .size = 2, .shards = &shards};
+    SAMBA_TRY(look(&s));
+    *scatters = shards.scatters[graph];
+    return SAMBA_OK;
+}
+
 samba_status samba_shard_plan(samba_context *context, samba_arena *arena, samba_plan *plan, int rank, int size,
                               samba_shards *shards)
 {
     sharder s = {.context = context, .arena = arena, .plan = plan, .rank = rank, .size = size, .shards = shards};
     *shards = (samba_shards){.update_count = 0};
-    SAMBA_TRY(samba_check_reduces(context, plan, "shard_optimizer"));
-    SAMBA_TRY(find_updates(&s));
-    join_cuts(&s);
-    SAMBA_TRY(check_uses(&s));
-    SAMBA_TRY(SAMBA_ROOM(arena, shards->scatters, plan->graph_count));
-    for (int32_t g = 0; g < plan->graph_count; g++)
-        shards->scatters[g] = !is_read_elsewhere(&s, g);
+    SAMBA_TRY(look(&s));
     SAMBA_TRY(find_shards(&s));
     return change(&s);
 }

@@ -37,5 +37,8 @@ samba_status samba_check_reduces(samba_context *context, const samba_plan *plan,
  * differently, or something else than updates reads it: the plan is then of no use. */
 samba_status samba_shard_plan(samba_context *context, samba_arena *arena, samba_plan *plan, int rank, int size,
                               samba_shards *shards);
+/* Whether only updates read the means of a graph's gradients, so that each replica needs its part alone; where a norm reads them
+ * too they go to all. Errors as above; the plan is not changed. */
+samba_status samba_shard_scatters(samba_context *context, samba_arena *arena, samba_plan *plan, int32_t graph, bool *scatters);
 
 #endif

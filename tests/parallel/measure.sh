@@ -29,6 +29,8 @@ grep -q "measured  inorder         2 " "$folder/out" || fail "this launch's repl
 grep -q "polyline" "$folder/scale.svg" || fail "nothing is drawn"
 (scale 2 --measure --flops 1G --replicas 2 --svg "$folder/scale.svg" >"$folder/said") && fail "a line of one point is drawn"
 grep -q "two numbers of replicas, and there is only 2" "$folder/said" || fail "a line of one point is not refused"
+scale 2 --measure --num-iterations 2 --replicas 2 --sharded-optimizer --reduce-dtype bfloat16
+grep -q "gradients travel as bfloat16" "$folder/out" || fail "it does not say how gradients travel"
 scale 2 --num-iterations 2 --replicas 2
 grep -q "all replicas of this launch at once" "$folder/out" || fail "it does not say who measured"
 echo "scale --measure: 2 and 3 replicas measure and one prints"

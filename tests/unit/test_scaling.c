@@ -115,6 +115,10 @@ TEST(test_shards)
     r = step_of(
         (samba_scaling_how){2, SAMBA_MODE_OPTIMAL, true, false}); /* the last update 3 to 3.25, its parameters 4 to 5, ... */
     assert_near(r.step, 6, 1e-3);
+    samba_scaling clips = drawn; /* a norm reads all means: exchanges are whole, and parameters go to all as well */
+    clips.norms = true;
+    need(samba_scaling_step(context, &clips, &slow, &(samba_scaling_how){2, SAMBA_MODE_NORMAL, true, false}, &r));
+    assert_near(r.step, 3 + 4 + 0.25 + 1 + 0.25 + 1, 1e-3);
 }
 
 /* An exchange that takes half of the processors makes what runs beside it twice as long. */
