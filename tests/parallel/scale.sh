@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # scale.sh BUILD [RATE...]: the model of `sambaflow scale` against steps by two replicas of one thread, in each mode: of LeNet
 # b256 on this machine; of GPT d384 on this machine and with a cable of each RATE (1gbit) between them, as root; with gradients as
-# bfloat16 and with parts of the optimizer by the cable alone, as what they take of the processors is not in the model. Fails where
-# it is off by more than 15 %.
+# bfloat16 and with parts of the optimizer by the cable alone, as what they take of the processors is not in the model. Fails
+# where it is off by more than 15 %.
 # STEPS and BATCH of the environment say how many steps of GPT (8) of how many samples a replica (2).
 set -u
 build=$1
