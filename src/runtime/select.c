@@ -399,13 +399,10 @@ static samba_status check_norm(const samba_session *session, int32_t at)
     return SAMBA_OK;
 }
 
-/* Is it the first of the graph's BCKWD? */
-static bool begins_backward(const samba_session *session, int32_t graph, int32_t at)
+/* Is it the first of its graph's BCKWD? Parts of sections have links as sections have. */
+static bool begins_backward(const samba_session *session, int32_t at)
 {
-    int32_t i = session->plan.graphs[graph].first_section;
-    while (i < at && phase_of(session, i) != BCKWD)
-        i++;
-    return i >= at;
+    return phase_of(session, at) == BCKWD && session->links[at] == state_of(session, at)->forward_links;
 }
 
 static int32_t reduce_count(const samba_session *session, int32_t graph, int32_t until)
@@ -502,7 +499,7 @@ static samba_status check_order(const samba_session *session, const samba_run_op
             return fail_reduced(session, at);
         if (phase == REDUCE && options->data_parallel)
             SAMBA_TRY(note_reduce(session, at, selection));
-        else if (phase == REDUCE || joint || (phase == BCKWD && begins_backward(session, selection->graph, at)))
+        else if (phase == REDUCE || joint || begins_backward(session, at))
             selection->reduced = 0;
         if (phase == OPT && !selection->norm_known)
             SAMBA_TRY(check_norm(session, at));

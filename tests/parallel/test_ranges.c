@@ -105,6 +105,10 @@ static void draw(drawn *d, uint64_t *state, int queue)
     d->graphs = 1 + (next_seed(state) % 3 == 0);
     d->norm = next_seed(state) % 3 == 0;
     d->spatial = !queue && next_seed(state) % 4 == 0;
+    if (number == 0 && !queue) { /* parts of joint sections stand behind those of all graphs */
+        d->graphs = GRAPHS;
+        d->spatial = true;
+    }
     d->threads = 1 + (next_seed(state) % 3 == 0);
     d->isa = isas[next_seed(state) % 3];
     for (int i = 0; i < d->count; i++) {
