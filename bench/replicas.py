@@ -2,13 +2,15 @@
 """make bench-replicas: two replicas beside DistributedDataParallel (gloo), on the same work, each process with one thread.
 
 A case is trained from the same weights on the same samples: by replicas in each mode, by two processes that exchange nothing, and
-by PyTorch in both ways. The first losses of replicas and of DistributedDataParallel must agree, then the rates of both processes
-are added. As DistributedDataParallel takes turns with nobody, the machine should have nothing else to do.
+by PyTorch in both ways. First the losses of replicas and of DistributedDataParallel must agree. Then all take turns, each time in
+another order. Rates of both processes are added, and compared with those of the same round. The machine should have nothing else
+to do.
 
-Usage: replicas.py BUILD_FOLDER [--mpi openmpi] [--steps N] [--timed N] [CASE ...]
+Usage: replicas.py BUILD_FOLDER [--mpi openmpi] [--steps N] [--timed N] [--rounds N] [CASE ...]
   CASE ...     lenet, gpt; all
   --steps N    losses that must agree (100)
-  --timed N    last steps of each that are timed (20)
+  --timed N    last steps of a turn that are timed (10)
+  --rounds N   turns of each (7)
   --mpi MPI    which starts the replicas: openmpi (the usual one) or mpich"""
 
 import argparse
@@ -37,10 +39,14 @@ CASES = {
         "example": "gpt2",
         "settings": {"n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 64, "vocab_size": 256},
         "batch": 8,
-        "words": ["--optimizer", "adamw", "--lr", "3e-4", "--beta1", "0.9", "--beta2", "0.95", "--weight-decay", "0.01"],
+        "words": ["--optimizer", "adamw", "--lr", "3e-4", "--beta1", "0.9", "--beta2", "0.95", "--weight-decay", "0.01"]
+        + ["--max-grad-norm", "1"],
+        "max_grad_norm": 1.0,
         "optimizer": {"lr": 3e-4, "betas": (0.9, 0.95), "weight_decay": 0.01},
     },
 }
+WARM_UP = 3  # steps of a turn
+SAME_BITS = 20  # losses that all modes have alike
 WAYS = ["normal", "inorder", "optimal", "side by side", "DDP", "torch side by side"]
 
 
@@ -101,6 +107,8 @@ def torchs(job):
         optim.zero_grad(set_to_none=True)
         loss = model(**inputs)
         loss.backward()
+        if "max_grad_norm" in case:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), case["max_grad_norm"])
         optim.step()
         return loss.item()
 
@@ -160,22 +168,31 @@ def compared(name, options, launch):
 
         weights = f"{folder}/weights.safetensors"
         Session(f"{folder}/together.pef", threads=1).save(weights, with_state=False)
-        found = {}
-        for way in WAYS:
-            full = way in ("normal", "DDP")
-            job = {
-                "case": case,
-                "pef": f"{folder}/{'alone' if way == 'side by side' else 'together'}.pef",
-                "weights": weights,
-                "steps": max(options.steps, options.timed + 1) if full else options.timed + 3,
-                "timed": options.timed,
-            }
-            found[way] = measured(way, job, launch)
-    rates = {way: sum(1e3 * case["batch"] / statistics.median(x["ms"]) for x in ranks) for way, ranks in found.items()}
-    print(f"\n{name}: batch {case['batch']} of each of {SIZE} processes, one thread each; samples/s of both\n")
-    for way, rate in rates.items():
-        alone = rates["torch side by side" if way in ("DDP", "torch side by side") else "side by side"]
-        print(f"  {way:20s} {rate:9.1f}  {rate / alone:6.1%} of no exchange  {rate / rates['DDP']:5.2f} x DDP")
+
+        def turn(way, steps):
+            pef = f"{folder}/{'alone' if way == 'side by side' else 'together'}.pef"
+            return measured(way, {"case": case, "pef": pef, "weights": weights, "steps": steps, "timed": options.timed}, launch)
+
+        steps = {"normal": options.steps, "inorder": SAME_BITS, "optimal": SAME_BITS, "DDP": options.steps}
+        found = {way: turn(way, count) for way, count in steps.items()}
+        rates = {way: [] for way in WAYS}
+        for number in range(options.rounds):
+            for i in range(len(WAYS)):
+                way = WAYS[(i + number) % len(WAYS)]
+                rates[way].append(
+                    sum(1e3 * case["batch"] / statistics.median(x["ms"]) for x in turn(way, options.timed + WARM_UP))
+                )
+    print(f"\n{name}: batch {case['batch']} of each of {SIZE} processes, one thread each; samples/s of both, median of the turns\n")
+
+    def of(way, other):
+        return statistics.median(x / y for x, y in zip(rates[way], rates[other]))
+
+    for way in WAYS:
+        alone = "torch side by side" if way in ("DDP", "torch side by side") else "side by side"
+        print(
+            f"  {way:20s} {statistics.median(rates[way]):9.1f}, best {max(rates[way]):9.1f}  {of(way, alone):6.1%} of no exchange"
+            f"  {of(way, 'DDP'):5.2f} x DDP"
+        )
     for way in ("inorder", "optimal"):
         if apart(found[way], found["normal"]) != 0:
             raise SystemExit(f"{name}: losses of mode {way} are not the bits of mode normal")
@@ -193,7 +210,8 @@ def main():
     parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE")
     parser.add_argument("--mpi", default="openmpi", choices=("openmpi", "mpich"))
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--timed", type=int, default=20)
+    parser.add_argument("--timed", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     unknown = [name for name in options.cases if name not in CASES]
     if unknown:
