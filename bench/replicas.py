@@ -3,8 +3,9 @@
 
 A case is trained from the same weights on the same samples: by replicas in each mode, by two processes that exchange nothing, and
 by PyTorch in both ways. First the losses of replicas and of DistributedDataParallel must agree. Then all take turns, each time in
-another order. Rates of both processes are added, and compared with those of the same round. The machine should have nothing else
-to do.
+another order. Rates of both processes are added, and compared with those of the same round. At last steps of the same two processes take
+turns, with an exchange and without (`sambaflow scale --measure`), which tells them apart where a machine is not the same from one
+second to the next. It should have nothing else to do.
 
 Usage: replicas.py BUILD_FOLDER [--mpi openmpi] [--steps N] [--timed N] [--rounds N] [CASE ...]
   CASE ...     lenet, gpt; all
@@ -47,7 +48,8 @@ CASES = {
 }
 WARM_UP = 3  # steps of a turn
 SAME_BITS = 20  # losses that all modes have alike
-WAYS = ["normal", "inorder", "optimal", "side by side", "DDP", "torch side by side"]
+MODES = ["normal", "inorder", "optimal"]
+WAYS = [*MODES, "side by side", "DDP", "torch side by side"]
 
 
 # ---- one process ----
@@ -140,7 +142,7 @@ def measured(way, job, launch):
         job = {**job, "way": way, "folder": folder}
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, __file__, "--work"]
-        if way in ("normal", "inorder", "optimal"):
+        if way in MODES:
             done = [subprocess.Popen([*launch, *command, json.dumps(job)], env=environment)]
         else:
             environment["SAMBAFLOW_MPI"] = "off"
@@ -154,6 +156,14 @@ def apart(found, others):
     """The greatest difference of losses, relative to the greater of loss and 1."""
     pairs = [pair for x, y in zip(found, others) for pair in zip(x["losses"], y["losses"])]
     return max(abs(x - y) / max(abs(y), 1) for x, y in pairs)
+
+
+def in_turns(pef, launch, build):
+    """The rate of each mode over that without exchanges, of steps that take turns in the same processes."""
+    words = ["--measure", "--threads", "1", "--replicas", str(SIZE), "--mode", ",".join(MODES), "--num-iterations", "20", "--json"]
+    done = subprocess.run([*launch, f"{build}/sambaflow", "scale", pef, *words], check=True, capture_output=True, text=True)
+    said = json.loads(done.stdout)
+    return {row["mode"]: said["alone_ms"] / row["measured_ms"] for row in said["rows"]}
 
 
 def compared(name, options, launch):
@@ -182,6 +192,7 @@ def compared(name, options, launch):
                 rates[way].append(
                     sum(1e3 * case["batch"] / statistics.median(x["ms"]) for x in turn(way, options.timed + WARM_UP))
                 )
+        turns = in_turns(f"{folder}/together.pef", launch, build)
     print(f"\n{name}: batch {case['batch']} of each of {SIZE} processes, one thread each; samples/s of both, median of the turns\n")
 
     def of(way, other):
@@ -193,6 +204,7 @@ def compared(name, options, launch):
             f"  {way:20s} {statistics.median(rates[way]):9.1f}, best {max(rates[way]):9.1f}  {of(way, alone):6.1%} of no exchange"
             f"  {of(way, 'DDP'):5.2f} x DDP"
         )
+    print("  steps in turns in the same processes: " + ", ".join(f"{mode} {share:.1%}" for mode, share in turns.items()))
     for way in ("inorder", "optimal"):
         if apart(found[way], found["normal"]) != 0:
             raise SystemExit(f"{name}: losses of mode {way} are not the bits of mode normal")
