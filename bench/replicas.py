@@ -160,7 +160,18 @@ def apart(found, others):
 
 def in_turns(pef, launch, build):
     """The rate of each mode over that without exchanges, of steps that take turns in the same processes."""
-    words = ["--measure", "--threads", "1", "--replicas", str(SIZE), "--mode", ",".join(MODES), "--num-iterations", "20", "--json"]
+    words = [
+        "--measure",
+        "--threads",
+        "1",
+        "--replicas",
+        str(SIZE),
+        "--mode",
+        ",".join(MODES),
+        "--num-iterations",
+        "20",
+        "--json",
+    ]
     done = subprocess.run([*launch, f"{build}/sambaflow", "scale", pef, *words], check=True, capture_output=True, text=True)
     said = json.loads(done.stdout)
     return {row["mode"]: said["alone_ms"] / row["measured_ms"] for row in said["rows"]}
@@ -193,7 +204,7 @@ def compared(name, options, launch):
                     sum(1e3 * case["batch"] / statistics.median(x["ms"]) for x in turn(way, options.timed + WARM_UP))
                 )
         turns = in_turns(f"{folder}/together.pef", launch, build)
-    print(f"\n{name}: batch {case['batch']} of each of {SIZE} processes, one thread each; samples/s of both, median of the turns\n")
+    print(f"\n{name}: batch {case['batch']} of each of {SIZE} processes, one thread each; samples/s of both, medians of turns\n")
 
     def of(way, other):
         return statistics.median(x / y for x, y in zip(rates[way], rates[other]))
