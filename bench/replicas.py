@@ -3,9 +3,9 @@
 
 A case is trained from the same weights on the same samples: by replicas in each mode, by two processes that exchange nothing, and
 by PyTorch in both ways. First the losses of replicas and of DistributedDataParallel must agree. Then all take turns, each time in
-another order. Rates of both processes are added, and compared with those of the same round. At last steps of the same two processes take
-turns, with an exchange and without (`sambaflow scale --measure`), which tells them apart where a machine is not the same from one
-second to the next. It should have nothing else to do.
+another order. Rates of both processes are added, and compared with those of the same round. At last steps of the same two
+processes take turns, with an exchange and without (`sambaflow scale --measure`), which tells them apart where a machine is not
+the same from one second to the next. It should have nothing else to do.
 
 Usage: replicas.py BUILD_FOLDER [--mpi openmpi] [--steps N] [--timed N] [--rounds N] [CASE ...]
   CASE ...     lenet, gpt; all
