@@ -160,18 +160,7 @@ def apart(found, others):
 
 def in_turns(pef, launch, build):
     """The rate of each mode over that without exchanges, of steps that take turns in the same processes."""
-    words = [
-        "--measure",
-        "--threads",
-        "1",
-        "--replicas",
-        str(SIZE),
-        "--mode",
-        ",".join(MODES),
-        "--num-iterations",
-        "20",
-        "--json",
-    ]
+    words = f"--measure --threads 1 --replicas {SIZE} --mode {','.join(MODES)} --num-iterations 20 --json".split()
     done = subprocess.run([*launch, f"{build}/sambaflow", "scale", pef, *words], check=True, capture_output=True, text=True)
     said = json.loads(done.stdout)
     return {row["mode"]: said["alone_ms"] / row["measured_ms"] for row in said["rows"]}
