@@ -34,6 +34,14 @@ def in_double(x):
     return x.double() if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else x
 
 
+def move(model, random):
+    """Every weight by a unit in the last place, up or down."""
+    with torch.no_grad():
+        for p in model.parameters():
+            up = torch.rand(p.shape, generator=random) < 0.5
+            p.copy_(torch.nextafter(p, torch.where(up, torch.inf, -torch.inf).to(p.dtype)))
+
+
 def _distance(x, exact):
     return (x.double() - exact.double()).norm().item() / max(exact.numel(), 1) ** 0.5
 
@@ -57,10 +65,7 @@ class Peer:
     def step(self, number):
         """{what: tensor} of the step's loss and gradients and of the buffers after it."""
         if self.random is not None:
-            with torch.no_grad():
-                for p in self.model.parameters():
-                    up = torch.rand(p.shape, generator=self.random) < 0.5
-                    p.copy_(torch.nextafter(p, torch.where(up, torch.inf, -torch.inf).to(p.dtype)))
+            move(self.model, self.random)
         self.optimizer.zero_grad()
         loss = first(self.model(*self.inputs))
         loss.backward()
