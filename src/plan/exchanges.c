@@ -42,6 +42,30 @@ int32_t samba_plan_completion(const samba_plan *plan, int32_t reduce)
     return -1;
 }
 
+static bool sums(const samba_stage *stage)
+{
+    const samba_program *program = &stage->program;
+    if (stage->kind != SAMBA_STAGE_TILE)
+        return stage->kind != SAMBA_STAGE_EXCHANGE;
+    for (int32_t i = 0; i < program->instruction_count; i++) {
+        const samba_tile_form form = samba_tile_table[program->instructions[i].op].form;
+        if (form == SAMBA_FORM_REDUCE || form == SAMBA_FORM_COLLECT)
+            return true;
+    }
+    return false;
+}
+
+bool samba_plan_sums_behind_reduce(const samba_plan *plan)
+{
+    for (int32_t i = 0; i < plan->section_count; i++) {
+        const samba_plan_section *section = &plan->sections[i];
+        for (int32_t k = 0; k < section->stage_count && section->phase > SAMBA_PLAN_REDUCE; k++)
+            if (sums(&plan->stages[section->first_stage + k]))
+                return true;
+    }
+    return false;
+}
+
 bool samba_plan_follows(const samba_plan *plan, int32_t update, int32_t before)
 {
     return plan->sections[before].phase == SAMBA_PLAN_OPT

@@ -95,7 +95,7 @@ struct samba_session {
     int32_t loss_count;
     samba_warning unused_rate; /* a dropout rate was given, and there is no dropout */
     bool launch_looked_at, launch_told;
-    char launch_warning[320];  /* of launched.c; "": there is none */
+    char launch_warning[448];  /* of launched.c; "": there is none */
     int64_t forward_runs;      /* runs with a FWD section: the dropout seeds' count */
     int64_t runs;              /* all runs, for messages */
     samba_graph_state *graphs; /* per graph of the plan */
