@@ -9,6 +9,8 @@
  *   mpirun -n 2 begun FOLDER forked                                children of a replica: MPI is not theirs */
 #include <sambaflow/sambaflow.h>
 
+#include "one_input.h"
+
 #include <mpi.h>
 
 #include <math.h>
@@ -52,21 +54,6 @@ static void model(samba_graph *g, const void *options)
     samba_loss(g, "loss", samba_mean(samba_square(samba_linear(samba_tanh(samba_linear(in, "a", 40)), "b", 3)), 0, NULL, false));
 }
 
-static void compile(const char *folder)
-{
-    samba_optimizer optimizer = samba_sgd(0.1);
-    samba_compile_options options = samba_compile_defaults();
-    options.name = "begun";
-    options.model = model;
-    options.input_count = 1;
-    options.inputs = &x;
-    options.optimizer_count = 1;
-    options.optimizers = &optimizer;
-    options.output_folder = folder;
-    options.data_parallel = true;
-    need(samba_compile(context, &options, NULL, 0));
-}
-
 static void begin(const char *folder)
 {
     char path[4096];
@@ -77,7 +64,7 @@ static void begin(const char *folder)
     need(samba_tensor_new(context, "x", SAMBA_FLOAT32, 2, shape, &x));
     need(samba_fill_normal(x, (uint64_t)self.rank, 0, 1));
     if (self.rank == 0)
-        compile(folder);
+        need(compile_one_input(context, folder, "begun", model, x, samba_sgd(0.1)));
     need(samba_replicas_wait(context));
     snprintf(path, sizeof path, "%s/begun/begun.pef", folder);
     samba_session_options options = samba_session_defaults();

@@ -12,6 +12,7 @@
 #include <sambaflow/sambaflow.h>
 
 #include "../seed.h"
+#include "one_input.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -103,18 +104,8 @@ static void plan_signal(const char *how, int after, unsigned pause)
 static samba_session *open_session(const char *path, samba_tensor *x)
 {
     samba_session *session;
-    samba_optimizer optimizer = samba_adam(1e-4);
-    samba_compile_options options = samba_compile_defaults();
-    options.name = "faulty";
-    options.model = model;
-    options.input_count = 1;
-    options.inputs = &x;
-    options.optimizer_count = 1;
-    options.optimizers = &optimizer;
-    options.output_folder = folder;
-    options.data_parallel = true;
     if (self.rank == 0 && access(path, R_OK) != 0)
-        need(samba_compile(context, &options, NULL, 0));
+        need(compile_one_input(context, folder, "faulty", model, x, samba_adam(1e-4)));
     need(samba_replicas_wait(context));
     samba_session_options how = samba_session_defaults();
     how.data_parallel = true;

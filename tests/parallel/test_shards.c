@@ -9,6 +9,7 @@
 #include <sambaflow/sambaflow.h>
 
 #include "../seed.h"
+#include "one_input.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -339,19 +340,8 @@ static void try_rounding(bool shards)
     snprintf(pef, sizeof pef, "%s/linear/linear.pef", folder);
     samba_tensor *x, *w;
     need(samba_tensor_new(context, "x", SAMBA_FLOAT32, 1, (const int64_t[]){LENGTH}, &x));
-    if (self.rank == 0) {
-        samba_optimizer optimizer = samba_sgd(0.25);
-        samba_compile_options options = samba_compile_defaults();
-        options.name = "linear";
-        options.model = linear_model;
-        options.input_count = 1;
-        options.inputs = &x;
-        options.optimizer_count = 1;
-        options.optimizers = &optimizer;
-        options.output_folder = folder;
-        options.data_parallel = true;
-        need(samba_compile(context, &options, NULL, 0));
-    }
+    if (self.rank == 0)
+        need(compile_one_input(context, folder, "linear", linear_model, x, samba_sgd(0.25)));
     need(samba_replicas_wait(context));
     double mean[LENGTH] = {0};
     for (int rank = 0; rank < self.size; rank++) {

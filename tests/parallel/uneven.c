@@ -6,6 +6,8 @@
  *   launch.sh sockets 2 BUILD uneven */
 #include <sambaflow/sambaflow.h>
 
+#include "one_input.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,16 +44,7 @@ static void compile(const char *name, double max_grad_norm)
 {
     samba_optimizer optimizer = samba_adamw(0.01);
     optimizer.max_grad_norm = max_grad_norm;
-    samba_compile_options options = samba_compile_defaults();
-    options.name = name;
-    options.model = model;
-    options.input_count = 1;
-    options.inputs = &x;
-    options.optimizer_count = 1;
-    options.optimizers = &optimizer;
-    options.output_folder = folder;
-    options.data_parallel = true;
-    need(samba_compile(context, &options, NULL, 0));
+    need(compile_one_input(context, folder, name, model, x, optimizer));
 }
 
 /* Trains with options that this replica has; the warning begins with these words, "" for none, and comes once. */
