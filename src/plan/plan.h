@@ -144,7 +144,7 @@ void samba_plan_free(samba_plan *plan);
 void samba_plan_work(const samba_plan *plan, int32_t graph, int64_t *flops, int64_t *bytes);
 
 /* plan/exchanges.c: of a checked plan that replicas run. Phases as a section has them. */
-enum { SAMBA_PLAN_FWD = 1, SAMBA_PLAN_BCKWD = 2, SAMBA_PLAN_REDUCE = 3, SAMBA_PLAN_GRADNORM = 4, SAMBA_PLAN_OPT = 5 };
+enum { SAMBA_PLAN_FWD = 1, SAMBA_PLAN_BCKWD = 2, SAMBA_PLAN_REDUCE = 3, SAMBA_PLAN_OPT = 5 };
 /* The last section of BCKWD that writes what this one of REDUCE exchanges; -1: none does. */
 int32_t samba_plan_completion(const samba_plan *plan, int32_t reduce);
 /* Do sections behind REDUCE sum, as a norm does? How a sum is rounded depends on threads and machine; one element by itself does

@@ -81,10 +81,8 @@ static bool rounds_otherwise(const samba_session *session, const outset *all, in
 {
     const samba_tune_machine *one = &all[i].machine, *first = &all[0].machine;
     if (strcmp(one->isa, first->isa) != 0)
-        snprintf(why, size, "instruction set %s and replica 0 %s", one->isa, first->isa);
-    else if (!samba_plan_sums_behind_reduce(&session->plan))
-        return false;
-    else if (one->threads != first->threads)
+        return snprintf(why, size, "instruction set %s and replica 0 %s", one->isa, first->isa) > 0;
+    if (one->threads != first->threads)
         snprintf(why, size, "%d threads and replica 0 %d", (int)one->threads, (int)first->threads);
     else if (all[i].choices != all[0].choices)
         snprintf(why, size, "other choices of a tune file than replica 0");
@@ -92,7 +90,7 @@ static bool rounds_otherwise(const samba_session *session, const outset *all, in
         snprintf(why, size, "another kind of processor than replica 0");
     else
         return false;
-    return true;
+    return samba_plan_sums_behind_reduce(&session->plan);
 }
 
 static bool is_shard_update(const samba_session *session, int32_t stage)
@@ -139,13 +137,14 @@ static samba_status compare_outsets(samba_session *session, const samba_run_opti
     if (!all)
         return SAMBA_ERROR_MEMORY;
     samba_status status = samba_world_gather(session->context, world, &own, sizeof own, all);
-    const bool may_drift = status == SAMBA_OK && updates_whole(session);
-    for (int i = 1; i < size && may_drift && !session->launch_warning[0]; i++)
-        if (rounds_otherwise(session, all, i, why, sizeof why))
-            snprintf(session->launch_warning, sizeof session->launch_warning,
-                     "replica %d has %s: they round in different ways, and their weights drift apart; give all replicas the same "
-                     "isa, threads and tune, or shard_optimizer, with which each parameter is updated by one",
-                     i, why);
+    int other = 1;
+    while (status == SAMBA_OK && other < size && !rounds_otherwise(session, all, other, why, sizeof why))
+        other++;
+    if (status == SAMBA_OK && other < size && updates_whole(session))
+        snprintf(session->launch_warning, sizeof session->launch_warning,
+                 "replica %d has %s: they round in different ways, and their weights drift apart; give all replicas the same "
+                 "isa, threads and tune, or shard_optimizer, with which each parameter is updated by one",
+                 other, why);
     if (status == SAMBA_OK && options->input_count > 0 && same_samples(all, size))
         snprintf(session->launch_warning, sizeof session->launch_warning,
                  "all %d replicas begin with the same samples, so they do the same work: give each its part of the data, by its "
