@@ -14,6 +14,7 @@ declare -A allowed=(
     [graph]="base tensor" [ops]="base tensor graph" [trace]="base tensor graph ops"
     [autodiff]="base tensor graph ops" [compiler]="base tensor graph ops autodiff plan pef"
     [function]="base tensor graph ops autodiff plan pef runtime compiler"
+    [onnx]="base tensor graph ops data"
     [report]="base tensor plan device parallel runtime"
     [app]="base tensor graph ops autodiff plan device pef data runtime compiler report"
     [cli]="base tensor graph plan device pef data parallel runtime app report"
@@ -83,7 +84,7 @@ done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi
 
 python3 tools/check_layers.py || bad=1
-python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler src/trace \
+python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler src/trace src/onnx \
     examples tests/arm >&2 ||
     complain "what these lines do depends on the compiler: make two statements of each"
 

@@ -15,6 +15,7 @@
 #include <sambaflow/graph.h>
 #include <sambaflow/layers.h>
 #include <sambaflow/multigraph.h>
+#include <sambaflow/onnx.h>
 #include <sambaflow/profile.h>
 #include <sambaflow/report.h>
 #include <sambaflow/schedule.h>

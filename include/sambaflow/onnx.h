@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ONNX models: read into a graph, to be compiled for running or for training.
+ *
+ * A model is opened once: the file is checked and its tensors are found, those in files beside it are mapped. Reading then builds
+ * the graph by the functions that a C model calls, so shapes, dtypes and gradients are those of every other graph. docs/onnx.md
+ * lists the operators.
+ *
+ *     samba_onnx_open(context, "model.onnx", &model);
+ *     samba_graph_new(context, "model", &graph);
+ *     samba_onnx_read(model, graph, &options);
+ *     samba_compile(context, &(samba_compile_options){.graph = graph, ...}, ...);
+ *     samba_onnx_weights(model, graph, &list);                    what the parameters start from
+ *
+ * A library built without ONNX (-Donnx=disabled) has these functions, which say so: UNSUPPORTED. */
+#ifndef SAMBAFLOW_ONNX_H
+#define SAMBAFLOW_ONNX_H
+
+#include <sambaflow/data.h>
+#include <sambaflow/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct samba_onnx samba_onnx;
+
+/* Opens a file. Tensors that it keeps in other files ("external data") must lie in its folder or below it. Errors: FILE; FORMAT, for
+ * what is no ONNX model or contradicts itself; MEMORY. */
+SAMBA_API samba_status samba_onnx_open(samba_context *context, const char *path, samba_onnx **model);
+/* The same of bytes in memory, which are copied. `folder` is where external data lies; NULL: there may be none. */
+SAMBA_API samba_status samba_onnx_open_memory(samba_context *context, const void *data, size_t size, const char *folder,
+                                              samba_onnx **model);
+SAMBA_API void samba_onnx_free(samba_onnx *model); /* NULL is allowed */
+
+/* An input or output as the model declares it; inputs that are initializers do not count. Texts belong to the model. */
+typedef struct samba_onnx_tensor_info {
+    const char *name;
+    samba_dtype dtype; /* SAMBA_DTYPE_COUNT: one that SambaFlow has not, or no tensor */
+    int rank;          /* -1: not said */
+    int64_t shape[8];  /* -1: not a number */
+    const char *dims[8]; /* the name of a size that is not a number; "" where it has none */
+} samba_onnx_tensor_info;
+SAMBA_API int samba_onnx_input_count(const samba_onnx *model);
+SAMBA_API samba_status samba_onnx_input(const samba_onnx *model, int index, samba_onnx_tensor_info *info);
+SAMBA_API int samba_onnx_output_count(const samba_onnx *model);
+SAMBA_API samba_status samba_onnx_output(const samba_onnx *model, int index, samba_onnx_tensor_info *info);
+
+typedef struct samba_onnx_dim { /* the size of a symbolic dim, "batch" */
+    const char *name;
+    int64_t size;
+} samba_onnx_dim;
+
+typedef enum samba_onnx_initializers {
+    SAMBA_ONNX_PARAMETERS = 0, /* floating-point ones of rank 1 or more become parameters or buffers, by name; others constants */
+    SAMBA_ONNX_CONSTANTS = 1   /* all become a part of the graph, and so of the PEF */
+} samba_onnx_initializers;
+
+typedef struct samba_onnx_options {
+    size_t struct_size;
+    int dim_count;
+    const samba_onnx_dim *dims;
+    int input_count; /* examples: an input of that name has this dtype and shape */
+    samba_tensor *const *inputs;
+    /* Where an operator needs the value of an input to know a shape (Reshape's second input), that of the example becomes a part of
+     * the graph; samba_onnx_built_in tells which. Else it is refused. */
+    bool build_in;
+    bool train; /* BatchNormalization and Dropout train in runs that train; else they are those of inference */
+    samba_onnx_initializers initializers;
+    int freeze_count; /* patterns with * and ?: parameters of these names become buffers, which nothing trains */
+    const char *const *freeze;
+} samba_onnx_options;
+SAMBA_API samba_onnx_options samba_onnx_defaults(void);
+
+/* Builds the model in a graph that has no values yet. Its inputs and outputs have the model's names. Errors: UNSUPPORTED, with a
+ * line for each node that cannot be read, with its operator, version and reason; NAME, for a symbolic dim without a size or
+ * an option that names nothing; FORMAT; those of the functions that build graphs. `options` may be NULL. */
+SAMBA_API samba_status samba_onnx_read(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options);
+/* Whether the last samba_onnx_read has built the example's value of this input into the graph. */
+SAMBA_API bool samba_onnx_built_in(const samba_onnx *model, int index);
+
+/* The values of the initializers that the last samba_onnx_read made parameters and buffers, by name: what
+ * samba_session_load_weights reads from a file. The tensors lie in the model's memory and keep it. STATE before a read. */
+SAMBA_API samba_status samba_onnx_weights(samba_onnx *model, samba_tensor_list *list);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Control flow whose way is known when the model is read, and sequences, which are lists of items then. */
+#include "onnx/onnx.h"
+
+#include <sambaflow/elementwise.h>
+#include <sambaflow/shape.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_TURNS 65536
+
+static onnx_item *item_of(onnx_node *node, samba_value value)
+{
+    onnx_item *item = onnx_new_item(node->reader, "");
+    if (item)
+        item->value = value;
+    return item;
+}
+
+static void out_item(onnx_node *node, int index, onnx_item *item)
+{
+    if (node->refused || !onnx_wants(node, index))
+        return;
+    if (item->is_list) {
+        onnx_out_list(node, index, item->list_count, item->list);
+        return;
+    }
+    samba_value value = onnx_value_of(node->reader, item);
+    int32_t type = item->type;
+    if (!value.graph)
+        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+    onnx_out(node, index, value);
+    onnx_out_type(node, index, type);
+}
+
+/* Whether an item is true; a known number. */
+static bool is_true(onnx_node *node, onnx_item *item, const char *what)
+{
+    uint64_t inputs = 0;
+    samba_value value = item->is_list ? (samba_value){NULL, 0, 0} : onnx_value_of(node->reader, item);
+    const samba_array *array = onnx_known(node->reader, value, &inputs);
+    if (!array || array->numel != 1) {
+        onnx_refuse(node, "%s is not known when the model is read: it depends on data", what);
+        return false;
+    }
+    node->reader->model->built_in |= inputs;
+    return samba_load_int64(array->dtype, array->data) != 0;
+}
+
+void onnx_if(onnx_node *node);
+void onnx_if(onnx_node *node)
+{
+    onnx_item *condition = onnx_item_in(node, 0), **outputs;
+    const Onnx__GraphProto *then = onnx_graph(node, "then_branch"), *otherwise = onnx_graph(node, "else_branch");
+    if (!condition)
+        onnx_refuse(node, "it has no condition");
+    if (node->refused)
+        return;
+    const Onnx__GraphProto *branch = is_true(node, condition, "the condition") ? then : otherwise;
+    if (node->refused || !onnx_run_graph(node, branch, 0, NULL, &outputs))
+        return;
+    if ((int)branch->n_output < node->output_count) {
+        onnx_refuse(node, "its branch has %zu outputs of %d", branch->n_output, node->output_count);
+        return;
+    }
+    for (int i = 0; i < node->output_count; i++)
+        out_item(node, i, outputs[i]);
+}
+
+/* Values of all turns, one behind the other along a new dim. */
+static void out_stacked(onnx_node *node, int index, int count, samba_value *values, int axis, bool backwards)
+{
+    if (node->refused || !onnx_wants(node, index))
+        return;
+    if (count == 0) {
+        onnx_refuse(node, "no turn is done, and nothing says the shape of an output that would be stacked");
+        return;
+    }
+    if (count > SAMBA_MAX_ARITY) {
+        onnx_refuse(node, "%d turns are stacked; at most %d are supported", count, SAMBA_MAX_ARITY);
+        return;
+    }
+    for (int i = 0; backwards && i < count / 2; i++) {
+        samba_value other = values[i];
+        values[i] = values[count - 1 - i];
+        values[count - 1 - i] = other;
+    }
+    onnx_out(node, index, samba_stack(count, values, axis));
+}
+
+static bool fits_graph(onnx_node *node, const Onnx__GraphProto *body, int outputs)
+{
+    if (node->refused)
+        return false;
+    if ((int)body->n_output == outputs)
+        return true;
+    onnx_refuse(node, "its graph has %zu outputs, %d are expected", body->n_output, outputs);
+    return false;
+}
+
+/* Unrolled: the count and the condition of each turn are known. */
+void onnx_loop(onnx_node *node);
+void onnx_loop(onnx_node *node)
+{
+    const Onnx__GraphProto *body = onnx_graph(node, "body");
+    int64_t most = onnx_has(node, 0) ? onnx_known_int(node, 0, "the number of turns", 0) : MOST_TURNS + 1;
+    onnx_item *condition = onnx_item_in(node, 1), **outputs, **inputs;
+    if (node->refused)
+        return;
+    int carried = (int)node->proto->n_input - 2, scanned = (int)body->n_output - 1 - carried;
+    if (carried < 0 || scanned < 0 || node->output_count > carried + scanned) {
+        onnx_refuse(node, "its graph has %zu outputs for %d values that are carried and %d outputs", body->n_output, carried, node->output_count);
+        return;
+    }
+    bool goes_on = !condition || is_true(node, condition, "the condition");
+    samba_value **stacks;
+    int turns = 0, capacity = (int)(most < 0 ? 0 : most > MOST_TURNS ? MOST_TURNS + 1 : most);
+    samba_arena *arena = &node->reader->arena;
+    if (SAMBA_ROOM(arena, inputs, carried + 3) != SAMBA_OK || SAMBA_ROOM(arena, stacks, scanned + 1) != SAMBA_OK)
+        return;
+    for (int i = 0; i < scanned; i++)
+        if (SAMBA_ROOM(arena, stacks[i], capacity + 1) != SAMBA_OK)
+            return;
+    for (int i = 0; i < carried; i++)
+        if (!(inputs[2 + i] = onnx_item_in(node, 2 + i))) {
+            onnx_refuse(node, "input %d is missing", 2 + i);
+            return;
+        }
+    for (; turns < most && goes_on && !node->refused; turns++) {
+        if (turns > MOST_TURNS) {
+            onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
+            return;
+        }
+        int64_t turn = turns;
+        inputs[0] = item_of(node, onnx_ints_value(node, 0, NULL, &turn));
+        inputs[1] = item_of(node, samba_constant(node->graph, 1, SAMBA_BOOL, 0, NULL));
+        if (!onnx_run_graph(node, body, carried + 2, inputs, &outputs))
+            return;
+        goes_on = is_true(node, outputs[0], "the condition after a turn");
+        for (int i = 0; i < carried; i++)
+            inputs[2 + i] = outputs[1 + i];
+        for (int i = 0; i < scanned && !node->refused; i++)
+            stacks[i][turns] = onnx_value_of(node->reader, outputs[1 + carried + i]);
+    }
+    for (int i = 0; i < carried && !node->refused; i++)
+        out_item(node, i, inputs[2 + i]);
+    for (int i = 0; i < scanned && !node->refused; i++)
+        out_stacked(node, carried + i, turns, stacks[i], 0, false);
+}
+
+static void read_per(onnx_node *node, const char *name, int count, int64_t *list)
+{
+    for (int i = 0; i < count; i++)
+        list[i] = 0;
+    int given = onnx_ints(node, name, 64, list);
+    if (given >= 0 && given != count)
+        onnx_refuse(node, "%s has %d numbers of %d", name, given, count);
+}
+
+void onnx_scan(onnx_node *node);
+void onnx_scan(onnx_node *node)
+{
+    const Onnx__GraphProto *body = onnx_graph(node, "body");
+    int64_t scans = onnx_int(node, "num_scan_inputs", 0), in_axes[64], out_axes[64], in_back[64], out_back[64];
+    int carried = node->input_count - (int)scans, scanned, turns = -1;
+    if (node->refused)
+        return;
+    scanned = (int)body->n_output - carried;
+    if (scans < 1 || carried < 0 || scanned < 0 || scans > 64 || scanned > 64 || node->output_count > carried + scanned) {
+        onnx_refuse(node, "its graph does not fit %d inputs, %lld of them scanned", node->input_count, (long long)scans);
+        return;
+    }
+    read_per(node, "scan_input_axes", (int)scans, in_axes);
+    read_per(node, "scan_output_axes", scanned, out_axes);
+    read_per(node, "scan_input_directions", (int)scans, in_back);
+    read_per(node, "scan_output_directions", scanned, out_back);
+    onnx_item **inputs, **outputs;
+    samba_value *lines, **stacks;
+    samba_arena *arena = &node->reader->arena;
+    if (node->refused || SAMBA_ROOM(arena, inputs, carried + scans + 1) != SAMBA_OK || SAMBA_ROOM(arena, lines, scans + 1) != SAMBA_OK ||
+        SAMBA_ROOM(arena, stacks, scanned + 1) != SAMBA_OK)
+        return;
+    for (int i = 0; i < carried; i++)
+        if (!(inputs[i] = onnx_item_in(node, i))) {
+            onnx_refuse(node, "input %d is missing", i);
+            return;
+        }
+    for (int i = 0; i < (int)scans; i++) {
+        lines[i] = onnx_need(node, carried + i);
+        int dim = node->refused ? -1 : samba_value_dim(lines[i], node->op, (int)in_axes[i]);
+        if (dim < 0)
+            return;
+        in_axes[i] = dim;
+        int size = (int)samba_value_size(lines[i], dim);
+        if (turns >= 0 && size != turns) {
+            onnx_refuse(node, "its inputs are scanned over %d and %d elements", turns, size);
+            return;
+        }
+        turns = size;
+    }
+    if (turns > MOST_TURNS) {
+        onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
+        return;
+    }
+    for (int i = 0; i < scanned; i++)
+        if (SAMBA_ROOM(arena, stacks[i], turns + 1) != SAMBA_OK)
+            return;
+    for (int turn = 0; turn < turns && !node->refused; turn++) {
+        for (int i = 0; i < (int)scans; i++)
+            inputs[carried + i] = item_of(node, samba_select(lines[i], (int)in_axes[i], in_back[i] ? turns - 1 - turn : turn));
+        if (!onnx_run_graph(node, body, carried + (int)scans, inputs, &outputs) || !fits_graph(node, body, carried + scanned))
+            return;
+        for (int i = 0; i < carried; i++)
+            inputs[i] = outputs[i];
+        for (int i = 0; i < scanned; i++)
+            stacks[i][turn] = onnx_value_of(node->reader, outputs[carried + i]);
+    }
+    for (int i = 0; i < carried && !node->refused; i++)
+        out_item(node, i, inputs[i]);
+    for (int i = 0; i < scanned && !node->refused; i++)
+        out_stacked(node, carried + i, turns, stacks[i], (int)out_axes[i], out_back[i] != 0);
+}
+
+/* ---- sequences ---- */
+
+static onnx_item *list_in(onnx_node *node, int index)
+{
+    onnx_item *item = onnx_item_in(node, index);
+    if (item && item->is_list)
+        return item;
+    onnx_refuse(node, "input %d is no sequence that is known when the model is read", index);
+    return NULL;
+}
+
+void onnx_sequence_empty(onnx_node *node);
+void onnx_sequence_empty(onnx_node *node)
+{
+    onnx_int(node, "dtype", 1);
+    onnx_out_list(node, 0, 0, NULL);
+}
+
+void onnx_sequence_construct(onnx_node *node);
+void onnx_sequence_construct(onnx_node *node)
+{
+    onnx_item **list;
+    if (SAMBA_ROOM(&node->reader->arena, list, node->input_count + 1) != SAMBA_OK)
+        return;
+    for (int i = 0; i < node->input_count; i++)
+        list[i] = onnx_item_in(node, i);
+    onnx_out_list(node, 0, node->input_count, list);
+}
+
+void onnx_sequence_length(onnx_node *node);
+void onnx_sequence_length(onnx_node *node)
+{
+    onnx_item *list = list_in(node, 0);
+    int64_t count = list ? list->list_count : 0;
+    if (list)
+        onnx_out(node, 0, onnx_ints_value(node, 0, NULL, &count));
+}
+
+/* A position that may be counted from the end; `last`: the greatest. */
+static bool position(onnx_node *node, int index, int64_t fallback, int64_t last, int64_t *at)
+{
+    *at = onnx_known_int(node, index, "the position", fallback);
+    if (node->refused)
+        return false;
+    int64_t given = *at;
+    *at = given < 0 ? given + last + 1 : given;
+    if (*at >= 0 && *at <= last)
+        return true;
+    onnx_refuse(node, "position %lld is out of range", (long long)given);
+    return false;
+}
+
+void onnx_sequence_at(onnx_node *node);
+void onnx_sequence_at(onnx_node *node)
+{
+    onnx_item *list = list_in(node, 0);
+    int64_t at;
+    if (list && position(node, 1, 0, list->list_count - 1, &at))
+        out_item(node, 0, list->list[at]);
+}
+
+void onnx_sequence_insert(onnx_node *node);
+void onnx_sequence_insert(onnx_node *node)
+{
+    onnx_item *list = list_in(node, 0), *item = onnx_item_in(node, 1), **longer;
+    int64_t at = list ? list->list_count : 0;
+    if (!list || SAMBA_ROOM(&node->reader->arena, longer, list->list_count + 1) != SAMBA_OK)
+        return;
+    if (onnx_has(node, 2)) {
+        at = onnx_known_int(node, 2, "the position", 0);
+        at = at < 0 ? at + list->list_count : at;
+        if (node->refused || at < 0 || at > list->list_count) {
+            onnx_refuse(node, "its position is out of range");
+            return;
+        }
+    }
+    for (int i = 0; i < list->list_count; i++)
+        longer[i + (i >= at)] = list->list[i];
+    longer[at] = item;
+    onnx_out_list(node, 0, list->list_count + 1, longer);
+}
+
+void onnx_sequence_erase(onnx_node *node);
+void onnx_sequence_erase(onnx_node *node)
+{
+    onnx_item *list = list_in(node, 0), **shorter;
+    int64_t at;
+    if (!list || !position(node, 1, list->list_count - 1, list->list_count - 1, &at) ||
+        SAMBA_ROOM(&node->reader->arena, shorter, list->list_count + 1) != SAMBA_OK)
+        return;
+    for (int i = 0, to = 0; i < list->list_count; i++)
+        if (i != at)
+            shorter[to++] = list->list[i];
+    onnx_out_list(node, 0, list->list_count - 1, shorter);
+}
+
+void onnx_split_to_sequence(onnx_node *node);
+void onnx_split_to_sequence(onnx_node *node)
+{
+    samba_value a = onnx_need(node, 0);
+    int64_t sizes[SAMBA_MAX_ARITY];
+    if (node->refused)
+        return;
+    int axis = onnx_axis(node, "axis", 0, samba_value_rank(a));
+    bool keep = onnx_flag(node, "keepdims", true), one = !onnx_has(node, 1), scalar = false;
+    const samba_array *given = one ? NULL : onnx_known_in(node, 1, "the sizes");
+    if (node->refused || axis < 0)
+        return;
+    int64_t size = samba_value_size(a, axis), each = 1, count = 0;
+    if (given) {
+        scalar = given->rank == 0;
+        if (scalar)
+            each = onnx_known_int(node, 1, "the sizes", 1);
+        else
+            count = onnx_known_ints(node, 1, "the sizes", SAMBA_MAX_ARITY, sizes);
+    }
+    if (node->refused)
+        return;
+    if (one || scalar) {
+        if (each < 1 || (size + each - 1) / each > SAMBA_MAX_ARITY) {
+            onnx_refuse(node, "parts of size %lld are not supported", (long long)each);
+            return;
+        }
+        for (int64_t rest = size; rest > 0; rest -= each)
+            sizes[count++] = rest < each ? rest : each;
+    }
+    samba_value *parts;
+    onnx_item **list;
+    if (SAMBA_ROOM(&node->reader->arena, parts, count + 1) != SAMBA_OK || SAMBA_ROOM(&node->reader->arena, list, count + 1) != SAMBA_OK)
+        return;
+    samba_split_sizes(a, (int)count, sizes, axis, parts);
+    for (int64_t i = 0; i < count && node->graph->status == SAMBA_OK; i++)
+        list[i] = item_of(node, one && !keep ? samba_squeeze(parts[i], 1, &axis) : parts[i]);
+    onnx_out_list(node, 0, (int)count, list);
+}
+
+void onnx_concat_from_sequence(onnx_node *node);
+void onnx_concat_from_sequence(onnx_node *node)
+{
+    onnx_item *list = list_in(node, 0);
+    int64_t axis = onnx_int(node, "axis", 0);
+    bool stacks = onnx_flag(node, "new_axis", false);
+    samba_value *values;
+    if (!list || SAMBA_ROOM(&node->reader->arena, values, list->list_count + 1) != SAMBA_OK)
+        return;
+    for (int i = 0; i < list->list_count; i++)
+        values[i] = onnx_value_of(node->reader, list->list[i]);
+    if (!node->refused)
+        onnx_out(node, 0, stacks ? samba_stack(list->list_count, values, (int)axis) : samba_concat(list->list_count, values, (int)axis));
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Values that are known while a model is read: the graph built so far, evaluated by the reference kernels where constants decide
+ * it, and the examples of inputs that may be built in.
+ *
+ * A value is computed once, when somebody asks for it; what depends on a parameter, on a random number or on another input is
+ * known not to be known. Large values and long computations are left to the compiled program. */
+#include "onnx/onnx.h"
+
+#include <string.h>
+
+#define LARGEST ((int64_t)1 << 22) /* elements of a value */
+#define MOST_FLOPS 1e9             /* of all values of a model */
+#define FOLDED 4096                /* elements: smaller values that are known become constants */
+
+enum { UNSEEN, KNOWN, UNKNOWN };
+struct onnx_known {
+    uint8_t state;
+    uint64_t inputs; /* of the model, that it was computed from */
+    samba_array array;
+};
+
+static bool is_leaf(const samba_node *node) { return samba_ops[node->op].class_ == SAMBA_LEAF; }
+
+/* The example of an input that may be built in. */
+static bool known_input(onnx_reader *reader, const samba_node *node, struct onnx_known *known)
+{
+    if (node->op != SAMBA_OP_input || !reader->options.build_in)
+        return false;
+    const char *name = samba_graph_name_at(reader->graph, node->attrs->leaf.name);
+    for (int i = 0; i < reader->model->input_count && i < 64; i++)
+        if (strcmp(reader->model->inputs[i]->name, name) == 0)
+            known->inputs = (uint64_t)1 << i;
+    for (int i = 0; i < reader->options.input_count; i++) {
+        samba_tensor *tensor = reader->options.inputs[i];
+        if (strcmp(samba_tensor_name(tensor), name) != 0 || !samba_tensor_has_data(tensor) || !samba_tensor_is_contiguous(tensor))
+            continue;
+        known->array = (samba_array){node->dtype, node->rank, {0}, samba_tensor_numel(tensor), samba_tensor_data(tensor)};
+        memcpy(known->array.shape, node->shape, sizeof node->shape);
+        return known->inputs != 0;
+    }
+    return false;
+}
+
+/* Its own value, of a node whose inputs are known. */
+static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known)
+{
+    const samba_node *node = samba_node_at(reader->graph, ref);
+    const samba_op_facts *facts = &samba_ops[node->op];
+    samba_array inputs[8], *operands = inputs;
+    const samba_node *nodes[8];
+    if (!facts->reference || node->arity > 8 + SAMBA_MAX_ARITY || node->op == SAMBA_OP_random)
+        return false;
+    samba_array *array = &known->array;
+    *array = (samba_array){node->dtype, node->rank, {0}, 0, NULL};
+    memcpy(array->shape, node->shape, sizeof node->shape);
+    if (!samba_shape_numel(array->rank, array->shape, &array->numel) || array->numel > LARGEST)
+        return false;
+    if (node->arity > SAMBA_COUNT(inputs) && SAMBA_ROOM(&reader->arena, operands, node->arity) != SAMBA_OK)
+        return false;
+    for (int i = 0; i < node->arity; i++) {
+        const struct onnx_known *input = &reader->known[node->inputs[i]];
+        operands[i] = input->array;
+        known->inputs |= input->inputs;
+        if (i < SAMBA_COUNT(nodes))
+            nodes[i] = samba_node_at(reader->graph, node->inputs[i]);
+    }
+    reader->known_flops += (double)array->numel;
+    if (!is_leaf(node) && node->arity <= SAMBA_COUNT(nodes))
+        reader->known_flops += (double)facts->flops(node, nodes);
+    if (reader->known_flops > MOST_FLOPS)
+        return false;
+    array->data = samba_arena_alloc(&reader->arena, (size_t)array->numel * samba_dtype_size(array->dtype) + 1);
+    if (!array->data)
+        return false;
+    const samba_reference reference = {reader->context, reader->graph, node->attrs, node->arity, operands, array};
+    return facts->reference(&reference) == SAMBA_OK;
+}
+
+/* Decides a node whose inputs are decided; false where one of them is not yet, which is pushed. */
+static bool decide(onnx_reader *reader, samba_ref ref, samba_ref *stack, int64_t *depth)
+{
+    const samba_node *node = samba_node_at(reader->graph, ref);
+    struct onnx_known *known = &reader->known[ref];
+    bool fine = true;
+    for (int i = 0; i < node->arity; i++) {
+        uint8_t state = reader->known[node->inputs[i]].state;
+        if (state == UNSEEN) {
+            stack[(*depth)++] = node->inputs[i];
+            return false;
+        }
+        fine &= state == KNOWN;
+    }
+    *known = (struct onnx_known){0};
+    fine = fine && (known_input(reader, node, known) || compute(reader, ref, known));
+    known->state = fine ? KNOWN : UNKNOWN;
+    return true;
+}
+
+const samba_array *onnx_known(onnx_reader *reader, samba_value value, uint64_t *inputs)
+{
+    *inputs = 0;
+    samba_graph *graph = reader->graph;
+    if (!value.graph || value.index == SAMBA_NONE || graph->status != SAMBA_OK)
+        return NULL;
+    if (graph->node_count > reader->known_capacity &&
+        SAMBA_GROW(reader->context, reader->known, reader->known_capacity, graph->node_count) != SAMBA_OK)
+        return NULL;
+    struct onnx_known *known = &reader->known[value.index];
+    if (known->state == UNSEEN) {
+        samba_ref *stack; /* inputs have smaller numbers: it is never deeper than the graph is long */
+        size_t size = ((size_t)value.index + 2) * sizeof *stack;
+        if (!(stack = samba_alloc(reader->context, size)))
+            return NULL;
+        int64_t depth = 1;
+        stack[0] = value.index;
+        while (depth > 0)
+            if (decide(reader, stack[depth - 1], stack, &depth))
+                depth--;
+        samba_free(reader->context, stack, size);
+    }
+    *inputs = known->inputs;
+    return known->state == KNOWN ? &known->array : NULL;
+}
+
+samba_value onnx_fold(onnx_reader *reader, samba_value value)
+{
+    uint64_t inputs;
+    if (!value.graph || value.index == SAMBA_NONE || reader->graph->status != SAMBA_OK)
+        return value;
+    const samba_node *node = samba_node_at(reader->graph, value.index);
+    int64_t numel;
+    if (is_leaf(node) || !samba_shape_numel(node->rank, node->shape, &numel) || numel > FOLDED)
+        return value;
+    const samba_array *array = onnx_known(reader, value, &inputs);
+    if (!array || inputs)
+        return value;
+    samba_tensor *tensor;
+    if (samba_tensor_from_memory(reader->context, NULL, array->dtype, array->rank, array->shape, NULL,
+                                 array->numel ? array->data : (void *)(uintptr_t)"", NULL, NULL, &tensor) != SAMBA_OK)
+        return value;
+    samba_value constant = samba_constant_tensor(reader->graph, tensor);
+    samba_tensor_free(tensor);
+    return constant;
+}
+
+void onnx_known_free(onnx_reader *reader)
+{
+    if (reader->known)
+        samba_free(reader->context, reader->known, (size_t)reader->known_capacity * sizeof *reader->known);
+}

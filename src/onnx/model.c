@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of a model: scanned, then read by protobuf-c.
+ *
+ * protobuf-c recurses as deep as a file nests and takes memory as a file asks. So the wire format is scanned first, along the
+ * message's descriptors: how deep it nests, and how much memory its messages will take. A file of small messages may ask for a
+ * hundred times its size; one that asks for more than MOST_TIMES is none that any exporter writes.
+ *
+ * Blocks of the message belong to the model. Small ones are cut from large ones; freeing them does nothing. */
+#include "base/null.h"
+#include "onnx/onnx.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEEPEST 100
+#define MOST_TIMES 32
+#define ROOM (1 << 20)   /* bytes that any file may take */
+#define BLOCK (64 << 10) /* small requests are cut from blocks of this size */
+#define SMALL (4 << 10)
+
+/* ---- memory ---- */
+
+struct onnx_memory {
+    onnx_memory *next;
+    size_t size, used; /* with this head */
+};
+#define HEAD ((sizeof(onnx_memory) + 15) / 16 * 16)
+
+static onnx_memory *new_block(samba_onnx *model, size_t size)
+{
+    onnx_memory *block = samba_alloc(model->context, HEAD + size);
+    if (!block)
+        return NULL;
+    *block = (onnx_memory){model->blocks, HEAD + size, HEAD};
+    return model->blocks = block;
+}
+
+static void *give(void *user, size_t size)
+{
+    samba_onnx *model = user;
+    size = (size + 15) / 16 * 16;
+    onnx_memory *block = model->blocks;
+    if (size > SMALL) {
+        onnx_memory *current = block;
+        if (!(block = new_block(model, size)))
+            return NULL;
+        if (current) { /* small ones go on where they were */
+            model->blocks = current;
+            block->next = current->next;
+            current->next = block;
+        }
+    } else if ((!block || block->size - block->used < size) && !(block = new_block(model, BLOCK)))
+        return NULL;
+    void *given = (char *)block + block->used;
+    block->used += size;
+    return given;
+}
+
+static void take_back(void *user, void *block)
+{
+    (void)user;
+    (void)block;
+}
+
+/* ---- scanning ---- */
+
+typedef struct scan {
+    const uint8_t *at, *end;
+} scan;
+
+static bool read_varint(scan *s, uint64_t *value)
+{
+    *value = 0;
+    for (int shift = 0; shift < 64 && s->at < s->end; shift += 7) {
+        uint8_t byte = *s->at++;
+        *value |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+/* Adds the memory that protobuf-c takes for a message; false where it is damaged or too deep. */
+static bool scan_message(const ProtobufCMessageDescriptor *message, scan s, int depth, uint64_t *memory, bool *deep)
+{
+    if (depth > DEEPEST) {
+        *deep = true;
+        return false;
+    }
+    *memory += message->sizeof_message + 16;
+    while (s.at < s.end) {
+        uint64_t tag, size;
+        if (!read_varint(&s, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX >> 3)
+            return false;
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
+        switch (tag & 7) {
+        case 0:
+            if (!read_varint(&s, &size))
+                return false;
+            size = 0;
+            break;
+        case 1: size = 8; break;
+        case 5: size = 4; break;
+        case 2:
+            if (!read_varint(&s, &size))
+                return false;
+            break;
+        default: return false;
+        }
+        if (size > (uint64_t)(s.end - s.at))
+            return false;
+        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && (tag & 7) == 2 &&
+            !scan_message(field->descriptor, (scan){s.at, s.at + size}, depth + 1, memory, deep))
+            return false;
+        /* an element of a list, or of a packed one as many as its bytes may be; a field of text is copied */
+        *memory += 16 + size + ((tag & 7) == 2 && field && field->label == PROTOBUF_C_LABEL_REPEATED && field->type != PROTOBUF_C_TYPE_MESSAGE &&
+                                        field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_BYTES &&
+                                        field->type != PROTOBUF_C_TYPE_FLOAT && field->type != PROTOBUF_C_TYPE_DOUBLE
+                                    ? 8 * size
+                                    : 0);
+        s.at += size;
+    }
+    return true;
+}
+
+static samba_status parse(samba_onnx *model, const void *data, size_t size)
+{
+    uint64_t memory = 0;
+    bool deep = false;
+    if (size > INT_MAX) /* protobuf's own limit */
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: %zu bytes are no ONNX file: its format ends at 2 GiB, beyond which tensors lie in files beside it",
+                         model->path, size);
+    if (!scan_message(&onnx__model_proto__descriptor, (scan){data, (const uint8_t *)data + size}, 0, &memory, &deep))
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, deep ? "%s: graphs or types are nested more than %d deep" : "%s: it is no ONNX file, or a damaged one",
+                         model->path, DEEPEST);
+    if (memory > (uint64_t)size * MOST_TIMES + ROOM)
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: reading %zu bytes would take %llu: it is no ONNX file that a program wrote",
+                         model->path, size, (unsigned long long)memory);
+    ProtobufCAllocator allocator = {give, take_back, model};
+    model->message = onnx__model_proto__unpack(&allocator, size, data);
+    if (!model->message)
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: it is no ONNX file, a damaged one, or there is no memory for it",
+                         model->path);
+    return SAMBA_OK;
+}
+
+/* ---- what a model must have ---- */
+
+static bool is_initializer(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (graph->initializer[i]->name && strcmp(graph->initializer[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+static samba_status check(samba_onnx *model)
+{
+    const Onnx__ModelProto *message = model->message;
+    const Onnx__GraphProto *graph = message->graph;
+    if (!graph)
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: the model has no graph", model->path);
+    if (message->n_opset_import == 0)
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: the model does not say which version of the operators it uses (opset_import)",
+                         model->path);
+    if (graph->n_sparse_initializer > 0)
+        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "%s: it has %zu sparse initializers; store them as dense ones", model->path,
+                         graph->n_sparse_initializer);
+    SAMBA_TRY(SAMBA_ROOM(&model->arena, model->inputs, graph->n_input + 1));
+    /* names of initializers are inputs too in files of IR version 3: those are looked up once each, in few files */
+    for (size_t i = 0; i < graph->n_input; i++) {
+        if (!graph->input[i]->name || !graph->input[i]->name[0])
+            return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: input %zu of the graph has no name", model->path, i);
+        bool stored = message->ir_version < 4 || graph->n_input <= 4096 ? is_initializer(graph, graph->input[i]->name) : false;
+        if (!stored)
+            model->inputs[model->input_count++] = graph->input[i];
+    }
+    for (size_t i = 0; i < graph->n_output; i++)
+        if (!graph->output[i]->name || !graph->output[i]->name[0])
+            return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: output %zu of the graph has no name", model->path, i);
+    return SAMBA_OK;
+}
+
+/* ---- opening ---- */
+
+static samba_status new_model(samba_context *context, const char *path, const char *folder, samba_onnx **result)
+{
+    samba_onnx *model = samba_calloc(context, sizeof *model);
+    if (!model)
+        return SAMBA_ERROR_MEMORY;
+    model->context = context;
+    model->holders = 1;
+    samba_arena_init(&model->arena, context);
+    model->path = samba_arena_strdup(&model->arena, path);
+    model->folder = folder ? samba_arena_strdup(&model->arena, folder) : NULL;
+    if (!model->path || (folder && !model->folder)) {
+        samba_onnx_free(model);
+        return SAMBA_ERROR_MEMORY;
+    }
+    *result = model;
+    return SAMBA_OK;
+}
+
+static samba_status open_bytes(samba_onnx *model, const void *data, size_t size, samba_onnx **result)
+{
+    samba_status status = parse(model, data, size);
+    if (status == SAMBA_OK)
+        status = check(model);
+    if (status != SAMBA_OK) {
+        samba_onnx_free(model);
+        return status;
+    }
+    *result = model;
+    return SAMBA_OK;
+}
+
+samba_status samba_onnx_open(samba_context *context, const char *path, samba_onnx **result)
+{
+    SAMBA_NEED(context, path);
+    SAMBA_NEED(context, result);
+    *result = NULL;
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX] = ".";
+    if (slash && (size_t)(slash - path) < sizeof folder - 1)
+        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    void *data;
+    size_t size;
+    samba_onnx *model;
+    SAMBA_TRY(samba_file_read(context, path, &data, &size));
+    samba_status status = new_model(context, path, folder, &model);
+    if (status == SAMBA_OK)
+        status = open_bytes(model, data, size, result);
+    samba_free(context, data, size);
+    return status;
+}
+
+samba_status samba_onnx_open_memory(samba_context *context, const void *data, size_t size, const char *folder, samba_onnx **result)
+{
+    SAMBA_NEED(context, data);
+    SAMBA_NEED(context, result);
+    *result = NULL;
+    samba_onnx *model;
+    SAMBA_TRY(new_model(context, "model", folder, &model));
+    return open_bytes(model, data, size, result);
+}
+
+void onnx_hold(samba_onnx *model) { model->holders++; }
+
+void samba_onnx_free(samba_onnx *model)
+{
+    if (!model || --model->holders > 0)
+        return;
+    for (onnx_memory *block = model->blocks, *next; block; block = next) {
+        next = block->next;
+        samba_free(model->context, block, block->size);
+    }
+    for (onnx_map *map = model->maps; map; map = map->next)
+        if (map->size > 0)
+            munmap(map->data, map->size);
+    if (model->kept)
+        samba_free(model->context, model->kept, (size_t)model->kept_capacity * sizeof *model->kept);
+    samba_arena_free(&model->arena);
+    samba_free(model->context, model, sizeof *model);
+}
+
+/* ---- inputs and outputs ---- */
+
+static samba_status tell(const samba_onnx *model, const char *what, int index, int count, Onnx__ValueInfoProto **values,
+                         samba_onnx_tensor_info *info)
+{
+    if (index < 0 || index >= count)
+        return ONNX_FAIL(model, SAMBA_ERROR_INDEX, "%s: there is no %s %d; it has %d", model->path, what, index, count);
+    const Onnx__ValueInfoProto *value = values[index];
+    const Onnx__TypeProto__Tensor *tensor =
+        value->type && value->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? value->type->tensor_type : NULL;
+    *info = (samba_onnx_tensor_info){.name = value->name,
+                                     .dtype = tensor ? onnx_dtype(tensor->elem_type) : SAMBA_DTYPE_COUNT,
+                                     .rank = tensor && tensor->shape ? (int)tensor->shape->n_dim : -1};
+    if (info->rank > SAMBA_MAX_RANK)
+        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "%s: %s \"%.200s\" has %d dims; at most %d are supported", model->path,
+                         what, value->name, info->rank, SAMBA_MAX_RANK);
+    for (int i = 0; i < info->rank; i++) {
+        const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
+        bool number = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        info->shape[i] = number && dim->dim_value >= 0 ? dim->dim_value : -1;
+        info->dims[i] = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param : "";
+    }
+    return SAMBA_OK;
+}
+
+int samba_onnx_input_count(const samba_onnx *model) { return model ? model->input_count : 0; }
+
+samba_status samba_onnx_input(const samba_onnx *model, int index, samba_onnx_tensor_info *info)
+{
+    if (!model || !info)
+        return SAMBA_ERROR_ARGUMENT;
+    return tell(model, "input", index, model->input_count, model->inputs, info);
+}
+
+int samba_onnx_output_count(const samba_onnx *model) { return model ? (int)model->message->graph->n_output : 0; }
+
+samba_status samba_onnx_output(const samba_onnx *model, int index, samba_onnx_tensor_info *info)
+{
+    if (!model || !info)
+        return SAMBA_ERROR_ARGUMENT;
+    return tell(model, "output", index, (int)model->message->graph->n_output, model->message->graph->output, info);
+}
+
+bool samba_onnx_built_in(const samba_onnx *model, int index)
+{
+    return model && index >= 0 && index < 64 && index < model->input_count && model->built_in >> index & 1;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the function of an operator sees of its node: inputs, attributes, values that shapes depend on, outputs. */
+#include "onnx/onnx.h"
+
+#include <sambaflow/elementwise.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- refusals ---- */
+
+/* "node 'x' (Conv, version 11)": as a person finds it in the model. */
+static void describe(const onnx_node *node, char *text, size_t size)
+{
+    const Onnx__NodeProto *proto = node->proto;
+    const char *name = proto->name && proto->name[0] ? proto->name : proto->n_output > 0 ? proto->output[0] : "";
+    char shown[SAMBA_SHOWN], op[SAMBA_SHOWN], domain[SAMBA_SHOWN];
+    bool other = proto->domain && proto->domain[0] && strcmp(proto->domain, "ai.onnx") != 0;
+    snprintf(text, size, "node '%.160s' (%s%s%.100s, version %lld)", samba_shown(name, shown),
+             other ? samba_shown(proto->domain, domain) : "", other ? "." : "", samba_shown(node->op, op), (long long)node->version);
+}
+
+void onnx_refuse(onnx_node *node, const char *format, ...)
+{
+    if (node->refused)
+        return;
+    node->refused = true;
+    onnx_reader *reader = node->reader;
+    reader->graph->status = SAMBA_OK; /* a message of its functions is told in this line, and reading goes on */
+    reader->refusal_count++;
+    if (reader->refusals.length > 16 << 10)
+        return;
+    char place[512], reason[768];
+    va_list arguments;
+    describe(node, place, sizeof place);
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    samba_text_add(&reader->refusals, "%s%s: %s", reader->refusals.length ? "\n" : "", place, reason);
+}
+
+/* ---- inputs ---- */
+
+bool onnx_has(const onnx_node *node, int index) { return index < node->input_count && node->inputs[index]; }
+
+onnx_item *onnx_item_in(onnx_node *node, int index)
+{
+    if (!onnx_has(node, index))
+        return NULL;
+    node->read[index] = true;
+    return node->inputs[index];
+}
+
+int32_t onnx_type_in(const onnx_node *node, int index)
+{
+    if (!onnx_has(node, index))
+        return 0;
+    const onnx_item *item = node->inputs[index];
+    return item->initializer ? item->initializer->data_type : item->type;
+}
+
+samba_value onnx_in(onnx_node *node, int index)
+{
+    const samba_value none = {NULL, 0, 0};
+    onnx_item *item = onnx_item_in(node, index);
+    if (!item || node->refused)
+        return none;
+    if (item->is_list)
+        return onnx_refuse(node, "input %d is a sequence, a tensor is expected", index), none;
+    samba_value value = onnx_value_of(node->reader, item);
+    if (!value.graph)
+        onnx_refuse(node, "input %d, \"%.200s\": %s", index, item->name, samba_error_message(node->reader->context));
+    return value;
+}
+
+samba_value onnx_need(onnx_node *node, int index)
+{
+    if (!onnx_has(node, index))
+        return onnx_refused(node, "input %d is missing", index);
+    return onnx_in(node, index);
+}
+
+/* ---- outputs ---- */
+
+bool onnx_wants(const onnx_node *node, int index) { return index < node->output_count && node->outputs[index]; }
+
+onnx_item *onnx_new_item(onnx_reader *reader, const char *name)
+{
+    onnx_item *item = samba_arena_alloc(&reader->arena, sizeof *item);
+    if (item)
+        item->name = name;
+    return item;
+}
+
+void onnx_out(onnx_node *node, int index, samba_value value)
+{
+    if (node->refused || !onnx_wants(node, index))
+        return;
+    onnx_item *item = node->outputs[index];
+    item->missing = false;
+    item->value = onnx_fold(node->reader, value);
+    if (!item->value.graph || item->value.index == SAMBA_NONE || node->graph->status != SAMBA_OK)
+        onnx_refuse(node, "%s", node->graph->status != SAMBA_OK ? node->graph->error : "an output has no value");
+}
+
+void onnx_out_type(onnx_node *node, int index, int32_t type)
+{
+    if (onnx_wants(node, index))
+        node->outputs[index]->type = type;
+}
+
+void onnx_out_list(onnx_node *node, int index, int count, onnx_item **list)
+{
+    if (node->refused || !onnx_wants(node, index))
+        return;
+    onnx_item *item = node->outputs[index];
+    item->missing = false;
+    item->is_list = true;
+    item->list_count = count;
+    item->list = list;
+}
+
+/* ---- attributes ---- */
+
+const Onnx__AttributeProto *onnx_attribute(onnx_node *node, const char *name)
+{
+    const Onnx__NodeProto *proto = node->proto;
+    for (size_t i = 0; i < proto->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = proto->attribute[i];
+        if (!attribute->name || strcmp(attribute->name, name) != 0)
+            continue;
+        node->told[i] = true;
+        if (!attribute->ref_attr_name || !attribute->ref_attr_name[0])
+            return attribute;
+        const onnx_frame *frame = node->reader->frame; /* of the function's body that the node stands in */
+        for (int k = 0; k < frame->attribute_count; k++)
+            if (frame->attributes[k]->name && strcmp(frame->attributes[k]->name, attribute->ref_attr_name) == 0)
+                return frame->attributes[k];
+        return NULL;
+    }
+    return NULL;
+}
+
+/* Files of the first IR versions have no type. */
+static bool is_of(onnx_node *node, const Onnx__AttributeProto *attribute, int type, const char *expected)
+{
+    if (!attribute->has_type || (int)attribute->type == type)
+        return true;
+    onnx_refuse(node, "attribute %.100s is not %s", attribute->name, expected);
+    return false;
+}
+#define A(name) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##name
+
+int64_t onnx_int(onnx_node *node, const char *name, int64_t fallback)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+    return attribute && is_of(node, attribute, A(INT), "an integer") ? attribute->i : fallback;
+}
+
+bool onnx_flag(onnx_node *node, const char *name, bool fallback) { return onnx_int(node, name, fallback) != 0; }
+
+double onnx_float(onnx_node *node, const char *name, double fallback)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+    return attribute && is_of(node, attribute, A(FLOAT), "a number") ? (double)attribute->f : fallback;
+}
+
+const char *onnx_text(onnx_node *node, const char *name, const char *fallback)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+    if (!attribute || !is_of(node, attribute, A(STRING), "a text"))
+        return fallback;
+    char *text = samba_arena_alloc(&node->reader->arena, attribute->s.len + 1); /* it need not end with a NUL */
+    if (text && attribute->s.len > 0)
+        memcpy(text, attribute->s.data, attribute->s.len);
+    return text ? text : fallback;
+}
+
+int onnx_ints(onnx_node *node, const char *name, int most, int64_t *values)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+    if (!attribute || !is_of(node, attribute, A(INTS), "a list of integers"))
+        return -1;
+    if (attribute->n_ints > (size_t)most) {
+        onnx_refuse(node, "attribute %s has %zu numbers; at most %d are supported here", name, attribute->n_ints, most);
+        return -1;
+    }
+    for (size_t i = 0; i < attribute->n_ints; i++)
+        values[i] = attribute->ints[i];
+    return (int)attribute->n_ints;
+}
+
+const Onnx__GraphProto *onnx_graph(onnx_node *node, const char *name)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+    if (attribute && attribute->g)
+        return attribute->g;
+    onnx_refuse(node, "it has no graph \"%s\"", name);
+    return NULL;
+}
+
+int onnx_choice(onnx_node *node, const char *name, const char *fallback, const char *const *words)
+{
+    const char *word = onnx_text(node, name, fallback);
+    for (int i = 0; words[i]; i++)
+        if (strcmp(words[i], word) == 0)
+            return i;
+    onnx_refuse(node, "%s is \"%.64s\", which SambaFlow does not know", name, word);
+    return 0;
+}
+
+/* ---- values that must be known ---- */
+
+const samba_array *onnx_known_in(onnx_node *node, int index, const char *what)
+{
+    onnx_item *item = onnx_item_in(node, index);
+    if (!item || node->refused)
+        return NULL;
+    onnx_reader *reader = node->reader;
+    samba_value value = item->value;
+    if (!value.graph && item->initializer) { /* a constant, whatever else of the model takes it as a parameter */
+        samba_tensor *tensor;
+        if (onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK) {
+            onnx_refuse(node, "%s", samba_error_message(reader->context));
+            return NULL;
+        }
+        value = samba_constant_tensor(node->graph, tensor);
+        samba_tensor_free(tensor);
+    }
+    uint64_t inputs;
+    const samba_array *array = onnx_known(reader, value, &inputs);
+    if (!array)
+        onnx_refuse(node, "%s, \"%.200s\", is not known when the model is read: it depends on data, and so would shapes", what, item->name);
+    reader->model->built_in |= inputs;
+    return array;
+}
+
+int onnx_known_ints(onnx_node *node, int index, const char *what, int most, int64_t *values)
+{
+    const samba_array *array = onnx_known_in(node, index, what);
+    if (!array)
+        return -1;
+    if (samba_dtype_is_floating_point(array->dtype) || array->rank > 1 || array->numel > most) {
+        onnx_refuse(node, "%s is %s%s: a list of at most %d integers is expected", what, samba_dtype_name(array->dtype),
+                    SAMBA_SHAPE_OF(array), most);
+        return -1;
+    }
+    for (int64_t i = 0; i < array->numel; i++)
+        values[i] = samba_load_int64(array->dtype, (const char *)array->data + i * (int64_t)samba_dtype_size(array->dtype));
+    return (int)array->numel;
+}
+
+int64_t onnx_known_int(onnx_node *node, int index, const char *what, int64_t fallback)
+{
+    int64_t value = fallback;
+    return onnx_known_ints(node, index, what, 1, &value) == 1 ? value : fallback;
+}
+
+int onnx_known_doubles(onnx_node *node, int index, const char *what, int most, double *values)
+{
+    const samba_array *array = onnx_known_in(node, index, what);
+    if (!array)
+        return -1;
+    if (array->rank > 1 || array->numel > most) {
+        onnx_refuse(node, "%s is of shape %s: a list of at most %d numbers is expected", what, SAMBA_SHAPE_OF(array), most);
+        return -1;
+    }
+    for (int64_t i = 0; i < array->numel; i++)
+        values[i] = samba_load_double(array->dtype, (const char *)array->data + i * (int64_t)samba_dtype_size(array->dtype));
+    return (int)array->numel;
+}
+
+double onnx_known_double(onnx_node *node, int index, const char *what, double fallback)
+{
+    double value = fallback;
+    return onnx_known_doubles(node, index, what, 1, &value) == 1 ? value : fallback;
+}
+
+static bool fit_axis(onnx_node *node, const char *name, int64_t axis, int rank, int *dim)
+{
+    if (axis < -rank || axis >= rank) {
+        onnx_refuse(node, "%s %lld is out of range for a value of rank %d", name, (long long)axis, rank);
+        return false;
+    }
+    *dim = (int)(axis < 0 ? axis + rank : axis);
+    return true;
+}
+
+int onnx_axes(onnx_node *node, int index, int64_t since, int rank, int dims[SAMBA_MAX_RANK])
+{
+    int64_t axes[SAMBA_MAX_RANK];
+    int count = node->version < since ? onnx_ints(node, "axes", SAMBA_MAX_RANK, axes)
+                                      : onnx_known_ints(node, index, "axes", SAMBA_MAX_RANK, axes);
+    for (int i = 0; i < count; i++)
+        if (!fit_axis(node, "axis", axes[i], rank, &dims[i]))
+            return -1;
+    return count;
+}
+
+int onnx_axis(onnx_node *node, const char *name, int64_t fallback, int rank)
+{
+    int dim;
+    return fit_axis(node, name, onnx_int(node, name, fallback), rank, &dim) ? dim : -1;
+}
+
+/* ---- small values ---- */
+
+samba_value onnx_number(onnx_node *node, double value) { return samba_number(node->graph, value); }
+
+samba_value onnx_like(onnx_node *node, double value, samba_value like)
+{
+    return samba_constant(node->graph, value, samba_value_dtype(like), 0, NULL);
+}
+
+samba_value onnx_ints_value(onnx_node *node, int rank, const int64_t *shape, const int64_t *values)
+{
+    samba_tensor *tensor;
+    if (samba_tensor_from_memory(node->reader->context, NULL, SAMBA_INT64, rank, shape, NULL, (void *)(uintptr_t)values, NULL, NULL,
+                                 &tensor) != SAMBA_OK)
+        return onnx_refused(node, "%s", samba_error_message(node->reader->context));
+    samba_value value = samba_constant_tensor(node->graph, tensor);
+    samba_tensor_free(tensor);
+    return value;
+}
+
+void onnx_shape(samba_value value, int64_t shape[SAMBA_MAX_RANK])
+{
+    for (int i = 0; i < samba_value_rank(value); i++)
+        shape[i] = samba_value_size(value, i);
+}

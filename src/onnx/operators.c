@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of operators, operators.def, and looking up in it. */
+#include "onnx/onnx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW(name, since, function) void onnx_##function(onnx_node *);
+#define REFUSED(name, since, reason)
+#define DOMAIN(name)
+#include "onnx/operators.def"
+#undef ROW
+#undef REFUSED
+#undef DOMAIN
+
+/* Rows are sorted by domain and name, and of one name by version, so that finding is a binary search. */
+const onnx_operator onnx_operators[] = {
+#define DOMAIN(name) {name, NULL, 0, NULL, NULL},
+#define ROW(name, since, function) {NULL, #name, since, onnx_##function, NULL},
+#define REFUSED(name, since, reason) {NULL, #name, since, NULL, reason},
+#include "onnx/operators.def"
+};
+const int onnx_operator_count = SAMBA_COUNT(onnx_operators);
+
+const onnx_operator *onnx_operator_find(const char *domain, const char *name, int64_t version)
+{
+    const onnx_operator *found = NULL;
+    bool here = false;
+    if (!domain || strcmp(domain, "ai.onnx") == 0)
+        domain = "";
+    for (int i = 0; i < onnx_operator_count; i++) {
+        const onnx_operator *row = &onnx_operators[i];
+        if (!row->name)
+            here = strcmp(row->domain, domain) == 0;
+        else if (here && row->since <= version && strcmp(row->name, name) == 0)
+            found = row;
+    }
+    return found;
+}

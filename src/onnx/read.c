@@ -1,0 +1,641 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a model into a graph: names and their scopes, inputs, initializers, the walk over nodes, functions and graphs inside
+ * nodes, outputs. */
+#include "base/null.h"
+#include "data/data.h"
+#include "onnx/onnx.h"
+
+#include <string.h>
+
+#define DEEPEST 64              /* functions and graphs inside each other */
+#define MOST_NODES (1 << 20)    /* that loops and functions unroll to */
+#define SHOWN_REFUSALS 900      /* bytes of them in a message: a context's message is short */
+
+samba_onnx_options samba_onnx_defaults(void) { return (samba_onnx_options){.struct_size = sizeof(samba_onnx_options)}; }
+
+/* ---- names ---- */
+
+static onnx_item **slot_of(const onnx_scope *scope, const char *name)
+{
+    int64_t at = (int64_t)(samba_hash(name, strlen(name), 0) & (uint64_t)(scope->size - 1));
+    while (scope->table[at] && strcmp(scope->table[at]->name, name) != 0)
+        at = (at + 1) & (scope->size - 1);
+    return &scope->table[at];
+}
+
+static bool open_scope(onnx_reader *reader, onnx_scope *scope, onnx_scope *outer)
+{
+    *scope = (onnx_scope){outer, 0, 16, NULL};
+    scope->table = samba_arena_alloc(&reader->arena, (size_t)scope->size * sizeof *scope->table);
+    return scope->table;
+}
+
+static bool grow_scope(onnx_reader *reader, onnx_scope *scope)
+{
+    onnx_scope larger = {scope->outer, scope->count, scope->size * 2, NULL};
+    if (scope->count * 2 < scope->size)
+        return true;
+    larger.table = samba_arena_alloc(&reader->arena, (size_t)larger.size * sizeof *larger.table);
+    if (!larger.table)
+        return false;
+    for (int64_t i = 0; i < scope->size; i++)
+        if (scope->table[i])
+            *slot_of(&larger, scope->table[i]->name) = scope->table[i];
+    *scope = larger;
+    return true;
+}
+
+/* The item under this name in the innermost scope gets another name's value where graphs call one thing twice. */
+static bool bind_as(onnx_reader *reader, const char *name, const onnx_item *item)
+{
+    onnx_item *copy = onnx_new_item(reader, name);
+    if (!copy)
+        return false;
+    *copy = *item;
+    copy->name = name;
+    return onnx_bind(reader, name, copy);
+}
+
+bool onnx_bind(onnx_reader *reader, const char *name, onnx_item *item)
+{
+    onnx_scope *scope = reader->scope;
+    if (!item || !grow_scope(reader, scope))
+        return false;
+    onnx_item **slot = slot_of(scope, name);
+    if (*slot) {
+        samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: two values have the name \"%.200s\"", reader->model->path, name);
+        return false;
+    }
+    *slot = item;
+    scope->count++;
+    return true;
+}
+
+onnx_item *onnx_find(const onnx_reader *reader, const char *name)
+{
+    for (const onnx_scope *scope = reader->scope; scope; scope = scope->outer) {
+        onnx_item *item = *slot_of(scope, name);
+        if (item)
+            return item;
+    }
+    return NULL;
+}
+
+static samba_status bind_all(onnx_reader *reader, size_t count, Onnx__TensorProto **initializers)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Onnx__TensorProto *proto = initializers[i];
+        if (!proto->name || !proto->name[0])
+            return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: an initializer has no name", reader->model->path);
+        onnx_item *item = onnx_new_item(reader, proto->name);
+        if (!item)
+            return SAMBA_ERROR_MEMORY;
+        item->initializer = proto;
+        if (!onnx_bind(reader, proto->name, item))
+            return SAMBA_ERROR_FORMAT;
+    }
+    return SAMBA_OK;
+}
+
+/* ---- initializers as values ---- */
+
+static bool is_frozen(onnx_reader *reader, const char *name)
+{
+    bool frozen = false;
+    for (int i = 0; i < reader->options.freeze_count; i++)
+        if (samba_match(reader->options.freeze[i], name)) {
+            reader->freeze_hits[i]++;
+            frozen = true;
+        }
+    return frozen;
+}
+
+static bool keep(samba_onnx *model, const Onnx__TensorProto *proto)
+{
+    int64_t capacity = model->kept_capacity;
+    if (SAMBA_GROW(model->context, model->kept, capacity, model->kept_count + 1) != SAMBA_OK)
+        return false;
+    model->kept_capacity = (int)capacity;
+    model->kept[model->kept_count++] = proto;
+    return true;
+}
+
+static samba_value initializer_value(onnx_reader *reader, const Onnx__TensorProto *proto, bool buffer)
+{
+    const samba_value none = {NULL, 0, 0};
+    const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
+    samba_dtype dtype = onnx_dtype(proto->data_type);
+    bool named = buffer || (reader->options.initializers == SAMBA_ONNX_PARAMETERS && samba_dtype_is_floating_point(dtype) &&
+                            proto->n_dims > 0);
+    samba_tensor *tensor;
+    if (onnx_tensor(reader->model, proto, &tensor) != SAMBA_OK)
+        return none;
+    samba_value value;
+    if (!named)
+        value = samba_constant_tensor(reader->graph, tensor);
+    else {
+        bool frozen = is_frozen(reader, proto->name) || buffer;
+        value = (frozen ? samba_register_buffer : samba_parameter)(reader->graph, proto->name, dtype, samba_tensor_rank(tensor),
+                                                                   samba_tensor_shape(tensor), zeros);
+        if (!keep(reader->model, proto))
+            value = none;
+    }
+    samba_tensor_free(tensor);
+    if (reader->graph->status != SAMBA_OK) {
+        samba_fail(reader->context, reader->graph->status, "%s", reader->graph->error);
+        return none;
+    }
+    return value;
+}
+
+samba_value onnx_value_of(onnx_reader *reader, onnx_item *item)
+{
+    if (!item->value.graph && item->initializer) {
+        item->value = initializer_value(reader, item->initializer, false);
+        if (item->value.graph) {
+            item->type = item->initializer->data_type;
+            item->initializer = NULL;
+        }
+    }
+    return item->value;
+}
+
+samba_value onnx_buffer(onnx_node *node, int index)
+{
+    onnx_item *item = onnx_item_in(node, index);
+    if (item && item->initializer && !item->value.graph) {
+        item->value = initializer_value(node->reader, item->initializer, true);
+        if (item->value.graph) {
+            item->type = item->initializer->data_type;
+            item->initializer = NULL;
+        }
+    }
+    return onnx_need(node, index);
+}
+
+/* ---- nodes ---- */
+
+static bool is_default(const char *domain) { return !domain || !domain[0] || strcmp(domain, "ai.onnx") == 0; }
+static bool same_domain(const char *a, const char *b)
+{
+    return is_default(a) ? is_default(b) : b && strcmp(a, b) == 0;
+}
+
+static int64_t version_of(const onnx_frame *frame, const char *domain)
+{
+    for (size_t i = 0; i < frame->import_count; i++)
+        if (same_domain(frame->imports[i]->domain, domain))
+            return frame->imports[i]->version;
+    return 0;
+}
+
+static const Onnx__FunctionProto *find_function(const samba_onnx *model, const Onnx__NodeProto *proto)
+{
+    for (size_t i = 0; i < model->message->n_functions; i++) {
+        const Onnx__FunctionProto *function = model->message->functions[i];
+        if (function->name && strcmp(function->name, proto->op_type) == 0 && same_domain(function->domain, proto->domain) &&
+            strcmp(function->overload ? function->overload : "", proto->overload ? proto->overload : "") == 0)
+            return function;
+    }
+    return NULL;
+}
+
+/* What the node says and its function did not ask for; outputs that it did not make. */
+static void check_all_told(onnx_node *node)
+{
+    const Onnx__NodeProto *proto = node->proto;
+    for (size_t i = 0; i < proto->n_attribute && !node->refused; i++)
+        if (!node->told[i])
+            onnx_refuse(node, "attribute %.100s is not supported", proto->attribute[i]->name ? proto->attribute[i]->name : "without a name");
+    for (int i = 0; i < node->input_count && !node->refused; i++)
+        if (node->inputs[i] && !node->read[i])
+            onnx_refuse(node, "input %d is not supported", i);
+    for (int i = 0; i < node->output_count && !node->refused; i++)
+        if (node->outputs[i] && node->outputs[i]->missing)
+            onnx_refuse(node, "output %d is not supported", i);
+}
+
+static void perform(onnx_node *node, const Onnx__FunctionProto *function)
+{
+    if (function) {
+        onnx_call(node, function);
+        return;
+    }
+    const onnx_operator *operator= onnx_operator_find(node->proto->domain, node->op, node->version);
+    if (node->version == 0)
+        onnx_refuse(node, "the model does not say which version of this domain's operators it uses (opset_import)");
+    else if (!operator)
+        onnx_refuse(node, "there is no such operator");
+    else if (!operator->function)
+        onnx_refuse(node, "%s", operator->reason);
+    else
+        operator->function(node);
+    if (node->graph->status != SAMBA_OK)
+        onnx_refuse(node, "%s", node->graph->error);
+    if (!node->refused)
+        check_all_told(node);
+}
+
+static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
+{
+    if (!proto->op_type)
+        return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: a node names no operator", reader->model->path);
+    if (++reader->nodes > MOST_NODES)
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: loops and functions unroll to more than %d nodes",
+                          reader->model->path, MOST_NODES);
+    if (proto->n_input > SAMBA_MAX_ARITY || proto->n_output > SAMBA_MAX_ARITY)
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: a node has %zu inputs and %zu outputs; at most %d are supported",
+                          reader->model->path, proto->n_input, proto->n_output, SAMBA_MAX_ARITY);
+    onnx_node node = {.reader = reader,
+                      .graph = reader->graph,
+                      .proto = proto,
+                      .op = proto->op_type,
+                      .version = version_of(reader->frame, proto->domain),
+                      .input_count = (int)proto->n_input,
+                      .output_count = (int)proto->n_output};
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.inputs, proto->n_input + 1));
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.outputs, proto->n_output + 1));
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.read, proto->n_input + 1));
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.told, proto->n_attribute + 1));
+    bool missing = false;
+    for (int i = 0; i < node.input_count; i++) {
+        if (!proto->input[i][0])
+            continue;
+        node.inputs[i] = onnx_find(reader, proto->input[i]);
+        if (!node.inputs[i])
+            return samba_fail(reader->context, SAMBA_ERROR_FORMAT,
+                              "%s: node '%.160s' (%.100s) needs \"%.200s\", which nothing before it gives", reader->model->path,
+                              proto->name ? proto->name : "", proto->op_type, proto->input[i]);
+        missing |= node.inputs[i]->missing;
+    }
+    while (node.input_count > 0 && !node.inputs[node.input_count - 1])
+        node.input_count--;
+    for (int i = 0; i < node.output_count; i++) {
+        if (!proto->output[i][0])
+            continue;
+        node.outputs[i] = onnx_new_item(reader, proto->output[i]);
+        if (!node.outputs[i])
+            return SAMBA_ERROR_MEMORY;
+        node.outputs[i]->missing = true;
+    }
+    if (!missing) {
+        samba_set_module(reader->graph, proto->name && proto->name[0] ? proto->name : proto->op_type);
+        perform(&node, find_function(reader->model, proto));
+    }
+    for (int i = 0; i < node.output_count; i++) {
+        if (!node.outputs[i])
+            continue;
+        node.outputs[i]->missing |= node.refused || missing;
+        if (!onnx_bind(reader, proto->output[i], node.outputs[i]))
+            return SAMBA_ERROR_FORMAT;
+    }
+    return SAMBA_OK;
+}
+
+samba_status onnx_read_nodes(onnx_reader *reader, size_t count, Onnx__NodeProto **nodes)
+{
+    for (size_t i = 0; i < count; i++)
+        SAMBA_TRY(read_node(reader, nodes[i]));
+    return SAMBA_OK;
+}
+
+/* ---- graphs inside nodes, and functions ---- */
+
+static bool enter(onnx_node *node)
+{
+    if (node->reader->depth < DEEPEST)
+        return true;
+    onnx_refuse(node, "functions and graphs are nested more than %d deep, or call themselves", DEEPEST);
+    return false;
+}
+
+/* What reading inside has said for good: it ends as a line of this node. */
+static bool end_inside(onnx_node *node, samba_status status, int refusals_before)
+{
+    if (status != SAMBA_OK)
+        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+    else if (node->reader->refusal_count > refusals_before)
+        node->refused = true; /* its nodes have said why */
+    return !node->refused;
+}
+
+bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, onnx_item **inputs, onnx_item ***outputs)
+{
+    onnx_reader *reader = node->reader;
+    if (!graph || node->refused || !enter(node))
+        return false;
+    if (count != (int)graph->n_input) {
+        onnx_refuse(node, "its graph has %zu inputs, %d are given", graph->n_input, count);
+        return false;
+    }
+    onnx_scope scope, *outer = reader->scope;
+    int refusals = reader->refusal_count;
+    if (!open_scope(reader, &scope, outer))
+        return end_inside(node, SAMBA_ERROR_MEMORY, refusals);
+    reader->scope = &scope;
+    reader->depth++;
+    samba_status status = SAMBA_OK;
+    for (int i = 0; i < count && status == SAMBA_OK; i++)
+        if (!graph->input[i]->name || !bind_as(reader, graph->input[i]->name, inputs[i]))
+            status = SAMBA_ERROR_FORMAT;
+    if (status == SAMBA_OK)
+        status = bind_all(reader, graph->n_initializer, graph->initializer);
+    if (status == SAMBA_OK)
+        status = onnx_read_nodes(reader, graph->n_node, graph->node);
+    if (status == SAMBA_OK)
+        status = SAMBA_ROOM(&reader->arena, *outputs, graph->n_output + 1);
+    for (size_t i = 0; i < graph->n_output && status == SAMBA_OK; i++) {
+        (*outputs)[i] = graph->output[i]->name ? onnx_find(reader, graph->output[i]->name) : NULL;
+        if (!(*outputs)[i])
+            status = samba_fail(reader->context, SAMBA_ERROR_FORMAT, "its graph gives no value \"%.200s\"",
+                                graph->output[i]->name ? graph->output[i]->name : "");
+    }
+    reader->depth--;
+    reader->scope = outer;
+    return end_inside(node, status, refusals);
+}
+
+/* The attributes that nodes of the body may refer to: the call's, and the function's own defaults. */
+static samba_status resolve_attributes(onnx_node *node, const Onnx__FunctionProto *function, onnx_frame *frame)
+{
+    onnx_reader *reader = node->reader;
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, frame->attributes, node->proto->n_attribute + function->n_attribute_proto + 1));
+    for (size_t i = 0; i < node->proto->n_attribute; i++) {
+        const char *name = node->proto->attribute[i]->name;
+        const Onnx__AttributeProto *attribute = name ? onnx_attribute(node, name) : NULL;
+        if (!attribute)
+            continue;
+        Onnx__AttributeProto *copy;
+        SAMBA_TRY(SAMBA_ROOM(&reader->arena, copy, 1));
+        *copy = *attribute;
+        copy->name = node->proto->attribute[i]->name;
+        copy->ref_attr_name = NULL;
+        frame->attributes[frame->attribute_count++] = copy;
+    }
+    for (size_t i = 0; i < function->n_attribute_proto; i++)
+        frame->attributes[frame->attribute_count++] = function->attribute_proto[i];
+    return SAMBA_OK;
+}
+
+static samba_status read_body(onnx_node *node, const Onnx__FunctionProto *function)
+{
+    onnx_reader *reader = node->reader;
+    for (int i = 0; i < (int)function->n_input; i++) {
+        onnx_item *item = onnx_item_in(node, i);
+        if (item && !bind_as(reader, function->input[i], item))
+            return SAMBA_ERROR_FORMAT;
+    }
+    SAMBA_TRY(onnx_read_nodes(reader, function->n_node, function->node));
+    for (int i = 0; i < node->output_count && i < (int)function->n_output; i++) {
+        const onnx_item *item = onnx_find(reader, function->output[i]);
+        if (!item)
+            return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "function %.100s gives no value \"%.200s\"", function->name,
+                              function->output[i]);
+        if (node->outputs[i]) {
+            const char *name = node->outputs[i]->name;
+            *node->outputs[i] = *item;
+            node->outputs[i]->name = name;
+        }
+    }
+    return SAMBA_OK;
+}
+
+void onnx_call(onnx_node *node, const Onnx__FunctionProto *function)
+{
+    onnx_reader *reader = node->reader;
+    if (!enter(node))
+        return;
+    onnx_frame frame = {reader->frame, function, function->n_opset_import, function->opset_import, 0, NULL};
+    onnx_scope scope, *outer = reader->scope;
+    int refusals = reader->refusal_count;
+    samba_status status = resolve_attributes(node, function, &frame);
+    if (status == SAMBA_OK && !open_scope(reader, &scope, NULL))
+        status = SAMBA_ERROR_MEMORY;
+    if (status == SAMBA_OK) {
+        /* a body that is never left: its inputs are found in the caller's scope first */
+        reader->scope = &scope;
+        reader->frame = &frame;
+        reader->depth++;
+        status = read_body(node, function);
+        reader->depth--;
+        reader->frame = frame.caller;
+        reader->scope = outer;
+    }
+    if (end_inside(node, status, refusals))
+        check_all_told(node);
+}
+
+/* ---- inputs and outputs of the model ---- */
+
+static const samba_tensor *example_of(const onnx_reader *reader, const char *name)
+{
+    for (int i = 0; i < reader->options.input_count; i++)
+        if (strcmp(samba_tensor_name(reader->options.inputs[i]), name) == 0)
+            return reader->options.inputs[i];
+    return NULL;
+}
+
+static samba_status size_of_dim(const onnx_reader *reader, const samba_onnx_tensor_info *info, int dim, int64_t *size)
+{
+    *size = info->shape[dim];
+    if (*size >= 0)
+        return SAMBA_OK;
+    for (int i = 0; i < reader->options.dim_count; i++)
+        if (strcmp(reader->options.dims[i].name, info->dims[dim]) == 0) {
+            *size = reader->options.dims[i].size;
+            return *size >= 0 ? SAMBA_OK
+                              : samba_fail(reader->context, SAMBA_ERROR_ARGUMENT, "the dim \"%.100s\" cannot have size %lld",
+                                           info->dims[dim], (long long)*size);
+        }
+    if (info->dims[dim][0])
+        return samba_fail(reader->context, SAMBA_ERROR_NAME,
+                          "%s: dim %d of input \"%.200s\" is \"%.100s\", whose size is not given: --dim %.100s=SIZE, or an example input",
+                          reader->model->path, dim, info->name, info->dims[dim], info->dims[dim]);
+    return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: dim %d of input \"%.200s\" has no size and no name; give an example input",
+                      reader->model->path, dim, info->name);
+}
+
+static samba_status check_example(const onnx_reader *reader, const samba_onnx_tensor_info *info, const samba_tensor *example)
+{
+    bool fits = samba_tensor_dtype(example) == info->dtype && (info->rank < 0 || samba_tensor_rank(example) == info->rank);
+    for (int i = 0; fits && i < info->rank; i++)
+        fits = info->shape[i] < 0 || info->shape[i] == samba_tensor_shape(example)[i];
+    char declared[SAMBA_SHAPE_TEXT];
+    if (fits)
+        return SAMBA_OK;
+    samba_shape_format(info->rank > 0 ? info->rank : 0, info->shape, declared, sizeof declared);
+    return samba_fail(reader->context, SAMBA_ERROR_SHAPE, "%s: input \"%.200s\" is %s%s in the model (-1: any size), given %s%s",
+                      reader->model->path, info->name, samba_dtype_name(info->dtype), info->rank < 0 ? " of any shape" : declared,
+                      samba_dtype_name(samba_tensor_dtype(example)), SAMBA_SHAPE_OF(example));
+}
+
+static samba_status add_input(onnx_reader *reader, int index)
+{
+    samba_onnx *model = reader->model;
+    samba_onnx_tensor_info info;
+    SAMBA_TRY(samba_onnx_input(model, index, &info));
+    const Onnx__TypeProto *type = model->inputs[index]->type;
+    int32_t element = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? type->tensor_type->elem_type : 0;
+    if (info.dtype == SAMBA_DTYPE_COUNT)
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: input \"%.200s\" is %s; tensors of numbers are supported",
+                          model->path, info.name, element ? onnx_type_name(element) : "no tensor (a sequence, map or optional)");
+    const samba_tensor *example = example_of(reader, info.name);
+    samba_tensor *made = NULL;
+    if (example)
+        SAMBA_TRY(check_example(reader, &info, example));
+    else {
+        int64_t shape[SAMBA_MAX_RANK];
+        if (info.rank < 0)
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: input \"%.200s\" has no shape; give an example input", model->path,
+                              info.name);
+        for (int i = 0; i < info.rank; i++)
+            SAMBA_TRY(size_of_dim(reader, &info, i, &shape[i]));
+        SAMBA_TRY(samba_tensor_empty(reader->context, info.name, info.dtype, info.rank, shape, &made));
+    }
+    samba_status status = samba_graph_add_input(reader->graph, example ? example : made);
+    samba_tensor_free(made);
+    SAMBA_TRY(status);
+    onnx_item *item = onnx_new_item(reader, info.name);
+    if (!item)
+        return SAMBA_ERROR_MEMORY;
+    item->value = samba_input(reader->graph, info.name);
+    item->type = element;
+    return onnx_bind(reader, info.name, item) ? SAMBA_OK : SAMBA_ERROR_FORMAT;
+}
+
+static samba_status add_outputs(onnx_reader *reader)
+{
+    const Onnx__GraphProto *graph = reader->model->message->graph;
+    for (size_t i = 0; i < graph->n_output; i++) {
+        const char *name = graph->output[i]->name;
+        onnx_item *item = onnx_find(reader, name);
+        if (!item)
+            return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: no node gives the output \"%.200s\"", reader->model->path, name);
+        if (item->missing)
+            continue;
+        if (item->is_list)
+            return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: output \"%.200s\" is a sequence; tensors are supported",
+                              reader->model->path, name);
+        samba_value value = onnx_value_of(reader, item);
+        if (!value.graph)
+            return samba_graph_stick(reader->graph, SAMBA_ERROR_FORMAT), SAMBA_ERROR_FORMAT;
+        samba_output(reader->graph, name, value);
+    }
+    return samba_graph_status(reader->graph);
+}
+
+/* ---- the options ---- */
+
+static samba_status check_options(onnx_reader *reader)
+{
+    const samba_onnx *model = reader->model;
+    for (int i = 0; i < reader->options.input_count; i++) {
+        const char *name = samba_tensor_name(reader->options.inputs[i]);
+        bool known = false;
+        for (int k = 0; k < model->input_count; k++)
+            known |= strcmp(model->inputs[k]->name, name) == 0;
+        if (!known)
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: there is no input \"%.200s\"", model->path, name);
+    }
+    for (int i = 0; i < reader->options.dim_count; i++) {
+        bool known = false;
+        for (int k = 0; k < model->input_count; k++) {
+            samba_onnx_tensor_info info;
+            SAMBA_TRY(samba_onnx_input(model, k, &info));
+            for (int d = 0; d < info.rank; d++)
+                known |= info.shape[d] < 0 && strcmp(info.dims[d], reader->options.dims[i].name) == 0;
+        }
+        if (!known)
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: no input has a dim \"%.100s\"", model->path,
+                              reader->options.dims[i].name);
+    }
+    return SAMBA_OK;
+}
+
+static samba_status check_freezing(const onnx_reader *reader)
+{
+    for (int i = 0; i < reader->options.freeze_count; i++)
+        if (reader->freeze_hits[i] == 0)
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: no parameter has a name like \"%.200s\", which is to be frozen",
+                              reader->model->path, reader->options.freeze[i]);
+    return SAMBA_OK;
+}
+
+/* ---- the whole ---- */
+
+static samba_status refuse_all(const onnx_reader *reader)
+{
+    const char *text = reader->refusals.data;
+    int shown = (int)strlen(text);
+    if (shown > SHOWN_REFUSALS) /* at the end of a line, where there is one */
+        for (shown = SHOWN_REFUSALS; shown > 0 && text[shown] != '\n'; shown--)
+            ;
+    int lines = 1;
+    for (int i = 0; i < shown; i++)
+        lines += text[i] == '\n';
+    int more = reader->refusal_count - lines;
+    return more > 0 ? samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%.*s\nand %d others", shown, text, more)
+                    : samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%.*s", shown, text);
+}
+
+static samba_status read_model(onnx_reader *reader)
+{
+    samba_onnx *model = reader->model;
+    const Onnx__GraphProto *graph = model->message->graph;
+    onnx_scope scope;
+    onnx_frame frame = {NULL, NULL, model->message->n_opset_import, model->message->opset_import, 0, NULL};
+    SAMBA_TRY(check_options(reader));
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->freeze_hits, reader->options.freeze_count + 1));
+    if (!open_scope(reader, &scope, NULL))
+        return SAMBA_ERROR_MEMORY;
+    reader->scope = &scope;
+    reader->frame = &frame;
+    SAMBA_TRY(bind_all(reader, graph->n_initializer, graph->initializer));
+    for (int i = 0; i < model->input_count; i++)
+        SAMBA_TRY(add_input(reader, i));
+    SAMBA_TRY(onnx_read_nodes(reader, graph->n_node, graph->node));
+    samba_set_module(reader->graph, NULL);
+    if (reader->refusal_count > 0)
+        return refuse_all(reader);
+    SAMBA_TRY(add_outputs(reader));
+    return check_freezing(reader);
+}
+
+samba_status samba_onnx_read(samba_onnx *model, samba_graph *graph, const samba_onnx_options *given)
+{
+    if (!model || !graph)
+        return SAMBA_ERROR_ARGUMENT;
+    onnx_reader reader = {.model = model, .context = model->context, .graph = graph, .options = samba_onnx_defaults()};
+    if (given)
+        SAMBA_TRY(samba_options_take(model->context, "samba_onnx_read", given, sizeof reader.options, &reader.options));
+    SAMBA_TRY(samba_graph_status(graph));
+    if (graph->node_count > 0)
+        return samba_fail(model->context, SAMBA_ERROR_STATE, "%s: a model is read into a graph without values", model->path);
+    model->built_in = 0;
+    model->kept_count = 0;
+    samba_arena_init(&reader.arena, model->context);
+    samba_text_init(&reader.refusals, model->context);
+    samba_status status = read_model(&reader);
+    onnx_known_free(&reader);
+    samba_text_clear(&reader.refusals);
+    samba_arena_free(&reader.arena);
+    if (status != SAMBA_OK) /* the graph is half a model: nobody may compile it */
+        samba_graph_stick(graph, status);
+    return status;
+}
+
+samba_status samba_onnx_weights(samba_onnx *model, samba_tensor_list *list)
+{
+    if (!model || !list)
+        return SAMBA_ERROR_ARGUMENT;
+    SAMBA_TRY(samba_tensor_list_new(model->context, model->kept_count, list));
+    for (int i = 0; i < model->kept_count; i++) {
+        samba_status status = onnx_tensor(model, model->kept[i], &list->tensors[i]);
+        if (status != SAMBA_OK) {
+            samba_tensor_list_free(model->context, list);
+            return status;
+        }
+    }
+    return SAMBA_OK;
+}

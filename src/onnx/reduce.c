@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions, running sums, positions of the greatest. */
+#include "onnx/onnx.h"
+
+#include <sambaflow/elementwise.h>
+#include <sambaflow/reduce.h>
+#include <sambaflow/shape.h>
+#include <math.h>
+
+typedef samba_value reduction_fn(samba_value a, int count, const int *dims, bool keepdim);
+
+/* Axes are an attribute until `since`, then an input; without any all dims, or none where noop_with_empty_axes says so. */
+static void reduce(onnx_node *node, int64_t since, samba_value (*before)(samba_value), reduction_fn *reduction,
+                   samba_value (*after)(samba_value))
+{
+    samba_value a = onnx_need(node, 0);
+    bool keep = onnx_flag(node, "keepdims", true), nothing = onnx_flag(node, "noop_with_empty_axes", false);
+    if (node->refused)
+        return;
+    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = onnx_axes(node, 1, since, rank, dims);
+    if (node->refused)
+        return;
+    samba_dtype dtype = samba_value_dtype(a);
+    if (before)
+        a = before(a);
+    if (count > 0 || !nothing) {
+        for (int i = 0; count <= 0 && i < rank; i++)
+            dims[i] = i;
+        if (rank > 0)
+            a = reduction(a, count > 0 ? count : rank, dims, keep);
+        else
+            a = reduction(a, 0, NULL, keep);
+    }
+    if (after)
+        a = after(a);
+    onnx_out(node, 0, samba_cast(a, dtype)); /* sums of integers stay in their dtype, and wrap */
+    onnx_out_type(node, 0, onnx_type_in(node, 0));
+}
+
+static samba_value exact_mean(samba_value a, int count, const int *dims, bool keep)
+{
+    if (samba_dtype_is_floating_point(samba_value_dtype(a)))
+        return samba_mean(a, count, dims, keep);
+    samba_value wide = samba_cast(a, SAMBA_FLOAT64), mean = samba_mean(wide, count, dims, keep);
+    return samba_trunc(mean);
+}
+
+/* The least and the greatest of nothing are infinite. */
+static samba_value greatest(samba_value a, int count, const int *dims, bool keep) { return samba_amax(a, count, dims, keep); }
+static samba_value least(samba_value a, int count, const int *dims, bool keep) { return samba_amin(a, count, dims, keep); }
+
+static samba_value over_nothing(onnx_node *node, bool greatest_one)
+{
+    samba_value a = onnx_need(node, 0);
+    int64_t shape[SAMBA_MAX_RANK];
+    if (node->refused)
+        return a;
+    onnx_shape(a, shape);
+    bool empty = false;
+    for (int i = 0; i < samba_value_rank(a); i++)
+        empty |= shape[i] == 0;
+    if (!empty)
+        return (samba_value){NULL, 0, 0};
+    samba_dtype dtype = samba_value_dtype(a);
+    double edge = greatest_one ? -INFINITY : INFINITY;
+    if (!samba_dtype_is_floating_point(dtype))
+        return onnx_refused(node, "the greatest and least of no integers are not supported");
+    samba_value start = samba_constant(node->graph, edge, dtype, 0, NULL);
+    return start;
+}
+
+static void reduce_extremum(onnx_node *node, bool greatest_one)
+{
+    samba_value start = over_nothing(node, greatest_one);
+    if (node->refused)
+        return;
+    if (!start.graph) {
+        reduce(node, 18, NULL, greatest_one ? greatest : least, NULL);
+        return;
+    }
+    /* a sum of nothing has the right shape */
+    samba_value a = onnx_need(node, 0);
+    bool keep = onnx_flag(node, "keepdims", true);
+    onnx_flag(node, "noop_with_empty_axes", false);
+    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = onnx_axes(node, 1, 18, rank, dims);
+    if (node->refused)
+        return;
+    for (int i = 0; count <= 0 && i < rank; i++)
+        dims[i] = i;
+    samba_value zeros = samba_sum(a, count > 0 ? count : rank, dims, keep);
+    onnx_out(node, 0, samba_add(zeros, start));
+}
+
+static samba_value log_sum_exp(samba_value a, int count, const int *dims, bool keep)
+{
+    if (samba_dtype_is_floating_point(samba_value_dtype(a)))
+        return samba_logsumexp(a, count, dims, keep);
+    samba_value wide = samba_cast(a, SAMBA_FLOAT64);
+    return samba_logsumexp(wide, count, dims, keep);
+}
+
+static samba_value real_root(samba_value a)
+{
+    if (samba_dtype_is_floating_point(samba_value_dtype(a)))
+        return samba_sqrt(a);
+    samba_value wide = samba_cast(a, SAMBA_FLOAT64);
+    return samba_sqrt(wide);
+}
+
+static samba_value real_log(samba_value a)
+{
+    if (samba_dtype_is_floating_point(samba_value_dtype(a)))
+        return samba_log(a);
+    samba_value wide = samba_cast(a, SAMBA_FLOAT64);
+    return samba_log(wide);
+}
+
+static samba_value length(samba_value a, int count, const int *dims, bool keep)
+{
+    samba_value squares = samba_square(a), sum = samba_sum(squares, count, dims, keep);
+    return real_root(sum);
+}
+
+static samba_value two_norm(samba_value a, int count, const int *dims, bool keep)
+{
+    return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_vector_norm(a, 2, count, dims, keep) : length(a, count, dims, keep);
+}
+
+#define REDUCTION(name, since, before, reduction, after)                                                                         \
+    void onnx_reduce_##name(onnx_node *node);                                                                                    \
+    void onnx_reduce_##name(onnx_node *node) { reduce(node, since, before, reduction, after); }
+REDUCTION(l1, 18, samba_abs, samba_sum, NULL)
+REDUCTION(l2, 18, NULL, two_norm, NULL)
+REDUCTION(log_sum, 18, NULL, samba_sum, real_log)
+REDUCTION(log_sum_exp, 18, NULL, log_sum_exp, NULL)
+REDUCTION(mean, 18, NULL, exact_mean, NULL)
+REDUCTION(prod, 18, NULL, samba_prod, NULL)
+REDUCTION(sum, 13, NULL, samba_sum, NULL)
+REDUCTION(sum_square, 18, samba_square, samba_sum, NULL)
+void onnx_reduce_max(onnx_node *node);
+void onnx_reduce_max(onnx_node *node) { reduce_extremum(node, true); }
+void onnx_reduce_min(onnx_node *node);
+void onnx_reduce_min(onnx_node *node) { reduce_extremum(node, false); }
+
+/* ---- positions ---- */
+
+static void position(onnx_node *node, samba_value (*find)(samba_value, int, bool))
+{
+    samba_value a = onnx_need(node, 0);
+    bool keep = onnx_flag(node, "keepdims", true), last = onnx_flag(node, "select_last_index", false);
+    if (node->refused)
+        return;
+    int rank = samba_value_rank(a), axis = onnx_axis(node, "axis", 0, rank ? rank : 1);
+    if (axis < 0)
+        return;
+    if (!last) {
+        onnx_out(node, 0, find(a, axis, keep));
+        return;
+    }
+    samba_value turned = samba_flip(a, 1, &axis), index = find(turned, axis, keep);
+    samba_value end = samba_integer(node->graph, samba_value_size(a, axis) - 1);
+    onnx_out(node, 0, samba_sub(end, index));
+}
+
+void onnx_arg_max(onnx_node *node);
+void onnx_arg_max(onnx_node *node) { position(node, samba_argmax); }
+void onnx_arg_min(onnx_node *node);
+void onnx_arg_min(onnx_node *node) { position(node, samba_argmin); }
+
+/* ---- running sums and products ---- */
+
+static void running(onnx_node *node, samba_value (*run)(samba_value, int), double neutral)
+{
+    samba_value a = onnx_need(node, 0);
+    bool exclusive = onnx_flag(node, "exclusive", false), reverse = onnx_flag(node, "reverse", false);
+    int64_t axis = onnx_known_int(node, 1, "the axis", 0);
+    if (node->refused)
+        return;
+    samba_dtype dtype = samba_value_dtype(a);
+    int dim = samba_value_dim(a, node->op, (int)axis);
+    if (dim < 0)
+        return;
+    if (reverse)
+        a = samba_flip(a, 1, &dim);
+    int64_t size = samba_value_size(a, dim);
+    if (exclusive && size > 0) { /* all move on by one, behind a neutral element */
+        samba_value kept = samba_narrow(a, dim, 0, size - 1);
+        int64_t shape[SAMBA_MAX_RANK];
+        onnx_shape(a, shape);
+        shape[dim] = 1;
+        samba_value first = samba_constant(node->graph, neutral, dtype, samba_value_rank(a), shape);
+        a = samba_concat(2, (samba_value[]){first, kept}, dim);
+    }
+    samba_value result = run(a, dim);
+    if (reverse)
+        result = samba_flip(result, 1, &dim);
+    onnx_out(node, 0, samba_cast(result, dtype));
+}
+
+void onnx_cum_sum(onnx_node *node);
+void onnx_cum_sum(onnx_node *node) { running(node, samba_cumsum, 0); }
+void onnx_cum_prod(onnx_node *node);
+void onnx_cum_prod(onnx_node *node) { running(node, samba_cumprod, 1); }
