@@ -127,10 +127,6 @@ void onnx_mod(onnx_node *node)
     bool fmod = onnx_flag(node, "fmod", false);
     if (node->refused)
         return;
-    if (!fmod && is_floating(a)) {
-        onnx_refuse(node, "floating-point values need fmod=1");
-        return;
-    }
     out_as_input(node, fmod ? samba_fmod(a, b) : samba_remainder(a, b), 0);
 }
 

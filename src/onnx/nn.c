@@ -142,13 +142,13 @@ enum { HALF_PIXEL, ASYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, HALF_PIXEL_SYM
 
 static double place_of(const resizing *r, int64_t i, int64_t size, int64_t out, double scale, double start, double end)
 {
-    double length = (double)out;
+    double length = scale * (double)size; /* not rounded to a whole number */
     switch (r->place) {
     case ASYMMETRIC: return (double)i / scale;
     case PYTORCH_HALF_PIXEL: return length > 1 ? ((double)i + 0.5) / scale - 0.5 : 0;
     case ALIGN_CORNERS: return length > 1 ? (double)i * (double)(size - 1) / (length - 1) : 0;
     case HALF_PIXEL_SYMMETRIC: {
-        double exact = scale * (double)size, adjustment = length / exact, centre = (double)size / 2;
+        double adjustment = (double)out / length, centre = (double)size / 2;
         return centre * (1 - adjustment) + ((double)i + 0.5) / scale - 0.5;
     }
     case CROP_AND_RESIZE:
@@ -185,13 +185,11 @@ static void row_of(const resizing *r, int64_t size, double x, double scale, doub
 {
     memset(row, 0, (size_t)size * sizeof *row);
     double stretch = r->antialias && scale < 1 ? scale : 1, reach = (r->mode == LINEAR ? 1 : 2) / stretch, sum = 0;
-    int64_t first = (int64_t)floor(x - reach) + 0, last = (int64_t)ceil(x + reach);
+    int64_t first = (int64_t)floor(x - reach), last = (int64_t)ceil(x + reach);
     for (int64_t k = first; k <= last; k++) {
         double weight = kernel_value(r, ((double)k - x) * stretch);
         bool outside = k < 0 || k >= size;
         if (weight == 0 || (outside && r->exclude_outside))
-            continue;
-        if (outside && r->antialias)
             continue;
         row[k < 0 ? 0 : k >= size ? size - 1 : k] += weight;
         sum += weight;
@@ -284,7 +282,7 @@ static void resize(onnx_node *node, const resizing *r, samba_value a, int count,
         changed[axes[i]] = sizes[i] != size || scales[i] != 1 || r->place == CROP_AND_RESIZE;
         exact &= fabs((double)size * scales[i] - (double)sizes[i]) < 1e-6;
     }
-    if (is_interpolate(r, a, changed) && (exact || r->place == ALIGN_CORNERS)) {
+    if (exact && is_interpolate(r, a, changed)) {
         for (int i = 2; i < rank; i++)
             options.size[i - 2] = samba_value_size(a, i);
         for (int i = 0; i < count; i++)
@@ -490,6 +488,9 @@ void onnx_col2im(onnx_node *node)
 static const char *const reductions[] = {"none", "mean", "sum", NULL};
 static const samba_reduction as_reduction[] = {SAMBA_NO_REDUCTION, SAMBA_MEAN, SAMBA_SUM};
 
+/* A class that no label has where none is said; SambaFlow has numbers up to 2^53 here. */
+static int64_t ignored(onnx_node *node) { return onnx_int(node, "ignore_index", -((int64_t)1 << 53)); }
+
 void onnx_nll_loss(onnx_node *node);
 void onnx_nll_loss(onnx_node *node)
 {
@@ -497,7 +498,7 @@ void onnx_nll_loss(onnx_node *node)
     samba_cross_entropy_options options = samba_cross_entropy_defaults();
     options.weight = onnx_in(node, 2);
     options.reduction = as_reduction[onnx_choice(node, "reduction", "mean", reductions)];
-    options.ignore_index = onnx_int(node, "ignore_index", INT64_MIN);
+    options.ignore_index = ignored(node);
     if (!node->refused)
         onnx_out(node, 0, samba_nll_loss(input, target, &options));
 }
@@ -509,7 +510,7 @@ void onnx_softmax_cross_entropy_loss(onnx_node *node)
     samba_cross_entropy_options options = samba_cross_entropy_defaults();
     options.weight = onnx_in(node, 2);
     options.reduction = as_reduction[onnx_choice(node, "reduction", "mean", reductions)];
-    options.ignore_index = onnx_int(node, "ignore_index", INT64_MIN);
+    options.ignore_index = ignored(node);
     if (node->refused)
         return;
     onnx_out(node, 0, samba_cross_entropy_with(input, target, &options));

@@ -389,13 +389,15 @@ void onnx_max_unpool(onnx_node *node)
             onnx_refuse(node, "a result smaller than the pooling's input is asked for");
             return;
         }
-    if (given >= 0) { /* places are those of this larger output */
-        numel = inferred[0] * inferred[1];
-        for (int i = 0; i < w.dims; i++)
-            numel *= inferred[2 + i] = shape[2 + i];
-    }
     samba_value zeros = samba_constant(node->graph, 0, samba_value_dtype(a), 1, &numel);
     samba_value places = samba_reshape(index, 1, &all), values = samba_reshape(a, 1, &all);
     samba_value flat = samba_scatter(zeros, 0, places, values), result = samba_reshape(flat, rank, inferred);
+    onnx_window more = w; /* a larger result has zeros behind */
+    for (int i = 0; i < w.dims; i++) {
+        more.before[i] = 0;
+        more.after[i] = given >= 0 ? shape[2 + i] - inferred[2 + i] : 0;
+    }
+    if (given >= 0)
+        result = onnx_window_pad(&more, result, 0);
     onnx_out(node, 0, result);
 }

@@ -521,8 +521,10 @@ void onnx_depth_to_space(onnx_node *node)
 void onnx_space_to_depth(onnx_node *node);
 void onnx_space_to_depth(onnx_node *node)
 {
+    static const char *const modes[] = {"DCR", "CRD", NULL};
     samba_value a = onnx_need(node, 0);
     int64_t b = onnx_int(node, "blocksize", 0), s[SAMBA_MAX_RANK];
+    int crd = onnx_choice(node, "mode", "DCR", modes);
     if (node->refused)
         return;
     onnx_shape(a, s);
@@ -531,7 +533,7 @@ void onnx_space_to_depth(onnx_node *node)
         return;
     }
     const int64_t split[] = {s[0], s[1], s[2] / b, b, s[3] / b, b}, shape[] = {s[0], s[1] * b * b, s[2] / b, s[3] / b};
-    samba_value parts = samba_reshape(a, 6, split), turned = samba_permute(parts, (const int[]){0, 3, 5, 1, 2, 4});
+    samba_value parts = samba_reshape(a, 6, split), turned = samba_permute(parts, crd ? (const int[]){0, 1, 3, 5, 2, 4} : (const int[]){0, 3, 5, 1, 2, 4});
     out_same(node, samba_reshape(turned, 4, shape));
 }
 

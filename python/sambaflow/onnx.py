@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models without torch: opened, compiled in memory and run on NumPy arrays. `sambaflow.onnx.Backend` is the same as an
+ONNX backend (onnx.backend.base), which needs the package onnx.
+
+A model is compiled for the shapes it is run with, and again for others; what an input says about shapes becomes a part of what is
+compiled, and is compiled again when it changes."""
+
+import os
+
+from sambaflow._core import ffi, lib
+from sambaflow.errors import raise_status
+from sambaflow.runtime import DTYPE_NAMES, Context, Tensor
+from sambaflow.words import array_of, encoded, isa_of, message, path_of, text
+
+
+def _bytes_of(model):
+    """(bytes, None) of bytes or a ModelProto; (None, path) of a path."""
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString(), None
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model), None
+    return None, path_of(model, "model")
+
+
+class Model:
+    """An ONNX model (samba_onnx): a path, bytes, or an onnx.ModelProto, whose external data lies in `folder`."""
+
+    def __init__(self, model, folder=None):
+        self.context = Context()
+        made = ffi.new("samba_onnx **")
+        data, path = _bytes_of(model)
+        if path is not None:
+            status = lib.samba_onnx_open(self.context.c, path, made)
+        else:
+            folder = ffi.NULL if folder is None else path_of(folder, "folder")
+            status = lib.samba_onnx_open_memory(self.context.c, data, len(data), folder, made)
+        self.context.check(status)
+        self.c = self.context.owned(made[0], lib.samba_onnx_free)
+        self.inputs = self._told(lib.samba_onnx_input_count, lib.samba_onnx_input)
+        self.outputs = self._told(lib.samba_onnx_output_count, lib.samba_onnx_output)
+
+    def _told(self, count, tell):
+        """{name: (dtype, shape)}; a size that is not said is a name or None."""
+        told, info = {}, ffi.new("samba_onnx_tensor_info *")
+        for i in range(count(self.c)):
+            self.context.check(tell(self.c, i, info))
+            shape = None
+            if info.rank >= 0:
+                shape = tuple(info.shape[d] if info.shape[d] >= 0 else text(info.dims[d]) or None for d in range(info.rank))
+            told[text(info.name)] = (DTYPE_NAMES[info.dtype] if info.dtype < len(DTYPE_NAMES) else None, shape)
+        return told
+
+    def function(self, inputs=(), dims=None, threads=0, isa=None, reference=False):
+        """The model as a Function, for inputs of these shapes (Tensors by name; those not given have the model's), initializers
+        built in."""
+        return Function(self, tuple(inputs), dims or {}, threads, isa, reference)
+
+
+class Function:
+    """A compiled model (samba_function): inputs and outputs by name, in the model's order."""
+
+    def __init__(self, model, examples, dims, threads, isa, reference):
+        self.context, self.model = model.context, model
+        options = ffi.new("samba_onnx_options *", lib.samba_onnx_defaults())
+        pointers = ffi.new("samba_tensor *[]", [tensor.c for tensor in examples])
+        names, count, kept = array_of(list(dims), "a dim")
+        sizes = ffi.new("samba_onnx_dim[]", [(names[i], size) for i, size in enumerate(dims.values())])
+        options.inputs, options.input_count = pointers, len(examples)
+        options.dims, options.dim_count = sizes, count
+        options.build_in, options.initializers = True, lib.SAMBA_ONNX_CONSTANTS
+        made = ffi.new("samba_graph **")
+        self.context.check(lib.samba_graph_new(self.context.c, b"onnx", made))
+        graph = self.context.owned(made[0], lib.samba_graph_free)
+        self.context.check(lib.samba_onnx_read(model.c, graph, options))
+        self.built_in = [name for i, name in enumerate(model.inputs) if lib.samba_onnx_built_in(model.c, i)]
+        how = ffi.new("samba_function_options *", lib.samba_function_defaults())
+        kept_isa = isa_of(isa)
+        how.threads, how.isa, how.reference = threads, kept_isa, reference
+        new = ffi.new("samba_function **")
+        self.context.check(lib.samba_function_new(self.context.c, graph, how, new))
+        self.c = self.context.owned(new[0], lib.samba_function_free)
+        self.inputs = self._told(lib.samba_function_input_count, lib.samba_function_input)
+        self.outputs = self._told(lib.samba_function_output_count, lib.samba_function_output)
+
+    def _told(self, count, tell):
+        told, info = {}, ffi.new("samba_tensor_info *")
+        for i in range(count(self.c)):
+            self.context.check(tell(self.c, i, info))
+            told[text(info.name)] = (DTYPE_NAMES[info.dtype], tuple(info.shape[0 : info.rank]))
+        return told
+
+    def run(self, inputs):
+        """Tensors by name -> Tensors by name."""
+        given = {tensor.name: tensor for tensor in inputs}
+        missing = [name for name in self.inputs if name not in given]
+        if missing:
+            raise_status(lib.SAMBA_ERROR_NAME, f"input {missing[0]!r} is not given")
+        results = {name: Tensor.zeros(name, dtype, shape) for name, (dtype, shape) in self.outputs.items()}
+        takes = ffi.new("samba_tensor *[]", [given[name].c for name in self.inputs])
+        gives = ffi.new("samba_tensor *[]", [tensor.c for tensor in results.values()])
+        self.context.check(lib.samba_function_run(self.c, takes, gives))
+        return results
