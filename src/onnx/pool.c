@@ -171,7 +171,7 @@ static bool fits_pooling(const onnx_window *w)
 static samba_value places_in_input(onnx_node *node, const onnx_window *given, const onnx_window *padded, bool was_padded, samba_value a,
                                    samba_value index, bool columns)
 {
-    samba_value place[SAMBA_MAX_RANK], rest = index;
+    samba_value place[SAMBA_MAX_RANK] = {{NULL, 0, 0}}, rest = index;
     for (int i = given->dims - 1; i >= 0; i--) {
         samba_value size = samba_integer(node->graph, given->size[i] + (was_padded ? padded->before[i] + padded->after[i] : 0));
         place[i] = samba_remainder(rest, size);
