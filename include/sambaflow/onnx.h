@@ -52,7 +52,7 @@ typedef struct samba_onnx_dim { /* the size of a symbolic dim, "batch" */
 } samba_onnx_dim;
 
 typedef enum samba_onnx_initializers {
-    SAMBA_ONNX_PARAMETERS = 0, /* floating-point ones of rank 1 or more become parameters or buffers, by name; others constants */
+    SAMBA_ONNX_PARAMETERS = 0, /* become what their role says, by name */
     SAMBA_ONNX_CONSTANTS = 1   /* all become a part of the graph, and so of the PEF */
 } samba_onnx_initializers;
 
@@ -72,11 +72,38 @@ typedef struct samba_onnx_options {
 } samba_onnx_options;
 SAMBA_API samba_onnx_options samba_onnx_defaults(void);
 
+/* What the model stores: initializers of its graph, in its order. */
+typedef enum samba_onnx_role {
+    SAMBA_ONNX_CONSTANT = 0,  /* integers, single numbers, what an operator takes as an argument */
+    SAMBA_ONNX_PARAMETER = 1, /* what can be trained */
+    SAMBA_ONNX_BUFFER = 2     /* running statistics, which BatchNormalization changes; scales of quantized tensors */
+} samba_onnx_role;
+typedef struct samba_onnx_initializer_info {
+    const char *name; /* belongs to the model */
+    samba_onnx_role role;
+    samba_dtype dtype; /* SAMBA_DTYPE_COUNT: one that SambaFlow has not */
+    int rank;
+    int64_t shape[8];
+} samba_onnx_initializer_info;
+SAMBA_API int samba_onnx_initializer_count(const samba_onnx *model);
+SAMBA_API samba_status samba_onnx_initializer(const samba_onnx *model, int index, samba_onnx_initializer_info *info);
+/* Its value: a tensor over the model's memory, which it keeps; freed by the caller. */
+SAMBA_API samba_status samba_onnx_initializer_value(samba_onnx *model, int index, samba_tensor **tensor);
+
 /* Builds the model in a graph that has no values yet. Its inputs and outputs have the model's names. Errors: UNSUPPORTED, with a
  * line for each node that cannot be read, with its operator, version and reason; NAME, for a symbolic dim without a size or
  * an option that names nothing; FORMAT; those of the functions that build graphs. `options` may be NULL. */
 SAMBA_API samba_status samba_onnx_read(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options);
-/* Whether the last samba_onnx_read has built the example's value of this input into the graph. */
+
+/* The model as a function of values of a graph that may have others: `outputs` gets as many as the model has. */
+typedef struct samba_onnx_binding {
+    const char *name;  /* of an input or an initializer */
+    samba_value value; /* what it is */
+} samba_onnx_binding;
+SAMBA_API samba_status samba_onnx_apply(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options, int count,
+                                        const samba_onnx_binding *bindings, samba_value *outputs);
+
+/* Whether the last samba_onnx_read or samba_onnx_apply has built the example's value of this input into the graph. */
 SAMBA_API bool samba_onnx_built_in(const samba_onnx *model, int index);
 
 /* The values of the initializers that the last samba_onnx_read made parameters and buffers, by name: what

@@ -82,3 +82,37 @@ samba_status samba_onnx_weights(samba_onnx *model, samba_tensor_list *list)
     (void)list;
     return SAMBA_ERROR_ARGUMENT;
 }
+
+samba_status samba_onnx_apply(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options, int count,
+                              const samba_onnx_binding *bindings, samba_value *outputs)
+{
+    (void)model;
+    (void)graph;
+    (void)options;
+    (void)count;
+    (void)bindings;
+    (void)outputs;
+    return SAMBA_ERROR_ARGUMENT;
+}
+
+int samba_onnx_initializer_count(const samba_onnx *model)
+{
+    (void)model;
+    return 0;
+}
+
+samba_status samba_onnx_initializer(const samba_onnx *model, int index, samba_onnx_initializer_info *info)
+{
+    (void)model;
+    (void)index;
+    (void)info;
+    return SAMBA_ERROR_ARGUMENT;
+}
+
+samba_status samba_onnx_initializer_value(samba_onnx *model, int index, samba_tensor **tensor)
+{
+    (void)model;
+    (void)index;
+    (void)tensor;
+    return SAMBA_ERROR_ARGUMENT;
+}

@@ -185,7 +185,7 @@ static samba_status check(samba_onnx *model)
     for (size_t i = 0; i < graph->n_output; i++)
         if (!graph->output[i]->name || !graph->output[i]->name[0])
             return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: output %zu of the graph has no name", model->path, i);
-    return SAMBA_OK;
+    return onnx_find_roles(model);
 }
 
 /* ---- opening ---- */

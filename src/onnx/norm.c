@@ -12,6 +12,12 @@
 #include <math.h>
 #include <stdio.h>
 
+static bool is_buffer(samba_value value)
+{
+    const samba_node *node = samba_node_at(value.graph, value.index);
+    return node->op == SAMBA_OP_state;
+}
+
 /* Where the model is read for training its statistics are the batch's in runs that train, and the running ones move. A node that
  * says training_mode is so always. */
 void onnx_batch_normalization(onnx_node *node);
@@ -29,13 +35,13 @@ void onnx_batch_normalization(onnx_node *node)
     if (may_train && mean_item && var_item && mean_item->initializer && var_item->initializer) {
         mean = onnx_buffer(node, 3);
         var = onnx_buffer(node, 4);
-        running = true;
     } else {
         mean = onnx_need(node, 3);
         var = onnx_need(node, 4);
     }
     if (node->refused)
         return;
+    running = may_train && is_buffer(mean) && is_buffer(var);
     samba_batch_norm_options options = samba_batch_norm_defaults();
     samba_dtype dtype = samba_value_dtype(a), statistics = samba_value_dtype(mean);
     weight = samba_cast(weight, dtype);

@@ -40,11 +40,11 @@ struct samba_onnx {
     Onnx__ModelProto *message;
     onnx_memory *blocks; /* of the message, the latest first */
     onnx_map *maps;
-    int input_count; /* of the graph, without initializers */
+    samba_onnx_role *roles; /* of the initializers */
+    int input_count;        /* of the graph, without initializers */
     Onnx__ValueInfoProto **inputs;
     /* of the last samba_onnx_read */
     uint64_t built_in; /* bit i: input i */
-    struct samba_graph *graph;
     int kept_count; /* initializers that became parameters and buffers */
     int kept_capacity;
     const Onnx__TensorProto **kept;
@@ -52,6 +52,7 @@ struct samba_onnx {
 
 #define ONNX_FAIL(model, status, ...) samba_fail((model)->context, status, __VA_ARGS__)
 void onnx_hold(samba_onnx *model);
+samba_status onnx_find_roles(samba_onnx *model); /* roles.c */
 
 /* ---- tensors: tensor.c ---- */
 
@@ -69,6 +70,7 @@ typedef struct onnx_item {
     int32_t type;                         /* ONNX__TENSOR_PROTO__DATA_TYPE__...; 0: as the value's dtype */
     samba_value value;                    /* graph NULL: not in the graph yet */
     const Onnx__TensorProto *initializer; /* what it is made of when it is asked for; else NULL */
+    samba_onnx_role role;                 /* of an initializer */
     bool missing;                         /* its node was refused */
     bool is_list;                         /* a sequence: known as a list when the model is read */
     int list_count;

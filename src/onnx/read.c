@@ -82,7 +82,8 @@ onnx_item *onnx_find(const onnx_reader *reader, const char *name)
     return NULL;
 }
 
-static samba_status bind_all(onnx_reader *reader, size_t count, Onnx__TensorProto **initializers)
+/* `roles` NULL: constants, of a graph inside a node. */
+static samba_status bind_all(onnx_reader *reader, size_t count, Onnx__TensorProto **initializers, const samba_onnx_role *roles)
 {
     for (size_t i = 0; i < count; i++) {
         const Onnx__TensorProto *proto = initializers[i];
@@ -92,6 +93,7 @@ static samba_status bind_all(onnx_reader *reader, size_t count, Onnx__TensorProt
         if (!item)
             return SAMBA_ERROR_MEMORY;
         item->initializer = proto;
+        item->role = roles && reader->options.initializers == SAMBA_ONNX_PARAMETERS ? roles[i] : SAMBA_ONNX_CONSTANT;
         if (!onnx_bind(reader, proto->name, item))
             return SAMBA_ERROR_FORMAT;
     }
@@ -121,21 +123,19 @@ static bool keep(samba_onnx *model, const Onnx__TensorProto *proto)
     return true;
 }
 
-static samba_value initializer_value(onnx_reader *reader, const Onnx__TensorProto *proto, bool buffer)
+static samba_value initializer_value(onnx_reader *reader, const Onnx__TensorProto *proto, samba_onnx_role role)
 {
     const samba_value none = {NULL, 0, 0};
     const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
     samba_dtype dtype = onnx_dtype(proto->data_type);
-    bool named = buffer || (reader->options.initializers == SAMBA_ONNX_PARAMETERS && samba_dtype_is_floating_point(dtype) &&
-                            proto->n_dims > 0);
     samba_tensor *tensor;
     if (onnx_tensor(reader->model, proto, &tensor) != SAMBA_OK)
         return none;
     samba_value value;
-    if (!named)
+    if (role == SAMBA_ONNX_CONSTANT)
         value = samba_constant_tensor(reader->graph, tensor);
     else {
-        bool frozen = is_frozen(reader, proto->name) || buffer;
+        bool frozen = is_frozen(reader, proto->name) || role == SAMBA_ONNX_BUFFER;
         value = (frozen ? samba_register_buffer : samba_parameter)(reader->graph, proto->name, dtype, samba_tensor_rank(tensor),
                                                                    samba_tensor_shape(tensor), zeros);
         if (!keep(reader->model, proto))
@@ -152,7 +152,7 @@ static samba_value initializer_value(onnx_reader *reader, const Onnx__TensorProt
 samba_value onnx_value_of(onnx_reader *reader, onnx_item *item)
 {
     if (!item->value.graph && item->initializer) {
-        item->value = initializer_value(reader, item->initializer, false);
+        item->value = initializer_value(reader, item->initializer, item->role);
         if (item->value.graph) {
             item->type = item->initializer->data_type;
             item->initializer = NULL;
@@ -165,7 +165,7 @@ samba_value onnx_buffer(onnx_node *node, int index)
 {
     onnx_item *item = onnx_item_in(node, index);
     if (item && item->initializer && !item->value.graph) {
-        item->value = initializer_value(node->reader, item->initializer, true);
+        item->value = initializer_value(node->reader, item->initializer, SAMBA_ONNX_BUFFER);
         if (item->value.graph) {
             item->type = item->initializer->data_type;
             item->initializer = NULL;
@@ -340,7 +340,7 @@ bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, o
         if (!graph->input[i]->name || !bind_as(reader, graph->input[i]->name, inputs[i]))
             status = SAMBA_ERROR_FORMAT;
     if (status == SAMBA_OK)
-        status = bind_all(reader, graph->n_initializer, graph->initializer);
+        status = bind_all(reader, graph->n_initializer, graph->initializer, NULL);
     if (status == SAMBA_OK)
         status = onnx_read_nodes(reader, graph->n_node, graph->node);
     if (status == SAMBA_OK)
@@ -579,7 +579,62 @@ static samba_status refuse_all(const onnx_reader *reader)
                     : samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%.*s", shown, text);
 }
 
-static samba_status read_model(onnx_reader *reader)
+typedef struct binding_list {
+    int count;
+    const samba_onnx_binding *bindings; /* NULL: the model's inputs are the graph's */
+    samba_value *outputs;
+} binding_list;
+
+/* Inputs and initializers that are values of the caller's. */
+static samba_status bind_values(onnx_reader *reader, const binding_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        const samba_onnx_binding *binding = &list->bindings[i];
+        onnx_item *item = onnx_new_item(reader, binding->name);
+        if (!item)
+            return SAMBA_ERROR_MEMORY;
+        item->value = binding->value;
+        if (!binding->name || binding->value.graph != reader->graph || binding->value.index == SAMBA_NONE)
+            return samba_fail(reader->context, SAMBA_ERROR_ARGUMENT, "%s: binding %d has no name or no value of the graph",
+                              reader->model->path, i);
+        if (!onnx_bind(reader, binding->name, item))
+            return SAMBA_ERROR_NAME;
+    }
+    for (int i = 0; i < reader->model->input_count; i++)
+        if (!onnx_find(reader, reader->model->inputs[i]->name))
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: no value is given for input \"%.200s\"", reader->model->path,
+                              reader->model->inputs[i]->name);
+    return SAMBA_OK;
+}
+
+static samba_status give_values(onnx_reader *reader, const binding_list *list)
+{
+    const Onnx__GraphProto *graph = reader->model->message->graph;
+    for (size_t i = 0; i < graph->n_output; i++) {
+        onnx_item *item = onnx_find(reader, graph->output[i]->name);
+        if (!item || item->is_list)
+            return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: no node gives a tensor \"%.200s\"", reader->model->path,
+                              graph->output[i]->name);
+        list->outputs[i] = onnx_value_of(reader, item);
+        if (!list->outputs[i].graph)
+            return SAMBA_ERROR_FORMAT;
+    }
+    return SAMBA_OK;
+}
+
+/* Which names the caller's values have: an initializer of that name is left out. */
+static samba_status bind_initializers(onnx_reader *reader)
+{
+    const Onnx__GraphProto *graph = reader->model->message->graph;
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        const char *name = graph->initializer[i]->name;
+        if (!name || !name[0] || !onnx_find(reader, name))
+            SAMBA_TRY(bind_all(reader, 1, &graph->initializer[i], &reader->model->roles[i]));
+    }
+    return SAMBA_OK;
+}
+
+static samba_status read_model(onnx_reader *reader, const binding_list *list)
 {
     samba_onnx *model = reader->model;
     const Onnx__GraphProto *graph = model->message->graph;
@@ -591,38 +646,62 @@ static samba_status read_model(onnx_reader *reader)
         return SAMBA_ERROR_MEMORY;
     reader->scope = &scope;
     reader->frame = &frame;
-    SAMBA_TRY(bind_all(reader, graph->n_initializer, graph->initializer));
-    for (int i = 0; i < model->input_count; i++)
-        SAMBA_TRY(add_input(reader, i));
+    if (list->bindings) {
+        SAMBA_TRY(bind_values(reader, list));
+        SAMBA_TRY(bind_initializers(reader));
+    } else {
+        SAMBA_TRY(bind_all(reader, graph->n_initializer, graph->initializer, model->roles));
+        for (int i = 0; i < model->input_count; i++)
+            SAMBA_TRY(add_input(reader, i));
+    }
     SAMBA_TRY(onnx_read_nodes(reader, graph->n_node, graph->node));
     samba_set_module(reader->graph, NULL);
     if (reader->refusal_count > 0)
         return refuse_all(reader);
-    SAMBA_TRY(add_outputs(reader));
+    SAMBA_TRY(list->bindings ? give_values(reader, list) : add_outputs(reader));
     return check_freezing(reader);
 }
 
-samba_status samba_onnx_read(samba_onnx *model, samba_graph *graph, const samba_onnx_options *given)
+static samba_status read_into(samba_onnx *model, samba_graph *graph, const samba_onnx_options *given, const binding_list *list,
+                              const char *call)
 {
-    if (!model || !graph)
-        return SAMBA_ERROR_ARGUMENT;
     onnx_reader reader = {.model = model, .context = model->context, .graph = graph, .options = samba_onnx_defaults()};
     if (given)
-        SAMBA_TRY(samba_options_take(model->context, "samba_onnx_read", given, sizeof reader.options, &reader.options));
+        SAMBA_TRY(samba_options_take(model->context, call, given, sizeof reader.options, &reader.options));
     SAMBA_TRY(samba_graph_status(graph));
-    if (graph->node_count > 0)
-        return samba_fail(model->context, SAMBA_ERROR_STATE, "%s: a model is read into a graph without values", model->path);
+    if (graph->context != model->context)
+        return samba_fail(model->context, SAMBA_ERROR_ARGUMENT, "%s: the graph belongs to another context than the model", model->path);
     model->built_in = 0;
     model->kept_count = 0;
     samba_arena_init(&reader.arena, model->context);
     samba_text_init(&reader.refusals, model->context);
-    samba_status status = read_model(&reader);
+    samba_status status = read_model(&reader, list);
     onnx_known_free(&reader);
     samba_text_clear(&reader.refusals);
     samba_arena_free(&reader.arena);
     if (status != SAMBA_OK) /* the graph is half a model: nobody may compile it */
         samba_graph_stick(graph, status);
     return status;
+}
+
+samba_status samba_onnx_read(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options)
+{
+    if (!model || !graph)
+        return SAMBA_ERROR_ARGUMENT;
+    SAMBA_TRY(samba_graph_status(graph));
+    if (graph->node_count > 0)
+        return samba_fail(model->context, SAMBA_ERROR_STATE, "%s: a model is read into a graph without values", model->path);
+    return read_into(model, graph, options, &(binding_list){0, NULL, NULL}, "samba_onnx_read");
+}
+
+samba_status samba_onnx_apply(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options, int count,
+                              const samba_onnx_binding *bindings, samba_value *outputs)
+{
+    if (!model || !graph)
+        return SAMBA_ERROR_ARGUMENT;
+    SAMBA_NEED(model->context, bindings);
+    SAMBA_NEED(model->context, outputs);
+    return read_into(model, graph, options, &(binding_list){count, bindings, outputs}, "samba_onnx_apply");
 }
 
 samba_status samba_onnx_weights(samba_onnx *model, samba_tensor_list *list)
