@@ -11,13 +11,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[1] / "python"
 LAYERS = """
 errors words logging sambacollections
 dlpack report runtime launch checkpoint __main__ sambaflow
+onnx
+onnx_backend
 _state optimizer_facts keywords shown exits trees torch_methods of_session profiler progress calls locations directives regions
 arguments transforms differences unwritten copies
 sambatensor views functions functional nn
 left owned convert same_value
 trace
 rules
-eager starts ports
+onnx_module eager starts ports
 lazy materializers optim optimizers resume sambaloader runtime_profile settings
 graph multigraph
 utils samba_session

@@ -5,12 +5,17 @@ ONNX backend (onnx.backend.base), which needs the package onnx.
 A model is compiled for the shapes it is run with, and again for others; what an input says about shapes becomes a part of what is
 compiled, and is compiled again when it changes."""
 
-import os
-
 from sambaflow._core import ffi, lib
 from sambaflow.errors import raise_status
 from sambaflow.runtime import DTYPE_NAMES, Context, Tensor
 from sambaflow.words import array_of, encoded, isa_of, message, path_of, text
+
+
+_ROLES = {
+    lib.SAMBA_ONNX_CONSTANT: "constant",
+    lib.SAMBA_ONNX_PARAMETER: "parameter",
+    lib.SAMBA_ONNX_BUFFER: "buffer",
+}
 
 
 def _bytes_of(model):
@@ -25,8 +30,8 @@ def _bytes_of(model):
 class Model:
     """An ONNX model (samba_onnx): a path, bytes, or an onnx.ModelProto, whose external data lies in `folder`."""
 
-    def __init__(self, model, folder=None):
-        self.context = Context()
+    def __init__(self, model, folder=None, context=None):
+        self.context = context or Context()
         made = ffi.new("samba_onnx **")
         data, path = _bytes_of(model)
         if path is not None:
@@ -50,10 +55,41 @@ class Model:
             told[text(info.name)] = (DTYPE_NAMES[info.dtype] if info.dtype < len(DTYPE_NAMES) else None, shape)
         return told
 
+    def initializers(self):
+        """(name, role, Tensor) of each: role is "constant", "parameter" or "buffer"; the Tensor, over the model's memory, is made
+        for what is no constant."""
+        info, made = ffi.new("samba_onnx_initializer_info *"), ffi.new("samba_tensor **")
+        for i in range(lib.samba_onnx_initializer_count(self.c)):
+            self.context.check(lib.samba_onnx_initializer(self.c, i, info))
+            role, tensor = _ROLES[info.role], None
+            if info.role != lib.SAMBA_ONNX_CONSTANT:
+                self.context.check(lib.samba_onnx_initializer_value(self.c, i, made))
+                tensor = Tensor._borrowed(self.context.owned(made[0], lib.samba_tensor_free), self)
+            yield text(info.name), role, tensor
+
     def function(self, inputs=(), dims=None, threads=0, isa=None, reference=False):
         """The model as a Function, for inputs of these shapes (Tensors by name; those not given have the model's), initializers
         built in."""
         return Function(self, tuple(inputs), dims or {}, threads, isa, reference)
+
+
+    def values(self, tensors):
+        """The model's outputs of these Tensors, its inputs and as many of its initializers as they name, once."""
+        made = ffi.new("samba_graph **")
+        self.context.check(lib.samba_graph_new(self.context.c, b"onnx", made))
+        graph = self.context.owned(made[0], lib.samba_graph_free)
+        names = [ffi.new("char[]", encoded(tensor.name)) for tensor in tensors]
+        for tensor in tensors:
+            self.context.check(lib.samba_graph_add_input(graph, tensor.c))
+        bindings = ffi.new("samba_onnx_binding[]", [(name, lib.samba_input(graph, name)) for name in names])
+        outputs = ffi.new("samba_value[]", max(1, len(self.outputs)))
+        self.context.check(lib.samba_onnx_apply(self.c, graph, ffi.NULL, len(tensors), bindings, outputs))
+        for i in range(len(self.outputs)):
+            lib.samba_output(graph, b"output %d" % i, outputs[i])
+        function = Function.__new__(Function)
+        function.context = self.context
+        function._compile(graph, ffi.NULL)
+        return function.run(tensors).values()
 
 
 class Function:
@@ -76,6 +112,9 @@ class Function:
         how = ffi.new("samba_function_options *", lib.samba_function_defaults())
         kept_isa = isa_of(isa)
         how.threads, how.isa, how.reference = threads, kept_isa, reference
+        self._compile(graph, how)
+
+    def _compile(self, graph, how):
         new = ffi.new("samba_function **")
         self.context.check(lib.samba_function_new(self.context.c, graph, how, new))
         self.c = self.context.owned(new[0], lib.samba_function_free)

@@ -153,14 +153,6 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
 
 /* ---- what a model must have ---- */
 
-static bool is_initializer(const Onnx__GraphProto *graph, const char *name)
-{
-    for (size_t i = 0; i < graph->n_initializer; i++)
-        if (graph->initializer[i]->name && strcmp(graph->initializer[i]->name, name) == 0)
-            return true;
-    return false;
-}
-
 static samba_status check(samba_onnx *model)
 {
     const Onnx__ModelProto *message = model->message;
@@ -173,19 +165,18 @@ static samba_status check(samba_onnx *model)
     if (graph->n_sparse_initializer > 0)
         return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "%s: it has %zu sparse initializers; store them as dense ones", model->path,
                          graph->n_sparse_initializer);
-    SAMBA_TRY(SAMBA_ROOM(&model->arena, model->inputs, graph->n_input + 1));
-    /* names of initializers are inputs too in files of IR version 3: those are looked up once each, in few files */
+    SAMBA_TRY(onnx_find_stored(model));
+    SAMBA_TRY(SAMBA_ROOM(&model->arena, model->inputs, graph->n_input + 1)); /* initializers may be inputs too: those do not count */
     for (size_t i = 0; i < graph->n_input; i++) {
         if (!graph->input[i]->name || !graph->input[i]->name[0])
             return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: input %zu of the graph has no name", model->path, i);
-        bool stored = message->ir_version < 4 || graph->n_input <= 4096 ? is_initializer(graph, graph->input[i]->name) : false;
-        if (!stored)
+        if (!onnx_stored_as(model, graph->input[i]->name))
             model->inputs[model->input_count++] = graph->input[i];
     }
     for (size_t i = 0; i < graph->n_output; i++)
         if (!graph->output[i]->name || !graph->output[i]->name[0])
             return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: output %zu of the graph has no name", model->path, i);
-    return onnx_find_roles(model);
+    return SAMBA_OK;
 }
 
 /* ---- opening ---- */

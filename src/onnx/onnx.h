@@ -31,6 +31,12 @@ typedef struct onnx_map { /* a file of external data */
 
 typedef struct onnx_memory onnx_memory; /* a block that protobuf-c asked for */
 
+typedef struct onnx_stored { /* what the model stores under a name: an initializer, or an Identity of one */
+    const char *name;
+    const Onnx__TensorProto *proto;
+    samba_onnx_role role;
+} onnx_stored;
+
 struct samba_onnx {
     samba_context *context;
     int64_t holders; /* the caller, and tensors that lie in its memory */
@@ -40,19 +46,21 @@ struct samba_onnx {
     Onnx__ModelProto *message;
     onnx_memory *blocks; /* of the message, the latest first */
     onnx_map *maps;
-    samba_onnx_role *roles; /* of the initializers */
-    int input_count;        /* of the graph, without initializers */
+    int stored_count;
+    onnx_stored *stored;
+    const onnx_stored **by_name; /* sorted */
+    int input_count;             /* of the graph, without initializers */
     Onnx__ValueInfoProto **inputs;
     /* of the last samba_onnx_read */
     uint64_t built_in; /* bit i: input i */
-    int kept_count; /* initializers that became parameters and buffers */
-    int kept_capacity;
-    const Onnx__TensorProto **kept;
+    int kept_count, kept_capacity;
+    const onnx_stored **kept; /* what became parameters and buffers */
 };
 
 #define ONNX_FAIL(model, status, ...) samba_fail((model)->context, status, __VA_ARGS__)
 void onnx_hold(samba_onnx *model);
-samba_status onnx_find_roles(samba_onnx *model); /* roles.c */
+samba_status onnx_find_stored(samba_onnx *model);                            /* roles.c */
+const onnx_stored *onnx_stored_as(const samba_onnx *model, const char *name); /* NULL: nothing */
 
 /* ---- tensors: tensor.c ---- */
 
@@ -70,7 +78,7 @@ typedef struct onnx_item {
     int32_t type;                         /* ONNX__TENSOR_PROTO__DATA_TYPE__...; 0: as the value's dtype */
     samba_value value;                    /* graph NULL: not in the graph yet */
     const Onnx__TensorProto *initializer; /* what it is made of when it is asked for; else NULL */
-    samba_onnx_role role;                 /* of an initializer */
+    const onnx_stored *stored;            /* of an initializer of the main graph that may be a parameter or buffer; else NULL */
     bool missing;                         /* its node was refused */
     bool is_list;                         /* a sequence: known as a list when the model is read */
     int list_count;

@@ -82,8 +82,8 @@ onnx_item *onnx_find(const onnx_reader *reader, const char *name)
     return NULL;
 }
 
-/* `roles` NULL: constants, of a graph inside a node. */
-static samba_status bind_all(onnx_reader *reader, size_t count, Onnx__TensorProto **initializers, const samba_onnx_role *roles)
+/* Of a graph inside a node: constants. */
+static samba_status bind_constants(onnx_reader *reader, size_t count, Onnx__TensorProto **initializers)
 {
     for (size_t i = 0; i < count; i++) {
         const Onnx__TensorProto *proto = initializers[i];
@@ -93,8 +93,25 @@ static samba_status bind_all(onnx_reader *reader, size_t count, Onnx__TensorProt
         if (!item)
             return SAMBA_ERROR_MEMORY;
         item->initializer = proto;
-        item->role = roles && reader->options.initializers == SAMBA_ONNX_PARAMETERS ? roles[i] : SAMBA_ONNX_CONSTANT;
         if (!onnx_bind(reader, proto->name, item))
+            return SAMBA_ERROR_FORMAT;
+    }
+    return SAMBA_OK;
+}
+
+/* What the model stores, but for what the caller has a value for. */
+static samba_status bind_stored(onnx_reader *reader)
+{
+    for (int i = 0; i < reader->model->stored_count; i++) {
+        const onnx_stored *stored = &reader->model->stored[i];
+        if (onnx_find(reader, stored->name))
+            continue;
+        onnx_item *item = onnx_new_item(reader, stored->name);
+        if (!item)
+            return SAMBA_ERROR_MEMORY;
+        item->initializer = stored->proto;
+        item->stored = reader->options.initializers == SAMBA_ONNX_PARAMETERS ? stored : NULL;
+        if (!onnx_bind(reader, stored->name, item))
             return SAMBA_ERROR_FORMAT;
     }
     return SAMBA_OK;
@@ -113,34 +130,38 @@ static bool is_frozen(onnx_reader *reader, const char *name)
     return frozen;
 }
 
-static bool keep(samba_onnx *model, const Onnx__TensorProto *proto)
+static bool keep(samba_onnx *model, const onnx_stored *stored)
 {
     int64_t capacity = model->kept_capacity;
     if (SAMBA_GROW(model->context, model->kept, capacity, model->kept_count + 1) != SAMBA_OK)
         return false;
     model->kept_capacity = (int)capacity;
-    model->kept[model->kept_count++] = proto;
+    model->kept[model->kept_count++] = stored;
     return true;
 }
 
-static samba_value initializer_value(onnx_reader *reader, const Onnx__TensorProto *proto, samba_onnx_role role)
+static samba_value named_value(onnx_reader *reader, const onnx_stored *stored, bool buffer, samba_dtype dtype, int rank,
+                               const int64_t *shape)
+{
+    const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
+    bool frozen = is_frozen(reader, stored->name) || buffer;
+    if (!keep(reader->model, stored))
+        return (samba_value){NULL, 0, 0};
+    return (frozen ? samba_register_buffer : samba_parameter)(reader->graph, stored->name, dtype, rank, shape, zeros);
+}
+
+/* `buffer`: whatever its role says. */
+static samba_value initializer_value(onnx_reader *reader, const onnx_item *item, bool buffer)
 {
     const samba_value none = {NULL, 0, 0};
-    const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
-    samba_dtype dtype = onnx_dtype(proto->data_type);
     samba_tensor *tensor;
-    if (onnx_tensor(reader->model, proto, &tensor) != SAMBA_OK)
+    if (onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK)
         return none;
-    samba_value value;
-    if (role == SAMBA_ONNX_CONSTANT)
-        value = samba_constant_tensor(reader->graph, tensor);
-    else {
-        bool frozen = is_frozen(reader, proto->name) || role == SAMBA_ONNX_BUFFER;
-        value = (frozen ? samba_register_buffer : samba_parameter)(reader->graph, proto->name, dtype, samba_tensor_rank(tensor),
-                                                                   samba_tensor_shape(tensor), zeros);
-        if (!keep(reader->model, proto))
-            value = none;
-    }
+    samba_onnx_role role = item->stored ? item->stored->role : SAMBA_ONNX_CONSTANT;
+    samba_value value = !item->stored || (role == SAMBA_ONNX_CONSTANT && !buffer)
+                            ? samba_constant_tensor(reader->graph, tensor)
+                            : named_value(reader, item->stored, buffer || role == SAMBA_ONNX_BUFFER, samba_tensor_dtype(tensor),
+                                          samba_tensor_rank(tensor), samba_tensor_shape(tensor));
     samba_tensor_free(tensor);
     if (reader->graph->status != SAMBA_OK) {
         samba_fail(reader->context, reader->graph->status, "%s", reader->graph->error);
@@ -152,7 +173,7 @@ static samba_value initializer_value(onnx_reader *reader, const Onnx__TensorProt
 samba_value onnx_value_of(onnx_reader *reader, onnx_item *item)
 {
     if (!item->value.graph && item->initializer) {
-        item->value = initializer_value(reader, item->initializer, item->role);
+        item->value = initializer_value(reader, item, false);
         if (item->value.graph) {
             item->type = item->initializer->data_type;
             item->initializer = NULL;
@@ -165,7 +186,7 @@ samba_value onnx_buffer(onnx_node *node, int index)
 {
     onnx_item *item = onnx_item_in(node, index);
     if (item && item->initializer && !item->value.graph) {
-        item->value = initializer_value(node->reader, item->initializer, SAMBA_ONNX_BUFFER);
+        item->value = initializer_value(node->reader, item, true);
         if (item->value.graph) {
             item->type = item->initializer->data_type;
             item->initializer = NULL;
@@ -237,10 +258,19 @@ static void perform(onnx_node *node, const Onnx__FunctionProto *function)
         check_all_told(node);
 }
 
+/* An Identity of an initializer is stored under its own name already (roles.c). */
+static bool is_stored(const onnx_reader *reader, const Onnx__NodeProto *proto)
+{
+    return reader->depth == 0 && proto->n_input == 1 && proto->n_output == 1 && strcmp(proto->op_type, "Identity") == 0 &&
+           onnx_stored_as(reader->model, proto->output[0]) && onnx_stored_as(reader->model, proto->input[0]);
+}
+
 static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
 {
     if (!proto->op_type)
         return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: a node names no operator", reader->model->path);
+    if (is_stored(reader, proto))
+        return SAMBA_OK;
     if (++reader->nodes > MOST_NODES)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: loops and functions unroll to more than %d nodes",
                           reader->model->path, MOST_NODES);
@@ -340,7 +370,7 @@ bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, o
         if (!graph->input[i]->name || !bind_as(reader, graph->input[i]->name, inputs[i]))
             status = SAMBA_ERROR_FORMAT;
     if (status == SAMBA_OK)
-        status = bind_all(reader, graph->n_initializer, graph->initializer, NULL);
+        status = bind_constants(reader, graph->n_initializer, graph->initializer);
     if (status == SAMBA_OK)
         status = onnx_read_nodes(reader, graph->n_node, graph->node);
     if (status == SAMBA_OK)
@@ -622,18 +652,6 @@ static samba_status give_values(onnx_reader *reader, const binding_list *list)
     return SAMBA_OK;
 }
 
-/* Which names the caller's values have: an initializer of that name is left out. */
-static samba_status bind_initializers(onnx_reader *reader)
-{
-    const Onnx__GraphProto *graph = reader->model->message->graph;
-    for (size_t i = 0; i < graph->n_initializer; i++) {
-        const char *name = graph->initializer[i]->name;
-        if (!name || !name[0] || !onnx_find(reader, name))
-            SAMBA_TRY(bind_all(reader, 1, &graph->initializer[i], &reader->model->roles[i]));
-    }
-    return SAMBA_OK;
-}
-
 static samba_status read_model(onnx_reader *reader, const binding_list *list)
 {
     samba_onnx *model = reader->model;
@@ -648,9 +666,9 @@ static samba_status read_model(onnx_reader *reader, const binding_list *list)
     reader->frame = &frame;
     if (list->bindings) {
         SAMBA_TRY(bind_values(reader, list));
-        SAMBA_TRY(bind_initializers(reader));
+        SAMBA_TRY(bind_stored(reader));
     } else {
-        SAMBA_TRY(bind_all(reader, graph->n_initializer, graph->initializer, model->roles));
+        SAMBA_TRY(bind_stored(reader));
         for (int i = 0; i < model->input_count; i++)
             SAMBA_TRY(add_input(reader, i));
     }
@@ -710,7 +728,9 @@ samba_status samba_onnx_weights(samba_onnx *model, samba_tensor_list *list)
         return SAMBA_ERROR_ARGUMENT;
     SAMBA_TRY(samba_tensor_list_new(model->context, model->kept_count, list));
     for (int i = 0; i < model->kept_count; i++) {
-        samba_status status = onnx_tensor(model, model->kept[i], &list->tensors[i]);
+        samba_status status = onnx_tensor(model, model->kept[i]->proto, &list->tensors[i]);
+        if (status == SAMBA_OK)
+            status = samba_tensor_set_name(list->tensors[i], model->kept[i]->name);
         if (status != SAMBA_OK) {
             samba_tensor_list_free(model->context, list);
             return status;

@@ -11,6 +11,8 @@
 
 #define EXPORTER "pkg.torch.export.graph_signature.InputSpec.kind" /* PyTorch's: PARAMETER, BUFFER, CONSTANT_TENSOR */
 
+#define FOLDED "pkg.onnxscript.optimizer.folded_from" /* names of what a constant was computed from */
+
 /* Inputs that say something else than numbers to compute with. */
 typedef struct use {
     const char *op;
@@ -32,14 +34,24 @@ static const use uses[] = {
     {"QLinearMatMul", 1, 7, SAMBA_ONNX_BUFFER},
 };
 
-typedef struct named {
-    const char *name;
-    size_t index;
-} named;
-
 static int compare_names(const void *a, const void *b)
 {
-    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+    return strcmp((*(const onnx_stored *const *)a)->name, (*(const onnx_stored *const *)b)->name);
+}
+
+const onnx_stored *onnx_stored_as(const samba_onnx *model, const char *name)
+{
+    const onnx_stored key = {name, NULL, SAMBA_ONNX_CONSTANT}, *searched = &key;
+    const onnx_stored **found =
+        name ? bsearch(&searched, model->by_name, (size_t)model->stored_count, sizeof *model->by_name, compare_names) : NULL;
+    return found ? *found : NULL;
+}
+
+static void sort(samba_onnx *model)
+{
+    for (int i = 0; i < model->stored_count; i++)
+        model->by_name[i] = &model->stored[i];
+    qsort(model->by_name, (size_t)model->stored_count, sizeof *model->by_name, compare_names);
 }
 
 static samba_onnx_role own_role(const Onnx__TensorProto *proto)
@@ -50,11 +62,19 @@ static samba_onnx_role own_role(const Onnx__TensorProto *proto)
                : SAMBA_ONNX_CONSTANT;
 }
 
-static void mark(samba_onnx *model, const named *names, size_t count, const char *name, samba_onnx_role role)
+static void mark(samba_onnx *model, const char *name, samba_onnx_role role)
 {
-    const named *found = name ? bsearch(&(named){name, 0}, names, count, sizeof *names, compare_names) : NULL;
-    if (found && model->roles[found->index] != SAMBA_ONNX_CONSTANT)
-        model->roles[found->index] = role;
+    const onnx_stored *found = onnx_stored_as(model, name);
+    if (found && found->role != SAMBA_ONNX_CONSTANT)
+        model->stored[found - model->stored].role = role;
+}
+
+/* Whether one tensor alone, which a path of modules names, was transposed or cast: PyTorch's exporter says what it folded. */
+static bool is_folded_parameter(const char *names)
+{
+    const char *first = strchr(names, '\'');
+    const char *last = strrchr(names, '\'');
+    return first && !strchr(names, ',') && memchr(first, '.', (size_t)(last - first));
 }
 
 static samba_onnx_role exporters_role(const Onnx__ValueInfoProto *value, samba_onnx_role role)
@@ -65,35 +85,60 @@ static samba_onnx_role exporters_role(const Onnx__ValueInfoProto *value, samba_o
             return strcmp(kind, "PARAMETER") == 0 ? SAMBA_ONNX_PARAMETER
                    : strcmp(kind, "BUFFER") == 0  ? SAMBA_ONNX_BUFFER
                                                   : SAMBA_ONNX_CONSTANT;
+        if (key && kind && strcmp(key, FOLDED) == 0)
+            return is_folded_parameter(kind) ? SAMBA_ONNX_PARAMETER : SAMBA_ONNX_CONSTANT;
     }
     return role;
 }
 
-samba_status onnx_find_roles(samba_onnx *model)
+/* An exporter stores equal tensors once, and gives one the other's name by an Identity: they are two that may part. */
+static void add_identities(samba_onnx *model)
 {
     const Onnx__GraphProto *graph = model->message->graph;
-    size_t count = graph->n_initializer;
-    named *names;
-    SAMBA_TRY(SAMBA_ROOM(&model->arena, model->roles, count + 1));
-    SAMBA_TRY(SAMBA_ROOM(&model->arena, names, count + 1));
-    for (size_t i = 0; i < count; i++) {
-        const char *name = graph->initializer[i]->name;
-        names[i] = (named){name ? name : "", i};
-        model->roles[i] = own_role(graph->initializer[i]);
+    int count = model->stored_count;
+    for (size_t n = 0; n < graph->n_node; n++) {
+        const Onnx__NodeProto *node = graph->node[n];
+        if (!node->op_type || strcmp(node->op_type, "Identity") != 0 || (node->domain && node->domain[0]) || node->n_input != 1 ||
+            node->n_output != 1 || !node->output[0][0])
+            continue;
+        const onnx_stored *source = onnx_stored_as(model, node->input[0]); /* initializers alone are sorted in yet */
+        if (source && !onnx_stored_as(model, node->output[0]))
+            model->stored[count++] = (onnx_stored){node->output[0], source->proto, own_role(source->proto)};
     }
-    qsort(names, count, sizeof *names, compare_names);
+    model->stored_count = count;
+    sort(model);
+}
+
+samba_status onnx_find_stored(samba_onnx *model)
+{
+    const Onnx__GraphProto *graph = model->message->graph;
+    size_t most = graph->n_initializer + graph->n_node + 1;
+    SAMBA_TRY(SAMBA_ROOM(&model->arena, model->stored, most));
+    SAMBA_TRY(SAMBA_ROOM(&model->arena, model->by_name, most));
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        const Onnx__TensorProto *proto = graph->initializer[i];
+        if (!proto->name || !proto->name[0])
+            return samba_fail(model->context, SAMBA_ERROR_FORMAT, "%s: an initializer has no name", model->path);
+        model->stored[model->stored_count++] = (onnx_stored){proto->name, proto, own_role(proto)};
+    }
+    sort(model);
+    for (int i = 1; i < model->stored_count; i++)
+        if (strcmp(model->by_name[i - 1]->name, model->by_name[i]->name) == 0)
+            return samba_fail(model->context, SAMBA_ERROR_FORMAT, "%s: two initializers have the name \"%.200s\"", model->path,
+                              model->by_name[i]->name);
+    add_identities(model);
     for (size_t i = 0; i < graph->n_value_info; i++)
-        mark(model, names, count, graph->value_info[i]->name, exporters_role(graph->value_info[i], SAMBA_ONNX_PARAMETER));
+        mark(model, graph->value_info[i]->name, exporters_role(graph->value_info[i], SAMBA_ONNX_PARAMETER));
     for (size_t n = 0; n < graph->n_node; n++) {
         const Onnx__NodeProto *node = graph->node[n];
         for (int u = 0; u < SAMBA_COUNT(uses) && node->op_type; u++)
             for (int k = uses[u].first; k <= uses[u].last && k < (int)node->n_input && strcmp(node->op_type, uses[u].op) == 0; k++)
-                mark(model, names, count, node->input[k], uses[u].role);
+                mark(model, node->input[k], uses[u].role);
     }
     return SAMBA_OK;
 }
 
-int samba_onnx_initializer_count(const samba_onnx *model) { return model ? (int)model->message->graph->n_initializer : 0; }
+int samba_onnx_initializer_count(const samba_onnx *model) { return model ? model->stored_count : 0; }
 
 samba_status samba_onnx_initializer(const samba_onnx *model, int index, samba_onnx_initializer_info *info)
 {
@@ -102,9 +147,9 @@ samba_status samba_onnx_initializer(const samba_onnx *model, int index, samba_on
     if (index < 0 || index >= samba_onnx_initializer_count(model))
         return ONNX_FAIL(model, SAMBA_ERROR_INDEX, "%s: there is no initializer %d; it has %d", model->path, index,
                          samba_onnx_initializer_count(model));
-    const Onnx__TensorProto *proto = model->message->graph->initializer[index];
-    *info = (samba_onnx_initializer_info){.name = proto->name ? proto->name : "",
-                                          .role = model->roles[index],
+    const Onnx__TensorProto *proto = model->stored[index].proto;
+    *info = (samba_onnx_initializer_info){.name = model->stored[index].name,
+                                          .role = model->stored[index].role,
                                           .dtype = proto->n_dims <= SAMBA_MAX_RANK ? onnx_dtype(proto->data_type) : SAMBA_DTYPE_COUNT,
                                           .rank = proto->n_dims <= SAMBA_MAX_RANK ? (int)proto->n_dims : 0};
     for (int i = 0; i < info->rank; i++)
@@ -118,5 +163,5 @@ samba_status samba_onnx_initializer_value(samba_onnx *model, int index, samba_te
         return SAMBA_ERROR_ARGUMENT;
     samba_onnx_initializer_info info;
     SAMBA_TRY(samba_onnx_initializer(model, index, &info));
-    return onnx_tensor(model, model->message->graph->initializer[index], tensor);
+    return onnx_tensor(model, model->stored[index].proto, tensor);
 }

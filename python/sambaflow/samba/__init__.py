@@ -21,6 +21,7 @@ from sambaflow.samba.convert import (
 )
 from sambaflow.samba.functional import *
 from sambaflow.samba.lazy import lazy_param
+from sambaflow.samba.onnx_module import OnnxModule, from_onnx_model
 from sambaflow.samba.samba_session import SambaSession
 from sambaflow.samba.sambatensor import SambaParameter, SambaTensor, from_dlpack, from_numpy, from_torch_tensor, to_torch
 

@@ -22,11 +22,11 @@ def one_of(name, value, known):
 
 
 def module(call, model):
-    """The model, which is a module."""
+    """The model, which is a module, or an ONNX model as one."""
     if type(model).__name__ == "ModelProto":
-        raise errors.UnsupportedError(
-            f"{call}: the model is an ONNX ModelProto, which a later version reads: give the torch.nn.Module that it was made of"
-        )
+        from sambaflow.samba.onnx_module import from_onnx_model
+
+        return from_onnx_model(model)
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"{call}: the model is a torch.nn.Module: given {type(model).__name__}")
     return model
@@ -35,6 +35,7 @@ def module(call, model):
 def check_hooks(call, model):
     """Refuses hooks of gradients where the device computes the gradients:
     it cannot call Python, and without them it would train otherwise."""
+    model = module(call, model)
     whose = [
         f"parameter {name!r}"
         for name, x in model.named_parameters()

@@ -240,8 +240,9 @@ class SambaSession:
         return self.tracing or lazy.enabled()
 
     def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False):
+        model = module("tracing", model)
         tracer = Tracer(
-            name or type(module("tracing", model)).__name__,
+            name or type(model).__name__,
             [(path, part) for path, part in model.named_modules()],
             scope,
             prefix,
