@@ -12,6 +12,8 @@
 #include <sambaflow/compile.h>
 #include <sambaflow/session.h>
 
+#include <stdio.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -89,13 +91,16 @@ typedef struct samba_app_input {
     int64_t classes;               /* of an integer input: its values are 0 .. classes-1 */
 } samba_app_input;
 
-/* An option of the application's own, "--name VALUE". Exactly one target is set; what it holds before is the default. */
+/* An option of the application's own, "--name VALUE". Exactly one target is set; what a number holds before is the default. */
 typedef struct samba_app_option {
     const char *name, *help;
     int64_t *integer; /* low <= value <= high */
     double *real;
     bool *flag; /* "--name" sets it */
     double low, high;
+    const char **texts; /* as often as it is given, up to text_most times: texts[0] to texts[*text_count - 1] */
+    int *text_count, text_most;
+    const char *value; /* what help calls a text: "NAME=SIZE" */
 } samba_app_option;
 
 /* Prepared samples in host memory: one tensor for each input, with its name, dtype and shape but for dim 0, which counts all
@@ -130,6 +135,9 @@ typedef struct samba_app {
     samba_app_data_fn *data;        /* NULL: no `run` */
     int64_t batch_size, num_epochs; /* defaults of the command line */
     samba_optimizer optimizer;
+    /* Called with the path of a PEF that compile has written; `out` is where lines for people go, NULL with --json. */
+    samba_status (*compiled)(samba_context *context, void *user, const char *pef, FILE *out);
+    void *compiled_user;
 } samba_app;
 
 /* The body of main: parses, does, prints. Results go to stdout, messages to stderr. Returns 0, or 1 after a failure; wrong usage

@@ -179,5 +179,8 @@ samba_status samba_app_compile(const samba_app_run *run)
     double ms = 1e3 * (samba_seconds() - start);
     samba_app_free_tensors(options.input_count, inputs);
     SAMBA_TRY(status);
+    const samba_app *app = run->arguments->app;
+    if (app->compiled)
+        SAMBA_TRY(app->compiled(run->context, app->compiled_user, path, run->arguments->json ? NULL : stdout));
     return run->arguments->data_parallel && self.rank > 0 ? SAMBA_OK : report(run, path, ms);
 }

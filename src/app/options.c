@@ -166,8 +166,12 @@ static void own_option(const samba_app_option *option, const char *text, struct 
         *option->integer = samba_word_integer(state, name, text, (int64_t)option->low, (int64_t)option->high);
     else if (option->real)
         *option->real = samba_word_real(state, name, text, option->low, option->high);
-    else
+    else if (option->flag)
         *option->flag = true;
+    else if (*option->text_count == option->text_most)
+        argp_error(state, "%s: more than %d are too many", name, option->text_most);
+    else
+        option->texts[(*option->text_count)++] = text;
 }
 
 static void hyperparameter(samba_app_arguments *arguments, const char *name, double value)
@@ -526,7 +530,7 @@ void samba_app_parse(int argc, char **argv, const samba_app *app, samba_app_argu
         else
             snprintf(helps[i], sizeof helps[i], "%s", own->help);
         options[count++] =
-            (struct argp_option){own->name, KEY_OWN + i, own->integer ? "N" : own->real ? "X" : NULL, 0, helps[i], 1};
+            (struct argp_option){own->name, KEY_OWN + i, own->integer ? "N" : own->real ? "X" : own->value, 0, helps[i], 1};
     }
     options[count] = (struct argp_option){0};
     char text[1024];

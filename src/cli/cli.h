@@ -83,6 +83,18 @@ bool samba_cli_rates_take(const char *text, double *flops, double *memory);
 #define SAMBA_CLI_NETWORK 96
 /* As the option takes it. */
 const char *samba_cli_network_text(const samba_network_cost *cost, char text[SAMBA_CLI_NETWORK]);
+int samba_cli_compile(int argc, char **argv); /* cli/compile.c: sambaflow compile MODEL.onnx ...; the exit status */
+/* cli/compile_loss.c: "cross_entropy:logits,label" */
+#define SAMBA_CLI_NAME 200
+typedef struct samba_cli_loss {
+    int kind;
+    char output[SAMBA_CLI_NAME], label[SAMBA_CLI_NAME];
+} samba_cli_loss;
+samba_status samba_cli_loss_take(samba_context *context, const char *text, samba_cli_loss *loss);
+/* The label that goes with an output of this dtype and shape. */
+samba_status samba_cli_loss_label(samba_context *context, const samba_cli_loss *loss, samba_dtype dtype, int rank, const int64_t *shape,
+                                  samba_app_input *label);
+samba_value samba_cli_loss_of(const samba_cli_loss *loss, samba_value output, samba_value label);
 samba_session_options samba_cli_session(const samba_cli_arguments *arguments); /* cli/main.c: as the command line has it */
 
 #endif

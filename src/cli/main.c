@@ -3,6 +3,8 @@
  * The frame around the commands: one context, and the one function where a failure becomes a message and exit status 1. */
 #include "cli/cli.h"
 
+#include <string.h>
+
 samba_session_options samba_cli_session(const samba_cli_arguments *a)
 {
     samba_session_options options = samba_word_session(a->seed, a->threads, a->isa);
@@ -44,6 +46,8 @@ static samba_status obey(samba_context *context, const samba_cli_arguments *argu
 int main(int argc, char **argv)
 {
     samba_cli_arguments arguments;
+    if (argc > 1 && strcmp(argv[1], "compile") == 0) /* has the options of applications */
+        return samba_cli_compile(argc, argv);
     samba_cli_parse(argc, argv, &arguments);
     samba_context *context;
     if (samba_context_new(NULL, &context) != SAMBA_OK) {

@@ -105,7 +105,7 @@ static const samba_option_row rows[] = {
 };
 static const char *const command_names[] = {"inspect", "run",  "measure-performance", "measure-sections", "report", "machine",
                                             "tune",    "scale"};
-#define COMMANDS "inspect, run, measure-performance, measure-sections, report, machine, tune or scale"
+#define COMMANDS "compile, inspect, run, measure-performance, measure-sections, report, machine, tune or scale"
 
 static samba_cli_pair pair_of(struct argp_state *state, const char *option, char *text, int count)
 {
@@ -367,7 +367,7 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
     const struct argp argp = {
         options,
         parse_option,
-        "inspect|run|measure-performance|measure-sections|report|tune|scale PEF\nmachine",
+        "inspect|run|measure-performance|measure-sections|report|tune|scale PEF\nmachine\ncompile MODEL.onnx",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vinspect shows what a PEF holds; run "
         "runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the machine's peak, "
         "bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows "

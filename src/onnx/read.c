@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "onnx/onnx.h"
 
+#include <math.h>
 #include <string.h>
 
 #define DEEPEST 64              /* functions and graphs inside each other */
@@ -143,11 +144,11 @@ static bool keep(samba_onnx *model, const onnx_stored *stored)
 static samba_value named_value(onnx_reader *reader, const onnx_stored *stored, bool buffer, samba_dtype dtype, int rank,
                                const int64_t *shape)
 {
-    const samba_initializer zeros = {SAMBA_INIT_ZEROS, 0, 0};
+    const samba_initializer unknown = {SAMBA_INIT_CONSTANT, NAN, 0}; /* a session without the model's weights says so in all it gives */
     bool frozen = is_frozen(reader, stored->name) || buffer;
     if (!keep(reader->model, stored))
         return (samba_value){NULL, 0, 0};
-    return (frozen ? samba_register_buffer : samba_parameter)(reader->graph, stored->name, dtype, rank, shape, zeros);
+    return (frozen ? samba_register_buffer : samba_parameter)(reader->graph, stored->name, dtype, rank, shape, unknown);
 }
 
 /* `buffer`: whatever its role says. */
@@ -687,8 +688,6 @@ static samba_status read_into(samba_onnx *model, samba_graph *graph, const samba
     if (given)
         SAMBA_TRY(samba_options_take(model->context, call, given, sizeof reader.options, &reader.options));
     SAMBA_TRY(samba_graph_status(graph));
-    if (graph->context != model->context)
-        return samba_fail(model->context, SAMBA_ERROR_ARGUMENT, "%s: the graph belongs to another context than the model", model->path);
     model->built_in = 0;
     model->kept_count = 0;
     samba_arena_init(&reader.arena, model->context);
@@ -698,7 +697,7 @@ static samba_status read_into(samba_onnx *model, samba_graph *graph, const samba
     samba_text_clear(&reader.refusals);
     samba_arena_free(&reader.arena);
     if (status != SAMBA_OK) /* the graph is half a model: nobody may compile it */
-        samba_graph_stick(graph, status);
+        samba_graph_fail(graph, status, "%s", samba_error_message(model->context));
     return status;
 }
 

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sambaflow compile MODEL.onnx: an ONNX model as an application whose command compile it is, with all of its options. To train,
+ * the model's initializers are parameters, whose values stand in a safetensors file beside the PEF; for inference they are a part of
+ * the PEF. */
+#include "cli/cli.h"
+#include "graph/graph.h"
+#include <sambaflow/onnx.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define MOST 64
+
+typedef struct job {
+    samba_context *context;
+    const char *path;
+    samba_onnx *model;
+    const char *dims[MOST], *freeze[MOST], *losses[MOST];
+    int dim_count, freeze_count, loss_count;
+    bool inference;
+    samba_onnx_dim sizes[MOST];
+    char dim_names[MOST][SAMBA_CLI_NAME];
+    samba_cli_loss loss[MOST];
+    samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
+    int input_count;
+    samba_tensor_list weights;
+    samba_status status;
+    char error[1024];
+} job;
+
+/* ---- dims and inputs ---- */
+
+static samba_status take_dims(job *j)
+{
+    for (int i = 0; i < j->dim_count; i++) {
+        const char *equals = strchr(j->dims[i], '=');
+        char *end = NULL;
+        long long size = equals ? strtoll(equals + 1, &end, 10) : -1;
+        if (!equals || equals == j->dims[i] || equals - j->dims[i] >= SAMBA_CLI_NAME || end == equals + 1 || *end || size < 0)
+            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "--dim: expected NAME=SIZE, as batch=32, given '%s'", j->dims[i]);
+        snprintf(j->dim_names[i], SAMBA_CLI_NAME, "%.*s", (int)(equals - j->dims[i]), j->dims[i]);
+        j->sizes[i] = (samba_onnx_dim){j->dim_names[i], size};
+    }
+    return SAMBA_OK;
+}
+
+static samba_onnx_options options_of(const job *j)
+{
+    samba_onnx_options options = samba_onnx_defaults();
+    options.dim_count = j->dim_count;
+    options.dims = j->sizes;
+    options.train = !j->inference;
+    options.initializers = j->inference ? SAMBA_ONNX_CONSTANTS : SAMBA_ONNX_PARAMETERS;
+    options.freeze_count = j->freeze_count;
+    options.freeze = j->freeze;
+    return options;
+}
+
+static samba_status add_input(job *j, samba_app_input input)
+{
+    if (j->input_count == SAMBA_APP_MAX_INPUTS)
+        return samba_fail(j->context, SAMBA_ERROR_UNSUPPORTED, "'%s' has more than %d inputs", j->path, SAMBA_APP_MAX_INPUTS);
+    j->inputs[j->input_count++] = input;
+    return SAMBA_OK;
+}
+
+/* An input behind the model's own, unless it has one of that name. */
+static samba_status add_label(job *j, const samba_graph *graph, const samba_cli_loss *loss)
+{
+    for (int i = 0; i < j->input_count; i++)
+        if (strcmp(j->inputs[i].name, loss->label) == 0)
+            return SAMBA_OK;
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        if (strcmp(samba_graph_name_at(graph, graph->sinks[i].name), loss->output) == 0) {
+            const samba_node *node = samba_node_at(graph, graph->sinks[i].value);
+            samba_app_input label;
+            SAMBA_TRY(samba_cli_loss_label(j->context, loss, node->dtype, node->rank, node->shape, &label));
+            return add_input(j, label);
+        }
+    return samba_fail(j->context, SAMBA_ERROR_NAME, "--loss: '%s' has no output '%s'", j->path, loss->output);
+}
+
+/* The model once, in a graph of its own: what its inputs are, and the labels that go with its outputs. */
+static samba_status look(job *j)
+{
+    samba_graph *graph;
+    samba_onnx_options options = options_of(j);
+    options.initializers = SAMBA_ONNX_PARAMETERS; /* whose values are not looked at */
+    SAMBA_TRY(samba_graph_new(j->context, "model", &graph));
+    samba_status status = samba_onnx_read(j->model, graph, &options);
+    for (int i = 0; i < samba_onnx_input_count(j->model) && status == SAMBA_OK; i++) {
+        samba_onnx_tensor_info info;
+        status = samba_onnx_input(j->model, i, &info);
+        if (status != SAMBA_OK)
+            break;
+        const samba_node *node = samba_node_at(graph, samba_graph_leaf(graph, info.name));
+        samba_app_input input = {.name = info.name, .dtype = node->dtype, .rank = node->rank};
+        memcpy(input.shape, node->shape, sizeof node->shape);
+        status = add_input(j, input);
+    }
+    for (int i = 0; i < j->loss_count && status == SAMBA_OK; i++)
+        status = add_label(j, graph, &j->loss[i]);
+    if (status == SAMBA_OK && samba_onnx_output_count(j->model) > MOST)
+        status = samba_fail(j->context, SAMBA_ERROR_UNSUPPORTED, "'%s' has more than %d outputs", j->path, MOST);
+    samba_graph_free(graph);
+    return status;
+}
+
+static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inputs)
+{
+    const job *j = *(job *const *)settings;
+    (void)batch;
+    memcpy(inputs, j->inputs, (size_t)j->input_count * sizeof *inputs);
+    return j->input_count;
+}
+
+/* ---- the model ---- */
+
+static void name_outputs(job *j, samba_graph *graph, const samba_value *outputs)
+{
+    for (int i = 0; i < samba_onnx_output_count(j->model); i++) {
+        samba_onnx_tensor_info info;
+        if (samba_onnx_output(j->model, i, &info) == SAMBA_OK)
+            samba_output(graph, info.name, outputs[i]);
+    }
+    for (int i = 0; i < j->loss_count; i++)
+        for (int k = 0; k < samba_onnx_output_count(j->model); k++) {
+            samba_onnx_tensor_info info;
+            char name[32] = "loss";
+            if (samba_onnx_output(j->model, k, &info) != SAMBA_OK || strcmp(info.name, j->loss[i].output) != 0)
+                continue;
+            if (i > 0)
+                snprintf(name, sizeof name, "loss_%d", i);
+            samba_loss(graph, name, samba_cli_loss_of(&j->loss[i], outputs[k], samba_input(graph, j->loss[i].label)));
+        }
+}
+
+static void build(samba_graph *graph, const void *settings)
+{
+    job *j = *(job *const *)settings;
+    samba_onnx_binding bindings[SAMBA_APP_MAX_INPUTS];
+    samba_value outputs[MOST];
+    samba_onnx_options options = options_of(j);
+    int count = samba_onnx_input_count(j->model);
+    for (int i = 0; i < count; i++)
+        bindings[i] = (samba_onnx_binding){j->inputs[i].name, samba_input(graph, j->inputs[i].name)};
+    options.dim_count = 0;
+    if (samba_onnx_apply(j->model, graph, &options, count, bindings, outputs) == SAMBA_OK)
+        name_outputs(j, graph, outputs);
+}
+
+/* ---- weights ---- */
+
+/* NAME.safetensors beside NAME.pef. */
+static samba_status write_weights(samba_context *context, void *user, const char *pef, FILE *out)
+{
+    job *j = user;
+    samba_tensor_list list;
+    SAMBA_TRY(samba_onnx_weights(j->model, &list));
+    if (list.count == 0) {
+        samba_tensor_list_free(j->context, &list);
+        return SAMBA_OK;
+    }
+    char path[PATH_MAX + 32];
+    size_t length = strlen(pef);
+    if (length > 4 && strcmp(pef + length - 4, ".pef") == 0)
+        length -= 4;
+    snprintf(path, sizeof path, "%.*s.safetensors", (int)length, pef);
+    samba_status status = samba_safetensors_write(j->context, path, list.count, list.tensors, NULL);
+    samba_tensor_list_free(j->context, &list);
+    if (status != SAMBA_OK)
+        return samba_fail(context, status, "%s", samba_error_message(j->context));
+    if (out)
+        fprintf(out, "weights        %s (run, train and measure with --load)\n", path);
+    return SAMBA_OK;
+}
+
+/* ---- the command ---- */
+
+/* "compile" and the path are ours; what the options mean is the application's to say. */
+static const char *take_path(int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        size_t length = strlen(argv[i]);
+        if (length > 5 && strcasecmp(argv[i] + length - 5, ".onnx") == 0 && argv[i][0] != '-')
+            return argv[i];
+    }
+    return NULL;
+}
+
+/* Options that say what the model is are needed before its inputs are known; the application's parser sees all of them again. */
+static void peek(job *j, int argc, char **argv)
+{
+    static const char *const names[] = {"--dim", "--freeze", "--loss"};
+    const char **lists[] = {j->dims, j->freeze, j->losses};
+    int *counts[] = {&j->dim_count, &j->freeze_count, &j->loss_count};
+    for (int i = 2; i < argc; i++) {
+        j->inference |= strcmp(argv[i], "--inference") == 0;
+        for (int k = 0; k < SAMBA_COUNT(names); k++) {
+            size_t length = strlen(names[k]);
+            if (*counts[k] == MOST || strncmp(argv[i], names[k], length) != 0)
+                continue;
+            if (argv[i][length] == '=')
+                lists[k][(*counts[k])++] = argv[i] + length + 1;
+            else if (!argv[i][length] && i + 1 < argc)
+                lists[k][(*counts[k])++] = argv[++i];
+        }
+    }
+}
+
+static samba_status prepare(job *j)
+{
+    SAMBA_TRY(take_dims(j));
+    for (int i = 0; i < j->loss_count; i++)
+        SAMBA_TRY(samba_cli_loss_take(j->context, j->losses[i], &j->loss[i]));
+    if (j->inference && j->loss_count)
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "--loss and --inference contradict each other: give one of them");
+    if (j->inference && j->freeze_count)
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "--freeze and --inference contradict each other: give one of them");
+    SAMBA_TRY(samba_onnx_open(j->context, j->path, &j->model));
+    return look(j);
+}
+
+static void take_name(const char *path, char name[SAMBA_CLI_NAME])
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    snprintf(name, SAMBA_CLI_NAME, "%.*s", (int)(strlen(base) - 5), base);
+}
+
+static int compile(job *j, int argc, char **argv)
+{
+    char name[SAMBA_CLI_NAME] = "model";
+    const char *seen[3][MOST];
+    int counts[3] = {0, 0, 0};
+    const samba_app_option options[] = {
+        {.name = "loss", .help = "A loss by an output and a label, which becomes an input; several times for several: "
+                                 "cross_entropy:logits,label",
+         .texts = seen[0], .text_count = &counts[0], .text_most = MOST, .value = "KIND:OUTPUT,LABEL"},
+        {.name = "dim", .help = "The size of a dim that the model names", .texts = seen[1], .text_count = &counts[1], .text_most = MOST,
+         .value = "NAME=SIZE"},
+        {.name = "freeze", .help = "Do not train the parameters of these names, * and ? stand for any", .texts = seen[2],
+         .text_count = &counts[2], .text_most = MOST, .value = "PATTERN"},
+    };
+    if (j->path)
+        take_name(j->path, name);
+    samba_app app = {.struct_size = sizeof app,
+                     .name = name,
+                     .description = "sambaflow compile MODEL.onnx: makes a PEF of an ONNX model. To train, its initializers become "
+                                    "parameters, whose values are written beside the PEF as NAME.safetensors; --inference keeps them "
+                                    "in the PEF.",
+                     .model = build,
+                     .settings = &j,
+                     .option_count = SAMBA_COUNT(options),
+                     .options = options,
+                     .inputs = fill_inputs,
+                     .batch_size = 1,
+                     .num_epochs = 1,
+                     .optimizer = samba_sgd(0.01),
+                     .compiled = write_weights,
+                     .compiled_user = j};
+    if (j->input_count > 0 && j->inputs[0].rank > 0 && j->inputs[0].shape[0] > 0)
+        app.batch_size = j->inputs[0].shape[0];
+    return samba_app_main(argc, argv, &app);
+}
+
+int samba_cli_compile(int argc, char **argv)
+{
+    job *j;
+    samba_context *context;
+    bool asks = false;
+    for (int i = 2; i < argc; i++)
+        asks |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
+                strcmp(argv[i], "--version") == 0;
+    if (samba_context_new(NULL, &context) != SAMBA_OK || !(j = samba_calloc(context, sizeof *j))) {
+        fputs("sambaflow: no memory\n", stderr);
+        return 1;
+    }
+    j->context = context;
+    j->path = take_path(argc, argv);
+    samba_status status = SAMBA_OK;
+    if (!asks) {
+        peek(j, argc, argv);
+        status = j->path ? prepare(j) : samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: which model? Give the path of an .onnx file");
+    }
+    int result = 1, count = 0;
+    if (status != SAMBA_OK)
+        fprintf(stderr, "sambaflow: %s\n", samba_error_message(context));
+    else {
+        for (int i = 0; i < argc; i++)
+            if (argv[i] != j->path)
+                argv[count++] = argv[i];
+        result = compile(j, count, argv);
+    }
+    samba_onnx_free(j->model);
+    samba_free(context, j, sizeof *j);
+    samba_context_free(context);
+    return result;
+}
