@@ -19,7 +19,8 @@ static samba_status measure(samba_context *context, const samba_cli_arguments *a
                              .session = samba_cli_session(arguments),
                              .measure = samba_measure_defaults(),
                              .sections = arguments->command == SAMBA_CLI_SECTIONS,
-                             .json = arguments->json};
+                             .json = arguments->json,
+                             .load = arguments->load};
     job.measure.inference = arguments->inference;
     job.measure.run_graph_only = arguments->run_graph_only;
     job.measure.graph_name = arguments->graph_name;

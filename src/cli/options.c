@@ -52,8 +52,6 @@ static const samba_option_row rows[] = {
     {R, "section-types", "TYPES", "Run these, e.g. FWD,BCKWD (the whole schedule)", OTHER(take_types)},
     {R, "section-ids", "IDS", "Run these sections, e.g. 0,1", OTHER(take_ids)},
     {R, "eval", NULL, "Dropout off", FLAG_AT(a.eval)},
-    {R, "load", "FILE", "Start from the weights in this safetensors file, or folder of such files with an index",
-     TEXT_AT(a.load)},
     {R, "save", "FILE", "Write weights and optimizer state to this safetensors file", TEXT_AT(a.save)},
     {R | PAGE | SCALE, "profile", "WORD",
      "Measure the runs: summary, times of sections; detailed, of their stages too, whose operators run fused and have one time "
@@ -88,6 +86,8 @@ static const samba_option_row rows[] = {
      CHOICE_AT(a.reduce_dtype, reduce_dtypes, 2)},
     {SCALE, "svg", "FILE", "Draw efficiency over the number of replicas", TEXT_AT(a.svg)},
     {.help = "run, report, measuring, tune and scale:"},
+    {R | P | S | TUNE | SCALE, "load", "FILE",
+     "Start from the weights in this safetensors file, or folder of such files with an index (not report)", TEXT_AT(a.load)},
     {R | P | S | SCALE, "graph-name", "NAME", "Run or measure this one of several graphs (not report)", TEXT_AT(a.graph_name)},
     {R | P | S | SCALE, "num-iterations", "N", "Times to run (1; to measure 100; scale: 10)",
      INTEGER_AT(a.num_iterations, 1, INT32_MAX)},

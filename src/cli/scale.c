@@ -65,11 +65,15 @@ static samba_status open_runner(runner *r)
     SAMBA_TRY(SAMBA_ROOM(&s->arena, r->walls, r->steps));
     SAMBA_TRY(samba_io_new(s->context, &s->plan, r->graph, a->seed, &s->arena, &r->io));
     SAMBA_TRY(samba_session_new(s->context, a->pef, &options, &r->session));
+    if (a->load)
+        SAMBA_TRY(samba_session_load(r->session, a->load));
     r->exchanging = r->session;
     if (a->measure && (a->sharded_optimizer || a->reduce_dtype == 1)) {
         options.shard_optimizer = a->sharded_optimizer;
         options.reduce_dtype = a->reduce_dtype == 1 ? "bfloat16" : NULL;
         SAMBA_TRY(samba_session_new(s->context, a->pef, &options, &r->exchanging));
+        if (a->load)
+            SAMBA_TRY(samba_session_load(r->exchanging, a->load));
         SAMBA_TRY(samba_cli_stop_learning(r->exchanging));
     }
     r->run = samba_run_defaults();

@@ -82,6 +82,8 @@ static samba_status search(tuner *t)
     options.tune = SAMBA_TUNE_OFF;
     SAMBA_TRY(make_runs(t));
     SAMBA_TRY(samba_session_new(t->context, t->arguments->pef, &options, &t->session));
+    if (t->arguments->load)
+        SAMBA_TRY(samba_session_load(t->session, t->arguments->load));
     SAMBA_TRY(samba_cli_stop_learning(t->session));
     const samba_tune_options how = {t->arguments->seconds, t->run_count, t->runs, tell, t};
     samba_progress_begin(&t->progress, stderr, "tune", 1, 1);

@@ -6,7 +6,6 @@
 #include "data/data.h"
 #include "onnx/onnx.h"
 
-#include <math.h>
 #include <string.h>
 
 #define DEEPEST 64              /* functions and graphs inside each other */
@@ -144,7 +143,7 @@ static bool keep(samba_onnx *model, const onnx_stored *stored)
 static samba_value named_value(onnx_reader *reader, const onnx_stored *stored, bool buffer, samba_dtype dtype, int rank,
                                const int64_t *shape)
 {
-    const samba_initializer unknown = {SAMBA_INIT_CONSTANT, NAN, 0}; /* a session without the model's weights says so in all it gives */
+    const samba_initializer unknown = {SAMBA_INIT_NONE, 0, 0};
     bool frozen = is_frozen(reader, stored->name) || buffer;
     if (!keep(reader->model, stored))
         return (samba_value){NULL, 0, 0};

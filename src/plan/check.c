@@ -101,8 +101,8 @@ static samba_status check_tensor(samba_context *context, const samba_plan *plan,
          integral = !floating && tensor->dtype != SAMBA_BOOL;
     bool no_row = tensor->init == SAMBA_INIT_NORMAL_BUT_ROW &&
                   (tensor->rank != 2 || !(tensor->init_a >= 0 && tensor->init_a < (double)tensor->shape[0]));
-    if (tensor->init < SAMBA_INIT_ZEROS || tensor->init > SAMBA_INIT_NORMAL_BUT_ROW || no_row ||
-        (tensor->init >= SAMBA_INIT_UNIFORM && !floating) ||
+    if (tensor->init < SAMBA_INIT_ZEROS || tensor->init > SAMBA_INIT_NONE || no_row ||
+        (tensor->init >= SAMBA_INIT_UNIFORM && tensor->init != SAMBA_INIT_NONE && !floating) ||
         (tensor->init == SAMBA_INIT_UNIFORM && !(tensor->init_a <= tensor->init_b)) || !isfinite(tensor->init_a) ||
         !isfinite(tensor->init_b))
         return samba_fail(context, SAMBA_ERROR_FORMAT, "tensor \"%.128s\": initializer %d (%g, %g) is impossible for %s",

@@ -21,7 +21,8 @@ static void fill_block(const samba_plan_tensor *tensor, uint64_t seed, int64_t f
 {
     samba_dtype dtype = (samba_dtype)tensor->dtype;
     switch ((samba_initializer_kind)tensor->init) {
-    case SAMBA_INIT_ZEROS: break; /* device memory begins as zeros */
+    case SAMBA_INIT_ZEROS: /* device memory begins as zeros */
+    case SAMBA_INIT_NONE: break;
     case SAMBA_INIT_CONSTANT:
         for (int64_t i = 0; i < count; i++)
             samba_store_double(dtype, block + i * (int64_t)samba_dtype_size(dtype), tensor->init_a);
@@ -68,6 +69,11 @@ static void fill_part(void *argument, int thread, int team)
 static samba_status fill(samba_session *session, int32_t index)
 {
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
+    if (tensor->init == SAMBA_INIT_NONE)
+        return samba_fail(session->context, SAMBA_ERROR_STATE,
+                          "\"%.200s\" has no value: the PEF does not say what it starts from; load the model's weights first (--load, "
+                          "samba_session_load)",
+                          tensor->name);
     const samba_shard *shard = session->shards.tensors ? &session->shards.tensors[index] : NULL;
     weights_work work = {.session = session,
                          .tensor = tensor,

@@ -303,7 +303,7 @@ static samba_ref named_leaf(samba_graph *graph, samba_op op, uint32_t name, samb
 static bool check_initializer(samba_graph *graph, const char *what, samba_dtype dtype, bool floating,
                               samba_initializer initializer)
 {
-    bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NORMAL_BUT_ROW;
+    bool known = (int)initializer.kind >= SAMBA_INIT_ZEROS && initializer.kind <= SAMBA_INIT_NONE;
     if (known && (samba_dtype_is_floating_point(dtype) || (!floating && initializer.kind <= SAMBA_INIT_CONSTANT)))
         return true;
     return samba_graph_refuse(graph, SAMBA_ERROR_DTYPE, what, "expected %s and a known initializer, given %s and %d",
