@@ -350,6 +350,8 @@ void onnx_compress(onnx_node *node)
 {
     samba_value a = onnx_need(node, 0);
     const samba_array *condition = onnx_known_in(node, 1, "the condition");
+    if (!condition)
+        onnx_refuse(node, "it has no condition");
     if (node->refused)
         return;
     bool whole = !onnx_attribute(node, "axis");

@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-#define LARGEST ((int64_t)1 << 22) /* elements of a value */
+#define LARGEST ((int64_t)1 << 20) /* elements of a value */
 #define MOST_FLOPS 1e9             /* of all values of a model */
+#define MOST_BYTES 256e6           /* likewise */
 #define FOLDED 4096                /* elements: smaller values that are known become constants */
 
 enum { UNSEEN, KNOWN, UNKNOWN };
@@ -68,7 +69,8 @@ static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known
     reader->known_flops += (double)array->numel;
     if (!is_leaf(node) && node->arity <= SAMBA_COUNT(nodes))
         reader->known_flops += (double)facts->flops(node, nodes);
-    if (reader->known_flops > MOST_FLOPS)
+    reader->known_bytes += (double)array->numel * (double)samba_dtype_size(array->dtype);
+    if (reader->known_flops > MOST_FLOPS || reader->known_bytes > MOST_BYTES)
         return false;
     array->data = samba_arena_alloc(&reader->arena, (size_t)array->numel * samba_dtype_size(array->dtype) + 1);
     if (!array->data)

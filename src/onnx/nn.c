@@ -203,7 +203,7 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
 {
     int64_t size = samba_value_size(a, dim);
     samba_arena *arena = &node->reader->arena;
-    if (size == 0 || out < 0 || out > 1 << 20 || (r->mode != NEAREST && (double)size * (double)out > 1 << 26))
+    if (size == 0 || out < 0 || out > 1 << 20 || (r->mode != NEAREST && (double)size * (double)out > 1 << 22))
         return onnx_refused(node, "resizing %lld to %lld is not supported", (long long)size, (long long)out);
     bool *beyond;
     if (SAMBA_ROOM(arena, beyond, out + 1) != SAMBA_OK)
@@ -453,7 +453,7 @@ void onnx_col2im(onnx_node *node)
         space *= image[i];
     }
     int64_t channels = samba_value_size(a, 1) / block, total = block * windows, *index;
-    if (samba_value_size(a, 1) != channels * block || samba_value_size(a, 2) != windows || total > 1 << 24) {
+    if (samba_value_size(a, 1) != channels * block || samba_value_size(a, 2) != windows || total > 1 << 22) {
         onnx_refuse(node, "an input (N, C * %lld, %lld) is expected", (long long)block, (long long)windows);
         return;
     }

@@ -116,7 +116,7 @@ typedef struct onnx_reader {
     int refusal_count;
     struct onnx_known *known; /* by node of the graph */
     int64_t known_capacity;
-    double known_flops; /* spent on it */
+    double known_flops, known_bytes; /* spent on it */
     uint64_t *freeze_hits;
 } onnx_reader;
 

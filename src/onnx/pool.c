@@ -34,7 +34,7 @@ static bool read_list(onnx_node *node, const char *name, int dims, int64_t fallb
     if (count >= 0 && count != dims)
         onnx_refuse(node, "%s has %d numbers for %d dims of space", name, count, dims);
     for (int i = 0; i < dims && !node->refused; i++)
-        if (list[i] < 1)
+        if (list[i] < 1 || list[i] > INT32_MAX)
             onnx_refuse(node, "%s has the number %lld", name, (long long)list[i]);
     return !node->refused;
 }
@@ -67,8 +67,8 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
             onnx_refuse(node, "kernel_shape says %lld where the weight has %lld", (long long)said[i], (long long)w->kernel[i]);
             return false;
         }
-        if (w->kernel[i] < 1) {
-            onnx_refuse(node, "a kernel has size %lld", (long long)w->kernel[i]);
+        if (w->kernel[i] < 1 || w->kernel[i] > INT32_MAX || w->size[i] > INT32_MAX) {
+            onnx_refuse(node, "a kernel has size %lld in a dim of %lld", (long long)w->kernel[i], (long long)w->size[i]);
             return false;
         }
     }
@@ -87,6 +87,10 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
         for (int i = 0; i < w->dims; i++) {
             w->before[i] = pads[i];
             w->after[i] = pads[w->dims + i];
+            if (llabs(pads[i]) > INT32_MAX || llabs(pads[w->dims + i]) > INT32_MAX) {
+                onnx_refuse(node, "pads has the number %lld", (long long)(llabs(pads[i]) > INT32_MAX ? pads[i] : pads[w->dims + i]));
+                return false;
+            }
         }
     }
     w->even = true;

@@ -28,6 +28,25 @@ for name, how in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLA
 idx = open(f"{folder}/x-idx3-ubyte", "rb").read()[1:]
 open(f"{folder}/x-idx3-ubyte.gz", "wb").write(b"\4" + gzip.compress(idx, mtime=0))
 END
+# A model of each operator among the test cases of the ONNX project (its licence stands beside the folder), where its package is.
+if python3 -c "import onnx" 2>/dev/null; then
+    mkdir -p "$corpus/onnx"
+    find "$corpus/onnx" -type f ! -name 'found-*' -delete
+    python3 - "$corpus/onnx" <<'END'
+import sys
+
+from onnx.backend.test.case.node import collect_testcases
+
+seen = {}
+for case in collect_testcases(None):
+    model = case.model.SerializeToString()
+    kinds = tuple(sorted({node.op_type for node in case.model.graph.node}))
+    if len(model) <= 1500 and (kinds not in seen or len(model) < len(seen[kinds][1])):
+        seen[kinds] = (case.name, model)
+for name, model in seen.values():
+    open(f"{sys.argv[1]}/{name}.onnx", "wb").write(model)
+END
+fi
 model() { # NAME PROGRAM ARGUMENT...
     name=$1 program=$2
     shift 2
