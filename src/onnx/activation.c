@@ -53,6 +53,19 @@ void onnx_swish(onnx_node *node)
     onnx_out(node, 0, samba_mul(a, gate));
 }
 
+/* a sigmoid(alpha a) b */
+void onnx_swiglu(onnx_node *node);
+void onnx_swiglu(onnx_node *node)
+{
+    samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);
+    double alpha = onnx_float(node, "alpha", 1);
+    if (node->refused)
+        return;
+    samba_value factor = onnx_number(node, alpha), scaled = samba_mul(a, factor), gate = samba_sigmoid(scaled);
+    samba_value curve = alpha == 1 ? samba_silu(a) : samba_mul(a, gate);
+    onnx_out(node, 0, samba_mul(curve, b));
+}
+
 void onnx_elu(onnx_node *node);
 void onnx_elu(onnx_node *node)
 {

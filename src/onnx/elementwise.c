@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Arithmetic, comparisons, logic, casts. */
-#include "onnx/onnx.h"
+#include "onnx/lists.h"
 
 #include <sambaflow/elementwise.h>
 #include <sambaflow/reduce.h>
@@ -315,17 +315,7 @@ void onnx_cast(onnx_node *node) { cast(node, (int32_t)onnx_int(node, "to", 0)); 
 void onnx_cast_like(onnx_node *node);
 void onnx_cast_like(onnx_node *node)
 {
-    const onnx_item *like = onnx_item_in(node, 1);
-    int32_t type = onnx_type_in(node, 1);
-    if (!like) {
-        onnx_refuse(node, "input 1 is missing");
-        return;
-    }
-    if (type == 0) { /* made here: as its dtype says */
-        samba_dtype dtype = samba_value_dtype(like->value);
-        for (int32_t i = 1; i < 17 && !type; i++)
-            if (onnx_dtype(i) == dtype && i != T(UINT16) && i != T(UINT32) && i != T(UINT64))
-                type = i;
-    }
-    cast(node, type);
+    samba_value like = onnx_need(node, 1);
+    if (!node->refused)
+        cast(node, onnx_type_of(node, 1, like));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elements by their index. ONNX's indices count from the end where they are negative. */
-#include "onnx/onnx.h"
+#include "onnx/lists.h"
 
 #include <sambaflow/elementwise.h>
 #include <sambaflow/index.h>
@@ -304,17 +304,6 @@ void onnx_top_k(onnx_node *node)
 
 /* ---- what depends on values: only of known ones ---- */
 
-static const samba_array *known_data(onnx_node *node, int index)
-{
-    samba_value value = onnx_need(node, index);
-    uint64_t inputs = 0;
-    const samba_array *array = node->refused ? NULL : onnx_known(node->reader, value, &inputs);
-    if (!node->refused && (!array || (inputs && !node->reader->options.build_in)))
-        onnx_refuse(node, "the shape of its result depends on data");
-    node->reader->model->built_in |= inputs;
-    return node->refused ? NULL : array;
-}
-
 static const void *element(const samba_array *array, int64_t i)
 {
     return (const char *)array->data + i * (int64_t)samba_dtype_size(array->dtype);
@@ -323,7 +312,7 @@ static const void *element(const samba_array *array, int64_t i)
 void onnx_non_zero(onnx_node *node);
 void onnx_non_zero(onnx_node *node)
 {
-    const samba_array *array = known_data(node, 0);
+    const samba_array *array = onnx_data_in(node, 0);
     if (!array)
         return;
     int rank = array->rank;
@@ -393,7 +382,7 @@ void onnx_unique(onnx_node *node);
 void onnx_unique(onnx_node *node)
 {
     samba_value a = onnx_need(node, 0);
-    const samba_array *array = known_data(node, 0);
+    const samba_array *array = onnx_data_in(node, 0);
     bool sorted = onnx_flag(node, "sorted", true), whole = !onnx_attribute(node, "axis");
     if (!array)
         return;

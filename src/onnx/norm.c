@@ -46,6 +46,7 @@ void onnx_batch_normalization(onnx_node *node)
     samba_dtype dtype = samba_value_dtype(a), statistics = samba_value_dtype(mean);
     weight = samba_cast(weight, dtype);
     bias = samba_cast(bias, dtype);
+    samba_value own_mean = samba_cast(mean, dtype), own_var = samba_cast(var, dtype);
     options.eps = eps;
     options.momentum = 1 - momentum;
     options.training = always;
@@ -56,14 +57,14 @@ void onnx_batch_normalization(onnx_node *node)
     if (!always) {
         if (!running)
             options.next_mean = options.next_var = NULL;
-        onnx_out(node, 0, samba_functional_batch_norm(a, samba_cast(mean, dtype), samba_cast(var, dtype), weight, bias, &options));
+        onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
         if (running && node->graph->status == SAMBA_OK) {
             samba_assign(mean, samba_cast(next_mean, statistics));
             samba_assign(var, samba_cast(next_var, statistics));
         }
         return;
     }
-    onnx_out(node, 0, samba_functional_batch_norm(a, samba_cast(mean, dtype), samba_cast(var, dtype), weight, bias, &options));
+    onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
     if (!onnx_wants(node, 1) && !onnx_wants(node, 2))
         return;
     /* ONNX's running variance is the biased one */
@@ -150,7 +151,7 @@ void onnx_rms_normalization(onnx_node *node)
 void onnx_group_normalization(onnx_node *node);
 void onnx_group_normalization(onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), bias = onnx_need(node, 2), none = {NULL, 0, 0};
+    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), bias = onnx_need(node, 2);
     int64_t groups = onnx_int(node, "num_groups", 0);
     double eps = onnx_float(node, "epsilon", 1e-5);
     onnx_int(node, "stash_type", 1);
@@ -168,7 +169,6 @@ void onnx_group_normalization(onnx_node *node)
     }
     samba_value each_weight = samba_repeat_interleave(weight, channels / groups, 0);
     samba_value each_bias = samba_repeat_interleave(bias, channels / groups, 0);
-    (void)none;
     onnx_out(node, 0, samba_functional_group_norm(a, groups, each_weight, each_bias, eps));
 }
 

@@ -14,7 +14,7 @@
 #undef REFUSED
 #undef DOMAIN
 
-/* Rows are sorted by domain and name, and of one name by version, so that finding is a binary search. */
+/* Of one name, rows of later versions stand behind those of earlier ones. A row that names no operator begins a domain. */
 const onnx_operator onnx_operators[] = {
 #define DOMAIN(name) {name, NULL, 0, NULL, NULL},
 #define ROW(name, since, function) {NULL, #name, since, onnx_##function, NULL},
