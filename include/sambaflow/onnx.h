@@ -90,8 +90,8 @@ SAMBA_API samba_status samba_onnx_initializer(const samba_onnx *model, int index
 /* Its value: a tensor over the model's memory, which it keeps; freed by the caller. */
 SAMBA_API samba_status samba_onnx_initializer_value(samba_onnx *model, int index, samba_tensor **tensor);
 
-/* Builds the model in a graph that has no values yet. Its inputs and outputs have the model's names. Errors: UNSUPPORTED, with a
- * line for each node that cannot be read, with its operator, version and reason; NAME, for a symbolic dim without a size or
+/* Builds the model in a graph that has no values yet. Its inputs and outputs have the model's names. Errors: UNSUPPORTED, with each
+ * node that cannot be read, its operator, version and reason; NAME, for a symbolic dim without a size or
  * an option that names nothing; FORMAT; those of the functions that build graphs. `options` may be NULL. */
 SAMBA_API samba_status samba_onnx_read(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options);
 

@@ -38,6 +38,8 @@ void *samba_alloc(samba_context *context, size_t size);
 void *samba_calloc(samba_context *context, size_t size);
 void samba_free(samba_context *context, void *block, size_t size);
 char *samba_strdup(samba_context *context, const char *text);
+/* How many requests have been refused so far: for work that goes on after one and is to know in the end. */
+int64_t samba_memory_refused(const samba_context *context);
 void samba_strfree(samba_context *context, char *text); /* NULL allowed */
 /* Grows `*items` (of item_size bytes each) so that `needed` fit, doubling; new room is zeroed. */
 samba_status samba_grow(samba_context *context, void **items, size_t item_size, int64_t *capacity, int64_t needed);

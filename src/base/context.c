@@ -18,6 +18,7 @@
 struct samba_context {
     samba_allocator allocator;
     char message[MESSAGE_SIZE];
+    int64_t refused; /* requests for memory */
 };
 
 /* The message of samba_fail_aside to this thread, and its context; NULL: no message that still counts. */
@@ -134,10 +135,12 @@ samba_status samba_fail_aside(const samba_context *context, samba_status status,
     return status;
 }
 
+int64_t samba_memory_refused(const samba_context *context) { return context->refused; }
+
 void *samba_alloc(samba_context *context, size_t size)
 {
     void *block = context->allocator.allocate(context->allocator.user, NULL, 0, size ? size : 1);
-    if (!block)
+    if (!block && ++context->refused)
         samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for %zu bytes: free something or make the model or batch smaller",
                    size);
     return block;
@@ -185,7 +188,7 @@ samba_status samba_grow(samba_context *context, void **items, size_t item_size, 
                           (long long)wanted, item_size);
     size_t old_bytes = (size_t)*capacity * item_size;
     char *grown = context->allocator.allocate(context->allocator.user, *items, *items ? old_bytes : 0, (size_t)bytes);
-    if (!grown)
+    if (!grown && ++context->refused)
         return samba_fail(context, SAMBA_ERROR_MEMORY,
                           "no memory for %lld bytes: free something or make the model or batch smaller", (long long)bytes);
     memset(grown + old_bytes, 0, (size_t)bytes - old_bytes);

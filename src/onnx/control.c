@@ -163,11 +163,11 @@ void onnx_scan(onnx_node *node)
 {
     const Onnx__GraphProto *body = onnx_graph(node, "body");
     int64_t scans = onnx_int(node, "num_scan_inputs", 0), in_axes[64], out_axes[64], in_back[64], out_back[64];
-    int carried = node->input_count - (int)scans, scanned, turns = -1;
+    int carried = scans < 1 || scans > 64 ? -1 : node->input_count - (int)scans, scanned, turns = -1;
     if (node->refused)
         return;
-    scanned = (int)body->n_output - carried;
-    if (scans < 1 || carried < 0 || scanned < 0 || scans > 64 || scanned > 64 || node->output_count > carried + scanned) {
+    scanned = carried < 0 ? -1 : (int)body->n_output - carried;
+    if (carried < 0 || scanned < 0 || scanned > 64 || node->output_count > carried + scanned) {
         onnx_refuse(node, "its graph does not fit %d inputs, %lld of them scanned", node->input_count, (long long)scans);
         return;
     }

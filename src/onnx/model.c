@@ -144,10 +144,12 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: reading %zu bytes would take %llu: it is no ONNX file that a program wrote",
                          model->path, size, (unsigned long long)memory);
     ProtobufCAllocator allocator = {give, take_back, model};
+    int64_t refused = samba_memory_refused(model->context);
     model->message = onnx__model_proto__unpack(&allocator, size, data);
+    if (!model->message && samba_memory_refused(model->context) > refused)
+        return SAMBA_ERROR_MEMORY;
     if (!model->message)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: it is no ONNX file, a damaged one, or there is no memory for it",
-                         model->path);
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: it is no ONNX file, or a damaged one", model->path);
     return SAMBA_OK;
 }
 

@@ -36,7 +36,7 @@ void onnx_refuse(onnx_node *node, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
-    samba_text_add(&reader->refusals, "%s%s: %s", reader->refusals.length ? "\n" : "", place, reason);
+    samba_text_add(&reader->refusals, "%s%s: %s", reader->refusals.length ? "; " : "", place, reason);
 }
 
 /* ---- inputs ---- */
@@ -154,7 +154,12 @@ static bool is_of(onnx_node *node, const Onnx__AttributeProto *attribute, int ty
 int64_t onnx_int(onnx_node *node, const char *name, int64_t fallback)
 {
     const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
-    return attribute && is_of(node, attribute, A(INT), "an integer") ? attribute->i : fallback;
+    if (!attribute || !is_of(node, attribute, A(INT), "an integer"))
+        return fallback;
+    if (attribute->i >= -INT32_MAX && attribute->i <= INT32_MAX) /* whoever asks may compute with it */
+        return attribute->i;
+    onnx_refuse(node, "attribute %s is %lld, which is out of range", name, (long long)attribute->i);
+    return fallback;
 }
 
 bool onnx_flag(onnx_node *node, const char *name, bool fallback) { return onnx_int(node, name, fallback) != 0; }

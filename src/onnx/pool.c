@@ -87,10 +87,11 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
         for (int i = 0; i < w->dims; i++) {
             w->before[i] = pads[i];
             w->after[i] = pads[w->dims + i];
-            if (llabs(pads[i]) > INT32_MAX || llabs(pads[w->dims + i]) > INT32_MAX) {
-                onnx_refuse(node, "pads has the number %lld", (long long)(llabs(pads[i]) > INT32_MAX ? pads[i] : pads[w->dims + i]));
-                return false;
-            }
+            for (int k = 0; k < 2; k++)
+                if (pads[i + k * w->dims] < -INT32_MAX || pads[i + k * w->dims] > INT32_MAX) {
+                    onnx_refuse(node, "pads has the number %lld", (long long)pads[i + k * w->dims]);
+                    return false;
+                }
         }
     }
     w->even = true;

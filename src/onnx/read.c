@@ -596,16 +596,16 @@ static samba_status check_freezing(const onnx_reader *reader)
 
 static samba_status refuse_all(const onnx_reader *reader)
 {
-    const char *text = reader->refusals.data;
+    const char *text = reader->refusals.data ? reader->refusals.data : "";
     int shown = (int)strlen(text);
-    if (shown > SHOWN_REFUSALS) /* at the end of a line, where there is one */
-        for (shown = SHOWN_REFUSALS; shown > 0 && text[shown] != '\n'; shown--)
+    int sentences = 1;
+    if (shown > SHOWN_REFUSALS) /* whole ones */
+        for (shown = SHOWN_REFUSALS; shown > 0 && strncmp(text + shown, "; node '", 8) != 0; shown--)
             ;
-    int lines = 1;
     for (int i = 0; i < shown; i++)
-        lines += text[i] == '\n';
-    int more = reader->refusal_count - lines;
-    return more > 0 ? samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%.*s\nand %d others", shown, text, more)
+        sentences += strncmp(text + i, "; node '", 8) == 0;
+    int more = reader->refusal_count - sentences;
+    return more > 0 ? samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%.*s; and %d others", shown, text, more)
                     : samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%.*s", shown, text);
 }
 
@@ -691,7 +691,10 @@ static samba_status read_into(samba_onnx *model, samba_graph *graph, const samba
     model->kept_count = 0;
     samba_arena_init(&reader.arena, model->context);
     samba_text_init(&reader.refusals, model->context);
+    int64_t refused = samba_memory_refused(model->context) + samba_memory_refused(graph->context);
     samba_status status = read_model(&reader, list);
+    if (samba_memory_refused(model->context) + samba_memory_refused(graph->context) > refused) /* told as whatever came of it */
+        status = samba_fail(model->context, SAMBA_ERROR_MEMORY, "%s: no memory to read the model", model->path);
     onnx_known_free(&reader);
     samba_text_clear(&reader.refusals);
     samba_arena_free(&reader.arena);

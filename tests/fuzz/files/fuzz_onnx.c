@@ -137,10 +137,12 @@ static void change(Onnx__GraphProto *graph, uint64_t *state)
         if (graph->n_input > 0) {
             Onnx__TypeProto *type = graph->input[samba_fuzz_next(state) % graph->n_input]->type;
             bool tensor = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && type->tensor_type;
-            if (tensor && type->tensor_type->shape && type->tensor_type->shape->n_dim > 0 && samba_fuzz_next(state) % 3)
-                type->tensor_type->shape->dim[samba_fuzz_next(state) % type->tensor_type->shape->n_dim]->dim_value =
-                    samba_fuzz_next(state) % 2 ? (int64_t)(samba_fuzz_next(state) % 5) : number;
-            else if (tensor)
+            if (tensor && type->tensor_type->shape && type->tensor_type->shape->n_dim > 0 && samba_fuzz_next(state) % 3) {
+                Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+                Onnx__TensorShapeProto__Dimension *dim = shape->dim[samba_fuzz_next(state) % shape->n_dim];
+                dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+                dim->dim_value = samba_fuzz_next(state) % 2 ? (int64_t)(samba_fuzz_next(state) % 5) : number;
+            } else if (tensor)
                 type->tensor_type->elem_type = (int32_t)(samba_fuzz_next(state) % 18);
         }
         break;
