@@ -253,8 +253,8 @@ static samba_status report(onnx_writer *w)
         return SAMBA_OK;
     SAMBA_TRY(w->refusals.status);
     bool more = w->refusals.length > SHOWN;
-    return samba_fail(w->context, SAMBA_ERROR_UNSUPPORTED, "graph \"%.80s\" has %d operators that ONNX (opset %d) cannot say:%.*s%s",
-                      w->graph->name, w->refusal_count, w->options.opset, SHOWN, w->refusals.data, more ? " ..." : "");
+    return samba_fail(w->context, SAMBA_ERROR_UNSUPPORTED, "graph \"%.80s\" has %d operator%s that ONNX cannot say in opset %d:%.*s%s",
+                      w->graph->name, w->refusal_count, w->refusal_count == 1 ? "" : "s", w->options.opset, SHOWN, w->refusals.data, more ? " ..." : "");
 }
 
 /* ---- the file ---- */

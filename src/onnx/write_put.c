@@ -25,7 +25,7 @@ void onnx_cannot(onnx_writer *w, const samba_node *node, const char *format, ...
     if (onnx_look(w, key)) /* once for all nodes alike */
         return;
     onnx_keep(w, key, "");
-    samba_text_add(&w->refusals, "\n%s: %s%s", name, reason, samba_location_format(w->graph, node->location, where));
+    samba_text_add(&w->refusals, "%s %s, %s%s", w->refusal_count ? ";" : "", name, reason, samba_location_format(w->graph, node->location, where));
     w->refusal_count++;
 }
 
@@ -368,6 +368,8 @@ const char *onnx_put_expand(onnx_writer *w, const char *a, samba_dtype dtype, in
 
 const char *onnx_put_transpose(onnx_writer *w, const char *a, int rank, const int64_t *dims)
 {
+    if (rank == 0)
+        return a;
     onnx_attr_ints(w, "perm", rank, dims);
     return onnx_put1(w, "Transpose", a);
 }
