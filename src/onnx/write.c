@@ -177,27 +177,24 @@ static void write_node(onnx_writer *w, int64_t index)
     w->values[index] = value;
 }
 
-static void mark(const samba_graph *graph, uint8_t *needed)
+static void count_uses(const samba_graph *graph, int64_t *uses)
 {
     for (int64_t i = 0; i < graph->sink_count; i++)
-        needed[graph->sinks[i].value] = 1;
-    for (int64_t i = graph->node_count - 1; i >= 0; i--) {
-        needed[i] |= graph->nodes[i].op == SAMBA_OP_input;
-        for (int k = 0; needed[i] && k < graph->nodes[i].arity; k++)
-            needed[graph->nodes[i].inputs[k]] = 1;
-    }
+        uses[graph->sinks[i].value]++;
+    for (int64_t i = graph->node_count - 1; i >= 0; i--)
+        for (int k = 0; uses[i] && k < graph->nodes[i].arity; k++)
+            uses[graph->nodes[i].inputs[k]]++;
 }
 
 static samba_status write_nodes(onnx_writer *w)
 {
     const samba_graph *graph = w->graph;
-    uint8_t *needed;
-    SAMBA_TRY(SAMBA_ROOM(&w->arena, needed, graph->node_count + 1));
+    SAMBA_TRY(SAMBA_ROOM(&w->arena, w->uses, graph->node_count + 1));
     SAMBA_TRY(SAMBA_ROOM(&w->arena, w->values, graph->node_count + 1));
     SAMBA_TRY(SAMBA_ROOM(&w->arena, w->results, graph->node_count + 1));
-    mark(graph, needed);
+    count_uses(graph, w->uses);
     for (int64_t i = 0; i < graph->node_count; i++)
-        if (needed[i] && leaf_name(graph, &graph->nodes[i]))
+        if (leaf_name(graph, &graph->nodes[i]))
             onnx_keep(w, onnx_format(w, "v:%s", leaf_name(graph, &graph->nodes[i])), "");
     for (int64_t i = 0; i < graph->sink_count; i++) {
         const char *name = copy_of(w, samba_graph_name_at(graph, graph->sinks[i].name));
@@ -206,7 +203,7 @@ static samba_status write_nodes(onnx_writer *w)
             w->results[graph->sinks[i].value] = name;
     }
     for (int64_t i = 0; i < graph->node_count && w->status == SAMBA_OK; i++)
-        if (needed[i])
+        if (w->uses[i] || graph->nodes[i].op == SAMBA_OP_input)
             write_node(w, i);
     w->node = NULL;
     for (int64_t i = 0; i < graph->sink_count && w->status == SAMBA_OK && w->refusal_count == 0; i++) {
@@ -245,6 +242,7 @@ static void prune(onnx_writer *w)
         if (onnx_look(w, onnx_format(w, "u:%s", ((const Onnx__TensorProto *)w->initializers.at[i])->name)))
             w->initializers.at[initializers++] = w->initializers.at[i];
     w->initializers.count = initializers;
+    onnx_name_nodes(w);
 }
 
 static samba_status report(onnx_writer *w)

@@ -35,6 +35,7 @@ typedef struct onnx_writer {
     samba_onnx_write_options options;
     const samba_graph *graph; /* as ONNX can say it */
     const char **values;      /* per node of it: the name of what holds its result; NULL: not written yet */
+    int64_t *uses;            /* per node: how many read it, outputs among them */
     const char **results;     /* per node: the name that its result must have, of an output; NULL: any */
     const samba_node *node;   /* being written */
     onnx_list nodes, initializers, inputs, outputs, attributes; /* attributes: of the node that is put next */
@@ -79,6 +80,8 @@ const char *onnx_put(onnx_writer *w, const char *op, int count, const char *cons
 const char *onnx_put1(onnx_writer *w, const char *op, const char *a);
 const char *onnx_put2(onnx_writer *w, const char *op, const char *a, const char *b);
 const char *onnx_put3(onnx_writer *w, const char *op, const char *a, const char *b, const char *c);
+/* Nodes have the path of their module for a name until all are there that stay: then names of their own. */
+void onnx_name_nodes(onnx_writer *w);
 const char *onnx_second_result(onnx_writer *w); /* gives the node that was put last another result: its name */
 
 /* Initializers. What is small stands in the model once. */
@@ -119,6 +122,7 @@ const char *onnx_whole(onnx_writer *w, int64_t size, int rank, int dim); /* 0, 1
 const char *onnx_negative(onnx_writer *w, const char *a, samba_dtype dtype);               /* bool: the sign, of -0 too */
 bool onnx_constant_in(const onnx_writer *w, const samba_node *node, int input, double *value); /* one number, known */
 const char *onnx_log1p(onnx_writer *w, const char *x, samba_dtype dtype);
+const char *onnx_product_with_bias(onnx_writer *w, const samba_node *node); /* of an add; NULL: it is none */
 const char *onnx_filled(onnx_writer *w, const samba_node *node, double value); /* all of the node's elements that number */
 
 #define WRITE(name, function) onnx_write_fn function;

@@ -233,8 +233,16 @@ const char *onnx_write_mish(onnx_writer *w, const samba_node *node)
 const char *onnx_write_hardswish(onnx_writer *w, const samba_node *node)
 {
     const char *x = onnx_given_wide(w, node, 0);
-    x = onnx_put1(w, "HardSwish", x);
-    return onnx_narrow(w, node, x);
+    if (node->dtype != SAMBA_FLOAT64) {
+        x = onnx_put1(w, "HardSwish", x); /* by a sixth in float32 */
+        return onnx_narrow(w, node, x);
+    }
+    const char *three = number(w, node, 3), *six = number(w, node, 6), *zero = number(w, node, 0);
+    const char *y = onnx_put2(w, "Add", x, three);
+    y = onnx_put2(w, "Max", y, zero);
+    y = onnx_put2(w, "Min", y, six);
+    y = onnx_put2(w, "Div", y, six);
+    return onnx_put2(w, "Mul", x, y);
 }
 
 const char *onnx_write_leaky_relu(onnx_writer *w, const samba_node *node)
@@ -302,6 +310,9 @@ const char *onnx_write_logaddexp(onnx_writer *w, const samba_node *node)
 const char *onnx_write_binary(onnx_writer *w, const samba_node *node)
 {
     const bool logical = node->dtype == SAMBA_BOOL;
+    const char *product = node->op == SAMBA_OP_add ? onnx_product_with_bias(w, node) : NULL;
+    if (product)
+        return product;
     const char *a = logical ? onnx_given(w, node, 0) : onnx_given_wide(w, node, 0);
     const char *b = logical ? onnx_given(w, node, 1) : onnx_given_wide(w, node, 1), *op;
     switch (node->op) {

@@ -38,6 +38,29 @@ const char *onnx_write_matmul(onnx_writer *w, const samba_node *node)
     return onnx_narrow(w, node, a);
 }
 
+static void put_places(onnx_writer *w, const samba_attrs_conv *c, int spatial, const int64_t *kernel);
+
+/* The sum of a product that nothing else reads and a number a column: one Gemm or Conv; the product alone, put already, then goes. */
+const char *onnx_product_with_bias(onnx_writer *w, const samba_node *node)
+{
+    const samba_node *product = onnx_from(w, node, 0), *bias = onnx_from(w, node, 1);
+    if (w->uses[node->inputs[0]] != 1 || product->dtype != SAMBA_FLOAT32)
+        return NULL;
+    if (product->op == SAMBA_OP_matmul && turned(w, product) && bias->rank == 1 && bias->shape[0] == product->shape[1]) {
+        onnx_attr_int(w, "transB", 1);
+        return onnx_put3(w, "Gemm", onnx_given(w, product, 0), w->values[turned(w, product)->inputs[0]], onnx_given(w, node, 1));
+    }
+    /* (1, C, 1, 1), made of (C) */
+    if (product->op != SAMBA_OP_conv2d || bias->op != SAMBA_OP_reshape || bias->rank != 4 || bias->shape[1] != product->shape[1] ||
+        bias->shape[0] != 1 || bias->shape[2] != 1 || bias->shape[3] != 1)
+        return NULL;
+    const samba_node *line = samba_node_at(w->graph, bias->inputs[0]);
+    if (line->rank != 1)
+        return NULL;
+    put_places(w, &product->attrs->conv, 2, onnx_from(w, product, 1)->shape + 2);
+    return onnx_put3(w, "Conv", onnx_given_wide(w, product, 0), onnx_given_wide(w, product, 1), w->values[bias->inputs[0]]);
+}
+
 static void put_places(onnx_writer *w, const samba_attrs_conv *c, int spatial, const int64_t *kernel)
 {
     int64_t pads[6];

@@ -121,9 +121,8 @@ static const char *new_name(onnx_writer *w)
 }
 
 /* encoder.layers.0/MatMul, then encoder.layers.0/MatMul_1 ... */
-static const char *node_name(onnx_writer *w, const char *op)
+static const char *node_name(onnx_writer *w, const char *scope, const char *op)
 {
-    const char *scope = w->node ? samba_graph_name_at(w->graph, w->node->location.scope) : "";
     const char *first = onnx_format(w, "n:%s%s%s", scope, scope[0] ? "/" : "", op), *key = first;
     const onnx_word *before = onnx_look(w, first);
     int64_t number = before ? *(const int64_t *)before->value : 0;
@@ -143,6 +142,14 @@ static const char *node_name(onnx_writer *w, const char *op)
         onnx_keep(w, key, &none);
     }
     return key + 2;
+}
+
+void onnx_name_nodes(onnx_writer *w)
+{
+    for (int64_t i = 0; i < w->nodes.count; i++) {
+        Onnx__NodeProto *node = w->nodes.at[i];
+        node->name = (char *)(uintptr_t)node_name(w, node->name, node->op_type);
+    }
 }
 
 /* ---- attributes ---- */
@@ -210,7 +217,7 @@ const char *onnx_put(onnx_writer *w, const char *op, int count, const char *cons
     node->n_input = (size_t)count, node->input = given;
     node->n_output = 1, node->output = result;
     node->op_type = (char *)(uintptr_t)op;
-    node->name = (char *)(uintptr_t)node_name(w, op);
+    node->name = (char *)(uintptr_t)(w->node ? samba_graph_name_at(w->graph, w->node->location.scope) : "");
     node->n_attribute = (size_t)attributes.count, node->attribute = (Onnx__AttributeProto **)attributes.at;
     return onnx_push(w, &w->nodes, node) ? *result : "";
 }
