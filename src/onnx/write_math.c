@@ -23,8 +23,7 @@ const char *onnx_write_unary(onnx_writer *w, const samba_node *node)
                  {SAMBA_OP_tan, "Tan"},     {SAMBA_OP_asin, "Asin"},   {SAMBA_OP_acos, "Acos"},       {SAMBA_OP_atan, "Atan"},
                  {SAMBA_OP_sinh, "Sinh"},   {SAMBA_OP_cosh, "Cosh"},   {SAMBA_OP_asinh, "Asinh"},     {SAMBA_OP_acosh, "Acosh"},
                  {SAMBA_OP_atanh, "Atanh"}, {SAMBA_OP_sqrt, "Sqrt"},   {SAMBA_OP_reciprocal, "Reciprocal"},
-                 {SAMBA_OP_tanh, "Tanh"},   {SAMBA_OP_sigmoid, "Sigmoid"}, {SAMBA_OP_erf, "Erf"},     {SAMBA_OP_softsign, "Softsign"},
-                 {SAMBA_OP_softplus, "Softplus"}};
+                 {SAMBA_OP_tanh, "Tanh"},   {SAMBA_OP_sigmoid, "Sigmoid"}, {SAMBA_OP_erf, "Erf"},     {SAMBA_OP_softplus, "Softplus"}};
     const char *name = NULL, *a = onnx_given_wide(w, node, 0);
     for (int i = 0; i < SAMBA_COUNT(names); i++)
         if (names[i].op == (samba_op)node->op)
@@ -190,7 +189,7 @@ const char *onnx_write_gelu(onnx_writer *w, const samba_node *node)
 {
     const bool bent = node->op == SAMBA_OP_gelu_tanh;
     const char *x = onnx_given_wide(w, node, 0);
-    if (w->options.opset >= 20) {
+    if (w->options.opset >= 20 && node->dtype != SAMBA_FLOAT64) { /* whose numbers ONNX Runtime has in float32 */
         if (bent)
             onnx_attr_text(w, "approximate", "tanh");
         x = onnx_put1(w, "Gelu", x);
@@ -215,6 +214,18 @@ const char *onnx_write_gelu(onnx_writer *w, const samba_node *node)
     return onnx_narrow(w, node, x);
 }
 
+const char *onnx_write_softsign(onnx_writer *w, const samba_node *node)
+{
+    const char *x = onnx_given_wide(w, node, 0);
+    if (node->dtype == SAMBA_FLOAT64) {
+        const char *one = number(w, node, 1), *size = onnx_put1(w, "Abs", x);
+        size = onnx_put2(w, "Add", size, one);
+        return onnx_put2(w, "Div", x, size);
+    }
+    x = onnx_put1(w, "Softsign", x);
+    return onnx_narrow(w, node, x);
+}
+
 const char *onnx_write_silu(onnx_writer *w, const samba_node *node)
 {
     const char *x = onnx_given_wide(w, node, 0), *s = onnx_put1(w, "Sigmoid", x);
@@ -224,7 +235,15 @@ const char *onnx_write_silu(onnx_writer *w, const samba_node *node)
 
 const char *onnx_write_mish(onnx_writer *w, const samba_node *node)
 {
-    const char *x = onnx_given_wide(w, node, 0), *s = onnx_put1(w, "Softplus", x);
+    const char *x = onnx_given_wide(w, node, 0), *s;
+    if (node->dtype == SAMBA_FLOAT64) { /* of which ONNX Runtime has no Softplus */
+        const char *far = number(w, node, 40), *power = onnx_put1(w, "Exp", x);
+        power = onnx_log1p(w, power, SAMBA_FLOAT64);
+        far = onnx_put2(w, "Greater", x, far);
+        s = onnx_put_where(w, far, x, power);
+    } else {
+        s = onnx_put1(w, "Softplus", x);
+    }
     s = onnx_put1(w, "Tanh", s);
     x = onnx_put2(w, "Mul", x, s);
     return onnx_narrow(w, node, x);

@@ -111,10 +111,10 @@ const char *onnx_write_transposed_conv(onnx_writer *w, const samba_node *node)
 
 /* ---- softmax ---- */
 
-bool onnx_own_always(const onnx_writer *w, const samba_graph *graph, const samba_node *node, const samba_ref *inputs)
+bool onnx_own_softplus(const onnx_writer *w, const samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
-    (void)w, (void)graph, (void)node, (void)inputs;
-    return true;
+    (void)w, (void)graph, (void)inputs;
+    return node->dtype != SAMBA_FLOAT64; /* which ONNX Runtime has not in all versions */
 }
 
 bool onnx_own_softmax(const onnx_writer *w, const samba_graph *graph, const samba_node *node, const samba_ref *inputs)
@@ -232,6 +232,44 @@ const char *onnx_write_cross_entropy(onnx_writer *w, const samba_node *node)
     onnx_attr_int(w, "ignore_index", node->attrs->cross_entropy.ignore_index);
     const char *loss = onnx_put2(w, "SoftmaxCrossEntropyLoss", logits, onnx_given(w, node, 1));
     return onnx_narrow(w, node, loss);
+}
+
+/* Each target against each class of its row: (rows, targets, classes). Targets are the labels in front of the first negative one. */
+const char *onnx_write_multilabel_margin(onnx_writer *w, const samba_node *node)
+{
+    const samba_node *x_node = onnx_from(w, node, 0);
+    const samba_dtype dtype = (samba_dtype)node->dtype;
+    const int64_t classes = x_node->shape[x_node->rank - 1];
+    int64_t rows;
+    if (!samba_shape_numel(node->rank, node->shape, &rows) || rows == 0 || classes == 0)
+        return onnx_filled(w, node, 0);
+    const int64_t flat[2] = {rows, classes}, targets[3] = {rows, classes, 1}, others[3] = {rows, 1, classes};
+    const char *x = onnx_put_reshape(w, onnx_given(w, node, 0), 2, flat), *labels = onnx_put_reshape(w, onnx_given(w, node, 1), 2, flat);
+    const char *none = onnx_number_of(w, SAMBA_INT64, 0), *one = onnx_number_of(w, dtype, 1), *zero = onnx_number_of(w, dtype, 0);
+    const char *valid = onnx_put2(w, "Less", labels, none), *dim = onnx_number_of(w, SAMBA_INT64, 1);
+    valid = onnx_put_cast(w, valid, SAMBA_BOOL, SAMBA_INT64);
+    valid = onnx_put2(w, "CumSum", valid, dim);
+    valid = onnx_put2(w, "Equal", valid, none);
+    labels = onnx_put_where(w, valid, labels, none);
+    onnx_attr_int(w, "axis", 1);
+    const char *of_targets = onnx_put2(w, "GatherElements", x, labels);
+    of_targets = onnx_put2(w, "Sub", of_targets, one);
+    of_targets = onnx_put_reshape(w, of_targets, 3, targets);
+    labels = onnx_put_reshape(w, labels, 3, targets);
+    valid = onnx_put_reshape(w, valid, 3, targets);
+    x = onnx_put_reshape(w, x, 3, others);
+    const char *apart = onnx_put2(w, "Sub", x, of_targets), *all = onnx_whole(w, classes, 1, 0), *hit = onnx_put2(w, "Equal", labels, all);
+    hit = onnx_put2(w, "And", hit, valid);
+    hit = onnx_put_cast(w, hit, SAMBA_BOOL, SAMBA_INT32);
+    hit = onnx_put_reduce(w, "ReduceMax", hit, 1, (int64_t[]){1});
+    hit = onnx_put_cast(w, hit, SAMBA_INT32, SAMBA_BOOL);
+    hit = onnx_put1(w, "Not", hit);
+    valid = onnx_put2(w, "And", valid, hit);
+    const char *above = onnx_put2(w, "Greater", apart, zero);
+    valid = onnx_put2(w, "And", valid, above);
+    apart = onnx_put_where(w, valid, apart, zero);
+    apart = onnx_put_reduce(w, "ReduceSum", apart, 2, (int64_t[]){1, 2});
+    return onnx_put_reshape(w, apart, node->rank, node->shape);
 }
 
 /* ---- attention: softmax(q k^T scale + mask) v, then heads behind positions ---- */

@@ -199,7 +199,7 @@ const char *onnx_write_avg_pool(onnx_writer *w, const samba_node *node)
         onnx_cannot(w, node, "of integers, which ONNX has of floats alone");
         return "";
     }
-    if (is_regular(w, node)) {
+    if (is_regular(w, node) && node->dtype != SAMBA_FLOAT64) { /* of which ONNX Runtime has no AveragePool */
         const char *a = onnx_given_wide(w, node, 0);
         a = as_images(w, onnx_from(w, node, 0), a);
         put_windows(w, p);
@@ -217,11 +217,40 @@ const char *onnx_write_avg_pool(onnx_writer *w, const samba_node *node)
 
 /* ---- resampling ---- */
 
+/* Linear and cubic as ONNX's Resize has them: of whole planes, by sizes alone. */
+static bool is_resize(const samba_node *node, const samba_node *x)
+{
+    const samba_attrs_resample *r = &node->attrs->resample;
+    bool plain = r->mode >= 2 && !r->antialias && node->dtype != SAMBA_FLOAT64 && node->shape[0] > 0;
+    for (int i = 0; i < 2 && plain; i++) {
+        const double scale = i == 0 ? r->scale_height : r->scale_width;
+        plain = r->align_corners || scale == 0 || scale * (double)x->shape[1 + i] == (double)r->size.at[i];
+    }
+    return plain;
+}
+
+static const char *resized(onnx_writer *w, const samba_node *node, const samba_node *x)
+{
+    const samba_attrs_resample *r = &node->attrs->resample;
+    const char *inputs[4] = {onnx_given_wide(w, node, 0), NULL, NULL, NULL};
+    inputs[0] = as_images(w, x, inputs[0]);
+    inputs[3] = onnx_numbers(w, 4, (int64_t[]){1, node->shape[0], node->shape[1], node->shape[2]});
+    onnx_attr_text(w, "mode", r->mode == 2 ? "linear" : "cubic");
+    onnx_attr_text(w, "coordinate_transformation_mode", r->align_corners ? "align_corners" : "half_pixel");
+    if (r->mode == 3)
+        onnx_attr_float(w, "cubic_coeff_a", -0.75);
+    const char *a = onnx_put(w, "Resize", 4, inputs);
+    a = as_planes(w, node, a);
+    return onnx_narrow(w, node, a);
+}
+
 const char *onnx_write_resample(onnx_writer *w, const samba_node *node)
 {
     const samba_attrs_resample *r = &node->attrs->resample;
     const samba_node *x = onnx_from(w, node, 0);
     const bool nearest = r->mode < 2;
+    if (is_resize(node, x))
+        return resized(w, node, x);
     double *weights[2] = {NULL, NULL};
     const char *a = onnx_given(w, node, 0);
     for (int i = 0; i < 2; i++) {
