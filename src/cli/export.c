@@ -36,8 +36,9 @@ static samba_status find_graph(const exporter *e, int *index)
     }
     return name ? samba_fail(e->context, SAMBA_ERROR_NAME, "there is no graph \"%.128s\"; the PEF's are: %s", name,
                              samba_words_text(&words))
-                : samba_fail(e->context, SAMBA_ERROR_ARGUMENT, "the PEF has %d graphs and a model is one, say which by --graph-name: %s",
-                             count, samba_words_text(&words));
+                : samba_fail(e->context, SAMBA_ERROR_ARGUMENT,
+                             "the PEF has %d graphs and a model is one, say which by --graph-name: %s", count,
+                             samba_words_text(&words));
 }
 
 static samba_status read_graph(exporter *e)

@@ -45,8 +45,8 @@ static const samba_option_row rows[] = {
     {R, "input", "NAME=FILE", "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", OTHER(take_input),
      .letter = 'i'},
     {R | PAGE | TUNE | X, "output", "NAME=FILE",
-     "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report, tune, export: -o FILE is the "
-     "file to write (PEF.html, PEF.tune, PEF.onnx)",
+     "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report, tune, export: -o FILE is "
+     "the file to write (PEF.html, PEF.tune, PEF.onnx)",
      OTHER(take_output), .letter = 'o'},
     {R, "hyperparameter", "NAME=VALUE", "Set lr, momentum, weight_decay ...", OTHER(take_hyperparameter)},
     {R, "section-types", "TYPES", "Run these, e.g. FWD,BCKWD (the whole schedule)", OTHER(take_types)},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A graph as an ONNX model: the frame. Names of inputs, weights and outputs are the graph's; others are numbered, in the order of the
- * graph, so that one graph and its weights give one sequence of bytes. */
+ * A graph as an ONNX model: the frame. Names of inputs, weights and outputs are the graph's; others are numbered, in the order of
+ * the graph, so that one graph and its weights give one sequence of bytes. */
 #include "onnx/write.h"
 #include "base/null.h"
 #include <string.h>
@@ -118,14 +118,16 @@ static samba_status check_weights(onnx_writer *w)
             status = samba_fail(w->context, SAMBA_ERROR_SHAPE, "weight '%.200s': the graph has shape %s, given %s", name,
                                 SAMBA_SHAPE_OF(node), SAMBA_SHAPE(samba_tensor_rank(tensor), samba_tensor_shape(tensor)));
         } else if (!samba_tensor_has_data(tensor) || !samba_tensor_is_contiguous(tensor)) {
-            status = samba_fail(w->context, SAMBA_ERROR_ARGUMENT,
-                                "weight '%.200s' has no memory, or its elements do not lie in C order: give a copy that does", name);
+            status =
+                samba_fail(w->context, SAMBA_ERROR_ARGUMENT,
+                           "weight '%.200s' has no memory, or its elements do not lie in C order: give a copy that does", name);
         }
     }
     if (status == SAMBA_OK && count)
-        status = samba_fail(w->context, SAMBA_ERROR_NAME,
-                            "an ONNX model has the values of its weights, and %lld are not given: %s%s; give each a tensor of its name",
-                            (long long)count, missing.data ? missing.data : "", count > 8 ? " ..." : "");
+        status = samba_fail(
+            w->context, SAMBA_ERROR_NAME,
+            "an ONNX model has the values of its weights, and %lld are not given: %s%s; give each a tensor of its name",
+            (long long)count, missing.data ? missing.data : "", count > 8 ? " ..." : "");
     samba_text_clear(&missing);
     return status == SAMBA_OK ? w->status : status;
 }
@@ -251,13 +253,18 @@ static samba_status report(onnx_writer *w)
         return SAMBA_OK;
     SAMBA_TRY(w->refusals.status);
     bool more = w->refusals.length > SHOWN;
-    return samba_fail(w->context, SAMBA_ERROR_UNSUPPORTED, "graph \"%.80s\" has %d operator%s that ONNX cannot say in opset %d:%.*s%s",
-                      w->graph->name, w->refusal_count, w->refusal_count == 1 ? "" : "s", w->options.opset, SHOWN, w->refusals.data, more ? " ..." : "");
+    return samba_fail(w->context, SAMBA_ERROR_UNSUPPORTED,
+                      "graph \"%.80s\" has %d operator%s that ONNX cannot say in opset %d:%.*s%s", w->graph->name,
+                      w->refusal_count, w->refusal_count == 1 ? "" : "s", w->options.opset, SHOWN, w->refusals.data,
+                      more ? " ..." : "");
 }
 
 /* ---- the file ---- */
 
-static int64_t ir_version(int opset) { return opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : 11; } /* as onnx.helper has them */
+static int64_t ir_version(int opset)
+{
+    return opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : 11;
+} /* as onnx.helper has them */
 
 static int64_t tensor_bytes(const onnx_writer *w)
 {
@@ -313,7 +320,8 @@ static samba_status pack(onnx_writer *w, const Onnx__ModelProto *model, const ch
     const size_t size = onnx__model_proto__get_packed_size(model);
     if (size > INT32_MAX)
         return samba_fail(w->context, SAMBA_ERROR_UNSUPPORTED,
-                          "cannot write \"%s\": the model has %zu bytes without its tensors, and a protobuf message ends at 2^31", path, size);
+                          "cannot write \"%s\": the model has %zu bytes without its tensors, and a protobuf message ends at 2^31",
+                          path, size);
     uint8_t *bytes = samba_alloc(w->context, size);
     if (!bytes)
         return SAMBA_ERROR_MEMORY;
@@ -383,9 +391,10 @@ static samba_status write_all(onnx_writer *w, const samba_graph *graph, const ch
     if (status != SAMBA_OK)
         return status;
     w->graph = lowered;
-    status = lowered->sink_count ? SAMBA_OK
-                                 : samba_fail(w->context, SAMBA_ERROR_STATE,
-                                              "graph \"%.80s\" has no output and no loss of its forward pass: name one to write it", graph->name);
+    status = lowered->sink_count
+                 ? SAMBA_OK
+                 : samba_fail(w->context, SAMBA_ERROR_STATE,
+                              "graph \"%.80s\" has no output and no loss of its forward pass: name one to write it", graph->name);
     if (status == SAMBA_OK)
         status = take_weights(w);
     if (status == SAMBA_OK)
@@ -413,7 +422,11 @@ samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, 
     if (w.options.opset == 0)
         w.options.opset = OPSET;
     if (w.options.opset < OLDEST || w.options.opset > NEWEST)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "opset must be from %d to %d, given %d", OLDEST, NEWEST, w.options.opset);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "opset must be from %d to %d, given %d", OLDEST, NEWEST,
+                          w.options.opset);
+    for (int i = 0; i < w.options.weight_count; i++)
+        if (!w.options.weights || !w.options.weights[i])
+            return samba_fail(context, SAMBA_ERROR_ARGUMENT, "weight %d of %d is NULL: give a tensor", i, w.options.weight_count);
     SAMBA_TRY(samba_graph_status(graph));
     samba_arena_init(&w.arena, context);
     samba_text_init(&w.refusals, context);

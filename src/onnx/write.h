@@ -5,9 +5,9 @@
  * First the graph is brought to what ONNX can say (write_lower.c): the forward pass alone, dropout and its like gone,
  * hyperparameters constants, composites that ONNX has not as core operators. Then each node in order is put as nodes of the model
  * by the function that its row of write.def names (write_math.c, write_int.c, write_shape.c, write_line.c, write_nn.c,
- * write_plane.c). Such a function gets names of values and gives the name of its result. ONNX Runtime has few operators for 16-bit
- * floats and small integers, so what computes does so in float32 and int32, between casts; that is exact, as a cast back wraps
- * here and there alike.
+ * write_plane.c). Such a function gets names of values and gives the name of its result. ONNX Runtime has few operators for
+ * 16-bit floats and small integers, so what computes does so in float32 and int32, between casts; that is exact, as a cast back
+ * wraps here and there alike.
  *
  * Failures stick to the writer, as those of a graph do; functions go on with "" for a name. What ONNX cannot say is a refusal: a
  * line of the final message. One expression must not put two nodes: their order, and so their names, would be the compiler's. */
@@ -85,18 +85,20 @@ void onnx_name_nodes(onnx_writer *w);
 const char *onnx_second_result(onnx_writer *w); /* gives the node that was put last another result: its name */
 
 /* Initializers. What is small stands in the model once. */
-const char *onnx_tensor_of(onnx_writer *w, samba_dtype dtype, int rank, const int64_t *shape, const void *data); /* data is kept */
-const char *onnx_number_of(onnx_writer *w, samba_dtype dtype, double value);                                     /* rank 0 */
-const char *onnx_numbers(onnx_writer *w, int64_t count, const int64_t *values);                                  /* int64, rank 1 */
-void *onnx_room(onnx_writer *w, int64_t count, samba_dtype dtype); /* zeroed; NULL after an error */
+const char *onnx_tensor_of(onnx_writer *w, samba_dtype dtype, int rank, const int64_t *shape,
+                           const void *data);                                   /* data is kept */
+const char *onnx_number_of(onnx_writer *w, samba_dtype dtype, double value);    /* rank 0 */
+const char *onnx_numbers(onnx_writer *w, int64_t count, const int64_t *values); /* int64, rank 1 */
+void *onnx_room(onnx_writer *w, int64_t count, samba_dtype dtype);              /* zeroed; NULL after an error */
 void onnx_initialize(onnx_writer *w, const char *name, samba_dtype dtype, int rank, const int64_t *shape, const void *data);
 
-const char *onnx_put_cast(onnx_writer *w, const char *a, samba_dtype from, samba_dtype to); /* each once; exact or as ONNX casts */
+const char *onnx_put_cast(onnx_writer *w, const char *a, samba_dtype from,
+                          samba_dtype to);             /* each once; exact or as ONNX casts */
 static inline samba_dtype onnx_wide(samba_dtype dtype) /* what ONNX Runtime computes in */
 {
-    return dtype == SAMBA_FLOAT16 || dtype == SAMBA_BFLOAT16                                                     ? SAMBA_FLOAT32
+    return dtype == SAMBA_FLOAT16 || dtype == SAMBA_BFLOAT16                                            ? SAMBA_FLOAT32
            : dtype == SAMBA_INT8 || dtype == SAMBA_INT16 || dtype == SAMBA_UINT8 || dtype == SAMBA_BOOL ? SAMBA_INT32
-                                                                                                         : dtype;
+                                                                                                        : dtype;
 }
 static inline bool onnx_is_float(samba_dtype dtype) { return samba_dtype_is_floating_point(dtype); }
 static inline const samba_node *onnx_from(const onnx_writer *w, const samba_node *node, int input)
@@ -118,11 +120,11 @@ const char *onnx_put_slice(onnx_writer *w, const char *a, int64_t dim, int64_t s
 const char *onnx_put_where(onnx_writer *w, const char *condition, const char *a, const char *b); /* of what is wide */
 const char *onnx_put_reduce(onnx_writer *w, const char *op, const char *a, int64_t count, const int64_t *dims); /* keeps dims */
 const char *onnx_put_concat(onnx_writer *w, int64_t dim, const char *a, const char *b);
-const char *onnx_whole(onnx_writer *w, int64_t size, int rank, int dim); /* 0, 1 ... along dim; int64 */
-const char *onnx_negative(onnx_writer *w, const char *a, samba_dtype dtype);               /* bool: the sign, of -0 too */
+const char *onnx_whole(onnx_writer *w, int64_t size, int rank, int dim);                       /* 0, 1 ... along dim; int64 */
+const char *onnx_negative(onnx_writer *w, const char *a, samba_dtype dtype);                   /* bool: the sign, of -0 too */
 bool onnx_constant_in(const onnx_writer *w, const samba_node *node, int input, double *value); /* one number, known */
 const char *onnx_log1p(onnx_writer *w, const char *x, samba_dtype dtype);
-const char *onnx_product_with_bias(onnx_writer *w, const samba_node *node); /* of an add; NULL: it is none */
+const char *onnx_product_with_bias(onnx_writer *w, const samba_node *node);    /* of an add; NULL: it is none */
 const char *onnx_filled(onnx_writer *w, const samba_node *node, double value); /* all of the node's elements that number */
 
 #define WRITE(name, function) onnx_write_fn function;

@@ -6,7 +6,10 @@
 #include <math.h>
 
 static samba_dtype wide_of(const samba_node *node) { return onnx_wide((samba_dtype)node->dtype); }
-static const char *number(onnx_writer *w, const samba_node *node, double value) { return onnx_number_of(w, wide_of(node), value); }
+static const char *number(onnx_writer *w, const samba_node *node, double value)
+{
+    return onnx_number_of(w, wide_of(node), value);
+}
 
 /* ---- powers ---- */
 
@@ -35,9 +38,10 @@ const char *onnx_write_pow(onnx_writer *w, const samba_node *node)
         return onnx_narrow(w, node, a);
     }
     const samba_node *by = onnx_from(w, node, 1), *of = onnx_from(w, node, 0);
-    if (!onnx_constant_in(w, node, 1, &exponent) || exponent < 0 ||
+    if (!onnx_constant_in(w, node, 1, &exponent) || exponent < 0 || exponent > 0x1p53 ||
         !samba_shape_equal(node->rank, node->shape, of->rank, of->shape) || by->rank > node->rank) {
-        onnx_cannot(w, node, "of integers, by an exponent that is no constant of 0 or more: ONNX leaves open how large ones are rounded");
+        onnx_cannot(w, node,
+                    "of integers, by an exponent that is no constant of 0 or more: ONNX leaves open how large ones are rounded");
         return "";
     }
     a = integer_power(w, node, a, (int64_t)exponent);
@@ -46,8 +50,8 @@ const char *onnx_write_pow(onnx_writer *w, const samba_node *node)
 
 /* ---- quotients ---- */
 
-typedef struct division { /* of integers */
-    const char *a, *b, *by; /* by: b, but 1 where b is 0 or -1 */
+typedef struct division {     /* of integers */
+    const char *a, *b, *by;   /* by: b, but 1 where b is 0 or -1 */
     const char *none, *minus; /* where b is 0, and -1; NULL: nowhere */
 } division;
 
@@ -110,7 +114,8 @@ static const char *float_floor_quotient(onnx_writer *w, const samba_node *node)
     b = onnx_put_cast(w, b, (samba_dtype)node->dtype, dtype);
     const char *rest = float_rest(w, a, b), *plain = onnx_put2(w, "Div", a, b), *some = onnx_put2(w, "Equal", rest, zero);
     some = onnx_put1(w, "Not", some);
-    const char *q = onnx_put2(w, "Sub", a, rest), *rest_below = onnx_put2(w, "Less", rest, zero), *b_below = onnx_put2(w, "Less", b, zero);
+    const char *q = onnx_put2(w, "Sub", a, rest), *rest_below = onnx_put2(w, "Less", rest, zero),
+               *b_below = onnx_put2(w, "Less", b, zero);
     q = onnx_put2(w, "Div", q, b);
     rest_below = onnx_put2(w, "Xor", rest_below, b_below);
     some = onnx_put2(w, "And", some, rest_below);
@@ -182,14 +187,14 @@ const char *onnx_write_bits(onnx_writer *w, const samba_node *node)
     return onnx_put2(w, op, onnx_given(w, node, 0), onnx_given(w, node, 1));
 }
 
-/* ONNX shifts unsigned numbers alone; powers of 2 come from a table, at the end of which is what shifts of less than 0 or of 64 and more
- * take: those shift everything out. */
+/* ONNX shifts unsigned numbers alone; powers of 2 come from a table, at the end of which is what shifts of less than 0 or of 64
+ * and more take: those shift everything out. */
 static const char *power_of_two(onnx_writer *w, const samba_node *node, int64_t last, int64_t behind)
 {
     const int64_t count = last + 2;
     int64_t *powers = onnx_room(w, count, SAMBA_INT64);
-    const char *b = onnx_given(w, node, 1), *zero = onnx_number_of(w, SAMBA_INT64, 0), *most = onnx_number_of(w, SAMBA_INT64, (double)last),
-               *end = onnx_number_of(w, SAMBA_INT64, (double)last + 1);
+    const char *b = onnx_given(w, node, 1), *zero = onnx_number_of(w, SAMBA_INT64, 0),
+               *most = onnx_number_of(w, SAMBA_INT64, (double)last), *end = onnx_number_of(w, SAMBA_INT64, (double)last + 1);
     for (int i = 0; powers && i <= last; i++)
         powers[i] = (int64_t)((uint64_t)1 << i);
     if (powers)
@@ -222,7 +227,8 @@ const char *onnx_write_right_shift(onnx_writer *w, const samba_node *node)
     const char *q = onnx_put2(w, "Div", a, by), *back = onnx_put2(w, "Mul", q, by), *down = onnx_put2(w, "Sub", q, one);
     back = onnx_put2(w, "Less", a, back);
     q = onnx_put_where(w, back, down, q);
-    const char *minus = onnx_number_of(w, wide, -1), *below = onnx_put2(w, "Less", a, zero), *sign = onnx_put_where(w, below, minus, zero);
+    const char *minus = onnx_number_of(w, wide, -1), *below = onnx_put2(w, "Less", a, zero),
+               *sign = onnx_put_where(w, below, minus, zero);
     q = onnx_put_where(w, all, sign, q);
     return onnx_put_cast(w, q, wide, (samba_dtype)node->dtype);
 }

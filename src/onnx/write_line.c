@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators along one dim as nodes of ONNX: sorting by TopK, which keeps the order of equal ones, and running sums. What ONNX has no
- * running function for is computed by doubling: after step s each element covers 2s others, so log2(n) steps do. */
+ * Operators along one dim as nodes of ONNX: sorting by TopK, which keeps the order of equal ones, and running sums. What ONNX has
+ * no running function for is computed by doubling: after step s each element covers 2s others, so log2(n) steps do. */
 #include "onnx/write.h"
 #include <math.h>
 #include <string.h>
@@ -21,9 +21,10 @@ static const char *elements(onnx_writer *w, const char *a, const char *index, in
     return onnx_put2(w, "GatherElements", a, index);
 }
 
-/* The order of a whole line. NaN is greatest, which TopK leaves open: first all in order with NaN as infinity, then, of that, those
- * that are NaN behind (or before) the others. */
-static const char *order(onnx_writer *w, const char *a, samba_dtype dtype, int64_t size, int64_t dim, bool descending, const char *nan)
+/* The order of a whole line. NaN is greatest, which TopK leaves open: first all in order with NaN as infinity, then, of that,
+ * those that are NaN behind (or before) the others. */
+static const char *order(onnx_writer *w, const char *a, samba_dtype dtype, int64_t size, int64_t dim, bool descending,
+                         const char *nan)
 {
     if (!onnx_is_float(dtype))
         return top(w, a, size, dim, descending);

@@ -19,11 +19,13 @@ const char *onnx_write_unary(onnx_writer *w, const samba_node *node)
     static const struct {
         samba_op op;
         const char *name;
-    } names[] = {{SAMBA_OP_exp, "Exp"},     {SAMBA_OP_log, "Log"},     {SAMBA_OP_sin, "Sin"},         {SAMBA_OP_cos, "Cos"},
-                 {SAMBA_OP_tan, "Tan"},     {SAMBA_OP_asin, "Asin"},   {SAMBA_OP_acos, "Acos"},       {SAMBA_OP_atan, "Atan"},
-                 {SAMBA_OP_sinh, "Sinh"},   {SAMBA_OP_cosh, "Cosh"},   {SAMBA_OP_asinh, "Asinh"},     {SAMBA_OP_acosh, "Acosh"},
-                 {SAMBA_OP_atanh, "Atanh"}, {SAMBA_OP_sqrt, "Sqrt"},   {SAMBA_OP_reciprocal, "Reciprocal"},
-                 {SAMBA_OP_tanh, "Tanh"},   {SAMBA_OP_sigmoid, "Sigmoid"}, {SAMBA_OP_erf, "Erf"},     {SAMBA_OP_softplus, "Softplus"}};
+    } names[] = {{SAMBA_OP_exp, "Exp"},          {SAMBA_OP_log, "Log"},         {SAMBA_OP_sin, "Sin"},
+                 {SAMBA_OP_cos, "Cos"},          {SAMBA_OP_tan, "Tan"},         {SAMBA_OP_asin, "Asin"},
+                 {SAMBA_OP_acos, "Acos"},        {SAMBA_OP_atan, "Atan"},       {SAMBA_OP_sinh, "Sinh"},
+                 {SAMBA_OP_cosh, "Cosh"},        {SAMBA_OP_asinh, "Asinh"},     {SAMBA_OP_acosh, "Acosh"},
+                 {SAMBA_OP_atanh, "Atanh"},      {SAMBA_OP_sqrt, "Sqrt"},       {SAMBA_OP_reciprocal, "Reciprocal"},
+                 {SAMBA_OP_tanh, "Tanh"},        {SAMBA_OP_sigmoid, "Sigmoid"}, {SAMBA_OP_erf, "Erf"},
+                 {SAMBA_OP_softplus, "Softplus"}};
     const char *name = NULL, *a = onnx_given_wide(w, node, 0);
     for (int i = 0; i < SAMBA_COUNT(names); i++)
         if (names[i].op == (samba_op)node->op)
@@ -77,7 +79,11 @@ const char *onnx_write_rounded(onnx_writer *w, const samba_node *node)
     if (node->op == SAMBA_OP_trunc)
         a = truncated(w, a, onnx_wide((samba_dtype)node->dtype));
     else
-        a = onnx_put1(w, node->op == SAMBA_OP_floor ? "Floor" : node->op == SAMBA_OP_ceil ? "Ceil" : "Round", a); /* halves to even */
+        a = onnx_put1(w,
+                      node->op == SAMBA_OP_floor  ? "Floor"
+                      : node->op == SAMBA_OP_ceil ? "Ceil"
+                                                  : "Round",
+                      a); /* halves to even */
     return onnx_narrow(w, node, a);
 }
 
@@ -151,12 +157,12 @@ const char *onnx_write_relu(onnx_writer *w, const samba_node *node)
     return onnx_narrow(w, node, a);
 }
 
-/* 1 - erf(a) has no digits left where a is large. Chebyshev's fit of W. H. Press and others (Numerical Recipes, erfcc), good to 1.2e-7
- * of the value everywhere; in float64, since its exponent is a sum of large numbers. */
+/* 1 - erf(a) has no digits left where a is large. Chebyshev's fit of W. H. Press and others (Numerical Recipes, erfcc), good to
+ * 1.2e-7 of the value everywhere; in float64, since its exponent is a sum of large numbers. */
 const char *onnx_write_erfc(onnx_writer *w, const samba_node *node)
 {
-    static const double fit[] = {0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
-                                 -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223};
+    static const double fit[] = {0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+                                 -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223};
     const samba_dtype dtype = SAMBA_FLOAT64;
     if (node->dtype == SAMBA_FLOAT64) {
         onnx_cannot(w, node, "of float64, for ONNX has erf alone, whose difference from 1 has too few digits");
@@ -197,7 +203,8 @@ const char *onnx_write_gelu(onnx_writer *w, const samba_node *node)
     }
     const char *one = number(w, node, 1), *half = number(w, node, 0.5), *inside;
     if (bent) {
-        const char *square = onnx_put2(w, "Mul", x, x), *cubic = number(w, node, 0.044715), *root = number(w, node, sqrt(2 / M_PI));
+        const char *square = onnx_put2(w, "Mul", x, x), *cubic = number(w, node, 0.044715),
+                   *root = number(w, node, sqrt(2 / M_PI));
         inside = onnx_put2(w, "Mul", square, cubic);
         inside = onnx_put2(w, "Add", inside, one);
         inside = onnx_put2(w, "Mul", inside, x);
@@ -297,7 +304,8 @@ const char *onnx_write_shrink(onnx_writer *w, const samba_node *node)
 const char *onnx_write_logit(onnx_writer *w, const samba_node *node)
 {
     const samba_dtype wide = onnx_wide((samba_dtype)node->dtype);
-    const char *x = onnx_given_wide(w, node, 0), *one = number(w, node, 1), *half = number(w, node, 0.5), *two = number(w, node, 2);
+    const char *x = onnx_given_wide(w, node, 0), *one = number(w, node, 1), *half = number(w, node, 0.5),
+               *two = number(w, node, 2);
     const char *rest = onnx_put2(w, "Sub", one, x), *shift = onnx_put2(w, "Mul", x, two);
     shift = onnx_put2(w, "Sub", shift, one);
     const char *near = onnx_put1(w, "Abs", shift);
@@ -360,11 +368,13 @@ const char *onnx_write_copysign(onnx_writer *w, const samba_node *node)
 /* sqrt(a^2 + b^2), of numbers divided by the greater, whose squares fit. */
 const char *onnx_write_hypot(onnx_writer *w, const samba_node *node)
 {
-    const char *a = onnx_given_wide(w, node, 0), *b = onnx_given_wide(w, node, 1), *one = number(w, node, 1), *zero = number(w, node, 0);
+    const char *a = onnx_given_wide(w, node, 0), *b = onnx_given_wide(w, node, 1), *one = number(w, node, 1),
+               *zero = number(w, node, 0);
     const char *infinity = number(w, node, INFINITY);
     a = onnx_put1(w, "Abs", a);
     b = onnx_put1(w, "Abs", b);
-    const char *most = onnx_put2(w, "Max", a, b), *none = onnx_put2(w, "Equal", most, zero), *by = onnx_put_where(w, none, one, most);
+    const char *most = onnx_put2(w, "Max", a, b), *none = onnx_put2(w, "Equal", most, zero),
+               *by = onnx_put_where(w, none, one, most);
     const char *x = onnx_put2(w, "Div", a, by), *y = onnx_put2(w, "Div", b, by);
     x = onnx_put2(w, "Mul", x, x);
     y = onnx_put2(w, "Mul", y, y);
@@ -381,10 +391,12 @@ const char *onnx_write_hypot(onnx_writer *w, const samba_node *node)
 const char *onnx_write_atan2(onnx_writer *w, const samba_node *node)
 {
     const samba_dtype wide = onnx_wide((samba_dtype)node->dtype);
-    const char *a = onnx_given_wide(w, node, 0), *b = onnx_given_wide(w, node, 1), *zero = number(w, node, 0), *one = number(w, node, 1);
+    const char *a = onnx_given_wide(w, node, 0), *b = onnx_given_wide(w, node, 1), *zero = number(w, node, 0),
+               *one = number(w, node, 1);
     const char *a_below = onnx_negative(w, a, wide), *b_below = onnx_negative(w, b, wide);
     const char *y = onnx_put1(w, "Abs", a), *x = onnx_put1(w, "Abs", b);
-    const char *steep = onnx_put2(w, "Greater", y, x), *same = onnx_put2(w, "Equal", y, x), *none = onnx_put2(w, "Equal", y, zero);
+    const char *steep = onnx_put2(w, "Greater", y, x), *same = onnx_put2(w, "Equal", y, x),
+               *none = onnx_put2(w, "Equal", y, zero);
     const char *low = onnx_put_where(w, steep, x, y), *high = onnx_put_where(w, steep, y, x);
     const char *ratio = onnx_put2(w, "Div", low, high);
     const char *level = onnx_put_where(w, none, zero, one); /* of equal ones, infinite ones or 0 among them */
@@ -453,7 +465,8 @@ const char *onnx_write_cast(onnx_writer *w, const samba_node *node)
         return onnx_put_cast(w, a, from == SAMBA_FLOAT64 ? onnx_wide(to) : wide, to);
     if (to == SAMBA_BOOL)
         return onnx_put_cast(w, a, wide, to);
-    const char *least = onnx_number_of(w, wide, -0x1p63), *end = onnx_number_of(w, wide, 0x1p63), *zero = onnx_number_of(w, wide, 0);
+    const char *least = onnx_number_of(w, wide, -0x1p63), *end = onnx_number_of(w, wide, 0x1p63),
+               *zero = onnx_number_of(w, wide, 0);
     const char *low = onnx_put2(w, "GreaterOrEqual", a, least), *high = onnx_put2(w, "Less", a, end);
     low = onnx_put2(w, "And", low, high);
     a = onnx_put_where(w, low, a, zero);

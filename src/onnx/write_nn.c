@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contractions, norms, softmax, losses and attention as nodes of ONNX. Its norms say eps in float32, and LayerNormalization computes
- * its statistics so: float64 is expanded. */
+ * Contractions, norms, softmax, losses and attention as nodes of ONNX. Its norms say eps in float32, and LayerNormalization
+ * computes its statistics so: float64 is expanded. */
 #include "onnx/write.h"
 #include <math.h>
 #include <string.h>
@@ -40,7 +40,8 @@ const char *onnx_write_matmul(onnx_writer *w, const samba_node *node)
 
 static void put_places(onnx_writer *w, const samba_attrs_conv *c, int spatial, const int64_t *kernel);
 
-/* The sum of a product that nothing else reads and a number a column: one Gemm or Conv; the product alone, put already, then goes. */
+/* The sum of a product that nothing else reads and a number a column: one Gemm or Conv; the product alone, put already, then
+ * goes. */
 const char *onnx_product_with_bias(onnx_writer *w, const samba_node *node)
 {
     const samba_node *product = onnx_from(w, node, 0), *bias = onnx_from(w, node, 1);
@@ -51,14 +52,15 @@ const char *onnx_product_with_bias(onnx_writer *w, const samba_node *node)
         return onnx_put3(w, "Gemm", onnx_given(w, product, 0), w->values[turned(w, product)->inputs[0]], onnx_given(w, node, 1));
     }
     /* (1, C, 1, 1), made of (C) */
-    if (product->op != SAMBA_OP_conv2d || bias->op != SAMBA_OP_reshape || bias->rank != 4 || bias->shape[1] != product->shape[1] ||
-        bias->shape[0] != 1 || bias->shape[2] != 1 || bias->shape[3] != 1)
+    if (product->op != SAMBA_OP_conv2d || bias->op != SAMBA_OP_reshape || bias->rank != 4 ||
+        bias->shape[1] != product->shape[1] || bias->shape[0] != 1 || bias->shape[2] != 1 || bias->shape[3] != 1)
         return NULL;
     const samba_node *line = samba_node_at(w->graph, bias->inputs[0]);
     if (line->rank != 1)
         return NULL;
+    const char *x = onnx_given_wide(w, product, 0), *weight = onnx_given_wide(w, product, 1);
     put_places(w, &product->attrs->conv, 2, onnx_from(w, product, 1)->shape + 2);
-    return onnx_put3(w, "Conv", onnx_given_wide(w, product, 0), onnx_given_wide(w, product, 1), w->values[bias->inputs[0]]);
+    return onnx_put3(w, "Conv", x, weight, w->values[bias->inputs[0]]);
 }
 
 static void put_places(onnx_writer *w, const samba_attrs_conv *c, int spatial, const int64_t *kernel)
@@ -184,7 +186,10 @@ const char *onnx_write_batch_norm(onnx_writer *w, const samba_node *node)
 bool onnx_own_group_norm(const onnx_writer *w, const samba_graph *graph, const samba_node *node, const samba_ref *inputs)
 {
     (void)w, (void)graph, (void)inputs;
-    return node->dtype != SAMBA_FLOAT64 && has_elements(node) && node->rank >= 3;
+    int64_t rows = node->shape[1] / node->attrs->group_norm.groups; /* ONNX's instances, as torch's, have more than one element */
+    for (int d = 2; d < node->rank; d++)
+        rows *= node->shape[d];
+    return node->dtype != SAMBA_FLOAT64 && has_elements(node) && rows > 1;
 }
 
 /* Until opset 21 ONNX has no factors a channel: groups are instances of (N, groups, ...), then weight and bias. */
@@ -234,7 +239,8 @@ const char *onnx_write_cross_entropy(onnx_writer *w, const samba_node *node)
     return onnx_narrow(w, node, loss);
 }
 
-/* Each target against each class of its row: (rows, targets, classes). Targets are the labels in front of the first negative one. */
+/* Each target against each class of its row: (rows, targets, classes). Targets are the labels in front of the first negative one.
+ * */
 const char *onnx_write_multilabel_margin(onnx_writer *w, const samba_node *node)
 {
     const samba_node *x_node = onnx_from(w, node, 0);
@@ -244,7 +250,8 @@ const char *onnx_write_multilabel_margin(onnx_writer *w, const samba_node *node)
     if (!samba_shape_numel(node->rank, node->shape, &rows) || rows == 0 || classes == 0)
         return onnx_filled(w, node, 0);
     const int64_t flat[2] = {rows, classes}, targets[3] = {rows, classes, 1}, others[3] = {rows, 1, classes};
-    const char *x = onnx_put_reshape(w, onnx_given(w, node, 0), 2, flat), *labels = onnx_put_reshape(w, onnx_given(w, node, 1), 2, flat);
+    const char *x = onnx_put_reshape(w, onnx_given(w, node, 0), 2, flat),
+               *labels = onnx_put_reshape(w, onnx_given(w, node, 1), 2, flat);
     const char *none = onnx_number_of(w, SAMBA_INT64, 0), *one = onnx_number_of(w, dtype, 1), *zero = onnx_number_of(w, dtype, 0);
     const char *valid = onnx_put2(w, "Less", labels, none), *dim = onnx_number_of(w, SAMBA_INT64, 1);
     valid = onnx_put_cast(w, valid, SAMBA_BOOL, SAMBA_INT64);
@@ -258,7 +265,8 @@ const char *onnx_write_multilabel_margin(onnx_writer *w, const samba_node *node)
     labels = onnx_put_reshape(w, labels, 3, targets);
     valid = onnx_put_reshape(w, valid, 3, targets);
     x = onnx_put_reshape(w, x, 3, others);
-    const char *apart = onnx_put2(w, "Sub", x, of_targets), *all = onnx_whole(w, classes, 1, 0), *hit = onnx_put2(w, "Equal", labels, all);
+    const char *apart = onnx_put2(w, "Sub", x, of_targets), *all = onnx_whole(w, classes, 1, 0),
+               *hit = onnx_put2(w, "Equal", labels, all);
     hit = onnx_put2(w, "And", hit, valid);
     hit = onnx_put_cast(w, hit, SAMBA_BOOL, SAMBA_INT32);
     hit = onnx_put_reduce(w, "ReduceMax", hit, 1, (int64_t[]){1});
@@ -312,7 +320,8 @@ const char *onnx_write_attention(onnx_writer *w, const samba_node *node)
         return k_node->shape[2] == 0 || !has_elements(node) ? onnx_filled(w, node, 0)
                                                             : (onnx_cannot(w, node, "of heads without elements"), "");
     const int64_t group = q_node->shape[1] / k_node->shape[1];
-    const char *q = float_in(w, node, 0), *k = float_in(w, node, 1), *v = float_in(w, node, 2), *scale = onnx_number_of(w, wide, a->scale);
+    const char *q = float_in(w, node, 0), *k = float_in(w, node, 1), *v = float_in(w, node, 2),
+               *scale = onnx_number_of(w, wide, a->scale);
     k = repeated(w, k, wide, k_node->shape, group);
     v = repeated(w, v, wide, v_node->shape, group);
     k = onnx_put_transpose(w, k, 4, (int64_t[]){0, 1, 3, 2});
@@ -323,7 +332,8 @@ const char *onnx_write_attention(onnx_writer *w, const samba_node *node)
     const char *weights = onnx_put1(w, "Softmax", scores);
     if (a->masked) { /* who sees nothing gets 0 */
         const char *never = onnx_number_of(w, wide, -INFINITY), *zero = onnx_number_of(w, wide, 0);
-        const char *most = onnx_put_reduce(w, "ReduceMax", scores, 1, (int64_t[]){3}), *blind = onnx_put2(w, "Equal", most, never);
+        const char *most = onnx_put_reduce(w, "ReduceMax", scores, 1, (int64_t[]){3}),
+                   *blind = onnx_put2(w, "Equal", most, never);
         weights = onnx_put_where(w, blind, zero, weights);
     }
     v = onnx_put2(w, "MatMul", weights, v);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pooling, resampling and sampling by grids as nodes of ONNX. Where ONNX has not the like (windows of several sizes, windows over the
- * edge, positions rounded as torch rounds them) a plane is multiplied by a matrix from each side, which has the weights of the reference,
- * or its rows and columns are gathered and the greatest taken: values are the reference's in every case. */
+ * Pooling, resampling and sampling by grids as nodes of ONNX. Where ONNX has not the like (windows of several sizes, windows over
+ * the edge, positions rounded as torch rounds them) a plane is multiplied by a matrix from each side, which has the weights of
+ * the reference, or its rows and columns are gathered and the greatest taken: values are the reference's in every case. */
 #include "onnx/write.h"
 #include "tensor/resample.h"
 #include <math.h>
 
-typedef struct windows { /* along one axis of a plane */
+typedef struct windows {       /* along one axis of a plane */
     int64_t size, count, most; /* of the plane; windows; elements of the largest */
     int64_t *begin, *end, *padded;
     int64_t step;
@@ -54,7 +54,8 @@ static bool is_regular(const onnx_writer *w, const samba_node *node)
     int64_t numel;
     bool regular = !p->adaptive && !p->divisor && samba_shape_numel(node->rank, node->shape, &numel) && numel > 0;
     for (int i = 0; i < 2 && regular; i++) {
-        const int64_t size = onnx_from(w, node, 0)->shape[node->rank - 2 + i], reach = p->dilation.at[i] * (p->kernel.at[i] - 1) + 1;
+        const int64_t size = onnx_from(w, node, 0)->shape[node->rank - 2 + i],
+                      reach = p->dilation.at[i] * (p->kernel.at[i] - 1) + 1;
         regular = size + 2 * p->padding.at[i] >= reach &&
                   (size + 2 * p->padding.at[i] - reach) / p->stride.at[i] + 1 == node->shape[node->rank - 2 + i];
     }
@@ -143,10 +144,13 @@ const char *onnx_write_max_pool_indices(onnx_writer *w, const samba_node *node)
     const samba_attrs_pool2d *p = &node->attrs->pool2d;
     const samba_node *x = onnx_from(w, node, 0);
     if (!is_regular(w, node) || !onnx_is_float((samba_dtype)x->dtype)) {
-        onnx_cannot(w, node, "where windows are of several sizes or reach over the edge, or of integers, of which MaxPool gives no places");
+        onnx_cannot(
+            w, node,
+            "where windows are of several sizes or reach over the edge, or of integers, of which MaxPool gives no places");
         return "";
     }
-    const char *a = onnx_given_wide(w, node, 0), *plane = onnx_number_of(w, SAMBA_INT64, (double)x->shape[x->rank - 1] * (double)x->shape[x->rank - 2]);
+    const char *a = onnx_given_wide(w, node, 0),
+               *plane = onnx_number_of(w, SAMBA_INT64, (double)x->shape[x->rank - 1] * (double)x->shape[x->rank - 2]);
     a = as_images(w, x, a);
     put_windows(w, p);
     onnx_attr_ints(w, "dilations", 2, p->dilation.at);
@@ -161,7 +165,8 @@ static const char *from_both_sides(onnx_writer *w, const samba_node *node, const
 {
     const samba_node *x = onnx_from(w, node, 0);
     const samba_dtype wide = onnx_wide((samba_dtype)node->dtype);
-    const int64_t height = x->shape[x->rank - 2], width = x->shape[x->rank - 1], oh = node->shape[node->rank - 2], ow = node->shape[node->rank - 1];
+    const int64_t height = x->shape[x->rank - 2], width = x->shape[x->rank - 1], oh = node->shape[node->rank - 2],
+                  ow = node->shape[node->rank - 1];
     char *left = onnx_room(w, oh * height, wide), *right = onnx_room(w, width * ow, wide);
     const size_t size = samba_dtype_size(wide);
     if (!left || !right)
@@ -179,7 +184,8 @@ static const char *from_both_sides(onnx_writer *w, const samba_node *node, const
     return onnx_narrow(w, node, a);
 }
 
-/* Each window's elements over their number, or that of the window's places, or the square root of a divisor that both sides share. */
+/* Each window's elements over their number, or that of the window's places, or the square root of a divisor that both sides
+ * share. */
 static double *averages(onnx_writer *w, const samba_attrs_pool2d *p, const windows *s, bool first)
 {
     double *weights = onnx_room(w, s->count * s->size, SAMBA_FLOAT64);
@@ -284,7 +290,8 @@ const char *onnx_write_resample(onnx_writer *w, const samba_node *node)
 
 const char *onnx_write_grid_sample(onnx_writer *w, const samba_node *node)
 {
-    static const char *const old_modes[] = {"nearest", NULL, "bilinear", "bicubic"}, *const modes[] = {"nearest", NULL, "linear", "cubic"};
+    static const char *const old_modes[] = {"nearest", NULL, "bilinear", "bicubic"}, *const modes[] = {"nearest", NULL, "linear",
+                                                                                                       "cubic"};
     static const char *const paddings[] = {"zeros", "border", "reflection"};
     const samba_attrs_grid *g = &node->attrs->grid;
     if (node->rank != 4 && w->options.opset < 20) {

@@ -25,7 +25,8 @@ void onnx_cannot(onnx_writer *w, const samba_node *node, const char *format, ...
     if (onnx_look(w, key)) /* once for all nodes alike */
         return;
     onnx_keep(w, key, "");
-    samba_text_add(&w->refusals, "%s %s, %s%s", w->refusal_count ? ";" : "", name, reason, samba_location_format(w->graph, node->location, where));
+    samba_text_add(&w->refusals, "%s %s, %s%s", w->refusal_count ? ";" : "", name, reason,
+                   samba_location_format(w->graph, node->location, where));
     w->refusal_count++;
 }
 
@@ -133,7 +134,7 @@ static const char *node_name(onnx_writer *w, const char *scope, const char *op)
             break;
     }
     int64_t *latest = room(w, sizeof *latest);
-    if (!latest)
+    if (!latest || w->status != SAMBA_OK)
         return "";
     *latest = number;
     onnx_keep(w, first, latest);
@@ -442,7 +443,9 @@ bool onnx_constant_in(const onnx_writer *w, const samba_node *node, int input, d
         from = samba_node_at(w->graph, from->inputs[0]);
     if (from->op != SAMBA_OP_constant)
         return false;
-    *value = from->attrs->constant.value;
+    int64_t held; /* as the dtype has it */
+    samba_store_double((samba_dtype)from->dtype, &held, from->attrs->constant.value);
+    *value = samba_load_double((samba_dtype)from->dtype, &held);
     return true;
 }
 

@@ -5,12 +5,18 @@
 #include <math.h>
 #include <string.h>
 
-static samba_dtype dtype_in(const onnx_writer *w, const samba_node *node, int input) { return (samba_dtype)onnx_from(w, node, input)->dtype; }
+static samba_dtype dtype_in(const onnx_writer *w, const samba_node *node, int input)
+{
+    return (samba_dtype)onnx_from(w, node, input)->dtype;
+}
 
 /* ---- leaves ---- */
 
 /* One number, which an Expand repeats: a model does not store it more than once. */
-const char *onnx_write_constant(onnx_writer *w, const samba_node *node) { return onnx_filled(w, node, node->attrs->constant.value); }
+const char *onnx_write_constant(onnx_writer *w, const samba_node *node)
+{
+    return onnx_filled(w, node, node->attrs->constant.value);
+}
 
 const char *onnx_write_literal(onnx_writer *w, const samba_node *node)
 {
@@ -88,7 +94,8 @@ static const char *padded(onnx_writer *w, const char *a, samba_dtype dtype, int 
 }
 
 /* Gaps within a dim: each element becomes a line of its own, which is padded. */
-static const char *spread(onnx_writer *w, const char *a, samba_dtype dtype, int rank, int64_t *shape, int dim, int64_t gap, double value)
+static const char *spread(onnx_writer *w, const char *a, samba_dtype dtype, int rank, int64_t *shape, int dim, int64_t gap,
+                          double value)
 {
     int64_t apart[SAMBA_MAX_RANK + 1], none[SAMBA_MAX_RANK + 1] = {0}, after[SAMBA_MAX_RANK + 1] = {0};
     memcpy(apart, shape, sizeof *shape * (size_t)(dim + 1));
@@ -211,7 +218,8 @@ const char *onnx_write_embedding(onnx_writer *w, const samba_node *node)
     return onnx_put2(w, "Gather", onnx_given(w, node, 0), onnx_given(w, node, 1));
 }
 
-/* An index that is the same along all dims but one: the line it was expanded from, (1, .., n, .., 1), whose elements take whole slices. */
+/* An index that is the same along all dims but one: the line it was expanded from, (1, .., n, .., 1), whose elements take whole
+ * slices. */
 static const char *line_of(onnx_writer *w, const samba_node *node, int64_t dim)
 {
     const samba_node *x = onnx_from(w, node, 0), *index = onnx_from(w, node, 1);
