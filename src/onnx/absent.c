@@ -126,6 +126,7 @@ samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, 
                               const char *path)
 {
     (void)options;
+    SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, graph);
     SAMBA_NEED(context, path);
     return absent(context);

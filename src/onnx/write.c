@@ -414,6 +414,7 @@ static samba_status write_all(onnx_writer *w, const samba_graph *graph, const ch
 samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, const samba_onnx_write_options *options,
                               const char *path)
 {
+    SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, graph);
     SAMBA_NEED(context, path);
     onnx_writer w = {.context = context, .options = samba_onnx_write_defaults()};
