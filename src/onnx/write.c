@@ -149,10 +149,6 @@ static const char *rename_result(onnx_writer *w, const char *value, int64_t befo
                         reader->input[r] = (char *)(uintptr_t)name;
             }
             node->output[k] = (char *)(uintptr_t)name;
-            if (strcmp(node->op_type, "Cast") == 0) /* others may ask for the same one */
-                for (int dtype = 0; dtype < SAMBA_DTYPE_COUNT; dtype++)
-                    if (onnx_type_of((samba_dtype)dtype) == node->attribute[0]->i)
-                        onnx_keep(w, onnx_format(w, "c:%s:%d", node->input[0], dtype), name);
             return name;
         }
     }
@@ -208,6 +204,7 @@ static samba_status write_nodes(onnx_writer *w)
         if (w->uses[i] || graph->nodes[i].op == SAMBA_OP_input)
             write_node(w, i);
     w->node = NULL;
+    w->fresh = true;
     for (int64_t i = 0; i < graph->sink_count && w->status == SAMBA_OK && w->refusal_count == 0; i++) {
         const char *name = samba_graph_name_at(graph, graph->sinks[i].name), *value = w->values[graph->sinks[i].value];
         if (strcmp(value, name) != 0) {

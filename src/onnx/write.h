@@ -39,6 +39,8 @@ typedef struct onnx_writer {
     const char **results;     /* per node: the name that its result must have, of an output; NULL: any */
     const samba_node *node;   /* being written */
     onnx_list nodes, initializers, inputs, outputs, attributes; /* attributes: of the node that is put next */
+    Onnx__NodeProto *latest;                                    /* put last, or found to be there already */
+    bool fresh; /* a node of its own for each, whatever is there: outputs that are one value have two names */
     onnx_word *words;
     int64_t word_count, word_size;
     int64_t numbered; /* values so far */
@@ -92,8 +94,7 @@ const char *onnx_numbers(onnx_writer *w, int64_t count, const int64_t *values); 
 void *onnx_room(onnx_writer *w, int64_t count, samba_dtype dtype);              /* zeroed; NULL after an error */
 void onnx_initialize(onnx_writer *w, const char *name, samba_dtype dtype, int rank, const int64_t *shape, const void *data);
 
-const char *onnx_put_cast(onnx_writer *w, const char *a, samba_dtype from,
-                          samba_dtype to);             /* each once; exact or as ONNX casts */
+const char *onnx_put_cast(onnx_writer *w, const char *a, samba_dtype from, samba_dtype to);
 static inline samba_dtype onnx_wide(samba_dtype dtype) /* what ONNX Runtime computes in */
 {
     return dtype == SAMBA_FLOAT16 || dtype == SAMBA_BFLOAT16                                            ? SAMBA_FLOAT32

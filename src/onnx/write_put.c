@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Nodes, attributes, initializers and names of a model that is being written. One table of words has them all: "v:" names of
- * values that are taken, "n:" names of nodes, "k:" the bytes of small initializers, "c:" casts that are there already. */
+ * values that are taken, "n:" names of nodes, "k:" the bytes of small initializers, "o:" nodes. */
 #include "onnx/write.h"
 #include <stdarg.h>
 #include <string.h>
@@ -203,10 +203,39 @@ void onnx_attr_ints(onnx_writer *w, const char *name, int64_t count, const int64
 
 /* ---- nodes ---- */
 
+/* What tells a node from others: operator, inputs, attributes. */
+static const char *key_of(onnx_writer *w, const char *op, int count, const char *const *inputs, const onnx_list *attributes)
+{
+    samba_text text;
+    char *key = NULL;
+    samba_text_init(&text, w->context);
+    samba_text_add(&text, "o:%s", op);
+    for (int i = 0; i < count; i++)
+        samba_text_add(&text, "|%zu:%s", inputs[i] ? strlen(inputs[i]) : 0, inputs[i] ? inputs[i] : "");
+    for (int64_t i = 0; i < attributes->count; i++) {
+        const Onnx__AttributeProto *a = attributes->at[i];
+        samba_text_add(&text, "|%s=%lld,%a,%.*s", a->name, (long long)a->i, (double)a->f, (int)a->s.len, (const char *)a->s.data);
+        for (size_t k = 0; k < a->n_ints; k++)
+            samba_text_add(&text, ",%lld", (long long)a->ints[k]);
+    }
+    samba_status status = text.status == SAMBA_OK ? samba_text_keep(&text, &w->arena, &key) : text.status;
+    samba_text_clear(&text);
+    if (status != SAMBA_OK)
+        onnx_stop(w, status);
+    return key ? key : "";
+}
+
+/* A node that is there already does for its like. */
 const char *onnx_put(onnx_writer *w, const char *op, int count, const char *const *inputs)
 {
     onnx_list attributes = w->attributes;
     w->attributes = (onnx_list){NULL, 0, 0};
+    const char *key = key_of(w, op, count, inputs, &attributes);
+    const onnx_word *there = onnx_look(w, key);
+    if (there && !w->fresh && w->status == SAMBA_OK) {
+        w->latest = (Onnx__NodeProto *)(uintptr_t)there->value;
+        return w->latest->output[0];
+    }
     Onnx__NodeProto *node = room(w, sizeof *node);
     char **given = room(w, (size_t)count * sizeof *given), **result = room(w, sizeof *result);
     if (!node || !given || !result)
@@ -220,7 +249,11 @@ const char *onnx_put(onnx_writer *w, const char *op, int count, const char *cons
     node->op_type = (char *)(uintptr_t)op;
     node->name = (char *)(uintptr_t)(w->node ? samba_graph_name_at(w->graph, w->node->location.scope) : "");
     node->n_attribute = (size_t)attributes.count, node->attribute = (Onnx__AttributeProto **)attributes.at;
-    return onnx_push(w, &w->nodes, node) ? *result : "";
+    if (w->status != SAMBA_OK || !onnx_push(w, &w->nodes, node))
+        return "";
+    onnx_keep(w, key, node);
+    w->latest = node;
+    return *result;
 }
 
 const char *onnx_put1(onnx_writer *w, const char *op, const char *a) { return onnx_put(w, op, 1, &a); }
@@ -235,10 +268,14 @@ const char *onnx_put3(onnx_writer *w, const char *op, const char *a, const char 
 
 const char *onnx_second_result(onnx_writer *w)
 {
-    char **results = room(w, 2 * sizeof *results);
-    if (!results || w->nodes.count == 0)
+    Onnx__NodeProto *node = w->latest;
+    if (w->status != SAMBA_OK || !node)
         return "";
-    Onnx__NodeProto *node = w->nodes.at[w->nodes.count - 1];
+    if (node->n_output == 2)
+        return node->output[1];
+    char **results = room(w, 2 * sizeof *results);
+    if (!results)
+        return "";
     results[0] = node->output[0];
     results[1] = (char *)(uintptr_t)new_name(w);
     node->output = results;
@@ -333,14 +370,8 @@ const char *onnx_put_cast(onnx_writer *w, const char *a, samba_dtype from, samba
 {
     if (from == to)
         return a;
-    const char *key = onnx_format(w, "c:%s:%d", a, (int)to);
-    const onnx_word *there = onnx_look(w, key);
-    if (there)
-        return there->value;
     onnx_attr_int(w, "to", onnx_type_of(to));
-    const char *result = onnx_put1(w, "Cast", a);
-    onnx_keep(w, key, result);
-    return result;
+    return onnx_put1(w, "Cast", a);
 }
 
 const char *onnx_given_wide(onnx_writer *w, const samba_node *node, int input)
