@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ONNX models: read into a graph, to be compiled for running or for training.
+ * ONNX models: read into a graph, to be compiled for running or for training; and graphs written as ONNX models.
  *
  * A model is opened once: the file is checked and its tensors are found, those in files beside it are mapped. Reading then builds
  * the graph by the functions that a C model calls, so shapes, dtypes and gradients are those of every other graph. docs/onnx.md
@@ -109,6 +109,30 @@ SAMBA_API bool samba_onnx_built_in(const samba_onnx *model, int index);
 /* The values of the initializers that the last samba_onnx_read made parameters and buffers, by name: what
  * samba_session_load_weights reads from a file. The tensors lie in the model's memory and keep it. STATE before a read. */
 SAMBA_API samba_status samba_onnx_weights(samba_onnx *model, samba_tensor_list *list);
+
+/* ---- writing ---- */
+
+typedef struct samba_onnx_write_options {
+    size_t struct_size;
+    int opset; /* 0: 18; 17 to 23 */
+    int weight_count;
+    samba_tensor *const *weights; /* values of parameters and buffers, by name, in C order; others are ignored */
+    int64_t inside_bytes; /* tensors of more bytes together lie in a file beside the model; 0: 2^31 - 2^20, as many as fit */
+} samba_onnx_write_options;
+SAMBA_API samba_onnx_write_options samba_onnx_write_defaults(void);
+
+/* Writes the forward pass of a graph, as a run computes it that does not train, with its weights: a model that ONNX Runtime and
+ * others load. Inputs, parameters, buffers, outputs and losses keep their names; nodes are named after the modules that they come
+ * from. Dropout is gone, `training` is 0 and every other hyperparameter its default; what the graph assigns to buffers, gradients
+ * and optimizers is left out. Values are the graph's to rounding; what computes in 16-bit floats does so in float32, rounded where
+ * the graph rounds. The same graph and weights give the same bytes. A large model has a second file, PATH.data, beside the
+ * first; both are written to the end before either takes the place of an old one.
+ *
+ * Errors: UNSUPPORTED, with all operators that ONNX of this version has not, each with the reason and a place where it stands;
+ * NAME, for parameters and buffers without a value; DTYPE and SHAPE, for values that are not the graph's; STATE, for a graph
+ * without an output; ARGUMENT; FILE; MEMORY. `options` may be NULL. */
+SAMBA_API samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, const samba_onnx_write_options *options,
+                                        const char *path);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,8 @@ typedef enum samba_cli_command {
     SAMBA_CLI_REPORT = 16,
     SAMBA_CLI_MACHINE = 32,
     SAMBA_CLI_TUNE = 64,
-    SAMBA_CLI_SCALE = 128
+    SAMBA_CLI_SCALE = 128,
+    SAMBA_CLI_EXPORT = 256
 } samba_cli_command;
 
 #define SAMBA_CLI_MAX_WORDS 64
@@ -48,7 +49,8 @@ typedef struct samba_cli_arguments {
     const char *profile; /* of report: the file of times; of run: the word, which `times` is */
     samba_profile times;
     const char *trace; /* of run: the file for single times */
-    const char *page;  /* of report and tune: the file to write; NULL: not given */
+    const char *page;  /* of report, tune and export: the file to write; NULL: not given */
+    int opset;         /* of export; 0: not given */
     const char *tune;  /* the file to use; NULL: not given */
     bool no_tune;
     double seconds; /* of tune */
@@ -76,6 +78,7 @@ samba_status samba_cli_machine(samba_context *context, const samba_cli_arguments
 samba_status samba_cli_tune(samba_context *context, const samba_cli_arguments *arguments);    /* cli/tune.c */
 samba_status samba_cli_stop_learning(samba_session *session); /* cli/tune.c: all learning rates are 0 from here on */
 samba_status samba_cli_scale(samba_context *context, const samba_cli_arguments *arguments); /* cli/scale.c */
+samba_status samba_cli_export(samba_context *context, const samba_cli_arguments *arguments); /* cli/export.c */
 /* cli/networks.c: "10gbit", or "1.2GB,20us" with the other figures of samba_network_cost behind; false: it is neither. */
 bool samba_cli_network_take(const char *text, samba_cli_network *network);
 /* "2T" or "2T,200GB": FLOP and bytes a second. */

@@ -38,6 +38,7 @@ static samba_status obey(samba_context *context, const samba_cli_arguments *argu
     case SAMBA_CLI_MACHINE: return samba_cli_machine(context, arguments);
     case SAMBA_CLI_TUNE: return samba_cli_tune(context, arguments);
     case SAMBA_CLI_SCALE: return samba_cli_scale(context, arguments);
+    case SAMBA_CLI_EXPORT: return samba_cli_export(context, arguments);
     case SAMBA_CLI_PERFORMANCE:
     case SAMBA_CLI_SECTIONS: return measure(context, arguments);
     }

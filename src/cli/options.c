@@ -16,7 +16,8 @@ enum {
     M = SAMBA_CLI_MACHINE,
     TUNE = SAMBA_CLI_TUNE,
     SCALE = SAMBA_CLI_SCALE,
-    ALL = I | R | P | S | PAGE | M | TUNE | SCALE
+    X = SAMBA_CLI_EXPORT,
+    ALL = I | R | P | S | PAGE | M | TUNE | SCALE | X
 };
 
 typedef struct parse {
@@ -43,10 +44,9 @@ static const samba_option_row rows[] = {
     {.help = "run, and report where it says so:"},
     {R, "input", "NAME=FILE", "Read an input from .npy, .npz, .safetensors or IDX; those not given are random", OTHER(take_input),
      .letter = 'i'},
-    {R | PAGE | TUNE, "output", "NAME=FILE",
-     "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report, tune: -o FILE is the file "
-     "to "
-     "write (PEF.html, PEF.tune)",
+    {R | PAGE | TUNE | X, "output", "NAME=FILE",
+     "Write an output to a .npy file; without any, all outputs are summed up on the terminal. report, tune, export: -o FILE is "
+     "the file to write (PEF.html, PEF.tune, PEF.onnx)",
      OTHER(take_output), .letter = 'o'},
     {R, "hyperparameter", "NAME=VALUE", "Set lr, momentum, weight_decay ...", OTHER(take_hyperparameter)},
     {R, "section-types", "TYPES", "Run these, e.g. FWD,BCKWD (the whole schedule)", OTHER(take_types)},
@@ -85,13 +85,16 @@ static const samba_option_row rows[] = {
     {SCALE, "reduce-dtype", "DTYPE", "Of gradients that travel, float32 or bfloat16 (float32)",
      CHOICE_AT(a.reduce_dtype, reduce_dtypes, 2)},
     {SCALE, "svg", "FILE", "Draw efficiency over the number of replicas", TEXT_AT(a.svg)},
-    {.help = "run, report, measuring, tune and scale:"},
-    {R | P | S | TUNE | SCALE, "load", "FILE",
+    {.help = "export:"},
+    {X, "opset", "N", "Version of ONNX's operators, 17 to 23 (18)", INT_AT(a.opset, 17, 23)},
+    {.help = "run, report, measuring, tune, scale and export:"},
+    {R | P | S | TUNE | SCALE | X, "load", "FILE",
      "Start from the weights in this safetensors file, or folder of such files with an index (not report)", TEXT_AT(a.load)},
-    {R | P | S | SCALE, "graph-name", "NAME", "Run or measure this one of several graphs (not report)", TEXT_AT(a.graph_name)},
+    {R | P | S | SCALE | X, "graph-name", "NAME", "Run, measure or write this one of several graphs (not report)",
+     TEXT_AT(a.graph_name)},
     {R | P | S | SCALE, "num-iterations", "N", "Times to run (1; to measure 100; scale: 10)",
      INTEGER_AT(a.num_iterations, 1, INT32_MAX)},
-    {R | P | S | TUNE | SCALE, "seed", "N", "Of weights, dropout and random inputs (0)", INTEGER_AT(a.seed, 0, INT64_MAX)},
+    {R | P | S | TUNE | SCALE | X, "seed", "N", "Of weights, dropout and random inputs (0)", INTEGER_AT(a.seed, 0, INT64_MAX)},
     {R | P | S | PAGE | TUNE | SCALE, "threads", "N", "Threads (as many as the machine offers)", INT_AT(a.threads, 1, 4096)},
     {R | P | S | PAGE | M | TUNE | SCALE, "isa", "ISA",
      "Force an instruction set, one that `machine` lists (the best there is, or SAMBAFLOW_ISA); machine: show it with this one",
@@ -104,8 +107,8 @@ static const samba_option_row rows[] = {
     {ALL, "version", NULL, "Print the version", OTHER(print_version), .group = -1},
 };
 static const char *const command_names[] = {"inspect", "run",  "measure-performance", "measure-sections", "report", "machine",
-                                            "tune",    "scale"};
-#define COMMANDS "compile, inspect, run, measure-performance, measure-sections, report, machine, tune or scale"
+                                            "tune",    "scale", "export"};
+#define COMMANDS "compile, inspect, run, measure-performance, measure-sections, report, machine, tune, scale or export"
 
 static samba_cli_pair pair_of(struct argp_state *state, const char *option, char *text, int count)
 {
@@ -261,10 +264,11 @@ static void parse_word(samba_cli_arguments *a, const char *text, struct argp_sta
 static void settle_outputs(parse *p, struct argp_state *state)
 {
     samba_cli_arguments *a = &p->a;
-    const bool page = a->command == SAMBA_CLI_REPORT, one = page || a->command == SAMBA_CLI_TUNE;
+    const bool page = a->command == SAMBA_CLI_REPORT, model = a->command == SAMBA_CLI_EXPORT;
+    const bool one = page || model || a->command == SAMBA_CLI_TUNE;
     if (one && p->output_count > 1)
-        argp_error(state, "%s: '--output %s' is one too many", page ? "report writes one page" : "tune writes one file",
-                   p->outputs[1]);
+        argp_error(state, "%s: '--output %s' is one too many",
+                   page ? "report writes one page" : model ? "export writes one model" : "tune writes one file", p->outputs[1]);
     if (one && p->output_count > 0)
         a->page = p->outputs[0];
     for (int i = 0; i < p->output_count && a->command == SAMBA_CLI_RUN; i++, a->output_count++)
@@ -367,7 +371,7 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
     const struct argp argp = {
         options,
         parse_option,
-        "inspect|run|measure-performance|measure-sections|report|tune|scale PEF\nmachine\ncompile MODEL.onnx",
+        "inspect|run|measure-performance|measure-sections|report|tune|scale|export PEF\nmachine\ncompile MODEL.onnx",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vinspect shows what a PEF holds; run "
         "runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the machine's peak, "
         "bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows "
@@ -375,7 +379,8 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
         "machine which ways and sizes of blocks are the fastest for each stage and writes those that are faster than what is "
         "taken "
         "anyway to PEF.tune, which everything that runs the PEF on this machine uses from then on; scale says how fast many "
-        "replicas would train on a network, by a model of cost; machine shows what is known of this machine and tuned by, and "
+        "replicas would train on a network, by a model of cost; export writes what a PEF computes forward, with weights, as an "
+        "ONNX model; machine shows what is known of this machine and tuned by, and "
         "takes "
         "no PEF.",
         NULL,

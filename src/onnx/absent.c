@@ -116,3 +116,18 @@ samba_status samba_onnx_initializer_value(samba_onnx *model, int index, samba_te
     (void)tensor;
     return SAMBA_ERROR_ARGUMENT;
 }
+
+samba_onnx_write_options samba_onnx_write_defaults(void)
+{
+    return (samba_onnx_write_options){.struct_size = sizeof(samba_onnx_write_options)};
+}
+
+samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, const samba_onnx_write_options *options,
+                              const char *path)
+{
+    (void)options;
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, graph);
+    SAMBA_NEED(context, path);
+    return absent(context);
+}

@@ -216,6 +216,7 @@ static samba_status open_bytes(samba_onnx *model, const void *data, size_t size,
 
 samba_status samba_onnx_open(samba_context *context, const char *path, samba_onnx **result)
 {
+    SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, path);
     SAMBA_NEED(context, result);
     *result = NULL;
@@ -236,6 +237,7 @@ samba_status samba_onnx_open(samba_context *context, const char *path, samba_onn
 
 samba_status samba_onnx_open_memory(samba_context *context, const void *data, size_t size, const char *folder, samba_onnx **result)
 {
+    SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, data);
     SAMBA_NEED(context, result);
     *result = NULL;

@@ -25,6 +25,8 @@ GIVEN = {
     "const samba_checkpoint *": "checkpoint",
     "samba_tensor_list *": "tensors",
     "const samba_tensor_list *": "tensors",
+    "samba_onnx *": "onnx",
+    "const samba_onnx *": "onnx",
     "samba_reading *": "reading",
     "samba_tensor *const *": "&tensor_",
     "const samba_value *": "values",

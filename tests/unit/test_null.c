@@ -15,6 +15,7 @@ static samba_tensor *tensor_;
 static samba_function *function;
 static samba_multigraph *multigraph;
 static samba_checkpoint *checkpoint;
+static samba_onnx *onnx; /* a model without nodes; NULL where the library reads none */
 static samba_tensor_list *tensors;
 static samba_reading *reading;
 static samba_value value, values[8];
@@ -78,6 +79,8 @@ static int setup(void **unused)
     samba_compile_options o = compile_of("null", model, NULL, 1, &tensor_);
     need(samba_compile(context, &o, pef, sizeof pef));
     session = open_session(pef, 1, 0);
+    if (samba_onnx_open_memory(context, "\x08\x08\x3a\x00\x42\x02\x10\x11", 8, NULL, &onnx) != SAMBA_OK)
+        assert_null(onnx);
     samba_checkpoint_options saved = samba_checkpoint_defaults();
     snprintf(path, sizeof path, "%s/checkpoints", folder);
     saved.folder = path;
@@ -105,6 +108,7 @@ static int teardown(void **unused)
     samba_function_free(function);
     samba_graph_free(graph);
     samba_checkpoint_free(checkpoint);
+    samba_onnx_free(onnx);
     samba_session_free(session);
     samba_tensor_free(tensor_);
     return harness_end(unused);
