@@ -124,9 +124,9 @@ SAMBA_API void samba_graphamp_pop(samba_graph *graph);
 
 typedef enum samba_initializer_kind {
     SAMBA_INIT_ZEROS = 0,
-    SAMBA_INIT_CONSTANT = 1,      /* a */
-    SAMBA_INIT_UNIFORM = 2,       /* [a, b) */
-    SAMBA_INIT_NORMAL = 3,        /* mean a, standard deviation b */
+    SAMBA_INIT_CONSTANT = 1,       /* a */
+    SAMBA_INIT_UNIFORM = 2,        /* [a, b) */
+    SAMBA_INIT_NORMAL = 3,         /* mean a, standard deviation b */
     SAMBA_INIT_NORMAL_BUT_ROW = 4, /* of rank 2: mean 0, standard deviation b, and zeros in row a: an embedding with padding */
     SAMBA_INIT_NONE = 5            /* the model's values, which a session is given before it runs: samba_session_load or _set */
 } samba_initializer_kind;

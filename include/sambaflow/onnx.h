@@ -25,8 +25,8 @@ extern "C" {
 
 typedef struct samba_onnx samba_onnx;
 
-/* Opens a file. Tensors that it keeps in other files ("external data") must lie in its folder or below it. Errors: FILE; FORMAT, for
- * what is no ONNX model or contradicts itself; MEMORY. */
+/* Opens a file. Tensors that it keeps in other files ("external data") must lie in its folder or below it. Errors: FILE;
+ * FORMAT, for what is no ONNX model or contradicts itself; MEMORY. */
 SAMBA_API samba_status samba_onnx_open(samba_context *context, const char *path, samba_onnx **model);
 /* The same of bytes in memory, which are copied. `folder` is where external data lies; NULL: there may be none. */
 SAMBA_API samba_status samba_onnx_open_memory(samba_context *context, const void *data, size_t size, const char *folder,
@@ -36,9 +36,9 @@ SAMBA_API void samba_onnx_free(samba_onnx *model); /* NULL is allowed */
 /* An input or output as the model declares it; inputs that are initializers do not count. Texts belong to the model. */
 typedef struct samba_onnx_tensor_info {
     const char *name;
-    samba_dtype dtype; /* SAMBA_DTYPE_COUNT: one that SambaFlow has not, or no tensor */
-    int rank;          /* -1: not said */
-    int64_t shape[8];  /* -1: not a number */
+    samba_dtype dtype;   /* SAMBA_DTYPE_COUNT: one that SambaFlow has not, or no tensor */
+    int rank;            /* -1: not said */
+    int64_t shape[8];    /* -1: not a number */
     const char *dims[8]; /* the name of a size that is not a number; "" where it has none */
 } samba_onnx_tensor_info;
 SAMBA_API int samba_onnx_input_count(const samba_onnx *model);
@@ -62,8 +62,8 @@ typedef struct samba_onnx_options {
     const samba_onnx_dim *dims;
     int input_count; /* examples: an input of that name has this dtype and shape */
     samba_tensor *const *inputs;
-    /* Where an operator needs the value of an input to know a shape (Reshape's second input), that of the example becomes a part of
-     * the graph; samba_onnx_built_in tells which. Else it is refused. */
+    /* Where an operator needs the value of an input to know a shape (Reshape's second input), that of the example becomes a part
+     * of the graph; samba_onnx_built_in tells which. Else it is refused. */
     bool build_in;
     bool train; /* BatchNormalization and Dropout train in runs that train; else they are those of inference */
     samba_onnx_initializers initializers;
@@ -90,8 +90,8 @@ SAMBA_API samba_status samba_onnx_initializer(const samba_onnx *model, int index
 /* Its value: a tensor over the model's memory, which it keeps; freed by the caller. */
 SAMBA_API samba_status samba_onnx_initializer_value(samba_onnx *model, int index, samba_tensor **tensor);
 
-/* Builds the model in a graph that has no values yet. Its inputs and outputs have the model's names. Errors: UNSUPPORTED, with each
- * node that cannot be read, its operator, version and reason; NAME, for a symbolic dim without a size or
+/* Builds the model in a graph that has no values yet. Its inputs and outputs have the model's names. Errors: UNSUPPORTED, with
+ * each node that cannot be read, its operator, version and reason; NAME, for a symbolic dim without a size or
  * an option that names nothing; FORMAT; those of the functions that build graphs. `options` may be NULL. */
 SAMBA_API samba_status samba_onnx_read(samba_onnx *model, samba_graph *graph, const samba_onnx_options *options);
 
@@ -124,8 +124,8 @@ SAMBA_API samba_onnx_write_options samba_onnx_write_defaults(void);
 /* Writes the forward pass of a graph, as a run computes it that does not train, with its weights: a model that ONNX Runtime and
  * others load. Inputs, parameters, buffers, outputs and losses keep their names; nodes are named after the modules that they come
  * from. Dropout is gone, `training` is 0 and every other hyperparameter its default; what the graph assigns to buffers, gradients
- * and optimizers is left out. Values are the graph's to rounding; what computes in 16-bit floats does so in float32, rounded where
- * the graph rounds. The same graph and weights give the same bytes. A large model has a second file, PATH.data, beside the
+ * and optimizers is left out. Values are the graph's to rounding; what computes in 16-bit floats does so in float32, rounded
+ * where the graph rounds. The same graph and weights give the same bytes. A large model has a second file, PATH.data, beside the
  * first; both are written to the end before either takes the place of an old one.
  *
  * Errors: UNSUPPORTED, with all operators that ONNX of this version has not, each with the reason and a place where it stands;

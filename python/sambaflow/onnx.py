@@ -8,14 +8,9 @@ compiled, and is compiled again when it changes."""
 from sambaflow._core import ffi, lib
 from sambaflow.errors import raise_status
 from sambaflow.runtime import DTYPE_NAMES, Context, Tensor
-from sambaflow.words import array_of, encoded, isa_of, message, path_of, text
+from sambaflow.words import array_of, encoded, isa_of, path_of, text
 
-
-_ROLES = {
-    lib.SAMBA_ONNX_CONSTANT: "constant",
-    lib.SAMBA_ONNX_PARAMETER: "parameter",
-    lib.SAMBA_ONNX_BUFFER: "buffer",
-}
+_ROLES = {lib.SAMBA_ONNX_CONSTANT: "constant", lib.SAMBA_ONNX_PARAMETER: "parameter", lib.SAMBA_ONNX_BUFFER: "buffer"}
 
 
 def _bytes_of(model):
@@ -71,7 +66,6 @@ class Model:
         """The model as a Function, for inputs of these shapes (Tensors by name; those not given have the model's), initializers
         built in."""
         return Function(self, tuple(inputs), dims or {}, threads, isa, reference)
-
 
     def values(self, tensors):
         """The model's outputs of these Tensors, its inputs and as many of its initializers as they name, once."""

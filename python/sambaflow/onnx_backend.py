@@ -7,9 +7,9 @@ It needs the packages onnx and numpy.
 """
 
 import numpy
-from onnx import TensorProto, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from onnx import TensorProto, helper
 from sambaflow._core import ffi, lib
 from sambaflow.errors import UnsupportedError
 from sambaflow.onnx import Model

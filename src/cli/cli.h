@@ -77,7 +77,7 @@ samba_status samba_cli_report(samba_context *context, const samba_cli_arguments 
 samba_status samba_cli_machine(samba_context *context, const samba_cli_arguments *arguments); /* cli/machine.c */
 samba_status samba_cli_tune(samba_context *context, const samba_cli_arguments *arguments);    /* cli/tune.c */
 samba_status samba_cli_stop_learning(samba_session *session); /* cli/tune.c: all learning rates are 0 from here on */
-samba_status samba_cli_scale(samba_context *context, const samba_cli_arguments *arguments); /* cli/scale.c */
+samba_status samba_cli_scale(samba_context *context, const samba_cli_arguments *arguments);  /* cli/scale.c */
 samba_status samba_cli_export(samba_context *context, const samba_cli_arguments *arguments); /* cli/export.c */
 /* cli/networks.c: "10gbit", or "1.2GB,20us" with the other figures of samba_network_cost behind; false: it is neither. */
 bool samba_cli_network_take(const char *text, samba_cli_network *network);
@@ -95,8 +95,8 @@ typedef struct samba_cli_loss {
 } samba_cli_loss;
 samba_status samba_cli_loss_take(samba_context *context, const char *text, samba_cli_loss *loss);
 /* The label that goes with an output of this dtype and shape. */
-samba_status samba_cli_loss_label(samba_context *context, const samba_cli_loss *loss, samba_dtype dtype, int rank, const int64_t *shape,
-                                  samba_app_input *label);
+samba_status samba_cli_loss_label(samba_context *context, const samba_cli_loss *loss, samba_dtype dtype, int rank,
+                                  const int64_t *shape, samba_app_input *label);
 samba_value samba_cli_loss_of(const samba_cli_loss *loss, samba_value output, samba_value label);
 samba_session_options samba_cli_session(const samba_cli_arguments *arguments); /* cli/main.c: as the command line has it */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sambaflow compile MODEL.onnx: an ONNX model as an application whose command compile it is, with all of its options. To train,
- * the model's initializers are parameters, whose values stand in a safetensors file beside the PEF; for inference they are a part of
- * the PEF. */
+ * the model's initializers are parameters, whose values stand in a safetensors file beside the PEF; for inference they are a part
+ * of the PEF. */
 #include "cli/cli.h"
 #include "graph/graph.h"
 #include <sambaflow/onnx.h>
@@ -235,21 +235,34 @@ static int compile(job *j, int argc, char **argv)
     const char *seen[3][MOST];
     int counts[3] = {0, 0, 0};
     const samba_app_option options[] = {
-        {.name = "loss", .help = "A loss by an output and a label, which becomes an input; several times for several: "
-                                 "cross_entropy:logits,label",
-         .texts = seen[0], .text_count = &counts[0], .text_most = MOST, .value = "KIND:OUTPUT,LABEL"},
-        {.name = "dim", .help = "The size of a dim that the model names", .texts = seen[1], .text_count = &counts[1], .text_most = MOST,
+        {.name = "loss",
+         .help = "A loss by an output and a label, which becomes an input; several times for several: "
+                 "cross_entropy:logits,label",
+         .texts = seen[0],
+         .text_count = &counts[0],
+         .text_most = MOST,
+         .value = "KIND:OUTPUT,LABEL"},
+        {.name = "dim",
+         .help = "The size of a dim that the model names",
+         .texts = seen[1],
+         .text_count = &counts[1],
+         .text_most = MOST,
          .value = "NAME=SIZE"},
-        {.name = "freeze", .help = "Do not train the parameters of these names, * and ? stand for any", .texts = seen[2],
-         .text_count = &counts[2], .text_most = MOST, .value = "PATTERN"},
+        {.name = "freeze",
+         .help = "Do not train the parameters of these names, * and ? stand for any",
+         .texts = seen[2],
+         .text_count = &counts[2],
+         .text_most = MOST,
+         .value = "PATTERN"},
     };
     if (j->path)
         take_name(j->path, name);
     samba_app app = {.struct_size = sizeof app,
                      .name = name,
-                     .description = "sambaflow compile MODEL.onnx: makes a PEF of an ONNX model. To train, its initializers become "
-                                    "parameters, whose values are written beside the PEF as NAME.safetensors; --inference keeps them "
-                                    "in the PEF.",
+                     .description =
+                         "sambaflow compile MODEL.onnx: makes a PEF of an ONNX model. To train, its initializers become "
+                         "parameters, whose values are written beside the PEF as NAME.safetensors; --inference keeps them "
+                         "in the PEF.",
                      .model = build,
                      .settings = &j,
                      .option_count = SAMBA_COUNT(options),
@@ -282,7 +295,8 @@ int samba_cli_compile(int argc, char **argv)
     samba_status status = SAMBA_OK;
     if (!asks) {
         peek(j, argc, argv);
-        status = j->path ? prepare(j) : samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: which model? Give the path of an .onnx file");
+        status = j->path ? prepare(j)
+                         : samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: which model? Give the path of an .onnx file");
     }
     int result = 1, count = 0;
     if (status != SAMBA_OK)

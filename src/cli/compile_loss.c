@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses by name, of an output and a label that becomes an input: "cross_entropy:logits,label". Each is PyTorch's function of that
- * name with its defaults; token_cross_entropy is that of logits (..., classes) and labels of the dims before, as language models
+ * Losses by name, of an output and a label that becomes an input: "cross_entropy:logits,label". Each is PyTorch's function of
+ * that name with its defaults; token_cross_entropy is that of logits (..., classes) and labels of the dims before, as language models
  * have them. */
 #include "cli/cli.h"
 
@@ -28,16 +28,16 @@ samba_status samba_cli_loss_take(samba_context *context, const char *text, samba
     const char *colon = strchr(text, ':'), *comma = colon ? strchr(colon, ',') : NULL;
     if (!comma || !take_name(loss->output, colon + 1, (size_t)(comma - colon - 1)) ||
         !take_name(loss->label, comma + 1, strlen(comma + 1)))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "--loss: expected KIND:OUTPUT,LABEL, as cross_entropy:logits,label, given '%s'",
-                          text);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                          "--loss: expected KIND:OUTPUT,LABEL, as cross_entropy:logits,label, given '%s'", text);
     for (loss->kind = 0; loss->kind < SAMBA_COUNT(kinds); loss->kind++)
         if (strlen(kinds[loss->kind]) == (size_t)(colon - text) && strncmp(kinds[loss->kind], text, (size_t)(colon - text)) == 0)
             return SAMBA_OK;
     return samba_fail(context, SAMBA_ERROR_ARGUMENT, "--loss: '%.*s' is no loss: expected " KINDS, (int)(colon - text), text);
 }
 
-samba_status samba_cli_loss_label(samba_context *context, const samba_cli_loss *loss, samba_dtype dtype, int rank, const int64_t *shape,
-                                  samba_app_input *label)
+samba_status samba_cli_loss_label(samba_context *context, const samba_cli_loss *loss, samba_dtype dtype, int rank,
+                                  const int64_t *shape, samba_app_input *label)
 {
     *label = (samba_app_input){.name = loss->label, .dtype = dtype, .rank = rank};
     memcpy(label->shape, shape, (size_t)rank * sizeof *shape);

@@ -106,8 +106,8 @@ static const samba_option_row rows[] = {
     {I | R | P | S | M | TUNE | SCALE, "json", NULL, "Print one JSON object (all but report)", FLAG_AT(a.json)},
     {ALL, "version", NULL, "Print the version", OTHER(print_version), .group = -1},
 };
-static const char *const command_names[] = {"inspect", "run",  "measure-performance", "measure-sections", "report", "machine",
-                                            "tune",    "scale", "export"};
+static const char *const command_names[] = {
+    "inspect", "run", "measure-performance", "measure-sections", "report", "machine", "tune", "scale", "export"};
 #define COMMANDS "compile, inspect, run, measure-performance, measure-sections, report, machine, tune, scale or export"
 
 static samba_cli_pair pair_of(struct argp_state *state, const char *option, char *text, int count)
@@ -268,7 +268,10 @@ static void settle_outputs(parse *p, struct argp_state *state)
     const bool one = page || model || a->command == SAMBA_CLI_TUNE;
     if (one && p->output_count > 1)
         argp_error(state, "%s: '--output %s' is one too many",
-                   page ? "report writes one page" : model ? "export writes one model" : "tune writes one file", p->outputs[1]);
+                   page    ? "report writes one page"
+                   : model ? "export writes one model"
+                           : "tune writes one file",
+                   p->outputs[1]);
     if (one && p->output_count > 0)
         a->page = p->outputs[0];
     for (int i = 0; i < p->output_count && a->command == SAMBA_CLI_RUN; i++, a->output_count++)

@@ -85,7 +85,8 @@ void onnx_selu(onnx_node *node);
 void onnx_selu(onnx_node *node)
 {
     samba_value a = onnx_need(node, 0);
-    double alpha = onnx_float(node, "alpha", 1.67326319217681884765625), gamma = onnx_float(node, "gamma", 1.05070102214813232421875);
+    double alpha = onnx_float(node, "alpha", 1.67326319217681884765625),
+           gamma = onnx_float(node, "gamma", 1.05070102214813232421875);
     if (node->refused)
         return;
     samba_value factor = onnx_number(node, gamma), curve = samba_elu(a, alpha);
@@ -129,7 +130,8 @@ void onnx_hard_sigmoid(onnx_node *node)
         onnx_out(node, 0, samba_hardsigmoid(a));
         return;
     }
-    samba_value factor = onnx_number(node, alpha), shift = onnx_number(node, beta), zero = onnx_number(node, 0), one = onnx_number(node, 1);
+    samba_value factor = onnx_number(node, alpha), shift = onnx_number(node, beta), zero = onnx_number(node, 0),
+                one = onnx_number(node, 1);
     samba_value scaled = samba_mul(a, factor), line = samba_add(scaled, shift);
     onnx_out(node, 0, samba_clamp(line, zero, one));
 }

@@ -110,7 +110,8 @@ void onnx_loop(onnx_node *node)
         return;
     int carried = (int)node->proto->n_input - 2, scanned = (int)body->n_output - 1 - carried;
     if (carried < 0 || scanned < 0 || node->output_count > carried + scanned) {
-        onnx_refuse(node, "its graph has %zu outputs for %d values that are carried and %d outputs", body->n_output, carried, node->output_count);
+        onnx_refuse(node, "its graph has %zu outputs for %d values that are carried and %d outputs", body->n_output, carried,
+                    node->output_count);
         return;
     }
     bool goes_on = !condition || is_true(node, condition, "the condition");
@@ -178,8 +179,8 @@ void onnx_scan(onnx_node *node)
     onnx_item **inputs, **outputs;
     samba_value *lines, **stacks;
     samba_arena *arena = &node->reader->arena;
-    if (node->refused || SAMBA_ROOM(arena, inputs, carried + scans + 1) != SAMBA_OK || SAMBA_ROOM(arena, lines, scans + 1) != SAMBA_OK ||
-        SAMBA_ROOM(arena, stacks, scanned + 1) != SAMBA_OK)
+    if (node->refused || SAMBA_ROOM(arena, inputs, carried + scans + 1) != SAMBA_OK ||
+        SAMBA_ROOM(arena, lines, scans + 1) != SAMBA_OK || SAMBA_ROOM(arena, stacks, scanned + 1) != SAMBA_OK)
         return;
     for (int i = 0; i < carried; i++)
         if (!(inputs[i] = onnx_item_in(node, i))) {
@@ -350,7 +351,8 @@ void onnx_split_to_sequence(onnx_node *node)
     }
     samba_value *parts;
     onnx_item **list;
-    if (SAMBA_ROOM(&node->reader->arena, parts, count + 1) != SAMBA_OK || SAMBA_ROOM(&node->reader->arena, list, count + 1) != SAMBA_OK)
+    if (SAMBA_ROOM(&node->reader->arena, parts, count + 1) != SAMBA_OK ||
+        SAMBA_ROOM(&node->reader->arena, list, count + 1) != SAMBA_OK)
         return;
     samba_split_sizes(a, (int)count, sizes, axis, parts);
     for (int64_t i = 0; i < count && node->graph->status == SAMBA_OK; i++)
@@ -370,5 +372,6 @@ void onnx_concat_from_sequence(onnx_node *node)
     for (int i = 0; i < list->list_count; i++)
         values[i] = onnx_value_of(node->reader, list->list[i]);
     if (!node->refused)
-        onnx_out(node, 0, stacks ? samba_stack(list->list_count, values, (int)axis) : samba_concat(list->list_count, values, (int)axis));
+        onnx_out(node, 0,
+                 stacks ? samba_stack(list->list_count, values, (int)axis) : samba_concat(list->list_count, values, (int)axis));
 }

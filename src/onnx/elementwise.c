@@ -241,7 +241,8 @@ static void extremum(onnx_node *node, samba_value (*combine)(samba_value, samba_
         return;
     }
     const int64_t least = INT64_MIN;
-    samba_value turn = onnx_ints_value(node, 0, NULL, &least), first = onnx_need(node, 0), result = samba_bitwise_xor(first, turn);
+    samba_value turn = onnx_ints_value(node, 0, NULL, &least), first = onnx_need(node, 0),
+                result = samba_bitwise_xor(first, turn);
     for (int i = 1; i < node->input_count && !node->refused; i++) {
         samba_value other = onnx_need(node, i), turned = samba_bitwise_xor(other, turn);
         result = combine(result, turned);

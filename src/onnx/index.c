@@ -28,7 +28,8 @@ static samba_value from_front(onnx_node *node, samba_value index, int64_t size)
     if (known && !inputs) {
         bool negative = false;
         for (int64_t i = 0; i < known->numel; i++)
-            negative |= samba_load_int64(known->dtype, (const char *)known->data + i * (int64_t)samba_dtype_size(known->dtype)) < 0;
+            negative |=
+                samba_load_int64(known->dtype, (const char *)known->data + i * (int64_t)samba_dtype_size(known->dtype)) < 0;
         if (!negative)
             return index;
     }
@@ -87,7 +88,7 @@ void onnx_gather_elements(onnx_node *node)
 /* ---- several indices for one element: as one, over the dims that they count, flattened ---- */
 
 typedef struct nd {
-    int batch, depth, inner_rank; /* dims of the batch, dims that an index counts, dims behind them */
+    int batch, depth, inner_rank;            /* dims of the batch, dims that an index counts, dims behind them */
     int64_t batch_size, count, inner, space; /* elements of each; count: indices of a batch element */
     int64_t shape[SAMBA_MAX_RANK], picks[SAMBA_MAX_RANK];
     int rank, index_rank;
@@ -223,7 +224,8 @@ void onnx_tensor_scatter(onnx_node *node)
         onnx_refuse(node, "an update of the cache's rank and an axis behind the batch are expected");
         return;
     }
-    int64_t length = samba_value_size(update, axis), size = samba_value_size(a, axis), shape[SAMBA_MAX_RANK], ones[SAMBA_MAX_RANK];
+    int64_t length = samba_value_size(update, axis), size = samba_value_size(a, axis), shape[SAMBA_MAX_RANK],
+            ones[SAMBA_MAX_RANK];
     samba_value position = samba_arange(node->graph, length, SAMBA_INT64);
     onnx_shape(update, shape);
     for (int i = 0; i < rank; i++)
@@ -254,7 +256,8 @@ void onnx_one_hot(onnx_node *node)
     int rank = samba_value_rank(index), axis = onnx_axis(node, "axis", -1, rank + 1);
     if (axis < 0)
         return;
-    samba_value number = samba_cast(index, SAMBA_INT64), front = from_front(node, number, depth), hot = samba_one_hot(front, depth);
+    samba_value number = samba_cast(index, SAMBA_INT64), front = from_front(node, number, depth),
+                hot = samba_one_hot(front, depth);
     samba_value off = samba_select(values, 0, 0), on = samba_select(values, 0, 1), is_on = samba_cast(hot, SAMBA_BOOL);
     samba_value result = samba_where(is_on, on, off);
     int source = -1;
@@ -427,7 +430,8 @@ void onnx_unique(onnx_node *node)
         }
     }
     int64_t *in_order, *numbers;
-    if (SAMBA_ROOM(&node->reader->arena, in_order, count + 1) != SAMBA_OK || SAMBA_ROOM(&node->reader->arena, numbers, count + 1) != SAMBA_OK)
+    if (SAMBA_ROOM(&node->reader->arena, in_order, count + 1) != SAMBA_OK ||
+        SAMBA_ROOM(&node->reader->arena, numbers, count + 1) != SAMBA_OK)
         return;
     for (int64_t k = 0; k < count; k++) {
         in_order[place[k]] = first[k];

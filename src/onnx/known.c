@@ -139,7 +139,7 @@ samba_value onnx_fold(onnx_reader *reader, samba_value value)
         return value;
     samba_tensor *tensor;
     if (samba_tensor_from_memory(reader->context, NULL, array->dtype, array->rank, array->shape, NULL,
-                                 array->numel ? array->data : (void *)(uintptr_t)"", NULL, NULL, &tensor) != SAMBA_OK)
+                                 array->numel ? array->data : (void *)(uintptr_t) "", NULL, NULL, &tensor) != SAMBA_OK)
         return value;
     samba_value constant = samba_constant_tensor(reader->graph, tensor);
     samba_tensor_free(tensor);

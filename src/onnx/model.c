@@ -119,11 +119,13 @@ static bool scan_message(const ProtobufCMessageDescriptor *message, scan s, int 
             !scan_message(field->descriptor, (scan){s.at, s.at + size}, depth + 1, memory, deep))
             return false;
         /* an element of a list, or of a packed one as many as its bytes may be; a field of text is copied */
-        *memory += 16 + size + ((tag & 7) == 2 && field && field->label == PROTOBUF_C_LABEL_REPEATED && field->type != PROTOBUF_C_TYPE_MESSAGE &&
-                                        field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_BYTES &&
-                                        field->type != PROTOBUF_C_TYPE_FLOAT && field->type != PROTOBUF_C_TYPE_DOUBLE
-                                    ? 8 * size
-                                    : 0);
+        *memory +=
+            16 + size +
+            ((tag & 7) == 2 && field && field->label == PROTOBUF_C_LABEL_REPEATED && field->type != PROTOBUF_C_TYPE_MESSAGE &&
+                     field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_BYTES &&
+                     field->type != PROTOBUF_C_TYPE_FLOAT && field->type != PROTOBUF_C_TYPE_DOUBLE
+                 ? 8 * size
+                 : 0);
         s.at += size;
     }
     return true;
@@ -138,11 +140,13 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
                          "%s: %zu bytes are no ONNX file: its format ends at 2 GiB, beyond which tensors lie in files beside it",
                          model->path, size);
     if (!scan_message(&onnx__model_proto__descriptor, (scan){data, (const uint8_t *)data + size}, 0, &memory, &deep))
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, deep ? "%s: graphs or types are nested more than %d deep" : "%s: it is no ONNX file, or a damaged one",
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         deep ? "%s: graphs or types are nested more than %d deep" : "%s: it is no ONNX file, or a damaged one",
                          model->path, DEEPEST);
     if (memory > (uint64_t)size * MOST_TIMES + ROOM)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: reading %zu bytes would take %llu: it is no ONNX file that a program wrote",
-                         model->path, size, (unsigned long long)memory);
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: reading %zu bytes would take %llu: it is no ONNX file that a program wrote", model->path, size,
+                         (unsigned long long)memory);
     ProtobufCAllocator allocator = {give, take_back, model};
     int64_t refused = samba_memory_refused(model->context);
     model->message = onnx__model_proto__unpack(&allocator, size, data);
@@ -162,13 +166,14 @@ static samba_status check(samba_onnx *model)
     if (!graph)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: the model has no graph", model->path);
     if (message->n_opset_import == 0)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: the model does not say which version of the operators it uses (opset_import)",
-                         model->path);
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: the model does not say which version of the operators it uses (opset_import)", model->path);
     if (graph->n_sparse_initializer > 0)
-        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "%s: it has %zu sparse initializers; store them as dense ones", model->path,
-                         graph->n_sparse_initializer);
+        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "%s: it has %zu sparse initializers; store them as dense ones",
+                         model->path, graph->n_sparse_initializer);
     SAMBA_TRY(onnx_find_stored(model));
-    SAMBA_TRY(SAMBA_ROOM(&model->arena, model->inputs, graph->n_input + 1)); /* initializers may be inputs too: those do not count */
+    SAMBA_TRY(
+        SAMBA_ROOM(&model->arena, model->inputs, graph->n_input + 1)); /* initializers may be inputs too: those do not count */
     for (size_t i = 0; i < graph->n_input; i++) {
         if (!graph->input[i]->name || !graph->input[i]->name[0])
             return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: input %zu of the graph has no name", model->path, i);
@@ -235,7 +240,8 @@ samba_status samba_onnx_open(samba_context *context, const char *path, samba_onn
     return status;
 }
 
-samba_status samba_onnx_open_memory(samba_context *context, const void *data, size_t size, const char *folder, samba_onnx **result)
+samba_status samba_onnx_open_memory(samba_context *context, const void *data, size_t size, const char *folder,
+                                    samba_onnx **result)
 {
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, data);
@@ -285,7 +291,8 @@ static samba_status tell(const samba_onnx *model, const char *what, int index, i
         const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
         bool number = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         info->shape[i] = number && dim->dim_value >= 0 ? dim->dim_value : -1;
-        info->dims[i] = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param : "";
+        info->dims[i] =
+            dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param : "";
     }
     return SAMBA_OK;
 }

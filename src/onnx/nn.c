@@ -23,8 +23,8 @@ static bool kernel_of(onnx_node *node, samba_value a, samba_value weight, int64_
     if (node->refused)
         return false;
     if (samba_value_rank(a) != samba_value_rank(weight) || samba_value_rank(a) < 3) {
-        onnx_refuse(node, "an input (N, C, space...) and a weight of its rank are expected, of ranks %d and %d", samba_value_rank(a),
-                    samba_value_rank(weight));
+        onnx_refuse(node, "an input (N, C, space...) and a weight of its rank are expected, of ranks %d and %d",
+                    samba_value_rank(a), samba_value_rank(weight));
         return false;
     }
     for (int i = 2; i < samba_value_rank(weight); i++)
@@ -52,7 +52,8 @@ samba_value onnx_convolve(onnx_node *node, samba_value a, samba_value weight, sa
         return samba_functional_conv2d(a, weight, bias, &o);
     }
     if (w.dims == 3) {
-        samba_conv3d_options o = {{s[0], s[1], s[2]}, {p[0], p[1], p[2]}, {d[0], d[1], d[2]}, groups, false, false, SAMBA_PAD_CONSTANT};
+        samba_conv3d_options o = {{s[0], s[1], s[2]}, {p[0], p[1], p[2]}, {d[0], d[1], d[2]}, groups, false, false,
+                                  SAMBA_PAD_CONSTANT};
         return samba_functional_conv3d(a, weight, bias, &o);
     }
     return onnx_refused(node, "%d dims of space are not supported, 1 to 3 are", w.dims);
@@ -75,7 +76,8 @@ void onnx_conv_transpose(onnx_node *node)
     onnx_window w;
     if (!kernel_of(node, a, weight, kernel) || !onnx_window_read(node, a, kernel, &w))
         return;
-    int extra = onnx_ints(node, "output_padding", SAMBA_MAX_RANK, more), shaped = onnx_ints(node, "output_shape", SAMBA_MAX_RANK, wanted);
+    int extra = onnx_ints(node, "output_padding", SAMBA_MAX_RANK, more),
+        shaped = onnx_ints(node, "output_shape", SAMBA_MAX_RANK, wanted);
     if (node->refused || (extra >= 0 && extra != w.dims) || (shaped >= 0 && shaped != w.dims && shaped != w.dims + 2)) {
         onnx_refuse(node, "output_padding and output_shape need a number for each of %d dims of space", w.dims);
         return;
@@ -130,7 +132,7 @@ void onnx_conv_transpose(onnx_node *node)
 /* ---- images of other sizes: one dim after another, as a product with a small matrix or by index ---- */
 
 typedef struct resizing {
-    int mode; /* nearest, linear, cubic */
+    int mode;  /* nearest, linear, cubic */
     int place; /* of an output pixel in the input */
     int rounding;
     double cubic, outside; /* the cubic's coefficient; what stands outside of the image for tf_crop_and_resize */
@@ -199,7 +201,8 @@ static void row_of(const resizing *r, int64_t size, double x, double scale, doub
             row[k] /= sum;
 }
 
-static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a, int dim, int64_t out, double scale, double start, double end)
+static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a, int dim, int64_t out, double scale, double start,
+                              double end)
 {
     int64_t size = samba_value_size(a, dim);
     samba_arena *arena = &node->reader->arena;
@@ -232,8 +235,8 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
             row_of(r, size, x, scale, rows + i * size);
         }
         samba_tensor *matrix;
-        if (samba_tensor_from_memory(node->reader->context, NULL, SAMBA_FLOAT64, 2, (const int64_t[]){out, size}, NULL, rows, NULL, NULL,
-                                     &matrix) != SAMBA_OK)
+        if (samba_tensor_from_memory(node->reader->context, NULL, SAMBA_FLOAT64, 2, (const int64_t[]){out, size}, NULL, rows,
+                                     NULL, NULL, &matrix) != SAMBA_OK)
             return onnx_refused(node, "%s", samba_error_message(node->reader->context));
         samba_value weights = samba_constant_tensor(node->graph, matrix), narrow = samba_cast(weights, wide);
         samba_tensor_free(matrix);
@@ -262,15 +265,16 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
 static bool is_interpolate(const resizing *r, samba_value a, const bool *changed)
 {
     int rank = samba_value_rank(a);
-    if (rank < 3 || rank > 5 || changed[0] || changed[1] || r->antialias || r->exclude_outside || !samba_dtype_is_floating_point(samba_value_dtype(a)))
+    if (rank < 3 || rank > 5 || changed[0] || changed[1] || r->antialias || r->exclude_outside ||
+        !samba_dtype_is_floating_point(samba_value_dtype(a)))
         return false;
     if (r->mode == LINEAR)
         return r->place == HALF_PIXEL || r->place == ALIGN_CORNERS;
     return r->mode == CUBIC && rank == 4 && r->cubic == -0.75 && (r->place == HALF_PIXEL || r->place == ALIGN_CORNERS);
 }
 
-static void resize(onnx_node *node, const resizing *r, samba_value a, int count, const int *axes, const int64_t *sizes, const double *scales,
-                   const double *roi)
+static void resize(onnx_node *node, const resizing *r, samba_value a, int count, const int *axes, const int64_t *sizes,
+                   const double *scales, const double *roi)
 {
     int rank = samba_value_rank(a);
     bool changed[SAMBA_MAX_RANK] = {false};
@@ -301,8 +305,8 @@ void onnx_resize(onnx_node *node);
 void onnx_resize(onnx_node *node)
 {
     static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
-    static const char *const places[] = {"half_pixel", "asymmetric", "pytorch_half_pixel", "align_corners", "half_pixel_symmetric",
-                                         "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL};
+    static const char *const places[] = {"half_pixel",           "asymmetric",         "pytorch_half_pixel",   "align_corners",
+                                         "half_pixel_symmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
     static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
     samba_value a = onnx_need(node, 0);
@@ -399,8 +403,8 @@ void onnx_grid_sample(onnx_node *node)
 {
     static const char *const modes[] = {"linear", "bilinear", "nearest", "cubic", "bicubic", NULL};
     static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
-    static const samba_resample_mode as[] = {SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_NEAREST, SAMBA_RESAMPLE_BICUBIC,
-                                             SAMBA_RESAMPLE_BICUBIC};
+    static const samba_resample_mode as[] = {SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_NEAREST,
+                                             SAMBA_RESAMPLE_BICUBIC, SAMBA_RESAMPLE_BICUBIC};
     samba_value a = onnx_need(node, 0), grid = onnx_need(node, 1);
     int mode = onnx_choice(node, "mode", "linear", modes), padding = onnx_choice(node, "padding_mode", "zeros", paddings);
     bool align = onnx_flag(node, "align_corners", false);
@@ -424,15 +428,17 @@ void onnx_col2im(onnx_node *node);
 void onnx_col2im(onnx_node *node)
 {
     samba_value a = onnx_need(node, 0);
-    int64_t image[SAMBA_MAX_RANK], kernel[SAMBA_MAX_RANK], stride[SAMBA_MAX_RANK], dilation[SAMBA_MAX_RANK], pads[2 * SAMBA_MAX_RANK];
+    int64_t image[SAMBA_MAX_RANK], kernel[SAMBA_MAX_RANK], stride[SAMBA_MAX_RANK], dilation[SAMBA_MAX_RANK],
+        pads[2 * SAMBA_MAX_RANK];
     int dims = onnx_known_ints(node, 1, "the image's shape", SAMBA_MAX_RANK, image);
     int kernels = onnx_known_ints(node, 2, "the block's shape", SAMBA_MAX_RANK, kernel);
-    int strides = onnx_ints(node, "strides", SAMBA_MAX_RANK, stride), dilations = onnx_ints(node, "dilations", SAMBA_MAX_RANK, dilation);
+    int strides = onnx_ints(node, "strides", SAMBA_MAX_RANK, stride),
+        dilations = onnx_ints(node, "dilations", SAMBA_MAX_RANK, dilation);
     int padded = onnx_ints(node, "pads", SAMBA_COUNT(pads), pads);
     if (node->refused)
         return;
-    if (samba_value_rank(a) != 3 || dims < 1 || kernels != dims || (strides >= 0 && strides != dims) || (dilations >= 0 && dilations != dims) ||
-        (padded >= 0 && padded != 2 * dims) || dims + 2 > SAMBA_MAX_RANK) {
+    if (samba_value_rank(a) != 3 || dims < 1 || kernels != dims || (strides >= 0 && strides != dims) ||
+        (dilations >= 0 && dilations != dims) || (padded >= 0 && padded != 2 * dims) || dims + 2 > SAMBA_MAX_RANK) {
         onnx_refuse(node, "an input (N, C * block, windows) and as many numbers as dims of the image are expected");
         return;
     }

@@ -17,7 +17,8 @@ static void describe(const onnx_node *node, char *text, size_t size)
     char shown[SAMBA_SHOWN], op[SAMBA_SHOWN], domain[SAMBA_SHOWN];
     bool other = proto->domain && proto->domain[0] && strcmp(proto->domain, "ai.onnx") != 0;
     snprintf(text, size, "node '%.160s' (%s%s%.100s, version %lld)", samba_shown(name, shown),
-             other ? samba_shown(proto->domain, domain) : "", other ? "." : "", samba_shown(node->op, op), (long long)node->version);
+             other ? samba_shown(proto->domain, domain) : "", other ? "." : "", samba_shown(node->op, op),
+             (long long)node->version);
 }
 
 void onnx_refuse(onnx_node *node, const char *format, ...)
@@ -235,7 +236,8 @@ const samba_array *onnx_known_in(onnx_node *node, int index, const char *what)
     uint64_t inputs;
     const samba_array *array = onnx_known(reader, value, &inputs);
     if (!array)
-        onnx_refuse(node, "%s, \"%.200s\", is not known when the model is read: it depends on data, and so would shapes", what, item->name);
+        onnx_refuse(node, "%s, \"%.200s\", is not known when the model is read: it depends on data, and so would shapes", what,
+                    item->name);
     reader->model->built_in |= inputs;
     return array;
 }
@@ -320,8 +322,8 @@ samba_value onnx_like(onnx_node *node, double value, samba_value like)
 samba_value onnx_ints_value(onnx_node *node, int rank, const int64_t *shape, const int64_t *values)
 {
     samba_tensor *tensor;
-    if (samba_tensor_from_memory(node->reader->context, NULL, SAMBA_INT64, rank, shape, NULL, (void *)(uintptr_t)values, NULL, NULL,
-                                 &tensor) != SAMBA_OK)
+    if (samba_tensor_from_memory(node->reader->context, NULL, SAMBA_INT64, rank, shape, NULL, (void *)(uintptr_t)values, NULL,
+                                 NULL, &tensor) != SAMBA_OK)
         return onnx_refused(node, "%s", samba_error_message(node->reader->context));
     samba_value value = samba_constant_tensor(node->graph, tensor);
     samba_tensor_free(tensor);

@@ -112,7 +112,8 @@ void onnx_layer_normalization(onnx_node *node)
         dims[i] = axis + i;
     samba_dtype dtype = samba_value_dtype(a);
     samba_value wide = dtype == SAMBA_FLOAT64 ? a : samba_cast(a, SAMBA_FLOAT32), mean;
-    samba_value var = samba_var_mean(wide, count, dims, 0, true, &mean), small = onnx_number(node, eps), sum = samba_add(var, small);
+    samba_value var = samba_var_mean(wide, count, dims, 0, true, &mean), small = onnx_number(node, eps),
+                sum = samba_add(var, small);
     samba_value inverse = samba_rsqrt(sum), none = {NULL, 0, 0};
     samba_value y = samba_functional_layer_norm(a, count, shape + axis, fits ? weight : none, fits ? bias : none, eps);
     if (!fits && weight.graph)
@@ -235,7 +236,8 @@ void onnx_lrn(onnx_node *node)
     samba_value windows = samba_windows(padded, -1, size, 1);
     int last = -1;
     samba_value sums = samba_sum(windows, 1, &last, false), back = samba_transpose(sums, 1, -1);
-    samba_value factor = onnx_number(node, alpha / (double)size), start = onnx_number(node, bias), power = onnx_number(node, beta);
+    samba_value factor = onnx_number(node, alpha / (double)size), start = onnx_number(node, bias),
+                power = onnx_number(node, beta);
     samba_value scaled = samba_mul(back, factor), base = samba_add(scaled, start), divisor = samba_pow(base, power);
     onnx_out(node, 0, samba_div(a, divisor));
 }

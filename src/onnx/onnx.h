@@ -59,7 +59,7 @@ struct samba_onnx {
 
 #define ONNX_FAIL(model, status, ...) samba_fail((model)->context, status, __VA_ARGS__)
 void onnx_hold(samba_onnx *model);
-samba_status onnx_find_stored(samba_onnx *model);                            /* roles.c */
+samba_status onnx_find_stored(samba_onnx *model);                             /* roles.c */
 const onnx_stored *onnx_stored_as(const samba_onnx *model, const char *name); /* NULL: nothing */
 
 /* ---- tensors: tensor.c ---- */
@@ -85,7 +85,7 @@ typedef struct onnx_item {
     struct onnx_item **list;
 } onnx_item;
 
-typedef struct onnx_scope { /* the names of a graph or a function's body */
+typedef struct onnx_scope {   /* the names of a graph or a function's body */
     struct onnx_scope *outer; /* a graph inside a node sees the names around it; NULL */
     int64_t count, size;      /* size: a power of two */
     onnx_item **table;
@@ -109,9 +109,9 @@ typedef struct onnx_reader {
     samba_arena arena;
     onnx_scope *scope;
     onnx_frame *frame;
-    int depth;      /* of functions and graphs inside nodes */
-    int64_t nodes;  /* read so far: bounds what loops and functions unroll */
-    int64_t draws;  /* random values so far, for names of seeds */
+    int depth;     /* of functions and graphs inside nodes */
+    int64_t nodes; /* read so far: bounds what loops and functions unroll */
+    int64_t draws; /* random values so far, for names of seeds */
     samba_text refusals;
     int refusal_count;
     struct onnx_known *known; /* by node of the graph */
@@ -129,9 +129,9 @@ typedef struct onnx_node {
     const char *op;  /* "Conv" */
     int64_t version; /* of the operator set of its domain */
     int input_count, output_count;
-    onnx_item **inputs;   /* NULL: left out */
-    onnx_item **outputs;  /* NULL: nobody asked for it */
-    bool *read, *told;    /* inputs and attributes that were asked for */
+    onnx_item **inputs;  /* NULL: left out */
+    onnx_item **outputs; /* NULL: nobody asked for it */
+    bool *read, *told;   /* inputs and attributes that were asked for */
     bool refused;
 } onnx_node;
 typedef void onnx_operator_fn(onnx_node *node);
@@ -145,7 +145,7 @@ void onnx_refuse(onnx_node *node, const char *format, ...) __attribute__((format
 bool onnx_has(const onnx_node *node, int index);
 samba_value onnx_in(onnx_node *node, int index);
 samba_value onnx_need(onnx_node *node, int index);
-onnx_item *onnx_item_in(onnx_node *node, int index); /* NULL: left out */
+onnx_item *onnx_item_in(onnx_node *node, int index);    /* NULL: left out */
 int32_t onnx_type_in(const onnx_node *node, int index); /* as the model says it: uint16, not what holds it; 0: left out */
 void onnx_out(onnx_node *node, int index, samba_value value);
 void onnx_out_type(onnx_node *node, int index, int32_t type); /* of an output that was given */
@@ -208,9 +208,9 @@ void onnx_known_free(onnx_reader *reader);
 
 typedef struct onnx_operator {
     const char *domain, *name;
-    int since;                 /* the first version of this row; a later row of the name takes over from its own */
+    int since;                  /* the first version of this row; a later row of the name takes over from its own */
     onnx_operator_fn *function; /* NULL: refused for `reason` */
-    const char *reason;        /* what of it is refused, or why all is */
+    const char *reason;         /* what of it is refused, or why all is */
 } onnx_operator;
 extern const onnx_operator onnx_operators[];
 extern const int onnx_operator_count;

@@ -173,8 +173,8 @@ static bool fits_pooling(const onnx_window *w)
 }
 
 /* From places in the padded input to places in the input, counted over C and N too, or by columns. */
-static samba_value places_in_input(onnx_node *node, const onnx_window *given, const onnx_window *padded, bool was_padded, samba_value a,
-                                   samba_value index, bool columns)
+static samba_value places_in_input(onnx_node *node, const onnx_window *given, const onnx_window *padded, bool was_padded,
+                                   samba_value a, samba_value index, bool columns)
 {
     samba_value place[SAMBA_MAX_RANK] = {{NULL, 0, 0}}, rest = index;
     for (int i = given->dims - 1; i >= 0; i--) {
@@ -268,7 +268,8 @@ static samba_value window_sums(const onnx_window *w, samba_value padded)
 }
 
 /* A value of ones in the shape of a plane of the input: how many elements, with or without pads, each window has. */
-static samba_value window_counts(onnx_node *node, const onnx_window *given, const onnx_window *whole, samba_value a, bool count_pads)
+static samba_value window_counts(onnx_node *node, const onnx_window *given, const onnx_window *whole, samba_value a,
+                                 bool count_pads)
 {
     int64_t shape[SAMBA_MAX_RANK] = {1, 1};
     for (int i = 0; i < given->dims; i++)
@@ -289,7 +290,8 @@ void onnx_average_pool(onnx_node *node);
 void onnx_average_pool(onnx_node *node)
 {
     samba_value a = onnx_need(node, 0);
-    bool ceil_mode = onnx_flag(node, "ceil_mode", false), count_pads = onnx_flag(node, "count_include_pad", false), dilated = false;
+    bool ceil_mode = onnx_flag(node, "ceil_mode", false), count_pads = onnx_flag(node, "count_include_pad", false),
+         dilated = false;
     onnx_window given, w;
     if (!onnx_window_read(node, a, NULL, &given))
         return;
@@ -319,7 +321,8 @@ void onnx_lp_pool(onnx_node *node)
         return;
     w = given;
     make_whole(&w, ceil_mode);
-    samba_value size = samba_abs(a), power = onnx_number(node, p), root = onnx_number(node, 1 / p), powers = samba_pow(size, power);
+    samba_value size = samba_abs(a), power = onnx_number(node, p), root = onnx_number(node, 1 / p),
+                powers = samba_pow(size, power);
     samba_value sums = window_sums(&w, onnx_window_pad(&w, powers, 0));
     onnx_out(node, 0, samba_pow(sums, root));
 }

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#define DEEPEST 64              /* functions and graphs inside each other */
-#define MOST_NODES (1 << 20)    /* that loops and functions unroll to */
-#define SHOWN_REFUSALS 900      /* bytes of them in a message: a context's message is short */
+#define DEEPEST 64           /* functions and graphs inside each other */
+#define MOST_NODES (1 << 20) /* that loops and functions unroll to */
+#define SHOWN_REFUSALS 900   /* bytes of them in a message: a context's message is short */
 
 samba_onnx_options samba_onnx_defaults(void) { return (samba_onnx_options){.struct_size = sizeof(samba_onnx_options)}; }
 
@@ -198,10 +198,7 @@ samba_value onnx_buffer(onnx_node *node, int index)
 /* ---- nodes ---- */
 
 static bool is_default(const char *domain) { return !domain || !domain[0] || strcmp(domain, "ai.onnx") == 0; }
-static bool same_domain(const char *a, const char *b)
-{
-    return is_default(a) ? is_default(b) : b && strcmp(a, b) == 0;
-}
+static bool same_domain(const char *a, const char *b) { return is_default(a) ? is_default(b) : b && strcmp(a, b) == 0; }
 
 static int64_t version_of(const onnx_frame *frame, const char *domain)
 {
@@ -228,7 +225,8 @@ static void check_all_told(onnx_node *node)
     const Onnx__NodeProto *proto = node->proto;
     for (size_t i = 0; i < proto->n_attribute && !node->refused; i++)
         if (!node->told[i])
-            onnx_refuse(node, "attribute %.100s is not supported", proto->attribute[i]->name ? proto->attribute[i]->name : "without a name");
+            onnx_refuse(node, "attribute %.100s is not supported",
+                        proto->attribute[i]->name ? proto->attribute[i]->name : "without a name");
     for (int i = 0; i < node->input_count && !node->refused; i++)
         if (node->inputs[i] && !node->read[i])
             onnx_refuse(node, "input %d is not supported", i);
@@ -275,8 +273,9 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: loops and functions unroll to more than %d nodes",
                           reader->model->path, MOST_NODES);
     if (proto->n_input > SAMBA_MAX_ARITY || proto->n_output > SAMBA_MAX_ARITY)
-        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: a node has %zu inputs and %zu outputs; at most %d are supported",
-                          reader->model->path, proto->n_input, proto->n_output, SAMBA_MAX_ARITY);
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED,
+                          "%s: a node has %zu inputs and %zu outputs; at most %d are supported", reader->model->path,
+                          proto->n_input, proto->n_output, SAMBA_MAX_ARITY);
     onnx_node node = {.reader = reader,
                       .graph = reader->graph,
                       .proto = proto,
@@ -479,11 +478,13 @@ static samba_status size_of_dim(const onnx_reader *reader, const samba_onnx_tens
                                            info->dims[dim], (long long)*size);
         }
     if (info->dims[dim][0])
-        return samba_fail(reader->context, SAMBA_ERROR_NAME,
-                          "%s: dim %d of input \"%.200s\" is \"%.100s\", whose size is not given: --dim %.100s=SIZE, or an example input",
-                          reader->model->path, dim, info->name, info->dims[dim], info->dims[dim]);
-    return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: dim %d of input \"%.200s\" has no size and no name; give an example input",
-                      reader->model->path, dim, info->name);
+        return samba_fail(
+            reader->context, SAMBA_ERROR_NAME,
+            "%s: dim %d of input \"%.200s\" is \"%.100s\", whose size is not given: --dim %.100s=SIZE, or an example input",
+            reader->model->path, dim, info->name, info->dims[dim], info->dims[dim]);
+    return samba_fail(reader->context, SAMBA_ERROR_NAME,
+                      "%s: dim %d of input \"%.200s\" has no size and no name; give an example input", reader->model->path, dim,
+                      info->name);
 }
 
 static samba_status check_example(const onnx_reader *reader, const samba_onnx_tensor_info *info, const samba_tensor *example)
@@ -508,8 +509,9 @@ static samba_status add_input(onnx_reader *reader, int index)
     const Onnx__TypeProto *type = model->inputs[index]->type;
     int32_t element = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? type->tensor_type->elem_type : 0;
     if (info.dtype == SAMBA_DTYPE_COUNT)
-        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: input \"%.200s\" is %s; tensors of numbers are supported",
-                          model->path, info.name, element ? onnx_type_name(element) : "no tensor (a sequence, map or optional)");
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED,
+                          "%s: input \"%.200s\" is %s; tensors of numbers are supported", model->path, info.name,
+                          element ? onnx_type_name(element) : "no tensor (a sequence, map or optional)");
     const samba_tensor *example = example_of(reader, info.name);
     samba_tensor *made = NULL;
     if (example)
@@ -517,8 +519,8 @@ static samba_status add_input(onnx_reader *reader, int index)
     else {
         int64_t shape[SAMBA_MAX_RANK];
         if (info.rank < 0)
-            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: input \"%.200s\" has no shape; give an example input", model->path,
-                              info.name);
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: input \"%.200s\" has no shape; give an example input",
+                              model->path, info.name);
         for (int i = 0; i < info.rank; i++)
             SAMBA_TRY(size_of_dim(reader, &info, i, &shape[i]));
         SAMBA_TRY(samba_tensor_empty(reader->context, info.name, info.dtype, info.rank, shape, &made));
@@ -541,12 +543,13 @@ static samba_status add_outputs(onnx_reader *reader)
         const char *name = graph->output[i]->name;
         onnx_item *item = onnx_find(reader, name);
         if (!item)
-            return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: no node gives the output \"%.200s\"", reader->model->path, name);
+            return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: no node gives the output \"%.200s\"", reader->model->path,
+                              name);
         if (item->missing)
             continue;
         if (item->is_list)
-            return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: output \"%.200s\" is a sequence; tensors are supported",
-                              reader->model->path, name);
+            return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED,
+                              "%s: output \"%.200s\" is a sequence; tensors are supported", reader->model->path, name);
         samba_value value = onnx_value_of(reader, item);
         if (!value.graph)
             return samba_graph_stick(reader->graph, SAMBA_ERROR_FORMAT), SAMBA_ERROR_FORMAT;
@@ -587,8 +590,9 @@ static samba_status check_freezing(const onnx_reader *reader)
 {
     for (int i = 0; i < reader->options.freeze_count; i++)
         if (reader->freeze_hits[i] == 0)
-            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: no parameter has a name like \"%.200s\", which is to be frozen",
-                              reader->model->path, reader->options.freeze[i]);
+            return samba_fail(reader->context, SAMBA_ERROR_NAME,
+                              "%s: no parameter has a name like \"%.200s\", which is to be frozen", reader->model->path,
+                              reader->options.freeze[i]);
     return SAMBA_OK;
 }
 
@@ -632,8 +636,8 @@ static samba_status bind_values(onnx_reader *reader, const binding_list *list)
     }
     for (int i = 0; i < reader->model->input_count; i++)
         if (!onnx_find(reader, reader->model->inputs[i]->name))
-            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: no value is given for input \"%.200s\"", reader->model->path,
-                              reader->model->inputs[i]->name);
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: no value is given for input \"%.200s\"",
+                              reader->model->path, reader->model->inputs[i]->name);
     return SAMBA_OK;
 }
 

@@ -124,7 +124,8 @@ static samba_value length(samba_value a, int count, const int *dims, bool keep)
 
 static samba_value two_norm(samba_value a, int count, const int *dims, bool keep)
 {
-    return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_vector_norm(a, 2, count, dims, keep) : length(a, count, dims, keep);
+    return samba_dtype_is_floating_point(samba_value_dtype(a)) ? samba_vector_norm(a, 2, count, dims, keep)
+                                                               : length(a, count, dims, keep);
 }
 
 #define REDUCTION(name, since, before, reduction, after)                                                                         \

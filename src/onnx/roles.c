@@ -57,7 +57,8 @@ static void sort(samba_onnx *model)
 static samba_onnx_role own_role(const Onnx__TensorProto *proto)
 {
     samba_dtype dtype = onnx_dtype(proto->data_type);
-    return proto->n_dims > 0 && proto->n_dims <= SAMBA_MAX_RANK && dtype != SAMBA_DTYPE_COUNT && samba_dtype_is_floating_point(dtype)
+    return proto->n_dims > 0 && proto->n_dims <= SAMBA_MAX_RANK && dtype != SAMBA_DTYPE_COUNT &&
+                   samba_dtype_is_floating_point(dtype)
                ? SAMBA_ONNX_PARAMETER
                : SAMBA_ONNX_CONSTANT;
 }
@@ -132,7 +133,8 @@ samba_status onnx_find_stored(samba_onnx *model)
     for (size_t n = 0; n < graph->n_node; n++) {
         const Onnx__NodeProto *node = graph->node[n];
         for (int u = 0; u < SAMBA_COUNT(uses) && node->op_type; u++)
-            for (int k = uses[u].first; k <= uses[u].last && k < (int)node->n_input && strcmp(node->op_type, uses[u].op) == 0; k++)
+            for (int k = uses[u].first; k <= uses[u].last && k < (int)node->n_input && strcmp(node->op_type, uses[u].op) == 0;
+                 k++)
                 mark(model, node->input[k], uses[u].role);
     }
     return SAMBA_OK;
@@ -148,10 +150,11 @@ samba_status samba_onnx_initializer(const samba_onnx *model, int index, samba_on
         return ONNX_FAIL(model, SAMBA_ERROR_INDEX, "%s: there is no initializer %d; it has %d", model->path, index,
                          samba_onnx_initializer_count(model));
     const Onnx__TensorProto *proto = model->stored[index].proto;
-    *info = (samba_onnx_initializer_info){.name = model->stored[index].name,
-                                          .role = model->stored[index].role,
-                                          .dtype = proto->n_dims <= SAMBA_MAX_RANK ? onnx_dtype(proto->data_type) : SAMBA_DTYPE_COUNT,
-                                          .rank = proto->n_dims <= SAMBA_MAX_RANK ? (int)proto->n_dims : 0};
+    *info =
+        (samba_onnx_initializer_info){.name = model->stored[index].name,
+                                      .role = model->stored[index].role,
+                                      .dtype = proto->n_dims <= SAMBA_MAX_RANK ? onnx_dtype(proto->data_type) : SAMBA_DTYPE_COUNT,
+                                      .rank = proto->n_dims <= SAMBA_MAX_RANK ? (int)proto->n_dims : 0};
     for (int i = 0; i < info->rank; i++)
         info->shape[i] = proto->dims[i];
     return SAMBA_OK;

@@ -67,8 +67,8 @@ static void out_tensor(onnx_node *node, const Onnx__TensorProto *proto)
 static void out_numbers(onnx_node *node, samba_dtype dtype, int rank, int64_t count, const void *data)
 {
     samba_tensor *tensor;
-    if (samba_tensor_from_memory(node->reader->context, NULL, dtype, rank, &count, NULL, count ? (void *)(uintptr_t)data : (void *)(uintptr_t)"",
-                                 NULL, NULL, &tensor) != SAMBA_OK) {
+    if (samba_tensor_from_memory(node->reader->context, NULL, dtype, rank, &count, NULL,
+                                 count ? (void *)(uintptr_t)data : (void *)(uintptr_t) "", NULL, NULL, &tensor) != SAMBA_OK) {
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return;
     }
@@ -266,7 +266,8 @@ void onnx_unsqueeze(onnx_node *node)
     int rank = samba_value_rank(a) + (count > 0 ? count : 0), from = 0;
     bool added[SAMBA_MAX_RANK] = {false};
     if (count < 0 || rank > SAMBA_MAX_RANK) {
-        onnx_refuse(node, count < 0 ? "it has no axes" : "the result would have %d dims; at most %d are supported", rank, SAMBA_MAX_RANK);
+        onnx_refuse(node, count < 0 ? "it has no axes" : "the result would have %d dims; at most %d are supported", rank,
+                    SAMBA_MAX_RANK);
         return;
     }
     for (int i = 0; i < count; i++) {
@@ -295,7 +296,8 @@ void onnx_expand(onnx_node *node)
     }
     onnx_shape(a, own);
     if (!samba_shape_broadcast(samba_value_rank(a), own, count, shape, &rank, result))
-        onnx_refuse(node, "a value of shape %s does not expand to %s", SAMBA_SHAPE(samba_value_rank(a), own), SAMBA_SHAPE(count, shape));
+        onnx_refuse(node, "a value of shape %s does not expand to %s", SAMBA_SHAPE(samba_value_rank(a), own),
+                    SAMBA_SHAPE(count, shape));
     else
         out_same(node, samba_expand(a, rank, result));
 }
@@ -375,13 +377,16 @@ void onnx_slice(onnx_node *node)
     bool attributes = node->version < 10;
     int count = attributes ? onnx_ints(node, "starts", SAMBA_MAX_RANK, starts)
                            : onnx_known_ints(node, 1, "starts", SAMBA_MAX_RANK, starts);
-    int stops = attributes ? onnx_ints(node, "ends", SAMBA_MAX_RANK, ends) : onnx_known_ints(node, 2, "ends", SAMBA_MAX_RANK, ends);
-    int named = attributes ? onnx_ints(node, "axes", SAMBA_MAX_RANK, axes) : onnx_known_ints(node, 3, "axes", SAMBA_MAX_RANK, axes);
+    int stops =
+        attributes ? onnx_ints(node, "ends", SAMBA_MAX_RANK, ends) : onnx_known_ints(node, 2, "ends", SAMBA_MAX_RANK, ends);
+    int named =
+        attributes ? onnx_ints(node, "axes", SAMBA_MAX_RANK, axes) : onnx_known_ints(node, 3, "axes", SAMBA_MAX_RANK, axes);
     int stepped = attributes ? -1 : onnx_known_ints(node, 4, "steps", SAMBA_MAX_RANK, steps);
     if (node->refused)
         return;
     int rank = samba_value_rank(a);
-    if (count < 0 || stops != count || (named >= 0 && named != count) || (stepped >= 0 && stepped != count) || (named < 0 && count > rank)) {
+    if (count < 0 || stops != count || (named >= 0 && named != count) || (stepped >= 0 && stepped != count) ||
+        (named < 0 && count > rank)) {
         onnx_refuse(node, "it has %d starts, %d ends, %d axes and %d steps for %d dims", count, stops, named, stepped, rank);
         return;
     }
@@ -474,7 +479,8 @@ void onnx_center_crop_pad(onnx_node *node)
 {
     int64_t sizes[SAMBA_MAX_RANK], axes[SAMBA_MAX_RANK];
     samba_value a = onnx_need(node, 0);
-    int count = onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, sizes), named = onnx_ints(node, "axes", SAMBA_MAX_RANK, axes);
+    int count = onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, sizes),
+        named = onnx_ints(node, "axes", SAMBA_MAX_RANK, axes);
     if (node->refused)
         return;
     int rank = samba_value_rank(a);
@@ -512,7 +518,8 @@ void onnx_depth_to_space(onnx_node *node)
         return;
     }
     int64_t c = s[1] / (b * b);
-    const int64_t dcr[] = {s[0], b, b, c, s[2], s[3]}, crd_shape[] = {s[0], c, b, b, s[2], s[3]}, shape[] = {s[0], c, s[2] * b, s[3] * b};
+    const int64_t dcr[] = {s[0], b, b, c, s[2], s[3]}, crd_shape[] = {s[0], c, b, b, s[2], s[3]},
+                  shape[] = {s[0], c, s[2] * b, s[3] * b};
     samba_value parts = samba_reshape(a, 6, crd ? crd_shape : dcr);
     samba_value turned = samba_permute(parts, crd ? (const int[]){0, 1, 4, 2, 5, 3} : (const int[]){0, 3, 4, 1, 5, 2});
     out_same(node, samba_reshape(turned, 4, shape));
@@ -533,7 +540,8 @@ void onnx_space_to_depth(onnx_node *node)
         return;
     }
     const int64_t split[] = {s[0], s[1], s[2] / b, b, s[3] / b, b}, shape[] = {s[0], s[1] * b * b, s[2] / b, s[3] / b};
-    samba_value parts = samba_reshape(a, 6, split), turned = samba_permute(parts, crd ? (const int[]){0, 1, 3, 5, 2, 4} : (const int[]){0, 3, 5, 1, 2, 4});
+    samba_value parts = samba_reshape(a, 6, split),
+                turned = samba_permute(parts, crd ? (const int[]){0, 1, 3, 5, 2, 4} : (const int[]){0, 3, 5, 1, 2, 4});
     out_same(node, samba_reshape(turned, 4, shape));
 }
 

@@ -2,8 +2,8 @@
  *
  * Tensors of a model's file: raw bytes, typed lists of numbers, or bytes of another file, which is mapped.
  *
- * A tensor says its shape and holds its elements; what it says must be what it holds before memory is taken for it. A tensor whose
- * elements lie as its dtype has them is a view of the model's memory. */
+ * A tensor says its shape and holds its elements; what it says must be what it holds before memory is taken for it. A tensor
+ * whose elements lie as its dtype has them is a view of the model's memory. */
 #include "onnx/onnx.h"
 
 #include <errno.h>
@@ -71,19 +71,22 @@ static samba_status resolve(samba_onnx *model, const char *tensor, const char *l
 {
     char folder[PATH_MAX], joined[PATH_MAX];
     if (!model->folder)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" lies in the file \"%.200s\", and the model was given without a folder",
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: tensor \"%.200s\" lies in the file \"%.200s\", and the model was given without a folder",
                          model->path, tensor, location);
     if (!location[0] || location[0] == '/' || strstr(location, ".."))
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" lies in \"%.200s\": a file below the model's folder is expected",
-                         model->path, tensor, location);
-    if (snprintf(joined, sizeof joined, "%s/%s", model->folder, location) >= (int)sizeof joined || !realpath(model->folder, folder) ||
-        !realpath(joined, path))
-        return ONNX_FAIL(model, SAMBA_ERROR_FILE, "%s: the file \"%.200s\" of tensor \"%.200s\": %s", model->path, location, tensor,
-                         strerror(errno));
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: tensor \"%.200s\" lies in \"%.200s\": a file below the model's folder is expected", model->path,
+                         tensor, location);
+    if (snprintf(joined, sizeof joined, "%s/%s", model->folder, location) >= (int)sizeof joined ||
+        !realpath(model->folder, folder) || !realpath(joined, path))
+        return ONNX_FAIL(model, SAMBA_ERROR_FILE, "%s: the file \"%.200s\" of tensor \"%.200s\": %s", model->path, location,
+                         tensor, strerror(errno));
     size_t length = strlen(folder);
     if (strncmp(path, folder, length) != 0 || (path[length] != '/' && strcmp(folder, "/") != 0))
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" lies in \"%.200s\", a link to a file outside the model's folder",
-                         model->path, tensor, location);
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: tensor \"%.200s\" lies in \"%.200s\", a link to a file outside the model's folder", model->path,
+                         tensor, location);
     return SAMBA_OK;
 }
 
@@ -107,8 +110,8 @@ static samba_status map_file(samba_onnx *model, const char *tensor, const char *
         int reason = file < 0 ? errno : 0;
         if (file >= 0)
             close(file);
-        return ONNX_FAIL(model, SAMBA_ERROR_FILE, "%s: the file \"%.200s\" of tensor \"%.200s\": %s", model->path, location, tensor,
-                         reason ? strerror(reason) : "it is no regular file");
+        return ONNX_FAIL(model, SAMBA_ERROR_FILE, "%s: the file \"%.200s\" of tensor \"%.200s\": %s", model->path, location,
+                         tensor, reason ? strerror(reason) : "it is no regular file");
     }
     map->size = (size_t)facts.st_size;
     if (map->size > 0) /* private: what is written to the tensors stays here */
@@ -135,7 +138,8 @@ static bool read_number(const char *text, int64_t *number)
     return true;
 }
 
-static samba_status find_external(samba_onnx *model, const Onnx__TensorProto *proto, const char *name, int64_t size, const void **data)
+static samba_status find_external(samba_onnx *model, const Onnx__TensorProto *proto, const char *name, int64_t size,
+                                  const void **data)
 {
     const char *location = NULL;
     int64_t offset = 0, length = size;
@@ -149,29 +153,32 @@ static samba_status find_external(samba_onnx *model, const Onnx__TensorProto *pr
         else if (fine && strcmp(key, "length") == 0)
             fine = read_number(value, &length);
         if (!fine)
-            return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: the place of tensor \"%.200s\" is damaged: %.64s is \"%.64s\"", model->path,
-                             name, key ? key : "a key", value ? value : "");
+            return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: the place of tensor \"%.200s\" is damaged: %.64s is \"%.64s\"",
+                             model->path, name, key ? key : "a key", value ? value : "");
     }
     if (!location)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" lies in a file that it does not name", model->path, name);
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" lies in a file that it does not name", model->path,
+                         name);
     if (length != size)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" has %lld bytes in \"%.200s\"; its shape takes %lld", model->path,
-                         name, (long long)length, location, (long long)size);
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" has %lld bytes in \"%.200s\"; its shape takes %lld",
+                         model->path, name, (long long)length, location, (long long)size);
     onnx_map *map;
     SAMBA_TRY(map_file(model, name, location, &map));
     if (offset > (int64_t)map->size || length > (int64_t)map->size - offset)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" lies at %lld to %lld of \"%.200s\", which has %zu bytes",
-                         model->path, name, (long long)offset, (long long)(offset + length), location, map->size);
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: tensor \"%.200s\" lies at %lld to %lld of \"%.200s\", which has %zu bytes", model->path, name,
+                         (long long)offset, (long long)(offset + length), location, map->size);
     *data = map->data ? map->data + offset : (const char *)"";
     return SAMBA_OK;
 }
 
 /* ---- elements ---- */
 
-static samba_status wrong_count(samba_onnx *model, const char *name, const char *where, int64_t held, int rank, const int64_t *shape)
+static samba_status wrong_count(samba_onnx *model, const char *name, const char *where, int64_t held, int rank,
+                                const int64_t *shape)
 {
-    return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" of shape %s has %lld %s", model->path, name, SAMBA_SHAPE(rank, shape),
-                     (long long)held, where);
+    return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" of shape %s has %lld %s", model->path, name,
+                     SAMBA_SHAPE(rank, shape), (long long)held, where);
 }
 
 /* From a typed list of the message. 16-bit floats are there as their bits, packed types as they are in raw bytes. */
@@ -252,10 +259,11 @@ samba_status onnx_tensor(samba_onnx *model, const Onnx__TensorProto *proto, samb
     int64_t numel;
     *tensor = NULL;
     if (facts->dtype == SAMBA_DTYPE_COUNT)
-        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" is of type %s, which SambaFlow has not", name, facts->name);
+        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" is of type %s, which SambaFlow has not", name,
+                         facts->name);
     if (proto->n_dims > SAMBA_MAX_RANK)
-        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" has %zu dims; at most %d are supported", name, proto->n_dims,
-                         SAMBA_MAX_RANK);
+        return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" has %zu dims; at most %d are supported", name,
+                         proto->n_dims, SAMBA_MAX_RANK);
     int rank = (int)proto->n_dims;
     int64_t bits, zero = 0;
     const int64_t *shape = rank ? proto->dims : &zero;
@@ -279,8 +287,8 @@ samba_status onnx_tensor(samba_onnx *model, const Onnx__TensorProto *proto, samb
                            rank, shape);
     size_t element = samba_dtype_size(facts->dtype);
     if (data && facts->format == SAME && facts->dtype != SAMBA_BOOL && (uintptr_t)data % element == 0 && numel > 0) {
-        SAMBA_TRY(samba_tensor_from_memory(model->context, name, facts->dtype, rank, shape, NULL, (void *)(uintptr_t)data, release,
-                                           model, tensor));
+        SAMBA_TRY(samba_tensor_from_memory(model->context, name, facts->dtype, rank, shape, NULL, (void *)(uintptr_t)data,
+                                           release, model, tensor));
         onnx_hold(model);
         return SAMBA_OK;
     }

@@ -70,10 +70,11 @@ static samba_status fill(samba_session *session, int32_t index)
 {
     const samba_plan_tensor *tensor = &session->plan.tensors[index];
     if (tensor->init == SAMBA_INIT_NONE)
-        return samba_fail(session->context, SAMBA_ERROR_STATE,
-                          "\"%.200s\" has no value: the PEF does not say what it starts from; load the model's weights first (--load, "
-                          "samba_session_load)",
-                          tensor->name);
+        return samba_fail(
+            session->context, SAMBA_ERROR_STATE,
+            "\"%.200s\" has no value: the PEF does not say what it starts from; load the model's weights first (--load, "
+            "samba_session_load)",
+            tensor->name);
     const samba_shard *shard = session->shards.tensors ? &session->shards.tensors[index] : NULL;
     weights_work work = {.session = session,
                          .tensor = tensor,

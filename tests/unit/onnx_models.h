@@ -64,7 +64,9 @@ static inline char **words(const char *text, size_t *count)
     return list;
 }
 
-#define APPEND(graph, list, part) ((graph)->list = (graph)->list ? (graph)->list : make(MOST_PARTS * sizeof(void *)), (graph)->list[(graph)->n_##list++] = (part))
+#define APPEND(graph, list, part)                                                                                                \
+    ((graph)->list = (graph)->list ? (graph)->list : make(MOST_PARTS * sizeof(void *)),                                          \
+     (graph)->list[(graph)->n_##list++] = (part))
 
 static inline Onnx__OperatorSetIdProto *operator_set(const char *domain, int64_t version)
 {
@@ -153,7 +155,8 @@ static inline void integer(Onnx__NodeProto *of, const char *name, int64_t value)
     part->i = value;
 }
 
-static inline Onnx__TensorProto *tensor_of(const char *name, int type, int rank, const int64_t *shape, size_t size, const void *data)
+static inline Onnx__TensorProto *tensor_of(const char *name, int type, int rank, const int64_t *shape, size_t size,
+                                           const void *data)
 {
     Onnx__TensorProto *part = NEW(TensorProto);
     part->name = word(name);

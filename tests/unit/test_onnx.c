@@ -110,7 +110,7 @@ TEST(test_initializers_are_parameters)
     samba_graph_free(graph);
 }
 
-/* Equal tensors are stored once by PyTorch's older exporter, the others are Identities of it: they are parameters of their own. */
+/* PyTorch's older exporter stores equal tensors once, the others are Identities of it: they are parameters of their own. */
 TEST(test_identities_of_initializers)
 {
     samba_onnx *model;
@@ -301,15 +301,18 @@ TEST(test_tensors_that_lie)
 {
     begin_line();
     main_graph->initializer[0]->dims[0] = 3;
-    refuse(read_with(&(samba_onnx_options){.struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
+    refuse(read_with(&(samba_onnx_options){
+               .struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
            SAMBA_ERROR_UNSUPPORTED, "tensor \"w\" of shape (3, 1) has 8 bytes");
     begin_line();
     main_graph->initializer[0]->dims[0] = INT64_MAX;
-    refuse(read_with(&(samba_onnx_options){.struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
+    refuse(read_with(&(samba_onnx_options){
+               .struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
            SAMBA_ERROR_UNSUPPORTED, "tensor \"w\" has a shape that is none");
     begin_line();
     main_graph->initializer[0]->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__COMPLEX64;
-    refuse(read_with(&(samba_onnx_options){.struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
+    refuse(read_with(&(samba_onnx_options){
+               .struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
            SAMBA_ERROR_UNSUPPORTED, "tensor \"w\" is of type complex64");
 }
 
@@ -318,7 +321,8 @@ TEST(test_tensors_that_lie)
 TEST(test_bytes)
 {
     samba_onnx *model;
-    refuse(samba_onnx_open_memory(context, "\xff\xff\xff", 3, NULL, &model), SAMBA_ERROR_FORMAT, "no ONNX file, or a damaged one");
+    refuse(samba_onnx_open_memory(context, "\xff\xff\xff", 3, NULL, &model), SAMBA_ERROR_FORMAT,
+           "no ONNX file, or a damaged one");
     assert_null(model);
     refuse(samba_onnx_open_memory(context, "", 0, NULL, &model), SAMBA_ERROR_FORMAT, "the model has no graph");
     refuse(samba_onnx_open(context, "/nowhere/m.onnx", &model), SAMBA_ERROR_FILE, "/nowhere/m.onnx");
@@ -340,7 +344,8 @@ TEST(test_bytes)
         deep[--at] = (uint8_t)((inside & 127) | 128);
         deep[--at] = fields[i];
     }
-    refuse(samba_onnx_open_memory(context, deep + at, sizeof deep - at, NULL, &model), SAMBA_ERROR_FORMAT, "nested more than 100 deep");
+    refuse(samba_onnx_open_memory(context, deep + at, sizeof deep - at, NULL, &model), SAMBA_ERROR_FORMAT,
+           "nested more than 100 deep");
     /* a million empty nodes in two bytes each */
     size_t count = 1 << 20, size = 2 * count + 4;
     uint8_t *many = malloc(size);
@@ -389,7 +394,8 @@ TEST(test_external_data)
         w->has_raw_data = 0;
         w->has_data_location = 1;
         w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-        const char *const pairs[3][2] = {{"location", cases[i].location}, {"offset", cases[i].offset}, {"length", cases[i].length}};
+        const char *const pairs[3][2] = {
+            {"location", cases[i].location}, {"offset", cases[i].offset}, {"length", cases[i].length}};
         for (int k = 0; k < 3; k++) {
             Onnx__StringStringEntryProto *entry = NEW(StringStringEntryProto);
             entry->key = word(pairs[k][0]);
@@ -608,4 +614,5 @@ TEST(test_no_memory)
 
 TEST_MAIN(test_line, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name, test_examples,
           test_built_in, test_all_refusals_at_once, test_many_refusals, test_what_functions_say, test_structure,
-          test_tensors_that_lie, test_bytes, test_external_data, test_loop, test_if, test_functions, test_many_nodes, test_no_memory)
+          test_tensors_that_lie, test_bytes, test_external_data, test_loop, test_if, test_functions, test_many_nodes,
+          test_no_memory)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX models as torch modules: their initializers are parameters and buffers, their forward is the model, traced by the C library.
-So an ONNX model is compiled, trained, saved and put into other modules as any module is."""
+"""ONNX models as torch modules: their initializers are parameters and buffers, their forward is the model, traced by the C
+library. So an ONNX model is compiled, trained, saved and put into other modules as any module is."""
 
 import fnmatch
 import weakref
@@ -26,7 +26,8 @@ def _apply(source, names, *tensors):
         return torch.overrides.handle_torch_function(_apply, tensors, source, names, *tensors)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         raise UnsupportedError(
-            "an ONNX model that is called eagerly has no gradients: call it in torch.no_grad(), or compile it (samba.session.compile)"
+            "an ONNX model that is called eagerly has no gradients: call it in torch.no_grad(), or compile it "
+            "(samba.session.compile)"
         )
     model = Model(source.model, source.folder)
     held = [_held(name, to_torch(x), model.context) for name, x in zip(names, tensors)]

@@ -242,11 +242,7 @@ class SambaSession:
     def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False):
         model = module("tracing", model)
         tracer = Tracer(
-            name or type(model).__name__,
-            [(path, part) for path, part in model.named_modules()],
-            scope,
-            prefix,
-            context,
+            name or type(model).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context
         )
         tracer.known, tracer.may_train = known or {}, may_train
         tracer.add_named(model.named_parameters(remove_duplicate=False), True)

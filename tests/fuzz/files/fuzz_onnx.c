@@ -91,7 +91,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* A part of the message that is another one: a name, a number, an operator. */
 static void change(Onnx__GraphProto *graph, uint64_t *state)
 {
-    static const int64_t numbers[] = {0, 1, -1, 2, 3, 7, 64, 1 << 20, INT32_MAX, INT64_MAX, INT64_MIN, (int64_t)1 << 32, -(1 << 20)};
+    static const int64_t numbers[] = {0,         1, -1, 2, 3, 7, 64, 1 << 20, INT32_MAX, INT64_MAX, INT64_MIN, (int64_t)1 << 32,
+                                      -(1 << 20)};
     if (!graph || graph->n_node == 0)
         return;
     Onnx__NodeProto *node = graph->node[samba_fuzz_next(state) % graph->n_node];
