@@ -84,6 +84,7 @@ done < <(find include src tests bench examples tools -name '*.c' -o -name '*.h' 
 if grep -rnE '^\s*#if 0' --include='*.c' --include='*.h' include src tests bench examples >&2; then complain "#if 0 above"; fi
 
 python3 tools/check_layers.py || bad=1
+python3 tools/onnx_page.py || bad=1
 python3 tools/check_order.py include src tests bench examples python --values src/ops src/autodiff src/compiler src/trace \
     src/onnx examples tests/arm >&2 ||
     complain "what these lines do depends on the compiler: make two statements of each"

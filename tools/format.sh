@@ -42,7 +42,8 @@ else
     }
     git ls-files -z '*.py' '*.pyi' | xargs -0 "$env/bin/ruff" check --quiet --output-format concise >&2 || bad=1
 fi
-# Python's own check (E501) has its exceptions beside the lines. Of Markdown, tables and listings are rows. ONNX's schema is as it is.
+# Python's own check (E501) has its exceptions beside the lines. Of Markdown, tables and listings are rows.
+# ONNX's schema is as it is.
 rows='\.(py|pyi|txt|def|json|gz|svg|pef|npz|npy|safetensors)$|^tests/(fuzz/(corpus|found)|unit/files)/|LICENSE|onnx\.proto$'
 git ls-files | grep -vE "$rows" |
     tr '\n' '\0' |

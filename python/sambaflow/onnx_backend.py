@@ -123,7 +123,9 @@ class SambaFlowBackend(Backend):
         ]
         results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         model = helper.make_model(helper.make_graph([node], "node", values, results))
-        return cls.prepare(model, device, **kwargs).run(inputs)
+        if not cls.supports_device(device):
+            raise ValueError(f"device is {device!r}: the CPU is supported")
+        return SambaFlowRep(model, **kwargs).run(inputs)  # types of results are not known, so the model is not checked
 
     @classmethod
     def supports_device(cls, device):

@@ -76,6 +76,8 @@ static samba_status add_label(job *j, const samba_graph *graph, const samba_cli_
         if (strcmp(samba_graph_name_at(graph, graph->sinks[i].name), loss->output) == 0) {
             const samba_node *node = samba_node_at(graph, graph->sinks[i].value);
             samba_app_input label;
+            if (!loss->label[0])
+                return SAMBA_OK;
             SAMBA_TRY(samba_cli_loss_label(j->context, loss, node->dtype, node->rank, node->shape, &label));
             return add_input(j, label);
         }
@@ -118,23 +120,56 @@ static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inp
 
 /* ---- the model ---- */
 
+static bool is_output(const job *j, const char *name)
+{
+    samba_onnx_tensor_info info;
+    for (int i = 0; i < samba_onnx_output_count(j->model); i++)
+        if (samba_onnx_output(j->model, i, &info) == SAMBA_OK && strcmp(info.name, name) == 0)
+            return true;
+    return false;
+}
+
+/* "loss", "loss_1", "loss_2" ...: the next that no output of the model has. */
+static void name_loss(const job *j, int *number, char name[32])
+{
+    do {
+        if (*number == 0)
+            snprintf(name, 32, "loss");
+        else
+            snprintf(name, 32, "loss_%d", *number);
+        ++*number;
+    } while (is_output(j, name));
+}
+
+/* The losses of one output; whether it is one by itself, under its own name. */
+static bool add_losses(job *j, samba_graph *graph, const char *output, samba_value value, int *number)
+{
+    bool itself = false;
+    char name[32];
+    for (int i = 0; i < j->loss_count; i++) {
+        const samba_cli_loss *loss = &j->loss[i];
+        if (strcmp(loss->output, output) != 0)
+            continue;
+        if (!loss->label[0]) {
+            itself = true;
+            continue;
+        }
+        samba_value label = samba_input(graph, loss->label);
+        name_loss(j, number, name);
+        samba_loss(graph, name, samba_cli_loss_of(loss, value, label));
+    }
+    return itself;
+}
+
 static void name_outputs(job *j, samba_graph *graph, const samba_value *outputs)
 {
-    for (int i = 0; i < samba_onnx_output_count(j->model); i++) {
-        samba_onnx_tensor_info info;
-        if (samba_onnx_output(j->model, i, &info) == SAMBA_OK)
-            samba_output(graph, info.name, outputs[i]);
+    samba_onnx_tensor_info info;
+    for (int i = 0, number = 0; i < samba_onnx_output_count(j->model); i++) {
+        if (samba_onnx_output(j->model, i, &info) != SAMBA_OK)
+            continue;
+        bool is_loss = add_losses(j, graph, info.name, outputs[i], &number);
+        (is_loss ? samba_loss : samba_output)(graph, info.name, outputs[i]);
     }
-    for (int i = 0; i < j->loss_count; i++)
-        for (int k = 0; k < samba_onnx_output_count(j->model); k++) {
-            samba_onnx_tensor_info info;
-            char name[32] = "loss";
-            if (samba_onnx_output(j->model, k, &info) != SAMBA_OK || strcmp(info.name, j->loss[i].output) != 0)
-                continue;
-            if (i > 0)
-                snprintf(name, sizeof name, "loss_%d", i);
-            samba_loss(graph, name, samba_cli_loss_of(&j->loss[i], outputs[k], samba_input(graph, j->loss[i].label)));
-        }
 }
 
 static void build(samba_graph *graph, const void *settings)
@@ -237,7 +272,7 @@ static int compile(job *j, int argc, char **argv)
     const samba_app_option options[] = {
         {.name = "loss",
          .help = "A loss by an output and a label, which becomes an input; several times for several: "
-                 "cross_entropy:logits,label",
+                 "cross_entropy:logits,label; output:loss is one that the model has",
          .texts = seen[0],
          .text_count = &counts[0],
          .text_most = MOST,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Losses by name, of an output and a label that becomes an input: "cross_entropy:logits,label". Each is PyTorch's function of
- * that name with its defaults; token_cross_entropy is that of logits (..., classes) and labels of the dims before, as language models
- * have them. */
+ * that name with its defaults; token_cross_entropy is that of logits (..., classes) and labels of the dims before, as language
+ * models have them. "output:loss" is an output of the model that is a loss by itself. */
 #include "cli/cli.h"
 
 #include <sambaflow/loss.h>
 #include <sambaflow/shape.h>
 #include <string.h>
 
-enum { CROSS_ENTROPY, TOKEN_CROSS_ENTROPY, NLL, MSE, L1, SMOOTH_L1, HUBER, BCE, BCE_WITH_LOGITS };
-static const char *const kinds[] = {"cross_entropy", "token_cross_entropy", "nll", "mse", "l1", "smooth_l1", "huber",
+enum { OUTPUT, CROSS_ENTROPY, TOKEN_CROSS_ENTROPY, NLL, MSE, L1, SMOOTH_L1, HUBER, BCE, BCE_WITH_LOGITS };
+static const char *const kinds[] = {"output", "cross_entropy", "token_cross_entropy", "nll", "mse", "l1", "smooth_l1", "huber",
                                     "bce",           "bce_with_logits"};
-#define KINDS "cross_entropy, token_cross_entropy, nll, mse, l1, smooth_l1, huber, bce or bce_with_logits"
+#define KINDS "output, cross_entropy, token_cross_entropy, nll, mse, l1, smooth_l1, huber, bce or bce_with_logits"
 
 static bool take_name(char name[SAMBA_CLI_NAME], const char *text, size_t length)
 {
@@ -26,6 +26,11 @@ static bool take_name(char name[SAMBA_CLI_NAME], const char *text, size_t length
 samba_status samba_cli_loss_take(samba_context *context, const char *text, samba_cli_loss *loss)
 {
     const char *colon = strchr(text, ':'), *comma = colon ? strchr(colon, ',') : NULL;
+    if (strncmp(text, "output:", 7) == 0 && !comma) {
+        loss->kind = OUTPUT;
+        if (take_name(loss->output, text + 7, strlen(text + 7)))
+            return SAMBA_OK;
+    }
     if (!comma || !take_name(loss->output, colon + 1, (size_t)(comma - colon - 1)) ||
         !take_name(loss->label, comma + 1, strlen(comma + 1)))
         return samba_fail(context, SAMBA_ERROR_ARGUMENT,
@@ -59,6 +64,7 @@ samba_value samba_cli_loss_of(const samba_cli_loss *loss, samba_value output, sa
 {
     const samba_value none = {NULL, 0, 0};
     switch (loss->kind) {
+    case OUTPUT: return output;
     case CROSS_ENTROPY: return samba_cross_entropy(output, label);
     case TOKEN_CROSS_ENTROPY: {
         const int64_t rows[2] = {-1, samba_value_size(output, -1)}, all = -1;

@@ -631,6 +631,12 @@ static samba_status bind_values(onnx_reader *reader, const binding_list *list)
         if (!binding->name || binding->value.graph != reader->graph || binding->value.index == SAMBA_NONE)
             return samba_fail(reader->context, SAMBA_ERROR_ARGUMENT, "%s: binding %d has no name or no value of the graph",
                               reader->model->path, i);
+        bool known = onnx_stored_as(reader->model, binding->name);
+        for (int k = 0; k < reader->model->input_count && !known; k++)
+            known = strcmp(reader->model->inputs[k]->name, binding->name) == 0;
+        if (!known)
+            return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: there is no input and no initializer \"%.200s\"",
+                              reader->model->path, binding->name);
         if (!onnx_bind(reader, binding->name, item))
             return SAMBA_ERROR_NAME;
     }

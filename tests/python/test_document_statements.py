@@ -29,14 +29,23 @@ def line():
 
 
 def test_onnx(line, tmp_path):
-    class ModelProto:  # as the class is called in the onnx package
-        pass
-
-    _, inputs, _ = line
-    for call in (lambda: samba.session.compile(ModelProto(), inputs, output_folder=tmp_path), lambda: utils.trace_graph(ModelProto(), inputs, pef="any.pef"),
-                 lambda: utils.trace_multigraph(ModelProto(), inputs)):  # fmt: skip
-        with pytest.raises(NotImplementedError, match="an ONNX ModelProto, which a later version reads: give the torch.nn.Module that it was made of"):
-            call()
+    """An onnx.ModelProto in the place of a module; test_onnx_models.py has more of them."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx makes such models")
+    model, inputs, _ = line
+    weights = [onnx.numpy_helper.from_array(x.detach().torch().numpy(), name) for name, x in model.named_parameters()]
+    sizes = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in (("x", (4, 3)), ("y", (4, 2)))]
+    node = onnx.helper.make_node("Gemm", ["x", "weight", "bias"], ["y"], transB=1)
+    proto = onnx.helper.make_model(onnx.helper.make_graph([node], "line", sizes[:1], sizes[1:], weights))
+    assert isinstance(proto, onnx.ModelProto)
+    optim = samba.optim.SGD(samba.from_onnx_model(proto).parameters(), lr=0.1)
+    pef = samba.session.compile(proto, inputs, optim, output_folder=tmp_path)
+    outputs = utils.trace_graph(proto, inputs, optim, pef=pef)
+    samba.session.run(inputs, outputs)
+    assert torch.allclose(outputs.torch(), model(inputs[0]).torch(), atol=1e-6)
+    samba.session.run(inputs, outputs)
+    assert not torch.allclose(outputs.torch(), model(inputs[0]).torch(), atol=1e-3)  # it has learned
+    with pytest.raises(TypeError, match="the model takes x: given 2 tensors"):
+        samba.session.compile(proto, (*inputs, *inputs), output_folder=tmp_path)
 
 
 def test_several_replicas(line, tmp_path):

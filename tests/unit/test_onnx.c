@@ -78,6 +78,41 @@ TEST(test_line)
     assert_float_equal(y[1], 11, 0);
 }
 
+/* The model as a function of values: twice over in one graph, with a parameter of the caller's. */
+TEST(test_apply)
+{
+    samba_onnx *model;
+    samba_graph *graph;
+    samba_value once, twice;
+    OWN_TENSOR *x = tensor("in", SAMBA_FLOAT32, SIZES(3, 2));
+    begin(17);
+    input("x", FLOAT, SIZES(-1, 2));
+    floats("w", SIZES(2, 2), FLOATS(2, 3, 4, 5));
+    node("MatMul", "x w", "y");
+    output("y");
+    need(open_in(context, NULL, &model));
+    need(samba_graph_new(context, "test", &graph));
+    need(samba_graph_add_input(graph, x));
+    samba_value mine = samba_parameter(graph, "mine", SAMBA_FLOAT32, SIZES(2, 2), (samba_initializer){SAMBA_INIT_ZEROS, 0, 0});
+    samba_value in = samba_input(graph, "in");
+    samba_onnx_binding bindings[] = {{"x", in}, {"w", mine}};
+    need(samba_onnx_apply(model, graph, NULL, 2, bindings, &once));
+    bindings[0].value = once;
+    need(samba_onnx_apply(model, graph, NULL, 2, bindings, &twice));
+    assert_int_equal(samba_graph_parameter_count(graph), 1);
+    assert_int_equal(samba_value_size(twice, 0), 3);
+    bindings[1].name = "v";
+    refuse(samba_onnx_apply(model, graph, NULL, 2, bindings, &twice), SAMBA_ERROR_NAME, "no input and no initializer \"v\"");
+    samba_graph_free(graph);
+    need(samba_graph_new(context, "test", &graph));
+    need(samba_graph_add_input(graph, x));
+    bindings[0].value = samba_input(graph, "in");
+    bindings[0].name = "w";
+    refuse(samba_onnx_apply(model, graph, NULL, 1, bindings, &twice), SAMBA_ERROR_NAME, "no value is given for input \"x\"");
+    samba_graph_free(graph);
+    samba_onnx_free(model);
+}
+
 TEST(test_initializers_are_parameters)
 {
     samba_onnx *model;
@@ -612,7 +647,7 @@ TEST(test_no_memory)
     fail_each_allocation(without_memory, NULL);
 }
 
-TEST_MAIN(test_line, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name, test_examples,
+TEST_MAIN(test_line, test_apply, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name, test_examples,
           test_built_in, test_all_refusals_at_once, test_many_refusals, test_what_functions_say, test_structure,
           test_tensors_that_lie, test_bytes, test_external_data, test_loop, test_if, test_functions, test_many_nodes,
           test_no_memory)

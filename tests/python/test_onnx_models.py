@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models through ONNX: exported by both of PyTorch's exporters and by skl2onnx, read, beside ONNX Runtime; trained from there beside
+PyTorch."""
+
+import copy
+import io
+import contextlib
+import logging
+
+import numpy
+import onnx
+import onnxruntime
+import pytest
+import test_models_hf
+import test_models_more
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import sambaflow.onnx_backend as backend
+import sambaflow.samba as samba
+import sambaflow.samba.utils as utils
+
+CLOSE = 1e-5  # of the greatest output
+
+
+class Whole(nn.Module):
+    """A model of the other tests with its logits beside its loss."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *values):
+        inner = self.inner
+        if isinstance(inner, test_models_hf.Named):
+            result = inner.model(**dict(zip(inner.names, values)), **inner.fixed)
+        elif isinstance(inner, test_models_hf.Causal):
+            result = inner.model(input_ids=values[0], labels=values[0])
+        else:
+            return inner(*values)
+        logits = getattr(result, "logits", None)
+        return (result.loss, logits) if isinstance(logits, torch.Tensor) else result.loss
+
+
+def export(net, inputs, path, exporter, **options):
+    names = [f"in{i}" for i in range(len(inputs))]
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            if exporter == "older":
+                torch.onnx.export(net, inputs, path, dynamo=False, opset_version=17, input_names=names, **options)
+            else:
+                torch.onnx.export(net, inputs, dynamo=True, input_names=names, verbose=False, **options).save(path)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def runtime(path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def beside_runtime(path, inputs):
+    session = runtime(path)
+    feed = {x.name: inputs[int(x.name[2:])].numpy() for x in session.get_inputs()}
+    for given, expected in zip(backend.SambaFlowRep(onnx.load(path)).run(feed), session.run(None, feed), strict=True):
+        assert (given.dtype, given.shape) == (expected.dtype, expected.shape)
+        greatest = numpy.max(numpy.abs(expected.astype("float64")), initial=1e-30)
+        assert numpy.max(numpy.abs(given.astype("float64") - expected), initial=0) <= CLOSE * greatest
+
+
+# Neither exporter takes all of them; these are what they take, of both files.
+MODELS = {**test_models_hf.MODELS, **test_models_more.MODELS}
+OLDER = """t5 bart wav2vec2 clip segformer roberta opt bloom rwkv deit beit swin dinov2 convnext resnet regnet poolformer mobilenetv2
+unet dcgan multihead_attention dense_graph_convolution vq_vae diffusion siren contrastive mixture_of_experts""".split()
+NEWER = """bart distilbert albert mistral qwen3 gemma2 phi gpt_neox falcon convnextv2 mlp_mixer super_resolution
+resizing_and_pooling temporal_convolutions autoencoder_1d message_passing vae spectral_norm""".split()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "exporter"), [*((n, "older") for n in OLDER), *((n, "newer") for n in NEWER)])
+def test_outputs(tmp_path, name, exporter):
+    torch.manual_seed(0)
+    net, inputs, *_ = MODELS[name]()
+    path = str(tmp_path / "model.onnx")
+    export(Whole(net).eval(), tuple(inputs), path, exporter)
+    beside_runtime(path, inputs)
+
+
+# ---- training ----
+
+
+class Classified(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, y):
+        logits = self.model(x)
+        return F.cross_entropy(logits, y), logits
+
+
+def convolutions():
+    parts = [nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 10)]
+    return nn.Sequential(*parts), torch.randn(6, 1, 8, 8), torch.randint(10, (6,))
+
+
+def layers():
+    return nn.Sequential(nn.Linear(7, 9), nn.LayerNorm(9), nn.GELU(), nn.Linear(9, 5)), torch.randn(4, 7), torch.randint(5, (4,))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.encoder = nn.Embedding(11, 8), nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.encoder(self.embed(x)).mean(1))
+
+
+def attention():
+    return Attention(), torch.randint(11, (4, 6)), torch.randint(3, (4,))
+
+
+OPTIMIZERS = {"SGD": {"lr": 0.05, "momentum": 0.9}, "AdamW": {"lr": 0.01}}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("exporter", ["older", "newer"])
+@pytest.mark.parametrize("make", [convolutions, layers, attention])
+def test_training(tmp_path, make, exporter, optimizer):
+    """What was exported is trained as PyTorch trains the model that it was: 20 losses."""
+    torch.manual_seed(0)
+    net, x, y = make()
+    path = str(tmp_path / "model.onnx")
+    if exporter == "older":
+        training = torch.onnx.TrainingMode.PRESERVE
+        export(net.eval(), (x,), path, exporter, training=training, do_constant_folding=False)
+    else:
+        export(net.eval(), (x,), path, exporter, optimize=False)
+    model = samba.from_torch_model_(Classified(samba.from_onnx_model(path)))
+    twin = copy.deepcopy(net).train()
+    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in net.parameters())
+    ours = getattr(samba.optim, optimizer)(model.parameters(), **OPTIMIZERS[optimizer])
+    theirs = getattr(torch.optim, optimizer)(twin.parameters(), **OPTIMIZERS[optimizer])
+    inputs = (samba.from_torch_tensor(x, "x"), samba.from_torch_tensor(y, "y"))
+    pef = samba.session.compile(model, inputs, ours, output_folder=tmp_path, pef_name="model")
+    outputs = utils.trace_graph(model, inputs, ours, pef=pef)
+    for step in range(20):
+        theirs.zero_grad()
+        loss = F.cross_entropy(twin(x), y)
+        loss.backward()
+        theirs.step()
+        given = float(samba.session.run(inputs, outputs)[0].torch())
+        assert given == pytest.approx(float(loss), rel=1e-3, abs=1e-5), step
+    samba.session.reset()
+
+
+def test_running_statistics_are_buffers(tmp_path):
+    net, x, _ = convolutions()
+    path = str(tmp_path / "model.onnx")
+    export(net.eval(), (x,), path, "older", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False)
+    model = samba.from_onnx_model(path)
+    assert {name for name, _ in model.named_buffers()} == {"1.running_mean", "1.running_var"}
+    assert dict(model.named_parameters()).keys() == dict(net.named_parameters()).keys()
+    frozen = samba.from_onnx_model(path, freeze=["0.*"])
+    assert [name for name, p in frozen.named_parameters() if not p.requires_grad] == ["0.weight"]
+    with pytest.raises(LookupError, match="no parameter of the model has a name like 'nothing"):
+        samba.from_onnx_model(path, freeze="nothing*")
+    with torch.no_grad():
+        assert torch.allclose(model.eval()(samba.from_torch_tensor(x, "x")).torch(), net(x), atol=1e-5)
+    with pytest.raises(NotImplementedError, match="called eagerly has no gradients"):
+        model(samba.from_torch_tensor(x, "x"))
+
+
+# ---- scikit-learn ----
+
+
+def pipelines():
+    sklearn = pytest.importorskip("sklearn", reason="scikit-learn makes the models")
+    from sklearn import ensemble, linear_model, neural_network, pipeline, preprocessing, svm, tree
+
+    assert sklearn
+    scale = preprocessing.StandardScaler
+    return {
+        "linear": pipeline.make_pipeline(scale(), linear_model.LinearRegression()),
+        "logistic": pipeline.make_pipeline(preprocessing.MinMaxScaler(), linear_model.LogisticRegression()),
+        "mlp": pipeline.make_pipeline(scale(), neural_network.MLPClassifier((8,), max_iter=50, random_state=0)),
+        "svc": pipeline.make_pipeline(scale(), svm.SVC(probability=True, random_state=0)),
+        "svr": pipeline.make_pipeline(scale(), svm.SVR()),
+        "tree": tree.DecisionTreeClassifier(max_depth=4, random_state=0),
+        "forest": ensemble.RandomForestRegressor(7, max_depth=5, random_state=0),
+        "boosting": ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0),
+        "normalizer": pipeline.make_pipeline(preprocessing.Normalizer(), linear_model.Ridge()),
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", "linear logistic mlp svc svr tree forest boosting normalizer".split())
+def test_scikit_learn(name):
+    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx writes the models")
+    rng = numpy.random.default_rng(0)
+    x = rng.normal(size=(60, 5)).astype("float32")
+    target = x @ rng.normal(size=5) + 0.1 * rng.normal(size=60)
+    model = pipelines()[name]
+    classes = hasattr(model, "predict_proba")
+    model.fit(x, (target > 0) + (target > 1) if classes else target)
+    kind = skl2onnx.common.data_types.FloatTensorType([None, 5])
+    proto = skl2onnx.to_onnx(model, initial_types=[("x", kind)], options={"zipmap": False} if classes else None)
+    given = backend.SambaFlowRep(proto).run([x])
+    if classes:
+        assert given[0].tolist() == model.predict(x).tolist()
+        numpy.testing.assert_allclose(given[1], model.predict_proba(x), atol=1e-4)
+    else:
+        numpy.testing.assert_allclose(given[0].ravel(), model.predict(x), rtol=1e-4, atol=1e-4)

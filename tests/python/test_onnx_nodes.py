@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX's own test cases of nodes, through sambaflow.onnx_backend: each passes or is refused with its reason. What is refused stands
+in onnx_refused.txt, so that it can neither grow nor shrink unnoticed; `python test_onnx_nodes.py --write` writes it anew.
+
+Random operators are compared by shape and dtype alone: ONNX does not say which numbers they give."""
+
+import collections
+import pathlib
+import re
+import sys
+
+import numpy
+import onnx
+import onnx.numpy_helper
+import pytest
+from onnx.backend.test.case.node import collect_testcases
+
+import sambaflow.onnx_backend as backend
+from sambaflow.errors import UnsupportedError
+
+REFUSED = pathlib.Path(__file__).parent / "onnx_refused.txt"
+RANDOM = "bernoulli"
+# What a result may differ by, relative and of the greatest value: a few units in the last place of sums of some hundred terms.
+CLOSE = {"float16": (4e-3, 1e-3), "bfloat16": (2e-2, 1e-2)}
+LEAST = 0.85  # of all cases
+
+
+def array_of(x):
+    return onnx.numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
+
+
+def compare(name, given, expected, case):
+    expected = numpy.asarray(expected)
+    assert (given.dtype, given.shape) == (expected.dtype, expected.shape), name
+    if RANDOM in name or expected.size == 0:
+        return
+    kind = expected.dtype.name
+    if "float" not in kind:
+        numpy.testing.assert_array_equal(given, expected, name)
+        return
+    relative, of_greatest = CLOSE.get(kind, (1e-3, 1e-6))
+    given, expected = given.astype("float64"), expected.astype("float64")
+    greatest = numpy.max(numpy.abs(expected[numpy.isfinite(expected)]), initial=0)
+    numpy.testing.assert_allclose(given, expected, max(case.rtol, relative), max(1e-9, greatest * of_greatest), err_msg=name)
+
+
+def outcome(case):
+    """None where the case passes, else why it is refused. A wrong result raises."""
+    try:
+        rep = backend.SambaFlowRep(case.model)
+        for inputs, outputs in case.data_sets:
+            given = rep.run([array_of(x) for x in inputs])
+            assert len(given) == len(outputs)
+            for result, expected in zip(given, outputs):
+                compare(case.name, result, array_of(expected), case)
+    except UnsupportedError as error:
+        return re.sub(r"node '[^']*' ", "", str(error)).split("; ")[0]
+    return None
+
+
+def reason_of(why):
+    """The kind of reason that a sentence gives, as the table counts them."""
+    for words, kind in (
+        ("there is no such operator", "operators newer than version 23, and previews"),
+        ("float8", "floats of 8, 6 and 4 bits"),
+        ("float4", "floats of 8, 6 and 4 bits"),
+        ("casts to", "casts to integers of 4 and 2 bits"),
+        ("object", "texts"),
+        ("text", "texts"),
+        ("n-grams", "texts"),
+        ("images", "images that are files"),
+        ("sequence", "sequences, maps, optionals"),
+        (" is a list", "sequences, maps, optionals"),
+        ("absent", "sequences, maps, optionals"),
+        ("depends on data", "shapes that depend on data"),
+    ):
+        if words in why:
+            return kind
+    return "others"
+
+
+@pytest.fixture(scope="module")
+def refused():
+    return {case.name: outcome(case) for case in collect_testcases(None)}
+
+
+def test_every_case_passes_or_is_refused(refused):
+    now = {name: why for name, why in refused.items() if why}
+    assert len(now) <= (1 - LEAST) * len(refused)
+    assert text_of(refused) == REFUSED.read_text(encoding="utf-8")
+
+
+def text_of(refused):
+    kinds = collections.Counter(reason_of(why) for why in refused.values() if why)
+    lines = [
+        "# Node cases of ONNX's test suite that are refused, by the kind of reason, then each. Written by test_onnx_nodes.py --write.",
+        f"# {len(refused)} cases of onnx {onnx.__version__}: {sum(why is None for why in refused.values())} pass.",
+        *(f"# {count:4} {kind}" for kind, count in sorted(kinds.items(), key=lambda row: (-row[1], row[0]))),
+        *(f"{name}: {why}" for name, why in sorted(refused.items()) if why),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def test_one_node():
+    node = onnx.helper.make_node("Add", ["a", "b"], ["c"])
+    (c,) = backend.run_node(node, [numpy.float32([1, 2]), numpy.float32([3])])
+    assert c.tolist() == [4, 5]
+
+
+def test_other_shapes_and_values_are_compiled_again():
+    sizes = [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n"])]
+    sizes.append(onnx.helper.make_tensor_value_info("shape", onnx.TensorProto.INT64, [2]))
+    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["a", "b"])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Reshape", ["x", "shape"], ["y"])], "g", sizes, [out])
+    rep = backend.prepare(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]))
+    for size, shape in ((6, (2, 3)), (6, (3, 2)), (4, (2, 2)), (0, (0, 5))):
+        x = numpy.arange(size, dtype="float32")
+        assert rep.run([x, numpy.int64(shape)])[0].shape == shape
+    with pytest.raises(ValueError, match="device is 'CUDA': the CPU is supported"):
+        backend.prepare(onnx.helper.make_model(graph), "CUDA")
+
+
+if __name__ == "__main__" and "--write" in sys.argv:
+    REFUSED.write_text(text_of({case.name: outcome(case) for case in collect_testcases(None)}), encoding="utf-8")
