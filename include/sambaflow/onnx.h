@@ -18,6 +18,7 @@
 
 #include <sambaflow/data.h>
 #include <sambaflow/graph.h>
+#include <sambaflow/session.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -133,6 +134,12 @@ SAMBA_API samba_onnx_write_options samba_onnx_write_defaults(void);
  * without an output; ARGUMENT; FILE; MEMORY. `options` may be NULL. */
 SAMBA_API samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, const samba_onnx_write_options *options,
                                         const char *path);
+
+/* The graph that a session's PEF carries, with the parameters and buffers that the session has now. `graph_name`: which of
+ * several; NULL: the only one. `opset` as above; 0: 18. `context` is where the graph is made: the session's. Errors: those of
+ * samba_onnx_write; NAME and ARGUMENT for the graph; STATE, for weights that the session was not given. */
+SAMBA_API samba_status samba_onnx_write_session(samba_context *context, samba_session *session, const char *graph_name, int opset,
+                                                const char *path);
 
 #ifdef __cplusplus
 }

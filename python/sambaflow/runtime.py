@@ -411,6 +411,14 @@ class Session:
             self.context.check(lib.samba_session_tensor_info(self.c, i, info))
             self.tensors[text(info.name)] = (KINDS[info.kind], DTYPE_NAMES[info.dtype], tuple(info.shape[0 : info.rank]))
 
+    def to_onnx(self, path, opset=0, graph_name=None):
+        """Writes the PEF's graph, with the weights as they are now, as an ONNX model (samba_onnx_write_session): its forward
+        pass, by ONNX's operators of that version, 18 where nothing is said. `graph_name`: which of several graphs."""
+        name = ffi.NULL if graph_name is None else encoded(graph_name, "graph_name")
+        self.context.check(
+            lib.samba_onnx_write_session(self.context.c, self.c, name, operator.index(opset), path_of(path))
+        )
+
     @property
     def tuning(self):
         """The tune file in use, or None, and how many stages it chooses for: what `sambaflow tune` found for this machine. By

@@ -12,6 +12,7 @@ static samba_status absent(samba_context *context)
 
 samba_status samba_onnx_open(samba_context *context, const char *path, samba_onnx **model)
 {
+    SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, path);
     SAMBA_NEED(context, model);
     *model = NULL;
@@ -22,6 +23,7 @@ samba_status samba_onnx_open_memory(samba_context *context, const void *data, si
 {
     (void)size;
     (void)folder;
+    SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, data);
     SAMBA_NEED(context, model);
     *model = NULL;
@@ -128,6 +130,17 @@ samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, 
     (void)options;
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, graph);
+    SAMBA_NEED(context, path);
+    return absent(context);
+}
+
+samba_status samba_onnx_write_session(samba_context *context, samba_session *session, const char *graph_name, int opset,
+                                      const char *path)
+{
+    (void)graph_name;
+    (void)opset;
+    SAMBA_NEED(NULL, context);
+    SAMBA_NEED(context, session);
     SAMBA_NEED(context, path);
     return absent(context);
 }

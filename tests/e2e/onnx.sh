@@ -64,7 +64,7 @@ refused "which model? Give the path of an .onnx file" "$sambaflow" compile --inf
 head -c 200 lenet.onnx >cut.onnx
 refused "no ONNX file, or a damaged one" "$sambaflow" compile cut.onnx
 refused "No such file" "$sambaflow" compile missing.onnx
-refused "is one word too many" "$sambaflow" compile lenet.onnx another
+refused "'another' is one too many" "$sambaflow" compile lenet.onnx another
 quiet "$sambaflow" compile --help
 grep -q -- "--loss=KIND:OUTPUT,LABEL" out.log || fail "--help does not show --loss"
 [ -z "$(find . -name 'cut*' ! -name cut.onnx)" ] || fail "a refused compile left files"

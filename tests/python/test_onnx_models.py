@@ -178,6 +178,28 @@ def test_running_statistics_are_buffers(tmp_path):
         model(samba.from_torch_tensor(x, "x"))
 
 
+def test_back(tmp_path):
+    """From PyTorch to ONNX, trained, and to ONNX Runtime: what was learned is there."""
+    torch.manual_seed(0)
+    net, x, y = convolutions()
+    path, trained = str(tmp_path / "model.onnx"), str(tmp_path / "trained.onnx")
+    export(net.eval(), (x,), path, "older", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False)
+    model = samba.from_torch_model_(Classified(samba.from_onnx_model(path)))
+    optim = samba.optim.AdamW(model.parameters(), lr=0.01)
+    inputs = (samba.from_torch_tensor(x, "x"), samba.from_torch_tensor(y, "y"))
+    pef = samba.session.compile(model, inputs, optim, output_folder=tmp_path, pef_name="model")
+    outputs = utils.trace_graph(model, inputs, optim, pef=pef)
+    for _ in range(20):
+        samba.session.run(inputs, outputs)
+    samba.session.to_onnx(trained)
+    samba.session.run(inputs, outputs, section_types=["FWD"], train=False)
+    onnx.checker.check_model(trained, full_check=True)
+    given = dict(zip([o.name for o in runtime(trained).get_outputs()], runtime(trained).run(None, {"x": x.numpy(), "y": y.numpy()})))
+    for output in outputs:
+        numpy.testing.assert_allclose(given[output.sn_name], output.torch().numpy(), rtol=1e-4, atol=1e-5)
+    samba.session.reset()
+
+
 # ---- scikit-learn ----
 
 
@@ -215,6 +237,7 @@ def test_scikit_learn(name):
     given = backend.SambaFlowRep(proto).run([x])
     if classes:
         assert given[0].tolist() == model.predict(x).tolist()
-        numpy.testing.assert_allclose(given[1], model.predict_proba(x), atol=1e-4)
+        # libsvm stops the coupling of several classes' probabilities when they move by less than 0.005 / classes
+        numpy.testing.assert_allclose(given[1], model.predict_proba(x), atol=5e-3 if name == "svc" else 1e-4)
     else:
         numpy.testing.assert_allclose(given[0].ravel(), model.predict(x), rtol=1e-4, atol=1e-4)

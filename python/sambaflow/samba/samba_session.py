@@ -681,6 +681,10 @@ class SambaSession:
         """What the gradient of an output, by its name, starts from: 1.0, 0.0, or NaN where it has none."""
         return self.loaded().start(self._aliases.get(output, output))
 
+    def to_onnx(self, path, opset=0, graph_name=None):
+        """Writes the compiled model, with its weights as the device has them, as an ONNX model: its forward pass."""
+        self.loaded().to_onnx(path, opset, graph_name)
+
     def device_get(self, name):
         """A copy of device memory as a torch tensor."""
         device, name = self.loaded(), self._aliases.get(name, name)
