@@ -192,11 +192,11 @@ def test_back(tmp_path):
     for _ in range(20):
         samba.session.run(inputs, outputs)
     samba.session.to_onnx(trained)
-    samba.session.run(inputs, outputs, section_types=["FWD"], train=False)
+    results = samba.session.run(inputs, outputs, section_types=["FWD"], train=False)
     onnx.checker.check_model(trained, full_check=True)
     given = dict(zip([o.name for o in runtime(trained).get_outputs()], runtime(trained).run(None, {"x": x.numpy(), "y": y.numpy()})))
-    for output in outputs:
-        numpy.testing.assert_allclose(given[output.sn_name], output.torch().numpy(), rtol=1e-4, atol=1e-5)
+    for output, result in zip(outputs, results, strict=True):
+        numpy.testing.assert_allclose(given[output.sn_name], result.torch().numpy(), rtol=1e-4, atol=1e-5)
     samba.session.reset()
 
 

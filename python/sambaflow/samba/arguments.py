@@ -35,7 +35,6 @@ def module(call, model):
 def check_hooks(call, model):
     """Refuses hooks of gradients where the device computes the gradients:
     it cannot call Python, and without them it would train otherwise."""
-    model = module(call, model)
     whose = [
         f"parameter {name!r}"
         for name, x in model.named_parameters()

@@ -240,7 +240,6 @@ class SambaSession:
         return self.tracing or lazy.enabled()
 
     def _trace(self, model, inputs, loss_indices, name, scope="", prefix="", context=None, known=None, may_train=False):
-        model = module("tracing", model)
         tracer = Tracer(
             name or type(model).__name__, [(path, part) for path, part in model.named_modules()], scope, prefix, context
         )
@@ -372,6 +371,7 @@ class SambaSession:
     ):
         check_mapping("compile", mapping)
         check_flag("compile", "data_parallel", data_parallel)
+        model = module("tracing", model)
         tracer, outputs = self._trace(model, inputs, loss_indices, name, may_train=not inference)
         if not inference:
             check_hooks("compile", model)
@@ -417,6 +417,7 @@ class SambaSession:
         optimizers = optimizer_list("trace_graph", optim)
         check_distlearn("trace_graph", distlearn_config)
         one_of("data_parallel_mode", data_parallel_mode, DATA_PARALLEL_MODES)
+        model = module("tracing", model)
         tracer, outputs = self._trace(model, inputs, loss_indices, "")
         check_owned("trace_graph", tracer, optimizers)
         pef = pef or self._settings.pef_to_run(self.is_loaded)
