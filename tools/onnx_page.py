@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/onnx.md, made of src/onnx/operators.def (what is read) and src/onnx/write.def (what is not written). The prose
-around them is written by hand. Usage: onnx_page.py [--write]; without it, fails where the tables are not those of the code."""
+"""The tables of docs/onnx.md, made of src/onnx/operators.def (what is read) and src/onnx/write.def (what is not written). The
+prose around them is written by hand. Usage: onnx_page.py [--write]; without it, fails where the tables are not those of the code."""
 
 import pathlib
 import re
@@ -46,7 +46,8 @@ def written_table():
     for word, name, _, reason in rows(WRITTEN):
         if word == "REFUSE":
             refused.setdefault(reason, []).append(f"`{name}`")
-    return ["| not written | why |", "| --- | --- |", *(f"| {', '.join(names)} | {reason} |" for reason, names in refused.items())]
+    lines = [f"| {', '.join(names)} | {reason} |" for reason, names in refused.items()]
+    return ["| not written | why |", "| --- | --- |", *lines]
 
 
 def main():
@@ -55,7 +56,8 @@ def main():
         mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.S)
         if not mark.search(text):
             sys.exit(f"house: docs/onnx.md has no place for the table '{name}'")
-        text = mark.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], text)
+        found = mark.search(text)
+        text = text[: found.start()] + found[1] + "\n".join(lines) + "\n" + found[2] + text[found.end() :]
     if "--write" in sys.argv:
         PAGE.write_text(text, encoding="utf-8")
     elif text != PAGE.read_text(encoding="utf-8"):

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum { OUTPUT, CROSS_ENTROPY, TOKEN_CROSS_ENTROPY, NLL, MSE, L1, SMOOTH_L1, HUBER, BCE, BCE_WITH_LOGITS };
-static const char *const kinds[] = {"output", "cross_entropy", "token_cross_entropy", "nll", "mse", "l1", "smooth_l1", "huber",
-                                    "bce",           "bce_with_logits"};
+static const char *const kinds[] = {"output", "cross_entropy", "token_cross_entropy", "nll", "mse", "l1", "smooth_l1",
+                                    "huber",  "bce",           "bce_with_logits"};
 #define KINDS "output, cross_entropy, token_cross_entropy, nll, mse, l1, smooth_l1, huber, bce or bce_with_logits"
 
 static bool take_name(char name[SAMBA_CLI_NAME], const char *text, size_t length)

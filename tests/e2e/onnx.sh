@@ -23,7 +23,8 @@ refused() { # WORDS COMMAND...
 means() { awk '/float32/ { print $1, $NF, $(NF - 1), $(NF - 2) }' "$1" | sort; } # of the table of run: output, max, mean, min
 same() { # A B: the same outputs, to six digits less one
     paste <(means "$1") <(means "$2") | awk '
-        { for (i = 2; i <= 4; i++) { d = $i - $(i + 4); d = d < 0 ? -d : d; if (d > 1e-4 * (1 + ($i < 0 ? -$i : $i))) bad = 1 } n++ }
+        { n++ }
+        { for (i = 2; i <= 4; i++) { d = $i - $(i + 4); if (d * d > 1e-8 * (1 + $i * $i)) bad = 1 } }
         END { exit bad || n == 0 }' || { cat "$1" "$2" >&2; fail "$1 and $2 differ"; }
 }
 

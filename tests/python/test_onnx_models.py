@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models through ONNX: exported by both of PyTorch's exporters and by skl2onnx, read, beside ONNX Runtime; trained from there beside
-PyTorch."""
+"""Models through ONNX: exported by both of PyTorch's exporters and by skl2onnx, read, beside ONNX Runtime; trained from there
+beside PyTorch."""
 
+import contextlib
 import copy
 import io
-import contextlib
 import logging
 
 import numpy
-import onnx
 import onnxruntime
 import pytest
 import test_models_hf
@@ -17,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import onnx
 import sambaflow.onnx_backend as backend
 import sambaflow.samba as samba
 import sambaflow.samba.utils as utils
@@ -74,8 +74,8 @@ def beside_runtime(path, inputs):
 
 # Neither exporter takes all of them; these are what they take, of both files.
 MODELS = {**test_models_hf.MODELS, **test_models_more.MODELS}
-OLDER = """t5 bart wav2vec2 clip segformer roberta opt bloom rwkv deit beit swin dinov2 convnext resnet regnet poolformer mobilenetv2
-unet dcgan multihead_attention dense_graph_convolution vq_vae diffusion siren contrastive mixture_of_experts""".split()
+OLDER = """t5 bart wav2vec2 clip segformer roberta opt bloom rwkv deit beit swin dinov2 convnext resnet regnet poolformer
+mobilenetv2 unet dcgan multihead_attention dense_graph_convolution vq_vae diffusion siren contrastive mixture_of_experts""".split()
 NEWER = """bart distilbert albert mistral qwen3 gemma2 phi gpt_neox falcon convnextv2 mlp_mixer super_resolution
 resizing_and_pooling temporal_convolutions autoencoder_1d message_passing vae spectral_norm""".split()
 
@@ -104,7 +104,8 @@ class Classified(nn.Module):
 
 
 def convolutions():
-    parts = [nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 10)]
+    conv = nn.Conv2d(1, 4, 3, padding=1, bias=False)
+    parts = [conv, nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 10)]
     return nn.Sequential(*parts), torch.randn(6, 1, 8, 8), torch.randint(10, (6,))
 
 
@@ -194,7 +195,8 @@ def test_back(tmp_path):
     samba.session.to_onnx(trained)
     results = samba.session.run(inputs, outputs, section_types=["FWD"], train=False)
     onnx.checker.check_model(trained, full_check=True)
-    given = dict(zip([o.name for o in runtime(trained).get_outputs()], runtime(trained).run(None, {"x": x.numpy(), "y": y.numpy()})))
+    there = runtime(trained)
+    given = dict(zip([o.name for o in there.get_outputs()], there.run(None, {"x": x.numpy(), "y": y.numpy()})))
     for output, result in zip(outputs, results, strict=True):
         numpy.testing.assert_allclose(given[output.sn_name], result.torch().numpy(), rtol=1e-4, atol=1e-5)
     samba.session.reset()

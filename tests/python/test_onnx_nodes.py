@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's own test cases of nodes, through sambaflow.onnx_backend: each passes or is refused with its reason. What is refused stands
-in onnx_refused.txt, so that it can neither grow nor shrink unnoticed; `python test_onnx_nodes.py --write` writes it anew.
+"""ONNX's own test cases of nodes, through sambaflow.onnx_backend: each passes or is refused with its reason. What is refused
+stands in onnx_refused.txt, so that it can neither grow nor shrink unnoticed; `python test_onnx_nodes.py --write` writes it anew.
 
 Random operators are compared by shape and dtype alone: ONNX does not say which numbers they give."""
 
@@ -10,11 +10,11 @@ import re
 import sys
 
 import numpy
-import onnx
 import onnx.numpy_helper
 import pytest
 from onnx.backend.test.case.node import collect_testcases
 
+import onnx
 import sambaflow.onnx_backend as backend
 from sambaflow.errors import UnsupportedError
 
@@ -93,7 +93,7 @@ def test_every_case_passes_or_is_refused(refused):
 def text_of(refused):
     kinds = collections.Counter(reason_of(why) for why in refused.values() if why)
     lines = [
-        "# Node cases of ONNX's test suite that are refused, by the kind of reason, then each. Written by test_onnx_nodes.py --write.",
+        "# Node cases of ONNX's test suite that are refused, by kind of reason, then each. Written by test_onnx_nodes.py --write.",
         f"# {len(refused)} cases of onnx {onnx.__version__}: {sum(why is None for why in refused.values())} pass.",
         *(f"# {count:4} {kind}" for kind, count in sorted(kinds.items(), key=lambda row: (-row[1], row[0]))),
         *(f"{name}: {why}" for name, why in sorted(refused.items()) if why),

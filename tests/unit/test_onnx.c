@@ -647,7 +647,7 @@ TEST(test_no_memory)
     fail_each_allocation(without_memory, NULL);
 }
 
-TEST_MAIN(test_line, test_apply, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name, test_examples,
-          test_built_in, test_all_refusals_at_once, test_many_refusals, test_what_functions_say, test_structure,
+TEST_MAIN(test_line, test_apply, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name,
+          test_examples, test_built_in, test_all_refusals_at_once, test_many_refusals, test_what_functions_say, test_structure,
           test_tensors_that_lie, test_bytes, test_external_data, test_loop, test_if, test_functions, test_many_nodes,
           test_no_memory)

@@ -12,10 +12,10 @@ from sambaflow.samba.convert import from_torch as from_torch
 from sambaflow.samba.convert import from_torch_ as from_torch_
 from sambaflow.samba.convert import from_torch_model as from_torch_model
 from sambaflow.samba.convert import from_torch_model_ as from_torch_model_
-from sambaflow.samba.onnx_module import OnnxModule as OnnxModule
-from sambaflow.samba.onnx_module import from_onnx_model as from_onnx_model
 from sambaflow.samba.convert import from_torch_tensor_ as from_torch_tensor_
 from sambaflow.samba.functional import *
+from sambaflow.samba.onnx_module import OnnxModule as OnnxModule
+from sambaflow.samba.onnx_module import from_onnx_model as from_onnx_model
 from sambaflow.samba.samba_session import SambaSession as SambaSession
 from sambaflow.samba.sambatensor import SambaParameter as SambaParameter
 from sambaflow.samba.sambatensor import SambaTensor as SambaTensor
