@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of docs/onnx.md, made of src/onnx/operators.def (what is read) and src/onnx/write.def (what is not written). The
-prose around them is written by hand. Usage: onnx_page.py [--write]; without it, fails where the tables are not those of the code."""
+prose around them is written by hand. Usage: onnx_page.py [--write]; without it, fails where the tables are others."""
 
 import pathlib
 import re

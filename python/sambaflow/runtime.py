@@ -415,9 +415,7 @@ class Session:
         """Writes the PEF's graph, with the weights as they are now, as an ONNX model (samba_onnx_write_session): its forward
         pass, by ONNX's operators of that version, 18 where nothing is said. `graph_name`: which of several graphs."""
         name = ffi.NULL if graph_name is None else encoded(graph_name, "graph_name")
-        self.context.check(
-            lib.samba_onnx_write_session(self.context.c, self.c, name, operator.index(opset), path_of(path))
-        )
+        self.context.check(lib.samba_onnx_write_session(self.context.c, self.c, name, operator.index(opset), path_of(path)))
 
     @property
     def tuning(self):

@@ -74,8 +74,9 @@ def beside_runtime(path, inputs):
 
 # Neither exporter takes all of them; these are what they take, of both files.
 MODELS = {**test_models_hf.MODELS, **test_models_more.MODELS}
-OLDER = """t5 bart wav2vec2 clip segformer roberta opt bloom rwkv deit beit swin dinov2 convnext resnet regnet poolformer
-mobilenetv2 unet dcgan multihead_attention dense_graph_convolution vq_vae diffusion siren contrastive mixture_of_experts""".split()
+OLDER = """t5 bart wav2vec2 clip segformer roberta opt bloom rwkv deit beit swin dinov2 convnext resnet regnet
+poolformer mobilenetv2 unet dcgan multihead_attention dense_graph_convolution vq_vae diffusion siren contrastive
+mixture_of_experts""".split()
 NEWER = """bart distilbert albert mistral qwen3 gemma2 phi gpt_neox falcon convnextv2 mlp_mixer super_resolution
 resizing_and_pooling temporal_convolutions autoencoder_1d message_passing vae spectral_norm""".split()
 

@@ -93,7 +93,7 @@ def test_every_case_passes_or_is_refused(refused):
 def text_of(refused):
     kinds = collections.Counter(reason_of(why) for why in refused.values() if why)
     lines = [
-        "# Node cases of ONNX's test suite that are refused, by kind of reason, then each. Written by test_onnx_nodes.py --write.",
+        "# Node cases of ONNX's tests that are refused: how many of a kind, then each. Written by test_onnx_nodes.py --write.",
         f"# {len(refused)} cases of onnx {onnx.__version__}: {sum(why is None for why in refused.values())} pass.",
         *(f"# {count:4} {kind}" for kind, count in sorted(kinds.items(), key=lambda row: (-row[1], row[0]))),
         *(f"{name}: {why}" for name, why in sorted(refused.items()) if why),
