@@ -250,7 +250,7 @@ void onnx_scan(onnx_node *node)
 static onnx_item **new_list(onnx_node *node, int64_t count)
 {
     onnx_item **list;
-    return onnx_afford(node, (double)count * sizeof *list, 0) &&
+    return onnx_afford(node, 2 * (double)count * sizeof *list, 0) &&
                    SAMBA_ROOM(&node->reader->arena, list, count + 1) == SAMBA_OK
                ? list
                : NULL;

@@ -106,7 +106,7 @@ bool onnx_afford(onnx_node *node, double bytes, double steps)
         return false;
     reader->room += bytes;
     reader->known_flops += steps;
-    if (reader->room > 0x1p28 + 64 * (double)reader->model->size)
+    if (reader->room > 0x1p30 + 64 * (double)reader->model->size)
         onnx_refuse(node, "the model's nodes would take more memory to read than a file of its size may");
     else if (reader->known_flops > ONNX_MOST_STEPS)
         onnx_refuse(node, "the model's nodes would take too long to read: they compute too much of constants");

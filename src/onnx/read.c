@@ -169,7 +169,7 @@ static samba_value initializer_value(onnx_reader *reader, const onnx_item *item,
     if (onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK)
         return none;
     double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
-    if (reader->depth > 0 && (reader->room += bytes) > 0x1p28 + 64 * (double)reader->model->size) { /* each turn of a loop */
+    if (reader->depth > 0 && (reader->room += bytes) > 0x1p30 + 64 * (double)reader->model->size) { /* each turn of a loop */
         samba_tensor_free(tensor);
         samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "constants of loops and functions take too much memory");
         return none;

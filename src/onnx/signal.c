@@ -19,7 +19,8 @@ static double *room_for(onnx_node *node, int64_t count)
     double *values = NULL;
     if (count < 0 || count > (int64_t)1 << 24)
         onnx_refuse(node, "a result of %lld elements is not supported", (long long)count);
-    else if (onnx_afford(node, 16 * (double)count, (double)count) && SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
+    else if (onnx_afford(node, 8 * (double)count, 4 * (double)count) &&
+             SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
     return values;
 }

@@ -30,7 +30,7 @@ static double *room_for(onnx_node *node, int64_t count)
     double *values = NULL;
     if (count < 0 || count > (int64_t)1 << 24)
         onnx_refuse(node, "a matrix of %lld numbers is not supported", (long long)count);
-    else if (onnx_afford(node, 16 * (double)count, (double)count) &&
+    else if (onnx_afford(node, 8 * (double)count, (double)count) &&
              SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
     return values;
