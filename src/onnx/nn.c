@@ -285,7 +285,7 @@ static bool is_interpolate(const resizing *r, samba_value a, const bool *changed
 /* A size of the result; -1: refused. A scale must be a number above 0, and NaN is none. */
 static int64_t scaled_size(onnx_node *node, double size, double scale)
 {
-    if (scale > 0 && scale < 0x1p31 && size < 0x1p31)
+    if (scale > 0 && scale < 0x1p31 && size > -0x1p31 && size < 0x1p31)
         return (int64_t)floor(size);
     onnx_refuse(node, "it scales by %g to a size of %g", scale, size);
     return -1;
@@ -471,7 +471,8 @@ void onnx_col2im(onnx_node *node)
         dilation[i] = dilations < 0 ? 1 : dilation[i];
         pads[i] = padded < 0 ? 0 : pads[i];
         pads[dims + i] = padded < 0 ? 0 : pads[dims + i];
-        if (!onnx_within(node, "strides", stride[i], 1, INT32_MAX) || !onnx_within(node, "dilations", dilation[i], 1, INT32_MAX) ||
+        if (!onnx_within(node, "strides", stride[i], 1, INT32_MAX) ||
+            !onnx_within(node, "dilations", dilation[i], 1, INT32_MAX) ||
             !onnx_within(node, "the image's shape", image[i], 0, INT32_MAX) ||
             !onnx_within(node, "the block's shape", kernel[i], 1, INT32_MAX) ||
             !onnx_within(node, "pads", pads[i], -INT32_MAX, INT32_MAX) ||

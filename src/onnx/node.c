@@ -71,7 +71,7 @@ samba_value onnx_in(onnx_node *node, int index)
     samba_value value = onnx_value_of(node->reader, item);
     if (!value.graph)
         onnx_refuse(node, "input %d, \"%.200s\": %s", index, item->name, samba_error_message(node->reader->context));
-    for (int i = 0; i < samba_value_rank(value); i++) /* so that a product of two sizes, or of one and an attribute, is a number */
+    for (int i = 0; i < samba_value_rank(value); i++) /* a product of two sizes, or of one and an attribute, has 63 bits */
         if (samba_value_size(value, i) > INT32_MAX) {
             onnx_refuse(node, "input %d has %lld elements in dim %d; at most %d are supported", index,
                         (long long)samba_value_size(value, i), i, INT32_MAX);

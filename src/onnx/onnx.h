@@ -110,6 +110,8 @@ typedef struct onnx_reader {
     samba_arena arena;
     onnx_scope *scope;
     onnx_frame *frame;
+    size_t function_count; /* of the model, sorted */
+    const Onnx__FunctionProto **functions;
     int depth;     /* of functions and graphs inside nodes */
     int64_t nodes; /* read so far: bounds what loops and functions unroll */
     int64_t draws; /* random values so far, for names of seeds */

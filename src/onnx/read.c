@@ -6,12 +6,13 @@
 #include "data/data.h"
 #include "onnx/onnx.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DEEPEST 64           /* functions and graphs inside each other */
 #define MOST_NODES (1 << 18)  /* that loops and functions unroll to, with the names that their turns and calls bind */
 #define MOST_VALUES (1 << 21) /* of the graph: a node may be unrolled to many */
-#define MOST_TEXTS 1024       /* attributes of a node, imports of a function */
+#define MOST_TEXTS 256        /* attributes of a node, imports of a function */
 #define SHOWN_REFUSALS 900   /* bytes of them in a message: a context's message is short */
 
 samba_onnx_options samba_onnx_defaults(void) { return (samba_onnx_options){.struct_size = sizeof(samba_onnx_options)}; }
@@ -225,15 +226,34 @@ static int64_t version_of(const onnx_frame *frame, const char *domain)
     return 0;
 }
 
-static const Onnx__FunctionProto *find_function(const samba_onnx *model, const Onnx__NodeProto *proto)
+/* By name, domain and overload, as nodes name functions. */
+static int compare_functions(const void *a, const void *b)
 {
-    for (size_t i = 0; i < model->message->n_functions; i++) {
-        const Onnx__FunctionProto *function = model->message->functions[i];
-        if (function->name && strcmp(function->name, proto->op_type) == 0 && same_domain(function->domain, proto->domain) &&
-            strcmp(function->overload ? function->overload : "", proto->overload ? proto->overload : "") == 0)
-            return function;
-    }
-    return NULL;
+    const Onnx__FunctionProto *x = *(const Onnx__FunctionProto *const *)a, *y = *(const Onnx__FunctionProto *const *)b;
+    int order = strcmp(x->name, y->name);
+    if (order == 0)
+        order = strcmp(is_default(x->domain) ? "" : x->domain, is_default(y->domain) ? "" : y->domain);
+    return order ? order : strcmp(x->overload ? x->overload : "", y->overload ? y->overload : "");
+}
+
+/* Sorted: each node looks for its own, and a file may have as many of both. */
+static samba_status sort_functions(onnx_reader *reader)
+{
+    const Onnx__ModelProto *message = reader->model->message;
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->functions, message->n_functions + 1));
+    for (size_t i = 0; i < message->n_functions; i++)
+        if (message->functions[i]->name)
+            reader->functions[reader->function_count++] = message->functions[i];
+    qsort(reader->functions, reader->function_count, sizeof *reader->functions, compare_functions);
+    return SAMBA_OK;
+}
+
+static const Onnx__FunctionProto *find_function(const onnx_reader *reader, const Onnx__NodeProto *proto)
+{
+    const Onnx__FunctionProto key = {.name = proto->op_type, .domain = proto->domain, .overload = proto->overload},
+                              *searched = &key, **found;
+    found = bsearch(&searched, reader->functions, reader->function_count, sizeof *reader->functions, compare_functions);
+    return found ? *found : NULL;
 }
 
 /* What the node says and its function did not ask for; outputs that it did not make. */
@@ -288,10 +308,11 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
         return SAMBA_OK;
     if (proto->n_input > SAMBA_MAX_ARITY || proto->n_output > SAMBA_MAX_ARITY || proto->n_attribute > MOST_TEXTS)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED,
-                          "%s: a node has %zu inputs, %zu outputs and %zu attributes; at most %d of each are supported",
-                          reader->model->path, proto->n_input, proto->n_output, proto->n_attribute, SAMBA_MAX_ARITY);
-    /* what the model's own graph names stands in the file, once */
-    SAMBA_TRY(spend(reader, reader->depth > 0 ? (proto->n_input + proto->n_output + proto->n_attribute) / 8 : 0));
+                          "%s: a node has %zu inputs, %zu outputs and %zu attributes; at most %d, %d and %d are supported",
+                          reader->model->path, proto->n_input, proto->n_output, proto->n_attribute, SAMBA_MAX_ARITY,
+                          SAMBA_MAX_ARITY, MOST_TEXTS);
+    if (reader->depth > 0) /* nodes of the model's own graph are read once */
+        SAMBA_TRY(spend(reader, (proto->n_input + proto->n_output + proto->n_attribute) / 8));
     if (reader->graph->node_count > MOST_VALUES)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: its nodes unroll to more than %d operators",
                           reader->model->path, MOST_VALUES);
@@ -329,7 +350,7 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
     }
     if (!missing) {
         samba_set_module(reader->graph, proto->name && proto->name[0] ? proto->name : proto->op_type);
-        perform(&node, find_function(reader->model, proto));
+        perform(&node, find_function(reader, proto));
     }
     for (int i = 0; i < node.output_count; i++) {
         if (!node.outputs[i])
@@ -691,6 +712,7 @@ static samba_status read_model(onnx_reader *reader, const binding_list *list)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: it imports more than %d sets of operators", model->path,
                           MOST_TEXTS);
     SAMBA_TRY(check_options(reader));
+    SAMBA_TRY(sort_functions(reader));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->freeze_hits, reader->options.freeze_count + 1));
     if (!open_scope(reader, &scope, NULL))
         return SAMBA_ERROR_MEMORY;

@@ -60,7 +60,8 @@ static void out_tensor(onnx_node *node, const Onnx__TensorProto *proto)
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return;
     }
-    if (onnx_afford(node, (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor)), 0)) {
+    double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
+    if (onnx_afford(node, node->reader->depth > 0 ? bytes : 0, 0)) { /* each turn of a loop makes it */
         onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
         onnx_out_type(node, 0, proto->data_type);
     }
