@@ -85,10 +85,10 @@ onnx_item *onnx_find(const onnx_reader *reader, const char *name)
     return NULL;
 }
 
-/* What a node, a turn of a loop or a call costs: 1, and what else of it has to be bound by name. */
-static samba_status spend(onnx_reader *reader, size_t names)
+/* What nodes cost that a loop or function unrolls to, and names that a turn or a call binds: eight of them are as a node. */
+static samba_status spend(onnx_reader *reader, size_t nodes, size_t names)
 {
-    if (names > MOST_NODES || (reader->nodes += 1 + (int64_t)names) > MOST_NODES)
+    if (names / 8 > MOST_NODES || (reader->nodes += (int64_t)(nodes + names / 8)) > MOST_NODES)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: loops and functions unroll to more than %d nodes",
                           reader->model->path, MOST_NODES);
     return SAMBA_OK;
@@ -312,7 +312,7 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
                           reader->model->path, proto->n_input, proto->n_output, proto->n_attribute, SAMBA_MAX_ARITY,
                           SAMBA_MAX_ARITY, MOST_TEXTS);
     if (reader->depth > 0) /* nodes of the model's own graph are read once */
-        SAMBA_TRY(spend(reader, (proto->n_input + proto->n_output + proto->n_attribute) / 8));
+        SAMBA_TRY(spend(reader, 1, proto->n_input + proto->n_output + proto->n_attribute));
     if (reader->graph->node_count > MOST_VALUES)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: its nodes unroll to more than %d operators",
                           reader->model->path, MOST_VALUES);
@@ -409,7 +409,7 @@ bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, o
         if (!graph->input[i]->name || !bind_as(reader, graph->input[i]->name, inputs[i]))
             status = SAMBA_ERROR_FORMAT;
     if (status == SAMBA_OK) /* of each turn of a loop again */
-        status = spend(reader, graph->n_input + graph->n_initializer + graph->n_output);
+        status = spend(reader, graph->n_node ? 0 : 3, graph->n_input + graph->n_initializer + graph->n_output);
     if (status == SAMBA_OK)
         status = bind_constants(reader, graph->n_initializer, graph->initializer);
     if (status == SAMBA_OK)
@@ -434,7 +434,7 @@ static samba_status resolve_attributes(onnx_node *node, const Onnx__FunctionProt
     if (function->n_attribute_proto > MOST_TEXTS || function->n_opset_import > MOST_TEXTS)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "function %.100s has more than %d attributes or imports",
                           function->name, MOST_TEXTS);
-    SAMBA_TRY(spend(reader, function->n_input + function->n_output + function->n_attribute_proto));
+    SAMBA_TRY(spend(reader, function->n_node ? 0 : 3, function->n_input + function->n_output + function->n_attribute_proto));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, frame->attributes, node->proto->n_attribute + function->n_attribute_proto + 1));
     for (size_t i = 0; i < node->proto->n_attribute; i++) {
         const char *name = node->proto->attribute[i]->name;
