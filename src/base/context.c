@@ -60,6 +60,7 @@ samba_status samba_context_new(const samba_allocator *allocator, samba_context *
         aside.context = NULL;
     (*context)->allocator = chosen;
     (*context)->message[0] = '\0';
+    (*context)->refused = 0;
     return SAMBA_OK;
 }
 

@@ -22,6 +22,10 @@ static void out_item(onnx_node *node, int index, onnx_item *item)
 {
     if (node->refused || !onnx_wants(node, index))
         return;
+    if (!item) {
+        onnx_refuse(node, "an element has no value");
+        return;
+    }
     if (item->is_list) {
         onnx_out_list(node, index, item->list_count, item->list);
         return;
@@ -38,7 +42,7 @@ static void out_item(onnx_node *node, int index, onnx_item *item)
 static bool is_true(onnx_node *node, onnx_item *item, const char *what)
 {
     uint64_t inputs = 0;
-    samba_value value = item->is_list ? (samba_value){NULL, 0, 0} : onnx_value_of(node->reader, item);
+    samba_value value = !item || item->is_list ? (samba_value){NULL, 0, 0} : onnx_value_of(node->reader, item);
     const samba_array *array = onnx_known(node->reader, value, &inputs);
     if (!array || array->numel != 1) {
         onnx_refuse(node, "%s is not known when the model is read: it depends on data", what);
@@ -66,6 +70,21 @@ void onnx_if(onnx_node *node)
     }
     for (int i = 0; i < node->output_count; i++)
         out_item(node, i, outputs[i]);
+}
+
+/* Room for the values of as many turns as are stacked at most, where the output is wanted; else NULL. */
+static bool room_for_turns(onnx_node *node, int index, int64_t turns, samba_value **values)
+{
+    *values = NULL;
+    turns = turns < SAMBA_MAX_ARITY ? turns : SAMBA_MAX_ARITY;
+    return !onnx_wants(node, index) || (onnx_afford(node, (double)turns * sizeof **values, 0) &&
+                                        SAMBA_ROOM(&node->reader->arena, *values, turns + 1) == SAMBA_OK);
+}
+
+static void keep_turn(onnx_node *node, samba_value *values, int turn, onnx_item *item)
+{
+    if (values && turn < SAMBA_MAX_ARITY)
+        values[turn] = onnx_value_of(node->reader, item);
 }
 
 /* Values of all turns, one behind the other along a new dim. */
@@ -121,7 +140,7 @@ void onnx_loop(onnx_node *node)
     if (SAMBA_ROOM(arena, inputs, carried + 3) != SAMBA_OK || SAMBA_ROOM(arena, stacks, scanned + 1) != SAMBA_OK)
         return;
     for (int i = 0; i < scanned; i++)
-        if (SAMBA_ROOM(arena, stacks[i], capacity + 1) != SAMBA_OK)
+        if (!room_for_turns(node, carried + i, capacity, &stacks[i]))
             return;
     for (int i = 0; i < carried; i++)
         if (!(inputs[2 + i] = onnx_item_in(node, 2 + i))) {
@@ -142,7 +161,7 @@ void onnx_loop(onnx_node *node)
         for (int i = 0; i < carried; i++)
             inputs[2 + i] = outputs[1 + i];
         for (int i = 0; i < scanned && !node->refused; i++)
-            stacks[i][turns] = onnx_value_of(node->reader, outputs[1 + carried + i]);
+            keep_turn(node, stacks[i], turns, outputs[1 + carried + i]);
     }
     for (int i = 0; i < carried && !node->refused; i++)
         out_item(node, i, inputs[2 + i]);
@@ -157,6 +176,8 @@ static void read_per(onnx_node *node, const char *name, int count, int64_t *list
     int given = onnx_ints(node, name, 64, list);
     if (given >= 0 && given != count)
         onnx_refuse(node, "%s has %d numbers of %d", name, given, count);
+    for (int i = 0; i < count; i++)
+        onnx_within(node, name, list[i], -SAMBA_MAX_RANK, SAMBA_MAX_RANK);
 }
 
 void onnx_scan(onnx_node *node);
@@ -189,11 +210,11 @@ void onnx_scan(onnx_node *node)
         }
     for (int i = 0; i < (int)scans; i++) {
         lines[i] = onnx_need(node, carried + i);
-        int dim = node->refused ? -1 : samba_value_dim(lines[i], node->op, (int)in_axes[i]);
+        int dim = onnx_dim(node, in_axes[i], samba_value_rank(lines[i]));
         if (dim < 0)
             return;
         in_axes[i] = dim;
-        int size = (int)samba_value_size(lines[i], dim);
+        int size = (int)samba_value_size(lines[i], dim); /* a size of an input is an int */
         if (turns >= 0 && size != turns) {
             onnx_refuse(node, "its inputs are scanned over %d and %d elements", turns, size);
             return;
@@ -205,7 +226,7 @@ void onnx_scan(onnx_node *node)
         return;
     }
     for (int i = 0; i < scanned; i++)
-        if (SAMBA_ROOM(arena, stacks[i], turns + 1) != SAMBA_OK)
+        if (!room_for_turns(node, carried + i, turns, &stacks[i]))
             return;
     for (int turn = 0; turn < turns && !node->refused; turn++) {
         for (int i = 0; i < (int)scans; i++)
@@ -215,7 +236,7 @@ void onnx_scan(onnx_node *node)
         for (int i = 0; i < carried; i++)
             inputs[i] = outputs[i];
         for (int i = 0; i < scanned; i++)
-            stacks[i][turn] = onnx_value_of(node->reader, outputs[carried + i]);
+            keep_turn(node, stacks[i], turn, outputs[carried + i]);
     }
     for (int i = 0; i < carried && !node->refused; i++)
         out_item(node, i, inputs[i]);
@@ -224,6 +245,25 @@ void onnx_scan(onnx_node *node)
 }
 
 /* ---- sequences ---- */
+
+/* Room for a list that a node makes of others: a loop may make one of all turns in each of them. */
+static onnx_item **new_list(onnx_node *node, int64_t count)
+{
+    onnx_item **list;
+    return onnx_afford(node, 2 * (double)count * sizeof *list, 0) &&
+                   SAMBA_ROOM(&node->reader->arena, list, count + 1) == SAMBA_OK
+               ? list
+               : NULL;
+}
+
+/* An element of a list must be there. */
+static onnx_item *element_in(onnx_node *node, int index)
+{
+    onnx_item *item = onnx_item_in(node, index);
+    if (!item)
+        onnx_refuse(node, "input %d is missing", index);
+    return item;
+}
 
 static onnx_item *list_in(onnx_node *node, int index)
 {
@@ -244,11 +284,9 @@ void onnx_sequence_empty(onnx_node *node)
 void onnx_sequence_construct(onnx_node *node);
 void onnx_sequence_construct(onnx_node *node)
 {
-    onnx_item **list;
-    if (SAMBA_ROOM(&node->reader->arena, list, node->input_count + 1) != SAMBA_OK)
-        return;
-    for (int i = 0; i < node->input_count; i++)
-        list[i] = onnx_item_in(node, i);
+    onnx_item **list = new_list(node, node->input_count);
+    for (int i = 0; list && i < node->input_count; i++)
+        list[i] = element_in(node, i);
     onnx_out_list(node, 0, node->input_count, list);
 }
 
@@ -268,7 +306,7 @@ static bool position(onnx_node *node, int index, int64_t fallback, int64_t last,
     if (node->refused)
         return false;
     int64_t given = *at;
-    *at = given < 0 ? given + last + 1 : given;
+    *at = given < 0 && given >= -last - 1 ? given + last + 1 : given;
     if (*at >= 0 && *at <= last)
         return true;
     onnx_refuse(node, "position %lld is out of range", (long long)given);
@@ -287,9 +325,9 @@ void onnx_sequence_at(onnx_node *node)
 void onnx_sequence_insert(onnx_node *node);
 void onnx_sequence_insert(onnx_node *node)
 {
-    onnx_item *list = list_in(node, 0), *item = onnx_item_in(node, 1), **longer;
+    onnx_item *list = list_in(node, 0), *item = element_in(node, 1), **longer;
     int64_t at = list ? list->list_count : 0;
-    if (!list || SAMBA_ROOM(&node->reader->arena, longer, list->list_count + 1) != SAMBA_OK)
+    if (!list || !item || !(longer = new_list(node, list->list_count + 1)))
         return;
     if (onnx_has(node, 2)) {
         at = onnx_known_int(node, 2, "the position", 0);
@@ -311,7 +349,7 @@ void onnx_sequence_erase(onnx_node *node)
     onnx_item *list = list_in(node, 0), **shorter;
     int64_t at;
     if (!list || !position(node, 1, list->list_count - 1, list->list_count - 1, &at) ||
-        SAMBA_ROOM(&node->reader->arena, shorter, list->list_count + 1) != SAMBA_OK)
+        !(shorter = new_list(node, list->list_count)))
         return;
     for (int i = 0, to = 0; i < list->list_count; i++)
         if (i != at)
@@ -342,7 +380,7 @@ void onnx_split_to_sequence(onnx_node *node)
     if (node->refused)
         return;
     if (one || scalar) {
-        if (each < 1 || (size + each - 1) / each > SAMBA_MAX_ARITY) {
+        if (each < 1 || (size > 0 && (size - 1) / each >= SAMBA_MAX_ARITY)) {
             onnx_refuse(node, "parts of size %lld are not supported", (long long)each);
             return;
         }
@@ -350,9 +388,8 @@ void onnx_split_to_sequence(onnx_node *node)
             sizes[count++] = rest < each ? rest : each;
     }
     samba_value *parts;
-    onnx_item **list;
-    if (SAMBA_ROOM(&node->reader->arena, parts, count + 1) != SAMBA_OK ||
-        SAMBA_ROOM(&node->reader->arena, list, count + 1) != SAMBA_OK)
+    onnx_item **list = new_list(node, count);
+    if (!list || SAMBA_ROOM(&node->reader->arena, parts, count + 1) != SAMBA_OK)
         return;
     samba_split_sizes(a, (int)count, sizes, axis, parts);
     for (int64_t i = 0; i < count && node->graph->status == SAMBA_OK; i++)
@@ -370,7 +407,7 @@ void onnx_concat_from_sequence(onnx_node *node)
     if (!list || SAMBA_ROOM(&node->reader->arena, values, list->list_count + 1) != SAMBA_OK)
         return;
     for (int i = 0; i < list->list_count; i++)
-        values[i] = onnx_value_of(node->reader, list->list[i]);
+        values[i] = list->list[i] ? onnx_value_of(node->reader, list->list[i]) : (samba_value){NULL, SAMBA_NONE, 0};
     if (!node->refused)
         onnx_out(node, 0,
                  stacks ? samba_stack(list->list_count, values, (int)axis) : samba_concat(list->list_count, values, (int)axis));

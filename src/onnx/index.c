@@ -109,8 +109,14 @@ static bool nd_index(onnx_node *node, samba_value a, samba_value index, int64_t 
         return false;
     }
     n->batch_size = n->count = n->inner = n->space = 1;
-    for (int i = 0; i < n->batch; i++)
+    for (int i = 0; i < n->batch; i++) {
+        if (n->picks[i] != n->shape[i]) {
+            onnx_refuse(node, "its indices have %lld elements in dim %d of the batch, the value has %lld", (long long)n->picks[i],
+                        i, (long long)n->shape[i]);
+            return false;
+        }
         n->batch_size *= n->shape[i];
+    }
     for (int i = n->batch; i < n->index_rank - 1; i++)
         n->count *= n->picks[i];
     for (int i = 0; i < n->depth; i++)
@@ -249,12 +255,12 @@ void onnx_one_hot(onnx_node *node);
 void onnx_one_hot(onnx_node *node)
 {
     samba_value index = onnx_need(node, 0);
-    int64_t depth = (int64_t)onnx_known_double(node, 1, "the depth", 0);
+    int64_t depth = samba_double_to_int64(onnx_known_double(node, 1, "the depth", 0));
     samba_value values = onnx_need(node, 2);
     if (node->refused)
         return;
     int rank = samba_value_rank(index), axis = onnx_axis(node, "axis", -1, rank + 1);
-    if (axis < 0)
+    if (axis < 0 || !onnx_within(node, "the depth", depth, 1, INT32_MAX))
         return;
     samba_value number = samba_cast(index, SAMBA_INT64), front = from_front(node, number, depth),
                 hot = samba_one_hot(front, depth);
@@ -401,15 +407,17 @@ void onnx_unique(onnx_node *node)
         s.inner *= i > axis ? array->shape[i] : 1;
     }
     int64_t size = s.size, count = 0, *first, *inverse, *counts, *place;
+    if (size > 4096) {
+        onnx_refuse(node, "more than 4096 values are not supported");
+        return;
+    }
+    if (!onnx_afford(node, 0, 2 * (double)size * (double)array->numel)) /* each slice is compared with those before it */
+        return;
     if (SAMBA_ROOM(&node->reader->arena, first, 4 * size + 4) != SAMBA_OK)
         return;
     inverse = first + size;
     counts = inverse + size;
     place = counts + size;
-    if (size > 4096) {
-        onnx_refuse(node, "more than 4096 values are not supported");
-        return;
-    }
     for (int64_t i = 0; i < size; i++) { /* places sorted, or as they come */
         int64_t k = 0;
         while (k < count && compare_slices(&s, first[k], i) != 0)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define LARGEST ((int64_t)1 << 20) /* elements of a value */
-#define MOST_FLOPS 1e9             /* of all values of a model */
+#define SMALL 65536                /* steps: what takes less is computed though large ones have used up the steps */
 #define MOST_BYTES 256e6           /* likewise */
 #define FOLDED 4096                /* elements: smaller values that are known become constants */
 
@@ -18,7 +18,7 @@ enum { UNSEEN, KNOWN, UNKNOWN };
 struct onnx_known {
     uint8_t state;
     uint64_t inputs; /* of the model, that it was computed from */
-    samba_array array;
+    samba_array *array; /* stays where it is when the list grows: operators hold it */
 };
 
 static bool is_leaf(const samba_node *node) { return samba_ops[node->op].class_ == SAMBA_LEAF; }
@@ -36,8 +36,10 @@ static bool known_input(onnx_reader *reader, const samba_node *node, struct onnx
         samba_tensor *tensor = reader->options.inputs[i];
         if (strcmp(samba_tensor_name(tensor), name) != 0 || !samba_tensor_has_data(tensor) || !samba_tensor_is_contiguous(tensor))
             continue;
-        known->array = (samba_array){node->dtype, node->rank, {0}, samba_tensor_numel(tensor), samba_tensor_data(tensor)};
-        memcpy(known->array.shape, node->shape, sizeof node->shape);
+        if (!(known->array = samba_arena_alloc(&reader->arena, sizeof *known->array)))
+            return false;
+        *known->array = (samba_array){node->dtype, node->rank, {0}, samba_tensor_numel(tensor), samba_tensor_data(tensor)};
+        memcpy(known->array->shape, node->shape, sizeof node->shape);
         return known->inputs != 0;
     }
     return false;
@@ -52,7 +54,9 @@ static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known
     const samba_node *nodes[8];
     if (!facts->reference || node->arity > 8 + SAMBA_MAX_ARITY || node->op == SAMBA_OP_random)
         return false;
-    samba_array *array = &known->array;
+    samba_array *array = known->array = samba_arena_alloc(&reader->arena, sizeof *array);
+    if (!array)
+        return false;
     *array = (samba_array){node->dtype, node->rank, {0}, 0, NULL};
     memcpy(array->shape, node->shape, sizeof node->shape);
     if (!samba_shape_numel(array->rank, array->shape, &array->numel) || array->numel > LARGEST)
@@ -61,17 +65,21 @@ static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known
         return false;
     for (int i = 0; i < node->arity; i++) {
         const struct onnx_known *input = &reader->known[node->inputs[i]];
-        operands[i] = input->array;
+        operands[i] = *input->array;
         known->inputs |= input->inputs;
         if (i < SAMBA_COUNT(nodes))
             nodes[i] = samba_node_at(reader->graph, node->inputs[i]);
     }
-    reader->known_flops += (double)array->numel;
+    double steps = (double)array->numel, bytes = (double)array->numel * (double)samba_dtype_size(array->dtype);
     if (!is_leaf(node) && node->arity <= SAMBA_COUNT(nodes))
-        reader->known_flops += (double)facts->flops(node, nodes);
-    reader->known_bytes += (double)array->numel * (double)samba_dtype_size(array->dtype);
-    if (reader->known_flops > MOST_FLOPS || reader->known_bytes > MOST_BYTES)
+        steps += (double)facts->flops(node, nodes);
+    for (int i = 0; i < node->arity && !is_leaf(node); i++)
+        steps += (double)operands[i].numel;
+    if (reader->known_flops + steps > (steps > SMALL ? ONNX_MOST_STEPS : 2 * ONNX_MOST_STEPS) ||
+        reader->known_bytes + bytes > (steps > SMALL ? MOST_BYTES : 2 * MOST_BYTES))
         return false;
+    reader->known_flops += steps;
+    reader->known_bytes += bytes;
     array->data = samba_arena_alloc(&reader->arena, (size_t)array->numel * samba_dtype_size(array->dtype) + 1);
     if (!array->data)
         return false;
@@ -79,20 +87,22 @@ static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known
     return facts->reference(&reference) == SAMBA_OK;
 }
 
-/* Decides a node whose inputs are decided; false where one of them is not yet, which is pushed. */
-static bool decide(onnx_reader *reader, samba_ref ref, samba_ref *stack, int64_t *depth)
+/* Decides a node whose inputs are decided; false where some of them are not yet, which are pushed. */
+static bool decide(onnx_reader *reader, samba_ref ref, int64_t *depth)
 {
     const samba_node *node = samba_node_at(reader->graph, ref);
     struct onnx_known *known = &reader->known[ref];
-    bool fine = true;
-    for (int i = 0; i < node->arity; i++) {
+    bool fine = SAMBA_GROW(reader->context, reader->stack, reader->stack_capacity, *depth + node->arity) == SAMBA_OK;
+    int64_t before = *depth;
+    for (int i = 0; i < node->arity && fine; i++) {
         uint8_t state = reader->known[node->inputs[i]].state;
-        if (state == UNSEEN) {
-            stack[(*depth)++] = node->inputs[i];
-            return false;
-        }
-        fine &= state == KNOWN;
+        if (state == UNSEEN)
+            reader->stack[(*depth)++] = node->inputs[i];
+        fine &= state != UNKNOWN;
     }
+    if (fine && *depth > before)
+        return false;
+    *depth = before; /* one that is not known is enough */
     *known = (struct onnx_known){0};
     fine = fine && (known_input(reader, node, known) || compute(reader, ref, known));
     known->state = fine ? KNOWN : UNKNOWN;
@@ -110,19 +120,16 @@ const samba_array *onnx_known(onnx_reader *reader, samba_value value, uint64_t *
         return NULL;
     struct onnx_known *known = &reader->known[value.index];
     if (known->state == UNSEEN) {
-        samba_ref *stack; /* inputs have smaller numbers: it is never deeper than the graph is long */
-        size_t size = ((size_t)value.index + 2) * sizeof *stack;
-        if (!(stack = samba_alloc(reader->context, size)))
+        int64_t depth = 1; /* inputs have smaller numbers: this ends */
+        if (SAMBA_GROW(reader->context, reader->stack, reader->stack_capacity, depth) != SAMBA_OK)
             return NULL;
-        int64_t depth = 1;
-        stack[0] = value.index;
+        reader->stack[0] = value.index;
         while (depth > 0)
-            if (decide(reader, stack[depth - 1], stack, &depth))
+            if (reader->known[reader->stack[depth - 1]].state != UNSEEN || decide(reader, reader->stack[depth - 1], &depth))
                 depth--;
-        samba_free(reader->context, stack, size);
     }
     *inputs = known->inputs;
-    return known->state == KNOWN ? &known->array : NULL;
+    return known->state == KNOWN ? known->array : NULL;
 }
 
 samba_value onnx_fold(onnx_reader *reader, samba_value value)
@@ -150,4 +157,6 @@ void onnx_known_free(onnx_reader *reader)
 {
     if (reader->known)
         samba_free(reader->context, reader->known, (size_t)reader->known_capacity * sizeof *reader->known);
+    if (reader->stack)
+        samba_free(reader->context, reader->stack, (size_t)reader->stack_capacity * sizeof *reader->stack);
 }

@@ -36,7 +36,7 @@ const double *onnx_tensor_doubles(onnx_node *node, const char *name, int64_t *co
     }
     int64_t numel = samba_tensor_numel(tensor);
     size_t size = samba_dtype_size(samba_tensor_dtype(tensor));
-    if (SAMBA_ROOM(&reader->arena, values, numel + 1) == SAMBA_OK) {
+    if (onnx_afford(node, 8 * (double)numel, 0) && SAMBA_ROOM(&reader->arena, values, numel + 1) == SAMBA_OK) {
         for (int64_t i = 0; i < numel; i++)
             values[i] = samba_load_double(samba_tensor_dtype(tensor), (const char *)samba_tensor_data(tensor) + (size_t)i * size);
         *count = numel;
@@ -53,7 +53,7 @@ const double *onnx_doubles(onnx_node *node, const char *name, int64_t *count)
     snprintf(longer, sizeof longer, "%s_as_tensor", name);
     if (!floats)
         return onnx_tensor_doubles(node, longer, count);
-    if (SAMBA_ROOM(&node->reader->arena, values, *count) != SAMBA_OK) {
+    if (!onnx_afford(node, 8 * (double)*count, 0) || SAMBA_ROOM(&node->reader->arena, values, *count) != SAMBA_OK) {
         *count = 0;
         return NULL;
     }
@@ -67,7 +67,10 @@ const char *const *onnx_words(onnx_node *node, const char *name, int64_t *count)
     const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
     const char **words;
     *count = attribute ? (int64_t)attribute->n_strings : 0;
-    if (*count == 0 || SAMBA_ROOM(&node->reader->arena, words, *count) != SAMBA_OK) {
+    double bytes = 0;
+    for (int64_t i = 0; i < *count; i++)
+        bytes += (double)attribute->strings[i].len + 32;
+    if (*count == 0 || !onnx_afford(node, bytes, 0) || SAMBA_ROOM(&node->reader->arena, words, *count) != SAMBA_OK) {
         *count = 0;
         return NULL;
     }
@@ -96,6 +99,9 @@ samba_value onnx_doubles_value(onnx_node *node, samba_dtype dtype, int rank, con
     samba_context *context = node->reader->context;
     samba_tensor *given, *tensor = NULL;
     samba_value value = {NULL, SAMBA_NONE, 0};
+    int64_t numel;
+    if (samba_shape_numel(rank, shape, &numel) && !onnx_afford(node, 8 * (double)numel, 0))
+        return value;
     samba_status status =
         samba_tensor_from_memory(context, NULL, SAMBA_FLOAT64, rank, shape, NULL, (void *)(uintptr_t)values, NULL, NULL, &given);
     if (status == SAMBA_OK) {

@@ -125,9 +125,15 @@ static void skip_normalize(onnx_node *node, bool centred)
     double eps = onnx_float(node, "epsilon", 1e-12);
     if (node->refused)
         return;
+    if (samba_value_rank(a) < 1) {
+        onnx_refuse(node, "a value of at least one dim is expected");
+        return;
+    }
     samba_value sum = samba_add(a, skip);
     if (bias.graph)
         sum = samba_add(sum, bias);
+    if (node->graph->status != SAMBA_OK)
+        return;
     normalize(node, sum, samba_value_rank(sum) - 1, weight, shift, eps, centred, 1);
     onnx_out(node, 3, sum);
 }
@@ -153,13 +159,17 @@ void onnx_embed_layer_normalization(onnx_node *node)
         onnx_refuse(node, "ids (N, T) and tables of rank 2 are expected");
         return;
     }
-    samba_value sum = samba_functional_embedding(ids, words, NULL);
+    samba_value sum = samba_functional_embedding(ids, words, NULL); /* (N, T, features) */
     samba_value place = positions.graph ? samba_functional_embedding(positions, places, NULL)
                                         : samba_narrow(places, 0, 0, samba_value_size(ids, 1));
     sum = samba_add(sum, place);
     if (segments.graph) {
         samba_value kind = samba_functional_embedding(segments, kinds, NULL);
         sum = samba_add(sum, kind);
+    }
+    if (samba_value_rank(sum) != 3) {
+        onnx_refuse(node, "its tables and indices give no value (N, T, features)");
+        return;
     }
     normalize(node, sum, 2, weight, shift, eps, true, 99);
     onnx_out(node, 2, sum);
@@ -255,7 +265,8 @@ void onnx_microsoft_attention(onnx_node *node)
         return;
     if (said != 3)
         sizes[0] = sizes[1] = sizes[2] = total / 3;
-    if (sizes[0] < 1 || sizes[1] != sizes[0] || sizes[2] < 1 || sizes[0] + sizes[1] + sizes[2] != total) {
+    if (sizes[0] < 1 || sizes[0] > total || sizes[1] != sizes[0] || sizes[2] < 1 || sizes[2] > total ||
+        sizes[0] + sizes[1] + sizes[2] != total) {
         onnx_refuse(node, "a weight (features, %lld) is no queries, keys and values", (long long)total);
         return;
     }

@@ -251,6 +251,8 @@ void onnx_feature_vectorizer(onnx_node *node)
             onnx_refuse(node, "inputs of rank 1 and 2 are expected");
             return;
         }
+        if (columns && !onnx_within(node, "inputdimensions", columns[i], 0, INT32_MAX))
+            return;
         int64_t more[2] = {0, columns ? columns[i] - samba_value_size(a, 1) : 0};
         a = samba_cast(a, SAMBA_FLOAT32);
         parts[i] = more[1] ? samba_pad(a, 1, more, SAMBA_PAD_CONSTANT, 0) : a;
@@ -351,7 +353,7 @@ void onnx_label_encoder(onnx_node *node)
         pairs[i] = (pair){keys ? keys[i] : 0, values ? values[i] : 0,
                           int_keys    ? int_keys[i]
                           : by_number ? 0
-                                      : (int64_t)keys[i],
+                                      : samba_double_to_int64(keys[i]),
                           int_values ? int_values[i] : 0, i};
     qsort(pairs, (size_t)count, sizeof *pairs, by_number ? by_double : by_int);
     for (int64_t i = 0; i < count; i++) { /* of equal keys the last counts */
@@ -364,7 +366,7 @@ void onnx_label_encoder(onnx_node *node)
         int_results[kept - 1] = pairs[i].int_value;
     }
     results[kept] = fallback;
-    int_results[kept] = (int64_t)fallback;
+    int_results[kept] = samba_double_to_int64(fallback);
     wide = by_number ? (samba_value_dtype(a) == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32) : SAMBA_INT64;
     samba_value table =
         by_number ? onnx_doubles_value(node, wide, 1, &kept, sorted) : onnx_ints_value(node, 1, &kept, int_sorted);

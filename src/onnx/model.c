@@ -94,6 +94,8 @@ static bool scan_message(const ProtobufCMessageDescriptor *message, scan s, int 
         return false;
     }
     *memory += message->sizeof_message + 16;
+    const uint8_t *begin = s.at;
+    uint64_t seen = 0; /* bit i: field i, a message that is no list */
     while (s.at < s.end) {
         uint64_t tag, size;
         if (!read_varint(&s, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX >> 3)
@@ -118,6 +120,12 @@ static bool scan_message(const ProtobufCMessageDescriptor *message, scan s, int 
         if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && (tag & 7) == 2 &&
             !scan_message(field->descriptor, (scan){s.at, s.at + size}, depth + 1, memory, deep))
             return false;
+        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && field->label != PROTOBUF_C_LABEL_REPEATED) {
+            /* one that comes again is joined with what came before, whose lists are copied */
+            uint64_t bit = (uint64_t)1 << ((field - message->fields) & 63);
+            *memory += seen & bit ? 8 * (uint64_t)(s.at - begin) : 0;
+            seen |= bit;
+        }
         /* an element of a list, or of a packed one as many as its bytes may be; a field of text is copied */
         *memory +=
             16 + size +
@@ -135,6 +143,7 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
 {
     uint64_t memory = 0;
     bool deep = false;
+    model->size = size;
     if (size > INT_MAX) /* protobuf's own limit */
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
                          "%s: %zu bytes are no ONNX file: its format ends at 2 GiB, beyond which tensors lie in files beside it",

@@ -85,6 +85,9 @@ void onnx_conv_transpose(onnx_node *node)
     int64_t *size = shaped == w.dims + 2 ? wanted + 2 : wanted, full[SAMBA_MAX_RANK];
     for (int i = 0; i < w.dims; i++) {
         more[i] = extra < 0 ? 0 : more[i];
+        if (!onnx_within(node, "output_padding", more[i], 0, INT32_MAX) ||
+            !onnx_within(node, "output_shape", shaped < 0 ? 0 : size[i], 0, INT32_MAX))
+            return;
         full[i] = (w.size[i] - 1) * w.stride[i] + w.dilation[i] * (kernel[i] - 1) + 1;
         if (shaped < 0 && (w.same_upper || w.same_lower))
             size[i] = w.size[i] * w.stride[i];
@@ -172,6 +175,9 @@ static double kernel_value(const resizing *r, double x)
     return x < 2 ? a * (((x - 5) * x + 8) * x - 4) : 0;
 }
 
+/* A place of the file's numbers: far outside it is as good as beside the image, and NaN is none. */
+static double near_image(double x, int64_t size) { return fmin(fmax(x, -(double)size - 8), 2 * (double)size + 8); }
+
 static int64_t nearest_of(const resizing *r, double x)
 {
     switch (r->rounding) {
@@ -209,6 +215,9 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
     if (size == 0 || out < 0 || out > 1 << 20 || (r->mode != NEAREST && (double)size * (double)out > 1 << 22))
         return onnx_refused(node, "resizing %lld to %lld is not supported", (long long)size, (long long)out);
     bool *beyond;
+    double width = r->mode == NEAREST ? 1 : (double)size, reach = r->antialias && scale < 1 ? 4 / scale : 4;
+    if (!(reach < 0x1p24) || !onnx_afford(node, 8 * width * (double)out, (width + reach) * (double)out))
+        return onnx_refused(node, "resizing %lld to %lld by %g is not supported", (long long)size, (long long)out, scale);
     if (SAMBA_ROOM(arena, beyond, out + 1) != SAMBA_OK)
         return (samba_value){NULL, 0, 0};
     bool any = false;
@@ -220,7 +229,7 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
         for (int64_t i = 0; i < out; i++) {
             double x = place_of(r, i, size, out, scale, start, end);
             beyond[i] = x < 0 || x > (double)(size - 1);
-            int64_t at = nearest_of(r, x);
+            int64_t at = nearest_of(r, near_image(x, size));
             index[i] = at < 0 ? 0 : at >= size ? size - 1 : at;
         }
         result = samba_index_select(a, dim, onnx_ints_value(node, 1, &out, index));
@@ -232,7 +241,7 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
         for (int64_t i = 0; i < out; i++) {
             double x = place_of(r, i, size, out, scale, start, end);
             beyond[i] = x < 0 || x > (double)(size - 1);
-            row_of(r, size, x, scale, rows + i * size);
+            row_of(r, size, near_image(x, size), scale, rows + i * size);
         }
         samba_tensor *matrix;
         if (samba_tensor_from_memory(node->reader->context, NULL, SAMBA_FLOAT64, 2, (const int64_t[]){out, size}, NULL, rows,
@@ -271,6 +280,15 @@ static bool is_interpolate(const resizing *r, samba_value a, const bool *changed
     if (r->mode == LINEAR)
         return r->place == HALF_PIXEL || r->place == ALIGN_CORNERS;
     return r->mode == CUBIC && rank == 4 && r->cubic == -0.75 && (r->place == HALF_PIXEL || r->place == ALIGN_CORNERS);
+}
+
+/* A size of the result; -1: refused. A scale must be a number above 0, and NaN is none. */
+static int64_t scaled_size(onnx_node *node, double size, double scale)
+{
+    if (scale > 0 && scale < 0x1p31 && size > -0x1p31 && size < 0x1p31)
+        return (int64_t)floor(size);
+    onnx_refuse(node, "it scales by %g to a size of %g", scale, size);
+    return -1;
 }
 
 static void resize(onnx_node *node, const resizing *r, samba_value a, int count, const int *axes, const int64_t *sizes,
@@ -339,7 +357,7 @@ void onnx_resize(onnx_node *node)
     if (node->refused)
         return;
     for (int i = 0; i < (count < 0 ? rank : count); i++) {
-        axes[i] = samba_value_dim(a, node->op, (int)(count < 0 ? i : named[i]));
+        axes[i] = onnx_dim(node, count < 0 ? i : named[i], rank);
         if (axes[i] < 0)
             return;
     }
@@ -352,19 +370,22 @@ void onnx_resize(onnx_node *node)
     double common = policy == 1 ? INFINITY : 0;
     for (int i = 0; i < count; i++) {
         double size = (double)samba_value_size(a, axes[i]);
-        if (by_size)
+        if (by_size) {
+            onnx_within(node, "the sizes", sizes[i], 0, INT32_MAX);
             scales[i] = size > 0 ? (double)sizes[i] / size : 1;
-        else { /* the region's part of it */
+        } else { /* the region's part of it */
             double part = regions >= 0 ? roi[count + i] - roi[i] : 1;
-            sizes[i] = (int64_t)floor((float)(size * part) * (float)scales[i]);
+            sizes[i] = scaled_size(node, (double)((float)(size * part) * (float)scales[i]), scales[i]);
         }
         common = policy == 1 ? fmin(common, scales[i]) : fmax(common, scales[i]);
     }
     for (int i = 0; i < count && by_size && policy; i++) {
         double exact = common * (double)samba_value_size(a, axes[i]);
         scales[i] = common;
-        sizes[i] = (int64_t)floor(exact + 0.5);
+        sizes[i] = scaled_size(node, exact + 0.5, common);
     }
+    if (node->refused)
+        return;
     resize(node, &r, a, count, axes, sizes, scales, regions >= 0 ? roi : NULL);
 }
 
@@ -393,8 +414,10 @@ void onnx_upsample(onnx_node *node)
     }
     for (int i = 0; i < rank; i++) {
         axes[i] = i;
-        sizes[i] = (int64_t)floor((double)samba_value_size(a, i) * scales[i]);
+        sizes[i] = scaled_size(node, (double)samba_value_size(a, i) * scales[i], scales[i]);
     }
+    if (node->refused)
+        return;
     resize(node, &r, a, rank, axes, sizes, scales, NULL);
 }
 
@@ -448,22 +471,27 @@ void onnx_col2im(onnx_node *node)
         dilation[i] = dilations < 0 ? 1 : dilation[i];
         pads[i] = padded < 0 ? 0 : pads[i];
         pads[dims + i] = padded < 0 ? 0 : pads[dims + i];
+        if (!onnx_within(node, "strides", stride[i], 1, INT32_MAX) ||
+            !onnx_within(node, "dilations", dilation[i], 1, INT32_MAX) ||
+            !onnx_within(node, "the image's shape", image[i], 0, INT32_MAX) ||
+            !onnx_within(node, "the block's shape", kernel[i], 1, INT32_MAX) ||
+            !onnx_within(node, "pads", pads[i], -INT32_MAX, INT32_MAX) ||
+            !onnx_within(node, "pads", pads[dims + i], -INT32_MAX, INT32_MAX))
+            return;
         int64_t room = image[i] + pads[i] + pads[dims + i] - dilation[i] * (kernel[i] - 1) - 1;
-        if (stride[i] < 1 || kernel[i] < 1 || dilation[i] < 1 || room < 0) {
+        counts[i] = room / stride[i] + 1;
+        if (room < 0 || !samba_mul_checked(block, kernel[i], &block) || !samba_mul_checked(windows, counts[i], &windows) ||
+            !samba_mul_checked(space, image[i], &space) || space > INT32_MAX || block > INT32_MAX || windows > INT32_MAX) {
             onnx_refuse(node, "the block does not fit the image");
             return;
         }
-        counts[i] = room / stride[i] + 1;
-        block *= kernel[i];
-        windows *= counts[i];
-        space *= image[i];
     }
     int64_t channels = samba_value_size(a, 1) / block, total = block * windows, *index;
     if (samba_value_size(a, 1) != channels * block || samba_value_size(a, 2) != windows || total > 1 << 22) {
         onnx_refuse(node, "an input (N, C * %lld, %lld) is expected", (long long)block, (long long)windows);
         return;
     }
-    if (SAMBA_ROOM(&node->reader->arena, index, total + 1) != SAMBA_OK)
+    if (!onnx_afford(node, 8 * (double)total, (double)total) || SAMBA_ROOM(&node->reader->arena, index, total + 1) != SAMBA_OK)
         return;
     for (int64_t k = 0; k < block; k++)
         for (int64_t w = 0; w < windows; w++) {
@@ -472,7 +500,7 @@ void onnx_col2im(onnx_node *node)
             for (int i = dims - 1; i >= 0; i--) {
                 int64_t x = rest_w % counts[i] * stride[i] + rest_k % kernel[i] * dilation[i] - pads[i];
                 inside &= x >= 0 && x < image[i];
-                at += x * step;
+                at += inside ? x * step : 0;
                 step *= image[i];
                 rest_w /= counts[i];
                 rest_k /= kernel[i];

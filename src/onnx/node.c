@@ -71,6 +71,12 @@ samba_value onnx_in(onnx_node *node, int index)
     samba_value value = onnx_value_of(node->reader, item);
     if (!value.graph)
         onnx_refuse(node, "input %d, \"%.200s\": %s", index, item->name, samba_error_message(node->reader->context));
+    for (int i = 0; i < samba_value_rank(value); i++) /* a product of two sizes, or of one and an attribute, has 63 bits */
+        if (samba_value_size(value, i) > INT32_MAX) {
+            onnx_refuse(node, "input %d has %lld elements in dim %d; at most %d are supported", index,
+                        (long long)samba_value_size(value, i), i, INT32_MAX);
+            return none;
+        }
     return value;
 }
 
@@ -91,6 +97,20 @@ onnx_item *onnx_new_item(onnx_reader *reader, const char *name)
     if (item)
         item->name = name;
     return item;
+}
+
+bool onnx_afford(onnx_node *node, double bytes, double steps)
+{
+    onnx_reader *reader = node->reader;
+    if (node->refused)
+        return false;
+    reader->room += bytes;
+    reader->known_flops += steps;
+    if (reader->room > 0x1p30 + 64 * (double)reader->model->size)
+        onnx_refuse(node, "the model's nodes would take more memory to read than a file of its size may");
+    else if (reader->known_flops > ONNX_MOST_STEPS)
+        onnx_refuse(node, "the model's nodes would take too long to read: they compute too much of constants");
+    return !node->refused;
 }
 
 void onnx_out(onnx_node *node, int index, samba_value value)
@@ -176,6 +196,8 @@ const char *onnx_text(onnx_node *node, const char *name, const char *fallback)
     const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
     if (!attribute || !is_of(node, attribute, A(STRING), "a text"))
         return fallback;
+    if (!onnx_afford(node, (double)attribute->s.len, 0))
+        return fallback;
     char *text = samba_arena_alloc(&node->reader->arena, attribute->s.len + 1); /* it need not end with a NUL */
     if (text && attribute->s.len > 0)
         memcpy(text, attribute->s.data, attribute->s.len);
@@ -230,8 +252,11 @@ const samba_array *onnx_known_in(onnx_node *node, int index, const char *what)
             onnx_refuse(node, "%s", samba_error_message(reader->context));
             return NULL;
         }
-        value = samba_constant_tensor(node->graph, tensor);
+        if (onnx_afford(node, 2 * (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor)), 0))
+            value = samba_constant_tensor(node->graph, tensor);
         samba_tensor_free(tensor);
+        if (node->refused)
+            return NULL;
     }
     uint64_t inputs;
     const samba_array *array = onnx_known(reader, value, &inputs);
@@ -293,6 +318,20 @@ static bool fit_axis(onnx_node *node, const char *name, int64_t axis, int rank, 
     return true;
 }
 
+int onnx_dim(onnx_node *node, int64_t axis, int rank)
+{
+    int dim;
+    return !node->refused && fit_axis(node, "axis", axis, rank, &dim) ? dim : -1;
+}
+
+bool onnx_within(onnx_node *node, const char *name, int64_t value, int64_t least, int64_t greatest)
+{
+    if (value < least || value > greatest)
+        onnx_refuse(node, "%s has the number %lld, which is not between %lld and %lld", name, (long long)value, (long long)least,
+                    (long long)greatest);
+    return !node->refused;
+}
+
 int onnx_axes(onnx_node *node, int index, int64_t since, int rank, int dims[SAMBA_MAX_RANK])
 {
     int64_t axes[SAMBA_MAX_RANK];
@@ -322,6 +361,9 @@ samba_value onnx_like(onnx_node *node, double value, samba_value like)
 samba_value onnx_ints_value(onnx_node *node, int rank, const int64_t *shape, const int64_t *values)
 {
     samba_tensor *tensor;
+    int64_t numel;
+    if (samba_shape_numel(rank, shape, &numel) && !onnx_afford(node, 8 * (double)numel, 0))
+        return (samba_value){NULL, SAMBA_NONE, 0};
     if (samba_tensor_from_memory(node->reader->context, NULL, SAMBA_INT64, rank, shape, NULL, (void *)(uintptr_t)values, NULL,
                                  NULL, &tensor) != SAMBA_OK)
         return onnx_refused(node, "%s", samba_error_message(node->reader->context));

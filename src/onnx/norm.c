@@ -210,7 +210,8 @@ void onnx_mean_variance_normalization(onnx_node *node)
         return;
     count = count < 0 ? 3 : count;
     for (int i = 0; i < count; i++)
-        dims[i] = (int)axes[i];
+        if ((dims[i] = onnx_dim(node, axes[i], samba_value_rank(a))) < 0)
+            return;
     samba_value var = samba_var_mean(a, count, dims, 0, true, &mean), small = onnx_number(node, 1e-9);
     samba_value centred = samba_sub(a, mean), root = samba_sqrt(var), divisor = samba_add(root, small);
     onnx_out(node, 0, samba_div(centred, divisor));

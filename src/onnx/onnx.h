@@ -43,6 +43,7 @@ struct samba_onnx {
     samba_arena arena;
     const char *path;   /* for messages */
     const char *folder; /* where external data lies; NULL: nowhere */
+    size_t size;        /* of the message's bytes */
     Onnx__ModelProto *message;
     onnx_memory *blocks; /* of the message, the latest first */
     onnx_map *maps;
@@ -109,6 +110,8 @@ typedef struct onnx_reader {
     samba_arena arena;
     onnx_scope *scope;
     onnx_frame *frame;
+    size_t function_count; /* of the model, sorted */
+    const Onnx__FunctionProto **functions;
     int depth;     /* of functions and graphs inside nodes */
     int64_t nodes; /* read so far: bounds what loops and functions unroll */
     int64_t draws; /* random values so far, for names of seeds */
@@ -116,7 +119,10 @@ typedef struct onnx_reader {
     int refusal_count;
     struct onnx_known *known; /* by node of the graph */
     int64_t known_capacity;
+    samba_ref *stack; /* values that onnx_known has yet to decide */
+    int64_t stack_capacity;
     double known_flops, known_bytes; /* spent on it */
+    double room;                     /* bytes that onnx_afford has granted */
     uint64_t *freeze_hits;
 } onnx_reader;
 
@@ -152,6 +158,9 @@ void onnx_out_type(onnx_node *node, int index, int32_t type); /* of an output th
 void onnx_out_list(onnx_node *node, int index, int count, onnx_item **list);
 bool onnx_wants(const onnx_node *node, int index); /* whether the model uses that output */
 onnx_item *onnx_new_item(onnx_reader *reader, const char *name);
+/* Whether a node may take memory of its own, and do work, of a size that numbers of the file decide: all nodes together have a
+ * share that grows with the file. Refuses where not. */
+bool onnx_afford(onnx_node *node, double bytes, double steps);
 /* An item as a value of the graph: initializers become parameters, buffers or constants here. */
 samba_value onnx_value_of(onnx_reader *reader, onnx_item *item);
 samba_value onnx_buffer(onnx_node *node, int index); /* an initializer that its node changes in runs that train */
@@ -179,6 +188,9 @@ const samba_array *onnx_known_in(onnx_node *node, int index, const char *what);
 /* Dims that an attribute named until version `since`, and input `index` from there on. -1: none said. Each 0 .. rank-1. */
 int onnx_axes(onnx_node *node, int index, int64_t since, int rank, int dims[SAMBA_MAX_RANK]);
 int onnx_axis(onnx_node *node, const char *name, int64_t fallback, int rank); /* an attribute; -1: refused */
+int onnx_dim(onnx_node *node, int64_t axis, int rank);                        /* a number of a list; -1: refused */
+/* Whether a number of a list lies between bounds; refuses another. */
+bool onnx_within(onnx_node *node, const char *name, int64_t value, int64_t least, int64_t greatest);
 
 /* Small values. */
 samba_value onnx_number(onnx_node *node, double value);            /* promotes as a number */
@@ -196,6 +208,8 @@ onnx_item *onnx_find(const onnx_reader *reader, const char *name);
 bool onnx_bind(onnx_reader *reader, const char *name, onnx_item *item); /* false: there is one, or no memory */
 
 /* ---- evaluation: known.c ---- */
+
+#define ONNX_MOST_STEPS 2e8 /* of the reference kernels for all values of a model, and of the reader's own loops */
 
 /* The value's elements, where no parameter, and no input but those that may be built in, decides them; else NULL. `inputs`: which
  * of those it was computed from. */

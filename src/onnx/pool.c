@@ -383,18 +383,24 @@ void onnx_max_unpool(onnx_node *node)
     rank = w.dims + 2;
     inferred[0] = samba_value_size(a, 0);
     inferred[1] = samba_value_size(a, 1);
-    int64_t numel = inferred[0] * inferred[1], all = -1;
-    for (int i = 0; i < w.dims; i++) {
+    int64_t numel, all = -1;
+    for (int i = 0; i < w.dims; i++)
         inferred[2 + i] = (w.size[i] - 1) * w.stride[i] + w.kernel[i] - w.before[i] - w.after[i];
-        numel *= inferred[2 + i];
+    for (int i = 0; i < rank; i++)
+        if (!onnx_within(node, "the result's shape", inferred[i], 0, INT32_MAX))
+            return;
+    if (!samba_shape_numel(rank, inferred, &numel)) {
+        onnx_refuse(node, "its result would have more than 2^63 elements");
+        return;
     }
     if (given >= 0 && given != rank) {
         onnx_refuse(node, "a shape of %d dims is given for %d", given, rank);
         return;
     }
     for (int i = 0; given >= 0 && i < w.dims; i++)
-        if (shape[2 + i] < inferred[2 + i]) {
-            onnx_refuse(node, "a result smaller than the pooling's input is asked for");
+        if (shape[2 + i] < inferred[2 + i] || shape[2 + i] > INT32_MAX) {
+            onnx_refuse(node, "a result of %lld elements is asked for where the pooling's input has %lld",
+                        (long long)shape[2 + i], (long long)inferred[2 + i]);
             return;
         }
     samba_value zeros = samba_constant(node->graph, 0, samba_value_dtype(a), 1, &numel);

@@ -6,10 +6,13 @@
 #include "data/data.h"
 #include "onnx/onnx.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DEEPEST 64           /* functions and graphs inside each other */
-#define MOST_NODES (1 << 20) /* that loops and functions unroll to */
+#define MOST_NODES (1 << 18)  /* that loops and functions unroll to, with the names that their turns and calls bind */
+#define MOST_VALUES (1 << 21) /* of the graph: a node may be unrolled to many */
+#define MOST_TEXTS 256        /* attributes of a node, imports of a function */
 #define SHOWN_REFUSALS 900   /* bytes of them in a message: a context's message is short */
 
 samba_onnx_options samba_onnx_defaults(void) { return (samba_onnx_options){.struct_size = sizeof(samba_onnx_options)}; }
@@ -49,7 +52,7 @@ static bool grow_scope(onnx_reader *reader, onnx_scope *scope)
 /* The item under this name in the innermost scope gets another name's value where graphs call one thing twice. */
 static bool bind_as(onnx_reader *reader, const char *name, const onnx_item *item)
 {
-    onnx_item *copy = onnx_new_item(reader, name);
+    onnx_item *copy = item ? onnx_new_item(reader, name) : NULL;
     if (!copy)
         return false;
     *copy = *item;
@@ -80,6 +83,15 @@ onnx_item *onnx_find(const onnx_reader *reader, const char *name)
             return item;
     }
     return NULL;
+}
+
+/* What nodes cost that a loop or function unrolls to, and names that a turn or a call binds: eight of them are as a node. */
+static samba_status spend(onnx_reader *reader, size_t nodes, size_t names)
+{
+    if (names / 8 > MOST_NODES || (reader->nodes += (int64_t)(nodes + names / 8)) > MOST_NODES)
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: loops and functions unroll to more than %d nodes",
+                          reader->model->path, MOST_NODES);
+    return SAMBA_OK;
 }
 
 /* Of a graph inside a node: constants. */
@@ -157,6 +169,12 @@ static samba_value initializer_value(onnx_reader *reader, const onnx_item *item,
     samba_tensor *tensor;
     if (onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK)
         return none;
+    double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
+    if (reader->depth > 0 && (reader->room += bytes) > 0x1p30 + 64 * (double)reader->model->size) { /* each turn of a loop */
+        samba_tensor_free(tensor);
+        samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "constants of loops and functions take too much memory");
+        return none;
+    }
     samba_onnx_role role = item->stored ? item->stored->role : SAMBA_ONNX_CONSTANT;
     samba_value value = !item->stored || (role == SAMBA_ONNX_CONSTANT && !buffer)
                             ? samba_constant_tensor(reader->graph, tensor)
@@ -208,15 +226,34 @@ static int64_t version_of(const onnx_frame *frame, const char *domain)
     return 0;
 }
 
-static const Onnx__FunctionProto *find_function(const samba_onnx *model, const Onnx__NodeProto *proto)
+/* By name, domain and overload, as nodes name functions. */
+static int compare_functions(const void *a, const void *b)
 {
-    for (size_t i = 0; i < model->message->n_functions; i++) {
-        const Onnx__FunctionProto *function = model->message->functions[i];
-        if (function->name && strcmp(function->name, proto->op_type) == 0 && same_domain(function->domain, proto->domain) &&
-            strcmp(function->overload ? function->overload : "", proto->overload ? proto->overload : "") == 0)
-            return function;
-    }
-    return NULL;
+    const Onnx__FunctionProto *x = *(const Onnx__FunctionProto *const *)a, *y = *(const Onnx__FunctionProto *const *)b;
+    int order = strcmp(x->name, y->name);
+    if (order == 0)
+        order = strcmp(is_default(x->domain) ? "" : x->domain, is_default(y->domain) ? "" : y->domain);
+    return order ? order : strcmp(x->overload ? x->overload : "", y->overload ? y->overload : "");
+}
+
+/* Sorted: each node looks for its own, and a file may have as many of both. */
+static samba_status sort_functions(onnx_reader *reader)
+{
+    const Onnx__ModelProto *message = reader->model->message;
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->functions, message->n_functions + 1));
+    for (size_t i = 0; i < message->n_functions; i++)
+        if (message->functions[i]->name)
+            reader->functions[reader->function_count++] = message->functions[i];
+    qsort(reader->functions, reader->function_count, sizeof *reader->functions, compare_functions);
+    return SAMBA_OK;
+}
+
+static const Onnx__FunctionProto *find_function(const onnx_reader *reader, const Onnx__NodeProto *proto)
+{
+    const Onnx__FunctionProto key = {.name = proto->op_type, .domain = proto->domain, .overload = proto->overload},
+                              *searched = &key, **found;
+    found = bsearch(&searched, reader->functions, reader->function_count, sizeof *reader->functions, compare_functions);
+    return found ? *found : NULL;
 }
 
 /* What the node says and its function did not ask for; outputs that it did not make. */
@@ -269,13 +306,16 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
         return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: a node names no operator", reader->model->path);
     if (is_stored(reader, proto))
         return SAMBA_OK;
-    if (++reader->nodes > MOST_NODES)
-        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: loops and functions unroll to more than %d nodes",
-                          reader->model->path, MOST_NODES);
-    if (proto->n_input > SAMBA_MAX_ARITY || proto->n_output > SAMBA_MAX_ARITY)
+    if (proto->n_input > SAMBA_MAX_ARITY || proto->n_output > SAMBA_MAX_ARITY || proto->n_attribute > MOST_TEXTS)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED,
-                          "%s: a node has %zu inputs and %zu outputs; at most %d are supported", reader->model->path,
-                          proto->n_input, proto->n_output, SAMBA_MAX_ARITY);
+                          "%s: a node has %zu inputs, %zu outputs and %zu attributes; at most %d, %d and %d are supported",
+                          reader->model->path, proto->n_input, proto->n_output, proto->n_attribute, SAMBA_MAX_ARITY,
+                          SAMBA_MAX_ARITY, MOST_TEXTS);
+    if (reader->depth > 0) /* nodes of the model's own graph are read once */
+        SAMBA_TRY(spend(reader, 1, proto->n_input + proto->n_output + proto->n_attribute));
+    if (reader->graph->node_count > MOST_VALUES)
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: its nodes unroll to more than %d operators",
+                          reader->model->path, MOST_VALUES);
     onnx_node node = {.reader = reader,
                       .graph = reader->graph,
                       .proto = proto,
@@ -310,7 +350,7 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
     }
     if (!missing) {
         samba_set_module(reader->graph, proto->name && proto->name[0] ? proto->name : proto->op_type);
-        perform(&node, find_function(reader->model, proto));
+        perform(&node, find_function(reader, proto));
     }
     for (int i = 0; i < node.output_count; i++) {
         if (!node.outputs[i])
@@ -368,6 +408,8 @@ bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, o
     for (int i = 0; i < count && status == SAMBA_OK; i++)
         if (!graph->input[i]->name || !bind_as(reader, graph->input[i]->name, inputs[i]))
             status = SAMBA_ERROR_FORMAT;
+    if (status == SAMBA_OK) /* of each turn of a loop again */
+        status = spend(reader, graph->n_node ? 0 : 3, graph->n_input + graph->n_initializer + graph->n_output);
     if (status == SAMBA_OK)
         status = bind_constants(reader, graph->n_initializer, graph->initializer);
     if (status == SAMBA_OK)
@@ -389,6 +431,10 @@ bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, o
 static samba_status resolve_attributes(onnx_node *node, const Onnx__FunctionProto *function, onnx_frame *frame)
 {
     onnx_reader *reader = node->reader;
+    if (function->n_attribute_proto > MOST_TEXTS || function->n_opset_import > MOST_TEXTS)
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "function %.100s has more than %d attributes or imports",
+                          function->name, MOST_TEXTS);
+    SAMBA_TRY(spend(reader, function->n_node ? 0 : 3, function->n_input + function->n_output + function->n_attribute_proto));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, frame->attributes, node->proto->n_attribute + function->n_attribute_proto + 1));
     for (size_t i = 0; i < node->proto->n_attribute; i++) {
         const char *name = node->proto->attribute[i]->name;
@@ -668,7 +714,11 @@ static samba_status read_model(onnx_reader *reader, const binding_list *list)
     const Onnx__GraphProto *graph = model->message->graph;
     onnx_scope scope;
     onnx_frame frame = {NULL, NULL, model->message->n_opset_import, model->message->opset_import, 0, NULL};
+    if (model->message->n_opset_import > MOST_TEXTS)
+        return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: it imports more than %d sets of operators", model->path,
+                          MOST_TEXTS);
     SAMBA_TRY(check_options(reader));
+    SAMBA_TRY(sort_functions(reader));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->freeze_hits, reader->options.freeze_count + 1));
     if (!open_scope(reader, &scope, NULL))
         return SAMBA_ERROR_MEMORY;

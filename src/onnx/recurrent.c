@@ -148,7 +148,7 @@ static bool read_layer(onnx_node *node, cell kind, layer *l)
                     l->directions);
         return false;
     }
-    if (l->steps < 1 || l->steps > 1 << 16) {
+    if (l->steps < 1 || l->steps > 1 << 14) { /* each is operators of its own */
         onnx_refuse(node, "a sequence of %lld steps is not supported", (long long)l->steps);
         return false;
     }
@@ -392,6 +392,11 @@ static void read_recurrent(onnx_node *node, cell kind)
         return;
     if (is_plain(&l)) {
         read_plain(&l);
+        return;
+    }
+    if (l.steps > SAMBA_MAX_ARITY) { /* which are stacked */
+        onnx_refuse(node, "%lld steps of a layer that PyTorch has not are not supported; at most %d are", (long long)l.steps,
+                    SAMBA_MAX_ARITY);
         return;
     }
     if (SAMBA_ROOM(&node->reader->arena, outputs, l.steps) != SAMBA_OK)

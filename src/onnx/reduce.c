@@ -179,7 +179,7 @@ static void running(onnx_node *node, samba_value (*run)(samba_value, int), doubl
     if (node->refused)
         return;
     samba_dtype dtype = samba_value_dtype(a);
-    int dim = samba_value_dim(a, node->op, (int)axis);
+    int dim = onnx_dim(node, axis, samba_value_rank(a));
     if (dim < 0)
         return;
     if (reverse)

@@ -128,6 +128,9 @@ void onnx_roi_align(onnx_node *node)
         onnx_refuse(node, "an input (N, C, H, W), regions (R, 4) and their images (R) are expected");
         return;
     }
+    if (!onnx_within(node, "output_height", bins_y, 1, 1 << 20) || !onnx_within(node, "output_width", bins_x, 1, 1 << 20) ||
+        !onnx_within(node, "sampling_ratio", ratio, 0, 4096))
+        return;
     samba_value scaled = samba_mul_scalar(rois, scale), moved = place == 0 ? samba_add_scalar(scaled, -0.5) : scaled;
     for (int i = 0; i < 4; i++)
         edge[i] = samba_select(moved, 1, i);
@@ -141,6 +144,12 @@ void onnx_roi_align(onnx_node *node)
     if (!place_samples(node, edge[1], high, bins_y, ratio, height, &y) ||
         !place_samples(node, edge[0], wide, bins_x, ratio, width, &x))
         return;
+    const int64_t taken[4] = {samba_value_size(rois, 0), bins_y * y.most, bins_x * x.most, channels};
+    int64_t all;
+    if (!samba_shape_numel(4, taken, &all)) {
+        onnx_refuse(node, "it would take more than 2^63 samples");
+        return;
+    }
     static const int last[4] = {0, 2, 3, 1}, back[4] = {0, 3, 1, 2}, dims[2] = {2, 4};
     const int64_t pixels[2] = {samba_value_size(a, 0) * height * width, channels}, regions = samba_value_size(rois, 0);
     samba_value rows = samba_reshape(samba_permute(a, last), 2, pixels), area = samba_integer(node->graph, height * width);
@@ -261,10 +270,15 @@ void onnx_deform_conv(onnx_node *node)
     int64_t out[2], k = kernel[0] * kernel[1], filters = samba_value_size(weight, 0);
     for (int i = 0; i < 2; i++)
         out[i] = (w.size[i] + w.before[i] + w.after[i] - w.dilation[i] * (kernel[i] - 1) - 1) / w.stride[i] + 1;
-    int64_t space = out[0] * out[1];
-    const int64_t given[4] = {n, parts * k * 2, out[0], out[1]}, masked[4] = {n, parts * k, out[0], out[1]};
     int64_t own[SAMBA_MAX_RANK], own_mask[SAMBA_MAX_RANK];
     onnx_shape(offset, own);
+    if (parts < 1 || k > INT32_MAX || own[1] % (2 * k) || own[1] / (2 * k) != parts || own[2] != out[0] || own[3] != out[1]) {
+        onnx_refuse(node, "offsets %s do not fit %lld offset groups of a kernel of %lld places and a result of %lld x %lld",
+                    SAMBA_SHAPE(4, own), (long long)parts, (long long)k, (long long)out[0], (long long)out[1]);
+        return;
+    }
+    int64_t space = out[0] * out[1];
+    const int64_t given[4] = {n, parts * k * 2, out[0], out[1]}, masked[4] = {n, parts * k, out[0], out[1]};
     onnx_shape(mask, own_mask);
     if (groups < 1 || parts < 1 || channels % parts || channels != groups * samba_value_size(weight, 1) || filters % groups ||
         height < 1 || width < 1 || !samba_shape_equal(4, own, 4, given) ||
@@ -355,10 +369,9 @@ void onnx_non_max_suppression(onnx_node *node)
     }
     int64_t count = boxes->shape[1], classes = scores->shape[1], shape[2] = {0, 3}, *list;
     most = most < 0 ? 0 : most < count ? most : count;
-    if ((double)boxes->shape[0] * (double)classes * (double)most * (double)count > 1e10) {
-        onnx_refuse(node, "choosing %lld of %lld boxes is not supported", (long long)most, (long long)count);
+    double lists = (double)boxes->shape[0] * (double)classes;
+    if (!onnx_afford(node, 24 * lists * (double)most, lists * (1 + 4 * (double)most * (double)count)))
         return;
-    }
     int64_t room = 3 * boxes->shape[0] * classes * most + 1;
     bool *gone;
     if (SAMBA_ROOM(&node->reader->arena, list, room) != SAMBA_OK || SAMBA_ROOM(&node->reader->arena, gone, count + 1) != SAMBA_OK)

@@ -6,6 +6,7 @@
 #include <sambaflow/elementwise.h>
 #include <sambaflow/index.h>
 #include <sambaflow/shape.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,14 +60,19 @@ static void out_tensor(onnx_node *node, const Onnx__TensorProto *proto)
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return;
     }
-    onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
-    onnx_out_type(node, 0, proto->data_type);
+    double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
+    if (onnx_afford(node, node->reader->depth > 0 ? bytes : 0, 0)) { /* each turn of a loop makes it */
+        onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
+        onnx_out_type(node, 0, proto->data_type);
+    }
     samba_tensor_free(tensor);
 }
 
 static void out_numbers(onnx_node *node, samba_dtype dtype, int rank, int64_t count, const void *data)
 {
     samba_tensor *tensor;
+    if (!onnx_afford(node, (double)count * (double)samba_dtype_size(dtype), 0))
+        return;
     if (samba_tensor_from_memory(node->reader->context, NULL, dtype, rank, &count, NULL,
                                  count ? (void *)(uintptr_t)data : (void *)(uintptr_t) "", NULL, NULL, &tensor) != SAMBA_OK) {
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
@@ -140,7 +146,8 @@ void onnx_range(onnx_node *node)
     samba_value first = onnx_in(node, 0);
     samba_dtype dtype = samba_value_dtype(first);
     double steps = delta == 0 ? -1 : (limit - start) / delta;
-    if (!(steps < 1e9) || delta == 0) {
+    const double most = 0x1p53; /* whole numbers are exact up to here */
+    if (!(steps < 1e9) || delta == 0 || !(fabs(start) <= most) || !(fabs(delta) <= most)) {
         onnx_refuse(node, "a range from %g to %g by %g is not supported", start, limit, delta);
         return;
     }
@@ -332,7 +339,7 @@ void onnx_split(onnx_node *node)
     int64_t wanted = onnx_int(node, "num_outputs", outputs);
     if (node->refused)
         return;
-    if ((count >= 0 && count != outputs) || wanted != outputs) {
+    if (outputs < 1 || (count >= 0 && count != outputs) || wanted != outputs) {
         onnx_refuse(node, "it has %d outputs for %lld parts", outputs, (long long)(count >= 0 ? count : wanted));
         return;
     }
@@ -420,19 +427,22 @@ static samba_value pad_dim(onnx_node *node, samba_value a, int dim, int64_t befo
 {
     static const samba_pad_mode modes[] = {SAMBA_PAD_CONSTANT, SAMBA_PAD_REFLECT, SAMBA_PAD_REPLICATE, SAMBA_PAD_CIRCULAR};
     int rank = samba_value_rank(a), last = rank - 1;
-    if (before == 0 && after == 0)
+    if ((before == 0 && after == 0) || !onnx_within(node, "pads", before, -INT32_MAX, INT32_MAX) ||
+        !onnx_within(node, "pads", after, -INT32_MAX, INT32_MAX))
         return a;
     if (mode == 3 || mode == 1) { /* more than a period of it: by index */
         int64_t size = samba_value_size(a, dim), total = before + size + after;
         bool simple = mode == 1 ? before < size && after < size : before <= size && after <= size;
         if (!simple && before >= 0 && after >= 0 && size > 0) {
-            int64_t *index = samba_arena_alloc(&node->reader->arena, (size_t)total * sizeof *index + 1);
+            int64_t *index;
+            if (!onnx_afford(node, 8 * (double)total, 0) || SAMBA_ROOM(&node->reader->arena, index, total + 1) != SAMBA_OK)
+                return a;
             int64_t period = mode == 3 ? size : size > 1 ? 2 * size - 2 : 1;
-            for (int64_t i = 0; index && i < total; i++) {
+            for (int64_t i = 0; i < total; i++) {
                 int64_t at = ((i - before) % period + period) % period;
                 index[i] = at < size ? at : period - at;
             }
-            samba_value picks = index ? onnx_ints_value(node, 1, &total, index) : (samba_value){NULL, 0, 0};
+            samba_value picks = onnx_ints_value(node, 1, &total, index);
             return samba_index_select(a, dim, picks);
         }
     }
@@ -489,8 +499,8 @@ void onnx_center_crop_pad(onnx_node *node)
         return;
     }
     for (int i = 0; i < count && node->graph->status == SAMBA_OK; i++) {
-        int dim = samba_value_dim(a, node->op, (int)(named < 0 ? i : axes[i]));
-        if (dim < 0)
+        int dim = onnx_dim(node, named < 0 ? i : axes[i], rank);
+        if (dim < 0 || !onnx_within(node, "the shape", sizes[i], 0, INT32_MAX))
             return;
         int64_t size = samba_value_size(a, dim), more = sizes[i] - size;
         if (more < 0)
@@ -513,7 +523,7 @@ void onnx_depth_to_space(onnx_node *node)
     if (node->refused)
         return;
     onnx_shape(a, s);
-    if (samba_value_rank(a) != 4 || b < 1 || s[1] % (b * b)) {
+    if (samba_value_rank(a) != 4 || b < 1 || s[1] % (b * b)) { /* sizes and b are ints */
         onnx_refuse(node, "a value (N, C, H, W) is expected, C a multiple of blocksize squared");
         return;
     }

@@ -19,7 +19,8 @@ static double *room_for(onnx_node *node, int64_t count)
     double *values = NULL;
     if (count < 0 || count > (int64_t)1 << 24)
         onnx_refuse(node, "a result of %lld elements is not supported", (long long)count);
-    else if (SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
+    else if (onnx_afford(node, 8 * (double)count, 4 * (double)count) &&
+             SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
     return values;
 }
@@ -39,9 +40,10 @@ static void window(onnx_node *node, double a, double b, double c)
     int64_t size = onnx_known_int(node, 0, "the size", 0);
     bool periodic = onnx_flag(node, "periodic", true);
     samba_dtype dtype = said_dtype(node);
-    double *values = node->refused ? NULL : room_for(node, size), length = (double)(periodic ? size : size - 1);
+    double *values = node->refused ? NULL : room_for(node, size);
     if (node->refused)
         return;
+    double length = (double)(periodic ? size : size - 1);
     for (int64_t i = 0; i < size; i++) {
         double angle = length > 0 ? 2 * PI * (double)i / length : 0;
         values[i] = a - b * cos(angle) + c * cos(2 * angle);
@@ -75,8 +77,9 @@ void onnx_mel_weight_matrix(onnx_node *node)
         int64_t corner[3];
         for (int k = 0; k < 3; k++) {
             double hertz = 700 * (pow(10, (low + step * (double)(i + k)) / 2595) - 1);
-            corner[k] = (int64_t)floor((double)(length + 1) * hertz / (double)rate);
-            if (corner[k] < 0 || corner[k] >= rows) {
+            double place = floor((double)(length + 1) * hertz / (double)rate);
+            corner[k] = samba_double_to_int64(place);
+            if (!(place >= 0 && place < (double)rows)) { /* nor NaN */
                 onnx_refuse(node, "its edges lie beyond the spectrum's %lld bins", (long long)rows);
                 return;
             }

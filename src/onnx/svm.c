@@ -30,7 +30,8 @@ static double *room_for(onnx_node *node, int64_t count)
     double *values = NULL;
     if (count < 0 || count > (int64_t)1 << 24)
         onnx_refuse(node, "a matrix of %lld numbers is not supported", (long long)count);
-    else if (SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
+    else if (onnx_afford(node, 8 * (double)count, (double)count) &&
+             SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
     return values;
 }
@@ -253,8 +254,13 @@ void onnx_svm_classifier(onnx_node *node)
     const float *a = onnx_floats(node, "prob_a", &as), *b = onnx_floats(node, "prob_b", &bs);
     if (!fine || node->refused)
         return;
-    for (int64_t i = 0; i < groups; i++)
+    for (int64_t i = 0; i < groups; i++) {
+        if (!onnx_within(node, "vectors_per_class", counts[i], 0, s.vectors))
+            return;
         count += counts[i];
+    }
+    if (!onnx_within(node, "vectors_per_class", count, 0, s.vectors)) /* in all */
+        return;
     int64_t classes = labels.count, pairs = classes * (classes - 1) / 2;
     samba_value scores, votes = {NULL, 0, 0}, none = votes;
     if (classes < 2 || classes > 1024 || (count > 0 && groups != classes) || (a && (as < pairs || bs < pairs))) {

@@ -166,8 +166,8 @@ static samba_status find_external(samba_onnx *model, const Onnx__TensorProto *pr
     SAMBA_TRY(map_file(model, name, location, &map));
     if (offset > (int64_t)map->size || length > (int64_t)map->size - offset)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
-                         "%s: tensor \"%.200s\" lies at %lld to %lld of \"%.200s\", which has %zu bytes", model->path, name,
-                         (long long)offset, (long long)(offset + length), location, map->size);
+                         "%s: tensor \"%.200s\" lies at %llu to %llu of \"%.200s\", which has %zu bytes", model->path, name,
+                         (unsigned long long)offset, (unsigned long long)offset + (unsigned long long)length, location, map->size);
     *data = map->data ? map->data + offset : (const char *)"";
     return SAMBA_OK;
 }

@@ -37,6 +37,8 @@ static bool make_forest(onnx_node *node, forest *f, int64_t count, int64_t trees
                     (long long)targets);
         return false;
     }
+    if (!onnx_afford(node, 8 * (double)count * (double)(6 + targets), 0))
+        return false;
     if (SAMBA_ROOM(&node->reader->arena, block, count * (6 + targets) + trees) != SAMBA_OK) {
         onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes as an ONNX model, read into a graph with small sizes for the dims that it names. Memory is counted: opening takes no more
- * than the file's size allows. */
+ * than the file's size allows. So is time, as the processor counts it: no input of a few KB may keep a reader busy. */
 #include "files.h"
 #include "graph/graph.h"
 #include "onnx/onnx.pb-c.h"
@@ -11,6 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#ifdef __SANITIZE_ADDRESS__ /* three times as slow */
+#define MOST_SECONDS 6
+#else
+#define MOST_SECONDS 2 /* of a processor, for an input */
+#endif
 
 static size_t live, most;
 
@@ -69,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     samba_context *context;
     samba_onnx *model;
     live = most = 0;
+    clock_t begin = clock();
     if (samba_context_new(&allocator, &context) != SAMBA_OK)
         abort();
     samba_status status = samba_onnx_open_memory(context, data, size, NULL, &model);
@@ -83,6 +91,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     samba_context_free(context);
     if (live != 0) {
         fprintf(stderr, "%zu bytes are left\n", live);
+        abort();
+    }
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    if (seconds > MOST_SECONDS) {
+        fprintf(stderr, "reading %zu bytes took %.1f s\n", size, seconds);
+        abort();
+    }
+    if (most > (size_t)2 << 30) {
+        fprintf(stderr, "reading %zu bytes took %zu\n", size, most);
         abort();
     }
     return 0;
