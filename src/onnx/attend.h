@@ -6,7 +6,7 @@
 
 #include "onnx/onnx.h"
 
-typedef struct onnx_attention {
+typedef struct samba_onnx_attention {
     samba_value q, k, v;   /* (N, heads, T, D); k and v may have fewer heads, of which several of q in a row share one */
     samba_value allowed;   /* bool, broadcasts to (N, heads, Tq, Tk): false where a query may not see a key; zeroed: none */
     samba_value bias;      /* added to the scores; zeroed: none */
@@ -14,21 +14,21 @@ typedef struct onnx_attention {
     double scale;          /* 0: 1 / sqrt(D) */
     double softcap;        /* 0: none; else scores are softcap * tanh(score / softcap) */
     samba_dtype precision; /* of the softmax, where it is float64; else float32 */
-    int shown; /* what onnx_attend stores: -1 nothing, the scores 0 as they are, 1 capped, 2 with bias, 3 as weights */
-} onnx_attention;
+    int shown; /* what samba_onnx_attend stores: -1 nothing, the scores 0 as they are, 1 capped, 2 with bias, 3 as weights */
+} samba_onnx_attention;
 
 /* (N, heads, Tq, Dv); `*shown`, (N, heads, Tq, Tk), may be NULL where nothing is to be shown. */
-samba_value onnx_attend(onnx_node *node, const onnx_attention *attention, samba_value *shown);
+samba_value samba_onnx_attend(samba_onnx_node *node, const samba_onnx_attention *attention, samba_value *shown);
 
 /* (N, T, heads * D) as (N, heads, T, D), and back. */
-samba_value onnx_split_heads(onnx_node *node, samba_value a, int64_t heads);
-samba_value onnx_join_heads(samba_value a);
+samba_value samba_onnx_split_heads(samba_onnx_node *node, samba_value a, int64_t heads);
+samba_value samba_onnx_join_heads(samba_value a);
 /* What two masks allow; a zeroed one allows all. */
-samba_value onnx_both(samba_value a, samba_value b);
+samba_value samba_onnx_both(samba_value a, samba_value b);
 
 /* Rotary embedding of x (N, heads, T, D) by rows of tables (P, dims / 2) at positions (N, T); without these, zeroed, by tables
  * (N, T, dims / 2). */
-samba_value onnx_rotate(onnx_node *node, samba_value x, samba_value cos, samba_value sin, samba_value positions, int64_t dims,
-                        bool interleaved);
+samba_value samba_onnx_rotate(samba_onnx_node *node, samba_value x, samba_value cos, samba_value sin, samba_value positions,
+                              int64_t dims, bool interleaved);
 
 #endif

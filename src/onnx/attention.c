@@ -15,9 +15,9 @@
 #include <sambaflow/shape.h>
 #include <math.h>
 
-#define T(name) ONNX__TENSOR_PROTO__DATA_TYPE__##name
+#define T(name) SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__##name
 
-samba_value onnx_split_heads(onnx_node *node, samba_value a, int64_t heads)
+samba_value samba_onnx_split_heads(samba_onnx_node *node, samba_value a, int64_t heads)
 {
     if (samba_value_rank(a) != 3 || heads < 1 || samba_value_size(a, 2) % heads)
         return onnx_refused(node, "a value (N, T, features) is expected, whose features are %lld heads", (long long)heads);
@@ -26,14 +26,14 @@ samba_value onnx_split_heads(onnx_node *node, samba_value a, int64_t heads)
     return samba_transpose(apart, 1, 2);
 }
 
-samba_value onnx_join_heads(samba_value a)
+samba_value samba_onnx_join_heads(samba_value a)
 {
     const int64_t shape[3] = {samba_value_size(a, 0), samba_value_size(a, 2), samba_value_size(a, 1) * samba_value_size(a, 3)};
     samba_value turned = samba_transpose(a, 1, 2);
     return samba_reshape(turned, 3, shape);
 }
 
-samba_value onnx_both(samba_value a, samba_value b)
+samba_value samba_onnx_both(samba_value a, samba_value b)
 {
     if (!a.graph || !b.graph)
         return a.graph ? a : b;
@@ -42,14 +42,14 @@ samba_value onnx_both(samba_value a, samba_value b)
 
 /* ---- one form of attention for all ---- */
 
-static samba_value causal_mask(onnx_node *node, samba_value q, samba_value k)
+static samba_value causal_mask(samba_onnx_node *node, samba_value q, samba_value k)
 {
     const int64_t shape[2] = {samba_value_size(q, 2), samba_value_size(k, 2)};
     samba_value ones = samba_constant(node->graph, 1, SAMBA_BOOL, 2, shape);
     return samba_tril(ones, 0);
 }
 
-static samba_value compose(onnx_node *node, const onnx_attention *a, samba_value *shown)
+static samba_value compose(samba_onnx_node *node, const samba_onnx_attention *a, samba_value *shown)
 {
     int64_t heads = samba_value_size(a->q, 1), shared = samba_value_size(a->k, 1);
     samba_value q = a->q, k = a->k, v = a->v, allowed = a->allowed, dead = {NULL, 0, 0};
@@ -67,12 +67,13 @@ static samba_value compose(onnx_node *node, const onnx_attention *a, samba_value
     if (a->shown == 1)
         *shown = scores;
     if (a->is_causal)
-        allowed = onnx_both(allowed, causal_mask(node, q, k));
-    samba_value nothing = onnx_number(node, -INFINITY), masks[2] = {a->bias, {NULL, 0, 0}};
+        allowed = samba_onnx_both(allowed, causal_mask(node, q, k));
+    samba_value nothing = samba_onnx_number(node, -INFINITY), masks[2] = {a->bias, {NULL, 0, 0}};
     if (a->bias.graph)
         scores = samba_add(scores, samba_cast(a->bias, dtype));
     if (allowed.graph) {
-        samba_value zero = onnx_like(node, 0, q), never = onnx_like(node, -INFINITY, q), hidden = samba_logical_not(allowed);
+        samba_value zero = samba_onnx_like(node, 0, q), never = samba_onnx_like(node, -INFINITY, q),
+                    hidden = samba_logical_not(allowed);
         scores = samba_masked_fill(scores, hidden, never);
         masks[1] = samba_where(allowed, zero, never);
     }
@@ -84,7 +85,8 @@ static samba_value compose(onnx_node *node, const onnx_attention *a, samba_value
     samba_value weights = samba_softmax(samba_cast(scores, wide), 3);
     if (dead.graph) {
         const int last = -1;
-        samba_value most = samba_amax(dead, 1, &last, true), none = samba_eq(most, nothing), zero = onnx_like(node, 0, weights);
+        samba_value most = samba_amax(dead, 1, &last, true), none = samba_eq(most, nothing),
+                    zero = samba_onnx_like(node, 0, weights);
         weights = samba_where(none, zero, weights);
     }
     weights = samba_cast(weights, dtype);
@@ -93,7 +95,7 @@ static samba_value compose(onnx_node *node, const onnx_attention *a, samba_value
     return samba_matmul(weights, v);
 }
 
-samba_value onnx_attend(onnx_node *node, const onnx_attention *a, samba_value *shown)
+samba_value samba_onnx_attend(samba_onnx_node *node, const samba_onnx_attention *a, samba_value *shown)
 {
     int64_t heads = samba_value_size(a->q, 1), shared = samba_value_size(a->k, 1);
     if (node->refused)
@@ -112,7 +114,7 @@ samba_value onnx_attend(onnx_node *node, const onnx_attention *a, samba_value *s
     if (a->bias.graph) {
         options.mask = samba_cast(a->bias, dtype);
         if (a->allowed.graph) {
-            samba_value never = onnx_like(node, -INFINITY, a->q);
+            samba_value never = samba_onnx_like(node, -INFINITY, a->q);
             options.mask = samba_where(a->allowed, options.mask, never);
         }
     }
@@ -122,7 +124,7 @@ samba_value onnx_attend(onnx_node *node, const onnx_attention *a, samba_value *s
 /* ---- Attention ---- */
 
 /* key - query, counted from a query's own place among the keys: (Tq, Tk), or (N, 1, Tq, Tk) where that differs by batch. */
-static samba_value distance(onnx_node *node, int64_t queries, int64_t keys, int64_t past, samba_value lengths)
+static samba_value distance(samba_onnx_node *node, int64_t queries, int64_t keys, int64_t past, samba_value lengths)
 {
     samba_value query = samba_arange(node->graph, queries, SAMBA_INT64), key = samba_arange(node->graph, keys, SAMBA_INT64);
     samba_value column = samba_unsqueeze(query, 1), shift = samba_integer(node->graph, past);
@@ -143,33 +145,36 @@ static samba_value widen_mask(samba_value mask, int64_t keys, double hidden)
     return size < keys && size > 1 ? samba_pad(mask, 1, more, SAMBA_PAD_CONSTANT, hidden) : mask;
 }
 
-void onnx_attention_23(onnx_node *node);
-void onnx_attention_23(onnx_node *node)
+void samba_onnx_attention_23(samba_onnx_node *node);
+void samba_onnx_attention_23(samba_onnx_node *node)
 {
-    samba_value q = onnx_need(node, 0), k = onnx_need(node, 1), v = onnx_need(node, 2), mask = onnx_in(node, 3);
-    samba_value past_k = onnx_in(node, 4), past_v = onnx_in(node, 5), lengths = onnx_in(node, 6), shown = {NULL, 0, 0},
-                none = {NULL, 0, 0};
-    int64_t q_heads = onnx_int(node, "q_num_heads", 0), kv_heads = onnx_int(node, "kv_num_heads", 0), left = -1, right = -1;
-    int64_t precision = onnx_int(node, "softmax_precision", 0), mode = onnx_int(node, "qk_matmul_output_mode", 0);
-    onnx_attention a = {.scale = onnx_float(node, "scale", 0), .softcap = onnx_float(node, "softcap", 0), .shown = -1};
-    bool causal = onnx_flag(node, "is_causal", false);
+    samba_value q = samba_onnx_need(node, 0), k = samba_onnx_need(node, 1), v = samba_onnx_need(node, 2),
+                mask = samba_onnx_in(node, 3);
+    samba_value past_k = samba_onnx_in(node, 4), past_v = samba_onnx_in(node, 5), lengths = samba_onnx_in(node, 6),
+                shown = {NULL, 0, 0}, none = {NULL, 0, 0};
+    int64_t q_heads = samba_onnx_int(node, "q_num_heads", 0), kv_heads = samba_onnx_int(node, "kv_num_heads", 0), left = -1,
+            right = -1;
+    int64_t precision = samba_onnx_int(node, "softmax_precision", 0), mode = samba_onnx_int(node, "qk_matmul_output_mode", 0);
+    samba_onnx_attention a = {
+        .scale = samba_onnx_float(node, "scale", 0), .softcap = samba_onnx_float(node, "softcap", 0), .shown = -1};
+    bool causal = samba_onnx_flag(node, "is_causal", false);
     a.precision = precision == T(DOUBLE) ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
     if (node->version >= 25) {
-        left = onnx_int(node, "left_window_size", -1);
-        right = onnx_int(node, "right_window_size", -1);
+        left = samba_onnx_int(node, "left_window_size", -1);
+        right = samba_onnx_int(node, "right_window_size", -1);
     }
     if (node->refused)
         return;
     bool flat = samba_value_rank(q) == 3;
     if (flat) {
-        q = onnx_split_heads(node, q, q_heads);
-        k = node->refused ? k : onnx_split_heads(node, k, kv_heads);
-        v = node->refused ? v : onnx_split_heads(node, v, kv_heads);
+        q = samba_onnx_split_heads(node, q, q_heads);
+        k = node->refused ? k : samba_onnx_split_heads(node, k, kv_heads);
+        v = node->refused ? v : samba_onnx_split_heads(node, v, kv_heads);
     }
     if (!node->refused && (samba_value_rank(q) != 4 || samba_value_rank(k) != 4 || samba_value_rank(v) != 4))
-        onnx_refuse(node, "Q, K and V of rank 3, or of rank 4, are expected");
+        samba_onnx_refuse(node, "Q, K and V of rank 3, or of rank 4, are expected");
     if (!node->refused && past_k.graph && (samba_value_rank(past_k) != 4 || !past_v.graph))
-        onnx_refuse(node, "a past key of rank 4 and a past value are expected together");
+        samba_onnx_refuse(node, "a past key of rank 4 and a past value are expected together");
     if (node->refused)
         return;
     int64_t past = 0;
@@ -195,39 +200,39 @@ void onnx_attention_23(onnx_node *node)
         samba_value far = distance(node, queries, keys, past, past_k.graph ? none : lengths);
         if (right >= 0) {
             samba_value most = samba_integer(node->graph, right);
-            a.allowed = onnx_both(a.allowed, samba_le(far, most));
+            a.allowed = samba_onnx_both(a.allowed, samba_le(far, most));
         }
         if (left >= 0) {
             samba_value least = samba_integer(node->graph, -left);
-            a.allowed = onnx_both(a.allowed, samba_ge(far, least));
+            a.allowed = samba_onnx_both(a.allowed, samba_ge(far, least));
         }
     }
     if (lengths.graph) {
         const int64_t shape[4] = {samba_value_size(lengths, 0), 1, 1, 1};
         samba_value key = samba_arange(node->graph, keys, SAMBA_INT64), each = samba_reshape(lengths, 4, shape);
-        a.allowed = onnx_both(a.allowed, samba_lt(key, each));
+        a.allowed = samba_onnx_both(a.allowed, samba_lt(key, each));
     }
-    if (onnx_wants(node, 3)) {
+    if (samba_onnx_wants(node, 3)) {
         if (mode < 0 || mode > 3) {
-            onnx_refuse(node, "qk_matmul_output_mode %lld is none of 0 to 3", (long long)mode);
+            samba_onnx_refuse(node, "qk_matmul_output_mode %lld is none of 0 to 3", (long long)mode);
             return;
         }
         a.shown = (int)mode;
     }
-    samba_value y = onnx_attend(node, &a, &shown);
+    samba_value y = samba_onnx_attend(node, &a, &shown);
     if (node->refused)
         return;
-    onnx_out(node, 0, flat ? onnx_join_heads(y) : y);
-    onnx_out(node, 1, k);
-    onnx_out(node, 2, v);
+    samba_onnx_out(node, 0, flat ? samba_onnx_join_heads(y) : y);
+    samba_onnx_out(node, 1, k);
+    samba_onnx_out(node, 2, v);
     if (a.shown >= 0)
-        onnx_out(node, 3, shown);
+        samba_onnx_out(node, 3, shown);
 }
 
 /* ---- rotary embeddings ---- */
 
-samba_value onnx_rotate(onnx_node *node, samba_value x, samba_value cos, samba_value sin, samba_value positions, int64_t dims,
-                        bool interleaved)
+samba_value samba_onnx_rotate(samba_onnx_node *node, samba_value x, samba_value cos, samba_value sin, samba_value positions,
+                              int64_t dims, bool interleaved)
 {
     samba_rotary_options options = samba_rotary_defaults();
     if (positions.graph) {
@@ -247,19 +252,20 @@ samba_value onnx_rotate(onnx_node *node, samba_value x, samba_value cos, samba_v
     return samba_rotary_embedding(x, &options);
 }
 
-void onnx_rotary_embedding(onnx_node *node);
-void onnx_rotary_embedding(onnx_node *node)
+void samba_onnx_rotary_embedding(samba_onnx_node *node);
+void samba_onnx_rotary_embedding(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), cos = onnx_need(node, 1), sin = onnx_need(node, 2), positions = onnx_in(node, 3);
-    bool interleaved = onnx_flag(node, "interleaved", false);
-    int64_t dims = onnx_int(node, "rotary_embedding_dim", 0), heads = onnx_int(node, "num_heads", 0);
+    samba_value a = samba_onnx_need(node, 0), cos = samba_onnx_need(node, 1), sin = samba_onnx_need(node, 2),
+                positions = samba_onnx_in(node, 3);
+    bool interleaved = samba_onnx_flag(node, "interleaved", false);
+    int64_t dims = samba_onnx_int(node, "rotary_embedding_dim", 0), heads = samba_onnx_int(node, "num_heads", 0);
     if (node->refused)
         return;
     bool flat = samba_value_rank(a) == 3;
-    samba_value split = flat ? onnx_split_heads(node, a, heads) : a;
+    samba_value split = flat ? samba_onnx_split_heads(node, a, heads) : a;
     if (node->refused)
         return;
-    samba_value turned = onnx_rotate(node, split, cos, sin, positions, dims, interleaved);
+    samba_value turned = samba_onnx_rotate(node, split, cos, sin, positions, dims, interleaved);
     if (!node->refused)
-        onnx_out(node, 0, flat ? onnx_join_heads(turned) : turned);
+        samba_onnx_out(node, 0, flat ? samba_onnx_join_heads(turned) : turned);
 }

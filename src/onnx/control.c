@@ -10,62 +10,63 @@
 
 #define MOST_TURNS 65536
 
-static onnx_item *item_of(onnx_node *node, samba_value value)
+static samba_onnx_item *item_of(samba_onnx_node *node, samba_value value)
 {
-    onnx_item *item = onnx_new_item(node->reader, "");
+    samba_onnx_item *item = samba_onnx_new_item(node->reader, "");
     if (item)
         item->value = value;
     return item;
 }
 
-static void out_item(onnx_node *node, int index, onnx_item *item)
+static void out_item(samba_onnx_node *node, int index, samba_onnx_item *item)
 {
-    if (node->refused || !onnx_wants(node, index))
+    if (node->refused || !samba_onnx_wants(node, index))
         return;
     if (!item) {
-        onnx_refuse(node, "an element has no value");
+        samba_onnx_refuse(node, "an element has no value");
         return;
     }
     if (item->is_list) {
-        onnx_out_list(node, index, item->list_count, item->list);
+        samba_onnx_out_list(node, index, item->list_count, item->list);
         return;
     }
-    samba_value value = onnx_value_of(node->reader, item);
+    samba_value value = samba_onnx_value_of(node->reader, item);
     int32_t type = item->type;
     if (!value.graph)
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
-    onnx_out(node, index, value);
-    onnx_out_type(node, index, type);
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+    samba_onnx_out(node, index, value);
+    samba_onnx_out_type(node, index, type);
 }
 
 /* Whether an item is true; a known number. */
-static bool is_true(onnx_node *node, onnx_item *item, const char *what)
+static bool is_true(samba_onnx_node *node, samba_onnx_item *item, const char *what)
 {
     uint64_t inputs = 0;
-    samba_value value = !item || item->is_list ? (samba_value){NULL, 0, 0} : onnx_value_of(node->reader, item);
-    const samba_array *array = onnx_known(node->reader, value, &inputs);
+    samba_value value = !item || item->is_list ? (samba_value){NULL, 0, 0} : samba_onnx_value_of(node->reader, item);
+    const samba_array *array = samba_onnx_known(node->reader, value, &inputs);
     if (!array || array->numel != 1) {
-        onnx_refuse(node, "%s is not known when the model is read: it depends on data", what);
+        samba_onnx_refuse(node, "%s is not known when the model is read: it depends on data", what);
         return false;
     }
     node->reader->model->built_in |= inputs;
     return samba_load_int64(array->dtype, array->data) != 0;
 }
 
-void onnx_if(onnx_node *node);
-void onnx_if(onnx_node *node)
+void samba_onnx_if(samba_onnx_node *node);
+void samba_onnx_if(samba_onnx_node *node)
 {
-    onnx_item *condition = onnx_item_in(node, 0), **outputs;
-    const Onnx__GraphProto *then = onnx_graph(node, "then_branch"), *otherwise = onnx_graph(node, "else_branch");
+    samba_onnx_item *condition = samba_onnx_item_in(node, 0), **outputs;
+    const Samba__Onnx__GraphProto *then = samba_onnx_graph(node, "then_branch"),
+                                  *otherwise = samba_onnx_graph(node, "else_branch");
     if (!condition)
-        onnx_refuse(node, "it has no condition");
+        samba_onnx_refuse(node, "it has no condition");
     if (node->refused)
         return;
-    const Onnx__GraphProto *branch = is_true(node, condition, "the condition") ? then : otherwise;
-    if (node->refused || !onnx_run_graph(node, branch, 0, NULL, &outputs))
+    const Samba__Onnx__GraphProto *branch = is_true(node, condition, "the condition") ? then : otherwise;
+    if (node->refused || !samba_onnx_run_graph(node, branch, 0, NULL, &outputs))
         return;
     if ((int)branch->n_output < node->output_count) {
-        onnx_refuse(node, "its branch has %zu outputs of %d", branch->n_output, node->output_count);
+        samba_onnx_refuse(node, "its branch has %zu outputs of %d", branch->n_output, node->output_count);
         return;
     }
     for (int i = 0; i < node->output_count; i++)
@@ -73,31 +74,31 @@ void onnx_if(onnx_node *node)
 }
 
 /* Room for the values of as many turns as are stacked at most, where the output is wanted; else NULL. */
-static bool room_for_turns(onnx_node *node, int index, int64_t turns, samba_value **values)
+static bool room_for_turns(samba_onnx_node *node, int index, int64_t turns, samba_value **values)
 {
     *values = NULL;
     turns = turns < SAMBA_MAX_ARITY ? turns : SAMBA_MAX_ARITY;
-    return !onnx_wants(node, index) || (onnx_afford(node, (double)turns * sizeof **values, 0) &&
-                                        SAMBA_ROOM(&node->reader->arena, *values, turns + 1) == SAMBA_OK);
+    return !samba_onnx_wants(node, index) || (samba_onnx_afford(node, (double)turns * sizeof **values, 0) &&
+                                              SAMBA_ROOM(&node->reader->arena, *values, turns + 1) == SAMBA_OK);
 }
 
-static void keep_turn(onnx_node *node, samba_value *values, int turn, onnx_item *item)
+static void keep_turn(samba_onnx_node *node, samba_value *values, int turn, samba_onnx_item *item)
 {
     if (values && turn < SAMBA_MAX_ARITY)
-        values[turn] = onnx_value_of(node->reader, item);
+        values[turn] = samba_onnx_value_of(node->reader, item);
 }
 
 /* Values of all turns, one behind the other along a new dim. */
-static void out_stacked(onnx_node *node, int index, int count, samba_value *values, int axis, bool backwards)
+static void out_stacked(samba_onnx_node *node, int index, int count, samba_value *values, int axis, bool backwards)
 {
-    if (node->refused || !onnx_wants(node, index))
+    if (node->refused || !samba_onnx_wants(node, index))
         return;
     if (count == 0) {
-        onnx_refuse(node, "no turn is done, and nothing says the shape of an output that would be stacked");
+        samba_onnx_refuse(node, "no turn is done, and nothing says the shape of an output that would be stacked");
         return;
     }
     if (count > SAMBA_MAX_ARITY) {
-        onnx_refuse(node, "%d turns are stacked; at most %d are supported", count, SAMBA_MAX_ARITY);
+        samba_onnx_refuse(node, "%d turns are stacked; at most %d are supported", count, SAMBA_MAX_ARITY);
         return;
     }
     for (int i = 0; backwards && i < count / 2; i++) {
@@ -105,32 +106,32 @@ static void out_stacked(onnx_node *node, int index, int count, samba_value *valu
         values[i] = values[count - 1 - i];
         values[count - 1 - i] = other;
     }
-    onnx_out(node, index, samba_stack(count, values, axis));
+    samba_onnx_out(node, index, samba_stack(count, values, axis));
 }
 
-static bool fits_graph(onnx_node *node, const Onnx__GraphProto *body, int outputs)
+static bool fits_graph(samba_onnx_node *node, const Samba__Onnx__GraphProto *body, int outputs)
 {
     if (node->refused)
         return false;
     if ((int)body->n_output == outputs)
         return true;
-    onnx_refuse(node, "its graph has %zu outputs, %d are expected", body->n_output, outputs);
+    samba_onnx_refuse(node, "its graph has %zu outputs, %d are expected", body->n_output, outputs);
     return false;
 }
 
 /* Unrolled: the count and the condition of each turn are known. */
-void onnx_loop(onnx_node *node);
-void onnx_loop(onnx_node *node)
+void samba_onnx_loop(samba_onnx_node *node);
+void samba_onnx_loop(samba_onnx_node *node)
 {
-    const Onnx__GraphProto *body = onnx_graph(node, "body");
-    int64_t most = onnx_has(node, 0) ? onnx_known_int(node, 0, "the number of turns", 0) : MOST_TURNS + 1;
-    onnx_item *condition = onnx_item_in(node, 1), **outputs, **inputs;
+    const Samba__Onnx__GraphProto *body = samba_onnx_graph(node, "body");
+    int64_t most = samba_onnx_has(node, 0) ? samba_onnx_known_int(node, 0, "the number of turns", 0) : MOST_TURNS + 1;
+    samba_onnx_item *condition = samba_onnx_item_in(node, 1), **outputs, **inputs;
     if (node->refused)
         return;
     int carried = (int)node->proto->n_input - 2, scanned = (int)body->n_output - 1 - carried;
     if (carried < 0 || scanned < 0 || node->output_count > carried + scanned) {
-        onnx_refuse(node, "its graph has %zu outputs for %d values that are carried and %d outputs", body->n_output, carried,
-                    node->output_count);
+        samba_onnx_refuse(node, "its graph has %zu outputs for %d values that are carried and %d outputs", body->n_output,
+                          carried, node->output_count);
         return;
     }
     bool goes_on = !condition || is_true(node, condition, "the condition");
@@ -143,19 +144,19 @@ void onnx_loop(onnx_node *node)
         if (!room_for_turns(node, carried + i, capacity, &stacks[i]))
             return;
     for (int i = 0; i < carried; i++)
-        if (!(inputs[2 + i] = onnx_item_in(node, 2 + i))) {
-            onnx_refuse(node, "input %d is missing", 2 + i);
+        if (!(inputs[2 + i] = samba_onnx_item_in(node, 2 + i))) {
+            samba_onnx_refuse(node, "input %d is missing", 2 + i);
             return;
         }
     for (; turns < most && goes_on && !node->refused; turns++) {
         if (turns > MOST_TURNS) {
-            onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
+            samba_onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
             return;
         }
         int64_t turn = turns;
-        inputs[0] = item_of(node, onnx_ints_value(node, 0, NULL, &turn));
+        inputs[0] = item_of(node, samba_onnx_ints_value(node, 0, NULL, &turn));
         inputs[1] = item_of(node, samba_constant(node->graph, 1, SAMBA_BOOL, 0, NULL));
-        if (!onnx_run_graph(node, body, carried + 2, inputs, &outputs))
+        if (!samba_onnx_run_graph(node, body, carried + 2, inputs, &outputs))
             return;
         goes_on = is_true(node, outputs[0], "the condition after a turn");
         for (int i = 0; i < carried; i++)
@@ -169,60 +170,60 @@ void onnx_loop(onnx_node *node)
         out_stacked(node, carried + i, turns, stacks[i], 0, false);
 }
 
-static void read_per(onnx_node *node, const char *name, int count, int64_t *list)
+static void read_per(samba_onnx_node *node, const char *name, int count, int64_t *list)
 {
     for (int i = 0; i < count; i++)
         list[i] = 0;
-    int given = onnx_ints(node, name, 64, list);
+    int given = samba_onnx_ints(node, name, 64, list);
     if (given >= 0 && given != count)
-        onnx_refuse(node, "%s has %d numbers of %d", name, given, count);
+        samba_onnx_refuse(node, "%s has %d numbers of %d", name, given, count);
     for (int i = 0; i < count; i++)
-        onnx_within(node, name, list[i], -SAMBA_MAX_RANK, SAMBA_MAX_RANK);
+        samba_onnx_within(node, name, list[i], -SAMBA_MAX_RANK, SAMBA_MAX_RANK);
 }
 
-void onnx_scan(onnx_node *node);
-void onnx_scan(onnx_node *node)
+void samba_onnx_scan(samba_onnx_node *node);
+void samba_onnx_scan(samba_onnx_node *node)
 {
-    const Onnx__GraphProto *body = onnx_graph(node, "body");
-    int64_t scans = onnx_int(node, "num_scan_inputs", 0), in_axes[64], out_axes[64], in_back[64], out_back[64];
+    const Samba__Onnx__GraphProto *body = samba_onnx_graph(node, "body");
+    int64_t scans = samba_onnx_int(node, "num_scan_inputs", 0), in_axes[64], out_axes[64], in_back[64], out_back[64];
     int carried = scans < 1 || scans > 64 ? -1 : node->input_count - (int)scans, scanned, turns = -1;
     if (node->refused)
         return;
     scanned = carried < 0 ? -1 : (int)body->n_output - carried;
     if (carried < 0 || scanned < 0 || scanned > 64 || node->output_count > carried + scanned) {
-        onnx_refuse(node, "its graph does not fit %d inputs, %lld of them scanned", node->input_count, (long long)scans);
+        samba_onnx_refuse(node, "its graph does not fit %d inputs, %lld of them scanned", node->input_count, (long long)scans);
         return;
     }
     read_per(node, "scan_input_axes", (int)scans, in_axes);
     read_per(node, "scan_output_axes", scanned, out_axes);
     read_per(node, "scan_input_directions", (int)scans, in_back);
     read_per(node, "scan_output_directions", scanned, out_back);
-    onnx_item **inputs, **outputs;
+    samba_onnx_item **inputs, **outputs;
     samba_value *lines, **stacks;
     samba_arena *arena = &node->reader->arena;
     if (node->refused || SAMBA_ROOM(arena, inputs, carried + scans + 1) != SAMBA_OK ||
         SAMBA_ROOM(arena, lines, scans + 1) != SAMBA_OK || SAMBA_ROOM(arena, stacks, scanned + 1) != SAMBA_OK)
         return;
     for (int i = 0; i < carried; i++)
-        if (!(inputs[i] = onnx_item_in(node, i))) {
-            onnx_refuse(node, "input %d is missing", i);
+        if (!(inputs[i] = samba_onnx_item_in(node, i))) {
+            samba_onnx_refuse(node, "input %d is missing", i);
             return;
         }
     for (int i = 0; i < (int)scans; i++) {
-        lines[i] = onnx_need(node, carried + i);
-        int dim = onnx_dim(node, in_axes[i], samba_value_rank(lines[i]));
+        lines[i] = samba_onnx_need(node, carried + i);
+        int dim = samba_onnx_fit_dim(node, in_axes[i], samba_value_rank(lines[i]));
         if (dim < 0)
             return;
         in_axes[i] = dim;
         int size = (int)samba_value_size(lines[i], dim); /* a size of an input is an int */
         if (turns >= 0 && size != turns) {
-            onnx_refuse(node, "its inputs are scanned over %d and %d elements", turns, size);
+            samba_onnx_refuse(node, "its inputs are scanned over %d and %d elements", turns, size);
             return;
         }
         turns = size;
     }
     if (turns > MOST_TURNS) {
-        onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
+        samba_onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
         return;
     }
     for (int i = 0; i < scanned; i++)
@@ -231,7 +232,8 @@ void onnx_scan(onnx_node *node)
     for (int turn = 0; turn < turns && !node->refused; turn++) {
         for (int i = 0; i < (int)scans; i++)
             inputs[carried + i] = item_of(node, samba_select(lines[i], (int)in_axes[i], in_back[i] ? turns - 1 - turn : turn));
-        if (!onnx_run_graph(node, body, carried + (int)scans, inputs, &outputs) || !fits_graph(node, body, carried + scanned))
+        if (!samba_onnx_run_graph(node, body, carried + (int)scans, inputs, &outputs) ||
+            !fits_graph(node, body, carried + scanned))
             return;
         for (int i = 0; i < carried; i++)
             inputs[i] = outputs[i];
@@ -247,106 +249,106 @@ void onnx_scan(onnx_node *node)
 /* ---- sequences ---- */
 
 /* Room for a list that a node makes of others: a loop may make one of all turns in each of them. */
-static onnx_item **new_list(onnx_node *node, int64_t count)
+static samba_onnx_item **new_list(samba_onnx_node *node, int64_t count)
 {
-    onnx_item **list;
-    return onnx_afford(node, 2 * (double)count * sizeof *list, 0) &&
+    samba_onnx_item **list;
+    return samba_onnx_afford(node, 2 * (double)count * sizeof *list, 0) &&
                    SAMBA_ROOM(&node->reader->arena, list, count + 1) == SAMBA_OK
                ? list
                : NULL;
 }
 
 /* An element of a list must be there. */
-static onnx_item *element_in(onnx_node *node, int index)
+static samba_onnx_item *element_in(samba_onnx_node *node, int index)
 {
-    onnx_item *item = onnx_item_in(node, index);
+    samba_onnx_item *item = samba_onnx_item_in(node, index);
     if (!item)
-        onnx_refuse(node, "input %d is missing", index);
+        samba_onnx_refuse(node, "input %d is missing", index);
     return item;
 }
 
-static onnx_item *list_in(onnx_node *node, int index)
+static samba_onnx_item *list_in(samba_onnx_node *node, int index)
 {
-    onnx_item *item = onnx_item_in(node, index);
+    samba_onnx_item *item = samba_onnx_item_in(node, index);
     if (item && item->is_list)
         return item;
-    onnx_refuse(node, "input %d is no sequence that is known when the model is read", index);
+    samba_onnx_refuse(node, "input %d is no sequence that is known when the model is read", index);
     return NULL;
 }
 
-void onnx_sequence_empty(onnx_node *node);
-void onnx_sequence_empty(onnx_node *node)
+void samba_onnx_sequence_empty(samba_onnx_node *node);
+void samba_onnx_sequence_empty(samba_onnx_node *node)
 {
-    onnx_int(node, "dtype", 1);
-    onnx_out_list(node, 0, 0, NULL);
+    samba_onnx_int(node, "dtype", 1);
+    samba_onnx_out_list(node, 0, 0, NULL);
 }
 
-void onnx_sequence_construct(onnx_node *node);
-void onnx_sequence_construct(onnx_node *node)
+void samba_onnx_sequence_construct(samba_onnx_node *node);
+void samba_onnx_sequence_construct(samba_onnx_node *node)
 {
-    onnx_item **list = new_list(node, node->input_count);
+    samba_onnx_item **list = new_list(node, node->input_count);
     for (int i = 0; list && i < node->input_count; i++)
         list[i] = element_in(node, i);
-    onnx_out_list(node, 0, node->input_count, list);
+    samba_onnx_out_list(node, 0, node->input_count, list);
 }
 
-void onnx_sequence_length(onnx_node *node);
-void onnx_sequence_length(onnx_node *node)
+void samba_onnx_sequence_length(samba_onnx_node *node);
+void samba_onnx_sequence_length(samba_onnx_node *node)
 {
-    onnx_item *list = list_in(node, 0);
+    samba_onnx_item *list = list_in(node, 0);
     int64_t count = list ? list->list_count : 0;
     if (list)
-        onnx_out(node, 0, onnx_ints_value(node, 0, NULL, &count));
+        samba_onnx_out(node, 0, samba_onnx_ints_value(node, 0, NULL, &count));
 }
 
 /* A position that may be counted from the end; `last`: the greatest. */
-static bool position(onnx_node *node, int index, int64_t fallback, int64_t last, int64_t *at)
+static bool position(samba_onnx_node *node, int index, int64_t fallback, int64_t last, int64_t *at)
 {
-    *at = onnx_known_int(node, index, "the position", fallback);
+    *at = samba_onnx_known_int(node, index, "the position", fallback);
     if (node->refused)
         return false;
     int64_t given = *at;
     *at = given < 0 && given >= -last - 1 ? given + last + 1 : given;
     if (*at >= 0 && *at <= last)
         return true;
-    onnx_refuse(node, "position %lld is out of range", (long long)given);
+    samba_onnx_refuse(node, "position %lld is out of range", (long long)given);
     return false;
 }
 
-void onnx_sequence_at(onnx_node *node);
-void onnx_sequence_at(onnx_node *node)
+void samba_onnx_sequence_at(samba_onnx_node *node);
+void samba_onnx_sequence_at(samba_onnx_node *node)
 {
-    onnx_item *list = list_in(node, 0);
+    samba_onnx_item *list = list_in(node, 0);
     int64_t at;
     if (list && position(node, 1, 0, list->list_count - 1, &at))
         out_item(node, 0, list->list[at]);
 }
 
-void onnx_sequence_insert(onnx_node *node);
-void onnx_sequence_insert(onnx_node *node)
+void samba_onnx_sequence_insert(samba_onnx_node *node);
+void samba_onnx_sequence_insert(samba_onnx_node *node)
 {
-    onnx_item *list = list_in(node, 0), *item = element_in(node, 1), **longer;
+    samba_onnx_item *list = list_in(node, 0), *item = element_in(node, 1), **longer;
     int64_t at = list ? list->list_count : 0;
     if (!list || !item || !(longer = new_list(node, list->list_count + 1)))
         return;
-    if (onnx_has(node, 2)) {
-        at = onnx_known_int(node, 2, "the position", 0);
+    if (samba_onnx_has(node, 2)) {
+        at = samba_onnx_known_int(node, 2, "the position", 0);
         at = at < 0 ? at + list->list_count : at;
         if (node->refused || at < 0 || at > list->list_count) {
-            onnx_refuse(node, "its position is out of range");
+            samba_onnx_refuse(node, "its position is out of range");
             return;
         }
     }
     for (int i = 0; i < list->list_count; i++)
         longer[i + (i >= at)] = list->list[i];
     longer[at] = item;
-    onnx_out_list(node, 0, list->list_count + 1, longer);
+    samba_onnx_out_list(node, 0, list->list_count + 1, longer);
 }
 
-void onnx_sequence_erase(onnx_node *node);
-void onnx_sequence_erase(onnx_node *node)
+void samba_onnx_sequence_erase(samba_onnx_node *node);
+void samba_onnx_sequence_erase(samba_onnx_node *node)
 {
-    onnx_item *list = list_in(node, 0), **shorter;
+    samba_onnx_item *list = list_in(node, 0), **shorter;
     int64_t at;
     if (!list || !position(node, 1, list->list_count - 1, list->list_count - 1, &at) ||
         !(shorter = new_list(node, list->list_count)))
@@ -354,61 +356,62 @@ void onnx_sequence_erase(onnx_node *node)
     for (int i = 0, to = 0; i < list->list_count; i++)
         if (i != at)
             shorter[to++] = list->list[i];
-    onnx_out_list(node, 0, list->list_count - 1, shorter);
+    samba_onnx_out_list(node, 0, list->list_count - 1, shorter);
 }
 
-void onnx_split_to_sequence(onnx_node *node);
-void onnx_split_to_sequence(onnx_node *node)
+void samba_onnx_split_to_sequence(samba_onnx_node *node);
+void samba_onnx_split_to_sequence(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int64_t sizes[SAMBA_MAX_ARITY];
     if (node->refused)
         return;
-    int axis = onnx_axis(node, "axis", 0, samba_value_rank(a));
-    bool keep = onnx_flag(node, "keepdims", true), one = !onnx_has(node, 1), scalar = false;
-    const samba_array *given = one ? NULL : onnx_known_in(node, 1, "the sizes");
+    int axis = samba_onnx_axis(node, "axis", 0, samba_value_rank(a));
+    bool keep = samba_onnx_flag(node, "keepdims", true), one = !samba_onnx_has(node, 1), scalar = false;
+    const samba_array *given = one ? NULL : samba_onnx_known_in(node, 1, "the sizes");
     if (node->refused || axis < 0)
         return;
     int64_t size = samba_value_size(a, axis), each = 1, count = 0;
     if (given) {
         scalar = given->rank == 0;
         if (scalar)
-            each = onnx_known_int(node, 1, "the sizes", 1);
+            each = samba_onnx_known_int(node, 1, "the sizes", 1);
         else
-            count = onnx_known_ints(node, 1, "the sizes", SAMBA_MAX_ARITY, sizes);
+            count = samba_onnx_known_ints(node, 1, "the sizes", SAMBA_MAX_ARITY, sizes);
     }
     if (node->refused)
         return;
     if (one || scalar) {
         if (each < 1 || (size > 0 && (size - 1) / each >= SAMBA_MAX_ARITY)) {
-            onnx_refuse(node, "parts of size %lld are not supported", (long long)each);
+            samba_onnx_refuse(node, "parts of size %lld are not supported", (long long)each);
             return;
         }
         for (int64_t rest = size; rest > 0; rest -= each)
             sizes[count++] = rest < each ? rest : each;
     }
     samba_value *parts;
-    onnx_item **list = new_list(node, count);
+    samba_onnx_item **list = new_list(node, count);
     if (!list || SAMBA_ROOM(&node->reader->arena, parts, count + 1) != SAMBA_OK)
         return;
     samba_split_sizes(a, (int)count, sizes, axis, parts);
     for (int64_t i = 0; i < count && node->graph->status == SAMBA_OK; i++)
         list[i] = item_of(node, one && !keep ? samba_squeeze(parts[i], 1, &axis) : parts[i]);
-    onnx_out_list(node, 0, (int)count, list);
+    samba_onnx_out_list(node, 0, (int)count, list);
 }
 
-void onnx_concat_from_sequence(onnx_node *node);
-void onnx_concat_from_sequence(onnx_node *node)
+void samba_onnx_concat_from_sequence(samba_onnx_node *node);
+void samba_onnx_concat_from_sequence(samba_onnx_node *node)
 {
-    onnx_item *list = list_in(node, 0);
-    int64_t axis = onnx_int(node, "axis", 0);
-    bool stacks = onnx_flag(node, "new_axis", false);
+    samba_onnx_item *list = list_in(node, 0);
+    int64_t axis = samba_onnx_int(node, "axis", 0);
+    bool stacks = samba_onnx_flag(node, "new_axis", false);
     samba_value *values;
     if (!list || SAMBA_ROOM(&node->reader->arena, values, list->list_count + 1) != SAMBA_OK)
         return;
     for (int i = 0; i < list->list_count; i++)
-        values[i] = list->list[i] ? onnx_value_of(node->reader, list->list[i]) : (samba_value){NULL, SAMBA_NONE, 0};
+        values[i] = list->list[i] ? samba_onnx_value_of(node->reader, list->list[i]) : (samba_value){NULL, SAMBA_NONE, 0};
     if (!node->refused)
-        onnx_out(node, 0,
-                 stacks ? samba_stack(list->list_count, values, (int)axis) : samba_concat(list->list_count, values, (int)axis));
+        samba_onnx_out(node, 0,
+                       stacks ? samba_stack(list->list_count, values, (int)axis)
+                              : samba_concat(list->list_count, values, (int)axis));
 }

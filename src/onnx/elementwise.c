@@ -9,32 +9,32 @@
 #include <math.h>
 #include <string.h>
 
-#define T(name) ONNX__TENSOR_PROTO__DATA_TYPE__##name
+#define T(name) SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__##name
 
 /* Unsigned numbers that are held in wider signed ones: of 16 bits in int32, of 32 bits in int64. Arithmetic wraps as theirs. */
-static samba_value wrap(onnx_node *node, samba_value value, int32_t type)
+static samba_value wrap(samba_onnx_node *node, samba_value value, int32_t type)
 {
     if (type != T(UINT16) && type != T(UINT32))
         return value;
     return samba_bitwise_and(value, samba_integer(node->graph, type == T(UINT16) ? 0xffff : 0xffffffff));
 }
 
-static void out_as_input(onnx_node *node, samba_value value, int input)
+static void out_as_input(samba_onnx_node *node, samba_value value, int input)
 {
-    int32_t type = onnx_type_in(node, input);
+    int32_t type = samba_onnx_type_in(node, input);
     if (value.graph && node->graph->status == SAMBA_OK)
         value = wrap(node, value, type);
-    onnx_out(node, 0, value);
-    onnx_out_type(node, 0, type);
+    samba_onnx_out(node, 0, value);
+    samba_onnx_out_type(node, 0, type);
 }
 
 /* Until version 6 an attribute said that a smaller second operand broadcasts; ONNX has numpy's broadcasting since version 7. */
 
 #define UNARY(name)                                                                                                              \
-    void onnx_##name(onnx_node *node);                                                                                           \
-    void onnx_##name(onnx_node *node)                                                                                            \
+    void samba_onnx_##name(samba_onnx_node *node);                                                                               \
+    void samba_onnx_##name(samba_onnx_node *node)                                                                                \
     {                                                                                                                            \
-        samba_value a = onnx_need(node, 0);                                                                                      \
+        samba_value a = samba_onnx_need(node, 0);                                                                                \
         out_as_input(node, samba_##name(a), 0);                                                                                  \
     }
 UNARY(abs)
@@ -63,10 +63,10 @@ UNARY(tan)
 UNARY(tanh)
 
 #define BINARY(name, function)                                                                                                   \
-    void onnx_##name(onnx_node *node);                                                                                           \
-    void onnx_##name(onnx_node *node)                                                                                            \
+    void samba_onnx_##name(samba_onnx_node *node);                                                                               \
+    void samba_onnx_##name(samba_onnx_node *node)                                                                                \
     {                                                                                                                            \
-        samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);                                                              \
+        samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);                                                  \
         if (!node->refused)                                                                                                      \
             out_as_input(node, function(a, b), 0);                                                                               \
     }
@@ -78,19 +78,19 @@ BINARY(bitwise_or, samba_bitwise_or)
 BINARY(bitwise_xor, samba_bitwise_xor)
 
 #define COMPARE(name, function)                                                                                                  \
-    void onnx_##name(onnx_node *node);                                                                                           \
-    void onnx_##name(onnx_node *node)                                                                                            \
+    void samba_onnx_##name(samba_onnx_node *node);                                                                               \
+    void samba_onnx_##name(samba_onnx_node *node)                                                                                \
     {                                                                                                                            \
-        samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);                                                              \
+        samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);                                                  \
         if (node->refused)                                                                                                       \
             return;                                                                                                              \
-        if (onnx_type_in(node, 0) == T(UINT64)) { /* the sign turned over, their order is that of signed ones */                 \
+        if (samba_onnx_type_in(node, 0) == T(UINT64)) { /* the sign turned over, their order is that of signed ones */           \
             const int64_t least = INT64_MIN;                                                                                     \
-            samba_value turn = onnx_ints_value(node, 0, NULL, &least);                                                           \
+            samba_value turn = samba_onnx_ints_value(node, 0, NULL, &least);                                                     \
             a = samba_bitwise_xor(a, turn);                                                                                      \
             b = samba_bitwise_xor(b, turn);                                                                                      \
         }                                                                                                                        \
-        onnx_out(node, 0, function(a, b));                                                                                       \
+        samba_onnx_out(node, 0, function(a, b));                                                                                 \
     }
 COMPARE(equal, samba_eq)
 COMPARE(greater, samba_gt)
@@ -101,47 +101,47 @@ COMPARE(and, samba_logical_and)
 COMPARE(or, samba_logical_or)
 COMPARE(xor, samba_logical_xor)
 
-void onnx_not(onnx_node *node);
-void onnx_not(onnx_node *node)
+void samba_onnx_not(samba_onnx_node *node);
+void samba_onnx_not(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    onnx_out(node, 0, samba_logical_not(a));
+    samba_value a = samba_onnx_need(node, 0);
+    samba_onnx_out(node, 0, samba_logical_not(a));
 }
 
 static bool is_floating(samba_value a) { return samba_dtype_is_floating_point(samba_value_dtype(a)); }
 
 /* Integers are divided towards 0. */
-void onnx_div(onnx_node *node);
-void onnx_div(onnx_node *node)
+void samba_onnx_div(samba_onnx_node *node);
+void samba_onnx_div(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);
+    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);
     if (node->refused)
         return;
     out_as_input(node, is_floating(a) ? samba_div(a, b) : samba_trunc_divide(a, b), 0);
 }
 
-void onnx_mod(onnx_node *node);
-void onnx_mod(onnx_node *node)
+void samba_onnx_mod(samba_onnx_node *node);
+void samba_onnx_mod(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);
-    bool fmod = onnx_flag(node, "fmod", false);
+    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);
+    bool fmod = samba_onnx_flag(node, "fmod", false);
     if (node->refused)
         return;
     out_as_input(node, fmod ? samba_fmod(a, b) : samba_remainder(a, b), 0);
 }
 
 /* The result has the base's dtype, whatever the exponent's. */
-void onnx_pow(onnx_node *node);
-void onnx_pow(onnx_node *node)
+void samba_onnx_pow(samba_onnx_node *node);
+void samba_onnx_pow(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);
+    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);
     if (node->refused)
         return;
     samba_dtype dtype = samba_value_dtype(a);
     uint64_t inputs;
-    const samba_array *known = samba_value_rank(b) == 0 ? onnx_known(node->reader, b, &inputs) : NULL;
+    const samba_array *known = samba_value_rank(b) == 0 ? samba_onnx_known(node->reader, b, &inputs) : NULL;
     if (known && inputs == 0 && is_floating(a)) /* squares and roots have forms of their own */
-        b = onnx_number(node, samba_load_double(known->dtype, known->data));
+        b = samba_onnx_number(node, samba_load_double(known->dtype, known->data));
     else if (!is_floating(a) && is_floating(b))
         a = samba_cast(a, samba_value_dtype(b));
     else if (is_floating(a) && samba_value_dtype(b) != dtype)
@@ -150,17 +150,17 @@ void onnx_pow(onnx_node *node)
     out_as_input(node, samba_cast(power, dtype), 0);
 }
 
-void onnx_bit_shift(onnx_node *node);
-void onnx_bit_shift(onnx_node *node)
+void samba_onnx_bit_shift(samba_onnx_node *node);
+void samba_onnx_bit_shift(samba_onnx_node *node)
 {
     static const char *const directions[] = {"LEFT", "RIGHT", NULL};
-    samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);
-    int right = onnx_choice(node, "direction", "", directions);
+    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);
+    int right = samba_onnx_choice(node, "direction", "", directions);
     if (node->refused)
         return;
-    if (right && onnx_type_in(node, 0) == T(UINT64)) { /* zeros come in from the left: the sign's copies are taken off */
+    if (right && samba_onnx_type_in(node, 0) == T(UINT64)) { /* zeros come in from the left: the sign's copies are taken off */
         const int64_t all = -1;
-        samba_value ones = onnx_ints_value(node, 0, NULL, &all), shifted = samba_right_shift(a, b);
+        samba_value ones = samba_onnx_ints_value(node, 0, NULL, &all), shifted = samba_right_shift(a, b);
         samba_value one = samba_integer(node->graph, 1), last = samba_integer(node->graph, 63);
         samba_value rest = samba_sub(last, b), high = samba_left_shift(ones, rest), twice = samba_left_shift(high, one);
         samba_value none = samba_integer(node->graph, 0), kept = samba_bitwise_and(shifted, samba_bitwise_not(twice));
@@ -171,109 +171,109 @@ void onnx_bit_shift(onnx_node *node)
     out_as_input(node, right ? samba_right_shift(a, b) : samba_left_shift(a, b), 0);
 }
 
-void onnx_where(onnx_node *node);
-void onnx_where(onnx_node *node)
+void samba_onnx_where(samba_onnx_node *node);
+void samba_onnx_where(samba_onnx_node *node)
 {
-    samba_value condition = onnx_need(node, 0), a = onnx_need(node, 1), b = onnx_need(node, 2);
+    samba_value condition = samba_onnx_need(node, 0), a = samba_onnx_need(node, 1), b = samba_onnx_need(node, 2);
     if (!node->refused)
         out_as_input(node, samba_where(condition, a, b), 1);
 }
 
-void onnx_identity(onnx_node *node);
-void onnx_identity(onnx_node *node)
+void samba_onnx_identity(samba_onnx_node *node);
+void samba_onnx_identity(samba_onnx_node *node)
 {
-    onnx_item *item = onnx_item_in(node, 0);
+    samba_onnx_item *item = samba_onnx_item_in(node, 0);
     if (item && item->is_list) {
-        onnx_out_list(node, 0, item->list_count, item->list);
+        samba_onnx_out_list(node, 0, item->list_count, item->list);
         return;
     }
-    out_as_input(node, onnx_need(node, 0), 0);
+    out_as_input(node, samba_onnx_need(node, 0), 0);
 }
 
-void onnx_is_nan(onnx_node *node);
-void onnx_is_nan(onnx_node *node)
+void samba_onnx_is_nan(samba_onnx_node *node);
+void samba_onnx_is_nan(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    onnx_out(node, 0, samba_isnan(a));
+    samba_value a = samba_onnx_need(node, 0);
+    samba_onnx_out(node, 0, samba_isnan(a));
 }
 
-void onnx_is_inf(onnx_node *node);
-void onnx_is_inf(onnx_node *node)
+void samba_onnx_is_inf(samba_onnx_node *node);
+void samba_onnx_is_inf(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    bool negative = onnx_flag(node, "detect_negative", true), positive = onnx_flag(node, "detect_positive", true);
+    samba_value a = samba_onnx_need(node, 0);
+    bool negative = samba_onnx_flag(node, "detect_negative", true), positive = samba_onnx_flag(node, "detect_positive", true);
     if (node->refused)
         return;
-    samba_value infinite = samba_isinf(a), zero = onnx_number(node, 0);
+    samba_value infinite = samba_isinf(a), zero = samba_onnx_number(node, 0);
     if (negative && positive)
-        onnx_out(node, 0, infinite);
+        samba_onnx_out(node, 0, infinite);
     else if (negative || positive) {
         samba_value side = negative ? samba_lt(a, zero) : samba_gt(a, zero);
-        onnx_out(node, 0, samba_logical_and(infinite, side));
+        samba_onnx_out(node, 0, samba_logical_and(infinite, side));
     } else
-        onnx_out(node, 0, samba_ne(infinite, infinite));
+        samba_onnx_out(node, 0, samba_ne(infinite, infinite));
 }
 
 /* ---- any number of operands ---- */
 
-static void fold_operands(onnx_node *node, samba_value (*combine)(samba_value, samba_value), bool mean)
+static void fold_operands(samba_onnx_node *node, samba_value (*combine)(samba_value, samba_value), bool mean)
 {
-    samba_value result = onnx_need(node, 0);
+    samba_value result = samba_onnx_need(node, 0);
     for (int i = 1; i < node->input_count && !node->refused; i++) {
-        samba_value other = onnx_need(node, i);
+        samba_value other = samba_onnx_need(node, i);
         if (!node->refused)
             result = combine(result, other);
     }
     if (node->refused)
         return;
     if (mean) {
-        samba_value count = onnx_number(node, node->input_count);
+        samba_value count = samba_onnx_number(node, node->input_count);
         result = samba_div(result, count);
     }
     out_as_input(node, result, 0);
 }
 
 /* uint64 compares as signed numbers do after the sign is turned over. */
-static void extremum(onnx_node *node, samba_value (*combine)(samba_value, samba_value))
+static void extremum(samba_onnx_node *node, samba_value (*combine)(samba_value, samba_value))
 {
-    if (onnx_type_in(node, 0) != T(UINT64)) {
+    if (samba_onnx_type_in(node, 0) != T(UINT64)) {
         fold_operands(node, combine, false);
         return;
     }
     const int64_t least = INT64_MIN;
-    samba_value turn = onnx_ints_value(node, 0, NULL, &least), first = onnx_need(node, 0),
+    samba_value turn = samba_onnx_ints_value(node, 0, NULL, &least), first = samba_onnx_need(node, 0),
                 result = samba_bitwise_xor(first, turn);
     for (int i = 1; i < node->input_count && !node->refused; i++) {
-        samba_value other = onnx_need(node, i), turned = samba_bitwise_xor(other, turn);
+        samba_value other = samba_onnx_need(node, i), turned = samba_bitwise_xor(other, turn);
         result = combine(result, turned);
     }
     out_as_input(node, samba_bitwise_xor(result, turn), 0);
 }
 
-void onnx_max(onnx_node *node);
-void onnx_max(onnx_node *node) { extremum(node, samba_maximum); }
-void onnx_min(onnx_node *node);
-void onnx_min(onnx_node *node) { extremum(node, samba_minimum); }
-void onnx_sum(onnx_node *node);
-void onnx_sum(onnx_node *node) { fold_operands(node, samba_add, false); }
-void onnx_mean(onnx_node *node);
-void onnx_mean(onnx_node *node) { fold_operands(node, samba_add, true); }
+void samba_onnx_max(samba_onnx_node *node);
+void samba_onnx_max(samba_onnx_node *node) { extremum(node, samba_maximum); }
+void samba_onnx_min(samba_onnx_node *node);
+void samba_onnx_min(samba_onnx_node *node) { extremum(node, samba_minimum); }
+void samba_onnx_sum(samba_onnx_node *node);
+void samba_onnx_sum(samba_onnx_node *node) { fold_operands(node, samba_add, false); }
+void samba_onnx_mean(samba_onnx_node *node);
+void samba_onnx_mean(samba_onnx_node *node) { fold_operands(node, samba_add, true); }
 
 /* Bounds are attributes until version 10, then inputs. */
-void onnx_clip(onnx_node *node);
-void onnx_clip(onnx_node *node)
+void samba_onnx_clip(samba_onnx_node *node);
+void samba_onnx_clip(samba_onnx_node *node)
 {
     const samba_value none = {NULL, 0, 0};
-    samba_value a = onnx_need(node, 0), min = none, max = none;
+    samba_value a = samba_onnx_need(node, 0), min = none, max = none;
     if (node->version < 11) {
-        double low = onnx_float(node, "min", -INFINITY), high = onnx_float(node, "max", INFINITY);
+        double low = samba_onnx_float(node, "min", -INFINITY), high = samba_onnx_float(node, "max", INFINITY);
         if (low > -INFINITY)
-            min = onnx_like(node, low, a);
+            min = samba_onnx_like(node, low, a);
         if (high < INFINITY)
-            max = onnx_like(node, high, a);
+            max = samba_onnx_like(node, high, a);
     } else {
-        min = onnx_in(node, 1);
-        max = onnx_in(node, 2);
+        min = samba_onnx_in(node, 1);
+        max = samba_onnx_in(node, 2);
     }
     if (node->refused)
         return;
@@ -282,41 +282,41 @@ void onnx_clip(onnx_node *node)
 
 /* ---- casts ---- */
 
-static samba_value cast_to(onnx_node *node, samba_value a, int32_t type)
+static samba_value cast_to(samba_onnx_node *node, samba_value a, int32_t type)
 {
-    samba_dtype dtype = onnx_dtype(type);
+    samba_dtype dtype = samba_onnx_dtype(type);
     if (dtype == SAMBA_DTYPE_COUNT)
-        return onnx_refused(node, "%s is no dtype that SambaFlow has", onnx_type_name(type));
+        return onnx_refused(node, "%s is no dtype that SambaFlow has", samba_onnx_type_name(type));
     if (type == T(UINT4) || type == T(INT4) || type == T(UINT2) || type == T(INT2))
-        return onnx_refused(node, "casts to %s are not supported", onnx_type_name(type));
+        return onnx_refused(node, "casts to %s are not supported", samba_onnx_type_name(type));
     if (type == T(UINT16) || type == T(UINT32))
         return wrap(node, samba_cast(a, SAMBA_INT64), type);
     return samba_cast(a, dtype);
 }
 
-static void cast(onnx_node *node, int32_t type)
+static void cast(samba_onnx_node *node, int32_t type)
 {
     static const char *const modes[] = {"up", "down", "nearest", NULL};
-    onnx_flag(node, "saturate", true); /* of 8-bit floats, which are refused */
-    if (onnx_attribute(node, "round_mode"))
-        onnx_choice(node, "round_mode", "up", modes); /* likewise */
-    samba_value a = onnx_need(node, 0);
+    samba_onnx_flag(node, "saturate", true); /* of 8-bit floats, which are refused */
+    if (samba_onnx_attribute(node, "round_mode"))
+        samba_onnx_choice(node, "round_mode", "up", modes); /* likewise */
+    samba_value a = samba_onnx_need(node, 0);
     if (node->refused)
         return;
     samba_value result = cast_to(node, a, type);
     if (type == T(UINT16))
         result = samba_cast(result, SAMBA_INT32);
-    onnx_out(node, 0, result);
-    onnx_out_type(node, 0, type);
+    samba_onnx_out(node, 0, result);
+    samba_onnx_out_type(node, 0, type);
 }
 
-void onnx_cast(onnx_node *node);
-void onnx_cast(onnx_node *node) { cast(node, (int32_t)onnx_int(node, "to", 0)); }
+void samba_onnx_cast(samba_onnx_node *node);
+void samba_onnx_cast(samba_onnx_node *node) { cast(node, (int32_t)samba_onnx_int(node, "to", 0)); }
 
-void onnx_cast_like(onnx_node *node);
-void onnx_cast_like(onnx_node *node)
+void samba_onnx_cast_like(samba_onnx_node *node);
+void samba_onnx_cast_like(samba_onnx_node *node)
 {
-    samba_value like = onnx_need(node, 1);
+    samba_value like = samba_onnx_need(node, 1);
     if (!node->refused)
-        cast(node, onnx_type_of(node, 1, like));
+        cast(node, samba_onnx_type_of(node, 1, like));
 }

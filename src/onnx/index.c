@@ -11,20 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void out_same(onnx_node *node, samba_value value)
+static void out_same(samba_onnx_node *node, samba_value value)
 {
-    onnx_out(node, 0, value);
-    onnx_out_type(node, 0, onnx_type_in(node, 0));
+    samba_onnx_out(node, 0, value);
+    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
 }
 
 /* Indices as they count from the front, of a dim of `size`. Known ones that are so already stay as they are. */
-static samba_value from_front(onnx_node *node, samba_value index, int64_t size)
+static samba_value from_front(samba_onnx_node *node, samba_value index, int64_t size)
 {
     samba_dtype dtype = samba_value_dtype(index);
     if (dtype != SAMBA_INT64 && dtype != SAMBA_INT32)
         index = samba_cast(index, SAMBA_INT64);
     uint64_t inputs;
-    const samba_array *known = onnx_known(node->reader, index, &inputs);
+    const samba_array *known = samba_onnx_known(node->reader, index, &inputs);
     if (known && !inputs) {
         bool negative = false;
         for (int64_t i = 0; i < known->numel; i++)
@@ -38,13 +38,13 @@ static samba_value from_front(onnx_node *node, samba_value index, int64_t size)
     return samba_where(negative, later, index);
 }
 
-void onnx_gather(onnx_node *node);
-void onnx_gather(onnx_node *node)
+void samba_onnx_gather(samba_onnx_node *node);
+void samba_onnx_gather(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), index = onnx_need(node, 1);
+    samba_value a = samba_onnx_need(node, 0), index = samba_onnx_need(node, 1);
     if (node->refused)
         return;
-    int rank = samba_value_rank(a), axis = onnx_axis(node, "axis", 0, rank), count = samba_value_rank(index);
+    int rank = samba_value_rank(a), axis = samba_onnx_axis(node, "axis", 0, rank), count = samba_value_rank(index);
     if (axis < 0)
         return;
     index = from_front(node, index, samba_value_size(a, axis));
@@ -53,12 +53,12 @@ void onnx_gather(onnx_node *node)
         return;
     }
     if (rank + count - 1 > SAMBA_MAX_RANK) {
-        onnx_refuse(node, "the result would have %d dims; at most %d are supported", rank + count - 1, SAMBA_MAX_RANK);
+        samba_onnx_refuse(node, "the result would have %d dims; at most %d are supported", rank + count - 1, SAMBA_MAX_RANK);
         return;
     }
     int64_t shape[SAMBA_MAX_RANK], picks[SAMBA_MAX_RANK], result[2 * SAMBA_MAX_RANK], numel = 1;
-    onnx_shape(a, shape);
-    onnx_shape(index, picks);
+    samba_onnx_shape(a, shape);
+    samba_onnx_shape(index, picks);
     int out = 0;
     for (int i = 0; i < axis; i++)
         result[out++] = shape[i];
@@ -72,13 +72,13 @@ void onnx_gather(onnx_node *node)
     out_same(node, count == 1 ? picked : samba_reshape(picked, out, result));
 }
 
-void onnx_gather_elements(onnx_node *node);
-void onnx_gather_elements(onnx_node *node)
+void samba_onnx_gather_elements(samba_onnx_node *node);
+void samba_onnx_gather_elements(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), index = onnx_need(node, 1);
+    samba_value a = samba_onnx_need(node, 0), index = samba_onnx_need(node, 1);
     if (node->refused)
         return;
-    int axis = onnx_axis(node, "axis", 0, samba_value_rank(a));
+    int axis = samba_onnx_axis(node, "axis", 0, samba_value_rank(a));
     if (axis < 0)
         return;
     index = from_front(node, index, samba_value_size(a, axis));
@@ -95,24 +95,24 @@ typedef struct nd {
     samba_value index; /* (batch_size * count): numbers of slices among batch_size * space */
 } nd;
 
-static bool nd_index(onnx_node *node, samba_value a, samba_value index, int64_t batch, nd *n)
+static bool nd_index(samba_onnx_node *node, samba_value a, samba_value index, int64_t batch, nd *n)
 {
     n->rank = samba_value_rank(a);
     n->index_rank = samba_value_rank(index);
-    onnx_shape(a, n->shape);
-    onnx_shape(index, n->picks);
+    samba_onnx_shape(a, n->shape);
+    samba_onnx_shape(index, n->picks);
     n->batch = (int)batch;
     n->depth = n->index_rank > 0 && n->picks[n->index_rank - 1] <= n->rank ? (int)n->picks[n->index_rank - 1] : -1;
     if (batch < 0 || n->depth < 1 || batch + n->depth > n->rank || batch >= n->index_rank) {
-        onnx_refuse(node, "indices %s do not fit a value %s with batch_dims %lld", SAMBA_SHAPE(n->index_rank, n->picks),
-                    SAMBA_SHAPE(n->rank, n->shape), (long long)batch);
+        samba_onnx_refuse(node, "indices %s do not fit a value %s with batch_dims %lld", SAMBA_SHAPE(n->index_rank, n->picks),
+                          SAMBA_SHAPE(n->rank, n->shape), (long long)batch);
         return false;
     }
     n->batch_size = n->count = n->inner = n->space = 1;
     for (int i = 0; i < n->batch; i++) {
         if (n->picks[i] != n->shape[i]) {
-            onnx_refuse(node, "its indices have %lld elements in dim %d of the batch, the value has %lld", (long long)n->picks[i],
-                        i, (long long)n->shape[i]);
+            samba_onnx_refuse(node, "its indices have %lld elements in dim %d of the batch, the value has %lld",
+                              (long long)n->picks[i], i, (long long)n->shape[i]);
             return false;
         }
         n->batch_size *= n->shape[i];
@@ -143,11 +143,11 @@ static bool nd_index(onnx_node *node, samba_value a, samba_value index, int64_t 
     return true;
 }
 
-void onnx_gather_nd(onnx_node *node);
-void onnx_gather_nd(onnx_node *node)
+void samba_onnx_gather_nd(samba_onnx_node *node);
+void samba_onnx_gather_nd(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), index = onnx_need(node, 1);
-    int64_t batch = onnx_int(node, "batch_dims", 0), result[2 * SAMBA_MAX_RANK];
+    samba_value a = samba_onnx_need(node, 0), index = samba_onnx_need(node, 1);
+    int64_t batch = samba_onnx_int(node, "batch_dims", 0), result[2 * SAMBA_MAX_RANK];
     nd n;
     if (node->refused || !nd_index(node, a, index, batch, &n))
         return;
@@ -159,7 +159,7 @@ void onnx_gather_nd(onnx_node *node)
     for (int i = n.batch + n.depth; i < n.rank; i++)
         result[out++] = n.shape[i];
     if (out > SAMBA_MAX_RANK)
-        onnx_refuse(node, "the result would have %d dims; at most %d are supported", out, SAMBA_MAX_RANK);
+        samba_onnx_refuse(node, "the result would have %d dims; at most %d are supported", out, SAMBA_MAX_RANK);
     else
         out_same(node, samba_reshape(picked, out, result));
 }
@@ -168,14 +168,14 @@ void onnx_gather_nd(onnx_node *node)
 
 static const char *const reductions[] = {"none", "add", "mul", "max", "min", NULL};
 
-void onnx_scatter_elements(onnx_node *node);
-void onnx_scatter_elements(onnx_node *node)
+void samba_onnx_scatter_elements(samba_onnx_node *node);
+void samba_onnx_scatter_elements(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), index = onnx_need(node, 1), source = onnx_need(node, 2);
-    int how = onnx_choice(node, "reduction", "none", reductions);
+    samba_value a = samba_onnx_need(node, 0), index = samba_onnx_need(node, 1), source = samba_onnx_need(node, 2);
+    int how = samba_onnx_choice(node, "reduction", "none", reductions);
     if (node->refused)
         return;
-    int axis = onnx_axis(node, "axis", 0, samba_value_rank(a));
+    int axis = samba_onnx_axis(node, "axis", 0, samba_value_rank(a));
     if (axis < 0)
         return;
     index = from_front(node, index, samba_value_size(a, axis));
@@ -191,11 +191,11 @@ void onnx_scatter_elements(onnx_node *node)
                                             false));
 }
 
-void onnx_scatter_nd(onnx_node *node);
-void onnx_scatter_nd(onnx_node *node)
+void samba_onnx_scatter_nd(samba_onnx_node *node);
+void samba_onnx_scatter_nd(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), index = onnx_need(node, 1), source = onnx_need(node, 2);
-    int how = onnx_choice(node, "reduction", "none", reductions);
+    samba_value a = samba_onnx_need(node, 0), index = samba_onnx_need(node, 1), source = samba_onnx_need(node, 2);
+    int how = samba_onnx_choice(node, "reduction", "none", reductions);
     nd n;
     if (node->refused || !nd_index(node, a, index, 0, &n))
         return;
@@ -215,25 +215,25 @@ void onnx_scatter_nd(onnx_node *node)
 }
 
 /* Writes `update` along an axis, from the position that each element of the batch has on; circular: round the end. */
-void onnx_tensor_scatter(onnx_node *node);
-void onnx_tensor_scatter(onnx_node *node)
+void samba_onnx_tensor_scatter(samba_onnx_node *node);
+void samba_onnx_tensor_scatter(samba_onnx_node *node)
 {
     static const char *const modes[] = {"linear", "circular", NULL};
-    samba_value a = onnx_need(node, 0), update = onnx_need(node, 1), start = onnx_in(node, 2);
-    int circular = onnx_choice(node, "mode", "linear", modes);
+    samba_value a = samba_onnx_need(node, 0), update = samba_onnx_need(node, 1), start = samba_onnx_in(node, 2);
+    int circular = samba_onnx_choice(node, "mode", "linear", modes);
     if (node->refused)
         return;
-    int rank = samba_value_rank(a), axis = onnx_axis(node, "axis", -2, rank);
+    int rank = samba_value_rank(a), axis = samba_onnx_axis(node, "axis", -2, rank);
     if (axis < 0)
         return;
     if (axis == 0 || samba_value_rank(update) != rank) {
-        onnx_refuse(node, "an update of the cache's rank and an axis behind the batch are expected");
+        samba_onnx_refuse(node, "an update of the cache's rank and an axis behind the batch are expected");
         return;
     }
     int64_t length = samba_value_size(update, axis), size = samba_value_size(a, axis), shape[SAMBA_MAX_RANK],
             ones[SAMBA_MAX_RANK];
     samba_value position = samba_arange(node->graph, length, SAMBA_INT64);
-    onnx_shape(update, shape);
+    samba_onnx_shape(update, shape);
     for (int i = 0; i < rank; i++)
         ones[i] = i == axis ? length : 1;
     position = samba_reshape(position, rank, ones);
@@ -251,38 +251,39 @@ void onnx_tensor_scatter(onnx_node *node)
     out_same(node, samba_scatter(a, axis, index, update));
 }
 
-void onnx_one_hot(onnx_node *node);
-void onnx_one_hot(onnx_node *node)
+void samba_onnx_one_hot(samba_onnx_node *node);
+void samba_onnx_one_hot(samba_onnx_node *node)
 {
-    samba_value index = onnx_need(node, 0);
-    int64_t depth = samba_double_to_int64(onnx_known_double(node, 1, "the depth", 0));
-    samba_value values = onnx_need(node, 2);
+    samba_value index = samba_onnx_need(node, 0);
+    int64_t depth = samba_double_to_int64(samba_onnx_known_double(node, 1, "the depth", 0));
+    samba_value values = samba_onnx_need(node, 2);
     if (node->refused)
         return;
-    int rank = samba_value_rank(index), axis = onnx_axis(node, "axis", -1, rank + 1);
-    if (axis < 0 || !onnx_within(node, "the depth", depth, 1, INT32_MAX))
+    int rank = samba_value_rank(index), axis = samba_onnx_axis(node, "axis", -1, rank + 1);
+    if (axis < 0 || !samba_onnx_within(node, "the depth", depth, 1, INT32_MAX))
         return;
     samba_value number = samba_cast(index, SAMBA_INT64), front = from_front(node, number, depth),
                 hot = samba_one_hot(front, depth);
     samba_value off = samba_select(values, 0, 0), on = samba_select(values, 0, 1), is_on = samba_cast(hot, SAMBA_BOOL);
     samba_value result = samba_where(is_on, on, off);
     int source = -1;
-    onnx_out(node, 0, samba_movedim(result, 1, &source, &axis));
-    onnx_out_type(node, 0, onnx_type_in(node, 2));
+    samba_onnx_out(node, 0, samba_movedim(result, 1, &source, &axis));
+    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 2));
 }
 
 /* The first `lengths` elements of each sequence turned round. */
-void onnx_reverse_sequence(onnx_node *node);
-void onnx_reverse_sequence(onnx_node *node)
+void samba_onnx_reverse_sequence(samba_onnx_node *node);
+void samba_onnx_reverse_sequence(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), lengths = onnx_need(node, 1);
+    samba_value a = samba_onnx_need(node, 0), lengths = samba_onnx_need(node, 1);
     if (node->refused)
         return;
-    int rank = samba_value_rank(a), batch = onnx_axis(node, "batch_axis", 1, rank), time = onnx_axis(node, "time_axis", 0, rank);
+    int rank = samba_value_rank(a), batch = samba_onnx_axis(node, "batch_axis", 1, rank),
+        time = samba_onnx_axis(node, "time_axis", 0, rank);
     if (batch < 0 || time < 0)
         return;
     int64_t shape[SAMBA_MAX_RANK], ones[SAMBA_MAX_RANK], steps = samba_value_size(a, time);
-    onnx_shape(a, shape);
+    samba_onnx_shape(a, shape);
     for (int i = 0; i < rank; i++)
         ones[i] = i == time ? steps : 1;
     samba_value line = samba_arange(node->graph, steps, SAMBA_INT64), step = samba_reshape(line, rank, ones);
@@ -294,21 +295,21 @@ void onnx_reverse_sequence(onnx_node *node)
     out_same(node, samba_gather(a, time, all));
 }
 
-void onnx_top_k(onnx_node *node);
-void onnx_top_k(onnx_node *node)
+void samba_onnx_top_k(samba_onnx_node *node);
+void samba_onnx_top_k(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), indices;
-    int64_t k = node->version < 10 ? onnx_int(node, "k", 0) : onnx_known_int(node, 1, "k", 0);
-    bool largest = onnx_flag(node, "largest", true);
-    onnx_flag(node, "sorted", true); /* what is sorted is a fine answer to what need not be */
+    samba_value a = samba_onnx_need(node, 0), indices;
+    int64_t k = node->version < 10 ? samba_onnx_int(node, "k", 0) : samba_onnx_known_int(node, 1, "k", 0);
+    bool largest = samba_onnx_flag(node, "largest", true);
+    samba_onnx_flag(node, "sorted", true); /* what is sorted is a fine answer to what need not be */
     if (node->refused)
         return;
-    int axis = onnx_axis(node, "axis", -1, samba_value_rank(a));
+    int axis = samba_onnx_axis(node, "axis", -1, samba_value_rank(a));
     if (axis < 0)
         return;
     samba_value values = samba_topk(a, k, axis, largest, &indices);
     out_same(node, values);
-    onnx_out(node, 1, indices);
+    samba_onnx_out(node, 1, indices);
 }
 
 /* ---- what depends on values: only of known ones ---- */
@@ -318,10 +319,10 @@ static const void *element(const samba_array *array, int64_t i)
     return (const char *)array->data + i * (int64_t)samba_dtype_size(array->dtype);
 }
 
-void onnx_non_zero(onnx_node *node);
-void onnx_non_zero(onnx_node *node)
+void samba_onnx_non_zero(samba_onnx_node *node);
+void samba_onnx_non_zero(samba_onnx_node *node)
 {
-    const samba_array *array = onnx_data_in(node, 0);
+    const samba_array *array = samba_onnx_data_in(node, 0);
     if (!array)
         return;
     int rank = array->rank;
@@ -340,20 +341,20 @@ void onnx_non_zero(onnx_node *node)
         }
         at++;
     }
-    onnx_out(node, 0, onnx_ints_value(node, 2, shape, list));
+    samba_onnx_out(node, 0, samba_onnx_ints_value(node, 2, shape, list));
 }
 
-void onnx_compress(onnx_node *node);
-void onnx_compress(onnx_node *node)
+void samba_onnx_compress(samba_onnx_node *node);
+void samba_onnx_compress(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    const samba_array *condition = onnx_known_in(node, 1, "the condition");
+    samba_value a = samba_onnx_need(node, 0);
+    const samba_array *condition = samba_onnx_known_in(node, 1, "the condition");
     if (!condition)
-        onnx_refuse(node, "it has no condition");
+        samba_onnx_refuse(node, "it has no condition");
     if (node->refused)
         return;
-    bool whole = !onnx_attribute(node, "axis");
-    int rank = samba_value_rank(a), axis = whole ? 0 : onnx_axis(node, "axis", 0, rank);
+    bool whole = !samba_onnx_attribute(node, "axis");
+    int rank = samba_value_rank(a), axis = whole ? 0 : samba_onnx_axis(node, "axis", 0, rank);
     if (axis < 0)
         return;
     const int64_t all = -1;
@@ -365,7 +366,7 @@ void onnx_compress(onnx_node *node)
     for (int64_t i = 0; i < condition->numel; i++)
         if (samba_load_int64(condition->dtype, element(condition, i)))
             list[count++] = i;
-    samba_value index = onnx_ints_value(node, 1, &count, list);
+    samba_value index = samba_onnx_ints_value(node, 1, &count, list);
     out_same(node, samba_index_select(a, axis, index));
 }
 
@@ -387,15 +388,15 @@ static int compare_slices(const slices *s, int64_t a, int64_t b)
     return 0;
 }
 
-void onnx_unique(onnx_node *node);
-void onnx_unique(onnx_node *node)
+void samba_onnx_unique(samba_onnx_node *node);
+void samba_onnx_unique(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    const samba_array *array = onnx_data_in(node, 0);
-    bool sorted = onnx_flag(node, "sorted", true), whole = !onnx_attribute(node, "axis");
+    samba_value a = samba_onnx_need(node, 0);
+    const samba_array *array = samba_onnx_data_in(node, 0);
+    bool sorted = samba_onnx_flag(node, "sorted", true), whole = !samba_onnx_attribute(node, "axis");
     if (!array)
         return;
-    int axis = whole ? 0 : onnx_axis(node, "axis", 0, array->rank);
+    int axis = whole ? 0 : samba_onnx_axis(node, "axis", 0, array->rank);
     if (axis < 0)
         return;
     const int64_t all = -1;
@@ -408,10 +409,10 @@ void onnx_unique(onnx_node *node)
     }
     int64_t size = s.size, count = 0, *first, *inverse, *counts, *place;
     if (size > 4096) {
-        onnx_refuse(node, "more than 4096 values are not supported");
+        samba_onnx_refuse(node, "more than 4096 values are not supported");
         return;
     }
-    if (!onnx_afford(node, 0, 2 * (double)size * (double)array->numel)) /* each slice is compared with those before it */
+    if (!samba_onnx_afford(node, 0, 2 * (double)size * (double)array->numel)) /* each slice is compared with those before it */
         return;
     if (SAMBA_ROOM(&node->reader->arena, first, 4 * size + 4) != SAMBA_OK)
         return;
@@ -447,10 +448,10 @@ void onnx_unique(onnx_node *node)
     }
     for (int64_t i = 0; i < size; i++)
         inverse[i] = place[inverse[i]];
-    samba_value index = onnx_ints_value(node, 1, &count, in_order), back = onnx_ints_value(node, 1, &size, inverse);
-    samba_value many = onnx_ints_value(node, 1, &count, numbers);
+    samba_value index = samba_onnx_ints_value(node, 1, &count, in_order), back = samba_onnx_ints_value(node, 1, &size, inverse);
+    samba_value many = samba_onnx_ints_value(node, 1, &count, numbers);
     out_same(node, samba_index_select(a, axis, index));
-    onnx_out(node, 1, index);
-    onnx_out(node, 2, back);
-    onnx_out(node, 3, many);
+    samba_onnx_out(node, 1, index);
+    samba_onnx_out(node, 2, back);
+    samba_onnx_out(node, 3, many);
 }

@@ -15,16 +15,16 @@
 #define FOLDED 4096                /* elements: smaller values that are known become constants */
 
 enum { UNSEEN, KNOWN, UNKNOWN };
-struct onnx_known {
+struct samba_onnx_known {
     uint8_t state;
-    uint64_t inputs; /* of the model, that it was computed from */
+    uint64_t inputs;    /* of the model, that it was computed from */
     samba_array *array; /* stays where it is when the list grows: operators hold it */
 };
 
 static bool is_leaf(const samba_node *node) { return samba_ops[node->op].class_ == SAMBA_LEAF; }
 
 /* The example of an input that may be built in. */
-static bool known_input(onnx_reader *reader, const samba_node *node, struct onnx_known *known)
+static bool known_input(samba_onnx_reader *reader, const samba_node *node, struct samba_onnx_known *known)
 {
     if (node->op != SAMBA_OP_input || !reader->options.build_in)
         return false;
@@ -46,7 +46,7 @@ static bool known_input(onnx_reader *reader, const samba_node *node, struct onnx
 }
 
 /* Its own value, of a node whose inputs are known. */
-static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known)
+static bool compute(samba_onnx_reader *reader, samba_ref ref, struct samba_onnx_known *known)
 {
     const samba_node *node = samba_node_at(reader->graph, ref);
     const samba_op_facts *facts = &samba_ops[node->op];
@@ -64,7 +64,7 @@ static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known
     if (node->arity > SAMBA_COUNT(inputs) && SAMBA_ROOM(&reader->arena, operands, node->arity) != SAMBA_OK)
         return false;
     for (int i = 0; i < node->arity; i++) {
-        const struct onnx_known *input = &reader->known[node->inputs[i]];
+        const struct samba_onnx_known *input = &reader->known[node->inputs[i]];
         operands[i] = *input->array;
         known->inputs |= input->inputs;
         if (i < SAMBA_COUNT(nodes))
@@ -88,10 +88,10 @@ static bool compute(onnx_reader *reader, samba_ref ref, struct onnx_known *known
 }
 
 /* Decides a node whose inputs are decided; false where some of them are not yet, which are pushed. */
-static bool decide(onnx_reader *reader, samba_ref ref, int64_t *depth)
+static bool decide(samba_onnx_reader *reader, samba_ref ref, int64_t *depth)
 {
     const samba_node *node = samba_node_at(reader->graph, ref);
-    struct onnx_known *known = &reader->known[ref];
+    struct samba_onnx_known *known = &reader->known[ref];
     bool fine = SAMBA_GROW(reader->context, reader->stack, reader->stack_capacity, *depth + node->arity) == SAMBA_OK;
     int64_t before = *depth;
     for (int i = 0; i < node->arity && fine; i++) {
@@ -103,13 +103,13 @@ static bool decide(onnx_reader *reader, samba_ref ref, int64_t *depth)
     if (fine && *depth > before)
         return false;
     *depth = before; /* one that is not known is enough */
-    *known = (struct onnx_known){0};
+    *known = (struct samba_onnx_known){0};
     fine = fine && (known_input(reader, node, known) || compute(reader, ref, known));
     known->state = fine ? KNOWN : UNKNOWN;
     return true;
 }
 
-const samba_array *onnx_known(onnx_reader *reader, samba_value value, uint64_t *inputs)
+const samba_array *samba_onnx_known(samba_onnx_reader *reader, samba_value value, uint64_t *inputs)
 {
     *inputs = 0;
     samba_graph *graph = reader->graph;
@@ -118,7 +118,7 @@ const samba_array *onnx_known(onnx_reader *reader, samba_value value, uint64_t *
     if (graph->node_count > reader->known_capacity &&
         SAMBA_GROW(reader->context, reader->known, reader->known_capacity, graph->node_count) != SAMBA_OK)
         return NULL;
-    struct onnx_known *known = &reader->known[value.index];
+    struct samba_onnx_known *known = &reader->known[value.index];
     if (known->state == UNSEEN) {
         int64_t depth = 1; /* inputs have smaller numbers: this ends */
         if (SAMBA_GROW(reader->context, reader->stack, reader->stack_capacity, depth) != SAMBA_OK)
@@ -132,7 +132,7 @@ const samba_array *onnx_known(onnx_reader *reader, samba_value value, uint64_t *
     return known->state == KNOWN ? known->array : NULL;
 }
 
-samba_value onnx_fold(onnx_reader *reader, samba_value value)
+samba_value samba_onnx_fold(samba_onnx_reader *reader, samba_value value)
 {
     uint64_t inputs;
     if (!value.graph || value.index == SAMBA_NONE || reader->graph->status != SAMBA_OK)
@@ -141,7 +141,7 @@ samba_value onnx_fold(onnx_reader *reader, samba_value value)
     int64_t numel;
     if (is_leaf(node) || !samba_shape_numel(node->rank, node->shape, &numel) || numel > FOLDED)
         return value;
-    const samba_array *array = onnx_known(reader, value, &inputs);
+    const samba_array *array = samba_onnx_known(reader, value, &inputs);
     if (!array || inputs)
         return value;
     samba_tensor *tensor;
@@ -153,7 +153,7 @@ samba_value onnx_fold(onnx_reader *reader, samba_value value)
     return constant;
 }
 
-void onnx_known_free(onnx_reader *reader)
+void samba_onnx_known_free(samba_onnx_reader *reader)
 {
     if (reader->known)
         samba_free(reader->context, reader->known, (size_t)reader->known_capacity * sizeof *reader->known);

@@ -7,21 +7,21 @@
 #include <sambaflow/linalg.h>
 #include <sambaflow/shape.h>
 
-void onnx_matmul(onnx_node *node);
-void onnx_matmul(onnx_node *node)
+void samba_onnx_matmul(samba_onnx_node *node);
+void samba_onnx_matmul(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), b = onnx_need(node, 1);
+    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);
     if (!node->refused)
-        onnx_out(node, 0, samba_matmul(a, b));
+        samba_onnx_out(node, 0, samba_matmul(a, b));
 }
 
 /* alpha A B + beta C, A and B transposed where asked. */
-void onnx_gemm(onnx_node *node);
-void onnx_gemm(onnx_node *node)
+void samba_onnx_gemm(samba_onnx_node *node);
+void samba_onnx_gemm(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), b = onnx_need(node, 1), c = onnx_in(node, 2);
-    double alpha = onnx_float(node, "alpha", 1), beta = onnx_float(node, "beta", 1);
-    bool turn_a = onnx_flag(node, "transA", false), turn_b = onnx_flag(node, "transB", false);
+    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1), c = samba_onnx_in(node, 2);
+    double alpha = samba_onnx_float(node, "alpha", 1), beta = samba_onnx_float(node, "beta", 1);
+    bool turn_a = samba_onnx_flag(node, "transA", false), turn_b = samba_onnx_flag(node, "transB", false);
     if (node->refused)
         return;
     if (turn_a)
@@ -29,28 +29,28 @@ void onnx_gemm(onnx_node *node)
     if (turn_b)
         b = samba_transpose(b, 0, 1);
     if (c.graph) {
-        onnx_out(node, 0, samba_addmm(c, a, b, beta, alpha));
+        samba_onnx_out(node, 0, samba_addmm(c, a, b, beta, alpha));
         return;
     }
     samba_value product = samba_mm(a, b);
     if (alpha != 1) {
-        samba_value factor = onnx_number(node, alpha), scaled = samba_mul(product, factor);
+        samba_value factor = samba_onnx_number(node, alpha), scaled = samba_mul(product, factor);
         product = samba_cast(scaled, samba_value_dtype(a));
     }
-    onnx_out(node, 0, product);
+    samba_onnx_out(node, 0, product);
 }
 
-void onnx_einsum(onnx_node *node);
-void onnx_einsum(onnx_node *node)
+void samba_onnx_einsum(samba_onnx_node *node);
+void samba_onnx_einsum(samba_onnx_node *node)
 {
-    const char *equation = onnx_text(node, "equation", "");
+    const char *equation = samba_onnx_text(node, "equation", "");
     samba_value *operands;
     if (SAMBA_ROOM(&node->reader->arena, operands, node->input_count + 1) != SAMBA_OK)
         return;
     for (int i = 0; i < node->input_count; i++)
-        operands[i] = onnx_need(node, i);
+        operands[i] = samba_onnx_need(node, i);
     if (!node->refused)
-        onnx_out(node, 0, samba_einsum(equation, node->input_count, operands));
+        samba_onnx_out(node, 0, samba_einsum(equation, node->input_count, operands));
 }
 
 /* The determinant of small matrices, by the first row. */
@@ -79,17 +79,17 @@ static samba_value minor_sum(samba_value a, int size, int row, const int *column
     return sum;
 }
 
-void onnx_det(onnx_node *node);
-void onnx_det(onnx_node *node)
+void samba_onnx_det(samba_onnx_node *node);
+void samba_onnx_det(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     const int columns[LARGEST_DET] = {0, 1, 2, 3};
     if (node->refused)
         return;
     int rank = samba_value_rank(a);
     int64_t size = rank >= 2 ? samba_value_size(a, -1) : 0;
     if (rank < 2 || size != samba_value_size(a, -2) || size < 1 || size > LARGEST_DET)
-        onnx_refuse(node, "determinants of 1 x 1 to %d x %d are supported", LARGEST_DET, LARGEST_DET);
+        samba_onnx_refuse(node, "determinants of 1 x 1 to %d x %d are supported", LARGEST_DET, LARGEST_DET);
     else
-        onnx_out(node, 0, minor_sum(a, (int)size, 0, columns));
+        samba_onnx_out(node, 0, minor_sum(a, (int)size, 0, columns));
 }

@@ -17,9 +17,9 @@
 
 /* ---- what all share ---- */
 
-samba_value onnx_rows(onnx_node *node)
+samba_value samba_onnx_rows(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     if (node->refused)
         return a;
     if (samba_value_rank(a) == 1)
@@ -29,17 +29,17 @@ samba_value onnx_rows(onnx_node *node)
     return samba_value_dtype(a) == SAMBA_FLOAT64 ? a : samba_cast(a, SAMBA_FLOAT32);
 }
 
-onnx_transform onnx_transform_in(onnx_node *node)
+samba_onnx_transform samba_onnx_transform_in(samba_onnx_node *node)
 {
     static const char *const words[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT", NULL};
-    return (onnx_transform)onnx_choice(node, "post_transform", "NONE", words);
+    return (samba_onnx_transform)samba_onnx_choice(node, "post_transform", "NONE", words);
 }
 
 /* The inverse of the normal distribution, by the formula of the operators' other runtimes. */
-static samba_value probit(onnx_node *node, samba_value p)
+static samba_value probit(samba_onnx_node *node, samba_value p)
 {
-    samba_value twice = samba_mul_scalar(p, 2), x = samba_add_scalar(twice, -1), one = onnx_like(node, 1, p),
-                zero = onnx_like(node, 0, p);
+    samba_value twice = samba_mul_scalar(p, 2), x = samba_add_scalar(twice, -1), one = samba_onnx_like(node, 1, p),
+                zero = samba_onnx_like(node, 0, p);
     samba_value down = samba_sub(one, x), up = samba_add(one, x), inside = samba_mul(down, up), log = samba_log(inside);
     samba_value v = samba_add_scalar(samba_mul_scalar(log, 0.5), 2 / (3.14159265358979323846 * 0.147));
     samba_value v2 = samba_mul_scalar(log, 1 / 0.147), square = samba_square(v), under = samba_sub(square, v2);
@@ -49,7 +49,7 @@ static samba_value probit(onnx_node *node, samba_value p)
     return samba_mul_scalar(kept, 1.41421356);
 }
 
-samba_value onnx_transform_scores(onnx_node *node, samba_value scores, onnx_transform transform)
+samba_value samba_onnx_transform_scores(samba_onnx_node *node, samba_value scores, samba_onnx_transform transform)
 {
     const int last = -1;
     switch (transform) {
@@ -58,11 +58,11 @@ samba_value onnx_transform_scores(onnx_node *node, samba_value scores, onnx_tran
     case ONNX_TRANSFORM_PROBIT: return probit(node, scores);
     case ONNX_TRANSFORM_SOFTMAX_ZERO: { /* what is 0 stays so */
         samba_value most = samba_amax(scores, 1, &last, true), less = samba_sub(scores, most), power = samba_exp(less);
-        samba_value size = samba_abs(scores), small = onnx_number(node, 1e-7), counts = samba_gt(size, small);
+        samba_value size = samba_abs(scores), small = samba_onnx_number(node, 1e-7), counts = samba_gt(size, small);
         samba_value factor = samba_exp(samba_neg(most)), little = samba_mul(scores, factor),
                     parts = samba_where(counts, power, little);
-        samba_value sum = samba_sum(parts, 1, &last, true), zero = onnx_like(node, 0, scores),
-                    half = onnx_like(node, 0.5, scores);
+        samba_value sum = samba_sum(parts, 1, &last, true), zero = samba_onnx_like(node, 0, scores),
+                    half = samba_onnx_like(node, 0.5, scores);
         samba_value none = samba_eq(sum, zero), shares = samba_div(parts, sum);
         return samba_where(none, half, shares);
     }
@@ -70,39 +70,40 @@ samba_value onnx_transform_scores(onnx_node *node, samba_value scores, onnx_tran
     }
 }
 
-samba_value onnx_two_scores(onnx_node *node, samba_value score, onnx_transform transform, bool share)
+samba_value samba_onnx_two_scores(samba_onnx_node *node, samba_value score, samba_onnx_transform transform, bool share)
 {
     bool rest = transform == ONNX_TRANSFORM_PROBIT || (share && transform == ONNX_TRANSFORM_NONE);
-    samba_value one = onnx_like(node, 1, score), other = rest ? samba_sub(one, score) : samba_neg(score);
+    samba_value one = samba_onnx_like(node, 1, score), other = rest ? samba_sub(one, score) : samba_neg(score);
     const samba_value both[2] = {other, score};
     samba_value scores = samba_concat(2, both, 1);
-    return onnx_transform_scores(node, scores, transform);
+    return samba_onnx_transform_scores(node, scores, transform);
 }
 
-bool onnx_labels_in(onnx_node *node, const char *numbers, onnx_labels *labels)
+bool samba_onnx_labels_in(samba_onnx_node *node, const char *numbers, samba_onnx_labels *labels)
 {
     int64_t texts;
-    onnx_words(node, "classlabels_strings", &texts);
-    labels->numbers = onnx_long_ints(node, numbers, &labels->count);
+    samba_onnx_words(node, "classlabels_strings", &texts);
+    labels->numbers = samba_onnx_long_ints(node, numbers, &labels->count);
     if (!node->refused && labels->count == 0 && texts == 0)
-        onnx_refuse(node, "it has no labels");
-    if (!node->refused && labels->count == 0 && onnx_wants(node, 0))
-        onnx_refuse(node, "its labels are texts, which are no values here: use its scores, output 1, alone");
+        samba_onnx_refuse(node, "it has no labels");
+    if (!node->refused && labels->count == 0 && samba_onnx_wants(node, 0))
+        samba_onnx_refuse(node, "its labels are texts, which are no values here: use its scores, output 1, alone");
     if (labels->count == 0)
         labels->count = texts;
     return !node->refused;
 }
 
-void onnx_out_labels(onnx_node *node, const onnx_labels *labels, samba_value classes)
+void samba_onnx_out_labels(samba_onnx_node *node, const samba_onnx_labels *labels, samba_value classes)
 {
-    if (!onnx_wants(node, 0) || node->refused)
+    if (!samba_onnx_wants(node, 0) || node->refused)
         return;
-    samba_value table = onnx_ints_value(node, 1, &labels->count, labels->numbers);
-    onnx_out(node, 0, samba_index_select(table, 0, classes));
+    samba_value table = samba_onnx_ints_value(node, 1, &labels->count, labels->numbers);
+    samba_onnx_out(node, 0, samba_index_select(table, 0, classes));
 }
 
 /* A list as a constant row of one number or of `count`, of that value's dtype. */
-static samba_value row_of(onnx_node *node, const char *name, const float *list, int64_t given, int64_t count, samba_value like)
+static samba_value row_of(samba_onnx_node *node, const char *name, const float *list, int64_t given, int64_t count,
+                          samba_value like)
 {
     double *values;
     if (given != 1 && given != count)
@@ -111,17 +112,17 @@ static samba_value row_of(onnx_node *node, const char *name, const float *list, 
         return onnx_refused(node, "%s", samba_error_message(node->reader->context));
     for (int64_t i = 0; i < given; i++)
         values[i] = (double)list[i];
-    return onnx_doubles_value(node, samba_value_dtype(like), 1, &given, values);
+    return samba_onnx_doubles_value(node, samba_value_dtype(like), 1, &given, values);
 }
 
 /* ---- columns ---- */
 
-void onnx_scaler(onnx_node *node);
-void onnx_scaler(onnx_node *node)
+void samba_onnx_scaler(samba_onnx_node *node);
+void samba_onnx_scaler(samba_onnx_node *node)
 {
     int64_t offsets, scales;
-    const float *offset = onnx_floats(node, "offset", &offsets), *scale = onnx_floats(node, "scale", &scales);
-    samba_value a = onnx_need(node, 0);
+    const float *offset = samba_onnx_floats(node, "offset", &offsets), *scale = samba_onnx_floats(node, "scale", &scales);
+    samba_value a = samba_onnx_need(node, 0);
     if (node->refused)
         return;
     int64_t columns = samba_value_rank(a) ? samba_value_size(a, -1) : 1;
@@ -134,16 +135,16 @@ void onnx_scaler(onnx_node *node)
         samba_value row = row_of(node, "scale", scale, scales, columns, a);
         a = node->refused ? a : samba_mul(a, row);
     }
-    onnx_out(node, 0, samba_cast(a, SAMBA_FLOAT32));
+    samba_onnx_out(node, 0, samba_cast(a, SAMBA_FLOAT32));
 }
 
-void onnx_normalizer(onnx_node *node);
-void onnx_normalizer(onnx_node *node)
+void samba_onnx_normalizer(samba_onnx_node *node);
+void samba_onnx_normalizer(samba_onnx_node *node)
 {
     static const char *const norms[] = {"MAX", "L1", "L2", NULL};
     const int last = -1;
-    samba_value a = onnx_need(node, 0), size;
-    int norm = onnx_choice(node, "norm", "MAX", norms);
+    samba_value a = samba_onnx_need(node, 0), size;
+    int norm = samba_onnx_choice(node, "norm", "MAX", norms);
     if (node->refused)
         return;
     a = samba_value_dtype(a) == SAMBA_FLOAT64 ? a : samba_cast(a, SAMBA_FLOAT32);
@@ -151,37 +152,37 @@ void onnx_normalizer(onnx_node *node)
         size = samba_amax(a, 1, &last, true);
     else
         size = samba_vector_norm(a, norm, 1, &last, true);
-    samba_value zero = onnx_like(node, 0, a), one = onnx_like(node, 1, a), none = samba_eq(size, zero),
+    samba_value zero = samba_onnx_like(node, 0, a), one = samba_onnx_like(node, 1, a), none = samba_eq(size, zero),
                 divisor = samba_where(none, one, size);
-    onnx_out(node, 0, samba_cast(samba_div(a, divisor), SAMBA_FLOAT32));
+    samba_onnx_out(node, 0, samba_cast(samba_div(a, divisor), SAMBA_FLOAT32));
 }
 
-void onnx_binarizer(onnx_node *node);
-void onnx_binarizer(onnx_node *node)
+void samba_onnx_binarizer(samba_onnx_node *node);
+void samba_onnx_binarizer(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    double threshold = onnx_float(node, "threshold", 0);
+    samba_value a = samba_onnx_need(node, 0);
+    double threshold = samba_onnx_float(node, "threshold", 0);
     if (node->refused)
         return;
-    samba_value bound = onnx_number(node, threshold), above = samba_gt(a, bound);
-    onnx_out(node, 0, samba_cast(above, samba_value_dtype(a)));
+    samba_value bound = samba_onnx_number(node, threshold), above = samba_gt(a, bound);
+    samba_onnx_out(node, 0, samba_cast(above, samba_value_dtype(a)));
 }
 
-void onnx_imputer(onnx_node *node);
-void onnx_imputer(onnx_node *node)
+void samba_onnx_imputer(samba_onnx_node *node);
+void samba_onnx_imputer(samba_onnx_node *node)
 {
     int64_t count, ints;
-    const float *list = onnx_floats(node, "imputed_value_floats", &count);
-    const int64_t *whole = onnx_long_ints(node, "imputed_value_int64s", &ints);
-    double missing = onnx_float(node, "replaced_value_float", 0);
-    int64_t missing_int = onnx_int(node, "replaced_value_int64", 0);
-    samba_value a = onnx_need(node, 0), row, gone;
+    const float *list = samba_onnx_floats(node, "imputed_value_floats", &count);
+    const int64_t *whole = samba_onnx_long_ints(node, "imputed_value_int64s", &ints);
+    double missing = samba_onnx_float(node, "replaced_value_float", 0);
+    int64_t missing_int = samba_onnx_int(node, "replaced_value_int64", 0);
+    samba_value a = samba_onnx_need(node, 0), row, gone;
     if (node->refused)
         return;
     bool floating = samba_dtype_is_floating_point(samba_value_dtype(a));
     int64_t columns = samba_value_rank(a) ? samba_value_size(a, -1) : 1;
     if (floating ? !list : !whole) {
-        onnx_refuse(node, "it has no values of its input's kind to put in");
+        samba_onnx_refuse(node, "it has no values of its input's kind to put in");
         return;
     }
     if (floating)
@@ -189,76 +190,76 @@ void onnx_imputer(onnx_node *node)
     else if (ints != 1 && ints != columns)
         row = onnx_refused(node, "imputed_value_int64s has %lld numbers for %lld columns", (long long)ints, (long long)columns);
     else
-        row = samba_cast(onnx_ints_value(node, 1, &ints, whole), samba_value_dtype(a));
+        row = samba_cast(samba_onnx_ints_value(node, 1, &ints, whole), samba_value_dtype(a));
     if (node->refused)
         return;
     if (floating && isnan(missing))
         gone = samba_isnan(a);
     else {
-        samba_value number = floating ? onnx_number(node, missing) : samba_integer(node->graph, missing_int);
+        samba_value number = floating ? samba_onnx_number(node, missing) : samba_integer(node->graph, missing_int);
         gone = samba_eq(a, number);
     }
-    onnx_out(node, 0, samba_where(gone, row, a));
+    samba_onnx_out(node, 0, samba_where(gone, row, a));
 }
 
-void onnx_one_hot_encoder(onnx_node *node);
-void onnx_one_hot_encoder(onnx_node *node)
+void samba_onnx_one_hot_encoder(samba_onnx_node *node);
+void samba_onnx_one_hot_encoder(samba_onnx_node *node)
 {
     int64_t count, texts;
-    const int64_t *classes = onnx_long_ints(node, "cats_int64s", &count);
-    onnx_words(node, "cats_strings", &texts);
-    onnx_flag(node, "zeros", true); /* 0: a value that is no class is an error; here it gives zeros */
-    samba_value a = onnx_need(node, 0);
+    const int64_t *classes = samba_onnx_long_ints(node, "cats_int64s", &count);
+    samba_onnx_words(node, "cats_strings", &texts);
+    samba_onnx_flag(node, "zeros", true); /* 0: a value that is no class is an error; here it gives zeros */
+    samba_value a = samba_onnx_need(node, 0);
     if (!node->refused && !classes)
-        onnx_refuse(node, texts ? "its classes are texts, which are no values here" : "it has no classes");
+        samba_onnx_refuse(node, texts ? "its classes are texts, which are no values here" : "it has no classes");
     if (node->refused)
         return;
-    samba_value number = samba_cast(a, SAMBA_INT64), list = onnx_ints_value(node, 1, &count, classes);
+    samba_value number = samba_cast(a, SAMBA_INT64), list = samba_onnx_ints_value(node, 1, &count, classes);
     samba_value equal = samba_eq(samba_unsqueeze(number, -1), list);
-    onnx_out(node, 0, samba_cast(equal, SAMBA_FLOAT32));
+    samba_onnx_out(node, 0, samba_cast(equal, SAMBA_FLOAT32));
 }
 
-void onnx_array_feature_extractor(onnx_node *node);
-void onnx_array_feature_extractor(onnx_node *node)
+void samba_onnx_array_feature_extractor(samba_onnx_node *node);
+void samba_onnx_array_feature_extractor(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), index = onnx_need(node, 1);
+    samba_value a = samba_onnx_need(node, 0), index = samba_onnx_need(node, 1);
     const int64_t all = -1;
     if (node->refused)
         return;
     samba_value line = samba_reshape(index, 1, &all), data = samba_value_rank(a) == 1 ? samba_unsqueeze(a, 0) : a;
-    onnx_out(node, 0, samba_index_select(data, -1, line));
-    onnx_out_type(node, 0, onnx_type_in(node, 0));
+    samba_onnx_out(node, 0, samba_index_select(data, -1, line));
+    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
 }
 
 /* Inputs side by side, each with as many columns as it is said to have: cut, or with zeros behind. */
-void onnx_feature_vectorizer(onnx_node *node);
-void onnx_feature_vectorizer(onnx_node *node)
+void samba_onnx_feature_vectorizer(samba_onnx_node *node);
+void samba_onnx_feature_vectorizer(samba_onnx_node *node)
 {
     int64_t count;
-    const int64_t *columns = onnx_long_ints(node, "inputdimensions", &count);
+    const int64_t *columns = samba_onnx_long_ints(node, "inputdimensions", &count);
     samba_value *parts;
     if (SAMBA_ROOM(&node->reader->arena, parts, node->input_count + 1) != SAMBA_OK)
         return;
     if (columns && count != node->input_count)
-        onnx_refuse(node, "inputdimensions has %lld numbers for %d inputs", (long long)count, node->input_count);
+        samba_onnx_refuse(node, "inputdimensions has %lld numbers for %d inputs", (long long)count, node->input_count);
     for (int i = 0; i < node->input_count; i++) {
-        samba_value a = onnx_need(node, i);
+        samba_value a = samba_onnx_need(node, i);
         if (node->refused)
             return;
         if (samba_value_rank(a) == 1)
             a = samba_unsqueeze(a, 1);
         if (samba_value_rank(a) != 2) {
-            onnx_refuse(node, "inputs of rank 1 and 2 are expected");
+            samba_onnx_refuse(node, "inputs of rank 1 and 2 are expected");
             return;
         }
-        if (columns && !onnx_within(node, "inputdimensions", columns[i], 0, INT32_MAX))
+        if (columns && !samba_onnx_within(node, "inputdimensions", columns[i], 0, INT32_MAX))
             return;
         int64_t more[2] = {0, columns ? columns[i] - samba_value_size(a, 1) : 0};
         a = samba_cast(a, SAMBA_FLOAT32);
         parts[i] = more[1] ? samba_pad(a, 1, more, SAMBA_PAD_CONSTANT, 0) : a;
     }
     if (!node->refused)
-        onnx_out(node, 0, samba_concat(node->input_count, parts, 1));
+        samba_onnx_out(node, 0, samba_concat(node->input_count, parts, 1));
 }
 
 /* ---- LabelEncoder ---- */
@@ -287,21 +288,22 @@ static int by_double(const void *a, const void *b) /* NaN last, as samba_searchs
 }
 
 /* A list that is said as int64s, floats or a tensor: at most one of both arrays is not NULL. */
-static int64_t read_numbers(onnx_node *node, const char *what, const int64_t **ints, const double **doubles, samba_dtype *dtype)
+static int64_t read_numbers(samba_onnx_node *node, const char *what, const int64_t **ints, const double **doubles,
+                            samba_dtype *dtype)
 {
     char name[64];
     int64_t count, texts;
     *doubles = NULL;
     *dtype = SAMBA_INT64;
     snprintf(name, sizeof name, "%s_strings", what);
-    onnx_words(node, name, &texts);
+    samba_onnx_words(node, name, &texts);
     if (texts)
-        onnx_refuse(node, "%s are texts, which are no values here", what);
+        samba_onnx_refuse(node, "%s are texts, which are no values here", what);
     snprintf(name, sizeof name, "%s_int64s", what);
-    if ((*ints = onnx_long_ints(node, name, &count)))
+    if ((*ints = samba_onnx_long_ints(node, name, &count)))
         return count;
     snprintf(name, sizeof name, "%s_floats", what);
-    const float *floats = onnx_floats(node, name, &count);
+    const float *floats = samba_onnx_floats(node, name, &count);
     if (floats) {
         double *list;
         if (SAMBA_ROOM(&node->reader->arena, list, count) != SAMBA_OK)
@@ -313,30 +315,30 @@ static int64_t read_numbers(onnx_node *node, const char *what, const int64_t **i
         return count;
     }
     snprintf(name, sizeof name, "%s_tensor", what);
-    const Onnx__AttributeProto *attribute = onnx_attribute(node, name);
+    const Samba__Onnx__AttributeProto *attribute = samba_onnx_attribute(node, name);
     if (attribute && attribute->t)
-        *dtype = onnx_dtype(attribute->t->data_type);
-    *doubles = onnx_tensor_doubles(node, name, &count);
+        *dtype = samba_onnx_dtype(attribute->t->data_type);
+    *doubles = samba_onnx_tensor_doubles(node, name, &count);
     return count;
 }
 
-void onnx_label_encoder(onnx_node *node);
-void onnx_label_encoder(onnx_node *node)
+void samba_onnx_label_encoder(samba_onnx_node *node);
+void samba_onnx_label_encoder(samba_onnx_node *node)
 {
     const int64_t *int_keys, *int_values;
     const double *keys, *values, *other;
     samba_dtype key_dtype, dtype, wide;
     int64_t count = read_numbers(node, "keys", &int_keys, &keys, &key_dtype), given, default_count, kept = 0;
     given = read_numbers(node, "values", &int_values, &values, &dtype);
-    double fallback = samba_dtype_is_floating_point(dtype) ? onnx_float(node, "default_float", -0.0)
-                                                           : (double)onnx_int(node, "default_int64", -1);
-    onnx_text(node, "default_string", "_Unused");
-    onnx_float(node, "default_float", 0);
-    onnx_int(node, "default_int64", -1);
-    other = onnx_tensor_doubles(node, "default_tensor", &default_count);
-    samba_value a = onnx_need(node, 0);
+    double fallback = samba_dtype_is_floating_point(dtype) ? samba_onnx_float(node, "default_float", -0.0)
+                                                           : (double)samba_onnx_int(node, "default_int64", -1);
+    samba_onnx_text(node, "default_string", "_Unused");
+    samba_onnx_float(node, "default_float", 0);
+    samba_onnx_int(node, "default_int64", -1);
+    other = samba_onnx_tensor_doubles(node, "default_tensor", &default_count);
+    samba_value a = samba_onnx_need(node, 0);
     if (!node->refused && (count < 1 || count != given))
-        onnx_refuse(node, "%lld keys and %lld values are given", (long long)count, (long long)given);
+        samba_onnx_refuse(node, "%lld keys and %lld values are given", (long long)count, (long long)given);
     if (node->refused)
         return;
     fallback = other ? other[0] : fallback;
@@ -369,10 +371,10 @@ void onnx_label_encoder(onnx_node *node)
     int_results[kept] = samba_double_to_int64(fallback);
     wide = by_number ? (samba_value_dtype(a) == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32) : SAMBA_INT64;
     samba_value table =
-        by_number ? onnx_doubles_value(node, wide, 1, &kept, sorted) : onnx_ints_value(node, 1, &kept, int_sorted);
+        by_number ? samba_onnx_doubles_value(node, wide, 1, &kept, sorted) : samba_onnx_ints_value(node, 1, &kept, int_sorted);
     const int64_t entries = kept + 1;
-    samba_value answers =
-        int_values ? onnx_ints_value(node, 1, &entries, int_results) : onnx_doubles_value(node, dtype, 1, &entries, results);
+    samba_value answers = int_values ? samba_onnx_ints_value(node, 1, &entries, int_results)
+                                     : samba_onnx_doubles_value(node, dtype, 1, &entries, results);
     if (node->refused)
         return;
     samba_value key = samba_cast(a, wide), at = samba_searchsorted(table, key, false), first = samba_integer(node->graph, 0);
@@ -383,16 +385,17 @@ void onnx_label_encoder(onnx_node *node)
         found = samba_logical_or(found, both);
     }
     samba_value none = samba_integer(node->graph, kept), entry = samba_where(found, place, none);
-    onnx_out(node, 0, samba_take(answers, entry));
+    samba_onnx_out(node, 0, samba_take(answers, entry));
 }
 
 /* ---- linear models ---- */
 
 /* Rows times coefficients (outputs, F), and intercepts; (N, outputs). */
-static samba_value linear(onnx_node *node, samba_value rows, int64_t outputs)
+static samba_value linear(samba_onnx_node *node, samba_value rows, int64_t outputs)
 {
     int64_t count, shifts, columns = samba_value_size(rows, 1);
-    const float *coefficients = onnx_floats(node, "coefficients", &count), *intercepts = onnx_floats(node, "intercepts", &shifts);
+    const float *coefficients = samba_onnx_floats(node, "coefficients", &count),
+                *intercepts = samba_onnx_floats(node, "intercepts", &shifts);
     const int64_t shape[2] = {outputs, columns};
     double *values;
     if (node->refused || outputs < 1 || count != outputs * columns || (shifts != 0 && shifts != outputs))
@@ -402,51 +405,51 @@ static samba_value linear(onnx_node *node, samba_value rows, int64_t outputs)
         return onnx_refused(node, "%s", samba_error_message(node->reader->context));
     for (int64_t i = 0; i < count; i++)
         values[i] = (double)coefficients[i];
-    samba_value weight = onnx_doubles_value(node, samba_value_dtype(rows), 2, shape, values), bias = {NULL, 0, 0};
+    samba_value weight = samba_onnx_doubles_value(node, samba_value_dtype(rows), 2, shape, values), bias = {NULL, 0, 0};
     if (intercepts)
         bias = row_of(node, "intercepts", intercepts, shifts, outputs, rows);
     return node->refused ? rows : samba_functional_linear(rows, weight, bias);
 }
 
-void onnx_linear_regressor(onnx_node *node);
-void onnx_linear_regressor(onnx_node *node)
+void samba_onnx_linear_regressor(samba_onnx_node *node);
+void samba_onnx_linear_regressor(samba_onnx_node *node)
 {
-    samba_value rows = onnx_rows(node);
-    int64_t targets = onnx_int(node, "targets", 1);
-    onnx_transform transform = onnx_transform_in(node);
+    samba_value rows = samba_onnx_rows(node);
+    int64_t targets = samba_onnx_int(node, "targets", 1);
+    samba_onnx_transform transform = samba_onnx_transform_in(node);
     if (node->refused)
         return;
     samba_value scores = linear(node, rows, targets);
     if (!node->refused)
-        onnx_out(node, 0, samba_cast(onnx_transform_scores(node, scores, transform), SAMBA_FLOAT32));
+        samba_onnx_out(node, 0, samba_cast(samba_onnx_transform_scores(node, scores, transform), SAMBA_FLOAT32));
 }
 
-void onnx_linear_classifier(onnx_node *node);
-void onnx_linear_classifier(onnx_node *node)
+void samba_onnx_linear_classifier(samba_onnx_node *node);
+void samba_onnx_linear_classifier(samba_onnx_node *node)
 {
-    onnx_labels labels;
-    samba_value rows = onnx_rows(node);
-    onnx_transform transform = onnx_transform_in(node);
+    samba_onnx_labels labels;
+    samba_value rows = samba_onnx_rows(node);
+    samba_onnx_transform transform = samba_onnx_transform_in(node);
     int64_t count;
-    onnx_floats(node, "coefficients", &count);
-    onnx_int(node, "multi_class", 0); /* how it was trained */
-    if (!onnx_labels_in(node, "classlabels_ints", &labels))
+    samba_onnx_floats(node, "coefficients", &count);
+    samba_onnx_int(node, "multi_class", 0); /* how it was trained */
+    if (!samba_onnx_labels_in(node, "classlabels_ints", &labels))
         return;
     int64_t columns = samba_value_size(rows, 1), outputs = columns > 0 ? count / columns : 0;
     samba_value scores = linear(node, rows, outputs);
     if (!node->refused && outputs > 1 && outputs != labels.count)
-        onnx_refuse(node, "%lld scores are given for %lld labels", (long long)outputs, (long long)labels.count);
+        samba_onnx_refuse(node, "%lld scores are given for %lld labels", (long long)outputs, (long long)labels.count);
     if (node->refused)
         return;
     if (outputs > 1) {
-        onnx_out_labels(node, &labels, samba_argmax(scores, 1, false));
-        onnx_out(node, 1, samba_cast(onnx_transform_scores(node, scores, transform), SAMBA_FLOAT32));
+        samba_onnx_out_labels(node, &labels, samba_argmax(scores, 1, false));
+        samba_onnx_out(node, 1, samba_cast(samba_onnx_transform_scores(node, scores, transform), SAMBA_FLOAT32));
         return;
     }
-    samba_value zero = onnx_like(node, 0, scores), above = samba_gt(samba_select(scores, 1, 0), zero);
+    samba_value zero = samba_onnx_like(node, 0, scores), above = samba_gt(samba_select(scores, 1, 0), zero);
     if (labels.count == 2) {
-        onnx_out_labels(node, &labels, samba_cast(above, SAMBA_INT64));
-        onnx_out(node, 1, samba_cast(onnx_two_scores(node, scores, transform, true), SAMBA_FLOAT32));
+        samba_onnx_out_labels(node, &labels, samba_cast(above, SAMBA_INT64));
+        samba_onnx_out(node, 1, samba_cast(samba_onnx_two_scores(node, scores, transform, true), SAMBA_FLOAT32));
     } else
-        onnx_refuse(node, "one score is given for %lld labels", (long long)labels.count);
+        samba_onnx_refuse(node, "one score is given for %lld labels", (long long)labels.count);
 }

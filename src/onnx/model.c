@@ -26,18 +26,18 @@
 
 /* ---- memory ---- */
 
-struct onnx_memory {
-    onnx_memory *next;
+struct samba_onnx_memory {
+    samba_onnx_memory *next;
     size_t size, used; /* with this head */
 };
-#define HEAD ((sizeof(onnx_memory) + 15) / 16 * 16)
+#define HEAD ((sizeof(samba_onnx_memory) + 15) / 16 * 16)
 
-static onnx_memory *new_block(samba_onnx *model, size_t size)
+static samba_onnx_memory *new_block(samba_onnx *model, size_t size)
 {
-    onnx_memory *block = samba_alloc(model->context, HEAD + size);
+    samba_onnx_memory *block = samba_alloc(model->context, HEAD + size);
     if (!block)
         return NULL;
-    *block = (onnx_memory){model->blocks, HEAD + size, HEAD};
+    *block = (samba_onnx_memory){model->blocks, HEAD + size, HEAD};
     return model->blocks = block;
 }
 
@@ -45,9 +45,9 @@ static void *give(void *user, size_t size)
 {
     samba_onnx *model = user;
     size = (size + 15) / 16 * 16;
-    onnx_memory *block = model->blocks;
+    samba_onnx_memory *block = model->blocks;
     if (size > SMALL) {
-        onnx_memory *current = block;
+        samba_onnx_memory *current = block;
         if (!(block = new_block(model, size)))
             return NULL;
         if (current) { /* small ones go on where they were */
@@ -148,7 +148,7 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
                          "%s: %zu bytes are no ONNX file: its format ends at 2 GiB, beyond which tensors lie in files beside it",
                          model->path, size);
-    if (!scan_message(&onnx__model_proto__descriptor, (scan){data, (const uint8_t *)data + size}, 0, &memory, &deep))
+    if (!scan_message(&samba__onnx__model_proto__descriptor, (scan){data, (const uint8_t *)data + size}, 0, &memory, &deep))
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
                          deep ? "%s: graphs or types are nested more than %d deep" : "%s: it is no ONNX file, or a damaged one",
                          model->path, DEEPEST);
@@ -158,7 +158,7 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
                          (unsigned long long)memory);
     ProtobufCAllocator allocator = {give, take_back, model};
     int64_t refused = samba_memory_refused(model->context);
-    model->message = onnx__model_proto__unpack(&allocator, size, data);
+    model->message = samba__onnx__model_proto__unpack(&allocator, size, data);
     if (!model->message && samba_memory_refused(model->context) > refused)
         return SAMBA_ERROR_MEMORY;
     if (!model->message)
@@ -170,8 +170,8 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
 
 static samba_status check(samba_onnx *model)
 {
-    const Onnx__ModelProto *message = model->message;
-    const Onnx__GraphProto *graph = message->graph;
+    const Samba__Onnx__ModelProto *message = model->message;
+    const Samba__Onnx__GraphProto *graph = message->graph;
     if (!graph)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: the model has no graph", model->path);
     if (message->n_opset_import == 0)
@@ -180,13 +180,13 @@ static samba_status check(samba_onnx *model)
     if (graph->n_sparse_initializer > 0)
         return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "%s: it has %zu sparse initializers; store them as dense ones",
                          model->path, graph->n_sparse_initializer);
-    SAMBA_TRY(onnx_find_stored(model));
+    SAMBA_TRY(samba_onnx_find_stored(model));
     SAMBA_TRY(
         SAMBA_ROOM(&model->arena, model->inputs, graph->n_input + 1)); /* initializers may be inputs too: those do not count */
     for (size_t i = 0; i < graph->n_input; i++) {
         if (!graph->input[i]->name || !graph->input[i]->name[0])
             return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: input %zu of the graph has no name", model->path, i);
-        if (!onnx_stored_as(model, graph->input[i]->name))
+        if (!samba_onnx_stored_as(model, graph->input[i]->name))
             model->inputs[model->input_count++] = graph->input[i];
     }
     for (size_t i = 0; i < graph->n_output; i++)
@@ -261,17 +261,17 @@ samba_status samba_onnx_open_memory(samba_context *context, const void *data, si
     return open_bytes(model, data, size, result);
 }
 
-void onnx_hold(samba_onnx *model) { model->holders++; }
+void samba_onnx_hold(samba_onnx *model) { model->holders++; }
 
 void samba_onnx_free(samba_onnx *model)
 {
     if (!model || --model->holders > 0)
         return;
-    for (onnx_memory *block = model->blocks, *next; block; block = next) {
+    for (samba_onnx_memory *block = model->blocks, *next; block; block = next) {
         next = block->next;
         samba_free(model->context, block, block->size);
     }
-    for (onnx_map *map = model->maps; map; map = map->next)
+    for (samba_onnx_map *map = model->maps; map; map = map->next)
         if (map->size > 0)
             munmap(map->data, map->size);
     if (model->kept)
@@ -282,26 +282,27 @@ void samba_onnx_free(samba_onnx *model)
 
 /* ---- inputs and outputs ---- */
 
-static samba_status tell(const samba_onnx *model, const char *what, int index, int count, Onnx__ValueInfoProto **values,
+static samba_status tell(const samba_onnx *model, const char *what, int index, int count, Samba__Onnx__ValueInfoProto **values,
                          samba_onnx_tensor_info *info)
 {
     if (index < 0 || index >= count)
         return ONNX_FAIL(model, SAMBA_ERROR_INDEX, "%s: there is no %s %d; it has %d", model->path, what, index, count);
-    const Onnx__ValueInfoProto *value = values[index];
-    const Onnx__TypeProto__Tensor *tensor =
-        value->type && value->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? value->type->tensor_type : NULL;
+    const Samba__Onnx__ValueInfoProto *value = values[index];
+    const Samba__Onnx__TypeProto__Tensor *tensor =
+        value->type && value->type->value_case == SAMBA__ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? value->type->tensor_type : NULL;
     *info = (samba_onnx_tensor_info){.name = value->name,
-                                     .dtype = tensor ? onnx_dtype(tensor->elem_type) : SAMBA_DTYPE_COUNT,
+                                     .dtype = tensor ? samba_onnx_dtype(tensor->elem_type) : SAMBA_DTYPE_COUNT,
                                      .rank = tensor && tensor->shape ? (int)tensor->shape->n_dim : -1};
     if (info->rank > SAMBA_MAX_RANK)
         return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "%s: %s \"%.200s\" has %d dims; at most %d are supported", model->path,
                          what, value->name, info->rank, SAMBA_MAX_RANK);
     for (int i = 0; i < info->rank; i++) {
-        const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
-        bool number = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        const Samba__Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[i];
+        bool number = dim->value_case == SAMBA__ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         info->shape[i] = number && dim->dim_value >= 0 ? dim->dim_value : -1;
-        info->dims[i] =
-            dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param : "";
+        info->dims[i] = dim->value_case == SAMBA__ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param
+                            ? dim->dim_param
+                            : "";
     }
     return SAMBA_OK;
 }

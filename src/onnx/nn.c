@@ -18,13 +18,13 @@
 
 /* ---- convolutions ---- */
 
-static bool kernel_of(onnx_node *node, samba_value a, samba_value weight, int64_t kernel[SAMBA_MAX_RANK])
+static bool kernel_of(samba_onnx_node *node, samba_value a, samba_value weight, int64_t kernel[SAMBA_MAX_RANK])
 {
     if (node->refused)
         return false;
     if (samba_value_rank(a) != samba_value_rank(weight) || samba_value_rank(a) < 3) {
-        onnx_refuse(node, "an input (N, C, space...) and a weight of its rank are expected, of ranks %d and %d",
-                    samba_value_rank(a), samba_value_rank(weight));
+        samba_onnx_refuse(node, "an input (N, C, space...) and a weight of its rank are expected, of ranks %d and %d",
+                          samba_value_rank(a), samba_value_rank(weight));
         return false;
     }
     for (int i = 2; i < samba_value_rank(weight); i++)
@@ -32,14 +32,14 @@ static bool kernel_of(onnx_node *node, samba_value a, samba_value weight, int64_
     return true;
 }
 
-samba_value onnx_convolve(onnx_node *node, samba_value a, samba_value weight, samba_value bias, double around)
+samba_value samba_onnx_convolve(samba_onnx_node *node, samba_value a, samba_value weight, samba_value bias, double around)
 {
-    int64_t kernel[SAMBA_MAX_RANK], groups = onnx_int(node, "group", 1);
-    onnx_window w;
-    if (!kernel_of(node, a, weight, kernel) || !onnx_window_read(node, a, kernel, &w))
+    int64_t kernel[SAMBA_MAX_RANK], groups = samba_onnx_int(node, "group", 1);
+    samba_onnx_window w;
+    if (!kernel_of(node, a, weight, kernel) || !samba_onnx_window_read(node, a, kernel, &w))
         return (samba_value){NULL, 0, 0};
     if (!w.even || around != 0) {
-        a = onnx_window_pad(&w, a, around);
+        a = samba_onnx_window_pad(&w, a, around);
         memset(w.before, 0, sizeof w.before);
     }
     const int64_t *s = w.stride, *p = w.before, *d = w.dilation;
@@ -59,34 +59,35 @@ samba_value onnx_convolve(onnx_node *node, samba_value a, samba_value weight, sa
     return onnx_refused(node, "%d dims of space are not supported, 1 to 3 are", w.dims);
 }
 
-void onnx_conv(onnx_node *node);
-void onnx_conv(onnx_node *node)
+void samba_onnx_conv(samba_onnx_node *node);
+void samba_onnx_conv(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), bias = onnx_in(node, 2);
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1), bias = samba_onnx_in(node, 2);
     if (!node->refused)
-        onnx_out(node, 0, onnx_convolve(node, a, weight, bias, 0));
+        samba_onnx_out(node, 0, samba_onnx_convolve(node, a, weight, bias, 0));
 }
 
 /* The result without pads, of which they cut off a part; what it is short of is zeros (and bias). */
-void onnx_conv_transpose(onnx_node *node);
-void onnx_conv_transpose(onnx_node *node)
+void samba_onnx_conv_transpose(samba_onnx_node *node);
+void samba_onnx_conv_transpose(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), bias = onnx_in(node, 2), none = {NULL, 0, 0}, y;
-    int64_t kernel[SAMBA_MAX_RANK], more[SAMBA_MAX_RANK], wanted[SAMBA_MAX_RANK], groups = onnx_int(node, "group", 1);
-    onnx_window w;
-    if (!kernel_of(node, a, weight, kernel) || !onnx_window_read(node, a, kernel, &w))
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1), bias = samba_onnx_in(node, 2),
+                none = {NULL, 0, 0}, y;
+    int64_t kernel[SAMBA_MAX_RANK], more[SAMBA_MAX_RANK], wanted[SAMBA_MAX_RANK], groups = samba_onnx_int(node, "group", 1);
+    samba_onnx_window w;
+    if (!kernel_of(node, a, weight, kernel) || !samba_onnx_window_read(node, a, kernel, &w))
         return;
-    int extra = onnx_ints(node, "output_padding", SAMBA_MAX_RANK, more),
-        shaped = onnx_ints(node, "output_shape", SAMBA_MAX_RANK, wanted);
+    int extra = samba_onnx_ints(node, "output_padding", SAMBA_MAX_RANK, more),
+        shaped = samba_onnx_ints(node, "output_shape", SAMBA_MAX_RANK, wanted);
     if (node->refused || (extra >= 0 && extra != w.dims) || (shaped >= 0 && shaped != w.dims && shaped != w.dims + 2)) {
-        onnx_refuse(node, "output_padding and output_shape need a number for each of %d dims of space", w.dims);
+        samba_onnx_refuse(node, "output_padding and output_shape need a number for each of %d dims of space", w.dims);
         return;
     }
     int64_t *size = shaped == w.dims + 2 ? wanted + 2 : wanted, full[SAMBA_MAX_RANK];
     for (int i = 0; i < w.dims; i++) {
         more[i] = extra < 0 ? 0 : more[i];
-        if (!onnx_within(node, "output_padding", more[i], 0, INT32_MAX) ||
-            !onnx_within(node, "output_shape", shaped < 0 ? 0 : size[i], 0, INT32_MAX))
+        if (!samba_onnx_within(node, "output_padding", more[i], 0, INT32_MAX) ||
+            !samba_onnx_within(node, "output_shape", shaped < 0 ? 0 : size[i], 0, INT32_MAX))
             return;
         full[i] = (w.size[i] - 1) * w.stride[i] + w.dilation[i] * (kernel[i] - 1) + 1;
         if (shaped < 0 && (w.same_upper || w.same_lower))
@@ -110,10 +111,10 @@ void onnx_conv_transpose(onnx_node *node)
         samba_conv_transpose3d_options o = {{s[0], s[1], s[2]}, {0, 0, 0}, {0, 0, 0}, {d[0], d[1], d[2]}, groups, false};
         y = samba_functional_conv_transpose3d(a, weight, none, &o);
     } else {
-        onnx_refuse(node, "%d dims of space are not supported, 1 to 3 are", w.dims);
+        samba_onnx_refuse(node, "%d dims of space are not supported, 1 to 3 are", w.dims);
         return;
     }
-    onnx_window cut = w;
+    samba_onnx_window cut = w;
     bool cuts = false;
     for (int i = 0; i < w.dims; i++) { /* negative pads cut */
         cut.before[i] = -w.before[i];
@@ -121,7 +122,7 @@ void onnx_conv_transpose(onnx_node *node)
         cuts |= cut.before[i] || cut.after[i];
     }
     if (cuts)
-        y = onnx_window_pad(&cut, y, 0);
+        y = samba_onnx_window_pad(&cut, y, 0);
     if (bias.graph) {
         int64_t shape[SAMBA_MAX_RANK] = {1, samba_value_size(bias, 0)};
         for (int i = 0; i < w.dims; i++)
@@ -129,7 +130,7 @@ void onnx_conv_transpose(onnx_node *node)
         samba_value each = samba_reshape(bias, w.dims + 2, shape);
         y = samba_add(y, each);
     }
-    onnx_out(node, 0, y);
+    samba_onnx_out(node, 0, y);
 }
 
 /* ---- images of other sizes: one dim after another, as a product with a small matrix or by index ---- */
@@ -207,8 +208,8 @@ static void row_of(const resizing *r, int64_t size, double x, double scale, doub
             row[k] /= sum;
 }
 
-static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a, int dim, int64_t out, double scale, double start,
-                              double end)
+static samba_value resize_dim(samba_onnx_node *node, const resizing *r, samba_value a, int dim, int64_t out, double scale,
+                              double start, double end)
 {
     int64_t size = samba_value_size(a, dim);
     samba_arena *arena = &node->reader->arena;
@@ -216,7 +217,7 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
         return onnx_refused(node, "resizing %lld to %lld is not supported", (long long)size, (long long)out);
     bool *beyond;
     double width = r->mode == NEAREST ? 1 : (double)size, reach = r->antialias && scale < 1 ? 4 / scale : 4;
-    if (!(reach < 0x1p24) || !onnx_afford(node, 8 * width * (double)out, (width + reach) * (double)out))
+    if (!(reach < 0x1p24) || !samba_onnx_afford(node, 8 * width * (double)out, (width + reach) * (double)out))
         return onnx_refused(node, "resizing %lld to %lld by %g is not supported", (long long)size, (long long)out, scale);
     if (SAMBA_ROOM(arena, beyond, out + 1) != SAMBA_OK)
         return (samba_value){NULL, 0, 0};
@@ -232,7 +233,7 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
             int64_t at = nearest_of(r, near_image(x, size));
             index[i] = at < 0 ? 0 : at >= size ? size - 1 : at;
         }
-        result = samba_index_select(a, dim, onnx_ints_value(node, 1, &out, index));
+        result = samba_index_select(a, dim, samba_onnx_ints_value(node, 1, &out, index));
     } else {
         samba_dtype dtype = samba_value_dtype(a), wide = dtype == SAMBA_FLOAT64 ? SAMBA_FLOAT64 : SAMBA_FLOAT32;
         double *rows;
@@ -249,7 +250,7 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
             return onnx_refused(node, "%s", samba_error_message(node->reader->context));
         samba_value weights = samba_constant_tensor(node->graph, matrix), narrow = samba_cast(weights, wide);
         samba_tensor_free(matrix);
-        narrow = onnx_fold(node->reader, narrow);
+        narrow = samba_onnx_fold(node->reader, narrow);
         samba_value line = samba_transpose(a, dim, -1), computed = samba_cast(line, wide), turned = samba_transpose(narrow, 0, 1);
         samba_value product = samba_matmul(computed, turned);
         result = samba_cast(samba_transpose(product, dim, -1), dtype);
@@ -265,8 +266,8 @@ static samba_value resize_dim(onnx_node *node, const resizing *r, samba_value a,
         mask[i] = beyond[i];
     for (int i = 0; i < samba_value_rank(a); i++)
         shape[i] = i == dim ? out : 1;
-    samba_value flags = onnx_ints_value(node, 1, &out, mask), placed = samba_reshape(flags, samba_value_rank(a), shape);
-    samba_value is_beyond = samba_cast(placed, SAMBA_BOOL), number = onnx_like(node, r->outside, a);
+    samba_value flags = samba_onnx_ints_value(node, 1, &out, mask), placed = samba_reshape(flags, samba_value_rank(a), shape);
+    samba_value is_beyond = samba_cast(placed, SAMBA_BOOL), number = samba_onnx_like(node, r->outside, a);
     return samba_where(is_beyond, number, result);
 }
 
@@ -283,15 +284,15 @@ static bool is_interpolate(const resizing *r, samba_value a, const bool *changed
 }
 
 /* A size of the result; -1: refused. A scale must be a number above 0, and NaN is none. */
-static int64_t scaled_size(onnx_node *node, double size, double scale)
+static int64_t scaled_size(samba_onnx_node *node, double size, double scale)
 {
     if (scale > 0 && scale < 0x1p31 && size > -0x1p31 && size < 0x1p31)
         return (int64_t)floor(size);
-    onnx_refuse(node, "it scales by %g to a size of %g", scale, size);
+    samba_onnx_refuse(node, "it scales by %g to a size of %g", scale, size);
     return -1;
 }
 
-static void resize(onnx_node *node, const resizing *r, samba_value a, int count, const int *axes, const int64_t *sizes,
+static void resize(samba_onnx_node *node, const resizing *r, samba_value a, int count, const int *axes, const int64_t *sizes,
                    const double *scales, const double *roi)
 {
     int rank = samba_value_rank(a);
@@ -310,68 +311,68 @@ static void resize(onnx_node *node, const resizing *r, samba_value a, int count,
         for (int i = 0; i < count; i++)
             if (axes[i] >= 2)
                 options.size[axes[i] - 2] = sizes[i];
-        onnx_out(node, 0, samba_interpolate(a, &options));
+        samba_onnx_out(node, 0, samba_interpolate(a, &options));
         return;
     }
     for (int i = 0; i < count && !node->refused; i++)
         if (changed[axes[i]])
             a = resize_dim(node, r, a, axes[i], sizes[i], scales[i], roi ? roi[i] : 0, roi ? roi[count + i] : 1);
-    onnx_out(node, 0, a);
+    samba_onnx_out(node, 0, a);
 }
 
-void onnx_resize(onnx_node *node);
-void onnx_resize(onnx_node *node)
+void samba_onnx_resize(samba_onnx_node *node);
+void samba_onnx_resize(samba_onnx_node *node)
 {
     static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
     static const char *const places[] = {"half_pixel",           "asymmetric",         "pytorch_half_pixel",   "align_corners",
                                          "half_pixel_symmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
     static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int64_t named[SAMBA_MAX_RANK], sizes[SAMBA_MAX_RANK];
     double scales[SAMBA_MAX_RANK], roi[2 * SAMBA_MAX_RANK];
     int axes[SAMBA_MAX_RANK];
     bool old = node->version < 11;
-    resizing r = {.mode = onnx_choice(node, "mode", "nearest", modes), .place = ASYMMETRIC, .rounding = 2, .cubic = -0.75};
+    resizing r = {.mode = samba_onnx_choice(node, "mode", "nearest", modes), .place = ASYMMETRIC, .rounding = 2, .cubic = -0.75};
     if (!old) {
-        r.place = onnx_choice(node, "coordinate_transformation_mode", "half_pixel", places);
-        r.rounding = onnx_choice(node, "nearest_mode", "round_prefer_floor", roundings);
-        r.cubic = onnx_float(node, "cubic_coeff_a", -0.75);
-        r.exclude_outside = onnx_flag(node, "exclude_outside", false);
-        r.outside = onnx_float(node, "extrapolation_value", 0);
-        r.antialias = onnx_flag(node, "antialias", false);
+        r.place = samba_onnx_choice(node, "coordinate_transformation_mode", "half_pixel", places);
+        r.rounding = samba_onnx_choice(node, "nearest_mode", "round_prefer_floor", roundings);
+        r.cubic = samba_onnx_float(node, "cubic_coeff_a", -0.75);
+        r.exclude_outside = samba_onnx_flag(node, "exclude_outside", false);
+        r.outside = samba_onnx_float(node, "extrapolation_value", 0);
+        r.antialias = samba_onnx_flag(node, "antialias", false);
     }
-    int policy = onnx_choice(node, "keep_aspect_ratio_policy", "stretch", policies), rank = samba_value_rank(a);
-    int count = onnx_ints(node, "axes", SAMBA_MAX_RANK, named);
+    int policy = samba_onnx_choice(node, "keep_aspect_ratio_policy", "stretch", policies), rank = samba_value_rank(a);
+    int count = samba_onnx_ints(node, "axes", SAMBA_MAX_RANK, named);
     if (node->refused)
         return;
     int regions = -1, scaled, sized = -1;
     if (old)
-        scaled = onnx_known_doubles(node, 1, "the scales", SAMBA_MAX_RANK, scales);
+        scaled = samba_onnx_known_doubles(node, 1, "the scales", SAMBA_MAX_RANK, scales);
     else {
-        onnx_item_in(node, 1); /* of one mode alone */
-        regions = r.place == CROP_AND_RESIZE ? onnx_known_doubles(node, 1, "the region", SAMBA_COUNT(roi), roi) : -1;
-        scaled = onnx_known_doubles(node, 2, "the scales", SAMBA_MAX_RANK, scales);
-        sized = onnx_known_ints(node, 3, "the sizes", SAMBA_MAX_RANK, sizes);
+        samba_onnx_item_in(node, 1); /* of one mode alone */
+        regions = r.place == CROP_AND_RESIZE ? samba_onnx_known_doubles(node, 1, "the region", SAMBA_COUNT(roi), roi) : -1;
+        scaled = samba_onnx_known_doubles(node, 2, "the scales", SAMBA_MAX_RANK, scales);
+        sized = samba_onnx_known_ints(node, 3, "the sizes", SAMBA_MAX_RANK, sizes);
     }
     if (node->refused)
         return;
     for (int i = 0; i < (count < 0 ? rank : count); i++) {
-        axes[i] = onnx_dim(node, count < 0 ? i : named[i], rank);
+        axes[i] = samba_onnx_fit_dim(node, count < 0 ? i : named[i], rank);
         if (axes[i] < 0)
             return;
     }
     count = count < 0 ? rank : count;
     bool by_size = sized > 0;
     if ((by_size ? sized : scaled) != count || (regions >= 0 && regions != 2 * count)) {
-        onnx_refuse(node, "%d scales and %d sizes are given for %d dims", scaled, sized, count);
+        samba_onnx_refuse(node, "%d scales and %d sizes are given for %d dims", scaled, sized, count);
         return;
     }
     double common = policy == 1 ? INFINITY : 0;
     for (int i = 0; i < count; i++) {
         double size = (double)samba_value_size(a, axes[i]);
         if (by_size) {
-            onnx_within(node, "the sizes", sizes[i], 0, INT32_MAX);
+            samba_onnx_within(node, "the sizes", sizes[i], 0, INT32_MAX);
             scales[i] = size > 0 ? (double)sizes[i] / size : 1;
         } else { /* the region's part of it */
             double part = regions >= 0 ? roi[count + i] - roi[i] : 1;
@@ -389,19 +390,19 @@ void onnx_resize(onnx_node *node)
     resize(node, &r, a, count, axes, sizes, scales, regions >= 0 ? roi : NULL);
 }
 
-void onnx_upsample(onnx_node *node);
-void onnx_upsample(onnx_node *node)
+void samba_onnx_upsample(samba_onnx_node *node);
+void samba_onnx_upsample(samba_onnx_node *node)
 {
     static const char *const modes[] = {"nearest", "linear", NULL};
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     double scales[SAMBA_MAX_RANK];
     int64_t sizes[SAMBA_MAX_RANK];
     int axes[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = -1;
-    resizing r = {.mode = onnx_choice(node, "mode", "nearest", modes), .place = ASYMMETRIC, .rounding = 2};
+    resizing r = {.mode = samba_onnx_choice(node, "mode", "nearest", modes), .place = ASYMMETRIC, .rounding = 2};
     if (node->version >= 9)
-        count = onnx_known_doubles(node, 1, "the scales", SAMBA_MAX_RANK, scales);
+        count = samba_onnx_known_doubles(node, 1, "the scales", SAMBA_MAX_RANK, scales);
     else {
-        const Onnx__AttributeProto *attribute = onnx_attribute(node, "scales");
+        const Samba__Onnx__AttributeProto *attribute = samba_onnx_attribute(node, "scales");
         for (size_t i = 0; attribute && i < attribute->n_floats && i < SAMBA_MAX_RANK; i++)
             scales[i] = (double)attribute->floats[i];
         count = attribute ? (int)attribute->n_floats : -1;
@@ -409,7 +410,7 @@ void onnx_upsample(onnx_node *node)
     if (node->refused)
         return;
     if (count != rank) {
-        onnx_refuse(node, "%d scales are given for %d dims", count, rank);
+        samba_onnx_refuse(node, "%d scales are given for %d dims", count, rank);
         return;
     }
     for (int i = 0; i < rank; i++) {
@@ -421,48 +422,49 @@ void onnx_upsample(onnx_node *node)
     resize(node, &r, a, rank, axes, sizes, scales, NULL);
 }
 
-void onnx_grid_sample(onnx_node *node);
-void onnx_grid_sample(onnx_node *node)
+void samba_onnx_grid_sample(samba_onnx_node *node);
+void samba_onnx_grid_sample(samba_onnx_node *node)
 {
     static const char *const modes[] = {"linear", "bilinear", "nearest", "cubic", "bicubic", NULL};
     static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
     static const samba_resample_mode as[] = {SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_LINEAR, SAMBA_RESAMPLE_NEAREST,
                                              SAMBA_RESAMPLE_BICUBIC, SAMBA_RESAMPLE_BICUBIC};
-    samba_value a = onnx_need(node, 0), grid = onnx_need(node, 1);
-    int mode = onnx_choice(node, "mode", "linear", modes), padding = onnx_choice(node, "padding_mode", "zeros", paddings);
-    bool align = onnx_flag(node, "align_corners", false);
+    samba_value a = samba_onnx_need(node, 0), grid = samba_onnx_need(node, 1);
+    int mode = samba_onnx_choice(node, "mode", "linear", modes),
+        padding = samba_onnx_choice(node, "padding_mode", "zeros", paddings);
+    bool align = samba_onnx_flag(node, "align_corners", false);
     if (!node->refused)
-        onnx_out(node, 0, samba_grid_sample(a, grid, as[mode], (samba_grid_padding)padding, align));
+        samba_onnx_out(node, 0, samba_grid_sample(a, grid, as[mode], (samba_grid_padding)padding, align));
 }
 
-void onnx_affine_grid(onnx_node *node);
-void onnx_affine_grid(onnx_node *node)
+void samba_onnx_affine_grid(samba_onnx_node *node);
+void samba_onnx_affine_grid(samba_onnx_node *node)
 {
     int64_t size[SAMBA_MAX_RANK];
-    samba_value theta = onnx_need(node, 0);
-    int count = onnx_known_ints(node, 1, "the size", SAMBA_MAX_RANK, size);
-    bool align = onnx_flag(node, "align_corners", false);
+    samba_value theta = samba_onnx_need(node, 0);
+    int count = samba_onnx_known_ints(node, 1, "the size", SAMBA_MAX_RANK, size);
+    bool align = samba_onnx_flag(node, "align_corners", false);
     if (!node->refused)
-        onnx_out(node, 0, samba_affine_grid(theta, count < 0 ? 0 : count, size, align));
+        samba_onnx_out(node, 0, samba_affine_grid(theta, count < 0 ? 0 : count, size, align));
 }
 
 /* Windows as columns, put back and summed where they overlap, in any number of dims: by index. */
-void onnx_col2im(onnx_node *node);
-void onnx_col2im(onnx_node *node)
+void samba_onnx_col2im(samba_onnx_node *node);
+void samba_onnx_col2im(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int64_t image[SAMBA_MAX_RANK], kernel[SAMBA_MAX_RANK], stride[SAMBA_MAX_RANK], dilation[SAMBA_MAX_RANK],
         pads[2 * SAMBA_MAX_RANK];
-    int dims = onnx_known_ints(node, 1, "the image's shape", SAMBA_MAX_RANK, image);
-    int kernels = onnx_known_ints(node, 2, "the block's shape", SAMBA_MAX_RANK, kernel);
-    int strides = onnx_ints(node, "strides", SAMBA_MAX_RANK, stride),
-        dilations = onnx_ints(node, "dilations", SAMBA_MAX_RANK, dilation);
-    int padded = onnx_ints(node, "pads", SAMBA_COUNT(pads), pads);
+    int dims = samba_onnx_known_ints(node, 1, "the image's shape", SAMBA_MAX_RANK, image);
+    int kernels = samba_onnx_known_ints(node, 2, "the block's shape", SAMBA_MAX_RANK, kernel);
+    int strides = samba_onnx_ints(node, "strides", SAMBA_MAX_RANK, stride),
+        dilations = samba_onnx_ints(node, "dilations", SAMBA_MAX_RANK, dilation);
+    int padded = samba_onnx_ints(node, "pads", SAMBA_COUNT(pads), pads);
     if (node->refused)
         return;
     if (samba_value_rank(a) != 3 || dims < 1 || kernels != dims || (strides >= 0 && strides != dims) ||
         (dilations >= 0 && dilations != dims) || (padded >= 0 && padded != 2 * dims) || dims + 2 > SAMBA_MAX_RANK) {
-        onnx_refuse(node, "an input (N, C * block, windows) and as many numbers as dims of the image are expected");
+        samba_onnx_refuse(node, "an input (N, C * block, windows) and as many numbers as dims of the image are expected");
         return;
     }
     int64_t block = 1, windows = 1, space = 1, counts[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK], n = samba_value_size(a, 0);
@@ -471,27 +473,28 @@ void onnx_col2im(onnx_node *node)
         dilation[i] = dilations < 0 ? 1 : dilation[i];
         pads[i] = padded < 0 ? 0 : pads[i];
         pads[dims + i] = padded < 0 ? 0 : pads[dims + i];
-        if (!onnx_within(node, "strides", stride[i], 1, INT32_MAX) ||
-            !onnx_within(node, "dilations", dilation[i], 1, INT32_MAX) ||
-            !onnx_within(node, "the image's shape", image[i], 0, INT32_MAX) ||
-            !onnx_within(node, "the block's shape", kernel[i], 1, INT32_MAX) ||
-            !onnx_within(node, "pads", pads[i], -INT32_MAX, INT32_MAX) ||
-            !onnx_within(node, "pads", pads[dims + i], -INT32_MAX, INT32_MAX))
+        if (!samba_onnx_within(node, "strides", stride[i], 1, INT32_MAX) ||
+            !samba_onnx_within(node, "dilations", dilation[i], 1, INT32_MAX) ||
+            !samba_onnx_within(node, "the image's shape", image[i], 0, INT32_MAX) ||
+            !samba_onnx_within(node, "the block's shape", kernel[i], 1, INT32_MAX) ||
+            !samba_onnx_within(node, "pads", pads[i], -INT32_MAX, INT32_MAX) ||
+            !samba_onnx_within(node, "pads", pads[dims + i], -INT32_MAX, INT32_MAX))
             return;
         int64_t room = image[i] + pads[i] + pads[dims + i] - dilation[i] * (kernel[i] - 1) - 1;
         counts[i] = room / stride[i] + 1;
         if (room < 0 || !samba_mul_checked(block, kernel[i], &block) || !samba_mul_checked(windows, counts[i], &windows) ||
             !samba_mul_checked(space, image[i], &space) || space > INT32_MAX || block > INT32_MAX || windows > INT32_MAX) {
-            onnx_refuse(node, "the block does not fit the image");
+            samba_onnx_refuse(node, "the block does not fit the image");
             return;
         }
     }
     int64_t channels = samba_value_size(a, 1) / block, total = block * windows, *index;
     if (samba_value_size(a, 1) != channels * block || samba_value_size(a, 2) != windows || total > 1 << 22) {
-        onnx_refuse(node, "an input (N, C * %lld, %lld) is expected", (long long)block, (long long)windows);
+        samba_onnx_refuse(node, "an input (N, C * %lld, %lld) is expected", (long long)block, (long long)windows);
         return;
     }
-    if (!onnx_afford(node, 8 * (double)total, (double)total) || SAMBA_ROOM(&node->reader->arena, index, total + 1) != SAMBA_OK)
+    if (!samba_onnx_afford(node, 8 * (double)total, (double)total) ||
+        SAMBA_ROOM(&node->reader->arena, index, total + 1) != SAMBA_OK)
         return;
     for (int64_t k = 0; k < block; k++)
         for (int64_t w = 0; w < windows; w++) {
@@ -509,12 +512,12 @@ void onnx_col2im(onnx_node *node)
         }
     const int64_t rows[2] = {n * channels, total}, zeros_shape[2] = {n * channels, space + 1};
     samba_value values = samba_reshape(a, 2, rows), zeros = samba_constant(node->graph, 0, samba_value_dtype(a), 2, zeros_shape);
-    samba_value sums = samba_index_add(zeros, 1, onnx_ints_value(node, 1, &total, index), values, 1);
+    samba_value sums = samba_index_add(zeros, 1, samba_onnx_ints_value(node, 1, &total, index), values, 1);
     samba_value kept = samba_narrow(sums, 1, 0, space);
     shape[0] = n;
     shape[1] = channels;
     memcpy(shape + 2, image, (size_t)dims * sizeof *shape);
-    onnx_out(node, 0, samba_reshape(kept, dims + 2, shape));
+    samba_onnx_out(node, 0, samba_reshape(kept, dims + 2, shape));
 }
 
 /* ---- losses ---- */
@@ -523,31 +526,31 @@ static const char *const reductions[] = {"none", "mean", "sum", NULL};
 static const samba_reduction as_reduction[] = {SAMBA_NO_REDUCTION, SAMBA_MEAN, SAMBA_SUM};
 
 /* A class that no label has where none is said; SambaFlow has numbers up to 2^53 here. */
-static int64_t ignored(onnx_node *node) { return onnx_int(node, "ignore_index", -((int64_t)1 << 53)); }
+static int64_t ignored(samba_onnx_node *node) { return samba_onnx_int(node, "ignore_index", -((int64_t)1 << 53)); }
 
-void onnx_nll_loss(onnx_node *node);
-void onnx_nll_loss(onnx_node *node)
+void samba_onnx_nll_loss(samba_onnx_node *node);
+void samba_onnx_nll_loss(samba_onnx_node *node)
 {
-    samba_value input = onnx_need(node, 0), target = onnx_need(node, 1);
+    samba_value input = samba_onnx_need(node, 0), target = samba_onnx_need(node, 1);
     samba_cross_entropy_options options = samba_cross_entropy_defaults();
-    options.weight = onnx_in(node, 2);
-    options.reduction = as_reduction[onnx_choice(node, "reduction", "mean", reductions)];
+    options.weight = samba_onnx_in(node, 2);
+    options.reduction = as_reduction[samba_onnx_choice(node, "reduction", "mean", reductions)];
     options.ignore_index = ignored(node);
     if (!node->refused)
-        onnx_out(node, 0, samba_nll_loss(input, target, &options));
+        samba_onnx_out(node, 0, samba_nll_loss(input, target, &options));
 }
 
-void onnx_softmax_cross_entropy_loss(onnx_node *node);
-void onnx_softmax_cross_entropy_loss(onnx_node *node)
+void samba_onnx_softmax_cross_entropy_loss(samba_onnx_node *node);
+void samba_onnx_softmax_cross_entropy_loss(samba_onnx_node *node)
 {
-    samba_value input = onnx_need(node, 0), target = onnx_need(node, 1);
+    samba_value input = samba_onnx_need(node, 0), target = samba_onnx_need(node, 1);
     samba_cross_entropy_options options = samba_cross_entropy_defaults();
-    options.weight = onnx_in(node, 2);
-    options.reduction = as_reduction[onnx_choice(node, "reduction", "mean", reductions)];
+    options.weight = samba_onnx_in(node, 2);
+    options.reduction = as_reduction[samba_onnx_choice(node, "reduction", "mean", reductions)];
     options.ignore_index = ignored(node);
     if (node->refused)
         return;
-    onnx_out(node, 0, samba_cross_entropy_with(input, target, &options));
-    if (onnx_wants(node, 1))
-        onnx_out(node, 1, samba_log_softmax(input, 1));
+    samba_onnx_out(node, 0, samba_cross_entropy_with(input, target, &options));
+    if (samba_onnx_wants(node, 1))
+        samba_onnx_out(node, 1, samba_log_softmax(input, 1));
 }

@@ -20,24 +20,25 @@ static bool is_buffer(samba_value value)
 
 /* Where the model is read for training its statistics are the batch's in runs that train, and the running ones move. A node that
  * says training_mode is so always. */
-void onnx_batch_normalization(onnx_node *node);
-void onnx_batch_normalization(onnx_node *node)
+void samba_onnx_batch_normalization(samba_onnx_node *node);
+void samba_onnx_batch_normalization(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), bias = onnx_need(node, 2), next_mean, next_var;
-    double eps = onnx_float(node, "epsilon", 1e-5), momentum = onnx_float(node, "momentum", 0.9);
-    bool always = node->version >= 14 ? onnx_flag(node, "training_mode", false) : node->output_count > 1;
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1), bias = samba_onnx_need(node, 2), next_mean,
+                next_var;
+    double eps = samba_onnx_float(node, "epsilon", 1e-5), momentum = samba_onnx_float(node, "momentum", 0.9);
+    bool always = node->version >= 14 ? samba_onnx_flag(node, "training_mode", false) : node->output_count > 1;
     bool may_train = node->reader->options.train && !always && node->reader->depth == 0;
     if (node->version < 9)
-        onnx_flag(node, "spatial", true);
-    const onnx_item *mean_item = onnx_item_in(node, 3), *var_item = onnx_item_in(node, 4);
+        samba_onnx_flag(node, "spatial", true);
+    const samba_onnx_item *mean_item = samba_onnx_item_in(node, 3), *var_item = samba_onnx_item_in(node, 4);
     samba_value mean, var;
     bool running = false; /* they are the model's own: nothing trains them but this node */
     if (may_train && mean_item && var_item && mean_item->initializer && var_item->initializer) {
-        mean = onnx_buffer(node, 3);
-        var = onnx_buffer(node, 4);
+        mean = samba_onnx_buffer(node, 3);
+        var = samba_onnx_buffer(node, 4);
     } else {
-        mean = onnx_need(node, 3);
-        var = onnx_need(node, 4);
+        mean = samba_onnx_need(node, 3);
+        var = samba_onnx_need(node, 4);
     }
     if (node->refused)
         return;
@@ -57,43 +58,43 @@ void onnx_batch_normalization(onnx_node *node)
     if (!always) {
         if (!running)
             options.next_mean = options.next_var = NULL;
-        onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
+        samba_onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
         if (running && node->graph->status == SAMBA_OK) {
             samba_assign(mean, samba_cast(next_mean, statistics));
             samba_assign(var, samba_cast(next_var, statistics));
         }
         return;
     }
-    onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
-    if (!onnx_wants(node, 1) && !onnx_wants(node, 2))
+    samba_onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
+    if (!samba_onnx_wants(node, 1) && !samba_onnx_wants(node, 2))
         return;
     /* ONNX's running variance is the biased one */
     int dims[SAMBA_MAX_RANK], count = 0;
     for (int i = 0; i < samba_value_rank(a); i++)
         if (i != 1)
             dims[count++] = i;
-    samba_value keep = onnx_number(node, momentum), share = onnx_number(node, 1 - momentum);
+    samba_value keep = samba_onnx_number(node, momentum), share = samba_onnx_number(node, 1 - momentum);
     samba_value batch_mean, batch_var = samba_var_mean(a, count, dims, 0, false, &batch_mean);
     samba_value old_mean = samba_mul(mean, keep), new_mean = samba_mul(batch_mean, share);
     samba_value old_var = samba_mul(var, keep), new_var = samba_mul(batch_var, share);
     samba_value moved_mean = samba_add(old_mean, new_mean), moved_var = samba_add(old_var, new_var);
-    onnx_out(node, 1, samba_cast(moved_mean, statistics));
-    onnx_out(node, 2, samba_cast(moved_var, statistics));
+    samba_onnx_out(node, 1, samba_cast(moved_mean, statistics));
+    samba_onnx_out(node, 2, samba_cast(moved_var, statistics));
 }
 
-void onnx_layer_normalization(onnx_node *node);
-void onnx_layer_normalization(onnx_node *node)
+void samba_onnx_layer_normalization(samba_onnx_node *node);
+void samba_onnx_layer_normalization(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_in(node, 1), bias = onnx_in(node, 2);
-    double eps = onnx_float(node, "epsilon", 1e-5);
-    onnx_int(node, "stash_type", 1);
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_in(node, 1), bias = samba_onnx_in(node, 2);
+    double eps = samba_onnx_float(node, "epsilon", 1e-5);
+    samba_onnx_int(node, "stash_type", 1);
     if (node->refused)
         return;
-    int rank = samba_value_rank(a), axis = onnx_axis(node, "axis", -1, rank), count = rank - axis, dims[SAMBA_MAX_RANK];
+    int rank = samba_value_rank(a), axis = samba_onnx_axis(node, "axis", -1, rank), count = rank - axis, dims[SAMBA_MAX_RANK];
     int64_t shape[SAMBA_MAX_RANK];
     if (axis < 0)
         return;
-    onnx_shape(a, shape);
+    samba_onnx_shape(a, shape);
     /* scale and bias broadcast: PyTorch's have the shape of what is normalized */
     bool fits = true;
     for (int k = 0; k < 2; k++) {
@@ -101,18 +102,18 @@ void onnx_layer_normalization(onnx_node *node)
         int64_t own[SAMBA_MAX_RANK];
         if (!v.graph)
             continue;
-        onnx_shape(v, own);
+        samba_onnx_shape(v, own);
         fits &= samba_shape_equal(samba_value_rank(v), own, count, shape + axis);
     }
-    if (!onnx_wants(node, 1) && !onnx_wants(node, 2) && fits) {
-        onnx_out(node, 0, samba_functional_layer_norm(a, count, shape + axis, weight, bias, eps));
+    if (!samba_onnx_wants(node, 1) && !samba_onnx_wants(node, 2) && fits) {
+        samba_onnx_out(node, 0, samba_functional_layer_norm(a, count, shape + axis, weight, bias, eps));
         return;
     }
     for (int i = 0; i < count; i++)
         dims[i] = axis + i;
     samba_dtype dtype = samba_value_dtype(a);
     samba_value wide = dtype == SAMBA_FLOAT64 ? a : samba_cast(a, SAMBA_FLOAT32), mean;
-    samba_value var = samba_var_mean(wide, count, dims, 0, true, &mean), small = onnx_number(node, eps),
+    samba_value var = samba_var_mean(wide, count, dims, 0, true, &mean), small = samba_onnx_number(node, eps),
                 sum = samba_add(var, small);
     samba_value inverse = samba_rsqrt(sum), none = {NULL, 0, 0};
     samba_value y = samba_functional_layer_norm(a, count, shape + axis, fits ? weight : none, fits ? bias : none, eps);
@@ -120,161 +121,164 @@ void onnx_layer_normalization(onnx_node *node)
         y = samba_mul(y, weight);
     if (!fits && bias.graph)
         y = samba_add(y, bias);
-    onnx_out(node, 0, y);
-    onnx_out(node, 1, mean);
-    onnx_out(node, 2, inverse);
+    samba_onnx_out(node, 0, y);
+    samba_onnx_out(node, 1, mean);
+    samba_onnx_out(node, 2, inverse);
 }
 
-void onnx_rms_normalization(onnx_node *node);
-void onnx_rms_normalization(onnx_node *node)
+void samba_onnx_rms_normalization(samba_onnx_node *node);
+void samba_onnx_rms_normalization(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1);
-    double eps = onnx_float(node, "epsilon", 1e-5);
-    onnx_int(node, "stash_type", 1);
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1);
+    double eps = samba_onnx_float(node, "epsilon", 1e-5);
+    samba_onnx_int(node, "stash_type", 1);
     if (node->refused)
         return;
-    int rank = samba_value_rank(a), axis = onnx_axis(node, "axis", -1, rank);
+    int rank = samba_value_rank(a), axis = samba_onnx_axis(node, "axis", -1, rank);
     int64_t shape[SAMBA_MAX_RANK], own[SAMBA_MAX_RANK];
     if (axis < 0)
         return;
-    onnx_shape(a, shape);
-    onnx_shape(weight, own);
+    samba_onnx_shape(a, shape);
+    samba_onnx_shape(weight, own);
     samba_dtype dtype = samba_value_dtype(a);
     if (samba_value_dtype(weight) == dtype && samba_shape_equal(samba_value_rank(weight), own, rank - axis, shape + axis)) {
-        onnx_out(node, 0, samba_functional_rms_norm(a, rank - axis, shape + axis, weight, eps));
+        samba_onnx_out(node, 0, samba_functional_rms_norm(a, rank - axis, shape + axis, weight, eps));
         return;
     }
     samba_value y = samba_functional_rms_norm(a, rank - axis, shape + axis, (samba_value){NULL, 0, 0}, eps);
     samba_value scaled = samba_mul(y, weight);
-    onnx_out(node, 0, samba_cast(scaled, samba_value_dtype(weight)));
+    samba_onnx_out(node, 0, samba_cast(scaled, samba_value_dtype(weight)));
 }
 
-void onnx_group_normalization(onnx_node *node);
-void onnx_group_normalization(onnx_node *node)
+void samba_onnx_group_normalization(samba_onnx_node *node);
+void samba_onnx_group_normalization(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), bias = onnx_need(node, 2);
-    int64_t groups = onnx_int(node, "num_groups", 0);
-    double eps = onnx_float(node, "epsilon", 1e-5);
-    onnx_int(node, "stash_type", 1);
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1), bias = samba_onnx_need(node, 2);
+    int64_t groups = samba_onnx_int(node, "num_groups", 0);
+    double eps = samba_onnx_float(node, "epsilon", 1e-5);
+    samba_onnx_int(node, "stash_type", 1);
     if (node->refused)
         return;
     int64_t channels = samba_value_rank(a) > 1 ? samba_value_size(a, 1) : 0;
     if (node->version >= 21 || groups == channels) {
-        onnx_out(node, 0, samba_functional_group_norm(a, groups, weight, bias, eps));
+        samba_onnx_out(node, 0, samba_functional_group_norm(a, groups, weight, bias, eps));
         return;
     }
     /* versions 18 to 20: one scale and bias a group */
     if (groups < 1 || channels % groups) {
-        onnx_refuse(node, "%lld channels are no %lld groups", (long long)channels, (long long)groups);
+        samba_onnx_refuse(node, "%lld channels are no %lld groups", (long long)channels, (long long)groups);
         return;
     }
     samba_value each_weight = samba_repeat_interleave(weight, channels / groups, 0);
     samba_value each_bias = samba_repeat_interleave(bias, channels / groups, 0);
-    onnx_out(node, 0, samba_functional_group_norm(a, groups, each_weight, each_bias, eps));
+    samba_onnx_out(node, 0, samba_functional_group_norm(a, groups, each_weight, each_bias, eps));
 }
 
-void onnx_instance_normalization(onnx_node *node);
-void onnx_instance_normalization(onnx_node *node)
+void samba_onnx_instance_normalization(samba_onnx_node *node);
+void samba_onnx_instance_normalization(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), bias = onnx_need(node, 2), none = {NULL, 0, 0};
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1), bias = samba_onnx_need(node, 2),
+                none = {NULL, 0, 0};
     samba_batch_norm_options options = samba_batch_norm_defaults();
-    options.eps = onnx_float(node, "epsilon", 1e-5);
+    options.eps = samba_onnx_float(node, "epsilon", 1e-5);
     options.training = true;
     if (!node->refused)
-        onnx_out(node, 0, samba_functional_instance_norm(a, none, none, weight, bias, &options));
+        samba_onnx_out(node, 0, samba_functional_instance_norm(a, none, none, weight, bias, &options));
 }
 
 /* x / max(its p-norm along the axis, the least that is no 0) */
-void onnx_lp_normalization(onnx_node *node);
-void onnx_lp_normalization(onnx_node *node)
+void samba_onnx_lp_normalization(samba_onnx_node *node);
+void samba_onnx_lp_normalization(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    double p = (double)onnx_int(node, "p", 2);
+    samba_value a = samba_onnx_need(node, 0);
+    double p = (double)samba_onnx_int(node, "p", 2);
     if (node->refused)
         return;
-    int axis = onnx_axis(node, "axis", -1, samba_value_rank(a));
+    int axis = samba_onnx_axis(node, "axis", -1, samba_value_rank(a));
     if (axis < 0)
         return;
-    samba_value norm = samba_vector_norm(a, p, 1, &axis, true), zero = onnx_like(node, 0, a), one = onnx_like(node, 1, a);
+    samba_value norm = samba_vector_norm(a, p, 1, &axis, true), zero = samba_onnx_like(node, 0, a),
+                one = samba_onnx_like(node, 1, a);
     samba_value nothing = samba_eq(norm, zero), divisor = samba_where(nothing, one, norm); /* 0 / 0 is 0 */
-    onnx_out(node, 0, samba_div(a, divisor));
+    samba_onnx_out(node, 0, samba_div(a, divisor));
 }
 
-void onnx_mean_variance_normalization(onnx_node *node);
-void onnx_mean_variance_normalization(onnx_node *node)
+void samba_onnx_mean_variance_normalization(samba_onnx_node *node);
+void samba_onnx_mean_variance_normalization(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), mean;
+    samba_value a = samba_onnx_need(node, 0), mean;
     int64_t axes[SAMBA_MAX_RANK] = {0, 2, 3};
-    int count = onnx_ints(node, "axes", SAMBA_MAX_RANK, axes), dims[SAMBA_MAX_RANK];
+    int count = samba_onnx_ints(node, "axes", SAMBA_MAX_RANK, axes), dims[SAMBA_MAX_RANK];
     if (node->refused)
         return;
     count = count < 0 ? 3 : count;
     for (int i = 0; i < count; i++)
-        if ((dims[i] = onnx_dim(node, axes[i], samba_value_rank(a))) < 0)
+        if ((dims[i] = samba_onnx_fit_dim(node, axes[i], samba_value_rank(a))) < 0)
             return;
-    samba_value var = samba_var_mean(a, count, dims, 0, true, &mean), small = onnx_number(node, 1e-9);
+    samba_value var = samba_var_mean(a, count, dims, 0, true, &mean), small = samba_onnx_number(node, 1e-9);
     samba_value centred = samba_sub(a, mean), root = samba_sqrt(var), divisor = samba_add(root, small);
-    onnx_out(node, 0, samba_div(centred, divisor));
+    samba_onnx_out(node, 0, samba_div(centred, divisor));
 }
 
 /* x / (bias + alpha / size * sum of squares of neighbouring channels)^beta */
-void onnx_lrn(onnx_node *node);
-void onnx_lrn(onnx_node *node)
+void samba_onnx_lrn(samba_onnx_node *node);
+void samba_onnx_lrn(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    double alpha = onnx_float(node, "alpha", 0.0001), beta = onnx_float(node, "beta", 0.75), bias = onnx_float(node, "bias", 1);
-    int64_t size = onnx_int(node, "size", 0);
+    samba_value a = samba_onnx_need(node, 0);
+    double alpha = samba_onnx_float(node, "alpha", 0.0001), beta = samba_onnx_float(node, "beta", 0.75),
+           bias = samba_onnx_float(node, "bias", 1);
+    int64_t size = samba_onnx_int(node, "size", 0);
     if (node->refused)
         return;
     if (samba_value_rank(a) < 2 || size < 1 || size > 4096) {
-        onnx_refuse(node, "a value (N, C, ...) and a size of 1 to 4096 are expected");
+        samba_onnx_refuse(node, "a value (N, C, ...) and a size of 1 to 4096 are expected");
         return;
     }
     int64_t shape[SAMBA_MAX_RANK], before = (size - 1) / 2, after = size - 1 - before;
-    onnx_shape(a, shape);
+    samba_onnx_shape(a, shape);
     samba_value square = samba_square(a), turned = samba_transpose(square, 1, -1);
     samba_value padded = samba_pad(turned, 1, (const int64_t[]){before, after}, SAMBA_PAD_CONSTANT, 0);
     samba_value windows = samba_windows(padded, -1, size, 1);
     int last = -1;
     samba_value sums = samba_sum(windows, 1, &last, false), back = samba_transpose(sums, 1, -1);
-    samba_value factor = onnx_number(node, alpha / (double)size), start = onnx_number(node, bias),
-                power = onnx_number(node, beta);
+    samba_value factor = samba_onnx_number(node, alpha / (double)size), start = samba_onnx_number(node, bias),
+                power = samba_onnx_number(node, beta);
     samba_value scaled = samba_mul(back, factor), base = samba_add(scaled, start), divisor = samba_pow(base, power);
-    onnx_out(node, 0, samba_div(a, divisor));
+    samba_onnx_out(node, 0, samba_div(a, divisor));
 }
 
 /* ---- dropout ---- */
 
 /* In runs that train, where the model is read for training; a rate that an input says is its initial one. */
-void onnx_dropout(onnx_node *node);
-void onnx_dropout(onnx_node *node)
+void samba_onnx_dropout(samba_onnx_node *node);
+void samba_onnx_dropout(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    double rate = node->version < 12 ? onnx_float(node, "ratio", 0.5) : onnx_known_double(node, 1, "the ratio", 0.5);
-    bool says_so = node->version >= 12 && onnx_has(node, 2) && onnx_known_int(node, 2, "training_mode", 0) != 0;
-    int64_t seed = onnx_int(node, "seed", 0);
+    samba_value a = samba_onnx_need(node, 0);
+    double rate = node->version < 12 ? samba_onnx_float(node, "ratio", 0.5) : samba_onnx_known_double(node, 1, "the ratio", 0.5);
+    bool says_so = node->version >= 12 && samba_onnx_has(node, 2) && samba_onnx_known_int(node, 2, "training_mode", 0) != 0;
+    int64_t seed = samba_onnx_int(node, "seed", 0);
     (void)seed; /* ONNX leaves open which numbers a seed gives */
     if (node->refused)
         return;
     bool drops = rate > 0 && (node->reader->options.train || says_so);
-    if (drops && onnx_wants(node, 1)) {
-        onnx_refuse(node, "the mask of a dropout that trains is not supported");
+    if (drops && samba_onnx_wants(node, 1)) {
+        samba_onnx_refuse(node, "the mask of a dropout that trains is not supported");
         return;
     }
     if (drops && says_so && !node->reader->options.train) {
-        onnx_refuse(node, "training_mode is set: it needs a model that is read for training");
+        samba_onnx_refuse(node, "training_mode is set: it needs a model that is read for training");
         return;
     }
     if (drops) {
         char name[64];
         snprintf(name, sizeof name, "dropout_%lld", (long long)node->reader->draws++);
-        onnx_out(node, 0, samba_dropout(a, name, rate));
+        samba_onnx_out(node, 0, samba_dropout(a, name, rate));
         return;
     }
-    onnx_out(node, 0, a);
-    if (onnx_wants(node, 1)) {
+    samba_onnx_out(node, 0, a);
+    if (samba_onnx_wants(node, 1)) {
         int64_t shape[SAMBA_MAX_RANK];
-        onnx_shape(a, shape);
-        onnx_out(node, 1, samba_constant(node->graph, 1, SAMBA_BOOL, samba_value_rank(a), shape));
+        samba_onnx_shape(a, shape);
+        samba_onnx_out(node, 1, samba_constant(node->graph, 1, SAMBA_BOOL, samba_value_rank(a), shape));
     }
 }

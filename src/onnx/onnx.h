@@ -6,9 +6,9 @@
  * external data. Reading walks the nodes of a graph in order. Each name stands for an item; a row of operators.def names the
  * function that makes the items of a node's outputs from those of its inputs, by the public functions that trace models.
  *
- * Such a function asks for attributes and inputs by onnx_int, onnx_in and their like. What it never asked for, and the node has,
- * is refused: nothing that a model says is without effect. A refusal is a line of the final message; the node's outputs are then
- * missing, and nodes that need them are left out without a line of their own.
+ * Such a function asks for attributes and inputs by samba_onnx_int, samba_onnx_in and their like. What it never asked for, and
+ * the node has, is refused: nothing that a model says is without effect. A refusal is a part of the final message; the node's
+ * outputs are then missing, and nodes that need them are left out without one of their own.
  *
  * What a shape depends on must be known. The graph built so far is evaluated for that by the reference kernels (known.c), so
  * that no operator is written twice. */
@@ -22,20 +22,20 @@
 
 /* ---- the model: model.c ---- */
 
-typedef struct onnx_map { /* a file of external data */
-    struct onnx_map *next;
+typedef struct samba_onnx_map { /* a file of external data */
+    struct samba_onnx_map *next;
     const char *location; /* as the model names it */
     char *data;
     size_t size;
-} onnx_map;
+} samba_onnx_map;
 
-typedef struct onnx_memory onnx_memory; /* a block that protobuf-c asked for */
+typedef struct samba_onnx_memory samba_onnx_memory; /* a block that protobuf-c asked for */
 
-typedef struct onnx_stored { /* what the model stores under a name: an initializer, or an Identity of one */
+typedef struct samba_onnx_stored { /* what the model stores under a name: an initializer, or an Identity of one */
     const char *name;
-    const Onnx__TensorProto *proto;
+    const Samba__Onnx__TensorProto *proto;
     samba_onnx_role role;
-} onnx_stored;
+} samba_onnx_stored;
 
 struct samba_onnx {
     samba_context *context;
@@ -44,168 +44,170 @@ struct samba_onnx {
     const char *path;   /* for messages */
     const char *folder; /* where external data lies; NULL: nowhere */
     size_t size;        /* of the message's bytes */
-    Onnx__ModelProto *message;
-    onnx_memory *blocks; /* of the message, the latest first */
-    onnx_map *maps;
+    Samba__Onnx__ModelProto *message;
+    samba_onnx_memory *blocks; /* of the message, the latest first */
+    samba_onnx_map *maps;
     int stored_count;
-    onnx_stored *stored;
-    const onnx_stored **by_name; /* sorted */
-    int input_count;             /* of the graph, without initializers */
-    Onnx__ValueInfoProto **inputs;
+    samba_onnx_stored *stored;
+    const samba_onnx_stored **by_name; /* sorted */
+    int input_count;                   /* of the graph, without initializers */
+    Samba__Onnx__ValueInfoProto **inputs;
     /* of the last samba_onnx_read */
     uint64_t built_in; /* bit i: input i */
     int kept_count, kept_capacity;
-    const onnx_stored **kept; /* what became parameters and buffers */
+    const samba_onnx_stored **kept; /* what became parameters and buffers */
 };
 
 #define ONNX_FAIL(model, status, ...) samba_fail((model)->context, status, __VA_ARGS__)
-void onnx_hold(samba_onnx *model);
-samba_status onnx_find_stored(samba_onnx *model);                             /* roles.c */
-const onnx_stored *onnx_stored_as(const samba_onnx *model, const char *name); /* NULL: nothing */
+void samba_onnx_hold(samba_onnx *model);
+samba_status samba_onnx_find_stored(samba_onnx *model);                                   /* roles.c */
+const samba_onnx_stored *samba_onnx_stored_as(const samba_onnx *model, const char *name); /* NULL: nothing */
 
 /* ---- tensors: tensor.c ---- */
 
 /* What a TensorProto's elements are here. Unsigned numbers of 16 and 32 bits are held in signed ones of twice the size, those of
  * 64 bits in int64 as far as it reaches. SAMBA_DTYPE_COUNT: not at all. */
-samba_dtype onnx_dtype(int32_t type);
-const char *onnx_type_name(int32_t type); /* "uint16" */
+samba_dtype samba_onnx_dtype(int32_t type);
+const char *samba_onnx_type_name(int32_t type); /* "uint16" */
 /* A tensor of the message, checked, over the model's memory where that is as the dtype has it. */
-samba_status onnx_tensor(samba_onnx *model, const Onnx__TensorProto *proto, samba_tensor **tensor);
+samba_status samba_onnx_tensor(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_tensor **tensor);
 
 /* ---- items ---- */
 
-typedef struct onnx_item {
+typedef struct samba_onnx_item {
     const char *name;
-    int32_t type;                         /* ONNX__TENSOR_PROTO__DATA_TYPE__...; 0: as the value's dtype */
-    samba_value value;                    /* graph NULL: not in the graph yet */
-    const Onnx__TensorProto *initializer; /* what it is made of when it is asked for; else NULL */
-    const onnx_stored *stored;            /* of an initializer of the main graph that may be a parameter or buffer; else NULL */
-    bool missing;                         /* its node was refused */
-    bool is_list;                         /* a sequence: known as a list when the model is read */
+    int32_t type;                                /* SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__...; 0: as the value's dtype */
+    samba_value value;                           /* graph NULL: not in the graph yet */
+    const Samba__Onnx__TensorProto *initializer; /* what it is made of when it is asked for; else NULL */
+    const samba_onnx_stored *stored; /* of an initializer of the main graph that may be a parameter or buffer; else NULL */
+    bool missing;                    /* its node was refused */
+    bool is_list;                    /* a sequence: known as a list when the model is read */
     int list_count;
-    struct onnx_item **list;
-} onnx_item;
+    struct samba_onnx_item **list;
+} samba_onnx_item;
 
-typedef struct onnx_scope {   /* the names of a graph or a function's body */
-    struct onnx_scope *outer; /* a graph inside a node sees the names around it; NULL */
-    int64_t count, size;      /* size: a power of two */
-    onnx_item **table;
-} onnx_scope;
+typedef struct samba_onnx_scope {   /* the names of a graph or a function's body */
+    struct samba_onnx_scope *outer; /* a graph inside a node sees the names around it; NULL */
+    int64_t count, size;            /* size: a power of two */
+    samba_onnx_item **table;
+} samba_onnx_scope;
 
 /* A function being expanded, or the main graph. */
-typedef struct onnx_frame {
-    struct onnx_frame *caller;
-    const Onnx__FunctionProto *function; /* NULL: the main graph */
+typedef struct samba_onnx_frame {
+    struct samba_onnx_frame *caller;
+    const Samba__Onnx__FunctionProto *function; /* NULL: the main graph */
     size_t import_count;
-    Onnx__OperatorSetIdProto **imports;
+    Samba__Onnx__OperatorSetIdProto **imports;
     int attribute_count; /* of the call, all resolved */
-    const Onnx__AttributeProto **attributes;
-} onnx_frame;
+    const Samba__Onnx__AttributeProto **attributes;
+} samba_onnx_frame;
 
-typedef struct onnx_reader {
+typedef struct samba_onnx_reader {
     samba_onnx *model;
     samba_context *context;
     samba_graph *graph;
     samba_onnx_options options;
     samba_arena arena;
-    onnx_scope *scope;
-    onnx_frame *frame;
+    samba_onnx_scope *scope;
+    samba_onnx_frame *frame;
     size_t function_count; /* of the model, sorted */
-    const Onnx__FunctionProto **functions;
+    const Samba__Onnx__FunctionProto **functions;
     int depth;     /* of functions and graphs inside nodes */
     int64_t nodes; /* read so far: bounds what loops and functions unroll */
     int64_t draws; /* random values so far, for names of seeds */
     samba_text refusals;
     int refusal_count;
-    struct onnx_known *known; /* by node of the graph */
+    struct samba_onnx_known *known; /* by node of the graph */
     int64_t known_capacity;
-    samba_ref *stack; /* values that onnx_known has yet to decide */
+    samba_ref *stack; /* values that samba_onnx_known has yet to decide */
     int64_t stack_capacity;
     double known_flops, known_bytes; /* spent on it */
-    double room;                     /* bytes that onnx_afford has granted */
+    double room;                     /* bytes that samba_onnx_afford has granted */
     uint64_t *freeze_hits;
-} onnx_reader;
+} samba_onnx_reader;
 
 /* ---- a node: node.c ---- */
 
-typedef struct onnx_node {
-    onnx_reader *reader;
+typedef struct samba_onnx_node {
+    samba_onnx_reader *reader;
     samba_graph *graph;
-    const Onnx__NodeProto *proto;
+    const Samba__Onnx__NodeProto *proto;
     const char *op;  /* "Conv" */
     int64_t version; /* of the operator set of its domain */
     int input_count, output_count;
-    onnx_item **inputs;  /* NULL: left out */
-    onnx_item **outputs; /* NULL: nobody asked for it */
-    bool *read, *told;   /* inputs and attributes that were asked for */
+    samba_onnx_item **inputs;  /* NULL: left out */
+    samba_onnx_item **outputs; /* NULL: nobody asked for it */
+    bool *read, *told;         /* inputs and attributes that were asked for */
     bool refused;
-} onnx_node;
-typedef void onnx_operator_fn(onnx_node *node);
+} samba_onnx_node;
+typedef void samba_onnx_operator_fn(samba_onnx_node *node);
 
 /* A line of the final message, once a node. */
-void onnx_refuse(onnx_node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void samba_onnx_refuse(samba_onnx_node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same as a value, for operators that end so. */
-#define onnx_refused(node, ...) (onnx_refuse(node, __VA_ARGS__), (samba_value){NULL, SAMBA_NONE, 0})
+#define onnx_refused(node, ...) (samba_onnx_refuse(node, __VA_ARGS__), (samba_value){NULL, SAMBA_NONE, 0})
 
-/* Inputs. One that was left out, or lies behind the last one, is a zeroed value; onnx_need refuses that. */
-bool onnx_has(const onnx_node *node, int index);
-samba_value onnx_in(onnx_node *node, int index);
-samba_value onnx_need(onnx_node *node, int index);
-onnx_item *onnx_item_in(onnx_node *node, int index);    /* NULL: left out */
-int32_t onnx_type_in(const onnx_node *node, int index); /* as the model says it: uint16, not what holds it; 0: left out */
-void onnx_out(onnx_node *node, int index, samba_value value);
-void onnx_out_type(onnx_node *node, int index, int32_t type); /* of an output that was given */
-void onnx_out_list(onnx_node *node, int index, int count, onnx_item **list);
-bool onnx_wants(const onnx_node *node, int index); /* whether the model uses that output */
-onnx_item *onnx_new_item(onnx_reader *reader, const char *name);
+/* Inputs. One that was left out, or lies behind the last one, is a zeroed value; samba_onnx_need refuses that. */
+bool samba_onnx_has(const samba_onnx_node *node, int index);
+samba_value samba_onnx_in(samba_onnx_node *node, int index);
+samba_value samba_onnx_need(samba_onnx_node *node, int index);
+samba_onnx_item *samba_onnx_item_in(samba_onnx_node *node, int index); /* NULL: left out */
+int32_t samba_onnx_type_in(const samba_onnx_node *node,
+                           int index); /* as the model says it: uint16, not what holds it; 0: left out */
+void samba_onnx_out(samba_onnx_node *node, int index, samba_value value);
+void samba_onnx_out_type(samba_onnx_node *node, int index, int32_t type); /* of an output that was given */
+void samba_onnx_out_list(samba_onnx_node *node, int index, int count, samba_onnx_item **list);
+bool samba_onnx_wants(const samba_onnx_node *node, int index); /* whether the model uses that output */
+samba_onnx_item *samba_onnx_new_item(samba_onnx_reader *reader, const char *name);
 /* Whether a node may take memory of its own, and do work, of a size that numbers of the file decide: all nodes together have a
  * share that grows with the file. Refuses where not. */
-bool onnx_afford(onnx_node *node, double bytes, double steps);
+bool samba_onnx_afford(samba_onnx_node *node, double bytes, double steps);
 /* An item as a value of the graph: initializers become parameters, buffers or constants here. */
-samba_value onnx_value_of(onnx_reader *reader, onnx_item *item);
-samba_value onnx_buffer(onnx_node *node, int index); /* an initializer that its node changes in runs that train */
+samba_value samba_onnx_value_of(samba_onnx_reader *reader, samba_onnx_item *item);
+samba_value samba_onnx_buffer(samba_onnx_node *node, int index); /* an initializer that its node changes in runs that train */
 
 /* Attributes; the fallback where there is none. */
-const Onnx__AttributeProto *onnx_attribute(onnx_node *node, const char *name); /* NULL: none */
-int64_t onnx_int(onnx_node *node, const char *name, int64_t fallback);
-bool onnx_flag(onnx_node *node, const char *name, bool fallback);
-double onnx_float(onnx_node *node, const char *name, double fallback);
-const char *onnx_text(onnx_node *node, const char *name, const char *fallback);
+const Samba__Onnx__AttributeProto *samba_onnx_attribute(samba_onnx_node *node, const char *name); /* NULL: none */
+int64_t samba_onnx_int(samba_onnx_node *node, const char *name, int64_t fallback);
+bool samba_onnx_flag(samba_onnx_node *node, const char *name, bool fallback);
+double samba_onnx_float(samba_onnx_node *node, const char *name, double fallback);
+const char *samba_onnx_text(samba_onnx_node *node, const char *name, const char *fallback);
 /* The count, of which at most `most` are stored; -1: none. More than `most` are refused. */
-int onnx_ints(onnx_node *node, const char *name, int most, int64_t *values);
-const Onnx__GraphProto *onnx_graph(onnx_node *node, const char *name);
+int samba_onnx_ints(samba_onnx_node *node, const char *name, int most, int64_t *values);
+const Samba__Onnx__GraphProto *samba_onnx_graph(samba_onnx_node *node, const char *name);
 /* The index of the attribute's word in a NULL-terminated list; refuses another. */
-int onnx_choice(onnx_node *node, const char *name, const char *fallback, const char *const *words);
+int samba_onnx_choice(samba_onnx_node *node, const char *name, const char *fallback, const char *const *words);
 
 /* Values that shapes depend on: integers of input `index`, at most `most`. The count; -1: left out, or refused, as node->refused
  * tells. */
-int onnx_known_ints(onnx_node *node, int index, const char *what, int most, int64_t *values);
-int64_t onnx_known_int(onnx_node *node, int index, const char *what, int64_t fallback);
-double onnx_known_double(onnx_node *node, int index, const char *what, double fallback);
-int onnx_known_doubles(onnx_node *node, int index, const char *what, int most, double *values);
+int samba_onnx_known_ints(samba_onnx_node *node, int index, const char *what, int most, int64_t *values);
+int64_t samba_onnx_known_int(samba_onnx_node *node, int index, const char *what, int64_t fallback);
+double samba_onnx_known_double(samba_onnx_node *node, int index, const char *what, double fallback);
+int samba_onnx_known_doubles(samba_onnx_node *node, int index, const char *what, int most, double *values);
 /* Of any size and dtype; NULL: left out or refused. */
-const samba_array *onnx_known_in(onnx_node *node, int index, const char *what);
+const samba_array *samba_onnx_known_in(samba_onnx_node *node, int index, const char *what);
 /* Dims that an attribute named until version `since`, and input `index` from there on. -1: none said. Each 0 .. rank-1. */
-int onnx_axes(onnx_node *node, int index, int64_t since, int rank, int dims[SAMBA_MAX_RANK]);
-int onnx_axis(onnx_node *node, const char *name, int64_t fallback, int rank); /* an attribute; -1: refused */
-int onnx_dim(onnx_node *node, int64_t axis, int rank);                        /* a number of a list; -1: refused */
+int samba_onnx_axes(samba_onnx_node *node, int index, int64_t since, int rank, int dims[SAMBA_MAX_RANK]);
+int samba_onnx_axis(samba_onnx_node *node, const char *name, int64_t fallback, int rank); /* an attribute; -1: refused */
+int samba_onnx_fit_dim(samba_onnx_node *node, int64_t axis, int rank);                    /* a number of a list; -1: refused */
 /* Whether a number of a list lies between bounds; refuses another. */
-bool onnx_within(onnx_node *node, const char *name, int64_t value, int64_t least, int64_t greatest);
+bool samba_onnx_within(samba_onnx_node *node, const char *name, int64_t value, int64_t least, int64_t greatest);
 
 /* Small values. */
-samba_value onnx_number(onnx_node *node, double value);            /* promotes as a number */
-samba_value onnx_like(onnx_node *node, double value, samba_value); /* rank 0, of that value's dtype */
-samba_value onnx_ints_value(onnx_node *node, int rank, const int64_t *shape, const int64_t *values);
-static inline int onnx_rank(samba_value value) { return samba_value_rank(value); }
-void onnx_shape(samba_value value, int64_t shape[SAMBA_MAX_RANK]);
+samba_value samba_onnx_number(samba_onnx_node *node, double value);            /* promotes as a number */
+samba_value samba_onnx_like(samba_onnx_node *node, double value, samba_value); /* rank 0, of that value's dtype */
+samba_value samba_onnx_ints_value(samba_onnx_node *node, int rank, const int64_t *shape, const int64_t *values);
+static inline int samba_onnx_rank(samba_value value) { return samba_value_rank(value); }
+void samba_onnx_shape(samba_value value, int64_t shape[SAMBA_MAX_RANK]);
 
 /* Reads the nodes of a graph inside a node, whose inputs are these items, in a scope of its own. Its outputs' items. */
-bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, onnx_item **inputs, onnx_item ***outputs);
+bool samba_onnx_run_graph(samba_onnx_node *node, const Samba__Onnx__GraphProto *graph, int count, samba_onnx_item **inputs,
+                          samba_onnx_item ***outputs);
 /* Expands a function of the model. */
-void onnx_call(onnx_node *node, const Onnx__FunctionProto *function);
-samba_status onnx_read_nodes(onnx_reader *reader, size_t count, Onnx__NodeProto **nodes);
-onnx_item *onnx_find(const onnx_reader *reader, const char *name);
-bool onnx_bind(onnx_reader *reader, const char *name, onnx_item *item); /* false: there is one, or no memory */
+void samba_onnx_call(samba_onnx_node *node, const Samba__Onnx__FunctionProto *function);
+samba_status samba_onnx_read_nodes(samba_onnx_reader *reader, size_t count, Samba__Onnx__NodeProto **nodes);
+samba_onnx_item *samba_onnx_find(const samba_onnx_reader *reader, const char *name);
+bool samba_onnx_bind(samba_onnx_reader *reader, const char *name, samba_onnx_item *item); /* false: there is one, or no memory */
 
 /* ---- evaluation: known.c ---- */
 
@@ -213,21 +215,21 @@ bool onnx_bind(onnx_reader *reader, const char *name, onnx_item *item); /* false
 
 /* The value's elements, where no parameter, and no input but those that may be built in, decides them; else NULL. `inputs`: which
  * of those it was computed from. */
-const samba_array *onnx_known(onnx_reader *reader, samba_value value, uint64_t *inputs);
+const samba_array *samba_onnx_known(samba_onnx_reader *reader, samba_value value, uint64_t *inputs);
 /* The value, or a constant in its place where it is small and known without inputs. */
-samba_value onnx_fold(onnx_reader *reader, samba_value value);
-void onnx_known_free(onnx_reader *reader);
+samba_value samba_onnx_fold(samba_onnx_reader *reader, samba_value value);
+void samba_onnx_known_free(samba_onnx_reader *reader);
 
 /* ---- the table: operators.c ---- */
 
-typedef struct onnx_operator {
+typedef struct samba_onnx_operator {
     const char *domain, *name;
-    int since;                  /* the first version of this row; a later row of the name takes over from its own */
-    onnx_operator_fn *function; /* NULL: refused for `reason` */
-    const char *reason;         /* what of it is refused, or why all is */
-} onnx_operator;
-extern const onnx_operator onnx_operators[];
-extern const int onnx_operator_count;
-const onnx_operator *onnx_operator_find(const char *domain, const char *name, int64_t version);
+    int since;                        /* the first version of this row; a later row of the name takes over from its own */
+    samba_onnx_operator_fn *function; /* NULL: refused for `reason` */
+    const char *reason;               /* what of it is refused, or why all is */
+} samba_onnx_operator;
+extern const samba_onnx_operator samba_onnx_operators[];
+extern const int samba_onnx_operator_count;
+const samba_onnx_operator *samba_onnx_operator_find(const char *domain, const char *name, int64_t version);
 
 #endif

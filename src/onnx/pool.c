@@ -15,7 +15,7 @@
 /* ---- windows ---- */
 
 /* Fewer pads than auto_pad asks for are none: the output is as long as the input by the stride, rounded up. */
-static void pad_automatically(onnx_window *w, bool lower)
+static void pad_automatically(samba_onnx_window *w, bool lower)
 {
     for (int i = 0; i < w->dims; i++) {
         int64_t out = (w->size[i] + w->stride[i] - 1) / w->stride[i], reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
@@ -26,20 +26,20 @@ static void pad_automatically(onnx_window *w, bool lower)
     }
 }
 
-static bool read_list(onnx_node *node, const char *name, int dims, int64_t fallback, int64_t *list)
+static bool read_list(samba_onnx_node *node, const char *name, int dims, int64_t fallback, int64_t *list)
 {
-    int count = onnx_ints(node, name, SAMBA_MAX_RANK, list);
+    int count = samba_onnx_ints(node, name, SAMBA_MAX_RANK, list);
     for (int i = 0; count < 0 && i < dims; i++)
         list[i] = fallback;
     if (count >= 0 && count != dims)
-        onnx_refuse(node, "%s has %d numbers for %d dims of space", name, count, dims);
+        samba_onnx_refuse(node, "%s has %d numbers for %d dims of space", name, count, dims);
     for (int i = 0; i < dims && !node->refused; i++)
         if (list[i] < 1 || list[i] > INT32_MAX)
-            onnx_refuse(node, "%s has the number %lld", name, (long long)list[i]);
+            samba_onnx_refuse(node, "%s has the number %lld", name, (long long)list[i]);
     return !node->refused;
 }
 
-bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_kernel, onnx_window *w)
+bool samba_onnx_window_read(samba_onnx_node *node, samba_value input, const int64_t *weight_kernel, samba_onnx_window *w)
 {
     static const char *const kinds[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
     int64_t pads[2 * SAMBA_MAX_RANK];
@@ -48,7 +48,7 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
         return false;
     w->dims = samba_value_rank(input) - 2;
     if (w->dims < 1) {
-        onnx_refuse(node, "an input (N, C, space...) is expected, given one of rank %d", samba_value_rank(input));
+        samba_onnx_refuse(node, "an input (N, C, space...) is expected, given one of rank %d", samba_value_rank(input));
         return false;
     }
     for (int i = 0; i < w->dims; i++)
@@ -56,23 +56,25 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
     if (!read_list(node, "strides", w->dims, 1, w->stride) || !read_list(node, "dilations", w->dims, 1, w->dilation))
         return false;
     int64_t said[SAMBA_MAX_RANK];
-    int kernels = onnx_ints(node, "kernel_shape", SAMBA_MAX_RANK, said);
+    int kernels = samba_onnx_ints(node, "kernel_shape", SAMBA_MAX_RANK, said);
     if (node->refused || (!weight_kernel && kernels != w->dims) || (kernels >= 0 && kernels != w->dims)) {
-        onnx_refuse(node, "kernel_shape has %d numbers for %d dims of space", kernels, w->dims);
+        samba_onnx_refuse(node, "kernel_shape has %d numbers for %d dims of space", kernels, w->dims);
         return false;
     }
     for (int i = 0; i < w->dims; i++) {
         w->kernel[i] = weight_kernel ? weight_kernel[i] : said[i];
         if (kernels >= 0 && said[i] != w->kernel[i]) {
-            onnx_refuse(node, "kernel_shape says %lld where the weight has %lld", (long long)said[i], (long long)w->kernel[i]);
+            samba_onnx_refuse(node, "kernel_shape says %lld where the weight has %lld", (long long)said[i],
+                              (long long)w->kernel[i]);
             return false;
         }
         if (w->kernel[i] < 1 || w->kernel[i] > INT32_MAX || w->size[i] > INT32_MAX) {
-            onnx_refuse(node, "a kernel has size %lld in a dim of %lld", (long long)w->kernel[i], (long long)w->size[i]);
+            samba_onnx_refuse(node, "a kernel has size %lld in a dim of %lld", (long long)w->kernel[i], (long long)w->size[i]);
             return false;
         }
     }
-    int kind = onnx_choice(node, "auto_pad", "NOTSET", kinds), count = onnx_ints(node, "pads", SAMBA_COUNT(pads), pads);
+    int kind = samba_onnx_choice(node, "auto_pad", "NOTSET", kinds),
+        count = samba_onnx_ints(node, "pads", SAMBA_COUNT(pads), pads);
     if (node->refused)
         return false;
     w->same_upper = kind == 1;
@@ -81,7 +83,7 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
         pad_automatically(w, kind == 2);
     else if (count >= 0 && kind == 0) {
         if (count != 2 * w->dims) {
-            onnx_refuse(node, "%d pads are given for %d dims of space", count, w->dims);
+            samba_onnx_refuse(node, "%d pads are given for %d dims of space", count, w->dims);
             return false;
         }
         for (int i = 0; i < w->dims; i++) {
@@ -89,7 +91,7 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
             w->after[i] = pads[w->dims + i];
             for (int k = 0; k < 2; k++)
                 if (pads[i + k * w->dims] < -INT32_MAX || pads[i + k * w->dims] > INT32_MAX) {
-                    onnx_refuse(node, "pads has the number %lld", (long long)pads[i + k * w->dims]);
+                    samba_onnx_refuse(node, "pads has the number %lld", (long long)pads[i + k * w->dims]);
                     return false;
                 }
         }
@@ -100,7 +102,7 @@ bool onnx_window_read(onnx_node *node, samba_value input, const int64_t *weight_
     return true;
 }
 
-samba_value onnx_window_pad(const onnx_window *w, samba_value input, double value)
+samba_value samba_onnx_window_pad(const samba_onnx_window *w, samba_value input, double value)
 {
     int64_t amounts[2 * SAMBA_MAX_RANK];
     for (int i = 0; i < w->dims; i++) { /* samba_pad begins with the last dim */
@@ -111,7 +113,7 @@ samba_value onnx_window_pad(const onnx_window *w, samba_value input, double valu
 }
 
 /* Windows in each dim: rounded up where asked for, and then none that begins behind the input and what lies before it. */
-static int64_t windows_in(const onnx_window *w, int i, bool ceil_mode)
+static int64_t windows_in(const samba_onnx_window *w, int i, bool ceil_mode)
 {
     int64_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1, room = w->size[i] + w->before[i] + w->after[i] - reach;
     if (room < 0)
@@ -123,7 +125,7 @@ static int64_t windows_in(const onnx_window *w, int i, bool ceil_mode)
 }
 
 /* Pads what the last window reaches beyond the pads, so that all windows are whole. */
-static void make_whole(onnx_window *w, bool ceil_mode)
+static void make_whole(samba_onnx_window *w, bool ceil_mode)
 {
     for (int i = 0; i < w->dims; i++) {
         int64_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1, count = windows_in(w, i, ceil_mode);
@@ -132,7 +134,7 @@ static void make_whole(onnx_window *w, bool ceil_mode)
     }
 }
 
-static samba_value pool_max(onnx_node *node, const onnx_window *w, samba_value a, bool indices)
+static samba_value pool_max(samba_onnx_node *node, const samba_onnx_window *w, samba_value a, bool indices)
 {
     const int64_t *k = w->kernel, *s = w->stride, *d = w->dilation, *p = w->before;
     if (w->dims == 1) {
@@ -164,7 +166,7 @@ static double least_of(samba_dtype dtype)
     }
 }
 
-static bool fits_pooling(const onnx_window *w)
+static bool fits_pooling(const samba_onnx_window *w)
 {
     bool fits = w->even;
     for (int i = 0; i < w->dims; i++)
@@ -173,8 +175,8 @@ static bool fits_pooling(const onnx_window *w)
 }
 
 /* From places in the padded input to places in the input, counted over C and N too, or by columns. */
-static samba_value places_in_input(onnx_node *node, const onnx_window *given, const onnx_window *padded, bool was_padded,
-                                   samba_value a, samba_value index, bool columns)
+static samba_value places_in_input(samba_onnx_node *node, const samba_onnx_window *given, const samba_onnx_window *padded,
+                                   bool was_padded, samba_value a, samba_value index, bool columns)
 {
     samba_value place[SAMBA_MAX_RANK] = {{NULL, 0, 0}}, rest = index;
     for (int i = given->dims - 1; i >= 0; i--) {
@@ -205,13 +207,13 @@ static samba_value places_in_input(onnx_node *node, const onnx_window *given, co
     return samba_add(flat, placed);
 }
 
-void onnx_max_pool(onnx_node *node);
-void onnx_max_pool(onnx_node *node)
+void samba_onnx_max_pool(samba_onnx_node *node);
+void samba_onnx_max_pool(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    bool ceil_mode = onnx_flag(node, "ceil_mode", false), columns = onnx_flag(node, "storage_order", false);
-    onnx_window given, w;
-    if (!onnx_window_read(node, a, NULL, &given))
+    samba_value a = samba_onnx_need(node, 0);
+    bool ceil_mode = samba_onnx_flag(node, "ceil_mode", false), columns = samba_onnx_flag(node, "storage_order", false);
+    samba_onnx_window given, w;
+    if (!samba_onnx_window_read(node, a, NULL, &given))
         return;
     w = given;
     samba_value input = a;
@@ -221,22 +223,22 @@ void onnx_max_pool(onnx_node *node)
         w.even &= w.before[i] == w.after[i];
     bool pads = !fits_pooling(&w);
     if (pads) {
-        input = onnx_window_pad(&w, a, least_of(samba_value_dtype(a)));
-        onnx_window inside = w;
+        input = samba_onnx_window_pad(&w, a, least_of(samba_value_dtype(a)));
+        samba_onnx_window inside = w;
         for (int i = 0; i < w.dims; i++)
             inside.before[i] = inside.after[i] = 0;
-        onnx_out(node, 0, pool_max(node, &inside, input, false));
-        if (onnx_wants(node, 1))
-            onnx_out(node, 1, places_in_input(node, &given, &w, true, a, pool_max(node, &inside, input, true), columns));
+        samba_onnx_out(node, 0, pool_max(node, &inside, input, false));
+        if (samba_onnx_wants(node, 1))
+            samba_onnx_out(node, 1, places_in_input(node, &given, &w, true, a, pool_max(node, &inside, input, true), columns));
     } else {
-        onnx_out(node, 0, pool_max(node, &w, input, false));
-        if (onnx_wants(node, 1))
-            onnx_out(node, 1, places_in_input(node, &given, &w, false, a, pool_max(node, &w, input, true), columns));
+        samba_onnx_out(node, 0, pool_max(node, &w, input, false));
+        if (samba_onnx_wants(node, 1))
+            samba_onnx_out(node, 1, places_in_input(node, &given, &w, false, a, pool_max(node, &w, input, true), columns));
     }
-    onnx_out_type(node, 0, onnx_type_in(node, 0));
+    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
 }
 
-static samba_value pool_mean(onnx_node *node, const onnx_window *w, samba_value a, bool count_pads)
+static samba_value pool_mean(samba_onnx_node *node, const samba_onnx_window *w, samba_value a, bool count_pads)
 {
     const int64_t *k = w->kernel, *s = w->stride, *p = w->before;
     if (w->dims == 1) {
@@ -255,7 +257,7 @@ static samba_value pool_mean(onnx_node *node, const onnx_window *w, samba_value 
 }
 
 /* Sums over windows with dilation, one dim after another. */
-static samba_value window_sums(const onnx_window *w, samba_value padded)
+static samba_value window_sums(const samba_onnx_window *w, samba_value padded)
 {
     for (int i = 0; i < w->dims; i++) {
         int64_t reach = w->dilation[i] * (w->kernel[i] - 1) + 1;
@@ -268,32 +270,32 @@ static samba_value window_sums(const onnx_window *w, samba_value padded)
 }
 
 /* A value of ones in the shape of a plane of the input: how many elements, with or without pads, each window has. */
-static samba_value window_counts(onnx_node *node, const onnx_window *given, const onnx_window *whole, samba_value a,
-                                 bool count_pads)
+static samba_value window_counts(samba_onnx_node *node, const samba_onnx_window *given, const samba_onnx_window *whole,
+                                 samba_value a, bool count_pads)
 {
     int64_t shape[SAMBA_MAX_RANK] = {1, 1};
     for (int i = 0; i < given->dims; i++)
         shape[2 + i] = given->size[i];
     samba_value ones = samba_constant(node->graph, 1, samba_value_dtype(a), given->dims + 2, shape);
-    onnx_window rest = *whole;
+    samba_onnx_window rest = *whole;
     if (count_pads) { /* what the model pads counts, what makes the last window whole does not */
-        ones = onnx_window_pad(given, ones, 1);
+        ones = samba_onnx_window_pad(given, ones, 1);
         for (int i = 0; i < given->dims; i++) {
             rest.before[i] = 0;
             rest.after[i] = whole->after[i] - given->after[i];
         }
     }
-    return window_sums(whole, onnx_window_pad(&rest, ones, 0));
+    return window_sums(whole, samba_onnx_window_pad(&rest, ones, 0));
 }
 
-void onnx_average_pool(onnx_node *node);
-void onnx_average_pool(onnx_node *node)
+void samba_onnx_average_pool(samba_onnx_node *node);
+void samba_onnx_average_pool(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    bool ceil_mode = onnx_flag(node, "ceil_mode", false), count_pads = onnx_flag(node, "count_include_pad", false),
+    samba_value a = samba_onnx_need(node, 0);
+    bool ceil_mode = samba_onnx_flag(node, "ceil_mode", false), count_pads = samba_onnx_flag(node, "count_include_pad", false),
          dilated = false;
-    onnx_window given, w;
-    if (!onnx_window_read(node, a, NULL, &given))
+    samba_onnx_window given, w;
+    if (!samba_onnx_window_read(node, a, NULL, &given))
         return;
     w = given;
     make_whole(&w, ceil_mode);
@@ -303,82 +305,82 @@ void onnx_average_pool(onnx_node *node)
         grown |= w.after[i] != given.after[i];
     }
     if (!dilated && !grown && fits_pooling(&w) && w.dims <= 3) {
-        onnx_out(node, 0, pool_mean(node, &w, a, count_pads));
+        samba_onnx_out(node, 0, pool_mean(node, &w, a, count_pads));
         return;
     }
-    samba_value sums = window_sums(&w, onnx_window_pad(&w, a, 0)), counts = window_counts(node, &given, &w, a, count_pads);
-    onnx_out(node, 0, samba_div(sums, counts));
+    samba_value sums = window_sums(&w, samba_onnx_window_pad(&w, a, 0)), counts = window_counts(node, &given, &w, a, count_pads);
+    samba_onnx_out(node, 0, samba_div(sums, counts));
 }
 
-void onnx_lp_pool(onnx_node *node);
-void onnx_lp_pool(onnx_node *node)
+void samba_onnx_lp_pool(samba_onnx_node *node);
+void samba_onnx_lp_pool(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    double p = (double)onnx_int(node, "p", 2);
-    bool ceil_mode = onnx_flag(node, "ceil_mode", false);
-    onnx_window given, w;
-    if (!onnx_window_read(node, a, NULL, &given))
+    samba_value a = samba_onnx_need(node, 0);
+    double p = (double)samba_onnx_int(node, "p", 2);
+    bool ceil_mode = samba_onnx_flag(node, "ceil_mode", false);
+    samba_onnx_window given, w;
+    if (!samba_onnx_window_read(node, a, NULL, &given))
         return;
     w = given;
     make_whole(&w, ceil_mode);
-    samba_value size = samba_abs(a), power = onnx_number(node, p), root = onnx_number(node, 1 / p),
+    samba_value size = samba_abs(a), power = samba_onnx_number(node, p), root = samba_onnx_number(node, 1 / p),
                 powers = samba_pow(size, power);
-    samba_value sums = window_sums(&w, onnx_window_pad(&w, powers, 0));
-    onnx_out(node, 0, samba_pow(sums, root));
+    samba_value sums = window_sums(&w, samba_onnx_window_pad(&w, powers, 0));
+    samba_onnx_out(node, 0, samba_pow(sums, root));
 }
 
 /* ---- over the whole of space ---- */
 
-static int space_dims(onnx_node *node, samba_value a, int dims[SAMBA_MAX_RANK])
+static int space_dims(samba_onnx_node *node, samba_value a, int dims[SAMBA_MAX_RANK])
 {
     int count = samba_value_rank(a) - 2;
     if (!node->refused && count < 1)
-        onnx_refuse(node, "an input (N, C, space...) is expected");
+        samba_onnx_refuse(node, "an input (N, C, space...) is expected");
     for (int i = 0; i < count; i++)
         dims[i] = 2 + i;
     return count;
 }
 
-void onnx_global_average_pool(onnx_node *node);
-void onnx_global_average_pool(onnx_node *node)
+void samba_onnx_global_average_pool(samba_onnx_node *node);
+void samba_onnx_global_average_pool(samba_onnx_node *node)
 {
     int dims[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int count = space_dims(node, a, dims);
     if (!node->refused)
-        onnx_out(node, 0, samba_mean(a, count, dims, true));
+        samba_onnx_out(node, 0, samba_mean(a, count, dims, true));
 }
 
-void onnx_global_max_pool(onnx_node *node);
-void onnx_global_max_pool(onnx_node *node)
+void samba_onnx_global_max_pool(samba_onnx_node *node);
+void samba_onnx_global_max_pool(samba_onnx_node *node)
 {
     int dims[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int count = space_dims(node, a, dims);
     if (!node->refused)
-        onnx_out(node, 0, samba_amax(a, count, dims, true));
+        samba_onnx_out(node, 0, samba_amax(a, count, dims, true));
 }
 
-void onnx_global_lp_pool(onnx_node *node);
-void onnx_global_lp_pool(onnx_node *node)
+void samba_onnx_global_lp_pool(samba_onnx_node *node);
+void samba_onnx_global_lp_pool(samba_onnx_node *node)
 {
     int dims[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int count = space_dims(node, a, dims);
-    double p = (double)onnx_int(node, "p", 2);
+    double p = (double)samba_onnx_int(node, "p", 2);
     if (!node->refused)
-        onnx_out(node, 0, samba_vector_norm(a, p, count, dims, true));
+        samba_onnx_out(node, 0, samba_vector_norm(a, p, count, dims, true));
 }
 
 /* The inverse of max pooling without overlaps: places are counted over the output of the pooling's input, N and C among it. */
-void onnx_max_unpool(onnx_node *node);
-void onnx_max_unpool(onnx_node *node)
+void samba_onnx_max_unpool(samba_onnx_node *node);
+void samba_onnx_max_unpool(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), index = onnx_need(node, 1);
-    onnx_window w;
+    samba_value a = samba_onnx_need(node, 0), index = samba_onnx_need(node, 1);
+    samba_onnx_window w;
     int64_t shape[SAMBA_MAX_RANK], inferred[SAMBA_MAX_RANK];
-    int given = onnx_known_ints(node, 2, "the shape", SAMBA_MAX_RANK, shape), rank;
-    if (!onnx_window_read(node, a, NULL, &w))
+    int given = samba_onnx_known_ints(node, 2, "the shape", SAMBA_MAX_RANK, shape), rank;
+    if (!samba_onnx_window_read(node, a, NULL, &w))
         return;
     rank = w.dims + 2;
     inferred[0] = samba_value_size(a, 0);
@@ -387,31 +389,31 @@ void onnx_max_unpool(onnx_node *node)
     for (int i = 0; i < w.dims; i++)
         inferred[2 + i] = (w.size[i] - 1) * w.stride[i] + w.kernel[i] - w.before[i] - w.after[i];
     for (int i = 0; i < rank; i++)
-        if (!onnx_within(node, "the result's shape", inferred[i], 0, INT32_MAX))
+        if (!samba_onnx_within(node, "the result's shape", inferred[i], 0, INT32_MAX))
             return;
     if (!samba_shape_numel(rank, inferred, &numel)) {
-        onnx_refuse(node, "its result would have more than 2^63 elements");
+        samba_onnx_refuse(node, "its result would have more than 2^63 elements");
         return;
     }
     if (given >= 0 && given != rank) {
-        onnx_refuse(node, "a shape of %d dims is given for %d", given, rank);
+        samba_onnx_refuse(node, "a shape of %d dims is given for %d", given, rank);
         return;
     }
     for (int i = 0; given >= 0 && i < w.dims; i++)
         if (shape[2 + i] < inferred[2 + i] || shape[2 + i] > INT32_MAX) {
-            onnx_refuse(node, "a result of %lld elements is asked for where the pooling's input has %lld",
-                        (long long)shape[2 + i], (long long)inferred[2 + i]);
+            samba_onnx_refuse(node, "a result of %lld elements is asked for where the pooling's input has %lld",
+                              (long long)shape[2 + i], (long long)inferred[2 + i]);
             return;
         }
     samba_value zeros = samba_constant(node->graph, 0, samba_value_dtype(a), 1, &numel);
     samba_value places = samba_reshape(index, 1, &all), values = samba_reshape(a, 1, &all);
     samba_value flat = samba_scatter(zeros, 0, places, values), result = samba_reshape(flat, rank, inferred);
-    onnx_window more = w; /* a larger result has zeros behind */
+    samba_onnx_window more = w; /* a larger result has zeros behind */
     for (int i = 0; i < w.dims; i++) {
         more.before[i] = 0;
         more.after[i] = given >= 0 ? shape[2 + i] - inferred[2 + i] : 0;
     }
     if (given >= 0)
-        result = onnx_window_pad(&more, result, 0);
-    onnx_out(node, 0, result);
+        result = samba_onnx_window_pad(&more, result, 0);
+    samba_onnx_out(node, 0, result);
 }

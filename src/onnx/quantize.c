@@ -13,7 +13,7 @@
 #include <sambaflow/shape.h>
 #include <string.h>
 
-#define T(name) ONNX__TENSOR_PROTO__DATA_TYPE__##name
+#define T(name) SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__##name
 
 /* The least and the greatest number of a quantized type; false: it is none that is read. */
 static bool range_of(int32_t type, double *least, double *greatest)
@@ -33,11 +33,11 @@ static bool range_of(int32_t type, double *least, double *greatest)
 }
 
 /* Round, add the zero point (zeroed: none), clamp, and cast to what holds the type. `a` is float32 or wider. */
-static void out_quantized(onnx_node *node, samba_value a, samba_value zero_point, int32_t type)
+static void out_quantized(samba_onnx_node *node, samba_value a, samba_value zero_point, int32_t type)
 {
     double least, greatest;
     if (!range_of(type, &least, &greatest)) {
-        onnx_refuse(node, "quantizing to %s is not supported", onnx_type_name(type));
+        samba_onnx_refuse(node, "quantizing to %s is not supported", samba_onnx_type_name(type));
         return;
     }
     samba_value whole = samba_round(a);
@@ -45,15 +45,16 @@ static void out_quantized(onnx_node *node, samba_value a, samba_value zero_point
         samba_value shift = samba_cast(zero_point, samba_value_dtype(a));
         whole = samba_add(whole, shift);
     }
-    samba_value low = onnx_number(node, least), high = onnx_number(node, greatest), within = samba_clamp(whole, low, high);
-    onnx_out(node, 0, samba_cast(within, onnx_dtype(type)));
-    onnx_out_type(node, 0, type);
+    samba_value low = samba_onnx_number(node, least), high = samba_onnx_number(node, greatest),
+                within = samba_clamp(whole, low, high);
+    samba_onnx_out(node, 0, samba_cast(within, samba_onnx_dtype(type)));
+    samba_onnx_out_type(node, 0, type);
 }
 
 /* ---- to quantized numbers and back ---- */
 
 /* A scale or zero point as it meets a value: of all of it, of each index of the axis, or of blocks of indices. */
-static samba_value spread(onnx_node *node, samba_value value, samba_value like, int64_t axis, int64_t block)
+static samba_value spread(samba_onnx_node *node, samba_value value, samba_value like, int64_t axis, int64_t block)
 {
     int rank = samba_value_rank(like);
     int64_t shape[SAMBA_MAX_RANK];
@@ -79,27 +80,28 @@ static samba_value spread(onnx_node *node, samba_value value, samba_value like, 
     return samba_reshape(value, rank, shape);
 }
 
-static samba_dtype float_dtype(onnx_node *node, const char *name, int64_t type, samba_dtype fallback)
+static samba_dtype float_dtype(samba_onnx_node *node, const char *name, int64_t type, samba_dtype fallback)
 {
     if (type == 0)
         return fallback;
-    samba_dtype dtype = onnx_dtype((int32_t)type);
+    samba_dtype dtype = samba_onnx_dtype((int32_t)type);
     if (dtype == SAMBA_DTYPE_COUNT || !samba_dtype_is_floating_point(dtype))
-        onnx_refuse(node, "%s is %s, which is not supported", name, onnx_type_name((int32_t)type));
+        samba_onnx_refuse(node, "%s is %s, which is not supported", name, samba_onnx_type_name((int32_t)type));
     return dtype;
 }
 
-void onnx_quantize_linear(onnx_node *node);
-void onnx_quantize_linear(onnx_node *node)
+void samba_onnx_quantize_linear(samba_onnx_node *node);
+void samba_onnx_quantize_linear(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), scale = onnx_need(node, 1), zero_point = onnx_in(node, 2);
-    int64_t axis = onnx_int(node, "axis", 1), block = onnx_int(node, "block_size", 0), type = onnx_int(node, "output_dtype", 0);
-    int64_t precision = onnx_int(node, "precision", 0);
-    onnx_flag(node, "saturate", true); /* of 8-bit floats, which are refused */
+    samba_value a = samba_onnx_need(node, 0), scale = samba_onnx_need(node, 1), zero_point = samba_onnx_in(node, 2);
+    int64_t axis = samba_onnx_int(node, "axis", 1), block = samba_onnx_int(node, "block_size", 0),
+            type = samba_onnx_int(node, "output_dtype", 0);
+    int64_t precision = samba_onnx_int(node, "precision", 0);
+    samba_onnx_flag(node, "saturate", true); /* of 8-bit floats, which are refused */
     if (node->refused)
         return;
     if (zero_point.graph)
-        type = onnx_type_of(node, 2, zero_point);
+        type = samba_onnx_type_of(node, 2, zero_point);
     samba_dtype dtype = float_dtype(node, "precision", precision, samba_value_dtype(scale));
     scale = spread(node, scale, a, axis, block);
     zero_point = spread(node, zero_point, a, axis, block);
@@ -110,11 +112,12 @@ void onnx_quantize_linear(onnx_node *node)
                   type ? (int32_t)type : T(UINT8));
 }
 
-void onnx_dequantize_linear(onnx_node *node);
-void onnx_dequantize_linear(onnx_node *node)
+void samba_onnx_dequantize_linear(samba_onnx_node *node);
+void samba_onnx_dequantize_linear(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), scale = onnx_need(node, 1), zero_point = onnx_in(node, 2);
-    int64_t axis = onnx_int(node, "axis", 1), block = onnx_int(node, "block_size", 0), type = onnx_int(node, "output_dtype", 0);
+    samba_value a = samba_onnx_need(node, 0), scale = samba_onnx_need(node, 1), zero_point = samba_onnx_in(node, 2);
+    int64_t axis = samba_onnx_int(node, "axis", 1), block = samba_onnx_int(node, "block_size", 0),
+            type = samba_onnx_int(node, "output_dtype", 0);
     if (node->refused)
         return;
     samba_dtype dtype = float_dtype(node, "output_dtype", type, samba_value_dtype(scale));
@@ -129,34 +132,34 @@ void onnx_dequantize_linear(onnx_node *node)
         number = samba_sub(number, shift);
     }
     samba_value real = samba_cast(number, wide), factor = samba_cast(scale, wide), product = samba_mul(real, factor);
-    onnx_out(node, 0, samba_cast(product, dtype));
+    samba_onnx_out(node, 0, samba_cast(product, dtype));
 }
 
 /* To uint8, by a scale for which 0 to 255 reaches from the least to the greatest element, and over 0. */
-void onnx_dynamic_quantize_linear(onnx_node *node);
-void onnx_dynamic_quantize_linear(onnx_node *node)
+void samba_onnx_dynamic_quantize_linear(samba_onnx_node *node);
+void samba_onnx_dynamic_quantize_linear(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     if (node->refused)
         return;
-    samba_value high, low = samba_aminmax(a, 0, NULL, false, &high), none = onnx_like(node, 0, a),
-                      steps = onnx_like(node, 255, a);
+    samba_value high, low = samba_aminmax(a, 0, NULL, false, &high), none = samba_onnx_like(node, 0, a),
+                      steps = samba_onnx_like(node, 255, a);
     samba_value least = samba_minimum(low, none), greatest = samba_maximum(high, none), whole = samba_sub(greatest, least);
-    samba_value flat = samba_eq(whole, none), one = onnx_like(node, 1, a), length = samba_where(flat, one, whole);
+    samba_value flat = samba_eq(whole, none), one = samba_onnx_like(node, 1, a), length = samba_where(flat, one, whole);
     samba_value scale = samba_div(length, steps), below = samba_div(least, scale), start = samba_sub(none, below);
     samba_value zero_point = samba_round(samba_clamp(start, none, steps)), quotient = samba_div(a, scale);
     out_quantized(node, quotient, zero_point, T(UINT8));
-    onnx_out(node, 1, scale);
-    onnx_out(node, 2, samba_cast(zero_point, SAMBA_UINT8));
+    samba_onnx_out(node, 1, scale);
+    samba_onnx_out(node, 2, samba_cast(zero_point, SAMBA_UINT8));
 }
 
 /* ---- products ---- */
 
 /* Input `index` as int32, less its zero point, input `zero`. A zero point of rank 1 is one for each row of a matrix (dim -2), for
  * each column (-1), or for each channel of a weight (0). */
-static samba_value number_less(onnx_node *node, int index, int zero, int dim)
+static samba_value number_less(samba_onnx_node *node, int index, int zero, int dim)
 {
-    samba_value a = onnx_need(node, index), zero_point = onnx_in(node, zero);
+    samba_value a = samba_onnx_need(node, index), zero_point = samba_onnx_in(node, zero);
     if (node->refused)
         return a;
     samba_value number = samba_cast(a, SAMBA_INT32);
@@ -171,26 +174,26 @@ static samba_value number_less(onnx_node *node, int index, int zero, int dim)
     return node->refused ? a : samba_sub(number, shift);
 }
 
-void onnx_matmul_integer(onnx_node *node);
-void onnx_matmul_integer(onnx_node *node)
+void samba_onnx_matmul_integer(samba_onnx_node *node);
+void samba_onnx_matmul_integer(samba_onnx_node *node)
 {
     samba_value a = number_less(node, 0, 2, -2), b = number_less(node, 1, 3, -1);
     if (!node->refused)
-        onnx_out(node, 0, samba_matmul(a, b));
+        samba_onnx_out(node, 0, samba_matmul(a, b));
 }
 
-void onnx_conv_integer(onnx_node *node);
-void onnx_conv_integer(onnx_node *node)
+void samba_onnx_conv_integer(samba_onnx_node *node);
+void samba_onnx_conv_integer(samba_onnx_node *node)
 {
     samba_value a = number_less(node, 0, 2, 1), weight = number_less(node, 1, 3, 0), none = {NULL, 0, 0};
     if (!node->refused)
-        onnx_out(node, 0, onnx_convolve(node, a, weight, none, 0));
+        samba_onnx_out(node, 0, samba_onnx_convolve(node, a, weight, none, 0));
 }
 
 /* A scale as float32; one number where it has one element. */
-static samba_value scale_in(onnx_node *node, int index)
+static samba_value scale_in(samba_onnx_node *node, int index)
 {
-    samba_value scale = onnx_need(node, index);
+    samba_value scale = samba_onnx_need(node, index);
     if (node->refused)
         return scale;
     scale = samba_cast(scale, SAMBA_FLOAT32);
@@ -198,24 +201,24 @@ static samba_value scale_in(onnx_node *node, int index)
 }
 
 /* int32 sums times a's and b's scale by y's, to y's type, which its zero point, input `zero`, says. */
-static void out_requantized(onnx_node *node, samba_value sums, samba_value a_scale, samba_value b_scale, samba_value y_scale,
-                            int zero)
+static void out_requantized(samba_onnx_node *node, samba_value sums, samba_value a_scale, samba_value b_scale,
+                            samba_value y_scale, int zero)
 {
-    samba_value zero_point = onnx_need(node, zero);
+    samba_value zero_point = samba_onnx_need(node, zero);
     if (node->refused)
         return;
     if (samba_value_rank(zero_point) == 1 && samba_value_size(zero_point, 0) == 1)
         zero_point = samba_reshape(zero_point, 0, NULL);
     if (samba_value_rank(y_scale) != 0 || samba_value_rank(zero_point) != 0) {
-        onnx_refuse(node, "one scale and one zero point are expected of the result");
+        samba_onnx_refuse(node, "one scale and one zero point are expected of the result");
         return;
     }
     samba_value scales = samba_mul(a_scale, b_scale), factor = samba_div(scales, y_scale), real = samba_cast(sums, SAMBA_FLOAT32);
-    out_quantized(node, samba_mul(real, factor), zero_point, onnx_type_of(node, zero, zero_point));
+    out_quantized(node, samba_mul(real, factor), zero_point, samba_onnx_type_of(node, zero, zero_point));
 }
 
-void onnx_qlinear_matmul(onnx_node *node);
-void onnx_qlinear_matmul(onnx_node *node)
+void samba_onnx_qlinear_matmul(samba_onnx_node *node);
+void samba_onnx_qlinear_matmul(samba_onnx_node *node)
 {
     samba_value a = number_less(node, 0, 2, -2), b = number_less(node, 3, 5, -1);
     samba_value a_scale = scale_in(node, 1), b_scale = scale_in(node, 4), y_scale = scale_in(node, 6);
@@ -226,14 +229,14 @@ void onnx_qlinear_matmul(onnx_node *node)
     out_requantized(node, samba_matmul(a, b), a_scale, b_scale, y_scale, 7);
 }
 
-void onnx_qlinear_conv(onnx_node *node);
-void onnx_qlinear_conv(onnx_node *node)
+void samba_onnx_qlinear_conv(samba_onnx_node *node);
+void samba_onnx_qlinear_conv(samba_onnx_node *node)
 {
-    samba_value a = number_less(node, 0, 2, 1), weight = number_less(node, 3, 5, 0), bias = onnx_in(node, 8);
+    samba_value a = number_less(node, 0, 2, 1), weight = number_less(node, 3, 5, 0), bias = samba_onnx_in(node, 8);
     samba_value a_scale = scale_in(node, 1), w_scale = scale_in(node, 4), y_scale = scale_in(node, 6);
     if (node->refused)
         return;
-    samba_value sums = onnx_convolve(node, a, weight, bias, 0);
+    samba_value sums = samba_onnx_convolve(node, a, weight, bias, 0);
     if (node->refused)
         return;
     w_scale = spread(node, w_scale, sums, 1, 0);

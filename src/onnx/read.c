@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEEPEST 64           /* functions and graphs inside each other */
+#define DEEPEST 64            /* functions and graphs inside each other */
 #define MOST_NODES (1 << 18)  /* that loops and functions unroll to, with the names that their turns and calls bind */
 #define MOST_VALUES (1 << 21) /* of the graph: a node may be unrolled to many */
 #define MOST_TEXTS 256        /* attributes of a node, imports of a function */
-#define SHOWN_REFUSALS 900   /* bytes of them in a message: a context's message is short */
+#define SHOWN_REFUSALS 900    /* bytes of them in a message: a context's message is short */
 
 samba_onnx_options samba_onnx_defaults(void) { return (samba_onnx_options){.struct_size = sizeof(samba_onnx_options)}; }
 
 /* ---- names ---- */
 
-static onnx_item **slot_of(const onnx_scope *scope, const char *name)
+static samba_onnx_item **slot_of(const samba_onnx_scope *scope, const char *name)
 {
     int64_t at = (int64_t)(samba_hash(name, strlen(name), 0) & (uint64_t)(scope->size - 1));
     while (scope->table[at] && strcmp(scope->table[at]->name, name) != 0)
@@ -27,16 +27,16 @@ static onnx_item **slot_of(const onnx_scope *scope, const char *name)
     return &scope->table[at];
 }
 
-static bool open_scope(onnx_reader *reader, onnx_scope *scope, onnx_scope *outer)
+static bool open_scope(samba_onnx_reader *reader, samba_onnx_scope *scope, samba_onnx_scope *outer)
 {
-    *scope = (onnx_scope){outer, 0, 16, NULL};
+    *scope = (samba_onnx_scope){outer, 0, 16, NULL};
     scope->table = samba_arena_alloc(&reader->arena, (size_t)scope->size * sizeof *scope->table);
     return scope->table;
 }
 
-static bool grow_scope(onnx_reader *reader, onnx_scope *scope)
+static bool grow_scope(samba_onnx_reader *reader, samba_onnx_scope *scope)
 {
-    onnx_scope larger = {scope->outer, scope->count, scope->size * 2, NULL};
+    samba_onnx_scope larger = {scope->outer, scope->count, scope->size * 2, NULL};
     if (scope->count * 2 < scope->size)
         return true;
     larger.table = samba_arena_alloc(&reader->arena, (size_t)larger.size * sizeof *larger.table);
@@ -50,22 +50,22 @@ static bool grow_scope(onnx_reader *reader, onnx_scope *scope)
 }
 
 /* The item under this name in the innermost scope gets another name's value where graphs call one thing twice. */
-static bool bind_as(onnx_reader *reader, const char *name, const onnx_item *item)
+static bool bind_as(samba_onnx_reader *reader, const char *name, const samba_onnx_item *item)
 {
-    onnx_item *copy = item ? onnx_new_item(reader, name) : NULL;
+    samba_onnx_item *copy = item ? samba_onnx_new_item(reader, name) : NULL;
     if (!copy)
         return false;
     *copy = *item;
     copy->name = name;
-    return onnx_bind(reader, name, copy);
+    return samba_onnx_bind(reader, name, copy);
 }
 
-bool onnx_bind(onnx_reader *reader, const char *name, onnx_item *item)
+bool samba_onnx_bind(samba_onnx_reader *reader, const char *name, samba_onnx_item *item)
 {
-    onnx_scope *scope = reader->scope;
+    samba_onnx_scope *scope = reader->scope;
     if (!item || !grow_scope(reader, scope))
         return false;
-    onnx_item **slot = slot_of(scope, name);
+    samba_onnx_item **slot = slot_of(scope, name);
     if (*slot) {
         samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: two values have the name \"%.200s\"", reader->model->path, name);
         return false;
@@ -75,10 +75,10 @@ bool onnx_bind(onnx_reader *reader, const char *name, onnx_item *item)
     return true;
 }
 
-onnx_item *onnx_find(const onnx_reader *reader, const char *name)
+samba_onnx_item *samba_onnx_find(const samba_onnx_reader *reader, const char *name)
 {
-    for (const onnx_scope *scope = reader->scope; scope; scope = scope->outer) {
-        onnx_item *item = *slot_of(scope, name);
+    for (const samba_onnx_scope *scope = reader->scope; scope; scope = scope->outer) {
+        samba_onnx_item *item = *slot_of(scope, name);
         if (item)
             return item;
     }
@@ -86,7 +86,7 @@ onnx_item *onnx_find(const onnx_reader *reader, const char *name)
 }
 
 /* What nodes cost that a loop or function unrolls to, and names that a turn or a call binds: eight of them are as a node. */
-static samba_status spend(onnx_reader *reader, size_t nodes, size_t names)
+static samba_status spend(samba_onnx_reader *reader, size_t nodes, size_t names)
 {
     if (names / 8 > MOST_NODES || (reader->nodes += (int64_t)(nodes + names / 8)) > MOST_NODES)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: loops and functions unroll to more than %d nodes",
@@ -95,35 +95,35 @@ static samba_status spend(onnx_reader *reader, size_t nodes, size_t names)
 }
 
 /* Of a graph inside a node: constants. */
-static samba_status bind_constants(onnx_reader *reader, size_t count, Onnx__TensorProto **initializers)
+static samba_status bind_constants(samba_onnx_reader *reader, size_t count, Samba__Onnx__TensorProto **initializers)
 {
     for (size_t i = 0; i < count; i++) {
-        const Onnx__TensorProto *proto = initializers[i];
+        const Samba__Onnx__TensorProto *proto = initializers[i];
         if (!proto->name || !proto->name[0])
             return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: an initializer has no name", reader->model->path);
-        onnx_item *item = onnx_new_item(reader, proto->name);
+        samba_onnx_item *item = samba_onnx_new_item(reader, proto->name);
         if (!item)
             return SAMBA_ERROR_MEMORY;
         item->initializer = proto;
-        if (!onnx_bind(reader, proto->name, item))
+        if (!samba_onnx_bind(reader, proto->name, item))
             return SAMBA_ERROR_FORMAT;
     }
     return SAMBA_OK;
 }
 
 /* What the model stores, but for what the caller has a value for. */
-static samba_status bind_stored(onnx_reader *reader)
+static samba_status bind_stored(samba_onnx_reader *reader)
 {
     for (int i = 0; i < reader->model->stored_count; i++) {
-        const onnx_stored *stored = &reader->model->stored[i];
-        if (onnx_find(reader, stored->name))
+        const samba_onnx_stored *stored = &reader->model->stored[i];
+        if (samba_onnx_find(reader, stored->name))
             continue;
-        onnx_item *item = onnx_new_item(reader, stored->name);
+        samba_onnx_item *item = samba_onnx_new_item(reader, stored->name);
         if (!item)
             return SAMBA_ERROR_MEMORY;
         item->initializer = stored->proto;
         item->stored = reader->options.initializers == SAMBA_ONNX_PARAMETERS ? stored : NULL;
-        if (!onnx_bind(reader, stored->name, item))
+        if (!samba_onnx_bind(reader, stored->name, item))
             return SAMBA_ERROR_FORMAT;
     }
     return SAMBA_OK;
@@ -131,7 +131,7 @@ static samba_status bind_stored(onnx_reader *reader)
 
 /* ---- initializers as values ---- */
 
-static bool is_frozen(onnx_reader *reader, const char *name)
+static bool is_frozen(samba_onnx_reader *reader, const char *name)
 {
     bool frozen = false;
     for (int i = 0; i < reader->options.freeze_count; i++)
@@ -142,7 +142,7 @@ static bool is_frozen(onnx_reader *reader, const char *name)
     return frozen;
 }
 
-static bool keep(samba_onnx *model, const onnx_stored *stored)
+static bool keep(samba_onnx *model, const samba_onnx_stored *stored)
 {
     int64_t capacity = model->kept_capacity;
     if (SAMBA_GROW(model->context, model->kept, capacity, model->kept_count + 1) != SAMBA_OK)
@@ -152,8 +152,8 @@ static bool keep(samba_onnx *model, const onnx_stored *stored)
     return true;
 }
 
-static samba_value named_value(onnx_reader *reader, const onnx_stored *stored, bool buffer, samba_dtype dtype, int rank,
-                               const int64_t *shape)
+static samba_value named_value(samba_onnx_reader *reader, const samba_onnx_stored *stored, bool buffer, samba_dtype dtype,
+                               int rank, const int64_t *shape)
 {
     const samba_initializer unknown = {SAMBA_INIT_NONE, 0, 0};
     bool frozen = is_frozen(reader, stored->name) || buffer;
@@ -163,11 +163,11 @@ static samba_value named_value(onnx_reader *reader, const onnx_stored *stored, b
 }
 
 /* `buffer`: whatever its role says. */
-static samba_value initializer_value(onnx_reader *reader, const onnx_item *item, bool buffer)
+static samba_value initializer_value(samba_onnx_reader *reader, const samba_onnx_item *item, bool buffer)
 {
     const samba_value none = {NULL, 0, 0};
     samba_tensor *tensor;
-    if (onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK)
+    if (samba_onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK)
         return none;
     double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
     if (reader->depth > 0 && (reader->room += bytes) > 0x1p30 + 64 * (double)reader->model->size) { /* each turn of a loop */
@@ -188,7 +188,7 @@ static samba_value initializer_value(onnx_reader *reader, const onnx_item *item,
     return value;
 }
 
-samba_value onnx_value_of(onnx_reader *reader, onnx_item *item)
+samba_value samba_onnx_value_of(samba_onnx_reader *reader, samba_onnx_item *item)
 {
     if (!item->value.graph && item->initializer) {
         item->value = initializer_value(reader, item, false);
@@ -200,9 +200,9 @@ samba_value onnx_value_of(onnx_reader *reader, onnx_item *item)
     return item->value;
 }
 
-samba_value onnx_buffer(onnx_node *node, int index)
+samba_value samba_onnx_buffer(samba_onnx_node *node, int index)
 {
-    onnx_item *item = onnx_item_in(node, index);
+    samba_onnx_item *item = samba_onnx_item_in(node, index);
     if (item && item->initializer && !item->value.graph) {
         item->value = initializer_value(node->reader, item, true);
         if (item->value.graph) {
@@ -210,7 +210,7 @@ samba_value onnx_buffer(onnx_node *node, int index)
             item->initializer = NULL;
         }
     }
-    return onnx_need(node, index);
+    return samba_onnx_need(node, index);
 }
 
 /* ---- nodes ---- */
@@ -218,7 +218,7 @@ samba_value onnx_buffer(onnx_node *node, int index)
 static bool is_default(const char *domain) { return !domain || !domain[0] || strcmp(domain, "ai.onnx") == 0; }
 static bool same_domain(const char *a, const char *b) { return is_default(a) ? is_default(b) : b && strcmp(a, b) == 0; }
 
-static int64_t version_of(const onnx_frame *frame, const char *domain)
+static int64_t version_of(const samba_onnx_frame *frame, const char *domain)
 {
     for (size_t i = 0; i < frame->import_count; i++)
         if (same_domain(frame->imports[i]->domain, domain))
@@ -229,7 +229,8 @@ static int64_t version_of(const onnx_frame *frame, const char *domain)
 /* By name, domain and overload, as nodes name functions. */
 static int compare_functions(const void *a, const void *b)
 {
-    const Onnx__FunctionProto *x = *(const Onnx__FunctionProto *const *)a, *y = *(const Onnx__FunctionProto *const *)b;
+    const Samba__Onnx__FunctionProto *x = *(const Samba__Onnx__FunctionProto *const *)a,
+                                     *y = *(const Samba__Onnx__FunctionProto *const *)b;
     int order = strcmp(x->name, y->name);
     if (order == 0)
         order = strcmp(is_default(x->domain) ? "" : x->domain, is_default(y->domain) ? "" : y->domain);
@@ -237,9 +238,9 @@ static int compare_functions(const void *a, const void *b)
 }
 
 /* Sorted: each node looks for its own, and a file may have as many of both. */
-static samba_status sort_functions(onnx_reader *reader)
+static samba_status sort_functions(samba_onnx_reader *reader)
 {
-    const Onnx__ModelProto *message = reader->model->message;
+    const Samba__Onnx__ModelProto *message = reader->model->message;
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->functions, message->n_functions + 1));
     for (size_t i = 0; i < message->n_functions; i++)
         if (message->functions[i]->name)
@@ -248,59 +249,59 @@ static samba_status sort_functions(onnx_reader *reader)
     return SAMBA_OK;
 }
 
-static const Onnx__FunctionProto *find_function(const onnx_reader *reader, const Onnx__NodeProto *proto)
+static const Samba__Onnx__FunctionProto *find_function(const samba_onnx_reader *reader, const Samba__Onnx__NodeProto *proto)
 {
-    const Onnx__FunctionProto key = {.name = proto->op_type, .domain = proto->domain, .overload = proto->overload},
-                              *searched = &key, **found;
+    const Samba__Onnx__FunctionProto key = {.name = proto->op_type, .domain = proto->domain, .overload = proto->overload},
+                                     *searched = &key, **found;
     found = bsearch(&searched, reader->functions, reader->function_count, sizeof *reader->functions, compare_functions);
     return found ? *found : NULL;
 }
 
 /* What the node says and its function did not ask for; outputs that it did not make. */
-static void check_all_told(onnx_node *node)
+static void check_all_told(samba_onnx_node *node)
 {
-    const Onnx__NodeProto *proto = node->proto;
+    const Samba__Onnx__NodeProto *proto = node->proto;
     for (size_t i = 0; i < proto->n_attribute && !node->refused; i++)
         if (!node->told[i])
-            onnx_refuse(node, "attribute %.100s is not supported",
-                        proto->attribute[i]->name ? proto->attribute[i]->name : "without a name");
+            samba_onnx_refuse(node, "attribute %.100s is not supported",
+                              proto->attribute[i]->name ? proto->attribute[i]->name : "without a name");
     for (int i = 0; i < node->input_count && !node->refused; i++)
         if (node->inputs[i] && !node->read[i])
-            onnx_refuse(node, "input %d is not supported", i);
+            samba_onnx_refuse(node, "input %d is not supported", i);
     for (int i = 0; i < node->output_count && !node->refused; i++)
         if (node->outputs[i] && node->outputs[i]->missing)
-            onnx_refuse(node, "output %d is not supported", i);
+            samba_onnx_refuse(node, "output %d is not supported", i);
 }
 
-static void perform(onnx_node *node, const Onnx__FunctionProto *function)
+static void perform(samba_onnx_node *node, const Samba__Onnx__FunctionProto *function)
 {
     if (function) {
-        onnx_call(node, function);
+        samba_onnx_call(node, function);
         return;
     }
-    const onnx_operator *operator= onnx_operator_find(node->proto->domain, node->op, node->version);
+    const samba_onnx_operator *operator= samba_onnx_operator_find(node->proto->domain, node->op, node->version);
     if (node->version == 0)
-        onnx_refuse(node, "the model does not say which version of this domain's operators it uses (opset_import)");
+        samba_onnx_refuse(node, "the model does not say which version of this domain's operators it uses (opset_import)");
     else if (!operator)
-        onnx_refuse(node, "there is no such operator");
+        samba_onnx_refuse(node, "there is no such operator");
     else if (!operator->function)
-        onnx_refuse(node, "%s", operator->reason);
+        samba_onnx_refuse(node, "%s", operator->reason);
     else
         operator->function(node);
     if (node->graph->status != SAMBA_OK)
-        onnx_refuse(node, "%s", node->graph->error);
+        samba_onnx_refuse(node, "%s", node->graph->error);
     if (!node->refused)
         check_all_told(node);
 }
 
 /* An Identity of an initializer is stored under its own name already (roles.c). */
-static bool is_stored(const onnx_reader *reader, const Onnx__NodeProto *proto)
+static bool is_stored(const samba_onnx_reader *reader, const Samba__Onnx__NodeProto *proto)
 {
     return reader->depth == 0 && proto->n_input == 1 && proto->n_output == 1 && strcmp(proto->op_type, "Identity") == 0 &&
-           onnx_stored_as(reader->model, proto->output[0]) && onnx_stored_as(reader->model, proto->input[0]);
+           samba_onnx_stored_as(reader->model, proto->output[0]) && samba_onnx_stored_as(reader->model, proto->input[0]);
 }
 
-static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
+static samba_status read_node(samba_onnx_reader *reader, const Samba__Onnx__NodeProto *proto)
 {
     if (!proto->op_type)
         return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: a node names no operator", reader->model->path);
@@ -316,13 +317,13 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
     if (reader->graph->node_count > MOST_VALUES)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: its nodes unroll to more than %d operators",
                           reader->model->path, MOST_VALUES);
-    onnx_node node = {.reader = reader,
-                      .graph = reader->graph,
-                      .proto = proto,
-                      .op = proto->op_type,
-                      .version = version_of(reader->frame, proto->domain),
-                      .input_count = (int)proto->n_input,
-                      .output_count = (int)proto->n_output};
+    samba_onnx_node node = {.reader = reader,
+                            .graph = reader->graph,
+                            .proto = proto,
+                            .op = proto->op_type,
+                            .version = version_of(reader->frame, proto->domain),
+                            .input_count = (int)proto->n_input,
+                            .output_count = (int)proto->n_output};
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.inputs, proto->n_input + 1));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.outputs, proto->n_output + 1));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.read, proto->n_input + 1));
@@ -331,7 +332,7 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
     for (int i = 0; i < node.input_count; i++) {
         if (!proto->input[i][0])
             continue;
-        node.inputs[i] = onnx_find(reader, proto->input[i]);
+        node.inputs[i] = samba_onnx_find(reader, proto->input[i]);
         if (!node.inputs[i])
             return samba_fail(reader->context, SAMBA_ERROR_FORMAT,
                               "%s: node '%.160s' (%.100s) needs \"%.200s\", which nothing before it gives", reader->model->path,
@@ -343,7 +344,7 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
     for (int i = 0; i < node.output_count; i++) {
         if (!proto->output[i][0])
             continue;
-        node.outputs[i] = onnx_new_item(reader, proto->output[i]);
+        node.outputs[i] = samba_onnx_new_item(reader, proto->output[i]);
         if (!node.outputs[i])
             return SAMBA_ERROR_MEMORY;
         node.outputs[i]->missing = true;
@@ -356,13 +357,13 @@ static samba_status read_node(onnx_reader *reader, const Onnx__NodeProto *proto)
         if (!node.outputs[i])
             continue;
         node.outputs[i]->missing |= node.refused || missing;
-        if (!onnx_bind(reader, proto->output[i], node.outputs[i]))
+        if (!samba_onnx_bind(reader, proto->output[i], node.outputs[i]))
             return SAMBA_ERROR_FORMAT;
     }
     return SAMBA_OK;
 }
 
-samba_status onnx_read_nodes(onnx_reader *reader, size_t count, Onnx__NodeProto **nodes)
+samba_status samba_onnx_read_nodes(samba_onnx_reader *reader, size_t count, Samba__Onnx__NodeProto **nodes)
 {
     for (size_t i = 0; i < count; i++)
         SAMBA_TRY(read_node(reader, nodes[i]));
@@ -371,34 +372,35 @@ samba_status onnx_read_nodes(onnx_reader *reader, size_t count, Onnx__NodeProto 
 
 /* ---- graphs inside nodes, and functions ---- */
 
-static bool enter(onnx_node *node)
+static bool enter(samba_onnx_node *node)
 {
     if (node->reader->depth < DEEPEST)
         return true;
-    onnx_refuse(node, "functions and graphs are nested more than %d deep, or call themselves", DEEPEST);
+    samba_onnx_refuse(node, "functions and graphs are nested more than %d deep, or call themselves", DEEPEST);
     return false;
 }
 
 /* What reading inside has said for good: it ends as a line of this node. */
-static bool end_inside(onnx_node *node, samba_status status, int refusals_before)
+static bool end_inside(samba_onnx_node *node, samba_status status, int refusals_before)
 {
     if (status != SAMBA_OK)
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
     else if (node->reader->refusal_count > refusals_before)
         node->refused = true; /* its nodes have said why */
     return !node->refused;
 }
 
-bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, onnx_item **inputs, onnx_item ***outputs)
+bool samba_onnx_run_graph(samba_onnx_node *node, const Samba__Onnx__GraphProto *graph, int count, samba_onnx_item **inputs,
+                          samba_onnx_item ***outputs)
 {
-    onnx_reader *reader = node->reader;
+    samba_onnx_reader *reader = node->reader;
     if (!graph || node->refused || !enter(node))
         return false;
     if (count != (int)graph->n_input) {
-        onnx_refuse(node, "its graph has %zu inputs, %d are given", graph->n_input, count);
+        samba_onnx_refuse(node, "its graph has %zu inputs, %d are given", graph->n_input, count);
         return false;
     }
-    onnx_scope scope, *outer = reader->scope;
+    samba_onnx_scope scope, *outer = reader->scope;
     int refusals = reader->refusal_count;
     if (!open_scope(reader, &scope, outer))
         return end_inside(node, SAMBA_ERROR_MEMORY, refusals);
@@ -413,11 +415,11 @@ bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, o
     if (status == SAMBA_OK)
         status = bind_constants(reader, graph->n_initializer, graph->initializer);
     if (status == SAMBA_OK)
-        status = onnx_read_nodes(reader, graph->n_node, graph->node);
+        status = samba_onnx_read_nodes(reader, graph->n_node, graph->node);
     if (status == SAMBA_OK)
         status = SAMBA_ROOM(&reader->arena, *outputs, graph->n_output + 1);
     for (size_t i = 0; i < graph->n_output && status == SAMBA_OK; i++) {
-        (*outputs)[i] = graph->output[i]->name ? onnx_find(reader, graph->output[i]->name) : NULL;
+        (*outputs)[i] = graph->output[i]->name ? samba_onnx_find(reader, graph->output[i]->name) : NULL;
         if (!(*outputs)[i])
             status = samba_fail(reader->context, SAMBA_ERROR_FORMAT, "its graph gives no value \"%.200s\"",
                                 graph->output[i]->name ? graph->output[i]->name : "");
@@ -428,9 +430,9 @@ bool onnx_run_graph(onnx_node *node, const Onnx__GraphProto *graph, int count, o
 }
 
 /* The attributes that nodes of the body may refer to: the call's, and the function's own defaults. */
-static samba_status resolve_attributes(onnx_node *node, const Onnx__FunctionProto *function, onnx_frame *frame)
+static samba_status resolve_attributes(samba_onnx_node *node, const Samba__Onnx__FunctionProto *function, samba_onnx_frame *frame)
 {
-    onnx_reader *reader = node->reader;
+    samba_onnx_reader *reader = node->reader;
     if (function->n_attribute_proto > MOST_TEXTS || function->n_opset_import > MOST_TEXTS)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "function %.100s has more than %d attributes or imports",
                           function->name, MOST_TEXTS);
@@ -438,10 +440,10 @@ static samba_status resolve_attributes(onnx_node *node, const Onnx__FunctionProt
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, frame->attributes, node->proto->n_attribute + function->n_attribute_proto + 1));
     for (size_t i = 0; i < node->proto->n_attribute; i++) {
         const char *name = node->proto->attribute[i]->name;
-        const Onnx__AttributeProto *attribute = name ? onnx_attribute(node, name) : NULL;
+        const Samba__Onnx__AttributeProto *attribute = name ? samba_onnx_attribute(node, name) : NULL;
         if (!attribute)
             continue;
-        Onnx__AttributeProto *copy;
+        Samba__Onnx__AttributeProto *copy;
         SAMBA_TRY(SAMBA_ROOM(&reader->arena, copy, 1));
         *copy = *attribute;
         copy->name = node->proto->attribute[i]->name;
@@ -453,17 +455,17 @@ static samba_status resolve_attributes(onnx_node *node, const Onnx__FunctionProt
     return SAMBA_OK;
 }
 
-static samba_status read_body(onnx_node *node, const Onnx__FunctionProto *function)
+static samba_status read_body(samba_onnx_node *node, const Samba__Onnx__FunctionProto *function)
 {
-    onnx_reader *reader = node->reader;
+    samba_onnx_reader *reader = node->reader;
     for (int i = 0; i < (int)function->n_input; i++) {
-        onnx_item *item = onnx_item_in(node, i);
+        samba_onnx_item *item = samba_onnx_item_in(node, i);
         if (item && !bind_as(reader, function->input[i], item))
             return SAMBA_ERROR_FORMAT;
     }
-    SAMBA_TRY(onnx_read_nodes(reader, function->n_node, function->node));
+    SAMBA_TRY(samba_onnx_read_nodes(reader, function->n_node, function->node));
     for (int i = 0; i < node->output_count && i < (int)function->n_output; i++) {
-        const onnx_item *item = onnx_find(reader, function->output[i]);
+        const samba_onnx_item *item = samba_onnx_find(reader, function->output[i]);
         if (!item)
             return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "function %.100s gives no value \"%.200s\"", function->name,
                               function->output[i]);
@@ -476,13 +478,13 @@ static samba_status read_body(onnx_node *node, const Onnx__FunctionProto *functi
     return SAMBA_OK;
 }
 
-void onnx_call(onnx_node *node, const Onnx__FunctionProto *function)
+void samba_onnx_call(samba_onnx_node *node, const Samba__Onnx__FunctionProto *function)
 {
-    onnx_reader *reader = node->reader;
+    samba_onnx_reader *reader = node->reader;
     if (!enter(node))
         return;
-    onnx_frame frame = {reader->frame, function, function->n_opset_import, function->opset_import, 0, NULL};
-    onnx_scope scope, *outer = reader->scope;
+    samba_onnx_frame frame = {reader->frame, function, function->n_opset_import, function->opset_import, 0, NULL};
+    samba_onnx_scope scope, *outer = reader->scope;
     int refusals = reader->refusal_count;
     samba_status status = resolve_attributes(node, function, &frame);
     if (status == SAMBA_OK && !open_scope(reader, &scope, NULL))
@@ -503,7 +505,7 @@ void onnx_call(onnx_node *node, const Onnx__FunctionProto *function)
 
 /* ---- inputs and outputs of the model ---- */
 
-static const samba_tensor *example_of(const onnx_reader *reader, const char *name)
+static const samba_tensor *example_of(const samba_onnx_reader *reader, const char *name)
 {
     for (int i = 0; i < reader->options.input_count; i++)
         if (strcmp(samba_tensor_name(reader->options.inputs[i]), name) == 0)
@@ -511,7 +513,7 @@ static const samba_tensor *example_of(const onnx_reader *reader, const char *nam
     return NULL;
 }
 
-static samba_status size_of_dim(const onnx_reader *reader, const samba_onnx_tensor_info *info, int dim, int64_t *size)
+static samba_status size_of_dim(const samba_onnx_reader *reader, const samba_onnx_tensor_info *info, int dim, int64_t *size)
 {
     *size = info->shape[dim];
     if (*size >= 0)
@@ -533,7 +535,8 @@ static samba_status size_of_dim(const onnx_reader *reader, const samba_onnx_tens
                       info->name);
 }
 
-static samba_status check_example(const onnx_reader *reader, const samba_onnx_tensor_info *info, const samba_tensor *example)
+static samba_status check_example(const samba_onnx_reader *reader, const samba_onnx_tensor_info *info,
+                                  const samba_tensor *example)
 {
     bool fits = samba_tensor_dtype(example) == info->dtype && (info->rank < 0 || samba_tensor_rank(example) == info->rank);
     for (int i = 0; fits && i < info->rank; i++)
@@ -547,17 +550,17 @@ static samba_status check_example(const onnx_reader *reader, const samba_onnx_te
                       samba_dtype_name(samba_tensor_dtype(example)), SAMBA_SHAPE_OF(example));
 }
 
-static samba_status add_input(onnx_reader *reader, int index)
+static samba_status add_input(samba_onnx_reader *reader, int index)
 {
     samba_onnx *model = reader->model;
     samba_onnx_tensor_info info;
     SAMBA_TRY(samba_onnx_input(model, index, &info));
-    const Onnx__TypeProto *type = model->inputs[index]->type;
-    int32_t element = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? type->tensor_type->elem_type : 0;
+    const Samba__Onnx__TypeProto *type = model->inputs[index]->type;
+    int32_t element = type && type->value_case == SAMBA__ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? type->tensor_type->elem_type : 0;
     if (info.dtype == SAMBA_DTYPE_COUNT)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED,
                           "%s: input \"%.200s\" is %s; tensors of numbers are supported", model->path, info.name,
-                          element ? onnx_type_name(element) : "no tensor (a sequence, map or optional)");
+                          element ? samba_onnx_type_name(element) : "no tensor (a sequence, map or optional)");
     const samba_tensor *example = example_of(reader, info.name);
     samba_tensor *made = NULL;
     if (example)
@@ -574,20 +577,20 @@ static samba_status add_input(onnx_reader *reader, int index)
     samba_status status = samba_graph_add_input(reader->graph, example ? example : made);
     samba_tensor_free(made);
     SAMBA_TRY(status);
-    onnx_item *item = onnx_new_item(reader, info.name);
+    samba_onnx_item *item = samba_onnx_new_item(reader, info.name);
     if (!item)
         return SAMBA_ERROR_MEMORY;
     item->value = samba_input(reader->graph, info.name);
     item->type = element;
-    return onnx_bind(reader, info.name, item) ? SAMBA_OK : SAMBA_ERROR_FORMAT;
+    return samba_onnx_bind(reader, info.name, item) ? SAMBA_OK : SAMBA_ERROR_FORMAT;
 }
 
-static samba_status add_outputs(onnx_reader *reader)
+static samba_status add_outputs(samba_onnx_reader *reader)
 {
-    const Onnx__GraphProto *graph = reader->model->message->graph;
+    const Samba__Onnx__GraphProto *graph = reader->model->message->graph;
     for (size_t i = 0; i < graph->n_output; i++) {
         const char *name = graph->output[i]->name;
-        onnx_item *item = onnx_find(reader, name);
+        samba_onnx_item *item = samba_onnx_find(reader, name);
         if (!item)
             return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: no node gives the output \"%.200s\"", reader->model->path,
                               name);
@@ -596,7 +599,7 @@ static samba_status add_outputs(onnx_reader *reader)
         if (item->is_list)
             return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED,
                               "%s: output \"%.200s\" is a sequence; tensors are supported", reader->model->path, name);
-        samba_value value = onnx_value_of(reader, item);
+        samba_value value = samba_onnx_value_of(reader, item);
         if (!value.graph)
             return samba_graph_stick(reader->graph, SAMBA_ERROR_FORMAT), SAMBA_ERROR_FORMAT;
         samba_output(reader->graph, name, value);
@@ -606,7 +609,7 @@ static samba_status add_outputs(onnx_reader *reader)
 
 /* ---- the options ---- */
 
-static samba_status check_options(onnx_reader *reader)
+static samba_status check_options(samba_onnx_reader *reader)
 {
     const samba_onnx *model = reader->model;
     for (int i = 0; i < reader->options.input_count; i++) {
@@ -632,7 +635,7 @@ static samba_status check_options(onnx_reader *reader)
     return SAMBA_OK;
 }
 
-static samba_status check_freezing(const onnx_reader *reader)
+static samba_status check_freezing(const samba_onnx_reader *reader)
 {
     for (int i = 0; i < reader->options.freeze_count; i++)
         if (reader->freeze_hits[i] == 0)
@@ -644,7 +647,7 @@ static samba_status check_freezing(const onnx_reader *reader)
 
 /* ---- the whole ---- */
 
-static samba_status refuse_all(const onnx_reader *reader)
+static samba_status refuse_all(const samba_onnx_reader *reader)
 {
     const char *text = reader->refusals.data ? reader->refusals.data : "";
     int shown = (int)strlen(text);
@@ -666,54 +669,54 @@ typedef struct binding_list {
 } binding_list;
 
 /* Inputs and initializers that are values of the caller's. */
-static samba_status bind_values(onnx_reader *reader, const binding_list *list)
+static samba_status bind_values(samba_onnx_reader *reader, const binding_list *list)
 {
     for (int i = 0; i < list->count; i++) {
         const samba_onnx_binding *binding = &list->bindings[i];
-        onnx_item *item = onnx_new_item(reader, binding->name);
+        samba_onnx_item *item = samba_onnx_new_item(reader, binding->name);
         if (!item)
             return SAMBA_ERROR_MEMORY;
         item->value = binding->value;
         if (!binding->name || binding->value.graph != reader->graph || binding->value.index == SAMBA_NONE)
             return samba_fail(reader->context, SAMBA_ERROR_ARGUMENT, "%s: binding %d has no name or no value of the graph",
                               reader->model->path, i);
-        bool known = onnx_stored_as(reader->model, binding->name);
+        bool known = samba_onnx_stored_as(reader->model, binding->name);
         for (int k = 0; k < reader->model->input_count && !known; k++)
             known = strcmp(reader->model->inputs[k]->name, binding->name) == 0;
         if (!known)
             return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: there is no input and no initializer \"%.200s\"",
                               reader->model->path, binding->name);
-        if (!onnx_bind(reader, binding->name, item))
+        if (!samba_onnx_bind(reader, binding->name, item))
             return SAMBA_ERROR_NAME;
     }
     for (int i = 0; i < reader->model->input_count; i++)
-        if (!onnx_find(reader, reader->model->inputs[i]->name))
+        if (!samba_onnx_find(reader, reader->model->inputs[i]->name))
             return samba_fail(reader->context, SAMBA_ERROR_NAME, "%s: no value is given for input \"%.200s\"",
                               reader->model->path, reader->model->inputs[i]->name);
     return SAMBA_OK;
 }
 
-static samba_status give_values(onnx_reader *reader, const binding_list *list)
+static samba_status give_values(samba_onnx_reader *reader, const binding_list *list)
 {
-    const Onnx__GraphProto *graph = reader->model->message->graph;
+    const Samba__Onnx__GraphProto *graph = reader->model->message->graph;
     for (size_t i = 0; i < graph->n_output; i++) {
-        onnx_item *item = onnx_find(reader, graph->output[i]->name);
+        samba_onnx_item *item = samba_onnx_find(reader, graph->output[i]->name);
         if (!item || item->is_list)
             return samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: no node gives a tensor \"%.200s\"", reader->model->path,
                               graph->output[i]->name);
-        list->outputs[i] = onnx_value_of(reader, item);
+        list->outputs[i] = samba_onnx_value_of(reader, item);
         if (!list->outputs[i].graph)
             return SAMBA_ERROR_FORMAT;
     }
     return SAMBA_OK;
 }
 
-static samba_status read_model(onnx_reader *reader, const binding_list *list)
+static samba_status read_model(samba_onnx_reader *reader, const binding_list *list)
 {
     samba_onnx *model = reader->model;
-    const Onnx__GraphProto *graph = model->message->graph;
-    onnx_scope scope;
-    onnx_frame frame = {NULL, NULL, model->message->n_opset_import, model->message->opset_import, 0, NULL};
+    const Samba__Onnx__GraphProto *graph = model->message->graph;
+    samba_onnx_scope scope;
+    samba_onnx_frame frame = {NULL, NULL, model->message->n_opset_import, model->message->opset_import, 0, NULL};
     if (model->message->n_opset_import > MOST_TEXTS)
         return samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "%s: it imports more than %d sets of operators", model->path,
                           MOST_TEXTS);
@@ -732,7 +735,7 @@ static samba_status read_model(onnx_reader *reader, const binding_list *list)
         for (int i = 0; i < model->input_count; i++)
             SAMBA_TRY(add_input(reader, i));
     }
-    SAMBA_TRY(onnx_read_nodes(reader, graph->n_node, graph->node));
+    SAMBA_TRY(samba_onnx_read_nodes(reader, graph->n_node, graph->node));
     samba_set_module(reader->graph, NULL);
     if (reader->refusal_count > 0)
         return refuse_all(reader);
@@ -743,7 +746,7 @@ static samba_status read_model(onnx_reader *reader, const binding_list *list)
 static samba_status read_into(samba_onnx *model, samba_graph *graph, const samba_onnx_options *given, const binding_list *list,
                               const char *call)
 {
-    onnx_reader reader = {.model = model, .context = model->context, .graph = graph, .options = samba_onnx_defaults()};
+    samba_onnx_reader reader = {.model = model, .context = model->context, .graph = graph, .options = samba_onnx_defaults()};
     if (given)
         SAMBA_TRY(samba_options_take(model->context, call, given, sizeof reader.options, &reader.options));
     SAMBA_TRY(samba_graph_status(graph));
@@ -755,7 +758,7 @@ static samba_status read_into(samba_onnx *model, samba_graph *graph, const samba
     samba_status status = read_model(&reader, list);
     if (samba_memory_refused(model->context) + samba_memory_refused(graph->context) > refused) /* told as whatever came of it */
         status = samba_fail(model->context, SAMBA_ERROR_MEMORY, "%s: no memory to read the model", model->path);
-    onnx_known_free(&reader);
+    samba_onnx_known_free(&reader);
     samba_text_clear(&reader.refusals);
     samba_arena_free(&reader.arena);
     if (status != SAMBA_OK) /* the graph is half a model: nobody may compile it */
@@ -789,7 +792,7 @@ samba_status samba_onnx_weights(samba_onnx *model, samba_tensor_list *list)
         return SAMBA_ERROR_ARGUMENT;
     SAMBA_TRY(samba_tensor_list_new(model->context, model->kept_count, list));
     for (int i = 0; i < model->kept_count; i++) {
-        samba_status status = onnx_tensor(model, model->kept[i]->proto, &list->tensors[i]);
+        samba_status status = samba_onnx_tensor(model, model->kept[i]->proto, &list->tensors[i]);
         if (status == SAMBA_OK)
             status = samba_tensor_set_name(list->tensors[i], model->kept[i]->name);
         if (status != SAMBA_OK) {

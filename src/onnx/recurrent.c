@@ -44,7 +44,7 @@ typedef struct activation {
 } activation;
 
 typedef struct layer {
-    onnx_node *node;
+    samba_onnx_node *node;
     cell kind;
     int gates, directions;
     bool reverse, batch_first, clips, input_forget, linear_before_reset;
@@ -71,11 +71,11 @@ static void read_activations(layer *l)
 {
     static const int defaults[][3] = {[RNN] = {TANH}, [GRU] = {SIGMOID, TANH}, [LSTM] = {SIGMOID, TANH, TANH}};
     int64_t count, alphas, betas, alpha_taken = 0, beta_taken = 0, each = functions_of[l->kind], total = each * l->directions;
-    const char *const *names = onnx_words(l->node, "activations", &count);
-    const float *alpha = onnx_floats(l->node, "activation_alpha", &alphas),
-                *beta = onnx_floats(l->node, "activation_beta", &betas);
+    const char *const *names = samba_onnx_words(l->node, "activations", &count);
+    const float *alpha = samba_onnx_floats(l->node, "activation_alpha", &alphas),
+                *beta = samba_onnx_floats(l->node, "activation_beta", &betas);
     if (count != 0 && count != total) {
-        onnx_refuse(l->node, "%lld activations are given where %lld are expected", (long long)count, (long long)total);
+        samba_onnx_refuse(l->node, "%lld activations are given where %lld are expected", (long long)count, (long long)total);
         return;
     }
     for (int64_t i = 0; i < total; i++) {
@@ -85,7 +85,7 @@ static void read_activations(layer *l)
             if (strcasecmp(functions[k].name, names[i]) == 0)
                 a->function = k;
         if (count && strcasecmp(functions[a->function].name, names[i]) != 0) {
-            onnx_refuse(l->node, "the activation \"%.64s\" is not one of the operator's", names[i]);
+            samba_onnx_refuse(l->node, "the activation \"%.64s\" is not one of the operator's", names[i]);
             return;
         }
         a->alpha =
@@ -97,41 +97,41 @@ static void read_activations(layer *l)
 static bool has_shape(samba_value value, int rank, const int64_t *shape)
 {
     int64_t own[SAMBA_MAX_RANK];
-    onnx_shape(value, own);
+    samba_onnx_shape(value, own);
     return !value.graph || samba_shape_equal(samba_value_rank(value), own, rank, shape);
 }
 
-static bool read_layer(onnx_node *node, cell kind, layer *l)
+static bool read_layer(samba_onnx_node *node, cell kind, layer *l)
 {
     static const char *const ways[] = {"forward", "reverse", "bidirectional", NULL};
     memset(l, 0, sizeof *l);
     l->node = node;
     l->kind = kind;
     l->gates = gates_of[kind];
-    l->x = onnx_need(node, 0);
-    l->w = onnx_need(node, 1);
-    l->r = onnx_need(node, 2);
-    l->b = onnx_in(node, 3);
-    l->lengths = onnx_in(node, 4);
-    l->h = onnx_in(node, 5);
+    l->x = samba_onnx_need(node, 0);
+    l->w = samba_onnx_need(node, 1);
+    l->r = samba_onnx_need(node, 2);
+    l->b = samba_onnx_in(node, 3);
+    l->lengths = samba_onnx_in(node, 4);
+    l->h = samba_onnx_in(node, 5);
     if (kind == LSTM) {
-        l->c = onnx_in(node, 6);
-        l->p = onnx_in(node, 7);
-        l->input_forget = onnx_flag(node, "input_forget", false);
+        l->c = samba_onnx_in(node, 6);
+        l->p = samba_onnx_in(node, 7);
+        l->input_forget = samba_onnx_flag(node, "input_forget", false);
     }
     if (kind == GRU)
-        l->linear_before_reset = onnx_flag(node, "linear_before_reset", false);
-    int way = onnx_choice(node, "direction", "forward", ways);
-    int64_t hidden = onnx_int(node, "hidden_size", 0);
-    l->batch_first = node->version >= 14 && onnx_flag(node, "layout", false);
-    l->clips = onnx_attribute(node, "clip") != NULL;
-    l->clip = onnx_float(node, "clip", 0);
+        l->linear_before_reset = samba_onnx_flag(node, "linear_before_reset", false);
+    int way = samba_onnx_choice(node, "direction", "forward", ways);
+    int64_t hidden = samba_onnx_int(node, "hidden_size", 0);
+    l->batch_first = node->version >= 14 && samba_onnx_flag(node, "layout", false);
+    l->clips = samba_onnx_attribute(node, "clip") != NULL;
+    l->clip = samba_onnx_float(node, "clip", 0);
     l->reverse = way == 1;
     l->directions = way == 2 ? 2 : 1;
     if (node->refused)
         return false;
     if (samba_value_rank(l->x) != 3 || samba_value_rank(l->w) != 3 || samba_value_rank(l->r) != 3) {
-        onnx_refuse(node, "X, W and R of rank 3 are expected");
+        samba_onnx_refuse(node, "X, W and R of rank 3 are expected");
         return false;
     }
     int64_t d = l->directions, g = l->gates;
@@ -144,12 +144,12 @@ static bool read_layer(onnx_node *node, cell kind, layer *l)
     if ((hidden && hidden != n) || !has_shape(l->w, 3, w) || !has_shape(l->r, 3, r) || !has_shape(l->b, 2, b) ||
         !has_shape(l->p, 2, p) || !has_shape(l->h, 3, state) || !has_shape(l->c, 3, state) ||
         !has_shape(l->lengths, 1, &l->batch)) {
-        onnx_refuse(node, "the shapes of its inputs do not fit a hidden size of %lld and %d directions", (long long)n,
-                    l->directions);
+        samba_onnx_refuse(node, "the shapes of its inputs do not fit a hidden size of %lld and %d directions", (long long)n,
+                          l->directions);
         return false;
     }
     if (l->steps < 1 || l->steps > 1 << 14) { /* each is operators of its own */
-        onnx_refuse(node, "a sequence of %lld steps is not supported", (long long)l->steps);
+        samba_onnx_refuse(node, "a sequence of %lld steps is not supported", (long long)l->steps);
         return false;
     }
     read_activations(l);
@@ -167,10 +167,10 @@ static bool read_layer(onnx_node *node, cell kind, layer *l)
 static void give(const layer *l, samba_value y, samba_value h, samba_value c)
 {
     static const int batch_first[4] = {2, 0, 1, 3};
-    onnx_out(l->node, 0, l->batch_first ? samba_permute(y, batch_first) : y);
-    onnx_out(l->node, 1, l->batch_first ? samba_transpose(h, 0, 1) : h);
+    samba_onnx_out(l->node, 0, l->batch_first ? samba_permute(y, batch_first) : y);
+    samba_onnx_out(l->node, 1, l->batch_first ? samba_transpose(h, 0, 1) : h);
     if (l->kind == LSTM)
-        onnx_out(l->node, 2, l->batch_first ? samba_transpose(c, 0, 1) : c);
+        samba_onnx_out(l->node, 2, l->batch_first ? samba_transpose(c, 0, 1) : c);
 }
 
 /* ---- by PyTorch's functions ---- */
@@ -238,7 +238,7 @@ static void read_plain(const layer *l)
 static samba_value activate(const layer *l, const activation *f, samba_value a)
 {
     if (l->clips) {
-        samba_value low = onnx_number(l->node, -l->clip), high = onnx_number(l->node, l->clip);
+        samba_value low = samba_onnx_number(l->node, -l->clip), high = samba_onnx_number(l->node, l->clip);
         a = samba_clamp(a, low, high);
     }
     switch (f->function) {
@@ -251,7 +251,8 @@ static samba_value activate(const layer *l, const activation *f, samba_value a)
     case SOFTPLUS: return samba_softplus(a);
     case SCALED_TANH: return samba_mul_scalar(samba_tanh(samba_mul_scalar(a, f->beta)), f->alpha);
     case THRESHOLDED_RELU: {
-        samba_value least = onnx_number(l->node, f->alpha), zero = onnx_like(l->node, 0, a), passes = samba_ge(a, least);
+        samba_value least = samba_onnx_number(l->node, f->alpha), zero = samba_onnx_like(l->node, 0, a),
+                    passes = samba_ge(a, least);
         return samba_where(passes, a, zero);
     }
     default: break;
@@ -259,7 +260,7 @@ static samba_value activate(const layer *l, const activation *f, samba_value a)
     samba_value scaled = samba_mul_scalar(a, f->alpha), line = samba_add_scalar(scaled, f->beta);
     if (f->function == AFFINE)
         return line;
-    samba_value zero = onnx_number(l->node, 0), one = onnx_number(l->node, 1); /* HardSigmoid */
+    samba_value zero = samba_onnx_number(l->node, 0), one = samba_onnx_number(l->node, 1); /* HardSigmoid */
     return samba_clamp(line, zero, one);
 }
 
@@ -292,7 +293,7 @@ static samba_value step_lstm(const direction *d, samba_value input, samba_value 
     samba_value gate_i = gate(d, gates, 0), gate_o = gate(d, gates, 1), gate_f = gate(d, gates, 2), gate_c = gate(d, gates, 3), f;
     samba_value i = activate(l, &d->f[0], with_peephole(d, gate_i, 0, d->c));
     if (l->input_forget) { /* 1 - i */
-        samba_value one = onnx_number(l->node, 1);
+        samba_value one = samba_onnx_number(l->node, 1);
         f = samba_sub(one, i);
     } else
         f = activate(l, &d->f[0], with_peephole(d, gate_f, 2, d->c));
@@ -320,7 +321,7 @@ static samba_value step_gru(const direction *d, samba_value input)
         inner = samba_functional_linear(reset, r_hidden, none);
     }
     samba_value candidate = activate(l, &d->f[1], samba_add(gate_h, inner)), old = samba_mul(z, d->h),
-                one = onnx_number(l->node, 1);
+                one = samba_onnx_number(l->node, 1);
     samba_value rest = samba_sub(one, z), new = samba_mul(rest, candidate);
     return samba_add(new, old);
 }
@@ -361,7 +362,7 @@ static samba_value run_direction(const layer *l, int number, direction *d, samba
     d->h = begin(l, l->h, number);
     if (l->kind == LSTM)
         d->c = begin(l, l->c, number);
-    samba_value inputs = samba_functional_linear(l->x, w, bias), zero = onnx_like(l->node, 0, l->x);
+    samba_value inputs = samba_functional_linear(l->x, w, bias), zero = samba_onnx_like(l->node, 0, l->x);
     if (l->lengths.graph)
         lengths = samba_unsqueeze(l->lengths, 1);
     bool backward = l->reverse || number == 1;
@@ -383,7 +384,7 @@ static samba_value run_direction(const layer *l, int number, direction *d, samba
     return samba_stack((int)l->steps, outputs, 0);
 }
 
-static void read_recurrent(onnx_node *node, cell kind)
+static void read_recurrent(samba_onnx_node *node, cell kind)
 {
     layer l;
     direction d;
@@ -395,8 +396,8 @@ static void read_recurrent(onnx_node *node, cell kind)
         return;
     }
     if (l.steps > SAMBA_MAX_ARITY) { /* which are stacked */
-        onnx_refuse(node, "%lld steps of a layer that PyTorch has not are not supported; at most %d are", (long long)l.steps,
-                    SAMBA_MAX_ARITY);
+        samba_onnx_refuse(node, "%lld steps of a layer that PyTorch has not are not supported; at most %d are",
+                          (long long)l.steps, SAMBA_MAX_ARITY);
         return;
     }
     if (SAMBA_ROOM(&node->reader->arena, outputs, l.steps) != SAMBA_OK)
@@ -410,9 +411,9 @@ static void read_recurrent(onnx_node *node, cell kind)
     give(&l, all, last, kind == LSTM ? samba_stack(l.directions, c, 0) : last);
 }
 
-void onnx_lstm(onnx_node *node);
-void onnx_lstm(onnx_node *node) { read_recurrent(node, LSTM); }
-void onnx_gru(onnx_node *node);
-void onnx_gru(onnx_node *node) { read_recurrent(node, GRU); }
-void onnx_rnn(onnx_node *node);
-void onnx_rnn(onnx_node *node) { read_recurrent(node, RNN); }
+void samba_onnx_lstm(samba_onnx_node *node);
+void samba_onnx_lstm(samba_onnx_node *node) { read_recurrent(node, LSTM); }
+void samba_onnx_gru(samba_onnx_node *node);
+void samba_onnx_gru(samba_onnx_node *node) { read_recurrent(node, GRU); }
+void samba_onnx_rnn(samba_onnx_node *node);
+void samba_onnx_rnn(samba_onnx_node *node) { read_recurrent(node, RNN); }

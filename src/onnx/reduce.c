@@ -11,14 +11,14 @@
 typedef samba_value reduction_fn(samba_value a, int count, const int *dims, bool keepdim);
 
 /* Axes are an attribute until `since`, then an input; without any all dims, or none where noop_with_empty_axes says so. */
-static void reduce(onnx_node *node, int64_t since, samba_value (*before)(samba_value), reduction_fn *reduction,
+static void reduce(samba_onnx_node *node, int64_t since, samba_value (*before)(samba_value), reduction_fn *reduction,
                    samba_value (*after)(samba_value))
 {
-    samba_value a = onnx_need(node, 0);
-    bool keep = onnx_flag(node, "keepdims", true), nothing = onnx_flag(node, "noop_with_empty_axes", false);
+    samba_value a = samba_onnx_need(node, 0);
+    bool keep = samba_onnx_flag(node, "keepdims", true), nothing = samba_onnx_flag(node, "noop_with_empty_axes", false);
     if (node->refused)
         return;
-    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = onnx_axes(node, 1, since, rank, dims);
+    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = samba_onnx_axes(node, 1, since, rank, dims);
     if (node->refused)
         return;
     samba_dtype dtype = samba_value_dtype(a);
@@ -34,8 +34,8 @@ static void reduce(onnx_node *node, int64_t since, samba_value (*before)(samba_v
     }
     if (after)
         a = after(a);
-    onnx_out(node, 0, samba_cast(a, dtype)); /* sums of integers stay in their dtype, and wrap */
-    onnx_out_type(node, 0, onnx_type_in(node, 0));
+    samba_onnx_out(node, 0, samba_cast(a, dtype)); /* sums of integers stay in their dtype, and wrap */
+    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
 }
 
 static samba_value exact_mean(samba_value a, int count, const int *dims, bool keep)
@@ -50,13 +50,13 @@ static samba_value exact_mean(samba_value a, int count, const int *dims, bool ke
 static samba_value greatest(samba_value a, int count, const int *dims, bool keep) { return samba_amax(a, count, dims, keep); }
 static samba_value least(samba_value a, int count, const int *dims, bool keep) { return samba_amin(a, count, dims, keep); }
 
-static samba_value over_nothing(onnx_node *node, bool greatest_one)
+static samba_value over_nothing(samba_onnx_node *node, bool greatest_one)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int64_t shape[SAMBA_MAX_RANK];
     if (node->refused)
         return a;
-    onnx_shape(a, shape);
+    samba_onnx_shape(a, shape);
     bool empty = false;
     for (int i = 0; i < samba_value_rank(a); i++)
         empty |= shape[i] == 0;
@@ -70,7 +70,7 @@ static samba_value over_nothing(onnx_node *node, bool greatest_one)
     return start;
 }
 
-static void reduce_extremum(onnx_node *node, bool greatest_one)
+static void reduce_extremum(samba_onnx_node *node, bool greatest_one)
 {
     samba_value start = over_nothing(node, greatest_one);
     if (node->refused)
@@ -80,16 +80,16 @@ static void reduce_extremum(onnx_node *node, bool greatest_one)
         return;
     }
     /* a sum of nothing has the right shape */
-    samba_value a = onnx_need(node, 0);
-    bool keep = onnx_flag(node, "keepdims", true);
-    onnx_flag(node, "noop_with_empty_axes", false);
-    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = onnx_axes(node, 1, 18, rank, dims);
+    samba_value a = samba_onnx_need(node, 0);
+    bool keep = samba_onnx_flag(node, "keepdims", true);
+    samba_onnx_flag(node, "noop_with_empty_axes", false);
+    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = samba_onnx_axes(node, 1, 18, rank, dims);
     if (node->refused)
         return;
     for (int i = 0; count <= 0 && i < rank; i++)
         dims[i] = i;
     samba_value zeros = samba_sum(a, count > 0 ? count : rank, dims, keep);
-    onnx_out(node, 0, samba_add(zeros, start));
+    samba_onnx_out(node, 0, samba_add(zeros, start));
 }
 
 static samba_value log_sum_exp(samba_value a, int count, const int *dims, bool keep)
@@ -129,8 +129,8 @@ static samba_value two_norm(samba_value a, int count, const int *dims, bool keep
 }
 
 #define REDUCTION(name, since, before, reduction, after)                                                                         \
-    void onnx_reduce_##name(onnx_node *node);                                                                                    \
-    void onnx_reduce_##name(onnx_node *node) { reduce(node, since, before, reduction, after); }
+    void samba_onnx_reduce_##name(samba_onnx_node *node);                                                                        \
+    void samba_onnx_reduce_##name(samba_onnx_node *node) { reduce(node, since, before, reduction, after); }
 REDUCTION(l1, 18, samba_abs, samba_sum, NULL)
 REDUCTION(l2, 18, NULL, two_norm, NULL)
 REDUCTION(log_sum, 18, NULL, samba_sum, real_log)
@@ -139,47 +139,47 @@ REDUCTION(mean, 18, NULL, exact_mean, NULL)
 REDUCTION(prod, 18, NULL, samba_prod, NULL)
 REDUCTION(sum, 13, NULL, samba_sum, NULL)
 REDUCTION(sum_square, 18, samba_square, samba_sum, NULL)
-void onnx_reduce_max(onnx_node *node);
-void onnx_reduce_max(onnx_node *node) { reduce_extremum(node, true); }
-void onnx_reduce_min(onnx_node *node);
-void onnx_reduce_min(onnx_node *node) { reduce_extremum(node, false); }
+void samba_onnx_reduce_max(samba_onnx_node *node);
+void samba_onnx_reduce_max(samba_onnx_node *node) { reduce_extremum(node, true); }
+void samba_onnx_reduce_min(samba_onnx_node *node);
+void samba_onnx_reduce_min(samba_onnx_node *node) { reduce_extremum(node, false); }
 
 /* ---- positions ---- */
 
-static void position(onnx_node *node, samba_value (*find)(samba_value, int, bool))
+static void position(samba_onnx_node *node, samba_value (*find)(samba_value, int, bool))
 {
-    samba_value a = onnx_need(node, 0);
-    bool keep = onnx_flag(node, "keepdims", true), last = onnx_flag(node, "select_last_index", false);
+    samba_value a = samba_onnx_need(node, 0);
+    bool keep = samba_onnx_flag(node, "keepdims", true), last = samba_onnx_flag(node, "select_last_index", false);
     if (node->refused)
         return;
-    int rank = samba_value_rank(a), axis = onnx_axis(node, "axis", 0, rank ? rank : 1);
+    int rank = samba_value_rank(a), axis = samba_onnx_axis(node, "axis", 0, rank ? rank : 1);
     if (axis < 0)
         return;
     if (!last) {
-        onnx_out(node, 0, find(a, axis, keep));
+        samba_onnx_out(node, 0, find(a, axis, keep));
         return;
     }
     samba_value turned = samba_flip(a, 1, &axis), index = find(turned, axis, keep);
     samba_value end = samba_integer(node->graph, samba_value_size(a, axis) - 1);
-    onnx_out(node, 0, samba_sub(end, index));
+    samba_onnx_out(node, 0, samba_sub(end, index));
 }
 
-void onnx_arg_max(onnx_node *node);
-void onnx_arg_max(onnx_node *node) { position(node, samba_argmax); }
-void onnx_arg_min(onnx_node *node);
-void onnx_arg_min(onnx_node *node) { position(node, samba_argmin); }
+void samba_onnx_arg_max(samba_onnx_node *node);
+void samba_onnx_arg_max(samba_onnx_node *node) { position(node, samba_argmax); }
+void samba_onnx_arg_min(samba_onnx_node *node);
+void samba_onnx_arg_min(samba_onnx_node *node) { position(node, samba_argmin); }
 
 /* ---- running sums and products ---- */
 
-static void running(onnx_node *node, samba_value (*run)(samba_value, int), double neutral)
+static void running(samba_onnx_node *node, samba_value (*run)(samba_value, int), double neutral)
 {
-    samba_value a = onnx_need(node, 0);
-    bool exclusive = onnx_flag(node, "exclusive", false), reverse = onnx_flag(node, "reverse", false);
-    int64_t axis = onnx_known_int(node, 1, "the axis", 0);
+    samba_value a = samba_onnx_need(node, 0);
+    bool exclusive = samba_onnx_flag(node, "exclusive", false), reverse = samba_onnx_flag(node, "reverse", false);
+    int64_t axis = samba_onnx_known_int(node, 1, "the axis", 0);
     if (node->refused)
         return;
     samba_dtype dtype = samba_value_dtype(a);
-    int dim = onnx_dim(node, axis, samba_value_rank(a));
+    int dim = samba_onnx_fit_dim(node, axis, samba_value_rank(a));
     if (dim < 0)
         return;
     if (reverse)
@@ -188,7 +188,7 @@ static void running(onnx_node *node, samba_value (*run)(samba_value, int), doubl
     if (exclusive && size > 0) { /* all move on by one, behind a neutral element */
         samba_value kept = samba_narrow(a, dim, 0, size - 1);
         int64_t shape[SAMBA_MAX_RANK];
-        onnx_shape(a, shape);
+        samba_onnx_shape(a, shape);
         shape[dim] = 1;
         samba_value first = samba_constant(node->graph, neutral, dtype, samba_value_rank(a), shape);
         a = samba_concat(2, (samba_value[]){first, kept}, dim);
@@ -196,10 +196,10 @@ static void running(onnx_node *node, samba_value (*run)(samba_value, int), doubl
     samba_value result = run(a, dim);
     if (reverse)
         result = samba_flip(result, 1, &dim);
-    onnx_out(node, 0, samba_cast(result, dtype));
+    samba_onnx_out(node, 0, samba_cast(result, dtype));
 }
 
-void onnx_cum_sum(onnx_node *node);
-void onnx_cum_sum(onnx_node *node) { running(node, samba_cumsum, 0); }
-void onnx_cum_prod(onnx_node *node);
-void onnx_cum_prod(onnx_node *node) { running(node, samba_cumprod, 1); }
+void samba_onnx_cum_sum(samba_onnx_node *node);
+void samba_onnx_cum_sum(samba_onnx_node *node) { running(node, samba_cumsum, 0); }
+void samba_onnx_cum_prod(samba_onnx_node *node);
+void samba_onnx_cum_prod(samba_onnx_node *node) { running(node, samba_cumprod, 1); }

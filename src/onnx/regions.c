@@ -15,16 +15,16 @@
 #include <string.h>
 
 /* 0, 1, 2 ... as a dtype, in the last of the dims but `after`. */
-static samba_value count_up(onnx_node *node, int64_t count, samba_dtype dtype, int after)
+static samba_value count_up(samba_onnx_node *node, int64_t count, samba_dtype dtype, int after)
 {
     int64_t shape[SAMBA_MAX_RANK] = {count, 1, 1, 1};
     samba_value line = samba_cast(samba_arange(node->graph, count, SAMBA_INT64), dtype);
     return samba_reshape(line, 1 + after, shape);
 }
 
-static samba_value at_least(onnx_node *node, samba_value a, double least)
+static samba_value at_least(samba_onnx_node *node, samba_value a, double least)
 {
-    samba_value bound = onnx_number(node, least), none = {NULL, 0, 0};
+    samba_value bound = samba_onnx_number(node, least), none = {NULL, 0, 0};
     return samba_clamp(a, bound, none);
 }
 
@@ -47,7 +47,7 @@ typedef struct samples {
 
 /* Regions that begin at `start` (R) and are `length` long, in a dim of `size`. ratio 0: as many samples a bin as it has pixels,
  * rounded up, which must be known. */
-static bool place_samples(onnx_node *node, samba_value start, samba_value length, int64_t bins, int64_t ratio, int64_t size,
+static bool place_samples(samba_onnx_node *node, samba_value start, samba_value length, int64_t bins, int64_t ratio, int64_t size,
                           samples *s)
 {
     samba_dtype dtype = samba_value_dtype(start);
@@ -56,31 +56,31 @@ static bool place_samples(onnx_node *node, samba_value start, samba_value length
     if (ratio == 0) {
         uint64_t inputs = 0;
         s->count = samba_ceil(bin);
-        const samba_array *known = onnx_known(node->reader, s->count, &inputs);
+        const samba_array *known = samba_onnx_known(node->reader, s->count, &inputs);
         if (!known) {
-            onnx_refuse(node,
-                        "sampling_ratio is 0, so that the regions, which are no constants, decide how many samples are taken");
+            samba_onnx_refuse(
+                node, "sampling_ratio is 0, so that the regions, which are no constants, decide how many samples are taken");
             return false;
         }
         node->reader->model->built_in |= inputs;
         for (int64_t i = 0; i < known->numel; i++)
-            s->most = fmax((double)s->most, onnx_double_at(known, i)) <= 4096
-                          ? (int64_t)fmax((double)s->most, onnx_double_at(known, i))
+            s->most = fmax((double)s->most, samba_onnx_double_at(known, i)) <= 4096
+                          ? (int64_t)fmax((double)s->most, samba_onnx_double_at(known, i))
                           : 4096;
         s->most = s->most < 1 ? 1 : s->most;
         parts = column(at_least(node, s->count, 1), 3);
     } else
-        parts = onnx_like(node, (double)ratio, start);
+        parts = samba_onnx_like(node, (double)ratio, start);
     samba_value number = count_up(node, s->most, dtype, 0), middle = samba_add_scalar(number, 0.5),
                 within = samba_div(middle, parts);
     samba_value which = count_up(node, bins, dtype, 1), place = samba_add(which, within); /* (bins, most), or (R, bins, most) */
     samba_value scaled = samba_mul(place, column(bin, 3)), first = column(start, 3), y = samba_add(scaled, first);
-    samba_value begin = onnx_number(node, -1), end = onnx_number(node, (double)size),
-                last = onnx_number(node, (double)(size - 1));
+    samba_value begin = samba_onnx_number(node, -1), end = samba_onnx_number(node, (double)size),
+                last = samba_onnx_number(node, (double)(size - 1));
     samba_value behind = samba_ge(y, begin), before = samba_le(y, end), inside = samba_logical_and(behind, before);
-    samba_value none = onnx_number(node, 0), near = samba_clamp(y, none, last), low = samba_floor(near),
+    samba_value none = samba_onnx_number(node, 0), near = samba_clamp(y, none, last), low = samba_floor(near),
                 rest = samba_sub(near, low);
-    samba_value zero = onnx_like(node, 0, start), one = onnx_like(node, 1, start), share = samba_sub(one, rest);
+    samba_value zero = samba_onnx_like(node, 0, start), one = samba_onnx_like(node, 1, start), share = samba_sub(one, rest);
     samba_value next = samba_clamp(samba_add_scalar(low, 1), none, last);
     s->low_weight = samba_where(inside, share, zero);
     s->high_weight = samba_where(inside, rest, zero);
@@ -109,27 +109,28 @@ static samba_value corner(samba_value rows, samba_value image, int64_t width, sa
     return samba_mul(picked, samba_unsqueeze(weight, 3));
 }
 
-void onnx_roi_align(onnx_node *node);
-void onnx_roi_align(onnx_node *node)
+void samba_onnx_roi_align(samba_onnx_node *node);
+void samba_onnx_roi_align(samba_onnx_node *node)
 {
     static const char *const modes[] = {"avg", "max", NULL}, *const places[] = {"half_pixel", "output_half_pixel", NULL};
-    samba_value a = onnx_need(node, 0), rois = onnx_need(node, 1), batch = onnx_need(node, 2), edge[4];
-    int mode = onnx_choice(node, "mode", "avg", modes), place = 1;
+    samba_value a = samba_onnx_need(node, 0), rois = samba_onnx_need(node, 1), batch = samba_onnx_need(node, 2), edge[4];
+    int mode = samba_onnx_choice(node, "mode", "avg", modes), place = 1;
     if (node->version >= 16)
-        place = onnx_choice(node, "coordinate_transformation_mode", "half_pixel", places);
-    int64_t bins_y = onnx_int(node, "output_height", 1), bins_x = onnx_int(node, "output_width", 1),
-            ratio = onnx_int(node, "sampling_ratio", 0);
-    double scale = onnx_float(node, "spatial_scale", 1);
+        place = samba_onnx_choice(node, "coordinate_transformation_mode", "half_pixel", places);
+    int64_t bins_y = samba_onnx_int(node, "output_height", 1), bins_x = samba_onnx_int(node, "output_width", 1),
+            ratio = samba_onnx_int(node, "sampling_ratio", 0);
+    double scale = samba_onnx_float(node, "spatial_scale", 1);
     if (node->refused)
         return;
     if (samba_value_rank(a) != 4 || samba_value_rank(rois) != 2 || samba_value_size(rois, 1) != 4 ||
         samba_value_rank(batch) != 1 || bins_y < 1 || bins_x < 1 || ratio < 0 || samba_value_size(a, 2) < 1 ||
         samba_value_size(a, 3) < 1) {
-        onnx_refuse(node, "an input (N, C, H, W), regions (R, 4) and their images (R) are expected");
+        samba_onnx_refuse(node, "an input (N, C, H, W), regions (R, 4) and their images (R) are expected");
         return;
     }
-    if (!onnx_within(node, "output_height", bins_y, 1, 1 << 20) || !onnx_within(node, "output_width", bins_x, 1, 1 << 20) ||
-        !onnx_within(node, "sampling_ratio", ratio, 0, 4096))
+    if (!samba_onnx_within(node, "output_height", bins_y, 1, 1 << 20) ||
+        !samba_onnx_within(node, "output_width", bins_x, 1, 1 << 20) ||
+        !samba_onnx_within(node, "sampling_ratio", ratio, 0, 4096))
         return;
     samba_value scaled = samba_mul_scalar(rois, scale), moved = place == 0 ? samba_add_scalar(scaled, -0.5) : scaled;
     for (int i = 0; i < 4; i++)
@@ -147,7 +148,7 @@ void onnx_roi_align(onnx_node *node)
     const int64_t taken[4] = {samba_value_size(rois, 0), bins_y * y.most, bins_x * x.most, channels};
     int64_t all;
     if (!samba_shape_numel(4, taken, &all)) {
-        onnx_refuse(node, "it would take more than 2^63 samples");
+        samba_onnx_refuse(node, "it would take more than 2^63 samples");
         return;
     }
     static const int last[4] = {0, 2, 3, 1}, back[4] = {0, 3, 1, 2}, dims[2] = {2, 4};
@@ -164,7 +165,7 @@ void onnx_roi_align(onnx_node *node)
     if (y.used.graph) { /* samples that only larger regions have */
         samba_value down = samba_unsqueeze(y.used, 2), across = samba_unsqueeze(x.used, 1),
                     used = samba_logical_and(down, across);
-        samba_value nothing = onnx_like(node, mode == 0 ? 0 : -INFINITY, a);
+        samba_value nothing = samba_onnx_like(node, mode == 0 ? 0 : -INFINITY, a);
         sample = samba_where(samba_unsqueeze(used, 3), sample, nothing);
     }
     const int64_t apart[6] = {regions, bins_y, y.most, bins_x, x.most, channels};
@@ -178,10 +179,11 @@ void onnx_roi_align(onnx_node *node)
         pooled = samba_div(sum, column(count, 4));
     }
     if (mode == 1 && ratio == 0) { /* a region of no size has no samples */
-        samba_value count = column(samba_mul(y.count, x.count), 4), zero = onnx_like(node, 0, a), some = samba_gt(count, zero);
+        samba_value count = column(samba_mul(y.count, x.count), 4), zero = samba_onnx_like(node, 0, a),
+                    some = samba_gt(count, zero);
         pooled = samba_where(some, pooled, zero);
     }
-    onnx_out(node, 0, samba_permute(pooled, back));
+    samba_onnx_out(node, 0, samba_permute(pooled, back));
 }
 
 /* ---- MaxRoiPool ---- */
@@ -195,7 +197,7 @@ static samba_value nearest(samba_value a)
 
 /* Which indices of a dim of `size` belong to each of the bins of regions from `first` to `last` (R), both of them among it:
  * bool (R, bins, size). */
-static samba_value in_bins(onnx_node *node, samba_value first, samba_value last, int64_t bins, int64_t size)
+static samba_value in_bins(samba_onnx_node *node, samba_value first, samba_value last, int64_t bins, int64_t size)
 {
     samba_dtype dtype = samba_value_dtype(first);
     samba_value length = at_least(node, samba_add_scalar(samba_sub(last, first), 1), 1),
@@ -208,18 +210,18 @@ static samba_value in_bins(onnx_node *node, samba_value first, samba_value last,
     return samba_logical_and(behind, before);
 }
 
-void onnx_max_roi_pool(onnx_node *node);
-void onnx_max_roi_pool(onnx_node *node)
+void samba_onnx_max_roi_pool(samba_onnx_node *node);
+void samba_onnx_max_roi_pool(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), rois = onnx_need(node, 1), edge[4];
+    samba_value a = samba_onnx_need(node, 0), rois = samba_onnx_need(node, 1), edge[4];
     int64_t bins[2];
-    int count = onnx_ints(node, "pooled_shape", 2, bins);
-    double scale = onnx_float(node, "spatial_scale", 1);
+    int count = samba_onnx_ints(node, "pooled_shape", 2, bins);
+    double scale = samba_onnx_float(node, "spatial_scale", 1);
     if (node->refused)
         return;
     if (samba_value_rank(a) != 4 || samba_value_rank(rois) != 2 || samba_value_size(rois, 1) != 5 || count != 2 || bins[0] < 1 ||
         bins[1] < 1) {
-        onnx_refuse(node, "an input (N, C, H, W), regions (R, 5) and a pooled_shape of two sizes are expected");
+        samba_onnx_refuse(node, "an input (N, C, H, W), regions (R, 5) and a pooled_shape of two sizes are expected");
         return;
     }
     samba_value which = samba_cast(samba_select(rois, 1, 0), SAMBA_INT64), images = samba_index_select(a, 0, which);
@@ -227,7 +229,7 @@ void onnx_max_roi_pool(onnx_node *node)
         edge[i] = nearest(samba_mul_scalar(samba_select(rois, 1, i + 1), scale));
     samba_value rows = in_bins(node, edge[1], edge[3], bins[0], samba_value_size(a, 2));
     samba_value columns = in_bins(node, edge[0], edge[2], bins[1], samba_value_size(a, 3));
-    samba_value least = onnx_like(node, -INFINITY, a), zero = onnx_like(node, 0, a);
+    samba_value least = samba_onnx_like(node, -INFINITY, a), zero = samba_onnx_like(node, 0, a);
     const int last = -1;
     /* (R, C, H, 1, W) by (R, 1, 1, bins, W), then (R, C, 1, bins, H) by (R, 1, bins, 1, H) */
     samba_value wide = samba_unsqueeze(images, 3), of_columns = samba_unsqueeze(samba_unsqueeze(columns, 1), 1);
@@ -236,55 +238,59 @@ void onnx_max_roi_pool(onnx_node *node)
     samba_value pooled = samba_amax(samba_where(of_rows, tall, least), 1, &last, false);
     samba_value any_row = samba_any(rows, 1, &last, true), any_column = samba_any(columns, 1, &last, false);
     samba_value some = samba_logical_and(any_row, samba_unsqueeze(any_column, 1));
-    onnx_out(node, 0, samba_where(samba_unsqueeze(some, 1), pooled, zero));
+    samba_onnx_out(node, 0, samba_where(samba_unsqueeze(some, 1), pooled, zero));
 }
 
 /* ---- DeformConv ---- */
 
 /* What of a place y (..., one dim) lies at its neighbour `low + step`: the index, and its weight, 0 outside. */
-static samba_value neighbour(onnx_node *node, samba_value low, samba_value rest, int step, int64_t size, samba_value *weight)
+static samba_value neighbour(samba_onnx_node *node, samba_value low, samba_value rest, int step, int64_t size,
+                             samba_value *weight)
 {
-    samba_value place = samba_add_scalar(low, step), none = onnx_number(node, 0), last = onnx_number(node, (double)(size - 1));
+    samba_value place = samba_add_scalar(low, step), none = samba_onnx_number(node, 0),
+                last = samba_onnx_number(node, (double)(size - 1));
     samba_value behind = samba_ge(place, none), before = samba_le(place, last), inside = samba_logical_and(behind, before);
-    samba_value one = onnx_like(node, 1, rest), share = step ? rest : samba_sub(one, rest), zero = onnx_like(node, 0, rest);
+    samba_value one = samba_onnx_like(node, 1, rest), share = step ? rest : samba_sub(one, rest),
+                zero = samba_onnx_like(node, 0, rest);
     *weight = samba_where(inside, share, zero);
     return samba_cast(samba_clamp(place, none, last), SAMBA_INT64);
 }
 
-void onnx_deform_conv(onnx_node *node);
-void onnx_deform_conv(onnx_node *node)
+void samba_onnx_deform_conv(samba_onnx_node *node);
+void samba_onnx_deform_conv(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), weight = onnx_need(node, 1), offset = onnx_need(node, 2), bias = onnx_in(node, 3);
-    samba_value mask = onnx_in(node, 4), place[2], rest[2];
-    int64_t groups = onnx_int(node, "group", 1), parts = onnx_int(node, "offset_group", 1), kernel[SAMBA_MAX_RANK];
-    onnx_window w;
+    samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1), offset = samba_onnx_need(node, 2),
+                bias = samba_onnx_in(node, 3);
+    samba_value mask = samba_onnx_in(node, 4), place[2], rest[2];
+    int64_t groups = samba_onnx_int(node, "group", 1), parts = samba_onnx_int(node, "offset_group", 1), kernel[SAMBA_MAX_RANK];
+    samba_onnx_window w;
     if (!node->refused && (samba_value_rank(a) != 4 || samba_value_rank(weight) != 4 || samba_value_rank(offset) != 4))
-        onnx_refuse(node, "two dims of space are expected; others are not supported");
+        samba_onnx_refuse(node, "two dims of space are expected; others are not supported");
     if (node->refused)
         return;
     kernel[0] = samba_value_size(weight, 2);
     kernel[1] = samba_value_size(weight, 3);
-    if (!onnx_window_read(node, a, kernel, &w))
+    if (!samba_onnx_window_read(node, a, kernel, &w))
         return;
     int64_t n = samba_value_size(a, 0), channels = samba_value_size(a, 1), height = w.size[0], width = w.size[1];
     int64_t out[2], k = kernel[0] * kernel[1], filters = samba_value_size(weight, 0);
     for (int i = 0; i < 2; i++)
         out[i] = (w.size[i] + w.before[i] + w.after[i] - w.dilation[i] * (kernel[i] - 1) - 1) / w.stride[i] + 1;
     int64_t own[SAMBA_MAX_RANK], own_mask[SAMBA_MAX_RANK];
-    onnx_shape(offset, own);
+    samba_onnx_shape(offset, own);
     if (parts < 1 || k > INT32_MAX || own[1] % (2 * k) || own[1] / (2 * k) != parts || own[2] != out[0] || own[3] != out[1]) {
-        onnx_refuse(node, "offsets %s do not fit %lld offset groups of a kernel of %lld places and a result of %lld x %lld",
-                    SAMBA_SHAPE(4, own), (long long)parts, (long long)k, (long long)out[0], (long long)out[1]);
+        samba_onnx_refuse(node, "offsets %s do not fit %lld offset groups of a kernel of %lld places and a result of %lld x %lld",
+                          SAMBA_SHAPE(4, own), (long long)parts, (long long)k, (long long)out[0], (long long)out[1]);
         return;
     }
     int64_t space = out[0] * out[1];
     const int64_t given[4] = {n, parts * k * 2, out[0], out[1]}, masked[4] = {n, parts * k, out[0], out[1]};
-    onnx_shape(mask, own_mask);
+    samba_onnx_shape(mask, own_mask);
     if (groups < 1 || parts < 1 || channels % parts || channels != groups * samba_value_size(weight, 1) || filters % groups ||
         height < 1 || width < 1 || !samba_shape_equal(4, own, 4, given) ||
         (mask.graph && !samba_shape_equal(samba_value_rank(mask), own_mask, 4, masked))) {
-        onnx_refuse(node, "offsets or weights do not fit an input of %lld channels and a result of %lld x %lld",
-                    (long long)channels, (long long)out[0], (long long)out[1]);
+        samba_onnx_refuse(node, "offsets or weights do not fit an input of %lld channels and a result of %lld x %lld",
+                          (long long)channels, (long long)out[0], (long long)out[1]);
         return;
     }
     samba_dtype dtype = samba_value_dtype(a);
@@ -320,7 +326,7 @@ void onnx_deform_conv(onnx_node *node)
     samba_value matrix = samba_reshape(weight, 3, rows), seen = samba_reshape(sampled, 4, columns),
                 product = samba_matmul(matrix, seen);
     samba_value y = samba_reshape(product, 4, result);
-    onnx_out(node, 0, bias.graph ? samba_add(y, samba_reshape(bias, 3, each)) : y);
+    samba_onnx_out(node, 0, bias.graph ? samba_add(y, samba_reshape(bias, 3, each)) : y);
 }
 
 /* ---- NonMaxSuppression ---- */
@@ -333,7 +339,7 @@ static box box_at(const samba_array *boxes, int64_t at, bool centred)
 {
     double v[4];
     for (int i = 0; i < 4; i++)
-        v[i] = onnx_double_at(boxes, 4 * at + i);
+        v[i] = samba_onnx_double_at(boxes, 4 * at + i);
     if (centred) /* x, y, width, height; the others are y, x of two corners */
         return (box){{v[0] - v[2] / 2, v[1] - v[3] / 2}, {v[0] + v[2] / 2, v[1] + v[3] / 2}};
     return (box){{fmin(v[1], v[3]), fmin(v[0], v[2])}, {fmax(v[1], v[3]), fmax(v[0], v[2])}};
@@ -352,25 +358,25 @@ static double overlap(const box *a, const box *b)
     return shared > 0 && first > 0 && second > 0 && all > 0 ? shared / all : 0;
 }
 
-void onnx_non_max_suppression(onnx_node *node);
-void onnx_non_max_suppression(onnx_node *node)
+void samba_onnx_non_max_suppression(samba_onnx_node *node);
+void samba_onnx_non_max_suppression(samba_onnx_node *node)
 {
-    const samba_array *boxes = onnx_data_in(node, 0), *scores = onnx_data_in(node, 1);
-    int64_t most = onnx_known_int(node, 2, "max_output_boxes_per_class", 0);
-    double limit = onnx_known_double(node, 3, "iou_threshold", 0),
-           least = onnx_known_double(node, 4, "score_threshold", -INFINITY);
-    bool centred = onnx_flag(node, "center_point_box", false);
+    const samba_array *boxes = samba_onnx_data_in(node, 0), *scores = samba_onnx_data_in(node, 1);
+    int64_t most = samba_onnx_known_int(node, 2, "max_output_boxes_per_class", 0);
+    double limit = samba_onnx_known_double(node, 3, "iou_threshold", 0),
+           least = samba_onnx_known_double(node, 4, "score_threshold", -INFINITY);
+    bool centred = samba_onnx_flag(node, "center_point_box", false);
     if (node->refused)
         return;
     if (boxes->rank != 3 || boxes->shape[2] != 4 || scores->rank != 3 || scores->shape[0] != boxes->shape[0] ||
         scores->shape[2] != boxes->shape[1] || boxes->shape[1] > 1 << 16) {
-        onnx_refuse(node, "boxes (N, B, 4) and scores (N, classes, B) of at most 65536 boxes are expected");
+        samba_onnx_refuse(node, "boxes (N, B, 4) and scores (N, classes, B) of at most 65536 boxes are expected");
         return;
     }
     int64_t count = boxes->shape[1], classes = scores->shape[1], shape[2] = {0, 3}, *list;
     most = most < 0 ? 0 : most < count ? most : count;
     double lists = (double)boxes->shape[0] * (double)classes;
-    if (!onnx_afford(node, 24 * lists * (double)most, lists * (1 + 4 * (double)most * (double)count)))
+    if (!samba_onnx_afford(node, 24 * lists * (double)most, lists * (1 + 4 * (double)most * (double)count)))
         return;
     int64_t room = 3 * boxes->shape[0] * classes * most + 1;
     bool *gone;
@@ -380,11 +386,12 @@ void onnx_non_max_suppression(onnx_node *node)
         for (int64_t c = 0; c < classes; c++) {
             int64_t row = (n * classes + c) * count;
             for (int64_t i = 0; i < count; i++)
-                gone[i] = !(onnx_double_at(scores, row + i) > least);
+                gone[i] = !(samba_onnx_double_at(scores, row + i) > least);
             for (int64_t kept = 0; kept < most; kept++) {
                 int64_t best = -1; /* the greatest, the first of equal ones */
                 for (int64_t i = 0; i < count; i++)
-                    if (!gone[i] && (best < 0 || onnx_double_at(scores, row + i) > onnx_double_at(scores, row + best)))
+                    if (!gone[i] &&
+                        (best < 0 || samba_onnx_double_at(scores, row + i) > samba_onnx_double_at(scores, row + best)))
                         best = i;
                 if (best < 0)
                     break;
@@ -396,5 +403,5 @@ void onnx_non_max_suppression(onnx_node *node)
                 }
             }
         }
-    onnx_out(node, 0, onnx_ints_value(node, 2, shape, list));
+    samba_onnx_out(node, 0, samba_onnx_ints_value(node, 2, shape, list));
 }

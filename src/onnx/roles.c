@@ -36,13 +36,13 @@ static const use uses[] = {
 
 static int compare_names(const void *a, const void *b)
 {
-    return strcmp((*(const onnx_stored *const *)a)->name, (*(const onnx_stored *const *)b)->name);
+    return strcmp((*(const samba_onnx_stored *const *)a)->name, (*(const samba_onnx_stored *const *)b)->name);
 }
 
-const onnx_stored *onnx_stored_as(const samba_onnx *model, const char *name)
+const samba_onnx_stored *samba_onnx_stored_as(const samba_onnx *model, const char *name)
 {
-    const onnx_stored key = {name, NULL, SAMBA_ONNX_CONSTANT}, *searched = &key;
-    const onnx_stored **found =
+    const samba_onnx_stored key = {name, NULL, SAMBA_ONNX_CONSTANT}, *searched = &key;
+    const samba_onnx_stored **found =
         name ? bsearch(&searched, model->by_name, (size_t)model->stored_count, sizeof *model->by_name, compare_names) : NULL;
     return found ? *found : NULL;
 }
@@ -54,9 +54,9 @@ static void sort(samba_onnx *model)
     qsort(model->by_name, (size_t)model->stored_count, sizeof *model->by_name, compare_names);
 }
 
-static samba_onnx_role own_role(const Onnx__TensorProto *proto)
+static samba_onnx_role own_role(const Samba__Onnx__TensorProto *proto)
 {
-    samba_dtype dtype = onnx_dtype(proto->data_type);
+    samba_dtype dtype = samba_onnx_dtype(proto->data_type);
     return proto->n_dims > 0 && proto->n_dims <= SAMBA_MAX_RANK && dtype != SAMBA_DTYPE_COUNT &&
                    samba_dtype_is_floating_point(dtype)
                ? SAMBA_ONNX_PARAMETER
@@ -65,7 +65,7 @@ static samba_onnx_role own_role(const Onnx__TensorProto *proto)
 
 static void mark(samba_onnx *model, const char *name, samba_onnx_role role)
 {
-    const onnx_stored *found = onnx_stored_as(model, name);
+    const samba_onnx_stored *found = samba_onnx_stored_as(model, name);
     if (found && found->role != SAMBA_ONNX_CONSTANT)
         model->stored[found - model->stored].role = role;
 }
@@ -78,7 +78,7 @@ static bool is_folded_parameter(const char *names)
     return first && !strchr(names, ',') && memchr(first, '.', (size_t)(last - first));
 }
 
-static samba_onnx_role exporters_role(const Onnx__ValueInfoProto *value, samba_onnx_role role)
+static samba_onnx_role exporters_role(const Samba__Onnx__ValueInfoProto *value, samba_onnx_role role)
 {
     for (size_t i = 0; i < value->n_metadata_props; i++) {
         const char *key = value->metadata_props[i]->key, *kind = value->metadata_props[i]->value;
@@ -95,32 +95,32 @@ static samba_onnx_role exporters_role(const Onnx__ValueInfoProto *value, samba_o
 /* An exporter stores equal tensors once, and gives one the other's name by an Identity: they are two that may part. */
 static void add_identities(samba_onnx *model)
 {
-    const Onnx__GraphProto *graph = model->message->graph;
+    const Samba__Onnx__GraphProto *graph = model->message->graph;
     int count = model->stored_count;
     for (size_t n = 0; n < graph->n_node; n++) {
-        const Onnx__NodeProto *node = graph->node[n];
+        const Samba__Onnx__NodeProto *node = graph->node[n];
         if (!node->op_type || strcmp(node->op_type, "Identity") != 0 || (node->domain && node->domain[0]) || node->n_input != 1 ||
             node->n_output != 1 || !node->output[0][0])
             continue;
-        const onnx_stored *source = onnx_stored_as(model, node->input[0]); /* initializers alone are sorted in yet */
-        if (source && !onnx_stored_as(model, node->output[0]))
-            model->stored[count++] = (onnx_stored){node->output[0], source->proto, own_role(source->proto)};
+        const samba_onnx_stored *source = samba_onnx_stored_as(model, node->input[0]); /* initializers alone are sorted in yet */
+        if (source && !samba_onnx_stored_as(model, node->output[0]))
+            model->stored[count++] = (samba_onnx_stored){node->output[0], source->proto, own_role(source->proto)};
     }
     model->stored_count = count;
     sort(model);
 }
 
-samba_status onnx_find_stored(samba_onnx *model)
+samba_status samba_onnx_find_stored(samba_onnx *model)
 {
-    const Onnx__GraphProto *graph = model->message->graph;
+    const Samba__Onnx__GraphProto *graph = model->message->graph;
     size_t most = graph->n_initializer + graph->n_node + 1;
     SAMBA_TRY(SAMBA_ROOM(&model->arena, model->stored, most));
     SAMBA_TRY(SAMBA_ROOM(&model->arena, model->by_name, most));
     for (size_t i = 0; i < graph->n_initializer; i++) {
-        const Onnx__TensorProto *proto = graph->initializer[i];
+        const Samba__Onnx__TensorProto *proto = graph->initializer[i];
         if (!proto->name || !proto->name[0])
             return samba_fail(model->context, SAMBA_ERROR_FORMAT, "%s: an initializer has no name", model->path);
-        model->stored[model->stored_count++] = (onnx_stored){proto->name, proto, own_role(proto)};
+        model->stored[model->stored_count++] = (samba_onnx_stored){proto->name, proto, own_role(proto)};
     }
     sort(model);
     for (int i = 1; i < model->stored_count; i++)
@@ -131,7 +131,7 @@ samba_status onnx_find_stored(samba_onnx *model)
     for (size_t i = 0; i < graph->n_value_info; i++)
         mark(model, graph->value_info[i]->name, exporters_role(graph->value_info[i], SAMBA_ONNX_PARAMETER));
     for (size_t n = 0; n < graph->n_node; n++) {
-        const Onnx__NodeProto *node = graph->node[n];
+        const Samba__Onnx__NodeProto *node = graph->node[n];
         for (int u = 0; u < SAMBA_COUNT(uses) && node->op_type; u++)
             for (int k = uses[u].first; k <= uses[u].last && k < (int)node->n_input && strcmp(node->op_type, uses[u].op) == 0;
                  k++)
@@ -149,12 +149,12 @@ samba_status samba_onnx_initializer(const samba_onnx *model, int index, samba_on
     if (index < 0 || index >= samba_onnx_initializer_count(model))
         return ONNX_FAIL(model, SAMBA_ERROR_INDEX, "%s: there is no initializer %d; it has %d", model->path, index,
                          samba_onnx_initializer_count(model));
-    const Onnx__TensorProto *proto = model->stored[index].proto;
-    *info =
-        (samba_onnx_initializer_info){.name = model->stored[index].name,
-                                      .role = model->stored[index].role,
-                                      .dtype = proto->n_dims <= SAMBA_MAX_RANK ? onnx_dtype(proto->data_type) : SAMBA_DTYPE_COUNT,
-                                      .rank = proto->n_dims <= SAMBA_MAX_RANK ? (int)proto->n_dims : 0};
+    const Samba__Onnx__TensorProto *proto = model->stored[index].proto;
+    *info = (samba_onnx_initializer_info){.name = model->stored[index].name,
+                                          .role = model->stored[index].role,
+                                          .dtype = proto->n_dims <= SAMBA_MAX_RANK ? samba_onnx_dtype(proto->data_type)
+                                                                                   : SAMBA_DTYPE_COUNT,
+                                          .rank = proto->n_dims <= SAMBA_MAX_RANK ? (int)proto->n_dims : 0};
     for (int i = 0; i < info->rank; i++)
         info->shape[i] = proto->dims[i];
     return SAMBA_OK;
@@ -166,5 +166,5 @@ samba_status samba_onnx_initializer_value(samba_onnx *model, int index, samba_te
         return SAMBA_ERROR_ARGUMENT;
     samba_onnx_initializer_info info;
     SAMBA_TRY(samba_onnx_initializer(model, index, &info));
-    return onnx_tensor(model, model->stored[index].proto, tensor);
+    return samba_onnx_tensor(model, model->stored[index].proto, tensor);
 }

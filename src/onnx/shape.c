@@ -13,114 +13,114 @@
 #define MOST_OPERANDS SAMBA_MAX_ARITY
 
 /* The output has the type of the input, unsigned ones held in others too. */
-static void out_same(onnx_node *node, samba_value value)
+static void out_same(samba_onnx_node *node, samba_value value)
 {
-    onnx_out(node, 0, value);
-    onnx_out_type(node, 0, onnx_type_in(node, 0));
+    samba_onnx_out(node, 0, value);
+    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
 }
 
 /* ---- what a shape is ---- */
 
-void onnx_shape_of(onnx_node *node);
-void onnx_shape_of(onnx_node *node)
+void samba_onnx_shape_of(samba_onnx_node *node);
+void samba_onnx_shape_of(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     if (node->refused)
         return;
     int64_t shape[SAMBA_MAX_RANK], rank = samba_value_rank(a);
-    int64_t start = onnx_int(node, "start", 0), end = onnx_int(node, "end", rank);
+    int64_t start = samba_onnx_int(node, "start", 0), end = samba_onnx_int(node, "end", rank);
     start = start < 0 ? start + rank : start;
     end = end < 0 ? end + rank : end;
     start = start < 0 ? 0 : start > rank ? rank : start;
     end = end < start ? start : end > rank ? rank : end;
-    onnx_shape(a, shape);
+    samba_onnx_shape(a, shape);
     int64_t count = end - start;
-    onnx_out(node, 0, onnx_ints_value(node, 1, &count, shape + start));
+    samba_onnx_out(node, 0, samba_onnx_ints_value(node, 1, &count, shape + start));
 }
 
-void onnx_size(onnx_node *node);
-void onnx_size(onnx_node *node)
+void samba_onnx_size(samba_onnx_node *node);
+void samba_onnx_size(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     if (node->refused)
         return;
     int64_t shape[SAMBA_MAX_RANK], size = 1;
-    onnx_shape(a, shape);
+    samba_onnx_shape(a, shape);
     for (int i = 0; i < samba_value_rank(a); i++)
         size *= shape[i];
-    onnx_out(node, 0, onnx_ints_value(node, 0, NULL, &size));
+    samba_onnx_out(node, 0, samba_onnx_ints_value(node, 0, NULL, &size));
 }
 
 /* ---- constants ---- */
 
-static void out_tensor(onnx_node *node, const Onnx__TensorProto *proto)
+static void out_tensor(samba_onnx_node *node, const Samba__Onnx__TensorProto *proto)
 {
     samba_tensor *tensor;
-    if (onnx_tensor(node->reader->model, proto, &tensor) != SAMBA_OK) {
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+    if (samba_onnx_tensor(node->reader->model, proto, &tensor) != SAMBA_OK) {
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return;
     }
     double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
-    if (onnx_afford(node, node->reader->depth > 0 ? bytes : 0, 0)) { /* each turn of a loop makes it */
-        onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
-        onnx_out_type(node, 0, proto->data_type);
+    if (samba_onnx_afford(node, node->reader->depth > 0 ? bytes : 0, 0)) { /* each turn of a loop makes it */
+        samba_onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
+        samba_onnx_out_type(node, 0, proto->data_type);
     }
     samba_tensor_free(tensor);
 }
 
-static void out_numbers(onnx_node *node, samba_dtype dtype, int rank, int64_t count, const void *data)
+static void out_numbers(samba_onnx_node *node, samba_dtype dtype, int rank, int64_t count, const void *data)
 {
     samba_tensor *tensor;
-    if (!onnx_afford(node, (double)count * (double)samba_dtype_size(dtype), 0))
+    if (!samba_onnx_afford(node, (double)count * (double)samba_dtype_size(dtype), 0))
         return;
     if (samba_tensor_from_memory(node->reader->context, NULL, dtype, rank, &count, NULL,
                                  count ? (void *)(uintptr_t)data : (void *)(uintptr_t) "", NULL, NULL, &tensor) != SAMBA_OK) {
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return;
     }
-    onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
+    samba_onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
     samba_tensor_free(tensor);
 }
 
-void onnx_constant(onnx_node *node);
-void onnx_constant(onnx_node *node)
+void samba_onnx_constant(samba_onnx_node *node);
+void samba_onnx_constant(samba_onnx_node *node)
 {
-    const Onnx__AttributeProto *attribute;
-    if ((attribute = onnx_attribute(node, "value")) && attribute->t)
+    const Samba__Onnx__AttributeProto *attribute;
+    if ((attribute = samba_onnx_attribute(node, "value")) && attribute->t)
         out_tensor(node, attribute->t);
-    else if ((attribute = onnx_attribute(node, "value_float")))
+    else if ((attribute = samba_onnx_attribute(node, "value_float")))
         out_numbers(node, SAMBA_FLOAT32, 0, 1, &attribute->f);
-    else if ((attribute = onnx_attribute(node, "value_int")))
+    else if ((attribute = samba_onnx_attribute(node, "value_int")))
         out_numbers(node, SAMBA_INT64, 0, 1, &attribute->i);
-    else if ((attribute = onnx_attribute(node, "value_floats")))
+    else if ((attribute = samba_onnx_attribute(node, "value_floats")))
         out_numbers(node, SAMBA_FLOAT32, 1, (int64_t)attribute->n_floats, attribute->floats);
-    else if ((attribute = onnx_attribute(node, "value_ints")))
+    else if ((attribute = samba_onnx_attribute(node, "value_ints")))
         out_numbers(node, SAMBA_INT64, 1, (int64_t)attribute->n_ints, attribute->ints);
     else
-        onnx_refuse(node, "a constant that is a sparse tensor or a text is not supported");
+        samba_onnx_refuse(node, "a constant that is a sparse tensor or a text is not supported");
 }
 
-void onnx_constant_of_shape(onnx_node *node);
-void onnx_constant_of_shape(onnx_node *node)
+void samba_onnx_constant_of_shape(samba_onnx_node *node);
+void samba_onnx_constant_of_shape(samba_onnx_node *node)
 {
     int64_t shape[SAMBA_MAX_RANK];
-    int rank = onnx_known_ints(node, 0, "the shape", SAMBA_MAX_RANK, shape);
-    const Onnx__AttributeProto *attribute = onnx_attribute(node, "value");
+    int rank = samba_onnx_known_ints(node, 0, "the shape", SAMBA_MAX_RANK, shape);
+    const Samba__Onnx__AttributeProto *attribute = samba_onnx_attribute(node, "value");
     if (rank < 0)
-        onnx_refuse(node, "it has no shape");
+        samba_onnx_refuse(node, "it has no shape");
     if (node->refused)
         return;
     if (!attribute || !attribute->t) {
-        onnx_out(node, 0, samba_constant(node->graph, 0, SAMBA_FLOAT32, rank, shape));
+        samba_onnx_out(node, 0, samba_constant(node->graph, 0, SAMBA_FLOAT32, rank, shape));
         return;
     }
     samba_tensor *tensor;
-    if (onnx_tensor(node->reader->model, attribute->t, &tensor) != SAMBA_OK) {
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+    if (samba_onnx_tensor(node->reader->model, attribute->t, &tensor) != SAMBA_OK) {
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return;
     }
     if (samba_tensor_numel(tensor) != 1)
-        onnx_refuse(node, "its value has %lld elements, one is expected", (long long)samba_tensor_numel(tensor));
+        samba_onnx_refuse(node, "its value has %lld elements, one is expected", (long long)samba_tensor_numel(tensor));
     else {
         samba_dtype dtype = samba_tensor_dtype(tensor);
         bool integer = dtype == SAMBA_INT64;
@@ -129,26 +129,26 @@ void onnx_constant_of_shape(onnx_node *node)
             number = samba_constant(node->graph, samba_load_double(dtype, samba_tensor_data(tensor)), dtype, rank, shape);
         else
             number = samba_expand(number, rank, shape);
-        onnx_out(node, 0, number);
-        onnx_out_type(node, 0, attribute->t->data_type);
+        samba_onnx_out(node, 0, number);
+        samba_onnx_out_type(node, 0, attribute->t->data_type);
     }
     samba_tensor_free(tensor);
 }
 
-void onnx_range(onnx_node *node);
-void onnx_range(onnx_node *node)
+void samba_onnx_range(samba_onnx_node *node);
+void samba_onnx_range(samba_onnx_node *node)
 {
-    double start = onnx_known_double(node, 0, "the start", 0), limit = onnx_known_double(node, 1, "the limit", 0);
-    double delta = onnx_known_double(node, 2, "the step", 1);
-    int32_t type = onnx_type_in(node, 0);
+    double start = samba_onnx_known_double(node, 0, "the start", 0), limit = samba_onnx_known_double(node, 1, "the limit", 0);
+    double delta = samba_onnx_known_double(node, 2, "the step", 1);
+    int32_t type = samba_onnx_type_in(node, 0);
     if (node->refused)
         return;
-    samba_value first = onnx_in(node, 0);
+    samba_value first = samba_onnx_in(node, 0);
     samba_dtype dtype = samba_value_dtype(first);
     double steps = delta == 0 ? -1 : (limit - start) / delta;
     const double most = 0x1p53; /* whole numbers are exact up to here */
     if (!(steps < 1e9) || delta == 0 || !(fabs(start) <= most) || !(fabs(delta) <= most)) {
-        onnx_refuse(node, "a range from %g to %g by %g is not supported", start, limit, delta);
+        samba_onnx_refuse(node, "a range from %g to %g by %g is not supported", start, limit, delta);
         return;
     }
     int64_t count = steps <= 0 ? 0 : (int64_t)steps;
@@ -164,45 +164,45 @@ void onnx_range(onnx_node *node)
         factor = samba_integer(node->graph, (int64_t)delta);
     }
     samba_value scaled = samba_mul(index, factor), result = samba_add(scaled, base);
-    onnx_out(node, 0, samba_cast(result, dtype));
-    onnx_out_type(node, 0, type);
+    samba_onnx_out(node, 0, samba_cast(result, dtype));
+    samba_onnx_out_type(node, 0, type);
 }
 
-void onnx_eye_like(onnx_node *node);
-void onnx_eye_like(onnx_node *node)
+void samba_onnx_eye_like(samba_onnx_node *node);
+void samba_onnx_eye_like(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    int64_t k = onnx_int(node, "k", 0);
+    samba_value a = samba_onnx_need(node, 0);
+    int64_t k = samba_onnx_int(node, "k", 0);
     if (node->refused)
         return;
-    int32_t type = (int32_t)onnx_int(node, "dtype", 0);
-    samba_dtype dtype = type ? onnx_dtype(type) : samba_value_dtype(a);
+    int32_t type = (int32_t)samba_onnx_int(node, "dtype", 0);
+    samba_dtype dtype = type ? samba_onnx_dtype(type) : samba_value_dtype(a);
     if (samba_value_rank(a) != 2 || dtype == SAMBA_DTYPE_COUNT) {
-        onnx_refuse(node, "a matrix and a dtype that SambaFlow has are expected");
+        samba_onnx_refuse(node, "a matrix and a dtype that SambaFlow has are expected");
         return;
     }
     int64_t rows = samba_value_size(a, 0), columns = samba_value_size(a, 1);
     samba_value i = samba_arange(node->graph, rows, SAMBA_INT64), j = samba_arange(node->graph, columns, SAMBA_INT64);
     samba_value shift = samba_integer(node->graph, k), down = samba_unsqueeze(i, 1), moved = samba_add(down, shift);
-    onnx_out(node, 0, samba_cast(samba_eq(moved, j), dtype));
-    onnx_out_type(node, 0, type);
+    samba_onnx_out(node, 0, samba_cast(samba_eq(moved, j), dtype));
+    samba_onnx_out_type(node, 0, type);
 }
 
 /* ---- views ---- */
 
-void onnx_reshape(onnx_node *node);
-void onnx_reshape(onnx_node *node)
+void samba_onnx_reshape(samba_onnx_node *node);
+void samba_onnx_reshape(samba_onnx_node *node)
 {
     int64_t shape[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
-    bool zeros = onnx_flag(node, "allowzero", false);
-    int rank = onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, shape);
+    samba_value a = samba_onnx_need(node, 0);
+    bool zeros = samba_onnx_flag(node, "allowzero", false);
+    int rank = samba_onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, shape);
     if (rank < 0)
-        onnx_refuse(node, "it has no shape");
+        samba_onnx_refuse(node, "it has no shape");
     for (int i = 0; i < rank && !node->refused && !zeros; i++)
         if (shape[i] == 0) { /* the input's size */
             if (i >= samba_value_rank(a))
-                onnx_refuse(node, "dim %d is to keep its size, and the input has %d dims", i, samba_value_rank(a));
+                samba_onnx_refuse(node, "dim %d is to keep its size, and the input has %d dims", i, samba_value_rank(a));
             else
                 shape[i] = samba_value_size(a, i);
         }
@@ -210,17 +210,17 @@ void onnx_reshape(onnx_node *node)
         out_same(node, samba_reshape(a, rank, shape));
 }
 
-void onnx_transpose(onnx_node *node);
-void onnx_transpose(onnx_node *node)
+void samba_onnx_transpose(samba_onnx_node *node);
+void samba_onnx_transpose(samba_onnx_node *node)
 {
     int64_t order[SAMBA_MAX_RANK];
     int dims[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
-    int count = onnx_ints(node, "perm", SAMBA_MAX_RANK, order), rank = samba_value_rank(a);
+    samba_value a = samba_onnx_need(node, 0);
+    int count = samba_onnx_ints(node, "perm", SAMBA_MAX_RANK, order), rank = samba_value_rank(a);
     if (node->refused)
         return;
     if (count >= 0 && count != rank) {
-        onnx_refuse(node, "perm names %d dims of a value of rank %d", count, rank);
+        samba_onnx_refuse(node, "perm names %d dims of a value of rank %d", count, rank);
         return;
     }
     for (int i = 0; i < rank; i++)
@@ -228,59 +228,59 @@ void onnx_transpose(onnx_node *node)
     out_same(node, samba_permute(a, dims));
 }
 
-void onnx_flatten(onnx_node *node);
-void onnx_flatten(onnx_node *node)
+void samba_onnx_flatten(samba_onnx_node *node);
+void samba_onnx_flatten(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    int64_t axis = onnx_int(node, "axis", 1), rank = samba_value_rank(a), shape[SAMBA_MAX_RANK], flat[2] = {1, 1};
+    samba_value a = samba_onnx_need(node, 0);
+    int64_t axis = samba_onnx_int(node, "axis", 1), rank = samba_value_rank(a), shape[SAMBA_MAX_RANK], flat[2] = {1, 1};
     if (node->refused)
         return;
     axis = axis < 0 ? axis + rank : axis;
     if (axis < 0 || axis > rank) {
-        onnx_refuse(node, "axis %lld is out of range for a value of rank %lld", (long long)axis, (long long)rank);
+        samba_onnx_refuse(node, "axis %lld is out of range for a value of rank %lld", (long long)axis, (long long)rank);
         return;
     }
-    onnx_shape(a, shape);
+    samba_onnx_shape(a, shape);
     for (int i = 0; i < rank; i++)
         flat[i >= axis] *= shape[i];
     out_same(node, samba_reshape(a, 2, flat));
 }
 
-void onnx_squeeze(onnx_node *node);
-void onnx_squeeze(onnx_node *node)
+void samba_onnx_squeeze(samba_onnx_node *node);
+void samba_onnx_squeeze(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = node->refused ? -1 : onnx_axes(node, 1, 13, rank, dims);
+    samba_value a = samba_onnx_need(node, 0);
+    int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = node->refused ? -1 : samba_onnx_axes(node, 1, 13, rank, dims);
     if (node->refused)
         return;
     for (int i = 0; i < count; i++)
         if (samba_value_size(a, dims[i]) != 1) {
-            onnx_refuse(node, "dim %d has size %lld, not 1", dims[i], (long long)samba_value_size(a, dims[i]));
+            samba_onnx_refuse(node, "dim %d has size %lld, not 1", dims[i], (long long)samba_value_size(a, dims[i]));
             return;
         }
     out_same(node, count < 0 ? samba_squeeze(a, 0, NULL) : samba_squeeze(a, count, dims));
 }
 
-void onnx_unsqueeze(onnx_node *node);
-void onnx_unsqueeze(onnx_node *node)
+void samba_onnx_unsqueeze(samba_onnx_node *node);
+void samba_onnx_unsqueeze(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     int64_t axes[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK];
-    int count = node->version < 13 ? onnx_ints(node, "axes", SAMBA_MAX_RANK, axes)
-                                   : onnx_known_ints(node, 1, "axes", SAMBA_MAX_RANK, axes);
+    int count = node->version < 13 ? samba_onnx_ints(node, "axes", SAMBA_MAX_RANK, axes)
+                                   : samba_onnx_known_ints(node, 1, "axes", SAMBA_MAX_RANK, axes);
     if (node->refused)
         return;
     int rank = samba_value_rank(a) + (count > 0 ? count : 0), from = 0;
     bool added[SAMBA_MAX_RANK] = {false};
     if (count < 0 || rank > SAMBA_MAX_RANK) {
-        onnx_refuse(node, count < 0 ? "it has no axes" : "the result would have %d dims; at most %d are supported", rank,
-                    SAMBA_MAX_RANK);
+        samba_onnx_refuse(node, count < 0 ? "it has no axes" : "the result would have %d dims; at most %d are supported", rank,
+                          SAMBA_MAX_RANK);
         return;
     }
     for (int i = 0; i < count; i++) {
         int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
         if (axis < 0 || axis >= rank || added[axis]) {
-            onnx_refuse(node, "axis %lld is out of range for %d dims, or named twice", (long long)axes[i], rank);
+            samba_onnx_refuse(node, "axis %lld is out of range for %d dims, or named twice", (long long)axes[i], rank);
             return;
         }
         added[axis] = true;
@@ -291,56 +291,56 @@ void onnx_unsqueeze(onnx_node *node)
 }
 
 /* Both shapes broadcast to each other. */
-void onnx_expand(onnx_node *node);
-void onnx_expand(onnx_node *node)
+void samba_onnx_expand(samba_onnx_node *node);
+void samba_onnx_expand(samba_onnx_node *node)
 {
     int64_t shape[SAMBA_MAX_RANK], own[SAMBA_MAX_RANK], result[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
-    int count = onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, shape), rank;
+    samba_value a = samba_onnx_need(node, 0);
+    int count = samba_onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, shape), rank;
     if (node->refused || count < 0) {
-        onnx_refuse(node, "it has no shape");
+        samba_onnx_refuse(node, "it has no shape");
         return;
     }
-    onnx_shape(a, own);
+    samba_onnx_shape(a, own);
     if (!samba_shape_broadcast(samba_value_rank(a), own, count, shape, &rank, result))
-        onnx_refuse(node, "a value of shape %s does not expand to %s", SAMBA_SHAPE(samba_value_rank(a), own),
-                    SAMBA_SHAPE(count, shape));
+        samba_onnx_refuse(node, "a value of shape %s does not expand to %s", SAMBA_SHAPE(samba_value_rank(a), own),
+                          SAMBA_SHAPE(count, shape));
     else
         out_same(node, samba_expand(a, rank, result));
 }
 
 /* ---- parts and several joined ---- */
 
-void onnx_concat(onnx_node *node);
-void onnx_concat(onnx_node *node)
+void samba_onnx_concat(samba_onnx_node *node);
+void samba_onnx_concat(samba_onnx_node *node)
 {
     samba_value *values;
     if (SAMBA_ROOM(&node->reader->arena, values, node->input_count + 1) != SAMBA_OK)
         return;
     for (int i = 0; i < node->input_count; i++)
-        values[i] = onnx_need(node, i);
-    int64_t axis = onnx_int(node, "axis", 1);
+        values[i] = samba_onnx_need(node, i);
+    int64_t axis = samba_onnx_int(node, "axis", 1);
     if (!node->refused)
         out_same(node, samba_concat(node->input_count, values, (int)axis));
 }
 
-void onnx_split(onnx_node *node);
-void onnx_split(onnx_node *node)
+void samba_onnx_split(samba_onnx_node *node);
+void samba_onnx_split(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), *parts;
+    samba_value a = samba_onnx_need(node, 0), *parts;
     int64_t *sizes;
     int outputs = node->output_count, count;
     if (node->refused || SAMBA_ROOM(&node->reader->arena, parts, outputs + 1) != SAMBA_OK ||
         SAMBA_ROOM(&node->reader->arena, sizes, MOST_OPERANDS) != SAMBA_OK)
         return;
-    int axis = onnx_axis(node, "axis", 0, samba_value_rank(a));
-    count = node->version < 13 ? onnx_ints(node, "split", MOST_OPERANDS, sizes)
-                               : onnx_known_ints(node, 1, "the sizes", MOST_OPERANDS, sizes);
-    int64_t wanted = onnx_int(node, "num_outputs", outputs);
+    int axis = samba_onnx_axis(node, "axis", 0, samba_value_rank(a));
+    count = node->version < 13 ? samba_onnx_ints(node, "split", MOST_OPERANDS, sizes)
+                               : samba_onnx_known_ints(node, 1, "the sizes", MOST_OPERANDS, sizes);
+    int64_t wanted = samba_onnx_int(node, "num_outputs", outputs);
     if (node->refused)
         return;
     if (outputs < 1 || (count >= 0 && count != outputs) || wanted != outputs) {
-        onnx_refuse(node, "it has %d outputs for %lld parts", outputs, (long long)(count >= 0 ? count : wanted));
+        samba_onnx_refuse(node, "it has %d outputs for %lld parts", outputs, (long long)(count >= 0 ? count : wanted));
         return;
     }
     int64_t size = samba_value_size(a, axis), each = (size + outputs - 1) / outputs;
@@ -350,8 +350,8 @@ void onnx_split(onnx_node *node)
     }
     samba_split_sizes(a, outputs, sizes, axis, parts);
     for (int i = 0; i < outputs && !node->refused; i++) {
-        onnx_out(node, i, parts[i]);
-        onnx_out_type(node, i, onnx_type_in(node, 0));
+        samba_onnx_out(node, i, parts[i]);
+        samba_onnx_out_type(node, i, samba_onnx_type_in(node, 0));
     }
 }
 
@@ -376,31 +376,32 @@ static samba_value slice_dim(samba_value a, int dim, int64_t start, int64_t end,
     return count > 1 ? samba_flip(forwards, 1, &dim) : forwards;
 }
 
-void onnx_slice(onnx_node *node);
-void onnx_slice(onnx_node *node)
+void samba_onnx_slice(samba_onnx_node *node);
+void samba_onnx_slice(samba_onnx_node *node)
 {
     int64_t starts[SAMBA_MAX_RANK], ends[SAMBA_MAX_RANK], axes[SAMBA_MAX_RANK], steps[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
+    samba_value a = samba_onnx_need(node, 0);
     bool attributes = node->version < 10;
-    int count = attributes ? onnx_ints(node, "starts", SAMBA_MAX_RANK, starts)
-                           : onnx_known_ints(node, 1, "starts", SAMBA_MAX_RANK, starts);
-    int stops =
-        attributes ? onnx_ints(node, "ends", SAMBA_MAX_RANK, ends) : onnx_known_ints(node, 2, "ends", SAMBA_MAX_RANK, ends);
-    int named =
-        attributes ? onnx_ints(node, "axes", SAMBA_MAX_RANK, axes) : onnx_known_ints(node, 3, "axes", SAMBA_MAX_RANK, axes);
-    int stepped = attributes ? -1 : onnx_known_ints(node, 4, "steps", SAMBA_MAX_RANK, steps);
+    int count = attributes ? samba_onnx_ints(node, "starts", SAMBA_MAX_RANK, starts)
+                           : samba_onnx_known_ints(node, 1, "starts", SAMBA_MAX_RANK, starts);
+    int stops = attributes ? samba_onnx_ints(node, "ends", SAMBA_MAX_RANK, ends)
+                           : samba_onnx_known_ints(node, 2, "ends", SAMBA_MAX_RANK, ends);
+    int named = attributes ? samba_onnx_ints(node, "axes", SAMBA_MAX_RANK, axes)
+                           : samba_onnx_known_ints(node, 3, "axes", SAMBA_MAX_RANK, axes);
+    int stepped = attributes ? -1 : samba_onnx_known_ints(node, 4, "steps", SAMBA_MAX_RANK, steps);
     if (node->refused)
         return;
     int rank = samba_value_rank(a);
     if (count < 0 || stops != count || (named >= 0 && named != count) || (stepped >= 0 && stepped != count) ||
         (named < 0 && count > rank)) {
-        onnx_refuse(node, "it has %d starts, %d ends, %d axes and %d steps for %d dims", count, stops, named, stepped, rank);
+        samba_onnx_refuse(node, "it has %d starts, %d ends, %d axes and %d steps for %d dims", count, stops, named, stepped,
+                          rank);
         return;
     }
     for (int i = 0; i < count && node->graph->status == SAMBA_OK; i++) {
         int64_t axis = named < 0 ? i : axes[i] < 0 ? axes[i] + rank : axes[i], step = stepped < 0 ? 1 : steps[i];
         if (axis < 0 || axis >= rank || step == 0) {
-            onnx_refuse(node, "axis %lld with step %lld of %d dims", (long long)axis, (long long)step, rank);
+            samba_onnx_refuse(node, "axis %lld with step %lld of %d dims", (long long)axis, (long long)step, rank);
             return;
         }
         a = slice_dim(a, (int)axis, starts[i], ends[i], step);
@@ -408,14 +409,14 @@ void onnx_slice(onnx_node *node)
     out_same(node, a);
 }
 
-void onnx_tile(onnx_node *node);
-void onnx_tile(onnx_node *node)
+void samba_onnx_tile(samba_onnx_node *node);
+void samba_onnx_tile(samba_onnx_node *node)
 {
     int64_t repeats[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
-    int count = onnx_known_ints(node, 1, "the repeats", SAMBA_MAX_RANK, repeats);
+    samba_value a = samba_onnx_need(node, 0);
+    int count = samba_onnx_known_ints(node, 1, "the repeats", SAMBA_MAX_RANK, repeats);
     if (!node->refused && count != samba_value_rank(a))
-        onnx_refuse(node, "%d repeats are given for %d dims", count, samba_value_rank(a));
+        samba_onnx_refuse(node, "%d repeats are given for %d dims", count, samba_value_rank(a));
     if (!node->refused)
         out_same(node, samba_repeat(a, count, repeats));
 }
@@ -423,26 +424,26 @@ void onnx_tile(onnx_node *node)
 /* ---- padding ---- */
 
 /* What lies around a value, along one dim: zeros are its own padding function's. */
-static samba_value pad_dim(onnx_node *node, samba_value a, int dim, int64_t before, int64_t after, int mode, double value)
+static samba_value pad_dim(samba_onnx_node *node, samba_value a, int dim, int64_t before, int64_t after, int mode, double value)
 {
     static const samba_pad_mode modes[] = {SAMBA_PAD_CONSTANT, SAMBA_PAD_REFLECT, SAMBA_PAD_REPLICATE, SAMBA_PAD_CIRCULAR};
     int rank = samba_value_rank(a), last = rank - 1;
-    if ((before == 0 && after == 0) || !onnx_within(node, "pads", before, -INT32_MAX, INT32_MAX) ||
-        !onnx_within(node, "pads", after, -INT32_MAX, INT32_MAX))
+    if ((before == 0 && after == 0) || !samba_onnx_within(node, "pads", before, -INT32_MAX, INT32_MAX) ||
+        !samba_onnx_within(node, "pads", after, -INT32_MAX, INT32_MAX))
         return a;
     if (mode == 3 || mode == 1) { /* more than a period of it: by index */
         int64_t size = samba_value_size(a, dim), total = before + size + after;
         bool simple = mode == 1 ? before < size && after < size : before <= size && after <= size;
         if (!simple && before >= 0 && after >= 0 && size > 0) {
             int64_t *index;
-            if (!onnx_afford(node, 8 * (double)total, 0) || SAMBA_ROOM(&node->reader->arena, index, total + 1) != SAMBA_OK)
+            if (!samba_onnx_afford(node, 8 * (double)total, 0) || SAMBA_ROOM(&node->reader->arena, index, total + 1) != SAMBA_OK)
                 return a;
             int64_t period = mode == 3 ? size : size > 1 ? 2 * size - 2 : 1;
             for (int64_t i = 0; i < total; i++) {
                 int64_t at = ((i - before) % period + period) % period;
                 index[i] = at < size ? at : period - at;
             }
-            samba_value picks = onnx_ints_value(node, 1, &total, index);
+            samba_value picks = samba_onnx_ints_value(node, 1, &total, index);
             return samba_index_select(a, dim, picks);
         }
     }
@@ -451,31 +452,31 @@ static samba_value pad_dim(onnx_node *node, samba_value a, int dim, int64_t befo
     return samba_transpose(padded, dim, last);
 }
 
-void onnx_pad(onnx_node *node);
-void onnx_pad(onnx_node *node)
+void samba_onnx_pad(samba_onnx_node *node);
+void samba_onnx_pad(samba_onnx_node *node)
 {
     static const char *const modes[] = {"constant", "reflect", "edge", "wrap", NULL};
     int64_t pads[2 * SAMBA_MAX_RANK];
     int dims[SAMBA_MAX_RANK], count;
-    samba_value a = onnx_need(node, 0);
-    int mode = onnx_choice(node, "mode", "constant", modes);
+    samba_value a = samba_onnx_need(node, 0);
+    int mode = samba_onnx_choice(node, "mode", "constant", modes);
     double value = 0;
     if (node->refused)
         return;
     int rank = samba_value_rank(a), named = -1;
     if (node->version < 11) {
-        count = onnx_ints(node, "pads", SAMBA_COUNT(pads), pads);
-        value = onnx_float(node, "value", 0);
+        count = samba_onnx_ints(node, "pads", SAMBA_COUNT(pads), pads);
+        value = samba_onnx_float(node, "value", 0);
     } else {
-        count = onnx_known_ints(node, 1, "the pads", SAMBA_COUNT(pads), pads);
-        value = onnx_known_double(node, 2, "the value", 0);
-        named = onnx_axes(node, 3, 0, rank, dims);
+        count = samba_onnx_known_ints(node, 1, "the pads", SAMBA_COUNT(pads), pads);
+        value = samba_onnx_known_double(node, 2, "the value", 0);
+        named = samba_onnx_axes(node, 3, 0, rank, dims);
     }
     if (node->refused)
         return;
     int padded = named < 0 ? rank : named;
     if (count != 2 * padded) {
-        onnx_refuse(node, "%d pads are given for %d dims", count, padded);
+        samba_onnx_refuse(node, "%d pads are given for %d dims", count, padded);
         return;
     }
     for (int i = 0; i < padded; i++) /* what is cut off first, and all dims at once where nothing else depends on the order */
@@ -484,23 +485,23 @@ void onnx_pad(onnx_node *node)
     out_same(node, a);
 }
 
-void onnx_center_crop_pad(onnx_node *node);
-void onnx_center_crop_pad(onnx_node *node)
+void samba_onnx_center_crop_pad(samba_onnx_node *node);
+void samba_onnx_center_crop_pad(samba_onnx_node *node)
 {
     int64_t sizes[SAMBA_MAX_RANK], axes[SAMBA_MAX_RANK];
-    samba_value a = onnx_need(node, 0);
-    int count = onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, sizes),
-        named = onnx_ints(node, "axes", SAMBA_MAX_RANK, axes);
+    samba_value a = samba_onnx_need(node, 0);
+    int count = samba_onnx_known_ints(node, 1, "the shape", SAMBA_MAX_RANK, sizes),
+        named = samba_onnx_ints(node, "axes", SAMBA_MAX_RANK, axes);
     if (node->refused)
         return;
     int rank = samba_value_rank(a);
     if (count != (named < 0 ? rank : named)) {
-        onnx_refuse(node, "%d sizes are given for %d dims", count, named < 0 ? rank : named);
+        samba_onnx_refuse(node, "%d sizes are given for %d dims", count, named < 0 ? rank : named);
         return;
     }
     for (int i = 0; i < count && node->graph->status == SAMBA_OK; i++) {
-        int dim = onnx_dim(node, named < 0 ? i : axes[i], rank);
-        if (dim < 0 || !onnx_within(node, "the shape", sizes[i], 0, INT32_MAX))
+        int dim = samba_onnx_fit_dim(node, named < 0 ? i : axes[i], rank);
+        if (dim < 0 || !samba_onnx_within(node, "the shape", sizes[i], 0, INT32_MAX))
             return;
         int64_t size = samba_value_size(a, dim), more = sizes[i] - size;
         if (more < 0)
@@ -513,18 +514,18 @@ void onnx_center_crop_pad(onnx_node *node)
 
 /* ---- blocks of channels and of pixels ---- */
 
-void onnx_depth_to_space(onnx_node *node);
-void onnx_depth_to_space(onnx_node *node)
+void samba_onnx_depth_to_space(samba_onnx_node *node);
+void samba_onnx_depth_to_space(samba_onnx_node *node)
 {
     static const char *const modes[] = {"DCR", "CRD", NULL};
-    samba_value a = onnx_need(node, 0);
-    int64_t b = onnx_int(node, "blocksize", 0), s[SAMBA_MAX_RANK];
-    int crd = onnx_choice(node, "mode", "DCR", modes);
+    samba_value a = samba_onnx_need(node, 0);
+    int64_t b = samba_onnx_int(node, "blocksize", 0), s[SAMBA_MAX_RANK];
+    int crd = samba_onnx_choice(node, "mode", "DCR", modes);
     if (node->refused)
         return;
-    onnx_shape(a, s);
+    samba_onnx_shape(a, s);
     if (samba_value_rank(a) != 4 || b < 1 || s[1] % (b * b)) { /* sizes and b are ints */
-        onnx_refuse(node, "a value (N, C, H, W) is expected, C a multiple of blocksize squared");
+        samba_onnx_refuse(node, "a value (N, C, H, W) is expected, C a multiple of blocksize squared");
         return;
     }
     int64_t c = s[1] / (b * b);
@@ -535,18 +536,18 @@ void onnx_depth_to_space(onnx_node *node)
     out_same(node, samba_reshape(turned, 4, shape));
 }
 
-void onnx_space_to_depth(onnx_node *node);
-void onnx_space_to_depth(onnx_node *node)
+void samba_onnx_space_to_depth(samba_onnx_node *node);
+void samba_onnx_space_to_depth(samba_onnx_node *node)
 {
     static const char *const modes[] = {"DCR", "CRD", NULL};
-    samba_value a = onnx_need(node, 0);
-    int64_t b = onnx_int(node, "blocksize", 0), s[SAMBA_MAX_RANK];
-    int crd = onnx_choice(node, "mode", "DCR", modes);
+    samba_value a = samba_onnx_need(node, 0);
+    int64_t b = samba_onnx_int(node, "blocksize", 0), s[SAMBA_MAX_RANK];
+    int crd = samba_onnx_choice(node, "mode", "DCR", modes);
     if (node->refused)
         return;
-    onnx_shape(a, s);
+    samba_onnx_shape(a, s);
     if (samba_value_rank(a) != 4 || b < 1 || s[2] % b || s[3] % b) {
-        onnx_refuse(node, "a value (N, C, H, W) is expected, H and W multiples of blocksize");
+        samba_onnx_refuse(node, "a value (N, C, H, W) is expected, H and W multiples of blocksize");
         return;
     }
     const int64_t split[] = {s[0], s[1], s[2] / b, b, s[3] / b, b}, shape[] = {s[0], s[1] * b * b, s[2] / b, s[3] / b};
@@ -555,12 +556,12 @@ void onnx_space_to_depth(onnx_node *node)
     out_same(node, samba_reshape(turned, 4, shape));
 }
 
-void onnx_trilu(onnx_node *node);
-void onnx_trilu(onnx_node *node)
+void samba_onnx_trilu(samba_onnx_node *node);
+void samba_onnx_trilu(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0);
-    bool upper = onnx_flag(node, "upper", true);
-    int64_t k = onnx_known_int(node, 1, "the diagonal", 0);
+    samba_value a = samba_onnx_need(node, 0);
+    bool upper = samba_onnx_flag(node, "upper", true);
+    int64_t k = samba_onnx_known_int(node, 1, "the diagonal", 0);
     if (!node->refused)
         out_same(node, upper ? samba_triu(a, k) : samba_tril(a, k));
 }

@@ -9,36 +9,36 @@
 #include <math.h>
 #include <string.h>
 
-#define T(name) ONNX__TENSOR_PROTO__DATA_TYPE__##name
+#define T(name) SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__##name
 #define PI 3.14159265358979323846
 
 /* ---- constants of known sizes ---- */
 
-static double *room_for(onnx_node *node, int64_t count)
+static double *room_for(samba_onnx_node *node, int64_t count)
 {
     double *values = NULL;
     if (count < 0 || count > (int64_t)1 << 24)
-        onnx_refuse(node, "a result of %lld elements is not supported", (long long)count);
-    else if (onnx_afford(node, 8 * (double)count, 4 * (double)count) &&
+        samba_onnx_refuse(node, "a result of %lld elements is not supported", (long long)count);
+    else if (samba_onnx_afford(node, 8 * (double)count, 4 * (double)count) &&
              SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
     return values;
 }
 
-static samba_dtype said_dtype(onnx_node *node)
+static samba_dtype said_dtype(samba_onnx_node *node)
 {
-    int32_t type = (int32_t)onnx_int(node, "output_datatype", T(FLOAT));
-    samba_dtype dtype = onnx_dtype(type);
+    int32_t type = (int32_t)samba_onnx_int(node, "output_datatype", T(FLOAT));
+    samba_dtype dtype = samba_onnx_dtype(type);
     if (dtype == SAMBA_DTYPE_COUNT)
-        onnx_refuse(node, "%s is no dtype that SambaFlow has", onnx_type_name(type));
+        samba_onnx_refuse(node, "%s is no dtype that SambaFlow has", samba_onnx_type_name(type));
     return dtype;
 }
 
 /* a - b cos(2 pi n / N) + c cos(4 pi n / N), N the size, or one less where the window is not periodic. */
-static void window(onnx_node *node, double a, double b, double c)
+static void window(samba_onnx_node *node, double a, double b, double c)
 {
-    int64_t size = onnx_known_int(node, 0, "the size", 0);
-    bool periodic = onnx_flag(node, "periodic", true);
+    int64_t size = samba_onnx_known_int(node, 0, "the size", 0);
+    bool periodic = samba_onnx_flag(node, "periodic", true);
     samba_dtype dtype = said_dtype(node);
     double *values = node->refused ? NULL : room_for(node, size);
     if (node->refused)
@@ -48,27 +48,28 @@ static void window(onnx_node *node, double a, double b, double c)
         double angle = length > 0 ? 2 * PI * (double)i / length : 0;
         values[i] = a - b * cos(angle) + c * cos(2 * angle);
     }
-    onnx_out(node, 0, onnx_doubles_value(node, dtype, 1, &size, values));
+    samba_onnx_out(node, 0, samba_onnx_doubles_value(node, dtype, 1, &size, values));
 }
 
-void onnx_hann_window(onnx_node *node);
-void onnx_hann_window(onnx_node *node) { window(node, 0.5, 0.5, 0); }
-void onnx_hamming_window(onnx_node *node);
-void onnx_hamming_window(onnx_node *node) { window(node, 25.0 / 46, 21.0 / 46, 0); }
-void onnx_blackman_window(onnx_node *node);
-void onnx_blackman_window(onnx_node *node) { window(node, 0.42, 0.5, 0.08); }
+void samba_onnx_hann_window(samba_onnx_node *node);
+void samba_onnx_hann_window(samba_onnx_node *node) { window(node, 0.5, 0.5, 0); }
+void samba_onnx_hamming_window(samba_onnx_node *node);
+void samba_onnx_hamming_window(samba_onnx_node *node) { window(node, 25.0 / 46, 21.0 / 46, 0); }
+void samba_onnx_blackman_window(samba_onnx_node *node);
+void samba_onnx_blackman_window(samba_onnx_node *node) { window(node, 0.42, 0.5, 0.08); }
 
 /* Triangles over the bins of a spectrum, whose corners are even steps of the mel scale. */
-void onnx_mel_weight_matrix(onnx_node *node);
-void onnx_mel_weight_matrix(onnx_node *node)
+void samba_onnx_mel_weight_matrix(samba_onnx_node *node);
+void samba_onnx_mel_weight_matrix(samba_onnx_node *node)
 {
-    int64_t bins = onnx_known_int(node, 0, "num_mel_bins", 0), length = onnx_known_int(node, 1, "dft_length", 0);
-    int64_t rate = onnx_known_int(node, 2, "sample_rate", 0);
-    double lower = onnx_known_double(node, 3, "lower_edge_hertz", 0), upper = onnx_known_double(node, 4, "upper_edge_hertz", 0);
+    int64_t bins = samba_onnx_known_int(node, 0, "num_mel_bins", 0), length = samba_onnx_known_int(node, 1, "dft_length", 0);
+    int64_t rate = samba_onnx_known_int(node, 2, "sample_rate", 0);
+    double lower = samba_onnx_known_double(node, 3, "lower_edge_hertz", 0),
+           upper = samba_onnx_known_double(node, 4, "upper_edge_hertz", 0);
     samba_dtype dtype = said_dtype(node);
     int64_t rows = length / 2 + 1;
     if (!node->refused && (bins < 1 || bins > 1 << 16 || length < 1 || length > 1 << 24 || rate < 1))
-        onnx_refuse(node, "%lld bins of a transform of %lld samples are not supported", (long long)bins, (long long)length);
+        samba_onnx_refuse(node, "%lld bins of a transform of %lld samples are not supported", (long long)bins, (long long)length);
     double *values = node->refused ? NULL : room_for(node, rows * bins);
     if (node->refused)
         return;
@@ -80,7 +81,7 @@ void onnx_mel_weight_matrix(onnx_node *node)
             double place = floor((double)(length + 1) * hertz / (double)rate);
             corner[k] = samba_double_to_int64(place);
             if (!(place >= 0 && place < (double)rows)) { /* nor NaN */
-                onnx_refuse(node, "its edges lie beyond the spectrum's %lld bins", (long long)rows);
+                samba_onnx_refuse(node, "its edges lie beyond the spectrum's %lld bins", (long long)rows);
                 return;
             }
         }
@@ -93,13 +94,13 @@ void onnx_mel_weight_matrix(onnx_node *node)
             values[j * bins + i] = (double)(corner[2] - j) / (double)fall;
     }
     const int64_t shape[2] = {rows, bins};
-    onnx_out(node, 0, onnx_doubles_value(node, dtype, 2, shape, values));
+    samba_onnx_out(node, 0, samba_onnx_doubles_value(node, dtype, 2, shape, values));
 }
 
 /* ---- Fourier transforms ---- */
 
 /* factor[row] times the cosine or sine of 2 pi row column / length. */
-static samba_value waves(onnx_node *node, samba_dtype dtype, int64_t rows, int64_t columns, int64_t length, bool sine,
+static samba_value waves(samba_onnx_node *node, samba_dtype dtype, int64_t rows, int64_t columns, int64_t length, bool sine,
                          const double *factor)
 {
     const int64_t shape[2] = {rows, columns};
@@ -111,7 +112,7 @@ static samba_value waves(onnx_node *node, samba_dtype dtype, int64_t rows, int64
             double angle = 2 * PI * (double)(i * j % length) / (double)length;
             values[i * columns + j] = (factor ? factor[i] : 1) * (sine ? sin(angle) : cos(angle));
         }
-    return onnx_doubles_value(node, dtype, 2, shape, values);
+    return samba_onnx_doubles_value(node, dtype, 2, shape, values);
 }
 
 typedef struct transform {
@@ -120,7 +121,7 @@ typedef struct transform {
 } transform;
 
 /* Of the last dim of real and imaginary (zeroed: 0) parts; the imaginary result is zeroed where it is not wanted. */
-static samba_value transform_parts(onnx_node *node, const transform *t, samba_value real, samba_value imaginary,
+static samba_value transform_parts(samba_onnx_node *node, const transform *t, samba_value real, samba_value imaginary,
                                    samba_value *result_imaginary)
 {
     samba_dtype dtype = samba_value_dtype(real);
@@ -167,32 +168,32 @@ static samba_value join_parts(samba_value real, samba_value imaginary)
     return samba_stack(imaginary.graph ? 2 : 1, parts, -1);
 }
 
-static bool is_signal(onnx_node *node, samba_value a)
+static bool is_signal(samba_onnx_node *node, samba_value a)
 {
     int rank = samba_value_rank(a);
     if (node->refused)
         return false;
     if (rank < 2 || (samba_value_size(a, -1) != 1 && samba_value_size(a, -1) != 2) ||
         !samba_dtype_is_floating_point(samba_value_dtype(a))) {
-        onnx_refuse(node, "real numbers (..., samples, 1) or complex ones (..., samples, 2) are expected");
+        samba_onnx_refuse(node, "real numbers (..., samples, 1) or complex ones (..., samples, 2) are expected");
         return false;
     }
     return true;
 }
 
-void onnx_dft(onnx_node *node);
-void onnx_dft(onnx_node *node)
+void samba_onnx_dft(samba_onnx_node *node);
+void samba_onnx_dft(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), real, imaginary = {NULL, 0, 0}, z;
-    bool inverse = onnx_flag(node, "inverse", false), half = onnx_flag(node, "onesided", false);
-    int64_t length = onnx_known_int(node, 1, "dft_length", -1);
-    int64_t axis = node->version < 20 ? onnx_int(node, "axis", 1) : onnx_known_int(node, 2, "the axis", -2);
+    samba_value a = samba_onnx_need(node, 0), real, imaginary = {NULL, 0, 0}, z;
+    bool inverse = samba_onnx_flag(node, "inverse", false), half = samba_onnx_flag(node, "onesided", false);
+    int64_t length = samba_onnx_known_int(node, 1, "dft_length", -1);
+    int64_t axis = node->version < 20 ? samba_onnx_int(node, "axis", 1) : samba_onnx_known_int(node, 2, "the axis", -2);
     if (!is_signal(node, a))
         return;
     int rank = samba_value_rank(a), last = rank - 2;
     axis += axis < 0 ? rank : 0;
     if (axis < 0 || axis > last) {
-        onnx_refuse(node, "the axis is none of the signal's");
+        samba_onnx_refuse(node, "the axis is none of the signal's");
         return;
     }
     int dim = (int)axis;
@@ -200,7 +201,7 @@ void onnx_dft(onnx_node *node)
     if (length < 0)
         length = inverse && half ? 2 * (size - 1) : size;
     if (length < 1 || length > 1 << 20) {
-        onnx_refuse(node, "a transform of %lld samples is not supported", (long long)length);
+        samba_onnx_refuse(node, "a transform of %lld samples is not supported", (long long)length);
         return;
     }
     transform t = {.length = length, .inverse = inverse, .half = half};
@@ -217,23 +218,23 @@ void onnx_dft(onnx_node *node)
     y = samba_movedim(y, 1, &last, &dim);
     if (z.graph)
         z = samba_movedim(z, 1, &last, &dim);
-    onnx_out(node, 0, join_parts(y, z));
+    samba_onnx_out(node, 0, join_parts(y, z));
 }
 
 /* Transforms of frames, each `step` samples behind the one before. */
-void onnx_stft(onnx_node *node);
-void onnx_stft(onnx_node *node)
+void samba_onnx_stft(samba_onnx_node *node);
+void samba_onnx_stft(samba_onnx_node *node)
 {
-    samba_value a = onnx_need(node, 0), real, imaginary = {NULL, 0, 0}, window = onnx_in(node, 2), z;
-    int64_t step = onnx_known_int(node, 1, "frame_step", 0), length = onnx_known_int(node, 3, "frame_length", 0);
-    bool half = onnx_flag(node, "onesided", true);
+    samba_value a = samba_onnx_need(node, 0), real, imaginary = {NULL, 0, 0}, window = samba_onnx_in(node, 2), z;
+    int64_t step = samba_onnx_known_int(node, 1, "frame_step", 0), length = samba_onnx_known_int(node, 3, "frame_length", 0);
+    bool half = samba_onnx_flag(node, "onesided", true);
     if (!is_signal(node, a))
         return;
     if (length == 0)
         length = window.graph ? samba_value_size(window, 0) : samba_value_size(a, -2);
     if (samba_value_rank(a) != 3 || step < 1 || length < 1 || length > samba_value_size(a, 1) ||
         (window.graph && (samba_value_rank(window) != 1 || samba_value_size(window, 0) != length))) {
-        onnx_refuse(node, "a signal (N, samples, 1 or 2) of frames of %lld samples is expected", (long long)length);
+        samba_onnx_refuse(node, "a signal (N, samples, 1 or 2) of frames of %lld samples is expected", (long long)length);
         return;
     }
     transform t = {.size = length, .length = length, .out = half ? length / 2 + 1 : length, .half = half};
@@ -247,5 +248,5 @@ void onnx_stft(onnx_node *node)
         imaginary = samba_mul(imaginary, window);
     samba_value y = transform_parts(node, &t, real, imaginary, &z);
     if (!node->refused)
-        onnx_out(node, 0, join_parts(y, z));
+        samba_onnx_out(node, 0, join_parts(y, z));
 }

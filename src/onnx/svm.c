@@ -22,53 +22,53 @@ typedef struct svm {
     double gamma, coef0, degree;
     int64_t coefficients, vectors, shifts; /* how many numbers there are */
     const float *coefficient, *vector, *shift;
-    onnx_transform transform;
+    samba_onnx_transform transform;
 } svm;
 
-static double *room_for(onnx_node *node, int64_t count)
+static double *room_for(samba_onnx_node *node, int64_t count)
 {
     double *values = NULL;
     if (count < 0 || count > (int64_t)1 << 24)
-        onnx_refuse(node, "a matrix of %lld numbers is not supported", (long long)count);
-    else if (onnx_afford(node, 8 * (double)count, (double)count) &&
+        samba_onnx_refuse(node, "a matrix of %lld numbers is not supported", (long long)count);
+    else if (samba_onnx_afford(node, 8 * (double)count, (double)count) &&
              SAMBA_ROOM(&node->reader->arena, values, count + 1) != SAMBA_OK)
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
     return values;
 }
 
-static samba_value matrix(onnx_node *node, samba_value like, int64_t rows, int64_t columns, const float *list)
+static samba_value matrix(samba_onnx_node *node, samba_value like, int64_t rows, int64_t columns, const float *list)
 {
     const int64_t shape[2] = {rows, columns};
     double *values = room_for(node, rows * columns);
     for (int64_t i = 0; values && i < rows * columns; i++)
         values[i] = (double)list[i];
-    return values ? onnx_doubles_value(node, samba_value_dtype(like), 2, shape, values) : like;
+    return values ? samba_onnx_doubles_value(node, samba_value_dtype(like), 2, shape, values) : like;
 }
 
-static bool read_svm(onnx_node *node, svm *s)
+static bool read_svm(samba_onnx_node *node, svm *s)
 {
     static const char *const kernels[] = {"LINEAR", "POLY", "RBF", "SIGMOID", NULL};
     int64_t count;
     memset(s, 0, sizeof *s);
-    s->rows = onnx_rows(node);
-    s->kernel = onnx_choice(node, "kernel_type", "LINEAR", kernels);
-    const float *parameters = onnx_floats(node, "kernel_params", &count);
-    s->coefficient = onnx_floats(node, "coefficients", &s->coefficients);
-    s->vector = onnx_floats(node, "support_vectors", &s->vectors);
-    s->shift = onnx_floats(node, "rho", &s->shifts);
-    s->transform = onnx_transform_in(node);
+    s->rows = samba_onnx_rows(node);
+    s->kernel = samba_onnx_choice(node, "kernel_type", "LINEAR", kernels);
+    const float *parameters = samba_onnx_floats(node, "kernel_params", &count);
+    s->coefficient = samba_onnx_floats(node, "coefficients", &s->coefficients);
+    s->vector = samba_onnx_floats(node, "support_vectors", &s->vectors);
+    s->shift = samba_onnx_floats(node, "rho", &s->shifts);
+    s->transform = samba_onnx_transform_in(node);
     if (count >= 3) {
         s->gamma = (double)parameters[0];
         s->coef0 = (double)parameters[1];
         s->degree = trunc((double)parameters[2]);
     }
     if (!node->refused && (s->coefficients < 1 || s->shifts < 1))
-        onnx_refuse(node, "it has no coefficients or no rho");
+        samba_onnx_refuse(node, "it has no coefficients or no rho");
     return !node->refused;
 }
 
 /* The kernel's values of all rows with `count` support vectors, (N, count). */
-static samba_value kernels_of(onnx_node *node, const svm *s, int64_t count)
+static samba_value kernels_of(samba_onnx_node *node, const svm *s, int64_t count)
 {
     int64_t columns = samba_value_size(s->rows, 1);
     if (count < 1 || s->vectors != count * columns)
@@ -87,18 +87,18 @@ static samba_value kernels_of(onnx_node *node, const svm *s, int64_t count)
     return s->kernel == 1 ? samba_pow_scalar(line, s->degree) : samba_tanh(line);
 }
 
-void onnx_svm_regressor(onnx_node *node);
-void onnx_svm_regressor(onnx_node *node)
+void samba_onnx_svm_regressor(samba_onnx_node *node);
+void samba_onnx_svm_regressor(samba_onnx_node *node)
 {
     svm s;
-    bool fine = read_svm(node, &s), one_class = onnx_flag(node, "one_class", false);
-    int64_t count = onnx_int(node, "n_supports", 0), targets = onnx_int(node, "n_targets", 1);
+    bool fine = read_svm(node, &s), one_class = samba_onnx_flag(node, "one_class", false);
+    int64_t count = samba_onnx_int(node, "n_supports", 0), targets = samba_onnx_int(node, "n_targets", 1);
     if (!fine || node->refused)
         return;
     samba_value none = {NULL, 0, 0}, inputs = count > 0 ? kernels_of(node, &s, count) : s.rows;
     int64_t size = node->refused ? 0 : samba_value_size(inputs, 1);
     if (!node->refused && (s.coefficients != size || targets > 1))
-        onnx_refuse(node, "%lld coefficients do not fit; of targets one is supported", (long long)s.coefficients);
+        samba_onnx_refuse(node, "%lld coefficients do not fit; of targets one is supported", (long long)s.coefficients);
     if (node->refused)
         return;
     samba_value weight = matrix(node, s.rows, 1, size, s.coefficient);
@@ -106,25 +106,26 @@ void onnx_svm_regressor(onnx_node *node)
         return;
     samba_value score = samba_add_scalar(samba_functional_linear(inputs, weight, none), (double)s.shift[0]);
     if (one_class) {
-        samba_value zero = onnx_like(node, 0, score), one = onnx_like(node, 1, score), minus = onnx_like(node, -1, score);
+        samba_value zero = samba_onnx_like(node, 0, score), one = samba_onnx_like(node, 1, score),
+                    minus = samba_onnx_like(node, -1, score);
         samba_value inside = samba_gt(score, zero);
         score = samba_where(inside, one, minus);
     } else
-        score = onnx_transform_scores(node, score, s.transform);
-    onnx_out(node, 0, samba_cast(score, SAMBA_FLOAT32));
+        score = samba_onnx_transform_scores(node, score, s.transform);
+    samba_onnx_out(node, 0, samba_cast(score, SAMBA_FLOAT32));
 }
 
 /* ---- classifier ---- */
 
 /* A constant (rows, columns) of numbers that are mostly 0. */
-static samba_value of_doubles(onnx_node *node, samba_value like, int64_t rows, int64_t columns, const double *values)
+static samba_value of_doubles(samba_onnx_node *node, samba_value like, int64_t rows, int64_t columns, const double *values)
 {
     const int64_t shape[2] = {rows, columns};
-    return onnx_doubles_value(node, samba_value_dtype(like), 2, shape, values);
+    return samba_onnx_doubles_value(node, samba_value_dtype(like), 2, shape, values);
 }
 
 /* Decisions of class i against j, for i < j in order, (N, pairs): each of both classes' vectors with their coefficients. */
-static samba_value decide(onnx_node *node, const svm *s, samba_value kernels, int64_t classes, const int64_t *counts)
+static samba_value decide(samba_onnx_node *node, const svm *s, samba_value kernels, int64_t classes, const int64_t *counts)
 {
     int64_t all = samba_value_size(kernels, 1), pairs = classes * (classes - 1) / 2, pair = 0, start_i = 0;
     if (s->coefficients != (classes - 1) * all || s->shifts < pairs)
@@ -145,12 +146,12 @@ static samba_value decide(onnx_node *node, const svm *s, samba_value kernels, in
         }
     }
     samba_value weight = of_doubles(node, kernels, pairs, all, weights);
-    samba_value bias = onnx_doubles_value(node, samba_value_dtype(kernels), 1, &pairs, shifts);
+    samba_value bias = samba_onnx_doubles_value(node, samba_value_dtype(kernels), 1, &pairs, shifts);
     return node->refused ? kernels : samba_functional_linear(kernels, weight, bias);
 }
 
 /* How many decisions each class wins, (N, classes); a decision that is not above 0 is the second class's. */
-static samba_value count_votes(onnx_node *node, samba_value decisions, int64_t classes)
+static samba_value count_votes(samba_onnx_node *node, samba_value decisions, int64_t classes)
 {
     int64_t pairs = classes * (classes - 1) / 2, pair = 0;
     double *won = room_for(node, pairs * classes), *lost = room_for(node, pairs * classes);
@@ -161,7 +162,7 @@ static samba_value count_votes(onnx_node *node, samba_value decisions, int64_t c
             won[pair * classes + i] = 1;
             lost[pair * classes + j] = 1;
         }
-    samba_value zero = onnx_like(node, 0, decisions), above = samba_gt(decisions, zero), below = samba_logical_not(above);
+    samba_value zero = samba_onnx_like(node, 0, decisions), above = samba_gt(decisions, zero), below = samba_logical_not(above);
     samba_value of_first = of_doubles(node, decisions, pairs, classes, won),
                 of_second = of_doubles(node, decisions, pairs, classes, lost);
     samba_dtype dtype = samba_value_dtype(decisions);
@@ -173,7 +174,7 @@ static samba_value count_votes(onnx_node *node, samba_value decisions, int64_t c
 /* Probabilities (N, classes) from those of pairs r[i][j], how likely i is where it is i or j: the p of sum 1 that makes the sum
  * over i and j of (r[j][i] p[i] - r[i][j] p[j])^2 least. With the last p as the rest of 1 these are equations of classes - 1
  * unknowns with a positive definite matrix, solved without looking for pivots. */
-static samba_value couple(onnx_node *node, samba_value decisions, int64_t classes, const float *a, const float *b)
+static samba_value couple(samba_onnx_node *node, samba_value decisions, int64_t classes, const float *a, const float *b)
 {
     int64_t pairs = classes * (classes - 1) / 2, pair = 0, unknowns = classes - 1, n = samba_value_size(decisions, 0);
     double *slopes = room_for(node, pairs), *shifts = room_for(node, pairs), *upper = room_for(node, pairs * classes * classes);
@@ -187,19 +188,21 @@ static samba_value couple(onnx_node *node, samba_value decisions, int64_t classe
             upper[pair * classes * classes + i * classes + j] = 1;
             lower[pair * classes * classes + j * classes + i] = 1;
         }
-    samba_value wide = samba_cast(decisions, SAMBA_FLOAT64), slope = onnx_doubles_value(node, SAMBA_FLOAT64, 1, &pairs, slopes);
-    samba_value shift = onnx_doubles_value(node, SAMBA_FLOAT64, 1, &pairs, shifts), scaled = samba_mul(wide, slope);
-    samba_value sure = samba_sigmoid(samba_add(scaled, shift)), low = onnx_number(node, 1e-7), high = onnx_number(node, 1 - 1e-7);
+    samba_value wide = samba_cast(decisions, SAMBA_FLOAT64),
+                slope = samba_onnx_doubles_value(node, SAMBA_FLOAT64, 1, &pairs, slopes);
+    samba_value shift = samba_onnx_doubles_value(node, SAMBA_FLOAT64, 1, &pairs, shifts), scaled = samba_mul(wide, slope);
+    samba_value sure = samba_sigmoid(samba_add(scaled, shift)), low = samba_onnx_number(node, 1e-7),
+                high = samba_onnx_number(node, 1 - 1e-7);
     samba_value likely = samba_clamp(sure, low, high);
     if (classes == 2) {
-        samba_value one = onnx_number(node, 1);
+        samba_value one = samba_onnx_number(node, 1);
         const samba_value both[2] = {likely, samba_sub(one, likely)};
         return samba_cast(samba_concat(2, both, 1), samba_value_dtype(decisions));
     }
     const int64_t square[3] = {n, classes, classes};
     samba_value above = of_doubles(node, wide, pairs, classes * classes, upper),
                 below = of_doubles(node, wide, pairs, classes * classes, lower);
-    samba_value one = onnx_number(node, 1), unlikely = samba_sub(one, likely);
+    samba_value one = samba_onnx_number(node, 1), unlikely = samba_sub(one, likely);
     samba_value first = samba_matmul(likely, above), second = samba_matmul(unlikely, below);
     samba_value r = samba_reshape(samba_add(first, second), 3, square), turned = samba_transpose(r, 1, 2);
     const int rows = 1;
@@ -227,8 +230,8 @@ static samba_value couple(onnx_node *node, samba_value decisions, int64_t classe
 }
 
 /* Of two classes without probabilities: the second where the greatest vote or score is above a bound. */
-static samba_value pick(onnx_node *node, const svm *s, samba_value scores, samba_value votes, const onnx_labels *labels,
-                        bool sure)
+static samba_value pick(samba_onnx_node *node, const svm *s, samba_value scores, samba_value votes,
+                        const samba_onnx_labels *labels, bool sure)
 {
     samba_value deciding = votes.graph ? votes : scores, best = samba_argmax(deciding, 1, false);
     bool positive = true;
@@ -237,34 +240,34 @@ static samba_value pick(onnx_node *node, const svm *s, samba_value scores, samba
     if (labels->count != 2 || s->shifts != 1 || sure || !positive)
         return best;
     const int last = -1;
-    samba_value most = samba_amax(deciding, 1, &last, false), half = onnx_like(node, 0.5, most),
+    samba_value most = samba_amax(deciding, 1, &last, false), half = samba_onnx_like(node, 0.5, most),
                 one = samba_integer(node->graph, 1);
     samba_value above = samba_ge(most, half);
     return samba_where(above, one, best);
 }
 
-void onnx_svm_classifier(onnx_node *node);
-void onnx_svm_classifier(onnx_node *node)
+void samba_onnx_svm_classifier(samba_onnx_node *node);
+void samba_onnx_svm_classifier(samba_onnx_node *node)
 {
     svm s;
-    onnx_labels labels;
+    samba_onnx_labels labels;
     int64_t groups, as, bs, count = 0;
-    bool fine = read_svm(node, &s) && onnx_labels_in(node, "classlabels_ints", &labels);
-    const int64_t *counts = onnx_long_ints(node, "vectors_per_class", &groups);
-    const float *a = onnx_floats(node, "prob_a", &as), *b = onnx_floats(node, "prob_b", &bs);
+    bool fine = read_svm(node, &s) && samba_onnx_labels_in(node, "classlabels_ints", &labels);
+    const int64_t *counts = samba_onnx_long_ints(node, "vectors_per_class", &groups);
+    const float *a = samba_onnx_floats(node, "prob_a", &as), *b = samba_onnx_floats(node, "prob_b", &bs);
     if (!fine || node->refused)
         return;
     for (int64_t i = 0; i < groups; i++) {
-        if (!onnx_within(node, "vectors_per_class", counts[i], 0, s.vectors))
+        if (!samba_onnx_within(node, "vectors_per_class", counts[i], 0, s.vectors))
             return;
         count += counts[i];
     }
-    if (!onnx_within(node, "vectors_per_class", count, 0, s.vectors)) /* in all */
+    if (!samba_onnx_within(node, "vectors_per_class", count, 0, s.vectors)) /* in all */
         return;
     int64_t classes = labels.count, pairs = classes * (classes - 1) / 2;
     samba_value scores, votes = {NULL, 0, 0}, none = votes;
     if (classes < 2 || classes > 1024 || (count > 0 && groups != classes) || (a && (as < pairs || bs < pairs))) {
-        onnx_refuse(node, "its numbers do not fit %lld classes", (long long)classes);
+        samba_onnx_refuse(node, "its numbers do not fit %lld classes", (long long)classes);
         return;
     }
     if (count > 0) {
@@ -276,8 +279,8 @@ void onnx_svm_classifier(onnx_node *node)
     } else {
         int64_t columns = samba_value_size(s.rows, 1);
         if (s.coefficients != classes * columns) {
-            onnx_refuse(node, "%lld coefficients do not fit %lld classes of %lld features", (long long)s.coefficients,
-                        (long long)classes, (long long)columns);
+            samba_onnx_refuse(node, "%lld coefficients do not fit %lld classes of %lld features", (long long)s.coefficients,
+                              (long long)classes, (long long)columns);
             return;
         }
         samba_value weight = matrix(node, s.rows, classes, columns, s.coefficient);
@@ -286,10 +289,10 @@ void onnx_svm_classifier(onnx_node *node)
     if (node->refused)
         return;
     bool sure = count > 0 && a;
-    onnx_out_labels(node, &labels, pick(node, &s, scores, votes, &labels, sure));
+    samba_onnx_out_labels(node, &labels, pick(node, &s, scores, votes, &labels, sure));
     if (samba_value_size(scores, 1) == 1)
-        scores = onnx_two_scores(node, scores, s.transform, false);
+        scores = samba_onnx_two_scores(node, scores, s.transform, false);
     else
-        scores = onnx_transform_scores(node, scores, s.transform);
-    onnx_out(node, 1, samba_cast(scores, SAMBA_FLOAT32));
+        scores = samba_onnx_transform_scores(node, scores, s.transform);
+    samba_onnx_out(node, 1, samba_cast(scores, SAMBA_FLOAT32));
 }

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define T(name) ONNX__TENSOR_PROTO__DATA_TYPE__##name
+#define T(name) SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__##name
 
 /* How a type's elements lie in raw bytes: `bits` each, read as `format` says. */
 typedef enum format { SAME, WIDER, FLOAT8, PACKED, NEVER } format;
@@ -61,8 +61,8 @@ static const type_facts *facts_of(int32_t type)
     return type > 0 && type < SAMBA_COUNT(types) && types[type].name ? &types[type] : &types[T(UNDEFINED)];
 }
 
-samba_dtype onnx_dtype(int32_t type) { return facts_of(type)->dtype; }
-const char *onnx_type_name(int32_t type) { return facts_of(type)->name; }
+samba_dtype samba_onnx_dtype(int32_t type) { return facts_of(type)->dtype; }
+const char *samba_onnx_type_name(int32_t type) { return facts_of(type)->name; }
 
 /* ---- external data ---- */
 
@@ -90,16 +90,16 @@ static samba_status resolve(samba_onnx *model, const char *tensor, const char *l
     return SAMBA_OK;
 }
 
-static samba_status map_file(samba_onnx *model, const char *tensor, const char *location, onnx_map **result)
+static samba_status map_file(samba_onnx *model, const char *tensor, const char *location, samba_onnx_map **result)
 {
-    for (onnx_map *map = model->maps; map; map = map->next)
+    for (samba_onnx_map *map = model->maps; map; map = map->next)
         if (strcmp(map->location, location) == 0) {
             *result = map;
             return SAMBA_OK;
         }
     char path[PATH_MAX];
     SAMBA_TRY(resolve(model, tensor, location, path));
-    onnx_map *map;
+    samba_onnx_map *map;
     SAMBA_TRY(SAMBA_ROOM(&model->arena, map, 1));
     char *copy;
     SAMBA_TRY(samba_arena_copy(&model->arena, location, &copy));
@@ -138,7 +138,7 @@ static bool read_number(const char *text, int64_t *number)
     return true;
 }
 
-static samba_status find_external(samba_onnx *model, const Onnx__TensorProto *proto, const char *name, int64_t size,
+static samba_status find_external(samba_onnx *model, const Samba__Onnx__TensorProto *proto, const char *name, int64_t size,
                                   const void **data)
 {
     const char *location = NULL;
@@ -162,12 +162,13 @@ static samba_status find_external(samba_onnx *model, const Onnx__TensorProto *pr
     if (length != size)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" has %lld bytes in \"%.200s\"; its shape takes %lld",
                          model->path, name, (long long)length, location, (long long)size);
-    onnx_map *map;
+    samba_onnx_map *map;
     SAMBA_TRY(map_file(model, name, location, &map));
     if (offset > (int64_t)map->size || length > (int64_t)map->size - offset)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
                          "%s: tensor \"%.200s\" lies at %llu to %llu of \"%.200s\", which has %zu bytes", model->path, name,
-                         (unsigned long long)offset, (unsigned long long)offset + (unsigned long long)length, location, map->size);
+                         (unsigned long long)offset, (unsigned long long)offset + (unsigned long long)length, location,
+                         map->size);
     *data = map->data ? map->data + offset : (const char *)"";
     return SAMBA_OK;
 }
@@ -182,8 +183,8 @@ static samba_status wrong_count(samba_onnx *model, const char *name, const char 
 }
 
 /* From a typed list of the message. 16-bit floats are there as their bits, packed types as they are in raw bytes. */
-static samba_status fill_from_list(samba_onnx *model, const Onnx__TensorProto *proto, const type_facts *facts, const char *name,
-                                   samba_tensor *tensor, int64_t numel)
+static samba_status fill_from_list(samba_onnx *model, const Samba__Onnx__TensorProto *proto, const type_facts *facts,
+                                   const char *name, samba_tensor *tensor, int64_t numel)
 {
     char *to = samba_tensor_data(tensor);
     int64_t needed = facts->format == PACKED ? (numel * facts->bits + 7) / 8 : numel, held;
@@ -252,7 +253,7 @@ static void fill_from_bytes(const type_facts *facts, const uint8_t *from, samba_
 
 static void release(void *model) { samba_onnx_free(model); }
 
-samba_status onnx_tensor(samba_onnx *model, const Onnx__TensorProto *proto, samba_tensor **tensor)
+samba_status samba_onnx_tensor(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_tensor **tensor)
 {
     const char *name = proto->name ? proto->name : "";
     const type_facts *facts = facts_of(proto->data_type);
@@ -273,7 +274,7 @@ samba_status onnx_tensor(samba_onnx *model, const Onnx__TensorProto *proto, samb
         return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" is stored in segments; store it whole", name);
     int64_t size = (numel * facts->bits + 7) / 8;
     const void *data = NULL;
-    if (proto->has_data_location && proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+    if (proto->has_data_location && proto->data_location == SAMBA__ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
         SAMBA_TRY(find_external(model, proto, name, size, &data));
     else if (proto->has_raw_data) {
         if ((int64_t)proto->raw_data.len != size)
@@ -289,7 +290,7 @@ samba_status onnx_tensor(samba_onnx *model, const Onnx__TensorProto *proto, samb
     if (data && facts->format == SAME && facts->dtype != SAMBA_BOOL && (uintptr_t)data % element == 0 && numel > 0) {
         SAMBA_TRY(samba_tensor_from_memory(model->context, name, facts->dtype, rank, shape, NULL, (void *)(uintptr_t)data,
                                            release, model, tensor));
-        onnx_hold(model);
+        samba_onnx_hold(model);
         return SAMBA_OK;
     }
     SAMBA_TRY(samba_tensor_new(model->context, name, facts->dtype, rank, shape, tensor));

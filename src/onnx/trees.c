@@ -29,18 +29,18 @@ typedef struct forest {
 } forest;
 
 /* One block for all of it: numbers of nodes are exact in double. */
-static bool make_forest(onnx_node *node, forest *f, int64_t count, int64_t trees, int64_t targets, double nothing)
+static bool make_forest(samba_onnx_node *node, forest *f, int64_t count, int64_t trees, int64_t targets, double nothing)
 {
     double *block = NULL;
     if (count < 1 || count > MOST_NODES || trees < 1 || trees > count || targets < 1 || targets > MOST_WEIGHTS / count) {
-        onnx_refuse(node, "%lld nodes of %lld trees for %lld targets are not supported", (long long)count, (long long)trees,
-                    (long long)targets);
+        samba_onnx_refuse(node, "%lld nodes of %lld trees for %lld targets are not supported", (long long)count, (long long)trees,
+                          (long long)targets);
         return false;
     }
-    if (!onnx_afford(node, 8 * (double)count * (double)(6 + targets), 0))
+    if (!samba_onnx_afford(node, 8 * (double)count * (double)(6 + targets), 0))
         return false;
     if (SAMBA_ROOM(&node->reader->arena, block, count * (6 + targets) + trees) != SAMBA_OK) {
-        onnx_refuse(node, "%s", samba_error_message(node->reader->context));
+        samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return false;
     }
     *f = (forest){.count = count, .trees = trees, .targets = targets};
@@ -68,7 +68,7 @@ static void add_weight(forest *f, int64_t leaf, int64_t target, double weight, i
 }
 
 /* The depth, level by level; a node that two others lead to would be a graph that is no tree. */
-static bool measure(onnx_node *node, forest *f, int64_t features)
+static bool measure(samba_onnx_node *node, forest *f, int64_t features)
 {
     int64_t *level, *next, count = 0, seen = 0;
     if (SAMBA_ROOM(&node->reader->arena, level, f->count + 1) != SAMBA_OK ||
@@ -85,7 +85,7 @@ static bool measure(onnx_node *node, forest *f, int64_t features)
             if (f->mode[child] == LEAF)
                 continue;
             if (seen + more >= f->count) {
-                onnx_refuse(node, "its nodes are no trees: some have several parents");
+                samba_onnx_refuse(node, "its nodes are no trees: some have several parents");
                 return false;
             }
             next[more++] = child;
@@ -99,7 +99,7 @@ static bool measure(onnx_node *node, forest *f, int64_t features)
         f->modes[(int)f->mode[i]] = true;
         f->has_missing |= f->missing[i] != 0;
         if (f->feature[i] < 0 || f->feature[i] >= (double)features) {
-            onnx_refuse(node, "a node looks at feature %.0f of %lld", f->feature[i], (long long)features);
+            samba_onnx_refuse(node, "a node looks at feature %.0f of %lld", f->feature[i], (long long)features);
             return false;
         }
     }
@@ -108,9 +108,9 @@ static bool measure(onnx_node *node, forest *f, int64_t features)
 
 /* ---- walking ---- */
 
-static samba_value table_of(onnx_node *node, samba_dtype dtype, int64_t count, const double *values)
+static samba_value table_of(samba_onnx_node *node, samba_dtype dtype, int64_t count, const double *values)
 {
-    return onnx_doubles_value(node, dtype, 1, &count, values);
+    return samba_onnx_doubles_value(node, dtype, 1, &count, values);
 }
 
 /* What of a table stands at each index (N, trees). */
@@ -134,7 +134,7 @@ static samba_value compare(samba_value x, samba_value threshold, int mode)
 }
 
 /* The leaves that rows (N, F) come to in each tree: numbers of nodes, (N, trees). */
-static samba_value walk(onnx_node *node, const forest *f, samba_value rows)
+static samba_value walk(samba_onnx_node *node, const forest *f, samba_value rows)
 {
     samba_dtype dtype = samba_value_dtype(rows);
     const int64_t shape[2] = {samba_value_size(rows, 0), f->trees};
@@ -175,12 +175,12 @@ static samba_value walk(onnx_node *node, const forest *f, samba_value rows)
 }
 
 /* Weights of the leaves, all trees together, (N, targets). */
-static samba_value gather_scores(onnx_node *node, const forest *f, samba_value rows, samba_dtype dtype, int how)
+static samba_value gather_scores(samba_onnx_node *node, const forest *f, samba_value rows, samba_dtype dtype, int how)
 {
     const int64_t all = -1, n = samba_value_size(rows, 0), table[2] = {f->count, f->targets},
                   apart[3] = {n, f->trees, f->targets};
     const int trees = 1;
-    samba_value weights = onnx_doubles_value(node, dtype, 2, table, f->weight), leaves = walk(node, f, rows);
+    samba_value weights = samba_onnx_doubles_value(node, dtype, 2, table, f->weight), leaves = walk(node, f, rows);
     if (node->refused)
         return rows;
     samba_value line = samba_reshape(leaves, 1, &all), picked = samba_index_select(weights, 0, line);
@@ -190,7 +190,7 @@ static samba_value gather_scores(onnx_node *node, const forest *f, samba_value r
         return how == SUM ? result : samba_mul_scalar(result, 1 / (double)f->trees);
     }
     result = how == MIN ? samba_amin(each, 1, &trees, false) : samba_amax(each, 1, &trees, false);
-    samba_value zero = onnx_like(node, 0, result), none = samba_isinf(result); /* no leaf had anything for that target */
+    samba_value zero = samba_onnx_like(node, 0, result), none = samba_isinf(result); /* no leaf had anything for that target */
     return samba_where(none, zero, result);
 }
 
@@ -225,29 +225,30 @@ static int64_t find(const place *places, int64_t count, int64_t tree, int64_t nu
 }
 
 /* `what`: "target" or "class", as the leaves' weights are called. */
-static bool read_numbered(onnx_node *node, forest *f, const char *what, int64_t targets, int how, bool *positive, uint8_t *used)
+static bool read_numbered(samba_onnx_node *node, forest *f, const char *what, int64_t targets, int how, bool *positive,
+                          uint8_t *used)
 {
     static const char *const words[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE", "BRANCH_GT",
                                         "BRANCH_EQ",  "BRANCH_NEQ", "",           "LEAF"};
     int64_t counts[7], sizes[4], unused, trees = 0;
     char names[4][64];
-    const int64_t *tree = onnx_long_ints(node, "nodes_treeids", &counts[0]),
-                  *number = onnx_long_ints(node, "nodes_nodeids", &counts[1]);
-    const int64_t *feature = onnx_long_ints(node, "nodes_featureids", &counts[2]);
-    const int64_t *yes = onnx_long_ints(node, "nodes_truenodeids", &counts[3]),
-                  *no = onnx_long_ints(node, "nodes_falsenodeids", &counts[4]);
-    const char *const *mode = onnx_words(node, "nodes_modes", &counts[5]);
-    const double *threshold = onnx_doubles(node, "nodes_values", &counts[6]);
+    const int64_t *tree = samba_onnx_long_ints(node, "nodes_treeids", &counts[0]),
+                  *number = samba_onnx_long_ints(node, "nodes_nodeids", &counts[1]);
+    const int64_t *feature = samba_onnx_long_ints(node, "nodes_featureids", &counts[2]);
+    const int64_t *yes = samba_onnx_long_ints(node, "nodes_truenodeids", &counts[3]),
+                  *no = samba_onnx_long_ints(node, "nodes_falsenodeids", &counts[4]);
+    const char *const *mode = samba_onnx_words(node, "nodes_modes", &counts[5]);
+    const double *threshold = samba_onnx_doubles(node, "nodes_values", &counts[6]);
     int64_t missings, count = counts[0];
-    const int64_t *missing = onnx_long_ints(node, "nodes_missing_value_tracks_true", &missings);
-    onnx_doubles(node, "nodes_hitrates", &unused); /* how often nodes are met: for speed alone */
+    const int64_t *missing = samba_onnx_long_ints(node, "nodes_missing_value_tracks_true", &missings);
+    samba_onnx_doubles(node, "nodes_hitrates", &unused); /* how often nodes are met: for speed alone */
     static const char *const parts[4] = {"treeids", "nodeids", "ids", "weights"};
     for (int i = 0; i < 4; i++)
         snprintf(names[i], sizeof names[i], "%s_%s", what, parts[i]);
-    const int64_t *leaf_tree = onnx_long_ints(node, names[0], &sizes[0]),
-                  *leaf_number = onnx_long_ints(node, names[1], &sizes[1]);
-    const int64_t *target = onnx_long_ints(node, names[2], &sizes[2]);
-    const double *weight = onnx_doubles(node, names[3], &sizes[3]);
+    const int64_t *leaf_tree = samba_onnx_long_ints(node, names[0], &sizes[0]),
+                  *leaf_number = samba_onnx_long_ints(node, names[1], &sizes[1]);
+    const int64_t *target = samba_onnx_long_ints(node, names[2], &sizes[2]);
+    const double *weight = samba_onnx_doubles(node, names[3], &sizes[3]);
     bool fits = !missing || missings == count;
     for (int i = 0; i < 7; i++)
         fits &= counts[i] == count;
@@ -255,7 +256,7 @@ static bool read_numbered(onnx_node *node, forest *f, const char *what, int64_t 
         fits &= sizes[i] == sizes[0];
     place *places;
     if (!fits && !node->refused)
-        onnx_refuse(node, "its lists of nodes, or of leaves, are not of one length");
+        samba_onnx_refuse(node, "its lists of nodes, or of leaves, are not of one length");
     if (node->refused || SAMBA_ROOM(&node->reader->arena, places, count + 1) != SAMBA_OK)
         return false;
     for (int64_t i = 0; i < count; i++)
@@ -276,14 +277,14 @@ static bool read_numbered(onnx_node *node, forest *f, const char *what, int64_t 
         while (kind >= 0 && (kind == MEMBER || strcmp(words[kind], mode[i]) != 0))
             kind--;
         if (kind < 0) {
-            onnx_refuse(node, "a node has the mode \"%.64s\"", mode[i]);
+            samba_onnx_refuse(node, "a node has the mode \"%.64s\"", mode[i]);
             return false;
         }
         if (kind == LEAF)
             continue;
         int64_t sides[2] = {find(places, count, tree[i], no[i]), find(places, count, tree[i], yes[i])};
         if (sides[0] < 0 || sides[1] < 0) {
-            onnx_refuse(node, "a node of tree %lld has a child that is not there", (long long)tree[i]);
+            samba_onnx_refuse(node, "a node of tree %lld has a child that is not there", (long long)tree[i]);
             return false;
         }
         f->mode[i] = kind;
@@ -297,7 +298,7 @@ static bool read_numbered(onnx_node *node, forest *f, const char *what, int64_t 
     for (int64_t i = 0; i < sizes[0]; i++) {
         int64_t leaf = find(places, count, leaf_tree[i], leaf_number[i]);
         if (leaf < 0 || target[i] < 0 || target[i] >= targets) {
-            onnx_refuse(node, "a weight belongs to no leaf, or to no %s", what);
+            samba_onnx_refuse(node, "a weight belongs to no leaf, or to no %s", what);
             return false;
         }
         add_weight(f, leaf, target[i], weight[i], how);
@@ -309,76 +310,76 @@ static bool read_numbered(onnx_node *node, forest *f, const char *what, int64_t 
 }
 
 /* Base values, one of each target or one for all. */
-static samba_value add_base(onnx_node *node, samba_value scores, const double *base, int64_t count)
+static samba_value add_base(samba_onnx_node *node, samba_value scores, const double *base, int64_t count)
 {
     if (!base || node->refused)
         return scores;
     if (count != 1 && count != samba_value_size(scores, 1))
         return onnx_refused(node, "%lld base values are given for %lld scores", (long long)count,
                             (long long)samba_value_size(scores, 1));
-    samba_value row = onnx_doubles_value(node, samba_value_dtype(scores), 1, &count, base);
+    samba_value row = samba_onnx_doubles_value(node, samba_value_dtype(scores), 1, &count, base);
     return node->refused ? scores : samba_add(scores, row);
 }
 
-void onnx_tree_ensemble_regressor(onnx_node *node);
-void onnx_tree_ensemble_regressor(onnx_node *node)
+void samba_onnx_tree_ensemble_regressor(samba_onnx_node *node);
+void samba_onnx_tree_ensemble_regressor(samba_onnx_node *node)
 {
     static const char *const ways[] = {"AVERAGE", "SUM", "MIN", "MAX", NULL};
     forest f;
     bool positive;
     uint8_t used[2] = {0, 0};
-    samba_value rows = onnx_rows(node);
-    int64_t targets = onnx_int(node, "n_targets", 1), bases;
-    int how = onnx_choice(node, "aggregate_function", "SUM", ways);
-    onnx_transform transform = onnx_transform_in(node);
-    const double *base = onnx_doubles(node, "base_values", &bases);
+    samba_value rows = samba_onnx_rows(node);
+    int64_t targets = samba_onnx_int(node, "n_targets", 1), bases;
+    int how = samba_onnx_choice(node, "aggregate_function", "SUM", ways);
+    samba_onnx_transform transform = samba_onnx_transform_in(node);
+    const double *base = samba_onnx_doubles(node, "base_values", &bases);
     if (node->refused || !read_numbered(node, &f, "target", targets, how, &positive, used) ||
         !measure(node, &f, samba_value_size(rows, 1)))
         return;
     samba_value scores = gather_scores(node, &f, rows, samba_value_dtype(rows), how), sum = add_base(node, scores, base, bases);
     if (!node->refused)
-        onnx_out(node, 0, samba_cast(onnx_transform_scores(node, sum, transform), SAMBA_FLOAT32));
+        samba_onnx_out(node, 0, samba_cast(samba_onnx_transform_scores(node, sum, transform), SAMBA_FLOAT32));
 }
 
 /* Two classes of which trees score one: the label is the second's where that score is high, above a half where no weight is
  * negative, else above 0. */
-static void classify_two(onnx_node *node, const onnx_labels *labels, samba_value scores, int scored, const double *base,
-                         int64_t bases, onnx_transform transform, bool positive)
+static void classify_two(samba_onnx_node *node, const samba_onnx_labels *labels, samba_value scores, int scored,
+                         const double *base, int64_t bases, samba_onnx_transform transform, bool positive)
 {
-    samba_value bound = onnx_like(node, positive ? 0.5 : 0, scores), score = samba_narrow(scores, 1, scored, 1), result;
+    samba_value bound = samba_onnx_like(node, positive ? 0.5 : 0, scores), score = samba_narrow(scores, 1, scored, 1), result;
     if (base)
         score = samba_add_scalar(score, base[scored < bases ? scored : 0]);
     if (scored == 0)
-        result = onnx_two_scores(node, score, transform, positive);
+        result = samba_onnx_two_scores(node, score, transform, positive);
     else {
         samba_value other = samba_narrow(scores, 1, 0, 1);
         const samba_value both[2] = {base && bases == 2 ? samba_add_scalar(other, base[0]) : other, score};
-        result = onnx_transform_scores(node, samba_concat(2, both, 1), transform);
+        result = samba_onnx_transform_scores(node, samba_concat(2, both, 1), transform);
     }
     samba_value above = samba_gt(samba_select(score, 1, 0), bound);
-    onnx_out_labels(node, labels, samba_cast(above, SAMBA_INT64));
-    onnx_out(node, 1, samba_cast(result, SAMBA_FLOAT32));
+    samba_onnx_out_labels(node, labels, samba_cast(above, SAMBA_INT64));
+    samba_onnx_out(node, 1, samba_cast(result, SAMBA_FLOAT32));
 }
 
-void onnx_tree_ensemble_classifier(onnx_node *node);
-void onnx_tree_ensemble_classifier(onnx_node *node)
+void samba_onnx_tree_ensemble_classifier(samba_onnx_node *node);
+void samba_onnx_tree_ensemble_classifier(samba_onnx_node *node)
 {
     forest f;
-    onnx_labels labels;
+    samba_onnx_labels labels;
     bool positive;
     uint8_t used[2] = {0, 0};
-    samba_value rows = onnx_rows(node);
+    samba_value rows = samba_onnx_rows(node);
     int64_t bases;
-    onnx_transform transform = onnx_transform_in(node);
-    const double *base = onnx_doubles(node, "base_values", &bases);
-    if (!onnx_labels_in(node, "classlabels_int64s", &labels) ||
+    samba_onnx_transform transform = samba_onnx_transform_in(node);
+    const double *base = samba_onnx_doubles(node, "base_values", &bases);
+    if (!samba_onnx_labels_in(node, "classlabels_int64s", &labels) ||
         !read_numbered(node, &f, "class", labels.count, SUM, &positive, used) || !measure(node, &f, samba_value_size(rows, 1)))
         return;
     samba_value scores = gather_scores(node, &f, rows, samba_value_dtype(rows), SUM);
     if (!node->refused && labels.count < 2)
-        onnx_refuse(node, "one label is given, at least two are expected");
+        samba_onnx_refuse(node, "one label is given, at least two are expected");
     if (!node->refused && base && bases > 2 && bases != labels.count)
-        onnx_refuse(node, "%lld base values are given for %lld labels", (long long)bases, (long long)labels.count);
+        samba_onnx_refuse(node, "%lld base values are given for %lld labels", (long long)bases, (long long)labels.count);
     if (node->refused)
         return;
     if (labels.count == 2 && used[0] + used[1] == 1) {
@@ -388,30 +389,30 @@ void onnx_tree_ensemble_classifier(onnx_node *node)
     samba_value sum = add_base(node, scores, base, bases);
     if (node->refused)
         return;
-    samba_value result = onnx_transform_scores(node, sum, transform);
-    onnx_out_labels(node, &labels, samba_argmax(sum, 1, false));
-    onnx_out(node, 1, samba_cast(result, SAMBA_FLOAT32));
+    samba_value result = samba_onnx_transform_scores(node, sum, transform);
+    samba_onnx_out_labels(node, &labels, samba_argmax(sum, 1, false));
+    samba_onnx_out(node, 1, samba_cast(result, SAMBA_FLOAT32));
 }
 
 /* ---- the form of version 5: nodes and leaves apart ---- */
 
 /* Nodes that ask for one of several values become a chain of nodes that ask for one each. */
-static bool read_apart(onnx_node *node, forest *f, int64_t targets, int how)
+static bool read_apart(samba_onnx_node *node, forest *f, int64_t targets, int how)
 {
     int64_t counts[8], leaf_counts[2], trees, members, unused, count, leaves, extra, at;
-    const int64_t *root = onnx_long_ints(node, "tree_roots", &trees),
-                  *feature = onnx_long_ints(node, "nodes_featureids", &counts[0]);
-    const int64_t *yes = onnx_long_ints(node, "nodes_truenodeids", &counts[1]),
-                  *no = onnx_long_ints(node, "nodes_falsenodeids", &counts[2]);
-    const int64_t *yes_leaf = onnx_long_ints(node, "nodes_trueleafs", &counts[3]);
-    const int64_t *no_leaf = onnx_long_ints(node, "nodes_falseleafs", &counts[4]);
-    const int64_t *missing = onnx_long_ints(node, "nodes_missing_value_tracks_true", &counts[5]);
-    const double *split = onnx_tensor_doubles(node, "nodes_splits", &counts[6]),
-                 *mode = onnx_tensor_doubles(node, "nodes_modes", &counts[7]);
-    const int64_t *target = onnx_long_ints(node, "leaf_targetids", &leaf_counts[0]);
-    const double *weight = onnx_tensor_doubles(node, "leaf_weights", &leaf_counts[1]);
-    const double *member = onnx_tensor_doubles(node, "membership_values", &members);
-    onnx_tensor_doubles(node, "nodes_hitrates", &unused);
+    const int64_t *root = samba_onnx_long_ints(node, "tree_roots", &trees),
+                  *feature = samba_onnx_long_ints(node, "nodes_featureids", &counts[0]);
+    const int64_t *yes = samba_onnx_long_ints(node, "nodes_truenodeids", &counts[1]),
+                  *no = samba_onnx_long_ints(node, "nodes_falsenodeids", &counts[2]);
+    const int64_t *yes_leaf = samba_onnx_long_ints(node, "nodes_trueleafs", &counts[3]);
+    const int64_t *no_leaf = samba_onnx_long_ints(node, "nodes_falseleafs", &counts[4]);
+    const int64_t *missing = samba_onnx_long_ints(node, "nodes_missing_value_tracks_true", &counts[5]);
+    const double *split = samba_onnx_tensor_doubles(node, "nodes_splits", &counts[6]),
+                 *mode = samba_onnx_tensor_doubles(node, "nodes_modes", &counts[7]);
+    const int64_t *target = samba_onnx_long_ints(node, "leaf_targetids", &leaf_counts[0]);
+    const double *weight = samba_onnx_tensor_doubles(node, "leaf_weights", &leaf_counts[1]);
+    const double *member = samba_onnx_tensor_doubles(node, "membership_values", &members);
+    samba_onnx_tensor_doubles(node, "nodes_hitrates", &unused);
     count = counts[0];
     leaves = leaf_counts[0];
     if (!missing)
@@ -427,7 +428,7 @@ static bool read_apart(onnx_node *node, forest *f, int64_t targets, int how)
     for (int64_t i = 0; i < leaves && fits; i++)
         fits &= target[i] >= 0 && target[i] < targets;
     if (!fits && !node->refused)
-        onnx_refuse(node, "its lists of nodes and leaves do not fit each other");
+        samba_onnx_refuse(node, "its lists of nodes and leaves do not fit each other");
     if (node->refused || !make_forest(node, f, count + leaves + members, trees, targets,
                                       how == MIN   ? INFINITY
                                       : how == MAX ? -INFINITY
@@ -461,18 +462,20 @@ static bool read_apart(onnx_node *node, forest *f, int64_t targets, int how)
     return true;
 }
 
-void onnx_tree_ensemble(onnx_node *node);
-void onnx_tree_ensemble(onnx_node *node)
+void samba_onnx_tree_ensemble(samba_onnx_node *node);
+void samba_onnx_tree_ensemble(samba_onnx_node *node)
 {
     forest f;
-    samba_value rows = onnx_rows(node), a = onnx_need(node, 0);
-    int64_t targets = onnx_int(node, "n_targets", 1), how = onnx_int(node, "aggregate_function", SUM);
-    int64_t transform = onnx_int(node, "post_transform", 0);
+    samba_value rows = samba_onnx_rows(node), a = samba_onnx_need(node, 0);
+    int64_t targets = samba_onnx_int(node, "n_targets", 1), how = samba_onnx_int(node, "aggregate_function", SUM);
+    int64_t transform = samba_onnx_int(node, "post_transform", 0);
     if (!node->refused && (how < AVERAGE || how > MAX || transform < 0 || transform > ONNX_TRANSFORM_PROBIT))
-        onnx_refuse(node, "aggregate_function is %lld and post_transform %lld", (long long)how, (long long)transform);
+        samba_onnx_refuse(node, "aggregate_function is %lld and post_transform %lld", (long long)how, (long long)transform);
     if (node->refused || !read_apart(node, &f, targets, (int)how) || !measure(node, &f, samba_value_size(rows, 1)))
         return;
     samba_value scores = gather_scores(node, &f, rows, samba_value_dtype(rows), (int)how);
     if (!node->refused)
-        onnx_out(node, 0, samba_cast(onnx_transform_scores(node, scores, (onnx_transform)transform), samba_value_dtype(a)));
+        samba_onnx_out(
+            node, 0,
+            samba_cast(samba_onnx_transform_scores(node, scores, (samba_onnx_transform)transform), samba_value_dtype(a)));
 }

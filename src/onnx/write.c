@@ -30,72 +30,72 @@ static const char *leaf_name(const samba_graph *graph, const samba_node *node)
     }
 }
 
-static char *copy_of(onnx_writer *w, const char *text) { return (char *)(uintptr_t)onnx_format(w, "%s", text); }
+static char *copy_of(samba_onnx_writer *w, const char *text) { return (char *)(uintptr_t)samba_onnx_format(w, "%s", text); }
 
-static Onnx__ValueInfoProto *value_info(onnx_writer *w, const char *name, const samba_node *node)
+static Samba__Onnx__ValueInfoProto *value_info(samba_onnx_writer *w, const char *name, const samba_node *node)
 {
     struct {
-        Onnx__ValueInfoProto info;
-        Onnx__TypeProto type;
-        Onnx__TypeProto__Tensor tensor;
-        Onnx__TensorShapeProto shape;
-        Onnx__TensorShapeProto__Dimension dims[SAMBA_MAX_RANK], *list[SAMBA_MAX_RANK];
+        Samba__Onnx__ValueInfoProto info;
+        Samba__Onnx__TypeProto type;
+        Samba__Onnx__TypeProto__Tensor tensor;
+        Samba__Onnx__TensorShapeProto shape;
+        Samba__Onnx__TensorShapeProto__Dimension dims[SAMBA_MAX_RANK], *list[SAMBA_MAX_RANK];
     } *all;
     if (SAMBA_ROOM(&w->arena, all, 1) != SAMBA_OK) {
-        onnx_stop(w, SAMBA_ERROR_MEMORY);
+        samba_onnx_stop(w, SAMBA_ERROR_MEMORY);
         return NULL;
     }
-    onnx__value_info_proto__init(&all->info);
-    onnx__type_proto__init(&all->type);
-    onnx__type_proto__tensor__init(&all->tensor);
-    onnx__tensor_shape_proto__init(&all->shape);
+    samba__onnx__value_info_proto__init(&all->info);
+    samba__onnx__type_proto__init(&all->type);
+    samba__onnx__type_proto__tensor__init(&all->tensor);
+    samba__onnx__tensor_shape_proto__init(&all->shape);
     for (int i = 0; i < node->rank; i++) {
-        onnx__tensor_shape_proto__dimension__init(&all->dims[i]);
-        all->dims[i].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        samba__onnx__tensor_shape_proto__dimension__init(&all->dims[i]);
+        all->dims[i].value_case = SAMBA__ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         all->dims[i].dim_value = node->shape[i];
         all->list[i] = &all->dims[i];
     }
     all->shape.n_dim = node->rank;
     all->shape.dim = all->list;
     all->tensor.has_elem_type = 1;
-    all->tensor.elem_type = onnx_type_of_dtype((samba_dtype)node->dtype);
+    all->tensor.elem_type = samba_onnx_type_of_dtype((samba_dtype)node->dtype);
     all->tensor.shape = &all->shape;
-    all->type.value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    all->type.value_case = SAMBA__ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     all->type.tensor_type = &all->tensor;
     all->info.name = copy_of(w, name);
     all->info.type = &all->type;
     return &all->info;
 }
 
-const char *onnx_write_input(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_input(samba_onnx_writer *w, const samba_node *node)
 {
     const char *name = leaf_name(w->graph, node);
-    Onnx__ValueInfoProto *info = value_info(w, name, node);
+    Samba__Onnx__ValueInfoProto *info = value_info(w, name, node);
     if (info)
-        onnx_push(w, &w->inputs, info);
+        samba_onnx_push(w, &w->inputs, info);
     return info ? info->name : "";
 }
 
-const char *onnx_write_weight(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_weight(samba_onnx_writer *w, const samba_node *node)
 {
     const char *name = copy_of(w, leaf_name(w->graph, node));
-    const onnx_word *word = onnx_look(w, onnx_format(w, "w:%s", name));
+    const samba_onnx_word *word = samba_onnx_look(w, samba_onnx_format(w, "w:%s", name));
     if (!word || w->status != SAMBA_OK)
         return ""; /* check_weights tells */
     const samba_tensor *tensor = word->value;
-    onnx_initialize(w, name, (samba_dtype)node->dtype, node->rank, node->shape, samba_tensor_data(tensor));
+    samba_onnx_initialize(w, name, (samba_dtype)node->dtype, node->rank, node->shape, samba_tensor_data(tensor));
     return name;
 }
 
-static samba_status take_weights(onnx_writer *w)
+static samba_status take_weights(samba_onnx_writer *w)
 {
     for (int i = 0; i < w->options.weight_count; i++)
-        onnx_keep(w, onnx_format(w, "w:%s", samba_tensor_name(w->options.weights[i])), w->options.weights[i]);
+        samba_onnx_keep(w, samba_onnx_format(w, "w:%s", samba_tensor_name(w->options.weights[i])), w->options.weights[i]);
     return w->status;
 }
 
 /* Every weight that the graph reads is there, as the graph has it. After the operators: without them weights are of no use. */
-static samba_status check_weights(onnx_writer *w)
+static samba_status check_weights(samba_onnx_writer *w)
 {
     samba_text missing;
     int64_t count = 0;
@@ -106,7 +106,7 @@ static samba_status check_weights(onnx_writer *w)
         const char *name = leaf_name(w->graph, node);
         if (!name || node->op == SAMBA_OP_input)
             continue;
-        const onnx_word *word = onnx_look(w, onnx_format(w, "w:%s", name));
+        const samba_onnx_word *word = samba_onnx_look(w, samba_onnx_format(w, "w:%s", name));
         const samba_tensor *tensor = word ? word->value : NULL;
         if (!tensor) {
             if (count++ < 8)
@@ -135,15 +135,15 @@ static samba_status check_weights(onnx_writer *w)
 /* ---- nodes ---- */
 
 /* The result of the nodes put since `before` gets the name of an output; where it is another's, by an Identity. */
-static const char *rename_result(onnx_writer *w, const char *value, int64_t before, const char *name)
+static const char *rename_result(samba_onnx_writer *w, const char *value, int64_t before, const char *name)
 {
     for (int64_t i = before; i < w->nodes.count; i++) {
-        Onnx__NodeProto *node = w->nodes.at[i];
+        Samba__Onnx__NodeProto *node = w->nodes.at[i];
         for (size_t k = 0; k < node->n_output; k++) {
             if (node->output[k] != value)
                 continue;
             for (int64_t j = i + 1; j < w->nodes.count; j++) {
-                Onnx__NodeProto *reader = w->nodes.at[j];
+                Samba__Onnx__NodeProto *reader = w->nodes.at[j];
                 for (size_t r = 0; r < reader->n_input; r++)
                     if (reader->input[r] == value)
                         reader->input[r] = (char *)(uintptr_t)name;
@@ -155,19 +155,19 @@ static const char *rename_result(onnx_writer *w, const char *value, int64_t befo
     return NULL;
 }
 
-static void write_node(onnx_writer *w, int64_t index)
+static void write_node(samba_onnx_writer *w, int64_t index)
 {
     const samba_node *node = &w->graph->nodes[index];
-    const onnx_write_row *row = onnx_write_rows[node->op];
+    const samba_onnx_write_row *row = samba_onnx_write_rows[node->op];
     int64_t before = w->nodes.count;
     w->node = node;
     if (!row->write) {
-        onnx_cannot(w, node, "%s", row->reason ? row->reason : "there is no way to write it");
+        samba_onnx_cannot(w, node, "%s", row->reason ? row->reason : "there is no way to write it");
         w->values[index] = "";
         return;
     }
     const char *value = row->write(w, node);
-    w->attributes = (onnx_list){NULL, 0, 0};
+    w->attributes = (samba_onnx_list){NULL, 0, 0};
     if (w->results[index] && w->status == SAMBA_OK && w->refusal_count == 0) {
         const char *name = rename_result(w, value, before, w->results[index]);
         value = name ? name : value;
@@ -184,7 +184,7 @@ static void count_uses(const samba_graph *graph, int64_t *uses)
             uses[graph->nodes[i].inputs[k]]++;
 }
 
-static samba_status write_nodes(onnx_writer *w)
+static samba_status write_nodes(samba_onnx_writer *w)
 {
     const samba_graph *graph = w->graph;
     SAMBA_TRY(SAMBA_ROOM(&w->arena, w->uses, graph->node_count + 1));
@@ -193,10 +193,10 @@ static samba_status write_nodes(onnx_writer *w)
     count_uses(graph, w->uses);
     for (int64_t i = 0; i < graph->node_count; i++)
         if (leaf_name(graph, &graph->nodes[i]))
-            onnx_keep(w, onnx_format(w, "v:%s", leaf_name(graph, &graph->nodes[i])), "");
+            samba_onnx_keep(w, samba_onnx_format(w, "v:%s", leaf_name(graph, &graph->nodes[i])), "");
     for (int64_t i = 0; i < graph->sink_count; i++) {
         const char *name = copy_of(w, samba_graph_name_at(graph, graph->sinks[i].name));
-        onnx_keep(w, onnx_format(w, "v:%s", name), "");
+        samba_onnx_keep(w, samba_onnx_format(w, "v:%s", name), "");
         if (!w->results[graph->sinks[i].value])
             w->results[graph->sinks[i].value] = name;
     }
@@ -209,42 +209,42 @@ static samba_status write_nodes(onnx_writer *w)
         const char *name = samba_graph_name_at(graph, graph->sinks[i].name), *value = w->values[graph->sinks[i].value];
         if (strcmp(value, name) != 0) {
             int64_t before = w->nodes.count;
-            const char *same = onnx_put1(w, "Identity", value);
+            const char *same = samba_onnx_put1(w, "Identity", value);
             rename_result(w, same, before, copy_of(w, name));
         }
-        Onnx__ValueInfoProto *info = value_info(w, name, &graph->nodes[graph->sinks[i].value]);
+        Samba__Onnx__ValueInfoProto *info = value_info(w, name, &graph->nodes[graph->sinks[i].value]);
         if (info)
-            onnx_push(w, &w->outputs, info);
+            samba_onnx_push(w, &w->outputs, info);
     }
     return w->status;
 }
 
 /* What no output needs goes: transposed weights that a Gemm reads as they were, numbers for them. */
-static void prune(onnx_writer *w)
+static void prune(samba_onnx_writer *w)
 {
     int64_t kept = w->nodes.count, initializers = 0;
     for (int64_t i = 0; i < w->outputs.count; i++)
-        onnx_keep(w, onnx_format(w, "u:%s", ((const Onnx__ValueInfoProto *)w->outputs.at[i])->name), "");
+        samba_onnx_keep(w, samba_onnx_format(w, "u:%s", ((const Samba__Onnx__ValueInfoProto *)w->outputs.at[i])->name), "");
     for (int64_t i = w->nodes.count - 1; i >= 0; i--) {
-        const Onnx__NodeProto *node = w->nodes.at[i];
+        const Samba__Onnx__NodeProto *node = w->nodes.at[i];
         bool used = false;
         for (size_t k = 0; k < node->n_output; k++)
-            used = used || onnx_look(w, onnx_format(w, "u:%s", node->output[k]));
+            used = used || samba_onnx_look(w, samba_onnx_format(w, "u:%s", node->output[k]));
         for (size_t k = 0; used && k < node->n_input; k++)
-            onnx_keep(w, onnx_format(w, "u:%s", node->input[k]), "");
+            samba_onnx_keep(w, samba_onnx_format(w, "u:%s", node->input[k]), "");
         if (used)
             w->nodes.at[--kept] = w->nodes.at[i]; /* from the end: `kept` is never less than i */
     }
     w->nodes.at += kept;
     w->nodes.count -= kept;
     for (int64_t i = 0; i < w->initializers.count; i++)
-        if (onnx_look(w, onnx_format(w, "u:%s", ((const Onnx__TensorProto *)w->initializers.at[i])->name)))
+        if (samba_onnx_look(w, samba_onnx_format(w, "u:%s", ((const Samba__Onnx__TensorProto *)w->initializers.at[i])->name)))
             w->initializers.at[initializers++] = w->initializers.at[i];
     w->initializers.count = initializers;
-    onnx_name_nodes(w);
+    samba_onnx_name_nodes(w);
 }
 
-static samba_status report(onnx_writer *w)
+static samba_status report(samba_onnx_writer *w)
 {
     if (w->refusal_count == 0)
         return SAMBA_OK;
@@ -263,20 +263,20 @@ static int64_t ir_version(int opset)
     return opset < 19 ? 8 : opset < 21 ? 9 : opset < 23 ? 10 : 11;
 } /* as onnx.helper has them */
 
-static int64_t tensor_bytes(const onnx_writer *w)
+static int64_t tensor_bytes(const samba_onnx_writer *w)
 {
     int64_t bytes = 0;
     for (int64_t i = 0; i < w->initializers.count; i++)
-        bytes += (int64_t)((const Onnx__TensorProto *)w->initializers.at[i])->raw_data.len;
+        bytes += (int64_t)((const Samba__Onnx__TensorProto *)w->initializers.at[i])->raw_data.len;
     return bytes;
 }
 
-static bool add_property(onnx_writer *w, Onnx__TensorProto *tensor, const char *key, const char *value)
+static bool add_property(samba_onnx_writer *w, Samba__Onnx__TensorProto *tensor, const char *key, const char *value)
 {
-    Onnx__StringStringEntryProto *entry;
+    Samba__Onnx__StringStringEntryProto *entry;
     if (SAMBA_ROOM(&w->arena, entry, 1) != SAMBA_OK)
         return false;
-    onnx__string_string_entry_proto__init(entry);
+    samba__onnx__string_string_entry_proto__init(entry);
     entry->key = (char *)(uintptr_t)key;
     entry->value = (char *)(uintptr_t)value;
     tensor->external_data[tensor->n_external_data++] = entry;
@@ -284,17 +284,18 @@ static bool add_property(onnx_writer *w, Onnx__TensorProto *tensor, const char *
 }
 
 /* Tensors go to a file beside the model, each from a multiple of 64 on; what is small stays, as onnx itself does it. */
-static samba_status move_beside(onnx_writer *w, const char *location, const void **parts, size_t *sizes, int *count)
+static samba_status move_beside(samba_onnx_writer *w, const char *location, const void **parts, size_t *sizes, int *count)
 {
     static const char zeros[BESIDE_ALIGNMENT];
     enum { SMALL = 1024 };
     int64_t offset = 0;
     for (int64_t i = 0; i < w->initializers.count; i++) {
-        Onnx__TensorProto *tensor = w->initializers.at[i];
+        Samba__Onnx__TensorProto *tensor = w->initializers.at[i];
         if (tensor->raw_data.len <= SMALL)
             continue;
         SAMBA_TRY(SAMBA_ROOM(&w->arena, tensor->external_data, 3));
-        const char *begin = onnx_format(w, "%lld", (long long)offset), *length = onnx_format(w, "%zu", tensor->raw_data.len);
+        const char *begin = samba_onnx_format(w, "%lld", (long long)offset),
+                   *length = samba_onnx_format(w, "%zu", tensor->raw_data.len);
         if (!add_property(w, tensor, "location", location) || !add_property(w, tensor, "offset", begin) ||
             !add_property(w, tensor, "length", length))
             return SAMBA_ERROR_MEMORY;
@@ -305,16 +306,16 @@ static samba_status move_beside(onnx_writer *w, const char *location, const void
         sizes[(*count)++] = (size_t)(-offset & (BESIDE_ALIGNMENT - 1));
         offset += -offset & (BESIDE_ALIGNMENT - 1);
         tensor->has_data_location = 1;
-        tensor->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+        tensor->data_location = SAMBA__ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
         tensor->has_raw_data = 0;
         tensor->raw_data = (ProtobufCBinaryData){0, NULL};
     }
     return w->status;
 }
 
-static samba_status pack(onnx_writer *w, const Onnx__ModelProto *model, const char *path, samba_file_staged *staged)
+static samba_status pack(samba_onnx_writer *w, const Samba__Onnx__ModelProto *model, const char *path, samba_file_staged *staged)
 {
-    const size_t size = onnx__model_proto__get_packed_size(model);
+    const size_t size = samba__onnx__model_proto__get_packed_size(model);
     if (size > INT32_MAX)
         return samba_fail(w->context, SAMBA_ERROR_UNSUPPORTED,
                           "cannot write \"%s\": the model has %zu bytes without its tensors, and a protobuf message ends at 2^31",
@@ -322,19 +323,19 @@ static samba_status pack(onnx_writer *w, const Onnx__ModelProto *model, const ch
     uint8_t *bytes = samba_alloc(w->context, size);
     if (!bytes)
         return SAMBA_ERROR_MEMORY;
-    onnx__model_proto__pack(model, bytes);
+    samba__onnx__model_proto__pack(model, bytes);
     samba_status status = samba_file_stage(w->context, path, (const void *[]){bytes}, &size, 1, staged);
     samba_free(w->context, bytes, size);
     return status;
 }
 
-static samba_status publish(onnx_writer *w, const Onnx__ModelProto *model, const char *path, bool beside)
+static samba_status publish(samba_onnx_writer *w, const Samba__Onnx__ModelProto *model, const char *path, bool beside)
 {
     samba_file_staged data, main;
     const void **parts;
     size_t *sizes;
     int count = 0;
-    const char *data_path = onnx_format(w, "%s.data", path), *last = strrchr(data_path, '/');
+    const char *data_path = samba_onnx_format(w, "%s.data", path), *last = strrchr(data_path, '/');
     if (!beside) {
         SAMBA_TRY(pack(w, model, path, &main));
         return samba_file_publish(w->context, &main);
@@ -356,14 +357,14 @@ static samba_status publish(onnx_writer *w, const Onnx__ModelProto *model, const
     return samba_file_publish(w->context, &main);
 }
 
-static samba_status write_file(onnx_writer *w, const char *path)
+static samba_status write_file(samba_onnx_writer *w, const char *path)
 {
-    Onnx__ModelProto model;
-    Onnx__GraphProto graph;
-    Onnx__OperatorSetIdProto opset, *opsets[] = {&opset};
-    onnx__model_proto__init(&model);
-    onnx__graph_proto__init(&graph);
-    onnx__operator_set_id_proto__init(&opset);
+    Samba__Onnx__ModelProto model;
+    Samba__Onnx__GraphProto graph;
+    Samba__Onnx__OperatorSetIdProto opset, *opsets[] = {&opset};
+    samba__onnx__model_proto__init(&model);
+    samba__onnx__graph_proto__init(&graph);
+    samba__onnx__operator_set_id_proto__init(&opset);
     opset.domain = (char *)"";
     opset.has_version = 1, opset.version = w->options.opset;
     model.has_ir_version = 1, model.ir_version = ir_version(w->options.opset);
@@ -372,19 +373,19 @@ static samba_status write_file(onnx_writer *w, const char *path)
     model.producer_version = (char *)(uintptr_t)samba_version();
     model.graph = &graph;
     graph.name = w->graph->name && w->graph->name[0] ? w->graph->name : (char *)"graph";
-    graph.n_node = (size_t)w->nodes.count, graph.node = (Onnx__NodeProto **)w->nodes.at;
-    graph.n_initializer = (size_t)w->initializers.count, graph.initializer = (Onnx__TensorProto **)w->initializers.at;
-    graph.n_input = (size_t)w->inputs.count, graph.input = (Onnx__ValueInfoProto **)w->inputs.at;
-    graph.n_output = (size_t)w->outputs.count, graph.output = (Onnx__ValueInfoProto **)w->outputs.at;
+    graph.n_node = (size_t)w->nodes.count, graph.node = (Samba__Onnx__NodeProto **)w->nodes.at;
+    graph.n_initializer = (size_t)w->initializers.count, graph.initializer = (Samba__Onnx__TensorProto **)w->initializers.at;
+    graph.n_input = (size_t)w->inputs.count, graph.input = (Samba__Onnx__ValueInfoProto **)w->inputs.at;
+    graph.n_output = (size_t)w->outputs.count, graph.output = (Samba__Onnx__ValueInfoProto **)w->outputs.at;
     const int64_t most = w->options.inside_bytes > 0 ? w->options.inside_bytes : LARGEST;
     SAMBA_TRY(publish(w, &model, path, tensor_bytes(w) > most));
     return w->status;
 }
 
-static samba_status write_all(onnx_writer *w, const samba_graph *graph, const char *path)
+static samba_status write_all(samba_onnx_writer *w, const samba_graph *graph, const char *path)
 {
     samba_graph *lowered = NULL;
-    samba_status status = onnx_lower(w, graph, &lowered);
+    samba_status status = samba_onnx_lower(w, graph, &lowered);
     if (status != SAMBA_OK)
         return status;
     w->graph = lowered;
@@ -414,7 +415,7 @@ samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, 
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, graph);
     SAMBA_NEED(context, path);
-    onnx_writer w = {.context = context, .options = samba_onnx_write_defaults()};
+    samba_onnx_writer w = {.context = context, .options = samba_onnx_write_defaults()};
     if (options)
         SAMBA_TRY(samba_options_take(context, "samba_onnx_write", options, sizeof w.options, &w.options));
     if (w.options.opset == 0)

@@ -19,17 +19,17 @@
 #include "ops/families.h"
 #include <sambaflow/onnx.h>
 
-typedef struct onnx_list { /* of pointers, in the writer's arena */
+typedef struct samba_onnx_list { /* of pointers, in the writer's arena */
     void **at;
     int64_t count, capacity;
-} onnx_list;
+} samba_onnx_list;
 
-typedef struct onnx_word { /* of a table: a text and what it stands for */
+typedef struct samba_onnx_word { /* of a table: a text and what it stands for */
     const char *text;
     const void *value;
-} onnx_word;
+} samba_onnx_word;
 
-typedef struct onnx_writer {
+typedef struct samba_onnx_writer {
     samba_context *context;
     samba_arena arena;
     samba_onnx_write_options options;
@@ -38,100 +38,106 @@ typedef struct onnx_writer {
     int64_t *uses;            /* per node: how many read it, outputs among them */
     const char **results;     /* per node: the name that its result must have, of an output; NULL: any */
     const samba_node *node;   /* being written */
-    onnx_list nodes, initializers, inputs, outputs, attributes; /* attributes: of the node that is put next */
-    Onnx__NodeProto *latest;                                    /* put last, or found to be there already */
+    samba_onnx_list nodes, initializers, inputs, outputs, attributes; /* attributes: of the node that is put next */
+    Samba__Onnx__NodeProto *latest;                                   /* put last, or found to be there already */
     bool fresh; /* a node of its own for each, whatever is there: outputs that are one value have two names */
-    onnx_word *words;
+    samba_onnx_word *words;
     int64_t word_count, word_size;
     int64_t numbered; /* values so far */
     samba_text refusals;
     int refusal_count;
     samba_status status; /* sticky */
-} onnx_writer;
+} samba_onnx_writer;
 
-typedef const char *onnx_write_fn(onnx_writer *w, const samba_node *node);
-typedef bool onnx_own_fn(const onnx_writer *w, const samba_graph *graph, const samba_node *node, const samba_ref *inputs);
-typedef struct onnx_write_row {
-    onnx_write_fn *write; /* NULL: never met, since write_lower.c has put something else in its place; or refused */
-    onnx_own_fn *own;     /* of a composite: whether ONNX's own operator says it; else it is expanded. NULL: always, if `write` */
-    bool pass;            /* it is its first input */
-    const char *reason;   /* why ONNX cannot say it; NULL: it can */
-} onnx_write_row;
-extern const onnx_write_row *const onnx_write_rows[SAMBA_OP_COUNT]; /* write_ops.c, of write.def */
+typedef const char *samba_onnx_write_fn(samba_onnx_writer *w, const samba_node *node);
+typedef bool samba_onnx_own_fn(const samba_onnx_writer *w, const samba_graph *graph, const samba_node *node,
+                               const samba_ref *inputs);
+typedef struct samba_onnx_write_row {
+    samba_onnx_write_fn *write; /* NULL: never met, since write_lower.c has put something else in its place; or refused */
+    samba_onnx_own_fn
+        *own;           /* of a composite: whether ONNX's own operator says it; else it is expanded. NULL: always, if `write` */
+    bool pass;          /* it is its first input */
+    const char *reason; /* why ONNX cannot say it; NULL: it can */
+} samba_onnx_write_row;
+extern const samba_onnx_write_row *const samba_onnx_write_rows[SAMBA_OP_COUNT]; /* write_ops.c, of write.def */
 
 /* ---- write_lower.c ---- */
 /* The forward graph of outputs and losses as ONNX can say it; sinks keep order and names. */
-samba_status onnx_lower(onnx_writer *w, const samba_graph *graph, samba_graph **result);
+samba_status samba_onnx_lower(samba_onnx_writer *w, const samba_graph *graph, samba_graph **result);
 
 /* ---- write_put.c ---- */
-samba_status onnx_stop(onnx_writer *w, samba_status status); /* sticks it, with the context's message */
-void onnx_cannot(onnx_writer *w, const samba_node *node, const char *format, ...) __attribute__((format(printf, 3, 4)));
-bool onnx_push(onnx_writer *w, onnx_list *list, void *item);
-const char *onnx_format(onnx_writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const onnx_word *onnx_look(const onnx_writer *w, const char *text); /* NULL: not in the table */
-void onnx_keep(onnx_writer *w, const char *text, const void *value);
-int32_t onnx_type_of_dtype(samba_dtype dtype);
+samba_status samba_onnx_stop(samba_onnx_writer *w, samba_status status); /* sticks it, with the context's message */
+void samba_onnx_cannot(samba_onnx_writer *w, const samba_node *node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool samba_onnx_push(samba_onnx_writer *w, samba_onnx_list *list, void *item);
+const char *samba_onnx_format(samba_onnx_writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const samba_onnx_word *samba_onnx_look(const samba_onnx_writer *w, const char *text); /* NULL: not in the table */
+void samba_onnx_keep(samba_onnx_writer *w, const char *text, const void *value);
+int32_t samba_onnx_type_of_dtype(samba_dtype dtype);
 
 /* Attributes of the node that is put next. */
-void onnx_attr_int(onnx_writer *w, const char *name, int64_t value);
-void onnx_attr_float(onnx_writer *w, const char *name, double value);
-void onnx_attr_text(onnx_writer *w, const char *name, const char *value);
-void onnx_attr_ints(onnx_writer *w, const char *name, int64_t count, const int64_t *values);
+void samba_onnx_attr_int(samba_onnx_writer *w, const char *name, int64_t value);
+void samba_onnx_attr_float(samba_onnx_writer *w, const char *name, double value);
+void samba_onnx_attr_text(samba_onnx_writer *w, const char *name, const char *value);
+void samba_onnx_attr_ints(samba_onnx_writer *w, const char *name, int64_t count, const int64_t *values);
 /* A node; the name of its first result. An input that is NULL is left out. */
-const char *onnx_put(onnx_writer *w, const char *op, int count, const char *const *inputs);
-const char *onnx_put1(onnx_writer *w, const char *op, const char *a);
-const char *onnx_put2(onnx_writer *w, const char *op, const char *a, const char *b);
-const char *onnx_put3(onnx_writer *w, const char *op, const char *a, const char *b, const char *c);
+const char *samba_onnx_put(samba_onnx_writer *w, const char *op, int count, const char *const *inputs);
+const char *samba_onnx_put1(samba_onnx_writer *w, const char *op, const char *a);
+const char *samba_onnx_put2(samba_onnx_writer *w, const char *op, const char *a, const char *b);
+const char *samba_onnx_put3(samba_onnx_writer *w, const char *op, const char *a, const char *b, const char *c);
 /* Nodes have the path of their module for a name until all are there that stay: then names of their own. */
-void onnx_name_nodes(onnx_writer *w);
-const char *onnx_second_result(onnx_writer *w); /* gives the node that was put last another result: its name */
+void samba_onnx_name_nodes(samba_onnx_writer *w);
+const char *samba_onnx_second_result(samba_onnx_writer *w); /* gives the node that was put last another result: its name */
 
 /* Initializers. What is small stands in the model once. */
-const char *onnx_tensor_of(onnx_writer *w, samba_dtype dtype, int rank, const int64_t *shape,
-                           const void *data);                                   /* data is kept */
-const char *onnx_number_of(onnx_writer *w, samba_dtype dtype, double value);    /* rank 0 */
-const char *onnx_numbers(onnx_writer *w, int64_t count, const int64_t *values); /* int64, rank 1 */
-void *onnx_room(onnx_writer *w, int64_t count, samba_dtype dtype);              /* zeroed; NULL after an error */
-void onnx_initialize(onnx_writer *w, const char *name, samba_dtype dtype, int rank, const int64_t *shape, const void *data);
+const char *samba_onnx_tensor_of(samba_onnx_writer *w, samba_dtype dtype, int rank, const int64_t *shape,
+                                 const void *data);                                         /* data is kept */
+const char *samba_onnx_number_of(samba_onnx_writer *w, samba_dtype dtype, double value);    /* rank 0 */
+const char *samba_onnx_numbers(samba_onnx_writer *w, int64_t count, const int64_t *values); /* int64, rank 1 */
+void *samba_onnx_room(samba_onnx_writer *w, int64_t count, samba_dtype dtype);              /* zeroed; NULL after an error */
+void samba_onnx_initialize(samba_onnx_writer *w, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
+                           const void *data);
 
-const char *onnx_put_cast(onnx_writer *w, const char *a, samba_dtype from, samba_dtype to);
-static inline samba_dtype onnx_wide(samba_dtype dtype) /* what ONNX Runtime computes in */
+const char *samba_onnx_put_cast(samba_onnx_writer *w, const char *a, samba_dtype from, samba_dtype to);
+static inline samba_dtype samba_onnx_wide(samba_dtype dtype) /* what ONNX Runtime computes in */
 {
     return dtype == SAMBA_FLOAT16 || dtype == SAMBA_BFLOAT16                                            ? SAMBA_FLOAT32
            : dtype == SAMBA_INT8 || dtype == SAMBA_INT16 || dtype == SAMBA_UINT8 || dtype == SAMBA_BOOL ? SAMBA_INT32
                                                                                                         : dtype;
 }
-static inline bool onnx_is_float(samba_dtype dtype) { return samba_dtype_is_floating_point(dtype); }
-static inline const samba_node *onnx_from(const onnx_writer *w, const samba_node *node, int input)
+static inline bool samba_onnx_is_float(samba_dtype dtype) { return samba_dtype_is_floating_point(dtype); }
+static inline const samba_node *samba_onnx_from(const samba_onnx_writer *w, const samba_node *node, int input)
 {
     return samba_node_at(w->graph, node->inputs[input]);
 }
-static inline const char *onnx_given(const onnx_writer *w, const samba_node *node, int input)
+static inline const char *samba_onnx_given(const samba_onnx_writer *w, const samba_node *node, int input)
 {
     return w->values[node->inputs[input]];
 }
 /* The same cast to what it is computed in; and a result of that as the node has it. */
-const char *onnx_given_wide(onnx_writer *w, const samba_node *node, int input);
-const char *onnx_narrow(onnx_writer *w, const samba_node *node, const char *a);
+const char *samba_onnx_given_wide(samba_onnx_writer *w, const samba_node *node, int input);
+const char *samba_onnx_narrow(samba_onnx_writer *w, const samba_node *node, const char *a);
 /* Nodes of few words, of any value. */
-const char *onnx_put_reshape(onnx_writer *w, const char *a, int rank, const int64_t *shape);
-const char *onnx_put_expand(onnx_writer *w, const char *a, samba_dtype dtype, int rank, const int64_t *shape);
-const char *onnx_put_transpose(onnx_writer *w, const char *a, int rank, const int64_t *dims);
-const char *onnx_put_slice(onnx_writer *w, const char *a, int64_t dim, int64_t start, int64_t stop, int64_t step);
-const char *onnx_put_where(onnx_writer *w, const char *condition, const char *a, const char *b); /* of what is wide */
-const char *onnx_put_reduce(onnx_writer *w, const char *op, const char *a, int64_t count, const int64_t *dims); /* keeps dims */
-const char *onnx_put_concat(onnx_writer *w, int64_t dim, const char *a, const char *b);
-const char *onnx_whole(onnx_writer *w, int64_t size, int rank, int dim);                       /* 0, 1 ... along dim; int64 */
-const char *onnx_negative(onnx_writer *w, const char *a, samba_dtype dtype);                   /* bool: the sign, of -0 too */
-bool onnx_constant_in(const onnx_writer *w, const samba_node *node, int input, double *value); /* one number, known */
-const char *onnx_log1p(onnx_writer *w, const char *x, samba_dtype dtype);
-const char *onnx_product_with_bias(onnx_writer *w, const samba_node *node);    /* of an add; NULL: it is none */
-const char *onnx_filled(onnx_writer *w, const samba_node *node, double value); /* all of the node's elements that number */
+const char *samba_onnx_put_reshape(samba_onnx_writer *w, const char *a, int rank, const int64_t *shape);
+const char *samba_onnx_put_expand(samba_onnx_writer *w, const char *a, samba_dtype dtype, int rank, const int64_t *shape);
+const char *samba_onnx_put_transpose(samba_onnx_writer *w, const char *a, int rank, const int64_t *dims);
+const char *samba_onnx_put_slice(samba_onnx_writer *w, const char *a, int64_t dim, int64_t start, int64_t stop, int64_t step);
+const char *samba_onnx_put_where(samba_onnx_writer *w, const char *condition, const char *a, const char *b); /* of what is wide */
+const char *samba_onnx_put_reduce(samba_onnx_writer *w, const char *op, const char *a, int64_t count,
+                                  const int64_t *dims); /* keeps dims */
+const char *samba_onnx_put_concat(samba_onnx_writer *w, int64_t dim, const char *a, const char *b);
+const char *samba_onnx_whole(samba_onnx_writer *w, int64_t size, int rank, int dim);     /* 0, 1 ... along dim; int64 */
+const char *samba_onnx_negative(samba_onnx_writer *w, const char *a, samba_dtype dtype); /* bool: the sign, of -0 too */
+bool samba_onnx_constant_in(const samba_onnx_writer *w, const samba_node *node, int input, double *value); /* one number, known */
+const char *samba_onnx_log1p(samba_onnx_writer *w, const char *x, samba_dtype dtype);
+const char *samba_onnx_product_with_bias(samba_onnx_writer *w, const samba_node *node); /* of an add; NULL: it is none */
+const char *samba_onnx_filled(samba_onnx_writer *w, const samba_node *node,
+                              double value); /* all of the node's elements that number */
 
-#define WRITE(name, function) onnx_write_fn function;
+#define WRITE(name, function) samba_onnx_write_fn function;
 #define OWN(name, function, when)                                                                                                \
-    onnx_write_fn function;                                                                                                      \
-    onnx_own_fn when;
+    samba_onnx_write_fn function;                                                                                                \
+    samba_onnx_own_fn when;
 #define EXPAND(name)
 #define PASS(name)
 #define REFUSE(name, reason)

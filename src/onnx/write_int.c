@@ -5,47 +5,47 @@
 #include "onnx/write.h"
 #include <math.h>
 
-static samba_dtype wide_of(const samba_node *node) { return onnx_wide((samba_dtype)node->dtype); }
-static const char *number(onnx_writer *w, const samba_node *node, double value)
+static samba_dtype wide_of(const samba_node *node) { return samba_onnx_wide((samba_dtype)node->dtype); }
+static const char *number(samba_onnx_writer *w, const samba_node *node, double value)
 {
-    return onnx_number_of(w, wide_of(node), value);
+    return samba_onnx_number_of(w, wide_of(node), value);
 }
 
 /* ---- powers ---- */
 
 /* a times itself, by squares. */
-static const char *integer_power(onnx_writer *w, const samba_node *node, const char *a, int64_t exponent)
+static const char *integer_power(samba_onnx_writer *w, const samba_node *node, const char *a, int64_t exponent)
 {
     const char *result = NULL;
     for (; exponent > 0; exponent /= 2) {
         if (exponent % 2)
-            result = result ? onnx_put2(w, "Mul", result, a) : a;
+            result = result ? samba_onnx_put2(w, "Mul", result, a) : a;
         if (exponent > 1)
-            a = onnx_put2(w, "Mul", a, a);
+            a = samba_onnx_put2(w, "Mul", a, a);
     }
     if (result)
         return result;
-    const char *zero = number(w, node, 0), *none = onnx_put2(w, "Mul", a, zero), *one = number(w, node, 1);
-    return onnx_put2(w, "Add", none, one);
+    const char *zero = number(w, node, 0), *none = samba_onnx_put2(w, "Mul", a, zero), *one = number(w, node, 1);
+    return samba_onnx_put2(w, "Add", none, one);
 }
 
-const char *onnx_write_pow(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_pow(samba_onnx_writer *w, const samba_node *node)
 {
     double exponent = 0;
-    const char *a = onnx_given_wide(w, node, 0), *b = onnx_given_wide(w, node, 1);
-    if (onnx_is_float((samba_dtype)node->dtype)) {
-        a = onnx_put2(w, "Pow", a, b);
-        return onnx_narrow(w, node, a);
+    const char *a = samba_onnx_given_wide(w, node, 0), *b = samba_onnx_given_wide(w, node, 1);
+    if (samba_onnx_is_float((samba_dtype)node->dtype)) {
+        a = samba_onnx_put2(w, "Pow", a, b);
+        return samba_onnx_narrow(w, node, a);
     }
-    const samba_node *by = onnx_from(w, node, 1), *of = onnx_from(w, node, 0);
-    if (!onnx_constant_in(w, node, 1, &exponent) || exponent < 0 || exponent > 0x1p53 ||
+    const samba_node *by = samba_onnx_from(w, node, 1), *of = samba_onnx_from(w, node, 0);
+    if (!samba_onnx_constant_in(w, node, 1, &exponent) || exponent < 0 || exponent > 0x1p53 ||
         !samba_shape_equal(node->rank, node->shape, of->rank, of->shape) || by->rank > node->rank) {
-        onnx_cannot(w, node,
-                    "of integers, by an exponent that is no constant of 0 or more: ONNX leaves open how large ones are rounded");
+        samba_onnx_cannot(
+            w, node, "of integers, by an exponent that is no constant of 0 or more: ONNX leaves open how large ones are rounded");
         return "";
     }
     a = integer_power(w, node, a, (int64_t)exponent);
-    return onnx_narrow(w, node, a);
+    return samba_onnx_narrow(w, node, a);
 }
 
 /* ---- quotients ---- */
@@ -55,180 +55,186 @@ typedef struct division {     /* of integers */
     const char *none, *minus; /* where b is 0, and -1; NULL: nowhere */
 } division;
 
-static division division_of(onnx_writer *w, const samba_node *node)
+static division division_of(samba_onnx_writer *w, const samba_node *node)
 {
     double value;
-    division d = {.a = onnx_given_wide(w, node, 0)};
-    d.b = d.by = onnx_given_wide(w, node, 1);
-    if (onnx_constant_in(w, node, 1, &value) && value != 0 && value != -1)
+    division d = {.a = samba_onnx_given_wide(w, node, 0)};
+    d.b = d.by = samba_onnx_given_wide(w, node, 1);
+    if (samba_onnx_constant_in(w, node, 1, &value) && value != 0 && value != -1)
         return d;
     const char *zero = number(w, node, 0), *minus = number(w, node, -1), *one = number(w, node, 1);
-    d.none = onnx_put2(w, "Equal", d.b, zero);
-    d.minus = onnx_put2(w, "Equal", d.b, minus);
-    const char *either = onnx_put2(w, "Or", d.none, d.minus);
-    d.by = onnx_put_where(w, either, one, d.b);
+    d.none = samba_onnx_put2(w, "Equal", d.b, zero);
+    d.minus = samba_onnx_put2(w, "Equal", d.b, minus);
+    const char *either = samba_onnx_put2(w, "Or", d.none, d.minus);
+    d.by = samba_onnx_put_where(w, either, one, d.b);
     return d;
 }
 
 /* Where a rest is not 0 and its sign is not b's. */
-static const char *leaves_other_sign(onnx_writer *w, const samba_node *node, const char *rest, const char *b)
+static const char *leaves_other_sign(samba_onnx_writer *w, const samba_node *node, const char *rest, const char *b)
 {
-    const char *zero = number(w, node, 0), *some = onnx_put2(w, "Equal", rest, zero);
-    some = onnx_put1(w, "Not", some);
-    const char *a_below = onnx_put2(w, "Less", rest, zero), *b_below = onnx_put2(w, "Less", b, zero);
-    a_below = onnx_put2(w, "Xor", a_below, b_below);
-    return onnx_put2(w, "And", some, a_below);
+    const char *zero = number(w, node, 0), *some = samba_onnx_put2(w, "Equal", rest, zero);
+    some = samba_onnx_put1(w, "Not", some);
+    const char *a_below = samba_onnx_put2(w, "Less", rest, zero), *b_below = samba_onnx_put2(w, "Less", b, zero);
+    a_below = samba_onnx_put2(w, "Xor", a_below, b_below);
+    return samba_onnx_put2(w, "And", some, a_below);
 }
 
-static const char *integer_quotient(onnx_writer *w, const samba_node *node)
+static const char *integer_quotient(samba_onnx_writer *w, const samba_node *node)
 {
     division d = division_of(w, node);
-    const char *q = onnx_put2(w, "Div", d.a, d.by), *zero = number(w, node, 0), *one = number(w, node, 1);
+    const char *q = samba_onnx_put2(w, "Div", d.a, d.by), *zero = number(w, node, 0), *one = number(w, node, 1);
     if (node->op == SAMBA_OP_floor_divide) {
-        const char *rest = onnx_put2(w, "Mul", q, d.by);
-        rest = onnx_put2(w, "Sub", d.a, rest);
-        const char *less = leaves_other_sign(w, node, rest, d.by), *down = onnx_put2(w, "Sub", q, one);
-        q = onnx_put_where(w, less, down, q);
+        const char *rest = samba_onnx_put2(w, "Mul", q, d.by);
+        rest = samba_onnx_put2(w, "Sub", d.a, rest);
+        const char *less = leaves_other_sign(w, node, rest, d.by), *down = samba_onnx_put2(w, "Sub", q, one);
+        q = samba_onnx_put_where(w, less, down, q);
     }
     if (d.none) {
-        const char *turned = onnx_put1(w, "Neg", d.a);
-        q = onnx_put_where(w, d.minus, turned, q);
-        q = onnx_put_where(w, d.none, zero, q);
+        const char *turned = samba_onnx_put1(w, "Neg", d.a);
+        q = samba_onnx_put_where(w, d.minus, turned, q);
+        q = samba_onnx_put_where(w, d.none, zero, q);
     }
-    return onnx_narrow(w, node, q);
+    return samba_onnx_narrow(w, node, q);
 }
 
-static const char *float_rest(onnx_writer *w, const char *a, const char *b)
+static const char *float_rest(samba_onnx_writer *w, const char *a, const char *b)
 {
-    onnx_attr_int(w, "fmod", 1);
-    return onnx_put2(w, "Mod", a, b);
+    samba_onnx_attr_int(w, "fmod", 1);
+    return samba_onnx_put2(w, "Mod", a, b);
 }
 
 /* Python's, as the reference has it: from the exact rest, in float64. */
-static const char *float_floor_quotient(onnx_writer *w, const samba_node *node)
+static const char *float_floor_quotient(samba_onnx_writer *w, const samba_node *node)
 {
     const samba_dtype dtype = SAMBA_FLOAT64;
-    const char *a = onnx_given(w, node, 0), *b = onnx_given(w, node, 1), *zero = onnx_number_of(w, dtype, 0);
-    const char *one = onnx_number_of(w, dtype, 1), *half = onnx_number_of(w, dtype, 0.5);
-    a = onnx_put_cast(w, a, (samba_dtype)node->dtype, dtype);
-    b = onnx_put_cast(w, b, (samba_dtype)node->dtype, dtype);
-    const char *rest = float_rest(w, a, b), *plain = onnx_put2(w, "Div", a, b), *some = onnx_put2(w, "Equal", rest, zero);
-    some = onnx_put1(w, "Not", some);
-    const char *q = onnx_put2(w, "Sub", a, rest), *rest_below = onnx_put2(w, "Less", rest, zero),
-               *b_below = onnx_put2(w, "Less", b, zero);
-    q = onnx_put2(w, "Div", q, b);
-    rest_below = onnx_put2(w, "Xor", rest_below, b_below);
-    some = onnx_put2(w, "And", some, rest_below);
-    const char *less = onnx_put2(w, "Sub", q, one);
-    q = onnx_put_where(w, some, less, q);
-    const char *below = onnx_put1(w, "Floor", q), *over = onnx_put2(w, "Sub", q, below), *above = onnx_put2(w, "Add", below, one);
-    over = onnx_put2(w, "Greater", over, half);
-    const char *result = onnx_put_where(w, over, above, below);
-    const char *is_zero = onnx_put2(w, "Equal", q, zero), *signed_zero = onnx_put2(w, "Mul", plain, zero);
-    result = onnx_put_where(w, is_zero, signed_zero, result);
-    const char *by_zero = onnx_put2(w, "Equal", b, zero);
-    result = onnx_put_where(w, by_zero, plain, result);
-    result = onnx_put_cast(w, result, dtype, wide_of(node));
-    return onnx_narrow(w, node, result);
+    const char *a = samba_onnx_given(w, node, 0), *b = samba_onnx_given(w, node, 1), *zero = samba_onnx_number_of(w, dtype, 0);
+    const char *one = samba_onnx_number_of(w, dtype, 1), *half = samba_onnx_number_of(w, dtype, 0.5);
+    a = samba_onnx_put_cast(w, a, (samba_dtype)node->dtype, dtype);
+    b = samba_onnx_put_cast(w, b, (samba_dtype)node->dtype, dtype);
+    const char *rest = float_rest(w, a, b), *plain = samba_onnx_put2(w, "Div", a, b),
+               *some = samba_onnx_put2(w, "Equal", rest, zero);
+    some = samba_onnx_put1(w, "Not", some);
+    const char *q = samba_onnx_put2(w, "Sub", a, rest), *rest_below = samba_onnx_put2(w, "Less", rest, zero),
+               *b_below = samba_onnx_put2(w, "Less", b, zero);
+    q = samba_onnx_put2(w, "Div", q, b);
+    rest_below = samba_onnx_put2(w, "Xor", rest_below, b_below);
+    some = samba_onnx_put2(w, "And", some, rest_below);
+    const char *less = samba_onnx_put2(w, "Sub", q, one);
+    q = samba_onnx_put_where(w, some, less, q);
+    const char *below = samba_onnx_put1(w, "Floor", q), *over = samba_onnx_put2(w, "Sub", q, below),
+               *above = samba_onnx_put2(w, "Add", below, one);
+    over = samba_onnx_put2(w, "Greater", over, half);
+    const char *result = samba_onnx_put_where(w, over, above, below);
+    const char *is_zero = samba_onnx_put2(w, "Equal", q, zero), *signed_zero = samba_onnx_put2(w, "Mul", plain, zero);
+    result = samba_onnx_put_where(w, is_zero, signed_zero, result);
+    const char *by_zero = samba_onnx_put2(w, "Equal", b, zero);
+    result = samba_onnx_put_where(w, by_zero, plain, result);
+    result = samba_onnx_put_cast(w, result, dtype, wide_of(node));
+    return samba_onnx_narrow(w, node, result);
 }
 
-const char *onnx_write_quotient(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_quotient(samba_onnx_writer *w, const samba_node *node)
 {
-    if (!onnx_is_float((samba_dtype)node->dtype))
+    if (!samba_onnx_is_float((samba_dtype)node->dtype))
         return integer_quotient(w, node);
     if (node->op == SAMBA_OP_floor_divide)
         return float_floor_quotient(w, node);
-    const char *a = onnx_given_wide(w, node, 0), *b = onnx_given_wide(w, node, 1), *zero = number(w, node, 0);
-    a = onnx_put2(w, "Div", a, b);
-    const char *below = onnx_put2(w, "Less", a, zero), *up = onnx_put1(w, "Ceil", a), *down = onnx_put1(w, "Floor", a);
-    a = onnx_put_where(w, below, up, down);
-    return onnx_narrow(w, node, a);
+    const char *a = samba_onnx_given_wide(w, node, 0), *b = samba_onnx_given_wide(w, node, 1), *zero = number(w, node, 0);
+    a = samba_onnx_put2(w, "Div", a, b);
+    const char *below = samba_onnx_put2(w, "Less", a, zero), *up = samba_onnx_put1(w, "Ceil", a),
+               *down = samba_onnx_put1(w, "Floor", a);
+    a = samba_onnx_put_where(w, below, up, down);
+    return samba_onnx_narrow(w, node, a);
 }
 
-const char *onnx_write_rest(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_rest(samba_onnx_writer *w, const samba_node *node)
 {
-    if (!onnx_is_float((samba_dtype)node->dtype)) {
+    if (!samba_onnx_is_float((samba_dtype)node->dtype)) {
         division d = division_of(w, node);
         if (node->op == SAMBA_OP_fmod)
-            onnx_attr_int(w, "fmod", 1);
-        d.a = onnx_put2(w, "Mod", d.a, d.by); /* by 1: 0 */
-        return onnx_narrow(w, node, d.a);
+            samba_onnx_attr_int(w, "fmod", 1);
+        d.a = samba_onnx_put2(w, "Mod", d.a, d.by); /* by 1: 0 */
+        return samba_onnx_narrow(w, node, d.a);
     }
-    const char *a = onnx_given_wide(w, node, 0), *b = onnx_given_wide(w, node, 1), *rest = float_rest(w, a, b);
+    const char *a = samba_onnx_given_wide(w, node, 0), *b = samba_onnx_given_wide(w, node, 1), *rest = float_rest(w, a, b);
     if (node->op == SAMBA_OP_remainder) {
-        const char *other = leaves_other_sign(w, node, rest, b), *turned = onnx_put2(w, "Add", rest, b);
-        rest = onnx_put_where(w, other, turned, rest);
+        const char *other = leaves_other_sign(w, node, rest, b), *turned = samba_onnx_put2(w, "Add", rest, b);
+        rest = samba_onnx_put_where(w, other, turned, rest);
     }
-    return onnx_narrow(w, node, rest);
+    return samba_onnx_narrow(w, node, rest);
 }
 
 /* ---- bits ---- */
 
 /* -1 - a, in whatever holds it. */
-const char *onnx_write_bitwise_not(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_bitwise_not(samba_onnx_writer *w, const samba_node *node)
 {
     if (node->dtype == SAMBA_BOOL)
-        return onnx_put1(w, "Not", onnx_given(w, node, 0));
-    const char *a = onnx_given_wide(w, node, 0), *minus = number(w, node, -1);
-    a = onnx_put2(w, "Sub", minus, a);
-    return onnx_narrow(w, node, a);
+        return samba_onnx_put1(w, "Not", samba_onnx_given(w, node, 0));
+    const char *a = samba_onnx_given_wide(w, node, 0), *minus = number(w, node, -1);
+    a = samba_onnx_put2(w, "Sub", minus, a);
+    return samba_onnx_narrow(w, node, a);
 }
 
-const char *onnx_write_bits(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_bits(samba_onnx_writer *w, const samba_node *node)
 {
     const bool logical = node->dtype == SAMBA_BOOL;
     if (!logical && w->options.opset < 18) {
-        onnx_cannot(w, node, "of integers, which ONNX has from opset 18 on");
+        samba_onnx_cannot(w, node, "of integers, which ONNX has from opset 18 on");
         return "";
     }
     const char *op = node->op == SAMBA_OP_bitwise_and ? "And" : node->op == SAMBA_OP_bitwise_or ? "Or" : "Xor";
     if (!logical)
         op = node->op == SAMBA_OP_bitwise_and ? "BitwiseAnd" : node->op == SAMBA_OP_bitwise_or ? "BitwiseOr" : "BitwiseXor";
-    return onnx_put2(w, op, onnx_given(w, node, 0), onnx_given(w, node, 1));
+    return samba_onnx_put2(w, op, samba_onnx_given(w, node, 0), samba_onnx_given(w, node, 1));
 }
 
 /* ONNX shifts unsigned numbers alone; powers of 2 come from a table, at the end of which is what shifts of less than 0 or of 64
  * and more take: those shift everything out. */
-static const char *power_of_two(onnx_writer *w, const samba_node *node, int64_t last, int64_t behind)
+static const char *power_of_two(samba_onnx_writer *w, const samba_node *node, int64_t last, int64_t behind)
 {
     const int64_t count = last + 2;
-    int64_t *powers = onnx_room(w, count, SAMBA_INT64);
-    const char *b = onnx_given(w, node, 1), *zero = onnx_number_of(w, SAMBA_INT64, 0),
-               *most = onnx_number_of(w, SAMBA_INT64, (double)last), *end = onnx_number_of(w, SAMBA_INT64, (double)last + 1);
+    int64_t *powers = samba_onnx_room(w, count, SAMBA_INT64);
+    const char *b = samba_onnx_given(w, node, 1), *zero = samba_onnx_number_of(w, SAMBA_INT64, 0),
+               *most = samba_onnx_number_of(w, SAMBA_INT64, (double)last),
+               *end = samba_onnx_number_of(w, SAMBA_INT64, (double)last + 1);
     for (int i = 0; powers && i <= last; i++)
         powers[i] = (int64_t)((uint64_t)1 << i);
     if (powers)
         powers[last + 1] = behind;
-    b = onnx_put_cast(w, b, (samba_dtype)onnx_from(w, node, 1)->dtype, SAMBA_INT64);
-    const char *below = onnx_put2(w, "Less", b, zero), *above = onnx_put2(w, "Greater", b, most);
-    below = onnx_put2(w, "Or", below, above);
-    b = onnx_put_where(w, below, end, b);
-    const char *table = onnx_tensor_of(w, SAMBA_INT64, 1, &count, powers);
-    return onnx_put2(w, "Gather", table, b);
+    b = samba_onnx_put_cast(w, b, (samba_dtype)samba_onnx_from(w, node, 1)->dtype, SAMBA_INT64);
+    const char *below = samba_onnx_put2(w, "Less", b, zero), *above = samba_onnx_put2(w, "Greater", b, most);
+    below = samba_onnx_put2(w, "Or", below, above);
+    b = samba_onnx_put_where(w, below, end, b);
+    const char *table = samba_onnx_tensor_of(w, SAMBA_INT64, 1, &count, powers);
+    return samba_onnx_put2(w, "Gather", table, b);
 }
 
-const char *onnx_write_left_shift(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_left_shift(samba_onnx_writer *w, const samba_node *node)
 {
-    const char *a = onnx_given(w, node, 0);
-    a = onnx_put_cast(w, a, (samba_dtype)node->dtype, SAMBA_INT64);
+    const char *a = samba_onnx_given(w, node, 0);
+    a = samba_onnx_put_cast(w, a, (samba_dtype)node->dtype, SAMBA_INT64);
     const char *by = power_of_two(w, node, 63, 0);
-    a = onnx_put2(w, "Mul", a, by);
-    return onnx_put_cast(w, a, SAMBA_INT64, (samba_dtype)node->dtype);
+    a = samba_onnx_put2(w, "Mul", a, by);
+    return samba_onnx_put_cast(w, a, SAMBA_INT64, (samba_dtype)node->dtype);
 }
 
 /* The quotient rounded down; of what is shifted by more than 62, the sign. */
-const char *onnx_write_right_shift(onnx_writer *w, const samba_node *node)
+const char *samba_onnx_write_right_shift(samba_onnx_writer *w, const samba_node *node)
 {
     const samba_dtype wide = SAMBA_INT64;
-    const char *a = onnx_given(w, node, 0), *zero = onnx_number_of(w, wide, 0), *one = onnx_number_of(w, wide, 1);
-    a = onnx_put_cast(w, a, (samba_dtype)node->dtype, wide);
-    const char *by = power_of_two(w, node, 62, 0), *all = onnx_put2(w, "Equal", by, zero);
-    by = onnx_put_where(w, all, one, by);
-    const char *q = onnx_put2(w, "Div", a, by), *back = onnx_put2(w, "Mul", q, by), *down = onnx_put2(w, "Sub", q, one);
-    back = onnx_put2(w, "Less", a, back);
-    q = onnx_put_where(w, back, down, q);
-    const char *minus = onnx_number_of(w, wide, -1), *below = onnx_put2(w, "Less", a, zero),
-               *sign = onnx_put_where(w, below, minus, zero);
-    q = onnx_put_where(w, all, sign, q);
-    return onnx_put_cast(w, q, wide, (samba_dtype)node->dtype);
+    const char *a = samba_onnx_given(w, node, 0), *zero = samba_onnx_number_of(w, wide, 0),
+               *one = samba_onnx_number_of(w, wide, 1);
+    a = samba_onnx_put_cast(w, a, (samba_dtype)node->dtype, wide);
+    const char *by = power_of_two(w, node, 62, 0), *all = samba_onnx_put2(w, "Equal", by, zero);
+    by = samba_onnx_put_where(w, all, one, by);
+    const char *q = samba_onnx_put2(w, "Div", a, by), *back = samba_onnx_put2(w, "Mul", q, by),
+               *down = samba_onnx_put2(w, "Sub", q, one);
+    back = samba_onnx_put2(w, "Less", a, back);
+    q = samba_onnx_put_where(w, back, down, q);
+    const char *minus = samba_onnx_number_of(w, wide, -1), *below = samba_onnx_put2(w, "Less", a, zero),
+               *sign = samba_onnx_put_where(w, below, minus, zero);
+    q = samba_onnx_put_where(w, all, sign, q);
+    return samba_onnx_put_cast(w, q, wide, (samba_dtype)node->dtype);
 }

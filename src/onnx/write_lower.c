@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct lowering {
-    onnx_writer *w;
+    samba_onnx_writer *w;
     const samba_graph *in;
     samba_graph *out;
     samba_ref *map;
@@ -24,7 +24,7 @@ static int inputs_read(const samba_node *node)
 {
     if (node->op == SAMBA_OP_attention && node->attrs->attention.dropout)
         return node->arity - 2;
-    return onnx_write_rows[node->op]->pass ? 1 : node->arity;
+    return samba_onnx_write_rows[node->op]->pass ? 1 : node->arity;
 }
 
 static void mark(lowering *l)
@@ -50,7 +50,7 @@ static samba_ref hyperparameter(samba_graph *out, const samba_node *node)
 
 static samba_ref lowered(lowering *l, const samba_node *node, const samba_ref *inputs)
 {
-    const onnx_write_row *row = onnx_write_rows[node->op];
+    const samba_onnx_write_row *row = samba_onnx_write_rows[node->op];
     samba_graph *out = l->out;
     samba_attrs attrs;
     if (row->pass)
@@ -58,7 +58,7 @@ static samba_ref lowered(lowering *l, const samba_node *node, const samba_ref *i
     if (node->op == SAMBA_OP_argin)
         return hyperparameter(out, node);
     samba_op op = node->op == SAMBA_OP_sync_batch_norm ? SAMBA_OP_batch_norm : (samba_op)node->op;
-    if (samba_ops[op].expand && !(onnx_write_rows[op]->own && onnx_write_rows[op]->own(l->w, out, node, inputs))) {
+    if (samba_ops[op].expand && !(samba_onnx_write_rows[op]->own && samba_onnx_write_rows[op]->own(l->w, out, node, inputs))) {
         samba_node copy = *node;
         l->again = true;
         return samba_ops[op].expand(out, &copy, inputs);
@@ -95,7 +95,7 @@ static samba_status lower_once(lowering *l)
     return samba_graph_status(l->out);
 }
 
-samba_status onnx_lower(onnx_writer *w, const samba_graph *graph, samba_graph **result)
+samba_status samba_onnx_lower(samba_onnx_writer *w, const samba_graph *graph, samba_graph **result)
 {
     samba_graph *before = NULL;
     for (bool again = true; again;) {

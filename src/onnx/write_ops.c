@@ -3,14 +3,14 @@
  * The table of how ONNX says operators. A row of ops.def without one of write.def names an object that is not there. */
 #include "onnx/write.h"
 
-#define WRITE(name, function) static const onnx_write_row row_##name = {function, NULL, false, NULL};
-#define OWN(name, function, when) static const onnx_write_row row_##name = {function, when, false, NULL};
-#define EXPAND(name) static const onnx_write_row row_##name = {NULL, NULL, false, NULL};
-#define PASS(name) static const onnx_write_row row_##name = {NULL, NULL, true, NULL};
-#define REFUSE(name, reason) static const onnx_write_row row_##name = {NULL, NULL, false, reason};
+#define WRITE(name, function) static const samba_onnx_write_row row_##name = {function, NULL, false, NULL};
+#define OWN(name, function, when) static const samba_onnx_write_row row_##name = {function, when, false, NULL};
+#define EXPAND(name) static const samba_onnx_write_row row_##name = {NULL, NULL, false, NULL};
+#define PASS(name) static const samba_onnx_write_row row_##name = {NULL, NULL, true, NULL};
+#define REFUSE(name, reason) static const samba_onnx_write_row row_##name = {NULL, NULL, false, reason};
 #include "onnx/write.def"
 
-const onnx_write_row *const onnx_write_rows[SAMBA_OP_COUNT] = {
+const samba_onnx_write_row *const samba_onnx_write_rows[SAMBA_OP_COUNT] = {
 #define OP(name, ...) [SAMBA_OP_##name] = &row_##name,
 #include "ops.def"
 };

@@ -6,14 +6,14 @@
 #include <stdarg.h>
 #include <string.h>
 
-samba_status onnx_stop(onnx_writer *w, samba_status status)
+samba_status samba_onnx_stop(samba_onnx_writer *w, samba_status status)
 {
     if (w->status == SAMBA_OK)
         w->status = status;
     return status;
 }
 
-void onnx_cannot(onnx_writer *w, const samba_node *node, const char *format, ...)
+void samba_onnx_cannot(samba_onnx_writer *w, const samba_node *node, const char *format, ...)
 {
     char reason[300], where[SAMBA_LOCATION_TEXT];
     va_list arguments;
@@ -21,22 +21,22 @@ void onnx_cannot(onnx_writer *w, const samba_node *node, const char *format, ...
     vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
     const char *name = samba_ops[node->op].name;
-    const char *key = onnx_format(w, "r:%s: %s", name, reason);
-    if (onnx_look(w, key)) /* once for all nodes alike */
+    const char *key = samba_onnx_format(w, "r:%s: %s", name, reason);
+    if (samba_onnx_look(w, key)) /* once for all nodes alike */
         return;
-    onnx_keep(w, key, "");
+    samba_onnx_keep(w, key, "");
     samba_text_add(&w->refusals, "%s %s, %s%s", w->refusal_count ? ";" : "", name, reason,
                    samba_location_format(w->graph, node->location, where));
     w->refusal_count++;
 }
 
-bool onnx_push(onnx_writer *w, onnx_list *list, void *item)
+bool samba_onnx_push(samba_onnx_writer *w, samba_onnx_list *list, void *item)
 {
     if (list->count == list->capacity) {
         int64_t capacity = list->capacity ? 2 * list->capacity : 16;
         void **at = samba_arena_alloc(&w->arena, (size_t)capacity * sizeof *at);
         if (!at) {
-            onnx_stop(w, SAMBA_ERROR_MEMORY);
+            samba_onnx_stop(w, SAMBA_ERROR_MEMORY);
             return false;
         }
         if (list->count)
@@ -48,17 +48,20 @@ bool onnx_push(onnx_writer *w, onnx_list *list, void *item)
     return true;
 }
 
-static void *room(onnx_writer *w, size_t size)
+static void *room(samba_onnx_writer *w, size_t size)
 {
     void *block = samba_arena_alloc(&w->arena, size ? size : 1);
     if (!block)
-        onnx_stop(w, SAMBA_ERROR_MEMORY);
+        samba_onnx_stop(w, SAMBA_ERROR_MEMORY);
     return block;
 }
 
-void *onnx_room(onnx_writer *w, int64_t count, samba_dtype dtype) { return room(w, (size_t)count * samba_dtype_size(dtype)); }
+void *samba_onnx_room(samba_onnx_writer *w, int64_t count, samba_dtype dtype)
+{
+    return room(w, (size_t)count * samba_dtype_size(dtype));
+}
 
-const char *onnx_format(onnx_writer *w, const char *format, ...)
+const char *samba_onnx_format(samba_onnx_writer *w, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -75,7 +78,7 @@ const char *onnx_format(onnx_writer *w, const char *format, ...)
 
 /* ---- words ---- */
 
-static onnx_word *slot_of(onnx_word *words, int64_t size, const char *text)
+static samba_onnx_word *slot_of(samba_onnx_word *words, int64_t size, const char *text)
 {
     int64_t at = (int64_t)(samba_hash(text, strlen(text), 0) & (uint64_t)(size - 1));
     while (words[at].text && strcmp(words[at].text, text) != 0)
@@ -83,17 +86,17 @@ static onnx_word *slot_of(onnx_word *words, int64_t size, const char *text)
     return &words[at];
 }
 
-const onnx_word *onnx_look(const onnx_writer *w, const char *text)
+const samba_onnx_word *samba_onnx_look(const samba_onnx_writer *w, const char *text)
 {
-    const onnx_word *slot = w->word_size ? slot_of(w->words, w->word_size, text) : NULL;
+    const samba_onnx_word *slot = w->word_size ? slot_of(w->words, w->word_size, text) : NULL;
     return slot && slot->text ? slot : NULL;
 }
 
-void onnx_keep(onnx_writer *w, const char *text, const void *value)
+void samba_onnx_keep(samba_onnx_writer *w, const char *text, const void *value)
 {
     if (2 * (w->word_count + 1) > w->word_size) {
         int64_t size = w->word_size ? 2 * w->word_size : 256;
-        onnx_word *words = room(w, (size_t)size * sizeof *words);
+        samba_onnx_word *words = room(w, (size_t)size * sizeof *words);
         if (!words)
             return;
         for (int64_t i = 0; i < w->word_size; i++)
@@ -102,97 +105,98 @@ void onnx_keep(onnx_writer *w, const char *text, const void *value)
         w->words = words;
         w->word_size = size;
     }
-    onnx_word *slot = slot_of(w->words, w->word_size, text);
+    samba_onnx_word *slot = slot_of(w->words, w->word_size, text);
     w->word_count += !slot->text;
-    *slot = (onnx_word){text, value};
+    *slot = (samba_onnx_word){text, value};
 }
 
 /* A name that nothing has: v0, v1 ... */
-static const char *new_name(onnx_writer *w)
+static const char *new_name(samba_onnx_writer *w)
 {
     for (;;) {
-        const char *key = onnx_format(w, "v:v%lld", (long long)w->numbered++);
+        const char *key = samba_onnx_format(w, "v:v%lld", (long long)w->numbered++);
         if (w->status != SAMBA_OK)
             return "";
-        if (!onnx_look(w, key)) {
-            onnx_keep(w, key, "");
+        if (!samba_onnx_look(w, key)) {
+            samba_onnx_keep(w, key, "");
             return key + 2;
         }
     }
 }
 
 /* encoder.layers.0/MatMul, then encoder.layers.0/MatMul_1 ... */
-static const char *node_name(onnx_writer *w, const char *scope, const char *op)
+static const char *node_name(samba_onnx_writer *w, const char *scope, const char *op)
 {
-    const char *first = onnx_format(w, "n:%s%s%s", scope, scope[0] ? "/" : "", op), *key = first;
-    const onnx_word *before = onnx_look(w, first);
+    const char *first = samba_onnx_format(w, "n:%s%s%s", scope, scope[0] ? "/" : "", op), *key = first;
+    const samba_onnx_word *before = samba_onnx_look(w, first);
     int64_t number = before ? *(const int64_t *)before->value : 0;
     while (before && w->status == SAMBA_OK) {
         number++;
-        key = onnx_format(w, "%s_%lld", first, (long long)number);
-        if (!onnx_look(w, key))
+        key = samba_onnx_format(w, "%s_%lld", first, (long long)number);
+        if (!samba_onnx_look(w, key))
             break;
     }
     int64_t *latest = room(w, sizeof *latest);
     if (!latest || w->status != SAMBA_OK)
         return "";
     *latest = number;
-    onnx_keep(w, first, latest);
+    samba_onnx_keep(w, first, latest);
     if (key != first) {
         static const int64_t none;
-        onnx_keep(w, key, &none);
+        samba_onnx_keep(w, key, &none);
     }
     return key + 2;
 }
 
-void onnx_name_nodes(onnx_writer *w)
+void samba_onnx_name_nodes(samba_onnx_writer *w)
 {
     for (int64_t i = 0; i < w->nodes.count; i++) {
-        Onnx__NodeProto *node = w->nodes.at[i];
+        Samba__Onnx__NodeProto *node = w->nodes.at[i];
         node->name = (char *)(uintptr_t)node_name(w, node->name, node->op_type);
     }
 }
 
 /* ---- attributes ---- */
 
-static Onnx__AttributeProto *new_attribute(onnx_writer *w, const char *name, Onnx__AttributeProto__AttributeType type)
+static Samba__Onnx__AttributeProto *new_attribute(samba_onnx_writer *w, const char *name,
+                                                  Samba__Onnx__AttributeProto__AttributeType type)
 {
-    Onnx__AttributeProto *attribute = room(w, sizeof *attribute);
+    Samba__Onnx__AttributeProto *attribute = room(w, sizeof *attribute);
     if (!attribute)
         return NULL;
-    onnx__attribute_proto__init(attribute);
+    samba__onnx__attribute_proto__init(attribute);
     attribute->name = (char *)(uintptr_t)name;
     attribute->has_type = 1;
     attribute->type = type;
-    return onnx_push(w, &w->attributes, attribute) ? attribute : NULL;
+    return samba_onnx_push(w, &w->attributes, attribute) ? attribute : NULL;
 }
 
-#define A(type) ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##type
+#define A(type) SAMBA__ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##type
 
-void onnx_attr_int(onnx_writer *w, const char *name, int64_t value)
+void samba_onnx_attr_int(samba_onnx_writer *w, const char *name, int64_t value)
 {
-    Onnx__AttributeProto *attribute = new_attribute(w, name, A(INT));
+    Samba__Onnx__AttributeProto *attribute = new_attribute(w, name, A(INT));
     if (attribute)
         attribute->has_i = 1, attribute->i = value;
 }
 
-void onnx_attr_float(onnx_writer *w, const char *name, double value)
+void samba_onnx_attr_float(samba_onnx_writer *w, const char *name, double value)
 {
-    Onnx__AttributeProto *attribute = new_attribute(w, name, A(FLOAT));
+    Samba__Onnx__AttributeProto *attribute = new_attribute(w, name, A(FLOAT));
     if (attribute)
         attribute->has_f = 1, attribute->f = (float)value;
 }
 
-void onnx_attr_text(onnx_writer *w, const char *name, const char *value)
+void samba_onnx_attr_text(samba_onnx_writer *w, const char *name, const char *value)
 {
-    Onnx__AttributeProto *attribute = new_attribute(w, name, A(STRING));
+    Samba__Onnx__AttributeProto *attribute = new_attribute(w, name, A(STRING));
     if (attribute)
         attribute->has_s = 1, attribute->s = (ProtobufCBinaryData){strlen(value), (uint8_t *)(uintptr_t)value};
 }
 
-void onnx_attr_ints(onnx_writer *w, const char *name, int64_t count, const int64_t *values)
+void samba_onnx_attr_ints(samba_onnx_writer *w, const char *name, int64_t count, const int64_t *values)
 {
-    Onnx__AttributeProto *attribute = new_attribute(w, name, A(INTS));
+    Samba__Onnx__AttributeProto *attribute = new_attribute(w, name, A(INTS));
     int64_t *copy = attribute ? room(w, (size_t)count * sizeof *copy) : NULL;
     if (!copy)
         return;
@@ -204,7 +208,8 @@ void onnx_attr_ints(onnx_writer *w, const char *name, int64_t count, const int64
 /* ---- nodes ---- */
 
 /* What tells a node from others: operator, inputs, attributes. */
-static const char *key_of(onnx_writer *w, const char *op, int count, const char *const *inputs, const onnx_list *attributes)
+static const char *key_of(samba_onnx_writer *w, const char *op, int count, const char *const *inputs,
+                          const samba_onnx_list *attributes)
 {
     samba_text text;
     char *key = NULL;
@@ -213,7 +218,7 @@ static const char *key_of(onnx_writer *w, const char *op, int count, const char 
     for (int i = 0; i < count; i++)
         samba_text_add(&text, "|%zu:%s", inputs[i] ? strlen(inputs[i]) : 0, inputs[i] ? inputs[i] : "");
     for (int64_t i = 0; i < attributes->count; i++) {
-        const Onnx__AttributeProto *a = attributes->at[i];
+        const Samba__Onnx__AttributeProto *a = attributes->at[i];
         samba_text_add(&text, "|%s=%lld,%a,%.*s", a->name, (long long)a->i, (double)a->f, (int)a->s.len, (const char *)a->s.data);
         for (size_t k = 0; k < a->n_ints; k++)
             samba_text_add(&text, ",%lld", (long long)a->ints[k]);
@@ -221,26 +226,26 @@ static const char *key_of(onnx_writer *w, const char *op, int count, const char 
     samba_status status = text.status == SAMBA_OK ? samba_text_keep(&text, &w->arena, &key) : text.status;
     samba_text_clear(&text);
     if (status != SAMBA_OK)
-        onnx_stop(w, status);
+        samba_onnx_stop(w, status);
     return key ? key : "";
 }
 
 /* A node that is there already does for its like. */
-const char *onnx_put(onnx_writer *w, const char *op, int count, const char *const *inputs)
+const char *samba_onnx_put(samba_onnx_writer *w, const char *op, int count, const char *const *inputs)
 {
-    onnx_list attributes = w->attributes;
-    w->attributes = (onnx_list){NULL, 0, 0};
+    samba_onnx_list attributes = w->attributes;
+    w->attributes = (samba_onnx_list){NULL, 0, 0};
     const char *key = key_of(w, op, count, inputs, &attributes);
-    const onnx_word *there = onnx_look(w, key);
+    const samba_onnx_word *there = samba_onnx_look(w, key);
     if (there && !w->fresh && w->status == SAMBA_OK) {
-        w->latest = (Onnx__NodeProto *)(uintptr_t)there->value;
+        w->latest = (Samba__Onnx__NodeProto *)(uintptr_t)there->value;
         return w->latest->output[0];
     }
-    Onnx__NodeProto *node = room(w, sizeof *node);
+    Samba__Onnx__NodeProto *node = room(w, sizeof *node);
     char **given = room(w, (size_t)count * sizeof *given), **result = room(w, sizeof *result);
     if (!node || !given || !result)
         return "";
-    onnx__node_proto__init(node);
+    samba__onnx__node_proto__init(node);
     for (int i = 0; i < count; i++)
         given[i] = (char *)(uintptr_t)(inputs[i] ? inputs[i] : "");
     *result = (char *)(uintptr_t)new_name(w);
@@ -248,27 +253,27 @@ const char *onnx_put(onnx_writer *w, const char *op, int count, const char *cons
     node->n_output = 1, node->output = result;
     node->op_type = (char *)(uintptr_t)op;
     node->name = (char *)(uintptr_t)(w->node ? samba_graph_name_at(w->graph, w->node->location.scope) : "");
-    node->n_attribute = (size_t)attributes.count, node->attribute = (Onnx__AttributeProto **)attributes.at;
-    if (w->status != SAMBA_OK || !onnx_push(w, &w->nodes, node))
+    node->n_attribute = (size_t)attributes.count, node->attribute = (Samba__Onnx__AttributeProto **)attributes.at;
+    if (w->status != SAMBA_OK || !samba_onnx_push(w, &w->nodes, node))
         return "";
-    onnx_keep(w, key, node);
+    samba_onnx_keep(w, key, node);
     w->latest = node;
     return *result;
 }
 
-const char *onnx_put1(onnx_writer *w, const char *op, const char *a) { return onnx_put(w, op, 1, &a); }
-const char *onnx_put2(onnx_writer *w, const char *op, const char *a, const char *b)
+const char *samba_onnx_put1(samba_onnx_writer *w, const char *op, const char *a) { return samba_onnx_put(w, op, 1, &a); }
+const char *samba_onnx_put2(samba_onnx_writer *w, const char *op, const char *a, const char *b)
 {
-    return onnx_put(w, op, 2, (const char *const[]){a, b});
+    return samba_onnx_put(w, op, 2, (const char *const[]){a, b});
 }
-const char *onnx_put3(onnx_writer *w, const char *op, const char *a, const char *b, const char *c)
+const char *samba_onnx_put3(samba_onnx_writer *w, const char *op, const char *a, const char *b, const char *c)
 {
-    return onnx_put(w, op, 3, (const char *const[]){a, b, c});
+    return samba_onnx_put(w, op, 3, (const char *const[]){a, b, c});
 }
 
-const char *onnx_second_result(onnx_writer *w)
+const char *samba_onnx_second_result(samba_onnx_writer *w)
 {
-    Onnx__NodeProto *node = w->latest;
+    Samba__Onnx__NodeProto *node = w->latest;
     if (w->status != SAMBA_OK || !node)
         return "";
     if (node->n_output == 2)
@@ -285,42 +290,43 @@ const char *onnx_second_result(onnx_writer *w)
 
 /* ---- initializers ---- */
 
-int32_t onnx_type_of_dtype(samba_dtype dtype)
+int32_t samba_onnx_type_of_dtype(samba_dtype dtype)
 {
     switch (dtype) {
-    case SAMBA_FLOAT32: return ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    case SAMBA_FLOAT64: return ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
-    case SAMBA_FLOAT16: return ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
-    case SAMBA_BFLOAT16: return ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
-    case SAMBA_INT64: return ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
-    case SAMBA_INT32: return ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
-    case SAMBA_INT16: return ONNX__TENSOR_PROTO__DATA_TYPE__INT16;
-    case SAMBA_INT8: return ONNX__TENSOR_PROTO__DATA_TYPE__INT8;
-    case SAMBA_UINT8: return ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
-    case SAMBA_BOOL: return ONNX__TENSOR_PROTO__DATA_TYPE__BOOL;
-    default: return ONNX__TENSOR_PROTO__DATA_TYPE__UNDEFINED;
+    case SAMBA_FLOAT32: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    case SAMBA_FLOAT64: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    case SAMBA_FLOAT16: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+    case SAMBA_BFLOAT16: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+    case SAMBA_INT64: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
+    case SAMBA_INT32: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
+    case SAMBA_INT16: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT16;
+    case SAMBA_INT8: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT8;
+    case SAMBA_UINT8: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
+    case SAMBA_BOOL: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__BOOL;
+    default: return SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__UNDEFINED;
     }
 }
 
-void onnx_initialize(onnx_writer *w, const char *name, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
+void samba_onnx_initialize(samba_onnx_writer *w, const char *name, samba_dtype dtype, int rank, const int64_t *shape,
+                           const void *data)
 {
-    Onnx__TensorProto *tensor = room(w, sizeof *tensor);
+    Samba__Onnx__TensorProto *tensor = room(w, sizeof *tensor);
     int64_t *dims = room(w, (size_t)rank * sizeof *dims), numel;
     if (!tensor || !dims)
         return;
-    onnx__tensor_proto__init(tensor);
+    samba__onnx__tensor_proto__init(tensor);
     samba_shape_numel(rank, shape, &numel);
     if (rank)
         memcpy(dims, shape, (size_t)rank * sizeof *dims);
     tensor->name = (char *)(uintptr_t)name;
-    tensor->has_data_type = 1, tensor->data_type = onnx_type_of_dtype(dtype);
+    tensor->has_data_type = 1, tensor->data_type = samba_onnx_type_of_dtype(dtype);
     tensor->n_dims = (size_t)rank, tensor->dims = dims;
     tensor->has_raw_data = 1;
     tensor->raw_data = (ProtobufCBinaryData){(size_t)numel * samba_dtype_size(dtype), (uint8_t *)(uintptr_t)data};
-    onnx_push(w, &w->initializers, tensor);
+    samba_onnx_push(w, &w->initializers, tensor);
 }
 
-const char *onnx_tensor_of(onnx_writer *w, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
+const char *samba_onnx_tensor_of(samba_onnx_writer *w, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
 {
     enum { SMALL = 256 };
     char hex[2 * SMALL + 1], sizes[SAMBA_SHAPE_TEXT];
@@ -333,143 +339,143 @@ const char *onnx_tensor_of(onnx_writer *w, samba_dtype dtype, int rank, const in
     if (size <= SMALL) {
         samba_hex_encode(data ? data : "", size, hex);
         samba_shape_format(rank, shape, sizes, sizeof sizes);
-        key = onnx_format(w, "k:%s%s%s", samba_dtype_name(dtype), sizes, hex);
-        const onnx_word *there = onnx_look(w, key);
+        key = samba_onnx_format(w, "k:%s%s%s", samba_dtype_name(dtype), sizes, hex);
+        const samba_onnx_word *there = samba_onnx_look(w, key);
         if (there)
             return there->value;
     }
     const char *name = new_name(w);
-    onnx_initialize(w, name, dtype, rank, shape, data);
+    samba_onnx_initialize(w, name, dtype, rank, shape, data);
     if (key)
-        onnx_keep(w, key, name);
+        samba_onnx_keep(w, key, name);
     return name;
 }
 
-const char *onnx_number_of(onnx_writer *w, samba_dtype dtype, double value)
+const char *samba_onnx_number_of(samba_onnx_writer *w, samba_dtype dtype, double value)
 {
-    void *data = onnx_room(w, 1, dtype);
+    void *data = samba_onnx_room(w, 1, dtype);
     if (!data)
         return "";
     samba_store_double(dtype, data, value);
-    return onnx_tensor_of(w, dtype, 0, NULL, data);
+    return samba_onnx_tensor_of(w, dtype, 0, NULL, data);
 }
 
-const char *onnx_numbers(onnx_writer *w, int64_t count, const int64_t *values)
+const char *samba_onnx_numbers(samba_onnx_writer *w, int64_t count, const int64_t *values)
 {
-    void *data = onnx_room(w, count, SAMBA_INT64);
+    void *data = samba_onnx_room(w, count, SAMBA_INT64);
     if (!data)
         return "";
     if (count)
         memcpy(data, values, (size_t)count * sizeof *values);
-    return onnx_tensor_of(w, SAMBA_INT64, 1, &count, data);
+    return samba_onnx_tensor_of(w, SAMBA_INT64, 1, &count, data);
 }
 
 /* ---- nodes of few words ---- */
 
-const char *onnx_put_cast(onnx_writer *w, const char *a, samba_dtype from, samba_dtype to)
+const char *samba_onnx_put_cast(samba_onnx_writer *w, const char *a, samba_dtype from, samba_dtype to)
 {
     if (from == to)
         return a;
-    onnx_attr_int(w, "to", onnx_type_of_dtype(to));
-    return onnx_put1(w, "Cast", a);
+    samba_onnx_attr_int(w, "to", samba_onnx_type_of_dtype(to));
+    return samba_onnx_put1(w, "Cast", a);
 }
 
-const char *onnx_given_wide(onnx_writer *w, const samba_node *node, int input)
+const char *samba_onnx_given_wide(samba_onnx_writer *w, const samba_node *node, int input)
 {
-    samba_dtype dtype = (samba_dtype)onnx_from(w, node, input)->dtype;
-    return onnx_put_cast(w, onnx_given(w, node, input), dtype, onnx_wide(dtype));
+    samba_dtype dtype = (samba_dtype)samba_onnx_from(w, node, input)->dtype;
+    return samba_onnx_put_cast(w, samba_onnx_given(w, node, input), dtype, samba_onnx_wide(dtype));
 }
 
-const char *onnx_narrow(onnx_writer *w, const samba_node *node, const char *a)
+const char *samba_onnx_narrow(samba_onnx_writer *w, const samba_node *node, const char *a)
 {
-    return onnx_put_cast(w, a, onnx_wide((samba_dtype)node->dtype), (samba_dtype)node->dtype);
+    return samba_onnx_put_cast(w, a, samba_onnx_wide((samba_dtype)node->dtype), (samba_dtype)node->dtype);
 }
 
-const char *onnx_put_reshape(onnx_writer *w, const char *a, int rank, const int64_t *shape)
+const char *samba_onnx_put_reshape(samba_onnx_writer *w, const char *a, int rank, const int64_t *shape)
 {
     bool empty = false;
     for (int i = 0; i < rank; i++)
         empty = empty || shape[i] == 0;
-    const char *sizes = onnx_numbers(w, rank, shape);
+    const char *sizes = samba_onnx_numbers(w, rank, shape);
     if (empty)
-        onnx_attr_int(w, "allowzero", 1);
-    return onnx_put2(w, "Reshape", a, sizes);
+        samba_onnx_attr_int(w, "allowzero", 1);
+    return samba_onnx_put2(w, "Reshape", a, sizes);
 }
 
-const char *onnx_put_expand(onnx_writer *w, const char *a, samba_dtype dtype, int rank, const int64_t *shape)
+const char *samba_onnx_put_expand(samba_onnx_writer *w, const char *a, samba_dtype dtype, int rank, const int64_t *shape)
 {
-    samba_dtype wide = onnx_is_float(dtype) ? onnx_wide(dtype) : dtype;
-    a = onnx_put_cast(w, a, dtype, wide);
-    const char *sizes = onnx_numbers(w, rank, shape);
-    a = onnx_put2(w, "Expand", a, sizes);
-    return onnx_put_cast(w, a, wide, dtype);
+    samba_dtype wide = samba_onnx_is_float(dtype) ? samba_onnx_wide(dtype) : dtype;
+    a = samba_onnx_put_cast(w, a, dtype, wide);
+    const char *sizes = samba_onnx_numbers(w, rank, shape);
+    a = samba_onnx_put2(w, "Expand", a, sizes);
+    return samba_onnx_put_cast(w, a, wide, dtype);
 }
 
-const char *onnx_put_transpose(onnx_writer *w, const char *a, int rank, const int64_t *dims)
+const char *samba_onnx_put_transpose(samba_onnx_writer *w, const char *a, int rank, const int64_t *dims)
 {
     if (rank == 0)
         return a;
-    onnx_attr_ints(w, "perm", rank, dims);
-    return onnx_put1(w, "Transpose", a);
+    samba_onnx_attr_ints(w, "perm", rank, dims);
+    return samba_onnx_put1(w, "Transpose", a);
 }
 
-const char *onnx_put_slice(onnx_writer *w, const char *a, int64_t dim, int64_t start, int64_t stop, int64_t step)
+const char *samba_onnx_put_slice(samba_onnx_writer *w, const char *a, int64_t dim, int64_t start, int64_t stop, int64_t step)
 {
     const char *inputs[5] = {a};
-    inputs[1] = onnx_numbers(w, 1, &start);
-    inputs[2] = onnx_numbers(w, 1, &stop);
-    inputs[3] = onnx_numbers(w, 1, &dim);
-    inputs[4] = onnx_numbers(w, 1, &step);
-    return onnx_put(w, "Slice", 5, inputs);
+    inputs[1] = samba_onnx_numbers(w, 1, &start);
+    inputs[2] = samba_onnx_numbers(w, 1, &stop);
+    inputs[3] = samba_onnx_numbers(w, 1, &dim);
+    inputs[4] = samba_onnx_numbers(w, 1, &step);
+    return samba_onnx_put(w, "Slice", 5, inputs);
 }
 
-const char *onnx_put_where(onnx_writer *w, const char *condition, const char *a, const char *b)
+const char *samba_onnx_put_where(samba_onnx_writer *w, const char *condition, const char *a, const char *b)
 {
-    return onnx_put3(w, "Where", condition, a, b);
+    return samba_onnx_put3(w, "Where", condition, a, b);
 }
 
-const char *onnx_put_reduce(onnx_writer *w, const char *op, const char *a, int64_t count, const int64_t *dims)
+const char *samba_onnx_put_reduce(samba_onnx_writer *w, const char *op, const char *a, int64_t count, const int64_t *dims)
 {
     if (w->options.opset >= 18 || strcmp(op, "ReduceSum") == 0) {
-        const char *axes = onnx_numbers(w, count, dims);
-        onnx_attr_int(w, "keepdims", 1);
-        return onnx_put2(w, op, a, axes);
+        const char *axes = samba_onnx_numbers(w, count, dims);
+        samba_onnx_attr_int(w, "keepdims", 1);
+        return samba_onnx_put2(w, op, a, axes);
     }
-    onnx_attr_ints(w, "axes", count, dims);
-    onnx_attr_int(w, "keepdims", 1);
-    return onnx_put1(w, op, a);
+    samba_onnx_attr_ints(w, "axes", count, dims);
+    samba_onnx_attr_int(w, "keepdims", 1);
+    return samba_onnx_put1(w, op, a);
 }
 
-const char *onnx_put_concat(onnx_writer *w, int64_t dim, const char *a, const char *b)
+const char *samba_onnx_put_concat(samba_onnx_writer *w, int64_t dim, const char *a, const char *b)
 {
-    onnx_attr_int(w, "axis", dim);
-    return onnx_put2(w, "Concat", a, b);
+    samba_onnx_attr_int(w, "axis", dim);
+    return samba_onnx_put2(w, "Concat", a, b);
 }
 
-const char *onnx_whole(onnx_writer *w, int64_t size, int rank, int dim)
+const char *samba_onnx_whole(samba_onnx_writer *w, int64_t size, int rank, int dim)
 {
     int64_t shape[SAMBA_MAX_RANK];
     for (int i = 0; i < rank; i++)
         shape[i] = i == dim ? size : 1;
-    const char *first = onnx_number_of(w, SAMBA_INT64, 0), *stop = onnx_number_of(w, SAMBA_INT64, (double)size),
-               *step = onnx_number_of(w, SAMBA_INT64, 1);
-    const char *line = onnx_put3(w, "Range", first, stop, step);
-    return rank == 1 ? line : onnx_put_reshape(w, line, rank, shape);
+    const char *first = samba_onnx_number_of(w, SAMBA_INT64, 0), *stop = samba_onnx_number_of(w, SAMBA_INT64, (double)size),
+               *step = samba_onnx_number_of(w, SAMBA_INT64, 1);
+    const char *line = samba_onnx_put3(w, "Range", first, stop, step);
+    return rank == 1 ? line : samba_onnx_put_reshape(w, line, rank, shape);
 }
 
-const char *onnx_negative(onnx_writer *w, const char *a, samba_dtype dtype)
+const char *samba_onnx_negative(samba_onnx_writer *w, const char *a, samba_dtype dtype)
 {
-    const char *zero = onnx_number_of(w, dtype, 0), *below = onnx_put2(w, "Less", a, zero);
-    if (!onnx_is_float(dtype))
+    const char *zero = samba_onnx_number_of(w, dtype, 0), *below = samba_onnx_put2(w, "Less", a, zero);
+    if (!samba_onnx_is_float(dtype))
         return below;
-    const char *over = onnx_put1(w, "Reciprocal", a); /* of -0: -infinity */
-    over = onnx_put2(w, "Less", over, zero);
-    return onnx_put2(w, "Or", below, over);
+    const char *over = samba_onnx_put1(w, "Reciprocal", a); /* of -0: -infinity */
+    over = samba_onnx_put2(w, "Less", over, zero);
+    return samba_onnx_put2(w, "Or", below, over);
 }
 
-bool onnx_constant_in(const onnx_writer *w, const samba_node *node, int input, double *value)
+bool samba_onnx_constant_in(const samba_onnx_writer *w, const samba_node *node, int input, double *value)
 {
-    const samba_node *from = onnx_from(w, node, input);
+    const samba_node *from = samba_onnx_from(w, node, input);
     while (from->op == SAMBA_OP_expand || from->op == SAMBA_OP_reshape)
         from = samba_node_at(w->graph, from->inputs[0]);
     if (from->op != SAMBA_OP_constant)
@@ -480,8 +486,8 @@ bool onnx_constant_in(const onnx_writer *w, const samba_node *node, int input, d
     return true;
 }
 
-const char *onnx_filled(onnx_writer *w, const samba_node *node, double value)
+const char *samba_onnx_filled(samba_onnx_writer *w, const samba_node *node, double value)
 {
-    const char *number = onnx_number_of(w, (samba_dtype)node->dtype, value);
-    return node->rank ? onnx_put_expand(w, number, (samba_dtype)node->dtype, node->rank, node->shape) : number;
+    const char *number = samba_onnx_number_of(w, (samba_dtype)node->dtype, value);
+    return node->rank ? samba_onnx_put_expand(w, number, (samba_dtype)node->dtype, node->rank, node->shape) : number;
 }

@@ -137,7 +137,7 @@ refuses "tune: where it cannot be written" 1 "/nowhere/a.tune" "$sambaflow" tune
 refuses "tune: over the PEF" 1 "$pef" "$sambaflow" tune "$pef" -o "$pef"
 refuses "tune: no PEF" 64 "which PEF" "$sambaflow" tune
 refuses "tune: no time" 64 "--seconds: expected a number from 0" "$sambaflow" tune "$pef" --seconds -1
-refuses "tune: no option of it" 64 "--load is not an option of tune" "$sambaflow" tune "$pef" --load w.safetensors
+refuses "tune: no option of it" 64 "--save is not an option of tune" "$sambaflow" tune "$pef" --save w.safetensors
 # ---- scale ----
 does "compile for replicas" "replicas.pef" "$logreg" compile -b=100 --data-parallel -p replicas.pef
 does "scale" "400gbit  inorder     10000" "$sambaflow" scale replicas.pef --num-iterations 2 --threads 1
@@ -184,7 +184,7 @@ refuses "scale: no such dtype" 64 "--reduce-dtype: expected float32 or bfloat16,
 refuses "scale: a line of one point" 64 "--svg: a line takes two numbers of replicas" "$sambaflow" scale replicas.pef --flops 2T \
     --replicas 4 --svg a.svg
 refuses "scale: a picture over the PEF" 1 "replicas.pef" "$sambaflow" scale replicas.pef --flops 2T --svg replicas.pef
-refuses "scale: no option of it" 64 "--load is not an option of scale" "$sambaflow" scale replicas.pef --load w.safetensors
+refuses "scale: no option of it" 64 "--save is not an option of scale" "$sambaflow" scale replicas.pef --save w.safetensors
 refuses "scale: no command of it" 64 "--network is not an option of tune" "$sambaflow" tune "$pef" --network 10gbit
 
 refuses "report: two pages" 64 "'--output b' is one too many" "$sambaflow" report "$pef" -o a -o b

@@ -14,14 +14,14 @@
 #include "onnx/onnx.pb-c.h"
 #include <sambaflow/onnx.h>
 
-#define FLOAT ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
-#define INT64 ONNX__TENSOR_PROTO__DATA_TYPE__INT64
+#define FLOAT SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
+#define INT64 SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT64
 enum { MOST_PARTS = 64 };
 
 static _Alignas(64) char made[1 << 18]; /* what the model at hand is made of */
 static size_t made_bytes;
-static Onnx__ModelProto *message;
-static Onnx__GraphProto *main_graph;
+static Samba__Onnx__ModelProto *message;
+static Samba__Onnx__GraphProto *main_graph;
 
 static inline void *make(size_t size)
 {
@@ -31,26 +31,26 @@ static inline void *make(size_t size)
     return memset(block, 0, size);
 }
 
-#define NEW(type) init_##type(make(sizeof(Onnx__##type)))
+#define NEW(type) init_##type(make(sizeof(Samba__Onnx__##type)))
 #define INIT(type, function)                                                                                                     \
-    static inline Onnx__##type *init_##type(Onnx__##type *part)                                                                  \
+    static inline Samba__Onnx__##type *init_##type(Samba__Onnx__##type *part)                                                    \
     {                                                                                                                            \
         function(part);                                                                                                          \
         return part;                                                                                                             \
     }
-INIT(ModelProto, onnx__model_proto__init)
-INIT(GraphProto, onnx__graph_proto__init)
-INIT(NodeProto, onnx__node_proto__init)
-INIT(AttributeProto, onnx__attribute_proto__init)
-INIT(TensorProto, onnx__tensor_proto__init)
-INIT(ValueInfoProto, onnx__value_info_proto__init)
-INIT(TypeProto, onnx__type_proto__init)
-INIT(TypeProto__Tensor, onnx__type_proto__tensor__init)
-INIT(TensorShapeProto, onnx__tensor_shape_proto__init)
-INIT(TensorShapeProto__Dimension, onnx__tensor_shape_proto__dimension__init)
-INIT(OperatorSetIdProto, onnx__operator_set_id_proto__init)
-INIT(StringStringEntryProto, onnx__string_string_entry_proto__init)
-INIT(FunctionProto, onnx__function_proto__init)
+INIT(ModelProto, samba__onnx__model_proto__init)
+INIT(GraphProto, samba__onnx__graph_proto__init)
+INIT(NodeProto, samba__onnx__node_proto__init)
+INIT(AttributeProto, samba__onnx__attribute_proto__init)
+INIT(TensorProto, samba__onnx__tensor_proto__init)
+INIT(ValueInfoProto, samba__onnx__value_info_proto__init)
+INIT(TypeProto, samba__onnx__type_proto__init)
+INIT(TypeProto__Tensor, samba__onnx__type_proto__tensor__init)
+INIT(TensorShapeProto, samba__onnx__tensor_shape_proto__init)
+INIT(TensorShapeProto__Dimension, samba__onnx__tensor_shape_proto__dimension__init)
+INIT(OperatorSetIdProto, samba__onnx__operator_set_id_proto__init)
+INIT(StringStringEntryProto, samba__onnx__string_string_entry_proto__init)
+INIT(FunctionProto, samba__onnx__function_proto__init)
 
 static inline char *word(const char *text) { return strcpy(make(strlen(text) + 1), text); }
 
@@ -68,9 +68,9 @@ static inline char **words(const char *text, size_t *count)
     ((graph)->list = (graph)->list ? (graph)->list : make(MOST_PARTS * sizeof(void *)),                                          \
      (graph)->list[(graph)->n_##list++] = (part))
 
-static inline Onnx__OperatorSetIdProto *operator_set(const char *domain, int64_t version)
+static inline Samba__Onnx__OperatorSetIdProto *operator_set(const char *domain, int64_t version)
 {
-    Onnx__OperatorSetIdProto *set = NEW(OperatorSetIdProto);
+    Samba__Onnx__OperatorSetIdProto *set = NEW(OperatorSetIdProto);
     set->domain = word(domain);
     set->has_version = 1;
     set->version = version;
@@ -89,22 +89,22 @@ static inline void begin(int64_t version)
 }
 
 /* A size below 0 is a dim's name: "n1" for -1 */
-static inline Onnx__ValueInfoProto *value_info(const char *name, int type, int rank, const int64_t *shape)
+static inline Samba__Onnx__ValueInfoProto *value_info(const char *name, int type, int rank, const int64_t *shape)
 {
-    Onnx__ValueInfoProto *info = NEW(ValueInfoProto);
+    Samba__Onnx__ValueInfoProto *info = NEW(ValueInfoProto);
     info->name = word(name);
     info->type = NEW(TypeProto);
-    info->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    info->type->value_case = SAMBA__ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     info->type->tensor_type = NEW(TypeProto__Tensor);
     info->type->tensor_type->has_elem_type = 1;
     info->type->tensor_type->elem_type = type;
     info->type->tensor_type->shape = NEW(TensorShapeProto);
     for (int i = 0; i < rank; i++) {
-        Onnx__TensorShapeProto__Dimension *dim = NEW(TensorShapeProto__Dimension);
+        Samba__Onnx__TensorShapeProto__Dimension *dim = NEW(TensorShapeProto__Dimension);
         char text[32];
         snprintf(text, sizeof text, "n%lld", (long long)-shape[i]);
-        dim->value_case = shape[i] < 0 ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
-                                       : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        dim->value_case = shape[i] < 0 ? SAMBA__ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
+                                       : SAMBA__ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         if (shape[i] < 0)
             dim->dim_param = word(text);
         else
@@ -121,9 +121,9 @@ static inline void input(const char *name, int type, int rank, const int64_t *sh
 
 static inline void output(const char *name) { APPEND(main_graph, output, value_info(name, FLOAT, 0, NULL)); }
 
-static inline Onnx__NodeProto *new_node(const char *op, const char *inputs, const char *outputs)
+static inline Samba__Onnx__NodeProto *new_node(const char *op, const char *inputs, const char *outputs)
 {
-    Onnx__NodeProto *part = NEW(NodeProto);
+    Samba__Onnx__NodeProto *part = NEW(NodeProto);
     part->op_type = word(op);
     part->input = words(inputs, &part->n_input);
     part->output = words(outputs, &part->n_output);
@@ -131,34 +131,34 @@ static inline Onnx__NodeProto *new_node(const char *op, const char *inputs, cons
     return part;
 }
 
-static inline Onnx__NodeProto *node(const char *op, const char *inputs, const char *outputs)
+static inline Samba__Onnx__NodeProto *node(const char *op, const char *inputs, const char *outputs)
 {
-    Onnx__NodeProto *part = new_node(op, inputs, outputs);
+    Samba__Onnx__NodeProto *part = new_node(op, inputs, outputs);
     APPEND(main_graph, node, part);
     return part;
 }
 
-static inline Onnx__AttributeProto *attribute(Onnx__NodeProto *of, const char *name, int type)
+static inline Samba__Onnx__AttributeProto *attribute(Samba__Onnx__NodeProto *of, const char *name, int type)
 {
-    Onnx__AttributeProto *part = NEW(AttributeProto);
+    Samba__Onnx__AttributeProto *part = NEW(AttributeProto);
     part->name = word(name);
     part->has_type = 1;
-    part->type = (Onnx__AttributeProto__AttributeType)type;
+    part->type = (Samba__Onnx__AttributeProto__AttributeType)type;
     APPEND(of, attribute, part);
     return part;
 }
 
-static inline void integer(Onnx__NodeProto *of, const char *name, int64_t value)
+static inline void integer(Samba__Onnx__NodeProto *of, const char *name, int64_t value)
 {
-    Onnx__AttributeProto *part = attribute(of, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+    Samba__Onnx__AttributeProto *part = attribute(of, name, SAMBA__ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
     part->has_i = 1;
     part->i = value;
 }
 
-static inline Onnx__TensorProto *tensor_of(const char *name, int type, int rank, const int64_t *shape, size_t size,
-                                           const void *data)
+static inline Samba__Onnx__TensorProto *tensor_of(const char *name, int type, int rank, const int64_t *shape, size_t size,
+                                                  const void *data)
 {
-    Onnx__TensorProto *part = NEW(TensorProto);
+    Samba__Onnx__TensorProto *part = NEW(TensorProto);
     part->name = word(name);
     part->has_data_type = 1;
     part->data_type = type;
@@ -185,10 +185,10 @@ static inline void integers(const char *name, int count, const int64_t *values)
 /* The message's bytes, in a block that the caller frees. */
 static inline void *packed(size_t *size)
 {
-    *size = onnx__model_proto__get_packed_size(message);
+    *size = samba__onnx__model_proto__get_packed_size(message);
     void *bytes = malloc(*size + 1);
     assert_non_null(bytes);
-    onnx__model_proto__pack(message, bytes);
+    samba__onnx__model_proto__pack(message, bytes);
     return bytes;
 }
 

@@ -254,7 +254,7 @@ TEST(test_all_refusals_at_once)
     node("Relu", "a", "b"); /* left out with it, without a line of its own */
     node("StringNormalizer", "x", "c");
     node("NonZero", "x", "d");
-    Onnx__NodeProto *odd = node("Relu", "x", "e");
+    Samba__Onnx__NodeProto *odd = node("Relu", "x", "e");
     integer(odd, "colour", 3);
     node("Relu", "x x", "f");
     node("Add", "x", "g");
@@ -325,7 +325,7 @@ TEST(test_structure)
     input("", FLOAT, SIZES(2));
     refuse(read_with(NULL), SAMBA_ERROR_FORMAT, "input 0 of the graph has no name");
     begin(17);
-    input("x", ONNX__TENSOR_PROTO__DATA_TYPE__STRING, SIZES(2));
+    input("x", SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__STRING, SIZES(2));
     refuse(read_with(NULL), SAMBA_ERROR_UNSUPPORTED, "input \"x\" is string");
     begin(17);
     input("x", FLOAT, SIZES(2, 2, 2, 2, 2, 2, 2, 2, 2));
@@ -345,7 +345,7 @@ TEST(test_tensors_that_lie)
                .struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
            SAMBA_ERROR_UNSUPPORTED, "tensor \"w\" has a shape that is none");
     begin_line();
-    main_graph->initializer[0]->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__COMPLEX64;
+    main_graph->initializer[0]->data_type = SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__COMPLEX64;
     refuse(read_with(&(samba_onnx_options){
                .struct_size = sizeof(samba_onnx_options), .dim_count = 1, .dims = &(samba_onnx_dim){"n1", 1}}),
            SAMBA_ERROR_UNSUPPORTED, "tensor \"w\" is of type complex64");
@@ -425,14 +425,14 @@ TEST(test_external_data)
     };
     for (int i = 0; i < LENGTH(cases); i++) {
         begin_line();
-        Onnx__TensorProto *w = main_graph->initializer[0];
+        Samba__Onnx__TensorProto *w = main_graph->initializer[0];
         w->has_raw_data = 0;
         w->has_data_location = 1;
-        w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+        w->data_location = SAMBA__ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
         const char *const pairs[3][2] = {
             {"location", cases[i].location}, {"offset", cases[i].offset}, {"length", cases[i].length}};
         for (int k = 0; k < 3; k++) {
-            Onnx__StringStringEntryProto *entry = NEW(StringStringEntryProto);
+            Samba__Onnx__StringStringEntryProto *entry = NEW(StringStringEntryProto);
             entry->key = word(pairs[k][0]);
             entry->value = pairs[k][1] ? word(pairs[k][1]) : NULL;
             if (pairs[k][1])
@@ -449,7 +449,7 @@ TEST(test_external_data)
     samba_onnx *model;
     begin_line();
     main_graph->initializer[0]->has_data_location = 1;
-    main_graph->initializer[0]->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    main_graph->initializer[0]->data_location = SAMBA__ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
     samba_tensor *value;
     need(open_in(context, NULL, &model));
     refuse(samba_onnx_initializer_value(model, 0, &value), SAMBA_ERROR_FORMAT, "a file that it does not name");
@@ -458,9 +458,9 @@ TEST(test_external_data)
 
 /* ---- control flow and functions ---- */
 
-static Onnx__GraphProto *body_of(Onnx__NodeProto *of, const char *name)
+static Samba__Onnx__GraphProto *body_of(Samba__Onnx__NodeProto *of, const char *name)
 {
-    Onnx__AttributeProto *part = attribute(of, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH);
+    Samba__Onnx__AttributeProto *part = attribute(of, name, SAMBA__ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH);
     return main_graph = part->g = NEW(GraphProto);
 }
 
@@ -469,12 +469,12 @@ static void begin_loop(int64_t turns)
     begin(17);
     input("x", FLOAT, SIZES(2));
     integers("turns", INTEGERS(turns));
-    Onnx__NodeProto *loop = node("Loop", "turns - x", "y s");
+    Samba__Onnx__NodeProto *loop = node("Loop", "turns - x", "y s");
     output("y");
     output("s");
     body_of(loop, "body");
     input("i", INT64, 0, NULL);
-    input("go", ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, 0, NULL);
+    input("go", SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, 0, NULL);
     input("v", FLOAT, SIZES(2));
     node("Identity", "go", "on");
     node("Add", "v x", "w"); /* of the graph around it */
@@ -506,7 +506,7 @@ TEST(test_if)
         begin(17);
         input("x", FLOAT, SIZES(2));
         integers("way", INTEGERS(way));
-        Onnx__NodeProto *choice = node("If", "way", "y");
+        Samba__Onnx__NodeProto *choice = node("If", "way", "y");
         output("y");
         body_of(choice, "then_branch");
         node("Neg", "x", "a");
@@ -521,9 +521,9 @@ TEST(test_if)
     }
 }
 
-static Onnx__FunctionProto *function_of(const char *name, const char *inputs, const char *outputs)
+static Samba__Onnx__FunctionProto *function_of(const char *name, const char *inputs, const char *outputs)
 {
-    Onnx__FunctionProto *function = NEW(FunctionProto);
+    Samba__Onnx__FunctionProto *function = NEW(FunctionProto);
     function->name = word(name);
     function->domain = word("mine");
     function->input = words(inputs, &function->n_input);
@@ -540,15 +540,15 @@ TEST(test_functions)
     begin(17);
     APPEND(message, opset_import, operator_set("mine", 1));
     input("x", FLOAT, SIZES(2));
-    Onnx__NodeProto *call = node("Scaled", "x", "y");
+    Samba__Onnx__NodeProto *call = node("Scaled", "x", "y");
     call->domain = word("mine");
-    Onnx__AttributeProto *alpha = attribute(call, "slope", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+    Samba__Onnx__AttributeProto *alpha = attribute(call, "slope", SAMBA__ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
     alpha->has_f = 1;
     alpha->f = 0.5f;
     output("y");
-    Onnx__FunctionProto *function = function_of("Scaled", "a", "b");
-    Onnx__NodeProto *inside = new_node("LeakyRelu", "a", "b");
-    attribute(inside, "alpha", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT)->ref_attr_name = word("slope");
+    Samba__Onnx__FunctionProto *function = function_of("Scaled", "a", "b");
+    Samba__Onnx__NodeProto *inside = new_node("LeakyRelu", "a", "b");
+    attribute(inside, "alpha", SAMBA__ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT)->ref_attr_name = word("slope");
     APPEND(function, node, inside);
     compute(SIZES(2), (float[]){4, -4}, 2, y);
     assert_float_equal(y[0], 4, 0);
@@ -591,8 +591,8 @@ TEST(test_many_nodes)
     enum { NODES = 100000 };
     begin(17);
     input("x", FLOAT, SIZES(2));
-    Onnx__NodeProto *nodes = calloc(NODES, sizeof *nodes);
-    Onnx__NodeProto **list = calloc(NODES, sizeof *list);
+    Samba__Onnx__NodeProto *nodes = calloc(NODES, sizeof *nodes);
+    Samba__Onnx__NodeProto **list = calloc(NODES, sizeof *list);
     char(*names)[16] = calloc(NODES + 1, sizeof *names);
     char **pointers = calloc(NODES + 1, sizeof *pointers);
     assert_true(nodes && list && names && pointers);
@@ -601,7 +601,7 @@ TEST(test_many_nodes)
     for (int i = 0; i < NODES; i++) {
         snprintf(names[i + 1], sizeof *names, "v%d", i);
         pointers[i + 1] = names[i + 1];
-        onnx__node_proto__init(&nodes[i]);
+        samba__onnx__node_proto__init(&nodes[i]);
         nodes[i].op_type = i % 2 ? (char *)"Neg" : (char *)"Abs";
         nodes[i].input = &pointers[i];
         nodes[i].output = &pointers[i + 1];

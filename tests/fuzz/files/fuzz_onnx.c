@@ -106,14 +106,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 /* A part of the message that is another one: a name, a number, an operator. */
-static void change(Onnx__GraphProto *graph, uint64_t *state)
+static void change(Samba__Onnx__GraphProto *graph, uint64_t *state)
 {
     static const int64_t numbers[] = {0,         1, -1, 2, 3, 7, 64, 1 << 20, INT32_MAX, INT64_MAX, INT64_MIN, (int64_t)1 << 32,
                                       -(1 << 20)};
     if (!graph || graph->n_node == 0)
         return;
-    Onnx__NodeProto *node = graph->node[samba_fuzz_next(state) % graph->n_node];
-    Onnx__NodeProto *other = graph->node[samba_fuzz_next(state) % graph->n_node];
+    Samba__Onnx__NodeProto *node = graph->node[samba_fuzz_next(state) % graph->n_node];
+    Samba__Onnx__NodeProto *other = graph->node[samba_fuzz_next(state) % graph->n_node];
     int64_t number = numbers[samba_fuzz_next(state) % (sizeof numbers / sizeof *numbers)];
     switch (samba_fuzz_next(state) % 8) {
     case 0: /* another value */
@@ -127,7 +127,7 @@ static void change(Onnx__GraphProto *graph, uint64_t *state)
     case 2: node->op_type = other->op_type; break;
     case 3:
         if (node->n_attribute > 0) {
-            Onnx__AttributeProto *attribute = node->attribute[samba_fuzz_next(state) % node->n_attribute];
+            Samba__Onnx__AttributeProto *attribute = node->attribute[samba_fuzz_next(state) % node->n_attribute];
             attribute->i = number;
             attribute->f = (float)number;
             if (attribute->n_ints > 0)
@@ -142,7 +142,7 @@ static void change(Onnx__GraphProto *graph, uint64_t *state)
         break;
     case 5:
         if (graph->n_initializer > 0) {
-            Onnx__TensorProto *tensor = graph->initializer[samba_fuzz_next(state) % graph->n_initializer];
+            Samba__Onnx__TensorProto *tensor = graph->initializer[samba_fuzz_next(state) % graph->n_initializer];
             if (tensor->n_dims > 0 && samba_fuzz_next(state) % 2)
                 tensor->dims[samba_fuzz_next(state) % tensor->n_dims] = number;
             else if (tensor->n_int64_data > 0)
@@ -153,12 +153,12 @@ static void change(Onnx__GraphProto *graph, uint64_t *state)
         break;
     case 6:
         if (graph->n_input > 0) {
-            Onnx__TypeProto *type = graph->input[samba_fuzz_next(state) % graph->n_input]->type;
-            bool tensor = type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && type->tensor_type;
+            Samba__Onnx__TypeProto *type = graph->input[samba_fuzz_next(state) % graph->n_input]->type;
+            bool tensor = type && type->value_case == SAMBA__ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && type->tensor_type;
             if (tensor && type->tensor_type->shape && type->tensor_type->shape->n_dim > 0 && samba_fuzz_next(state) % 3) {
-                Onnx__TensorShapeProto *shape = type->tensor_type->shape;
-                Onnx__TensorShapeProto__Dimension *dim = shape->dim[samba_fuzz_next(state) % shape->n_dim];
-                dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+                Samba__Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+                Samba__Onnx__TensorShapeProto__Dimension *dim = shape->dim[samba_fuzz_next(state) % shape->n_dim];
+                dim->value_case = SAMBA__ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
                 dim->dim_value = samba_fuzz_next(state) % 2 ? (int64_t)(samba_fuzz_next(state) % 5) : number;
             } else if (tensor)
                 type->tensor_type->elem_type = (int32_t)(samba_fuzz_next(state) % 18);
@@ -197,12 +197,13 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
     uint64_t state = seed;
     block *blocks = NULL;
     ProtobufCAllocator allocator = {give, leave, &blocks};
-    Onnx__ModelProto *model = samba_fuzz_next(&state) % 3 ? onnx__model_proto__unpack(&allocator, size, data) : NULL;
+    Samba__Onnx__ModelProto *model =
+        samba_fuzz_next(&state) % 3 ? samba__onnx__model_proto__unpack(&allocator, size, data) : NULL;
     size_t changed = 0;
     for (uint64_t changes = 1 + samba_fuzz_next(&state) % 3; model && changes > 0; changes--)
         change(model->graph, &state);
-    if (model && onnx__model_proto__get_packed_size(model) <= room)
-        changed = onnx__model_proto__pack(model, data); /* strings of the message are copies */
+    if (model && samba__onnx__model_proto__get_packed_size(model) <= room)
+        changed = samba__onnx__model_proto__pack(model, data); /* strings of the message are copies */
     for (block *next; blocks; blocks = next) {
         next = blocks->next;
         free(blocks);
