@@ -128,6 +128,8 @@ static const char *new_name(samba_onnx_writer *w)
 static const char *node_name(samba_onnx_writer *w, const char *scope, const char *op)
 {
     const char *first = samba_onnx_format(w, "n:%s%s%s", scope, scope[0] ? "/" : "", op), *key = first;
+    if (w->status != SAMBA_OK) /* "", which is a key of something else */
+        return "";
     const samba_onnx_word *before = samba_onnx_look(w, first);
     int64_t number = before ? *(const int64_t *)before->value : 0;
     while (before && w->status == SAMBA_OK) {
