@@ -206,6 +206,10 @@ bool samba_onnx_run_graph(samba_onnx_node *node, const Samba__Onnx__GraphProto *
 /* Expands a function of the model. */
 void samba_onnx_call(samba_onnx_node *node, const Samba__Onnx__FunctionProto *function);
 samba_status samba_onnx_read_nodes(samba_onnx_reader *reader, size_t count, Samba__Onnx__NodeProto **nodes);
+/* scope.c */
+bool samba_onnx_open_scope(samba_onnx_reader *reader, samba_onnx_scope *scope, samba_onnx_scope *outer);
+/* The item gets another name, in the innermost scope. */
+bool samba_onnx_bind_as(samba_onnx_reader *reader, const char *name, const samba_onnx_item *item);
 samba_onnx_item *samba_onnx_find(const samba_onnx_reader *reader, const char *name);
 bool samba_onnx_bind(samba_onnx_reader *reader, const char *name, samba_onnx_item *item); /* false: there is one, or no memory */
 

@@ -17,74 +17,6 @@
 
 samba_onnx_options samba_onnx_defaults(void) { return (samba_onnx_options){.struct_size = sizeof(samba_onnx_options)}; }
 
-/* ---- names ---- */
-
-static samba_onnx_item **slot_of(const samba_onnx_scope *scope, const char *name)
-{
-    int64_t at = (int64_t)(samba_hash(name, strlen(name), 0) & (uint64_t)(scope->size - 1));
-    while (scope->table[at] && strcmp(scope->table[at]->name, name) != 0)
-        at = (at + 1) & (scope->size - 1);
-    return &scope->table[at];
-}
-
-static bool open_scope(samba_onnx_reader *reader, samba_onnx_scope *scope, samba_onnx_scope *outer)
-{
-    *scope = (samba_onnx_scope){outer, 0, 16, NULL};
-    scope->table = samba_arena_alloc(&reader->arena, (size_t)scope->size * sizeof *scope->table);
-    return scope->table;
-}
-
-static bool grow_scope(samba_onnx_reader *reader, samba_onnx_scope *scope)
-{
-    samba_onnx_scope larger = {scope->outer, scope->count, scope->size * 2, NULL};
-    if (scope->count * 2 < scope->size)
-        return true;
-    larger.table = samba_arena_alloc(&reader->arena, (size_t)larger.size * sizeof *larger.table);
-    if (!larger.table)
-        return false;
-    for (int64_t i = 0; i < scope->size; i++)
-        if (scope->table[i])
-            *slot_of(&larger, scope->table[i]->name) = scope->table[i];
-    *scope = larger;
-    return true;
-}
-
-/* The item under this name in the innermost scope gets another name's value where graphs call one thing twice. */
-static bool bind_as(samba_onnx_reader *reader, const char *name, const samba_onnx_item *item)
-{
-    samba_onnx_item *copy = item ? samba_onnx_new_item(reader, name) : NULL;
-    if (!copy)
-        return false;
-    *copy = *item;
-    copy->name = name;
-    return samba_onnx_bind(reader, name, copy);
-}
-
-bool samba_onnx_bind(samba_onnx_reader *reader, const char *name, samba_onnx_item *item)
-{
-    samba_onnx_scope *scope = reader->scope;
-    if (!item || !grow_scope(reader, scope))
-        return false;
-    samba_onnx_item **slot = slot_of(scope, name);
-    if (*slot) {
-        samba_fail(reader->context, SAMBA_ERROR_FORMAT, "%s: two values have the name \"%.200s\"", reader->model->path, name);
-        return false;
-    }
-    *slot = item;
-    scope->count++;
-    return true;
-}
-
-samba_onnx_item *samba_onnx_find(const samba_onnx_reader *reader, const char *name)
-{
-    for (const samba_onnx_scope *scope = reader->scope; scope; scope = scope->outer) {
-        samba_onnx_item *item = *slot_of(scope, name);
-        if (item)
-            return item;
-    }
-    return NULL;
-}
-
 /* What nodes cost that a loop or function unrolls to, and names that a turn or a call binds: eight of them are as a node. */
 static samba_status spend(samba_onnx_reader *reader, size_t nodes, size_t names)
 {
@@ -402,13 +334,13 @@ bool samba_onnx_run_graph(samba_onnx_node *node, const Samba__Onnx__GraphProto *
     }
     samba_onnx_scope scope, *outer = reader->scope;
     int refusals = reader->refusal_count;
-    if (!open_scope(reader, &scope, outer))
+    if (!samba_onnx_open_scope(reader, &scope, outer))
         return end_inside(node, SAMBA_ERROR_MEMORY, refusals);
     reader->scope = &scope;
     reader->depth++;
     samba_status status = SAMBA_OK;
     for (int i = 0; i < count && status == SAMBA_OK; i++)
-        if (!graph->input[i]->name || !bind_as(reader, graph->input[i]->name, inputs[i]))
+        if (!graph->input[i]->name || !samba_onnx_bind_as(reader, graph->input[i]->name, inputs[i]))
             status = SAMBA_ERROR_FORMAT;
     if (status == SAMBA_OK) /* of each turn of a loop again */
         status = spend(reader, graph->n_node ? 0 : 3, graph->n_input + graph->n_initializer + graph->n_output);
@@ -460,7 +392,7 @@ static samba_status read_body(samba_onnx_node *node, const Samba__Onnx__Function
     samba_onnx_reader *reader = node->reader;
     for (int i = 0; i < (int)function->n_input; i++) {
         samba_onnx_item *item = samba_onnx_item_in(node, i);
-        if (item && !bind_as(reader, function->input[i], item))
+        if (item && !samba_onnx_bind_as(reader, function->input[i], item))
             return SAMBA_ERROR_FORMAT;
     }
     SAMBA_TRY(samba_onnx_read_nodes(reader, function->n_node, function->node));
@@ -487,7 +419,7 @@ void samba_onnx_call(samba_onnx_node *node, const Samba__Onnx__FunctionProto *fu
     samba_onnx_scope scope, *outer = reader->scope;
     int refusals = reader->refusal_count;
     samba_status status = resolve_attributes(node, function, &frame);
-    if (status == SAMBA_OK && !open_scope(reader, &scope, NULL))
+    if (status == SAMBA_OK && !samba_onnx_open_scope(reader, &scope, NULL))
         status = SAMBA_ERROR_MEMORY;
     if (status == SAMBA_OK) {
         /* a body that is never left: its inputs are found in the caller's scope first */
@@ -723,7 +655,7 @@ static samba_status read_model(samba_onnx_reader *reader, const binding_list *li
     SAMBA_TRY(check_options(reader));
     SAMBA_TRY(sort_functions(reader));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->freeze_hits, reader->options.freeze_count + 1));
-    if (!open_scope(reader, &scope, NULL))
+    if (!samba_onnx_open_scope(reader, &scope, NULL))
         return SAMBA_ERROR_MEMORY;
     reader->scope = &scope;
     reader->frame = &frame;
