@@ -21,14 +21,8 @@ UNARY(hard_swish, samba_hardswish)
 UNARY(mish, samba_mish)
 UNARY(relu, samba_relu)
 UNARY(sigmoid, samba_sigmoid)
+UNARY(softplus, samba_softplus)
 UNARY(softsign, samba_softsign)
-
-void samba_onnx_softplus(samba_onnx_node *node);
-void samba_onnx_softplus(samba_onnx_node *node)
-{
-    samba_value a = samba_onnx_need(node, 0);
-    samba_onnx_out(node, 0, samba_softplus(a));
-}
 
 void samba_onnx_gelu(samba_onnx_node *node);
 void samba_onnx_gelu(samba_onnx_node *node)
@@ -39,18 +33,20 @@ void samba_onnx_gelu(samba_onnx_node *node)
     samba_onnx_out(node, 0, form ? samba_gelu_tanh(a) : samba_gelu(a));
 }
 
-/* x sigmoid(alpha x) */
+/* a sigmoid(alpha a) */
+static samba_value swish(samba_onnx_node *node, samba_value a, double alpha)
+{
+    if (alpha == 1)
+        return samba_silu(a);
+    samba_value factor = samba_onnx_number(node, alpha), scaled = samba_mul(a, factor), gate = samba_sigmoid(scaled);
+    return samba_mul(a, gate);
+}
+
 void samba_onnx_swish(samba_onnx_node *node);
 void samba_onnx_swish(samba_onnx_node *node)
 {
     samba_value a = samba_onnx_need(node, 0);
-    double alpha = samba_onnx_float(node, "alpha", 1);
-    if (alpha == 1) {
-        samba_onnx_out(node, 0, samba_silu(a));
-        return;
-    }
-    samba_value factor = samba_onnx_number(node, alpha), scaled = samba_mul(a, factor), gate = samba_sigmoid(scaled);
-    samba_onnx_out(node, 0, samba_mul(a, gate));
+    samba_onnx_out(node, 0, swish(node, a, samba_onnx_float(node, "alpha", 1)));
 }
 
 /* a sigmoid(alpha a) b */
@@ -61,8 +57,7 @@ void samba_onnx_swiglu(samba_onnx_node *node)
     double alpha = samba_onnx_float(node, "alpha", 1);
     if (node->refused)
         return;
-    samba_value factor = samba_onnx_number(node, alpha), scaled = samba_mul(a, factor), gate = samba_sigmoid(scaled);
-    samba_value curve = alpha == 1 ? samba_silu(a) : samba_mul(a, gate);
+    samba_value curve = swish(node, a, alpha);
     samba_onnx_out(node, 0, samba_mul(curve, b));
 }
 

@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void out_same(samba_onnx_node *node, samba_value value)
-{
-    samba_onnx_out(node, 0, value);
-    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
-}
-
 /* Indices as they count from the front, of a dim of `size`. Known ones that are so already stay as they are. */
 static samba_value from_front(samba_onnx_node *node, samba_value index, int64_t size)
 {
@@ -49,7 +43,7 @@ void samba_onnx_gather(samba_onnx_node *node)
         return;
     index = from_front(node, index, samba_value_size(a, axis));
     if (axis == 0 && rank == 2 && samba_dtype_is_floating_point(samba_value_dtype(a))) { /* rows of a table */
-        out_same(node, samba_functional_embedding(index, a, NULL));
+        samba_onnx_out_same(node, samba_functional_embedding(index, a, NULL));
         return;
     }
     if (rank + count - 1 > SAMBA_MAX_RANK) {
@@ -69,7 +63,7 @@ void samba_onnx_gather(samba_onnx_node *node)
     for (int i = axis + 1; i < rank; i++)
         result[out++] = shape[i];
     samba_value line = samba_reshape(index, 1, &numel), picked = samba_index_select(a, axis, line);
-    out_same(node, count == 1 ? picked : samba_reshape(picked, out, result));
+    samba_onnx_out_same(node, count == 1 ? picked : samba_reshape(picked, out, result));
 }
 
 void samba_onnx_gather_elements(samba_onnx_node *node);
@@ -82,7 +76,7 @@ void samba_onnx_gather_elements(samba_onnx_node *node)
     if (axis < 0)
         return;
     index = from_front(node, index, samba_value_size(a, axis));
-    out_same(node, samba_gather(a, axis, index));
+    samba_onnx_out_same(node, samba_gather(a, axis, index));
 }
 
 /* ---- several indices for one element: as one, over the dims that they count, flattened ---- */
@@ -161,7 +155,7 @@ void samba_onnx_gather_nd(samba_onnx_node *node)
     if (out > SAMBA_MAX_RANK)
         samba_onnx_refuse(node, "the result would have %d dims; at most %d are supported", out, SAMBA_MAX_RANK);
     else
-        out_same(node, samba_reshape(picked, out, result));
+        samba_onnx_out_same(node, samba_reshape(picked, out, result));
 }
 
 /* ---- scattering ---- */
@@ -180,15 +174,15 @@ void samba_onnx_scatter_elements(samba_onnx_node *node)
         return;
     index = from_front(node, index, samba_value_size(a, axis));
     if (how == 0)
-        out_same(node, samba_scatter(a, axis, index, source));
+        samba_onnx_out_same(node, samba_scatter(a, axis, index, source));
     else if (how == 1)
-        out_same(node, samba_scatter_add(a, axis, index, source));
+        samba_onnx_out_same(node, samba_scatter_add(a, axis, index, source));
     else
-        out_same(node, samba_scatter_reduce(a, axis, index, source,
-                                            how == 2   ? SAMBA_SCATTER_PROD
-                                            : how == 3 ? SAMBA_SCATTER_AMAX
-                                                       : SAMBA_SCATTER_AMIN,
-                                            false));
+        samba_onnx_out_same(node, samba_scatter_reduce(a, axis, index, source,
+                                                       how == 2   ? SAMBA_SCATTER_PROD
+                                                       : how == 3 ? SAMBA_SCATTER_AMAX
+                                                                  : SAMBA_SCATTER_AMIN,
+                                                       false));
 }
 
 void samba_onnx_scatter_nd(samba_onnx_node *node);
@@ -211,7 +205,7 @@ void samba_onnx_scatter_nd(samba_onnx_node *node)
                                     : how == 3 ? SAMBA_SCATTER_AMAX
                                                : SAMBA_SCATTER_AMIN,
                                     false);
-    out_same(node, samba_reshape(result, n.rank, n.shape));
+    samba_onnx_out_same(node, samba_reshape(result, n.rank, n.shape));
 }
 
 /* Writes `update` along an axis, from the position that each element of the batch has on; circular: round the end. */
@@ -248,7 +242,7 @@ void samba_onnx_tensor_scatter(samba_onnx_node *node)
         position = samba_remainder(position, round);
     }
     samba_value index = samba_expand(position, rank, shape);
-    out_same(node, samba_scatter(a, axis, index, update));
+    samba_onnx_out_same(node, samba_scatter(a, axis, index, update));
 }
 
 void samba_onnx_one_hot(samba_onnx_node *node);
@@ -292,7 +286,7 @@ void samba_onnx_reverse_sequence(samba_onnx_node *node)
     samba_value length = samba_reshape(lengths, rank, ones), one = samba_integer(node->graph, 1), inside = samba_lt(step, length);
     samba_value last = samba_sub(length, one), turned = samba_sub(last, step), index = samba_where(inside, turned, step);
     samba_value all = samba_expand(index, rank, shape);
-    out_same(node, samba_gather(a, time, all));
+    samba_onnx_out_same(node, samba_gather(a, time, all));
 }
 
 void samba_onnx_top_k(samba_onnx_node *node);
@@ -308,7 +302,7 @@ void samba_onnx_top_k(samba_onnx_node *node)
     if (axis < 0)
         return;
     samba_value values = samba_topk(a, k, axis, largest, &indices);
-    out_same(node, values);
+    samba_onnx_out_same(node, values);
     samba_onnx_out(node, 1, indices);
 }
 
@@ -367,7 +361,7 @@ void samba_onnx_compress(samba_onnx_node *node)
         if (samba_load_int64(condition->dtype, element(condition, i)))
             list[count++] = i;
     samba_value index = samba_onnx_ints_value(node, 1, &count, list);
-    out_same(node, samba_index_select(a, axis, index));
+    samba_onnx_out_same(node, samba_index_select(a, axis, index));
 }
 
 /* Slices along an axis, or elements, that differ: sorted, or in the order in which they come first. */
@@ -450,7 +444,7 @@ void samba_onnx_unique(samba_onnx_node *node)
         inverse[i] = place[inverse[i]];
     samba_value index = samba_onnx_ints_value(node, 1, &count, in_order), back = samba_onnx_ints_value(node, 1, &size, inverse);
     samba_value many = samba_onnx_ints_value(node, 1, &count, numbers);
-    out_same(node, samba_index_select(a, axis, index));
+    samba_onnx_out_same(node, samba_index_select(a, axis, index));
     samba_onnx_out(node, 1, index);
     samba_onnx_out(node, 2, back);
     samba_onnx_out(node, 3, many);

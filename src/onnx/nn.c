@@ -525,17 +525,21 @@ void samba_onnx_col2im(samba_onnx_node *node)
 static const char *const reductions[] = {"none", "mean", "sum", NULL};
 static const samba_reduction as_reduction[] = {SAMBA_NO_REDUCTION, SAMBA_MEAN, SAMBA_SUM};
 
-/* A class that no label has where none is said; SambaFlow has numbers up to 2^53 here. */
-static int64_t ignored(samba_onnx_node *node) { return samba_onnx_int(node, "ignore_index", -((int64_t)1 << 53)); }
+static samba_cross_entropy_options loss_options(samba_onnx_node *node)
+{
+    samba_cross_entropy_options options = samba_cross_entropy_defaults();
+    options.weight = samba_onnx_in(node, 2);
+    options.reduction = as_reduction[samba_onnx_choice(node, "reduction", "mean", reductions)];
+    /* a class that no label has where none is said; SambaFlow has numbers up to 2^53 here */
+    options.ignore_index = samba_onnx_int(node, "ignore_index", -((int64_t)1 << 53));
+    return options;
+}
 
 void samba_onnx_nll_loss(samba_onnx_node *node);
 void samba_onnx_nll_loss(samba_onnx_node *node)
 {
     samba_value input = samba_onnx_need(node, 0), target = samba_onnx_need(node, 1);
-    samba_cross_entropy_options options = samba_cross_entropy_defaults();
-    options.weight = samba_onnx_in(node, 2);
-    options.reduction = as_reduction[samba_onnx_choice(node, "reduction", "mean", reductions)];
-    options.ignore_index = ignored(node);
+    samba_cross_entropy_options options = loss_options(node);
     if (!node->refused)
         samba_onnx_out(node, 0, samba_nll_loss(input, target, &options));
 }
@@ -544,10 +548,7 @@ void samba_onnx_softmax_cross_entropy_loss(samba_onnx_node *node);
 void samba_onnx_softmax_cross_entropy_loss(samba_onnx_node *node)
 {
     samba_value input = samba_onnx_need(node, 0), target = samba_onnx_need(node, 1);
-    samba_cross_entropy_options options = samba_cross_entropy_defaults();
-    options.weight = samba_onnx_in(node, 2);
-    options.reduction = as_reduction[samba_onnx_choice(node, "reduction", "mean", reductions)];
-    options.ignore_index = ignored(node);
+    samba_cross_entropy_options options = loss_options(node);
     if (node->refused)
         return;
     samba_onnx_out(node, 0, samba_cross_entropy_with(input, target, &options));

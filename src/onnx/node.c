@@ -130,6 +130,12 @@ void samba_onnx_out_type(samba_onnx_node *node, int index, int32_t type)
         node->outputs[index]->type = type;
 }
 
+void samba_onnx_out_same(samba_onnx_node *node, samba_value value)
+{
+    samba_onnx_out(node, 0, value);
+    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
+}
+
 void samba_onnx_out_list(samba_onnx_node *node, int index, int count, samba_onnx_item **list)
 {
     if (node->refused || !samba_onnx_wants(node, index))

@@ -156,6 +156,8 @@ int32_t samba_onnx_type_in(const samba_onnx_node *node,
                            int index); /* as the model says it: uint16, not what holds it; 0: left out */
 void samba_onnx_out(samba_onnx_node *node, int index, samba_value value);
 void samba_onnx_out_type(samba_onnx_node *node, int index, int32_t type); /* of an output that was given */
+/* Output 0, which has the type of input 0, unsigned ones held in others too. */
+void samba_onnx_out_same(samba_onnx_node *node, samba_value value);
 void samba_onnx_out_list(samba_onnx_node *node, int index, int count, samba_onnx_item **list);
 bool samba_onnx_wants(const samba_onnx_node *node, int index); /* whether the model uses that output */
 samba_onnx_item *samba_onnx_new_item(samba_onnx_reader *reader, const char *name);

@@ -47,9 +47,6 @@ static samba_value exact_mean(samba_value a, int count, const int *dims, bool ke
 }
 
 /* The least and the greatest of nothing are infinite. */
-static samba_value greatest(samba_value a, int count, const int *dims, bool keep) { return samba_amax(a, count, dims, keep); }
-static samba_value least(samba_value a, int count, const int *dims, bool keep) { return samba_amin(a, count, dims, keep); }
-
 static samba_value over_nothing(samba_onnx_node *node, bool greatest_one)
 {
     samba_value a = samba_onnx_need(node, 0);
@@ -76,7 +73,7 @@ static void reduce_extremum(samba_onnx_node *node, bool greatest_one)
     if (node->refused)
         return;
     if (!start.graph) {
-        reduce(node, 18, NULL, greatest_one ? greatest : least, NULL);
+        reduce(node, 18, NULL, greatest_one ? samba_amax : samba_amin, NULL);
         return;
     }
     /* a sum of nothing has the right shape */

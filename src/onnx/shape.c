@@ -12,13 +12,6 @@
 
 #define MOST_OPERANDS SAMBA_MAX_ARITY
 
-/* The output has the type of the input, unsigned ones held in others too. */
-static void out_same(samba_onnx_node *node, samba_value value)
-{
-    samba_onnx_out(node, 0, value);
-    samba_onnx_out_type(node, 0, samba_onnx_type_in(node, 0));
-}
-
 /* ---- what a shape is ---- */
 
 void samba_onnx_shape_of(samba_onnx_node *node);
@@ -207,7 +200,7 @@ void samba_onnx_reshape(samba_onnx_node *node)
                 shape[i] = samba_value_size(a, i);
         }
     if (!node->refused)
-        out_same(node, samba_reshape(a, rank, shape));
+        samba_onnx_out_same(node, samba_reshape(a, rank, shape));
 }
 
 void samba_onnx_transpose(samba_onnx_node *node);
@@ -225,7 +218,7 @@ void samba_onnx_transpose(samba_onnx_node *node)
     }
     for (int i = 0; i < rank; i++)
         dims[i] = count < 0 ? rank - 1 - i : order[i] < -rank || order[i] >= rank ? rank : (int)order[i];
-    out_same(node, samba_permute(a, dims));
+    samba_onnx_out_same(node, samba_permute(a, dims));
 }
 
 void samba_onnx_flatten(samba_onnx_node *node);
@@ -243,7 +236,7 @@ void samba_onnx_flatten(samba_onnx_node *node)
     samba_onnx_shape(a, shape);
     for (int i = 0; i < rank; i++)
         flat[i >= axis] *= shape[i];
-    out_same(node, samba_reshape(a, 2, flat));
+    samba_onnx_out_same(node, samba_reshape(a, 2, flat));
 }
 
 void samba_onnx_squeeze(samba_onnx_node *node);
@@ -258,7 +251,7 @@ void samba_onnx_squeeze(samba_onnx_node *node)
             samba_onnx_refuse(node, "dim %d has size %lld, not 1", dims[i], (long long)samba_value_size(a, dims[i]));
             return;
         }
-    out_same(node, count < 0 ? samba_squeeze(a, 0, NULL) : samba_squeeze(a, count, dims));
+    samba_onnx_out_same(node, count < 0 ? samba_squeeze(a, 0, NULL) : samba_squeeze(a, count, dims));
 }
 
 void samba_onnx_unsqueeze(samba_onnx_node *node);
@@ -287,7 +280,7 @@ void samba_onnx_unsqueeze(samba_onnx_node *node)
     }
     for (int i = 0; i < rank; i++)
         shape[i] = added[i] ? 1 : samba_value_size(a, from++);
-    out_same(node, samba_reshape(a, rank, shape));
+    samba_onnx_out_same(node, samba_reshape(a, rank, shape));
 }
 
 /* Both shapes broadcast to each other. */
@@ -306,7 +299,7 @@ void samba_onnx_expand(samba_onnx_node *node)
         samba_onnx_refuse(node, "a value of shape %s does not expand to %s", SAMBA_SHAPE(samba_value_rank(a), own),
                           SAMBA_SHAPE(count, shape));
     else
-        out_same(node, samba_expand(a, rank, result));
+        samba_onnx_out_same(node, samba_expand(a, rank, result));
 }
 
 /* ---- parts and several joined ---- */
@@ -321,7 +314,7 @@ void samba_onnx_concat(samba_onnx_node *node)
         values[i] = samba_onnx_need(node, i);
     int64_t axis = samba_onnx_int(node, "axis", 1);
     if (!node->refused)
-        out_same(node, samba_concat(node->input_count, values, (int)axis));
+        samba_onnx_out_same(node, samba_concat(node->input_count, values, (int)axis));
 }
 
 void samba_onnx_split(samba_onnx_node *node);
@@ -406,7 +399,7 @@ void samba_onnx_slice(samba_onnx_node *node)
         }
         a = slice_dim(a, (int)axis, starts[i], ends[i], step);
     }
-    out_same(node, a);
+    samba_onnx_out_same(node, a);
 }
 
 void samba_onnx_tile(samba_onnx_node *node);
@@ -418,7 +411,7 @@ void samba_onnx_tile(samba_onnx_node *node)
     if (!node->refused && count != samba_value_rank(a))
         samba_onnx_refuse(node, "%d repeats are given for %d dims", count, samba_value_rank(a));
     if (!node->refused)
-        out_same(node, samba_repeat(a, count, repeats));
+        samba_onnx_out_same(node, samba_repeat(a, count, repeats));
 }
 
 /* ---- padding ---- */
@@ -482,7 +475,7 @@ void samba_onnx_pad(samba_onnx_node *node)
     for (int i = 0; i < padded; i++) /* what is cut off first, and all dims at once where nothing else depends on the order */
         if (node->graph->status == SAMBA_OK)
             a = pad_dim(node, a, named < 0 ? i : dims[i], pads[i], pads[padded + i], mode, value);
-    out_same(node, a);
+    samba_onnx_out_same(node, a);
 }
 
 void samba_onnx_center_crop_pad(samba_onnx_node *node);
@@ -509,7 +502,7 @@ void samba_onnx_center_crop_pad(samba_onnx_node *node)
         else
             a = pad_dim(node, a, dim, more / 2, more - more / 2, 0, 0);
     }
-    out_same(node, a);
+    samba_onnx_out_same(node, a);
 }
 
 /* ---- blocks of channels and of pixels ---- */
@@ -533,7 +526,7 @@ void samba_onnx_depth_to_space(samba_onnx_node *node)
                   shape[] = {s[0], c, s[2] * b, s[3] * b};
     samba_value parts = samba_reshape(a, 6, crd ? crd_shape : dcr);
     samba_value turned = samba_permute(parts, crd ? (const int[]){0, 1, 4, 2, 5, 3} : (const int[]){0, 3, 4, 1, 5, 2});
-    out_same(node, samba_reshape(turned, 4, shape));
+    samba_onnx_out_same(node, samba_reshape(turned, 4, shape));
 }
 
 void samba_onnx_space_to_depth(samba_onnx_node *node);
@@ -553,7 +546,7 @@ void samba_onnx_space_to_depth(samba_onnx_node *node)
     const int64_t split[] = {s[0], s[1], s[2] / b, b, s[3] / b, b}, shape[] = {s[0], s[1] * b * b, s[2] / b, s[3] / b};
     samba_value parts = samba_reshape(a, 6, split),
                 turned = samba_permute(parts, crd ? (const int[]){0, 1, 3, 5, 2, 4} : (const int[]){0, 3, 5, 1, 2, 4});
-    out_same(node, samba_reshape(turned, 4, shape));
+    samba_onnx_out_same(node, samba_reshape(turned, 4, shape));
 }
 
 void samba_onnx_trilu(samba_onnx_node *node);
@@ -563,5 +556,5 @@ void samba_onnx_trilu(samba_onnx_node *node)
     bool upper = samba_onnx_flag(node, "upper", true);
     int64_t k = samba_onnx_known_int(node, 1, "the diagonal", 0);
     if (!node->refused)
-        out_same(node, upper ? samba_triu(a, k) : samba_tril(a, k));
+        samba_onnx_out_same(node, upper ? samba_triu(a, k) : samba_tril(a, k));
 }

@@ -30,7 +30,8 @@ def line():
 
 def test_onnx(line, tmp_path):
     """An onnx.ModelProto in the place of a module; test_onnx_models.py has more of them."""
-    onnx = pytest.importorskip("onnx", reason="the package onnx makes such models")
+    import onnx
+
     model, inputs, _ = line
     weights = [onnx.numpy_helper.from_array(x.detach().torch().numpy(), name) for name, x in model.named_parameters()]
     sizes = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in (("x", (4, 3)), ("y", (4, 2)))]

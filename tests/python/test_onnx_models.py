@@ -207,10 +207,8 @@ def test_back(tmp_path):
 
 
 def pipelines():
-    sklearn = pytest.importorskip("sklearn", reason="scikit-learn makes the models")
     from sklearn import ensemble, linear_model, neural_network, pipeline, preprocessing, svm, tree
 
-    assert sklearn
     scale = preprocessing.StandardScaler
     return {
         "linear": pipeline.make_pipeline(scale(), linear_model.LinearRegression()),
@@ -228,7 +226,8 @@ def pipelines():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", "linear logistic mlp svc svr tree forest boosting normalizer".split())
 def test_scikit_learn(name):
-    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx writes the models")
+    import skl2onnx
+
     rng = numpy.random.default_rng(0)
     x = rng.normal(size=(60, 5)).astype("float32")
     target = x @ rng.normal(size=5) + 0.1 * rng.normal(size=60)
