@@ -60,7 +60,35 @@ static axis describe_axis(const samba_contract_problem *problem, int dim, int wi
     return a;
 }
 
-/* Each dim of the result has a window, or moves in memory; each dim of k belongs to one of them. */
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The pixels that an axis without a window reaches, as a window would say them: of a row, one beside the other. */
+static bool bound(axis *a, bool row)
+{
+    int64_t own = a->size > 1 ? a->step : 0, tap = a->taps > 1 ? a->tap_step : 0;
+    if (a->windowed)
+        return true;
+    if (own < 0 || tap < 0)
+        return false;
+    int64_t unit = row || own + tap == 0 ? 1 : common_divisor(own, tap);
+    a->windowed = true;
+    a->memory = unit;
+    a->step = a->size > 1 ? own / unit : 1;
+    a->tap_step = tap / unit;
+    a->limit = (a->size - 1) * a->step + (a->taps - 1) * a->tap_step + 1;
+    return true;
+}
+
+/* Each dim of the result has a window, or moves in memory; each dim of k belongs to one of them. A plane that has to be sorted
+ * gets bounds from what it reaches where padding gave it none; its rows must not overlap then. */
 static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
 {
     const samba_contract *c = &problem->contract;
@@ -88,12 +116,14 @@ static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
                 taken[i] = true;
             }
     }
-    for (int i = 0; i < c->k_rank; i++) /* taps without a window: to a dim without one */
-        for (int dim = 0; dim < rank && !taken[i]; dim++)
-            if (window_of[dim] < 0 && tap_of[dim] < 0) {
-                tap_of[dim] = i;
+    for (int i = 0; i < c->k_rank; i++) { /* taps without a window: to a dim without one, the row's if they stay within it */
+        int first = rank == 2 && b->inner[i] <= (c->n[1] - 1) * b->own[1] ? 1 : 0;
+        for (int j = 0; j < rank && !taken[i]; j++)
+            if (window_of[first ^ j] < 0 && tap_of[first ^ j] < 0) {
+                tap_of[first ^ j] = i;
                 taken[i] = true;
             }
+    }
     for (int i = 0; i < c->k_rank; i++)
         if (!taken[i] && c->k[i] != 1)
             return false;
@@ -101,8 +131,12 @@ static bool recognize(const samba_contract_problem *problem, axis *y, axis *x)
     *x = describe_axis(problem, rank - 1, window_of[rank - 1], tap_of[rank - 1]);
     if (x->memory != 1 || x->step < 1 || (x->step > 1 && x->dilation > 1))
         return false;
-    bool near = x->step == 1 && b->dtype == SAMBA_FLOAT32;
-    return near || (x->windowed && (y->windowed || rank == 1)); /* else a plane has no bounds in which to sort it */
+    if (x->step == 1 && b->dtype == SAMBA_FLOAT32)
+        return true;
+    bool given = y->windowed;
+    if (!bound(x, true) || (rank == 2 && !bound(y, false)))
+        return false;
+    return given || rank == 1 || y->limit == 1 || y->memory >= x->limit;
 }
 
 static int64_t image_rows(const depthwise *p) { return p->y.windowed ? p->y.limit : 1; }
