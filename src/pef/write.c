@@ -179,8 +179,34 @@ static samba_status fill_plan(samba_arena *arena, const samba_plan *plan, Samba_
     return fill_lists(arena, plan, message);
 }
 
-/* Header and message are one block; blobs are copied behind, so that the checksum is taken over what reaches the disk. */
-static samba_status write_bytes(samba_context *context, const samba_plan *plan, const Samba__Pef__Plan *message, const char *path)
+/* The file's parts behind each other: header, message, then blob by blob what fills up to the next, which is aligned. Blobs are
+ * written from where they lie. */
+static samba_status write_parts(samba_context *context, samba_arena *arena, const samba_plan *plan, samba_pef_header *header,
+                                const Samba__Pef__Plan *message, const char *path)
+{
+    static const char zeros[SAMBA_PEF_ALIGN];
+    const int count = 2 + 2 * plan->blob_count;
+    const size_t length = (size_t)(header->blobs_offset - header->message_offset);
+    const void **parts = samba_arena_alloc(arena, (size_t)count * sizeof *parts);
+    size_t *sizes = samba_arena_alloc(arena, (size_t)count * sizeof *sizes);
+    char *packed = samba_arena_alloc(arena, length);
+    if (!parts || !sizes || !packed)
+        return SAMBA_ERROR_MEMORY;
+    samba__pef__plan__pack(message, (uint8_t *)packed);
+    parts[0] = header, sizes[0] = sizeof *header;
+    parts[1] = packed, sizes[1] = length;
+    for (int32_t i = 0; i < plan->blob_count; i++) {
+        const samba_blob *blob = plan->blobs[i];
+        parts[2 + 2 * i] = blob->data, sizes[2 + 2 * i] = (size_t)blob->size;
+        parts[3 + 2 * i] = zeros, sizes[3 + 2 * i] = (size_t)(samba_pef_align(blob->size) - blob->size);
+    }
+    header->body_checksum = samba_hash_parts(parts + 1, sizes + 1, count - 1);
+    header->header_checksum = samba_hash(header, offsetof(samba_pef_header, header_checksum), 0);
+    return samba_file_write_atomic(context, path, parts, sizes, count);
+}
+
+static samba_status write_message(samba_context *context, samba_arena *arena, const samba_plan *plan,
+                                  const Samba__Pef__Plan *message, const char *path)
 {
     samba_pef_header header = {.magic = SAMBA_PEF_MAGIC,
                                .version = SAMBA_PEF_VERSION,
@@ -203,25 +229,7 @@ static samba_status write_bytes(samba_context *context, const samba_plan *plan, 
             context, SAMBA_ERROR_UNSUPPORTED,
             "cannot write \"%s\": its constants take %lld bytes and a PEF has room for %lld; give large constants as inputs",
             path, (long long)header.blobs_length, (long long)SAMBA_PEF_LARGEST_FILE);
-
-    char *bytes = samba_calloc(context, (size_t)header.file_length);
-    if (!bytes)
-        return SAMBA_ERROR_MEMORY;
-    samba__pef__plan__pack(message, (uint8_t *)bytes + header.message_offset);
-    char *to = bytes + header.blobs_offset;
-    for (int32_t i = 0; i < plan->blob_count; i++) {
-        memcpy(to, plan->blobs[i]->data, (size_t)plan->blobs[i]->size);
-        to += samba_pef_align(plan->blobs[i]->size);
-    }
-    header.body_checksum = samba_hash(bytes + sizeof header, (size_t)header.file_length - sizeof header, 0);
-    header.header_checksum = samba_hash(&header, offsetof(samba_pef_header, header_checksum), 0);
-    memcpy(bytes, &header, sizeof header);
-
-    const void *parts[] = {bytes};
-    size_t sizes[] = {(size_t)header.file_length};
-    samba_status status = samba_file_write_atomic(context, path, parts, sizes, 1);
-    samba_free(context, bytes, (size_t)header.file_length);
-    return status;
+    return write_parts(context, arena, plan, &header, message, path);
 }
 
 samba_status samba_pef_write(samba_context *context, const samba_plan *plan, const char *path)
@@ -232,7 +240,7 @@ samba_status samba_pef_write(samba_context *context, const samba_plan *plan, con
     Samba__Pef__Plan message;
     samba_status status = fill_plan(&arena, plan, &message);
     if (status == SAMBA_OK)
-        status = write_bytes(context, plan, &message, path);
+        status = write_message(context, &arena, plan, &message, path);
     samba_arena_free(&arena);
     return status;
 }
