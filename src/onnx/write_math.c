@@ -450,6 +450,8 @@ const char *samba_onnx_write_compare(samba_onnx_writer *w, const samba_node *nod
     case SAMBA_OP_ge: return samba_onnx_put2(w, "GreaterOrEqual", a, b);
     default: break;
     }
+    if (node->op == SAMBA_OP_ne && a == b && samba_onnx_is_float((samba_dtype)samba_onnx_from(w, node, 0)->dtype))
+        return samba_onnx_put1(w, "IsNaN", a);
     a = samba_onnx_put2(w, "Equal", a, b);
     return node->op == SAMBA_OP_eq ? a : samba_onnx_put1(w, "Not", a);
 }

@@ -124,10 +124,25 @@ static const char *new_name(samba_onnx_writer *w)
     }
 }
 
+/* Whether a location is a node's name already, as those of a model that was read are: encoder/MatMul_1, of a MatMul. */
+static bool names_node(const char *scope, const char *op)
+{
+    const char *slash = strrchr(scope, '/'), *rest = slash ? slash + 1 : scope;
+    const size_t length = strlen(op);
+    if (strncmp(rest, op, length) != 0)
+        return false;
+    for (rest += length; *rest; rest += 1 + strspn(rest + 1, "0123456789"))
+        if (rest[0] != '_' || strspn(rest + 1, "0123456789") == 0)
+            return false;
+    return true;
+}
+
 /* encoder.layers.0/MatMul, then encoder.layers.0/MatMul_1 ... */
 static const char *node_name(samba_onnx_writer *w, const char *scope, const char *op)
 {
-    const char *first = samba_onnx_format(w, "n:%s%s%s", scope, scope[0] ? "/" : "", op), *key = first;
+    const char *first = names_node(scope, op) ? samba_onnx_format(w, "n:%s", scope)
+                                              : samba_onnx_format(w, "n:%s%s%s", scope, scope[0] ? "/" : "", op);
+    const char *key = first;
     if (w->status != SAMBA_OK) /* "", which is a key of something else */
         return "";
     const samba_onnx_word *before = samba_onnx_look(w, first);

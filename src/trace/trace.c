@@ -7,6 +7,7 @@
 #include "trace/trace.h"
 
 #include <sambaflow/session.h> /* samba_tensor_kind */
+#include <math.h>
 #include <string.h>
 
 /* ---- checks ---- */
@@ -175,6 +176,20 @@ samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank,
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_literal, 0, NULL, &attrs));
 }
 
+/* One element that a double holds to the bit: passes know what to do with a constant. */
+static bool is_number(const samba_tensor *tensor, double *value)
+{
+    const samba_dtype dtype = samba_tensor_dtype(tensor);
+    char again[sizeof(int64_t)];
+    if (samba_tensor_numel(tensor) != 1)
+        return false;
+    *value = samba_load_double(dtype, samba_tensor_data(tensor));
+    if (isnan(*value) || (!samba_dtype_is_floating_point(dtype) && fabs(*value) > 0x1p53))
+        return false;
+    samba_store_double(dtype, again, *value);
+    return memcmp(again, samba_tensor_data(tensor), samba_dtype_size(dtype)) == 0;
+}
+
 samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor)
 {
     if (!graph || graph->status != SAMBA_OK)
@@ -187,6 +202,9 @@ samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor
     if (!samba_tensor_is_contiguous(tensor))
         return samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "constant",
                                 "a contiguous tensor is needed; samba_tensor_copy makes one");
+    double value = 0;
+    if (is_number(tensor, &value))
+        return samba_constant(graph, value, dtype, rank, samba_tensor_shape(tensor));
     return samba_trace_literal(graph, dtype, rank, samba_tensor_shape(tensor), samba_tensor_data(tensor));
 }
 

@@ -187,7 +187,7 @@ static fuzz_verdict run(checking *c, const samba_function_options *options, cons
 }
 
 /* Without training nothing is dropped, whatever the rate: the reference has no such mode. */
-static bool drops(const samba_graph *graph)
+bool fuzz_drops(const samba_graph *graph)
 {
     for (int64_t i = 0; i < graph->node_count; i++) {
         const samba_node *node = &graph->nodes[i];
@@ -217,7 +217,7 @@ fuzz_verdict fuzz_check(const samba_graph *graph, fuzz_report *report)
         samba_function_options options = samba_function_defaults();
         options.threads = 1 + (int)(next_seed(&state) % 3);
         options.isa = fuzz_isa(next_seed(&state) >> 8);
-        bool train = next_seed(&state) % 2 || drops(graph);
+        bool train = next_seed(&state) % 2 || fuzz_drops(graph);
         options.train = train;
         char how[64];
         snprintf(how, sizeof how, "fused (%s, %d threads)", options.isa ? options.isa : "best", options.threads);

@@ -3,7 +3,8 @@
  * fuzz [--count N] [--seed N]      so many graphs of 3 to 40 nodes and layers, their gradients, and both compiled for training;
  *                                  every time others, unless the seed is given
  * fuzz --graph FILE ...            the graphs of texts, as they are printed where one fails; found/ has those that once did
- * fuzz --write FOLDER ...          graphs, inputs, results and what they may differ by, for torch_graphs.py
+ * fuzz --write FOLDER ...          graphs, inputs, results and what they may differ by, for torch_graphs.py, and as models where
+ *                                  ONNX can say them, for onnx_graphs.py
  *
  * A graph that fails is shrunk and printed. */
 #include "../seed.h"
@@ -53,6 +54,9 @@ static void write_case(const samba_graph *graph, bool gradient)
         for (int64_t s = 0; s < graph->sink_count; s++)
             write_array(samba_graph_name_at(graph, graph->sinks[s].name), &values[s]);
         samba_text_free(context, text);
+        snprintf(path, sizeof path, "%s/%lld.onnx", folder, (long long)written);
+        if (!fuzz_drops(graph) && fuzz_write_onnx(graph, path) == SAMBA_ERROR_FILE)
+            fprintf(stderr, "fuzz: %s\n", samba_error_message(context));
         written++;
     }
     samba_arena_free(&arena);
@@ -117,6 +121,8 @@ static bool prove_all(samba_graph *graph, const char *what, totals *t)
         snprintf(text, sizeof text, "training of %s", what);
         right = prove(training, fuzz_check_train, text, t) && right;
     }
+    snprintf(text, sizeof text, "ONNX model of %s", what);
+    right = prove(copy_of(graph), fuzz_check_onnx, text, t) && right;
     return prove(graph, fuzz_check, what, t) && right;
 }
 
@@ -214,7 +220,7 @@ int main(int argc, char **argv)
         failed |= from_file(argv[i]);
     if (files == 0)
         failed = many(seed, count);
-    fuzz_train_end();
+    fuzz_folder_end();
     samba_context_free(context);
     return failed;
 }

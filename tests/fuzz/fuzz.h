@@ -2,9 +2,9 @@
  *
  * Random graphs, through everything that can run one. generate.c makes a graph of operators, views and layers, check.c runs it
  * fused, unfused and by the reference, slopes.c holds its gradient against differences, train.c compiles it for training and runs
- * that, shrink.c makes a failing one small, tell.c says what was drawn, fuzz.c is the program. A graph's text is all there is to
- * know of a case: inputs get their values from the graph's name and their own (inputs.c),
- * and whatever else is drawn comes from the graph's name. */
+ * that, onnx.c writes it as an ONNX model and reads it, shrink.c makes a failing one small, tell.c says what was drawn, fuzz.c is
+ * the program. A graph's text is all there is to know of a case: inputs get their values from the graph's name and their own
+ * (inputs.c), and whatever else is drawn comes from the graph's name. */
 #ifndef SAMBA_FUZZ_H
 #define SAMBA_FUZZ_H
 
@@ -54,6 +54,7 @@ typedef struct fuzz_counts {
     int64_t buffers, assigned;
     int64_t directions, skipped, flat; /* of differences: compared, left out at kinks, without a slope */
     int64_t trained, parameters, accumulated, budgets, spatial, small_memory, runs;
+    int64_t onnx, onnx_same, onnx_refused; /* models read back; the same graph the second time; what ONNX cannot say */
 } fuzz_counts;
 extern fuzz_counts fuzz_count;
 void fuzz_tell(void);
@@ -77,10 +78,13 @@ typedef fuzz_verdict fuzz_checker(const samba_graph *graph, fuzz_report *report)
 fuzz_checker fuzz_check;             /* fused, unfused, by the reference */
 fuzz_checker fuzz_check_slopes;      /* slopes.c: of the gradient, in float64 */
 fuzz_checker fuzz_check_train;       /* train.c: of a graph that fuzz_training made */
+fuzz_checker fuzz_check_onnx;        /* onnx.c: written as a model and read again */
 const char *fuzz_isa(uint64_t draw); /* NULL: the best */
 /* Reference values of the sinks and what each may differ by, in memory of the arena. */
 samba_status fuzz_expect(const samba_graph *graph, const fuzz_values *inputs, samba_arena *arena, samba_array *values,
                          double *allowed);
+/* Whether something is dropped in runs that train. */
+bool fuzz_drops(const samba_graph *graph);
 /* An output's or loss's name, or that of the leaf that is assigned. */
 const char *fuzz_sink_name(const samba_graph *graph, int64_t index);
 fuzz_verdict fuzz_wrong(fuzz_report *report, int64_t sink, const char *how, const char *format, ...)
@@ -97,7 +101,12 @@ samba_graph *fuzz_gradient(const samba_graph *graph, samba_status *status);
 /* The graph as one that trains: inputs become parameters, buffers with assignments and argins, some outputs losses. NULL:
  * nothing would train. */
 samba_graph *fuzz_training(const samba_graph *graph);
-void fuzz_train_end(void); /* removes what was written */
+const char *fuzz_folder(void); /* where a check may write files; NULL: there is none */
+void fuzz_folder_end(void);
+
+/* ---- onnx.c ---- */
+/* As a model of an opset that the graph's name draws. */
+samba_status fuzz_write_onnx(const samba_graph *graph, const char *path);
 
 /* ---- shrink.c ---- */
 /* The smallest graph found that `check` still calls wrong, by leaving out outputs, cutting nodes off behind new inputs, and

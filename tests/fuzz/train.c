@@ -133,9 +133,9 @@ typedef struct checking {
     char how[160];
 } checking;
 
-static char place[40]; /* where PEFs are written */
+static char place[40]; /* where files are written */
 
-static const char *folder(void)
+const char *fuzz_folder(void)
 {
     if (!place[0]) {
         snprintf(place, sizeof place, "/tmp/sambaflow-fuzz-XXXXXX");
@@ -145,7 +145,7 @@ static const char *folder(void)
     return place;
 }
 
-void fuzz_train_end(void)
+void fuzz_folder_end(void)
 {
     char command[80];
     snprintf(command, sizeof command, "rm -rf %s", place);
@@ -162,7 +162,7 @@ static samba_status compile(checking *c, samba_compile_options *options, uint64_
     options->graph = (samba_graph *)c->traced;
     options->name = "train";
     options->verify = true;
-    options->output_folder = folder();
+    options->output_folder = fuzz_folder();
     SAMBA_TRY(samba_compile(c->context, options, path, sizeof path));
     SAMBA_TRY(samba_session_new(c->context, path, &how, session));
     snprintf(c->how, sizeof c->how, "training (%s, %d threads, %d steps, %s, budget %lld, fast memory %lld)",
@@ -368,7 +368,7 @@ fuzz_verdict fuzz_check_train(const samba_graph *graph, fuzz_report *report)
         samba_graph_prune(whole, &c.graph) != SAMBA_OK)
         c.graph = NULL;
     samba_graph_free(whole);
-    if (!c.graph || !learns(graph) || c.graph->sink_count > FUZZ_SINKS || !folder()) {
+    if (!c.graph || !learns(graph) || c.graph->sink_count > FUZZ_SINKS || !fuzz_folder()) {
         samba_graph_free(c.graph);
         snprintf(report->what, sizeof report->what, "%s", samba_error_message(graph->context));
         return FUZZ_IMPOSSIBLE;

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A graph written as an ONNX model and read again: the values are those of the reference. What was read, written and read once
+ * more, is the same graph, or where ONNX's operators mean less than ours (extremes of NaN) another one with the same values to the
+ * bit. What ONNX cannot say is refused by name, which is right. */
+#include "fuzz.h"
+#include <sambaflow/onnx.h>
+
+static samba_graph *read_back(const samba_graph *of, const char *path)
+{
+    samba_context *context = of->context;
+    samba_onnx *model = NULL;
+    samba_graph *graph = NULL;
+    samba_onnx_options options = samba_onnx_defaults();
+    options.initializers = SAMBA_ONNX_CONSTANTS;
+    samba_status status = samba_onnx_open(context, path, &model);
+    if (status == SAMBA_OK)
+        status = samba_graph_new(context, of->name, &graph);
+    if (status == SAMBA_OK)
+        status = samba_onnx_read(model, graph, &options);
+    samba_onnx_free(model);
+    samba_graph *pruned = NULL; /* of what sizes were computed from */
+    if (status == SAMBA_OK)
+        status = samba_graph_prune(graph, &pruned);
+    samba_graph_free(graph);
+    return status == SAMBA_OK ? pruned : NULL;
+}
+
+samba_status fuzz_write_onnx(const samba_graph *graph, const char *path)
+{
+    samba_onnx_write_options options = samba_onnx_write_defaults();
+    options.opset = 17 + (int)(samba_hash(graph->name, strlen(graph->name), 17) % 7);
+    return samba_onnx_write(graph->context, graph, &options, path);
+}
+
+/* Values of `back`, with those of the graph's inputs that it has. */
+static samba_status evaluate(const samba_graph *back, const fuzz_values *inputs, samba_arena *arena, samba_array *found)
+{
+    samba_array given[FUZZ_LEAVES];
+    const char *names[FUZZ_LEAVES];
+    int count = 0;
+    for (int i = 0; i < inputs->count; i++)
+        if (samba_graph_leaf(back, inputs->names[i]) != SAMBA_NONE) {
+            names[count] = inputs->names[i];
+            given[count++] = inputs->arrays[i];
+        }
+    return samba_graph_evaluate(back, count, names, given, arena, found);
+}
+
+/* What `back` gives is what is expected of the graph, and may differ by as much; `allowed` NULL: not at all. */
+static fuzz_verdict same_values(const samba_graph *graph, const samba_array *values, const double *allowed,
+                                const samba_graph *back, const samba_array *found, const char *how, fuzz_report *report)
+{
+    if (back->sink_count != graph->sink_count)
+        return fuzz_wrong(report, -1, how, "%lld outputs, not %lld", (long long)back->sink_count, (long long)graph->sink_count);
+    for (int64_t s = 0; s < graph->sink_count; s++) {
+        const char *name = fuzz_sink_name(graph, s);
+        if (strcmp(name, fuzz_sink_name(back, s)) != 0 || found[s].dtype != values[s].dtype || found[s].numel != values[s].numel)
+            return fuzz_wrong(report, s, how, "output \"%s\": another name, dtype or size", name);
+        fuzz_verdict verdict = fuzz_compare(report, s, name, &found[s], &values[s], allowed ? allowed[s] : 0, how);
+        if (verdict != FUZZ_RIGHT)
+            return verdict;
+    }
+    return FUZZ_RIGHT;
+}
+
+/* What a graph computes, whatever the order of its nodes and wherever they come from: the hash of its sinks' lines, in which a node
+ * stands for the hash of its own line. 0: no memory. */
+static uint64_t meaning_of(const samba_graph *graph)
+{
+    char *text = NULL, *save = NULL;
+    uint64_t *nodes = calloc((size_t)graph->node_count + 1, sizeof *nodes), sum = 0;
+    if (!nodes || samba_graph_print(graph, &text) != SAMBA_OK)
+        return free(nodes), 0;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        const bool is_node = line[0] == '%';
+        char *at = line, *type = NULL;
+        for (char *colon = line; is_node && (colon = strstr(colon, " : ")); colon++)
+            type = colon;
+        char *location = type ? strstr(type, " \"") : NULL;
+        if (location)
+            *location = '\0';
+        const int64_t self = is_node ? strtoll(line + 1, &at, 10) : 0;
+        uint64_t hash = 1;
+        for (char *operand; (operand = strstr(at, " %")); ) {
+            hash = samba_hash(at, (size_t)(operand - at), hash);
+            const int64_t of = strtoll(operand + 2, &at, 10);
+            hash = samba_hash(&nodes[of], sizeof *nodes, hash);
+        }
+        hash = samba_hash(at, strlen(at), hash);
+        if (is_node)
+            nodes[self] = hash;
+        else
+            sum = samba_hash(&hash, sizeof hash, sum + 1);
+    }
+    free(nodes);
+    samba_text_free(graph->context, text);
+    return sum;
+}
+
+/* `first` is what was read, with the written graph's name, from which the opset comes. */
+static fuzz_verdict same_again(const samba_graph *first, const samba_array *values, const fuzz_values *inputs, const char *path,
+                               samba_arena *arena, fuzz_report *report)
+{
+    static const char *const how = "from ONNX a second time";
+    samba_array again[FUZZ_SINKS];
+    if (fuzz_write_onnx(first, path) != SAMBA_OK)
+        return fuzz_wrong(report, -1, how, "writing: %s", samba_error_message(first->context));
+    samba_graph *second = read_back(first, path);
+    if (!second)
+        return fuzz_wrong(report, -1, how, "%s", samba_error_message(first->context));
+    fuzz_verdict verdict = FUZZ_RIGHT;
+    if (meaning_of(first) != 0 && meaning_of(first) == meaning_of(second))
+        fuzz_count.onnx_same++;
+    else if (evaluate(second, inputs, arena, again) != SAMBA_OK)
+        verdict = fuzz_wrong(report, -1, how, "evaluating: %s", samba_error_message(first->context));
+    else
+        verdict = same_values(first, values, NULL, second, again, how, report);
+    samba_graph_free(second);
+    return verdict;
+}
+
+static fuzz_verdict there_and_back(const samba_graph *graph, const samba_graph *back, const char *path, samba_arena *arena,
+                                   fuzz_report *report)
+{
+    fuzz_values inputs;
+    samba_array values[FUZZ_SINKS], found[FUZZ_SINKS];
+    double allowed[FUZZ_SINKS];
+    if (fuzz_inputs(graph, arena, &inputs) != SAMBA_OK || inputs.count > FUZZ_LEAVES ||
+        fuzz_expect(graph, &inputs, arena, values, allowed) != SAMBA_OK)
+        return FUZZ_IMPOSSIBLE;
+    if (evaluate(back, &inputs, arena, found) != SAMBA_OK)
+        return fuzz_wrong(report, -1, "from ONNX", "evaluating: %s", samba_error_message(graph->context));
+    fuzz_verdict verdict = same_values(graph, values, allowed, back, found, "from ONNX", report);
+    return verdict == FUZZ_RIGHT ? same_again(back, found, &inputs, path, arena, report) : verdict;
+}
+
+fuzz_verdict fuzz_check_onnx(const samba_graph *graph, fuzz_report *report)
+{
+    char path[100];
+    samba_arena arena;
+    *report = (fuzz_report){.sink = -1};
+    const char *folder = fuzz_folder();
+    if (fuzz_drops(graph) || graph->sink_count > FUZZ_SINKS || graph->sink_count == 0)
+        return FUZZ_RIGHT;
+    if (!folder)
+        return FUZZ_IMPOSSIBLE;
+    snprintf(path, sizeof path, "%s/model.onnx", folder);
+    samba_status status = fuzz_write_onnx(graph, path);
+    if (status == SAMBA_ERROR_UNSUPPORTED) {
+        fuzz_count.onnx_refused++;
+        return FUZZ_RIGHT;
+    }
+    if (status != SAMBA_OK)
+        return fuzz_wrong(report, -1, "as ONNX", "%s", samba_error_message(graph->context));
+    samba_graph *back = read_back(graph, path);
+    if (!back)
+        return fuzz_wrong(report, -1, "from ONNX", "%s", samba_error_message(graph->context));
+    fuzz_count.onnx++;
+    samba_arena_init(&arena, graph->context);
+    fuzz_verdict verdict = there_and_back(graph, back, path, &arena, report);
+    samba_graph_free(back);
+    samba_arena_free(&arena);
+    return verdict;
+}
