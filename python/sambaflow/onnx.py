@@ -62,10 +62,10 @@ class Model:
                 tensor = Tensor._borrowed(self.context.owned(made[0], lib.samba_tensor_free), self)
             yield text(info.name), role, tensor
 
-    def function(self, inputs=(), dims=None, threads=0, isa=None, reference=False):
+    def function(self, inputs=(), dims=None, threads=0, isa=None, reference=False, train=False):
         """The model as a Function, for inputs of these shapes (Tensors by name; those not given have the model's), initializers
-        built in."""
-        return Function(self, tuple(inputs), dims or {}, threads, isa, reference)
+        built in. `train`: BatchNormalization and Dropout do what they do in training."""
+        return Function(self, tuple(inputs), dims or {}, threads, isa, reference, train)
 
     def values(self, tensors):
         """The model's outputs of these Tensors, its inputs and as many of its initializers as they name, once."""
@@ -89,7 +89,7 @@ class Model:
 class Function:
     """A compiled model (samba_function): inputs and outputs by name, in the model's order."""
 
-    def __init__(self, model, examples, dims, threads, isa, reference):
+    def __init__(self, model, examples, dims, threads, isa, reference, train):
         self.context, self.model = model.context, model
         options = ffi.new("samba_onnx_options *", lib.samba_onnx_defaults())
         pointers = ffi.new("samba_tensor *[]", [tensor.c for tensor in examples])
@@ -97,7 +97,7 @@ class Function:
         sizes = ffi.new("samba_onnx_dim[]", [(names[i], size) for i, size in enumerate(dims.values())])
         options.inputs, options.input_count = pointers, len(examples)
         options.dims, options.dim_count = sizes, count
-        options.build_in, options.initializers = True, lib.SAMBA_ONNX_CONSTANTS
+        options.build_in, options.initializers, options.train = True, lib.SAMBA_ONNX_CONSTANTS, train
         made = ffi.new("samba_graph **")
         self.context.check(lib.samba_graph_new(self.context.c, b"onnx", made))
         graph = self.context.owned(made[0], lib.samba_graph_free)
@@ -105,7 +105,7 @@ class Function:
         self.built_in = [name for i, name in enumerate(model.inputs) if lib.samba_onnx_built_in(model.c, i)]
         how = ffi.new("samba_function_options *", lib.samba_function_defaults())
         kept_isa = isa_of(isa)
-        how.threads, how.isa, how.reference = threads, kept_isa, reference
+        how.threads, how.isa, how.reference, how.train = threads, kept_isa, reference, train
         self._compile(graph, how)
 
     def _compile(self, graph, how):

@@ -107,7 +107,7 @@ class SambaFlowBackend(Backend):
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
-        """The model, to be run. Options are those of sambaflow.onnx.Model.function: threads, isa, dims."""
+        """The model, to be run. Options are those of sambaflow.onnx.Model.function: threads, isa, dims, train."""
         if not cls.supports_device(device):
             raise ValueError(f"device is {device!r}: the CPU is supported")
         super().prepare(model, device)

@@ -95,13 +95,19 @@ void samba_onnx_leaky_relu(samba_onnx_node *node)
     samba_onnx_out(node, 0, samba_leaky_relu(a, samba_onnx_float(node, "alpha", 0.01)));
 }
 
-/* The slope broadcasts to x, which PyTorch's has one of, or one a channel. */
+/* The slope broadcasts to x; until version 6 it is one number, or one a channel. */
 void samba_onnx_prelu(samba_onnx_node *node);
 void samba_onnx_prelu(samba_onnx_node *node)
 {
     samba_value a = samba_onnx_need(node, 0), slope = samba_onnx_need(node, 1);
     if (node->refused)
         return;
+    if (node->version < 7 && samba_value_rank(a) > 2 && samba_value_rank(slope) == 1) {
+        int64_t shape[SAMBA_MAX_RANK] = {samba_value_size(slope, 0)};
+        for (int i = 1; i < samba_value_rank(a) - 1; i++)
+            shape[i] = 1;
+        slope = samba_reshape(slope, samba_value_rank(a) - 1, shape);
+    }
     samba_value zero = samba_onnx_like(node, 0, a), scaled = samba_mul(a, slope), negative = samba_lt(a, zero);
     samba_onnx_out(node, 0, samba_where(negative, scaled, a));
 }

@@ -88,19 +88,20 @@ static void keep_turn(samba_onnx_node *node, samba_value *values, int turn, samb
         values[turn] = samba_onnx_value_of(node->reader, item);
 }
 
+static bool stackable(samba_onnx_node *node, int turns)
+{
+    if (turns == 0)
+        samba_onnx_refuse(node, "no turn is done, and nothing says the shape of an output that would be stacked");
+    else if (turns > SAMBA_MAX_ARITY)
+        samba_onnx_refuse(node, "%d turns are stacked; at most %d are supported", turns, SAMBA_MAX_ARITY);
+    return !node->refused;
+}
+
 /* Values of all turns, one behind the other along a new dim. */
 static void out_stacked(samba_onnx_node *node, int index, int count, samba_value *values, int axis, bool backwards)
 {
-    if (node->refused || !samba_onnx_wants(node, index))
+    if (node->refused || !samba_onnx_wants(node, index) || !stackable(node, count))
         return;
-    if (count == 0) {
-        samba_onnx_refuse(node, "no turn is done, and nothing says the shape of an output that would be stacked");
-        return;
-    }
-    if (count > SAMBA_MAX_ARITY) {
-        samba_onnx_refuse(node, "%d turns are stacked; at most %d are supported", count, SAMBA_MAX_ARITY);
-        return;
-    }
     for (int i = 0; backwards && i < count / 2; i++) {
         samba_value other = values[i];
         values[i] = values[count - 1 - i];
@@ -181,69 +182,145 @@ static void read_per(samba_onnx_node *node, const char *name, int count, int64_t
         samba_onnx_within(node, name, list[i], -SAMBA_MAX_RANK, SAMBA_MAX_RANK);
 }
 
+typedef struct scan { /* values that are carried, inputs that are scanned and outputs that are stacked */
+    const Samba__Onnx__GraphProto *body;
+    int carried, scans, scanned, turns;
+    int64_t in_axes[64], out_axes[64], in_back[64], out_back[64];
+    samba_onnx_item **inputs; /* of a turn: what is carried, then lines */
+    samba_value *lines, **stacks;
+} scan;
+
+/* Inputs before the first `ahead` are no concern of the scan's. */
+static bool begin_scan(samba_onnx_node *node, scan *s, int ahead)
+{
+    s->body = samba_onnx_graph(node, "body");
+    int64_t scans = samba_onnx_int(node, "num_scan_inputs", 0);
+    if (node->refused)
+        return false;
+    s->scans = scans < 1 || scans > 64 ? 65 : (int)scans;
+    s->carried = node->input_count - ahead - s->scans;
+    s->scanned = s->carried < 0 ? -1 : (int)s->body->n_output - s->carried;
+    if (s->carried < 0 || s->scanned < 0 || s->scanned > 64 || node->output_count > s->carried + s->scanned) {
+        samba_onnx_refuse(node, "its graph does not fit %d inputs, %lld of them scanned", node->input_count - ahead,
+                          (long long)scans);
+        return false;
+    }
+    samba_arena *arena = &node->reader->arena;
+    return SAMBA_ROOM(arena, s->inputs, s->carried + s->scans + 1) == SAMBA_OK &&
+           SAMBA_ROOM(arena, s->lines, s->scans + 1) == SAMBA_OK && SAMBA_ROOM(arena, s->stacks, s->scanned + 1) == SAMBA_OK;
+}
+
+/* The lines are in place: how many turns they make, and room for as many values of each output. */
+static bool count_turns(samba_onnx_node *node, scan *s)
+{
+    s->turns = -1;
+    for (int i = 0; i < s->scans; i++) {
+        int size = (int)samba_value_size(s->lines[i], (int)s->in_axes[i]); /* a size of an input is an int */
+        if (s->turns >= 0 && size != s->turns) {
+            samba_onnx_refuse(node, "its inputs are scanned over %d and %d elements", s->turns, size);
+            return false;
+        }
+        s->turns = size;
+    }
+    if (s->turns > MOST_TURNS) {
+        samba_onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
+        return false;
+    }
+    for (int i = 0; i < s->scanned; i++)
+        if (!room_for_turns(node, s->carried + i, s->turns, &s->stacks[i]))
+            return false;
+    return true;
+}
+
+static bool run_scan(samba_onnx_node *node, scan *s)
+{
+    samba_onnx_item **outputs;
+    for (int turn = 0; turn < s->turns && !node->refused; turn++) {
+        for (int i = 0; i < s->scans; i++)
+            s->inputs[s->carried + i] =
+                item_of(node, samba_select(s->lines[i], (int)s->in_axes[i], s->in_back[i] ? s->turns - 1 - turn : turn));
+        if (!samba_onnx_run_graph(node, s->body, s->carried + s->scans, s->inputs, &outputs) ||
+            !fits_graph(node, s->body, s->carried + s->scanned))
+            return false;
+        for (int i = 0; i < s->carried; i++)
+            s->inputs[i] = outputs[i];
+        for (int i = 0; i < s->scanned; i++)
+            keep_turn(node, s->stacks[i], turn, outputs[s->carried + i]);
+    }
+    return !node->refused;
+}
+
 void samba_onnx_scan(samba_onnx_node *node);
 void samba_onnx_scan(samba_onnx_node *node)
 {
-    const Samba__Onnx__GraphProto *body = samba_onnx_graph(node, "body");
-    int64_t scans = samba_onnx_int(node, "num_scan_inputs", 0), in_axes[64], out_axes[64], in_back[64], out_back[64];
-    int carried = scans < 1 || scans > 64 ? -1 : node->input_count - (int)scans, scanned, turns = -1;
-    if (node->refused)
+    scan s;
+    if (!begin_scan(node, &s, 0))
         return;
-    scanned = carried < 0 ? -1 : (int)body->n_output - carried;
-    if (carried < 0 || scanned < 0 || scanned > 64 || node->output_count > carried + scanned) {
-        samba_onnx_refuse(node, "its graph does not fit %d inputs, %lld of them scanned", node->input_count, (long long)scans);
-        return;
-    }
-    read_per(node, "scan_input_axes", (int)scans, in_axes);
-    read_per(node, "scan_output_axes", scanned, out_axes);
-    read_per(node, "scan_input_directions", (int)scans, in_back);
-    read_per(node, "scan_output_directions", scanned, out_back);
-    samba_onnx_item **inputs, **outputs;
-    samba_value *lines, **stacks;
-    samba_arena *arena = &node->reader->arena;
-    if (node->refused || SAMBA_ROOM(arena, inputs, carried + scans + 1) != SAMBA_OK ||
-        SAMBA_ROOM(arena, lines, scans + 1) != SAMBA_OK || SAMBA_ROOM(arena, stacks, scanned + 1) != SAMBA_OK)
-        return;
-    for (int i = 0; i < carried; i++)
-        if (!(inputs[i] = samba_onnx_item_in(node, i))) {
+    read_per(node, "scan_input_axes", s.scans, s.in_axes);
+    read_per(node, "scan_output_axes", s.scanned, s.out_axes);
+    read_per(node, "scan_input_directions", s.scans, s.in_back);
+    read_per(node, "scan_output_directions", s.scanned, s.out_back);
+    for (int i = 0; i < s.carried && !node->refused; i++)
+        if (!(s.inputs[i] = samba_onnx_item_in(node, i)))
             samba_onnx_refuse(node, "input %d is missing", i);
-            return;
-        }
-    for (int i = 0; i < (int)scans; i++) {
-        lines[i] = samba_onnx_need(node, carried + i);
-        int dim = samba_onnx_fit_dim(node, in_axes[i], samba_value_rank(lines[i]));
-        if (dim < 0)
-            return;
-        in_axes[i] = dim;
-        int size = (int)samba_value_size(lines[i], dim); /* a size of an input is an int */
-        if (turns >= 0 && size != turns) {
-            samba_onnx_refuse(node, "its inputs are scanned over %d and %d elements", turns, size);
-            return;
-        }
-        turns = size;
+    for (int i = 0; i < s.scans && !node->refused; i++) {
+        s.lines[i] = samba_onnx_need(node, s.carried + i);
+        s.in_axes[i] = node->refused ? -1 : samba_onnx_fit_dim(node, s.in_axes[i], samba_value_rank(s.lines[i]));
     }
-    if (turns > MOST_TURNS) {
-        samba_onnx_refuse(node, "more than %d turns are not supported", MOST_TURNS);
+    if (node->refused || !count_turns(node, &s) || !run_scan(node, &s))
         return;
-    }
-    for (int i = 0; i < scanned; i++)
-        if (!room_for_turns(node, carried + i, turns, &stacks[i]))
+    for (int i = 0; i < s.carried; i++)
+        out_item(node, i, s.inputs[i]);
+    for (int i = 0; i < s.scanned; i++)
+        out_stacked(node, s.carried + i, s.turns, s.stacks[i], (int)s.out_axes[i], s.out_back[i] != 0);
+}
+
+/* As version 8 had it: a batch of lines, (batch, turns, ...), behind an input of their lengths; item by item. */
+void samba_onnx_scan_8(samba_onnx_node *node);
+void samba_onnx_scan_8(samba_onnx_node *node)
+{
+    scan s;
+    samba_value *wholes, **batch;
+    if (!begin_scan(node, &s, 1))
+        return;
+    if (samba_onnx_has(node, 0))
+        samba_onnx_refuse(node, "lengths of lines are not supported: give lines that are all as long");
+    read_per(node, "directions", s.scans, s.in_back);
+    memset(s.in_axes, 0, sizeof s.in_axes);
+    samba_arena *arena = &node->reader->arena;
+    const int inputs = s.carried + s.scans, outputs = s.carried + s.scanned;
+    if (node->refused || SAMBA_ROOM(arena, wholes, inputs + 1) != SAMBA_OK || SAMBA_ROOM(arena, batch, outputs + 1) != SAMBA_OK)
+        return;
+    int64_t size = -1;
+    for (int i = 0; i < inputs; i++) {
+        wholes[i] = samba_onnx_need(node, 1 + i);
+        if (node->refused)
             return;
-    for (int turn = 0; turn < turns && !node->refused; turn++) {
-        for (int i = 0; i < (int)scans; i++)
-            inputs[carried + i] = item_of(node, samba_select(lines[i], (int)in_axes[i], in_back[i] ? turns - 1 - turn : turn));
-        if (!samba_onnx_run_graph(node, body, carried + (int)scans, inputs, &outputs) ||
-            !fits_graph(node, body, carried + scanned))
+        const int rank = samba_value_rank(wholes[i]), least = i < s.carried ? 1 : 2;
+        if (rank < least || (size >= 0 && samba_value_size(wholes[i], 0) != size)) {
+            samba_onnx_refuse(node, "its inputs are not batches of one size");
             return;
-        for (int i = 0; i < carried; i++)
-            inputs[i] = outputs[i];
-        for (int i = 0; i < scanned; i++)
-            keep_turn(node, stacks[i], turn, outputs[carried + i]);
+        }
+        size = samba_value_size(wholes[i], 0);
     }
-    for (int i = 0; i < carried && !node->refused; i++)
-        out_item(node, i, inputs[i]);
-    for (int i = 0; i < scanned && !node->refused; i++)
-        out_stacked(node, carried + i, turns, stacks[i], (int)out_axes[i], out_back[i] != 0);
+    for (int i = 0; i < outputs; i++)
+        if (!room_for_turns(node, i, size, &batch[i]))
+            return;
+    for (int item = 0; item < size && item <= SAMBA_MAX_ARITY && !node->refused; item++) {
+        for (int i = 0; i < s.carried; i++)
+            s.inputs[i] = item_of(node, samba_select(wholes[i], 0, item));
+        for (int i = 0; i < s.scans; i++)
+            s.lines[i] = samba_select(wholes[s.carried + i], 0, item);
+        if (!count_turns(node, &s) || !run_scan(node, &s))
+            return;
+        for (int i = 0; i < s.carried; i++)
+            keep_turn(node, batch[i], item, s.inputs[i]);
+        for (int i = 0; i < s.scanned; i++)
+            if (batch[s.carried + i] && item < SAMBA_MAX_ARITY && stackable(node, s.turns))
+                batch[s.carried + i][item] = samba_stack(s.turns, s.stacks[i], 0);
+    }
+    for (int i = 0; i < outputs; i++)
+        out_stacked(node, i, (int)size, batch[i], 0, false);
 }
 
 /* ---- sequences ---- */

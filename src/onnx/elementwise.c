@@ -28,7 +28,38 @@ static void out_as_input(samba_onnx_node *node, samba_value value, int input)
     samba_onnx_out_type(node, 0, type);
 }
 
-/* Until version 6 an attribute said that a smaller second operand broadcasts; ONNX has numpy's broadcasting since version 7. */
+/* Until version 6 the second operand broadcasts where an attribute says so, to the first's dims from `axis` on, or to its last. */
+static samba_value broadcast_to(samba_onnx_node *node, samba_value a, samba_value b)
+{
+    int64_t own[SAMBA_MAX_RANK], other[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK];
+    const int rank = samba_value_rank(a), count = samba_value_rank(b);
+    const bool broadcasts = samba_onnx_flag(node, "broadcast", false);
+    const int64_t axis = samba_onnx_int(node, "axis", rank - count), first = axis < 0 ? axis + rank : axis;
+    samba_onnx_shape(a, own);
+    samba_onnx_shape(b, other);
+    if (node->refused)
+        return b;
+    if (!broadcasts && (rank != count || memcmp(own, other, (size_t)rank * sizeof *own) != 0))
+        samba_onnx_refuse(node, "shapes %s and %s differ, and it does not broadcast", SAMBA_SHAPE(rank, own),
+                          SAMBA_SHAPE(count, other));
+    else if (first < 0 || first + count > rank)
+        samba_onnx_refuse(node, "a second operand %s does not fit the first, %s, from dim %lld on", SAMBA_SHAPE(count, other),
+                          SAMBA_SHAPE(rank, own), (long long)axis);
+    if (node->refused || first + count == rank)
+        return b;
+    for (int i = 0; i < rank - first; i++)
+        shape[i] = i < count ? other[i] : 1;
+    return samba_reshape(b, rank - (int)first, shape);
+}
+
+static bool operands(samba_onnx_node *node, samba_value *a, samba_value *b)
+{
+    *a = samba_onnx_need(node, 0);
+    *b = samba_onnx_need(node, 1);
+    if (!node->refused && node->version < 7)
+        *b = broadcast_to(node, *a, *b);
+    return !node->refused;
+}
 
 #define UNARY(name)                                                                                                              \
     void samba_onnx_##name(samba_onnx_node *node);                                                                               \
@@ -66,8 +97,8 @@ UNARY(tanh)
     void samba_onnx_##name(samba_onnx_node *node);                                                                               \
     void samba_onnx_##name(samba_onnx_node *node)                                                                                \
     {                                                                                                                            \
-        samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);                                                  \
-        if (!node->refused)                                                                                                      \
+        samba_value a, b;                                                                                                        \
+        if (operands(node, &a, &b))                                                                                              \
             out_as_input(node, function(a, b), 0);                                                                               \
     }
 BINARY(add, samba_add)
@@ -81,8 +112,8 @@ BINARY(bitwise_xor, samba_bitwise_xor)
     void samba_onnx_##name(samba_onnx_node *node);                                                                               \
     void samba_onnx_##name(samba_onnx_node *node)                                                                                \
     {                                                                                                                            \
-        samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);                                                  \
-        if (node->refused)                                                                                                       \
+        samba_value a, b;                                                                                                        \
+        if (!operands(node, &a, &b))                                                                                             \
             return;                                                                                                              \
         if (samba_onnx_type_in(node, 0) == T(UINT64)) { /* the sign turned over, their order is that of signed ones */           \
             const int64_t least = INT64_MIN;                                                                                     \
@@ -114,8 +145,8 @@ static bool is_floating(samba_value a) { return samba_dtype_is_floating_point(sa
 void samba_onnx_div(samba_onnx_node *node);
 void samba_onnx_div(samba_onnx_node *node)
 {
-    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);
-    if (node->refused)
+    samba_value a, b;
+    if (!operands(node, &a, &b))
         return;
     out_as_input(node, is_floating(a) ? samba_div(a, b) : samba_trunc_divide(a, b), 0);
 }
@@ -134,8 +165,8 @@ void samba_onnx_mod(samba_onnx_node *node)
 void samba_onnx_pow(samba_onnx_node *node);
 void samba_onnx_pow(samba_onnx_node *node)
 {
-    samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1);
-    if (node->refused)
+    samba_value a, b;
+    if (!operands(node, &a, &b))
         return;
     samba_dtype dtype = samba_value_dtype(a);
     uint64_t inputs;

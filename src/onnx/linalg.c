@@ -21,6 +21,8 @@ void samba_onnx_gemm(samba_onnx_node *node)
 {
     samba_value a = samba_onnx_need(node, 0), b = samba_onnx_need(node, 1), c = samba_onnx_in(node, 2);
     double alpha = samba_onnx_float(node, "alpha", 1), beta = samba_onnx_float(node, "beta", 1);
+    if (node->version < 7)
+        samba_onnx_flag(node, "broadcast", false); /* of c, which broadcasts ever since */
     bool turn_a = samba_onnx_flag(node, "transA", false), turn_b = samba_onnx_flag(node, "transB", false);
     if (node->refused)
         return;

@@ -26,7 +26,9 @@ void samba_onnx_batch_normalization(samba_onnx_node *node)
     samba_value a = samba_onnx_need(node, 0), weight = samba_onnx_need(node, 1), bias = samba_onnx_need(node, 2), next_mean,
                 next_var;
     double eps = samba_onnx_float(node, "epsilon", 1e-5), momentum = samba_onnx_float(node, "momentum", 0.9);
-    bool always = node->version >= 14 ? samba_onnx_flag(node, "training_mode", false) : node->output_count > 1;
+    bool always = node->version >= 14  ? samba_onnx_flag(node, "training_mode", false)
+                  : node->version >= 7 ? node->output_count > 1
+                                       : !samba_onnx_flag(node, "is_test", false);
     bool may_train = node->reader->options.train && !always && node->reader->depth == 0;
     if (node->version < 9)
         samba_onnx_flag(node, "spatial", true);
@@ -255,30 +257,37 @@ void samba_onnx_dropout(samba_onnx_node *node)
 {
     samba_value a = samba_onnx_need(node, 0);
     double rate = node->version < 12 ? samba_onnx_float(node, "ratio", 0.5) : samba_onnx_known_double(node, 1, "the ratio", 0.5);
-    bool says_so = node->version >= 12 && samba_onnx_has(node, 2) && samba_onnx_known_int(node, 2, "training_mode", 0) != 0;
+    bool says_so = node->version < 7
+                       ? !samba_onnx_flag(node, "is_test", false)
+                       : node->version >= 12 && samba_onnx_has(node, 2) && samba_onnx_known_int(node, 2, "training_mode", 0) != 0;
     int64_t seed = samba_onnx_int(node, "seed", 0);
     (void)seed; /* ONNX leaves open which numbers a seed gives */
     if (node->refused)
         return;
     bool drops = rate > 0 && (node->reader->options.train || says_so);
-    if (drops && samba_onnx_wants(node, 1)) {
-        samba_onnx_refuse(node, "the mask of a dropout that trains is not supported");
-        return;
-    }
     if (drops && says_so && !node->reader->options.train) {
-        samba_onnx_refuse(node, "training_mode is set: it needs a model that is read for training");
+        samba_onnx_refuse(node, "it drops whenever it runs (%s): that needs a model that is read for training",
+                          node->version < 7 ? "is_test is 0" : "training_mode is set");
         return;
     }
-    if (drops) {
-        char name[64];
-        snprintf(name, sizeof name, "dropout_%lld", (long long)node->reader->draws++);
+    int64_t shape[SAMBA_MAX_RANK];
+    samba_onnx_shape(a, shape);
+    if (!drops) {
+        samba_onnx_out(node, 0, a);
+        if (samba_onnx_wants(node, 1))
+            samba_onnx_out(node, 1, samba_constant(node->graph, 1, SAMBA_BOOL, samba_value_rank(a), shape));
+        return;
+    }
+    char name[64];
+    snprintf(name, sizeof name, "dropout_%lld", (long long)node->reader->draws++);
+    if (!samba_onnx_wants(node, 1)) {
         samba_onnx_out(node, 0, samba_dropout(a, name, rate));
         return;
     }
-    samba_onnx_out(node, 0, a);
-    if (samba_onnx_wants(node, 1)) {
-        int64_t shape[SAMBA_MAX_RANK];
-        samba_onnx_shape(a, shape);
-        samba_onnx_out(node, 1, samba_constant(node->graph, 1, SAMBA_BOOL, samba_value_rank(a), shape));
-    }
+    /* What is left of ones tells which elements were kept, whatever they are. */
+    samba_value ones = samba_constant(node->graph, 1, samba_value_dtype(a), samba_value_rank(a), shape);
+    samba_value factors = samba_dropout(ones, name, rate), zero = samba_onnx_number(node, 0), kept = samba_ne(factors, zero);
+    samba_value scaled = samba_mul(a, factors), nothing = samba_onnx_like(node, 0, a);
+    samba_onnx_out(node, 0, samba_where(kept, scaled, nothing)); /* 0 times an infinity is none */
+    samba_onnx_out(node, 1, kept);
 }

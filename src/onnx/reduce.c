@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reductions, running sums, positions of the greatest. */
-#include "onnx/onnx.h"
+#include "onnx/lists.h"
 
 #include <sambaflow/elementwise.h>
 #include <sambaflow/reduce.h>
@@ -46,47 +46,62 @@ static samba_value exact_mean(samba_value a, int count, const int *dims, bool ke
     return samba_trunc(mean);
 }
 
-/* The least and the greatest of nothing are infinite. */
-static samba_value over_nothing(samba_onnx_node *node, bool greatest_one)
+static bool is_empty(samba_value a)
 {
-    samba_value a = samba_onnx_need(node, 0);
     int64_t shape[SAMBA_MAX_RANK];
-    if (node->refused)
-        return a;
-    samba_onnx_shape(a, shape);
     bool empty = false;
+    samba_onnx_shape(a, shape);
     for (int i = 0; i < samba_value_rank(a); i++)
         empty |= shape[i] == 0;
-    if (!empty)
-        return (samba_value){NULL, 0, 0};
-    samba_dtype dtype = samba_value_dtype(a);
-    double edge = greatest_one ? -INFINITY : INFINITY;
-    if (!samba_dtype_is_floating_point(dtype))
-        return onnx_refused(node, "the greatest and least of no integers are not supported");
-    samba_value start = samba_constant(node->graph, edge, dtype, 0, NULL);
-    return start;
+    return empty;
+}
+
+/* What the greatest, or the least, of no elements is: the other end of what the model's type has, of rank 0. */
+static samba_value end_of(samba_onnx_node *node, samba_value a, bool least)
+{
+    static const struct {
+        int32_t type;
+        int64_t least, greatest; /* as what holds them has them */
+    } ends[] = {{SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, 0, 1},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT8, INT8_MIN, INT8_MAX},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, 0, UINT8_MAX},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT16, INT16_MIN, INT16_MAX},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__UINT16, 0, UINT16_MAX},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT32, INT32_MIN, INT32_MAX},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__UINT32, 0, UINT32_MAX},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__INT64, INT64_MIN, INT64_MAX},
+                {SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__UINT64, 0, -1}};
+    const samba_dtype dtype = samba_value_dtype(a);
+    const int32_t type = samba_onnx_type_of(node, 0, a);
+    if (samba_dtype_is_floating_point(dtype))
+        return samba_constant(node->graph, least ? -INFINITY : INFINITY, dtype, 0, NULL);
+    for (int i = 0; i < SAMBA_COUNT(ends); i++)
+        if (ends[i].type == type)
+            return samba_cast(samba_onnx_ints_value(node, 0, NULL, least ? &ends[i].least : &ends[i].greatest), dtype);
+    return onnx_refused(node, "the greatest and least of no elements of %s are not supported", samba_onnx_type_name(type));
 }
 
 static void reduce_extremum(samba_onnx_node *node, bool greatest_one)
 {
-    samba_value start = over_nothing(node, greatest_one);
+    samba_value a = samba_onnx_need(node, 0);
     if (node->refused)
         return;
-    if (!start.graph) {
+    if (!is_empty(a)) {
         reduce(node, 18, NULL, greatest_one ? samba_amax : samba_amin, NULL);
         return;
     }
-    /* a sum of nothing has the right shape */
-    samba_value a = samba_onnx_need(node, 0);
     bool keep = samba_onnx_flag(node, "keepdims", true);
     samba_onnx_flag(node, "noop_with_empty_axes", false);
     int dims[SAMBA_MAX_RANK], rank = samba_value_rank(a), count = samba_onnx_axes(node, 1, 18, rank, dims);
+    samba_value end = end_of(node, a, greatest_one);
     if (node->refused)
         return;
     for (int i = 0; count <= 0 && i < rank; i++)
         dims[i] = i;
-    samba_value zeros = samba_sum(a, count > 0 ? count : rank, dims, keep);
-    samba_onnx_out(node, 0, samba_add(zeros, start));
+    int64_t shape[SAMBA_MAX_RANK];
+    samba_value shaped = samba_sum(a, count > 0 ? count : rank, dims, keep); /* a sum of nothing has the right shape */
+    samba_onnx_shape(shaped, shape);
+    samba_onnx_out_same(node, samba_expand(end, samba_value_rank(shaped), shape));
 }
 
 static samba_value log_sum_exp(samba_value a, int count, const int *dims, bool keep)

@@ -6,6 +6,7 @@
 #include "base/null.h"
 #include "onnx/onnx.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,10 +55,24 @@ static void sort(samba_onnx *model)
     qsort(model->by_name, (size_t)model->stored_count, sizeof *model->by_name, compare_names);
 }
 
-static samba_onnx_role own_role(const Samba__Onnx__TensorProto *proto)
+/* A path of modules, encoder.scale: names that exporters make up have no dots between letters, or slashes and colons too. */
+static bool is_path(const char *name)
+{
+    bool dots = false;
+    for (const char *at = name; *at; at++) {
+        const bool letter = isalnum((unsigned char)*at) || *at == '_', dot = *at == '.' && at > name && at[-1] != '.' && at[1];
+        if (!letter && !dot)
+            return false;
+        dots |= dot;
+    }
+    return dots;
+}
+
+/* Single numbers are mostly arguments. */
+static samba_onnx_role own_role(const Samba__Onnx__TensorProto *proto, const char *name)
 {
     samba_dtype dtype = samba_onnx_dtype(proto->data_type);
-    return proto->n_dims > 0 && proto->n_dims <= SAMBA_MAX_RANK && dtype != SAMBA_DTYPE_COUNT &&
+    return (proto->n_dims > 0 || is_path(name)) && proto->n_dims <= SAMBA_MAX_RANK && dtype != SAMBA_DTYPE_COUNT &&
                    samba_dtype_is_floating_point(dtype)
                ? SAMBA_ONNX_PARAMETER
                : SAMBA_ONNX_CONSTANT;
@@ -104,7 +119,8 @@ static void add_identities(samba_onnx *model)
             continue;
         const samba_onnx_stored *source = samba_onnx_stored_as(model, node->input[0]); /* initializers alone are sorted in yet */
         if (source && !samba_onnx_stored_as(model, node->output[0]))
-            model->stored[count++] = (samba_onnx_stored){node->output[0], source->proto, own_role(source->proto)};
+            model->stored[count++] =
+                (samba_onnx_stored){node->output[0], source->proto, own_role(source->proto, node->output[0])};
     }
     model->stored_count = count;
     sort(model);
@@ -120,7 +136,7 @@ samba_status samba_onnx_find_stored(samba_onnx *model)
         const Samba__Onnx__TensorProto *proto = graph->initializer[i];
         if (!proto->name || !proto->name[0])
             return samba_fail(model->context, SAMBA_ERROR_FORMAT, "%s: an initializer has no name", model->path);
-        model->stored[model->stored_count++] = (samba_onnx_stored){proto->name, proto, own_role(proto)};
+        model->stored[model->stored_count++] = (samba_onnx_stored){proto->name, proto, own_role(proto, proto->name)};
     }
     sort(model);
     for (int i = 1; i < model->stored_count; i++)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's own test cases of nodes, through sambaflow.onnx_backend: each passes or is refused with its reason. What is refused
-stands in onnx_refused.txt, so that it can neither grow nor shrink unnoticed; `python test_onnx_nodes.py --write` writes it anew.
+"""ONNX's own test cases, of nodes and of small models, through sambaflow.onnx_backend: each passes or is refused with its reason.
+What is refused stands in onnx_refused.txt, so that it can neither grow nor shrink unnoticed; `python test_onnx_nodes.py --write`
+writes it anew.
 
 Random operators are compared by shape and dtype alone: ONNX does not say which numbers they give."""
 
 import collections
+import dataclasses
 import pathlib
 import re
 import sys
@@ -13,26 +15,62 @@ import numpy
 import onnx.numpy_helper
 import pytest
 from onnx.backend.test.case.node import collect_testcases
+from onnx.backend.test.loader import load_model_tests
 
 import onnx
 import sambaflow.onnx_backend as backend
 from sambaflow.errors import UnsupportedError
 
 REFUSED = pathlib.Path(__file__).parent / "onnx_refused.txt"
-RANDOM = "bernoulli"
+RANDOM = re.compile("bernoulli|training_dropout(?!.*zero_ratio)")
+TRAINS = "training_dropout"
 # What a result may differ by, relative and of the greatest value: a few units in the last place of sums of some hundred terms.
 CLOSE = {"float16": (4e-3, 1e-3), "bfloat16": (2e-2, 1e-2)}
-LEAST = 0.85  # of all cases
+LEAST = 0.85  # of all cases of nodes
+MODELS = ("simple", "pytorch-converted", "pytorch-operator")  # suites of models in files
+KINDS = {
+    "tensor_type": (onnx.TensorProto, onnx.numpy_helper.to_array),
+    "sequence_type": (onnx.SequenceProto, onnx.numpy_helper.to_list),
+    "optional_type": (onnx.OptionalProto, onnx.numpy_helper.to_optional),
+}
 
 
 def array_of(x):
     return onnx.numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
 
 
+def value_in(path, info):
+    proto, convert = KINDS[info.type.WhichOneof("value")]
+    return convert(proto.FromString(path.read_bytes()))
+
+
+def model_case(case):
+    """The same case with its model and data."""
+    folder = pathlib.Path(case.model_dir)
+    model = onnx.load(folder / "model.onnx")
+    sides = (("input", model.graph.input), ("output", model.graph.output))
+    sets = [
+        [
+            [value_in(data / f"{kind}_{i}.pb", info) for i, info in enumerate(infos) if (data / f"{kind}_{i}.pb").exists()]
+            for kind, infos in sides
+        ]
+        for data in sorted(folder.glob("test_data_set_*"))
+    ]
+    return dataclasses.replace(case, model=model, data_sets=sets)
+
+
+def all_cases():
+    """{suite: its cases}."""
+    suites = {"node": collect_testcases(None)}
+    for suite in MODELS:
+        suites[suite] = [model_case(case) for case in load_model_tests(kind=suite)]
+    return suites
+
+
 def compare(name, given, expected, case):
     expected = numpy.asarray(expected)
     assert (given.dtype, given.shape) == (expected.dtype, expected.shape), name
-    if RANDOM in name or expected.size == 0:
+    if RANDOM.search(name) or expected.size == 0:
         return
     kind = expected.dtype.name
     if "float" not in kind:
@@ -47,7 +85,7 @@ def compare(name, given, expected, case):
 def outcome(case):
     """None where the case passes, else why it is refused. A wrong result raises."""
     try:
-        rep = backend.SambaFlowRep(case.model)
+        rep = backend.SambaFlowRep(case.model, **({"train": True} if TRAINS in case.name else {}))
         for inputs, outputs in case.data_sets:
             given = rep.run([array_of(x) for x in inputs])
             assert len(given) == len(outputs)
@@ -79,26 +117,39 @@ def reason_of(why):
     return "others"
 
 
+def outcomes():
+    return {suite: {case.name: outcome(case) for case in cases} for suite, cases in all_cases().items()}
+
+
 @pytest.fixture(scope="module")
 def refused():
-    return {case.name: outcome(case) for case in collect_testcases(None)}
+    return outcomes()
 
 
 def test_every_case_passes_or_is_refused(refused):
-    now = {name: why for name, why in refused.items() if why}
-    assert len(now) <= (1 - LEAST) * len(refused)
+    nodes = refused["node"].values()
+    assert sum(why is None for why in nodes) >= LEAST * len(nodes)
     assert text_of(refused) == REFUSED.read_text(encoding="utf-8")
 
 
 def text_of(refused):
-    kinds = collections.Counter(reason_of(why) for why in refused.values() if why)
-    lines = [
-        "# Node cases of ONNX's tests that are refused: how many of a kind, then each. Written by test_onnx_nodes.py --write.",
-        f"# {len(refused)} cases of onnx {onnx.__version__}: {sum(why is None for why in refused.values())} pass.",
-        *(f"# {count:4} {kind}" for kind, count in sorted(kinds.items(), key=lambda row: (-row[1], row[0]))),
-        *(f"{name}: {why}" for name, why in sorted(refused.items()) if why),
-    ]
+    lines = ["# Cases of ONNX's tests that are refused: how many of a kind, then each. Written by test_onnx_nodes.py --write."]
+    for suite, results in refused.items():
+        kinds = collections.Counter(reason_of(why) for why in results.values() if why)
+        lines += [
+            f"# {suite}: {len(results)} cases of onnx {onnx.__version__}, {sum(why is None for why in results.values())} pass.",
+            *(f"# {count:4} {kind}" for kind, count in sorted(kinds.items(), key=lambda row: (-row[1], row[0]))),
+            *(f"{name}: {why}" for name, why in sorted(results.items()) if why),
+        ]
     return "\n".join(lines) + "\n"
+
+
+def test_dropout_and_its_mask():
+    node = onnx.helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"])
+    x = numpy.float32(range(-500, 500))
+    y, mask = backend.run_node(node, [x, numpy.float32(0.25), numpy.bool_(True)], train=True)
+    assert mask.dtype == bool and 650 < mask.sum() < 850
+    numpy.testing.assert_allclose(y, numpy.where(mask, x / 0.75, 0), rtol=1e-6)
 
 
 def test_one_node():
@@ -121,4 +172,4 @@ def test_other_shapes_and_values_are_compiled_again():
 
 
 if __name__ == "__main__" and "--write" in sys.argv:
-    REFUSED.write_text(text_of({case.name: outcome(case) for case in collect_testcases(None)}), encoding="utf-8")
+    REFUSED.write_text(text_of(outcomes()), encoding="utf-8")
