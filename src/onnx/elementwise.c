@@ -28,7 +28,7 @@ static void out_as_input(samba_onnx_node *node, samba_value value, int input)
     samba_onnx_out_type(node, 0, type);
 }
 
-/* Until version 6 the second operand broadcasts where an attribute says so, to the first's dims from `axis` on, or to its last. */
+/* Until version 6 the second operand broadcasts where an attribute says so, to dims of the first from axis on, or to its last. */
 static samba_value broadcast_to(samba_onnx_node *node, samba_value a, samba_value b)
 {
     int64_t own[SAMBA_MAX_RANK], other[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK];

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import io
 import logging
+import pathlib
 
 import numpy
 import onnxruntime
@@ -14,6 +15,7 @@ import test_models_hf
 import test_models_more
 import torch
 import torch.nn.functional as F
+import training
 from torch import nn
 
 import onnx
@@ -91,6 +93,21 @@ def test_outputs(tmp_path, name, exporter):
     beside_runtime(path, inputs)
 
 
+LIGHT = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+@pytest.mark.parametrize("path", sorted(LIGHT.glob("*.onnx")), ids=lambda path: path.stem)
+def test_networks_of_onnx(path):
+    """Architectures that come with ONNX's tests, in the operators of its first versions."""
+    torch.manual_seed(0)
+    model = onnx.load(path)
+    stored = {x.name for x in model.graph.initializer}
+    (shape,) = [[d.dim_value for d in x.type.tensor_type.shape.dim] for x in model.graph.input if x.name not in stored]
+    feed = {x.name: torch.rand(shape).numpy() for x in model.graph.input if x.name not in stored}
+    for given, expected in zip(backend.SambaFlowRep(model).run(feed), runtime(str(path)).run(None, feed), strict=True):
+        numpy.testing.assert_allclose(given, expected, rtol=1e-3, atol=CLOSE * numpy.abs(expected).max())
+
+
 # ---- training ----
 
 
@@ -102,6 +119,15 @@ class Classified(nn.Module):
     def forward(self, x, y):
         logits = self.model(x)
         return F.cross_entropy(logits, y), logits
+
+
+def export_to_train(net, inputs, path, exporter):
+    """With the options of docs/onnx.md: weights keep their names and ties."""
+    if exporter == "older":
+        options = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
+    else:
+        options = {"optimize": False}
+    export(net.eval(), inputs, path, exporter, **options)
 
 
 def convolutions():
@@ -128,6 +154,9 @@ def attention():
     return Attention(), torch.randint(11, (4, 6)), torch.randint(3, (4,))
 
 
+# Models that the exporters take with these options, half of them each.
+TRAINED_OLDER = "t5 bart".split()
+TRAINED_NEWER = "albert mistral".split()
 OPTIMIZERS = {"SGD": {"lr": 0.05, "momentum": 0.9}, "AdamW": {"lr": 0.01}}
 
 
@@ -140,11 +169,7 @@ def test_training(tmp_path, make, exporter, optimizer):
     torch.manual_seed(0)
     net, x, y = make()
     path = str(tmp_path / "model.onnx")
-    if exporter == "older":
-        training = torch.onnx.TrainingMode.PRESERVE
-        export(net.eval(), (x,), path, exporter, training=training, do_constant_folding=False)
-    else:
-        export(net.eval(), (x,), path, exporter, optimize=False)
+    export_to_train(net, (x,), path, exporter)
     model = samba.from_torch_model_(Classified(samba.from_onnx_model(path)))
     twin = copy.deepcopy(net).train()
     assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in net.parameters())
@@ -163,10 +188,25 @@ def test_training(tmp_path, make, exporter, optimizer):
     samba.session.reset()
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("name", "exporter"), [*((n, "older") for n in TRAINED_OLDER), *((n, "newer") for n in TRAINED_NEWER)])
+def test_training_of_models(tmp_path, name, exporter, optimizer):
+    """Models of transformers and torch with their losses: trained from their files as torch trains them, and as closely as our
+    own traces are."""
+    torch.manual_seed(0)
+    net, inputs, *_ = MODELS[name]()
+    path = str(tmp_path / "model.onnx")
+    export_to_train(net, tuple(inputs), path, exporter)
+    lr = 0.001 if name in test_models_hf.SLOWLY else 0.01
+    training.train(tmp_path, samba.from_onnx_model(path), tuple(inputs), 20, lr, optimizer, original=net.train())
+    samba.session.reset()
+
+
 def test_running_statistics_are_buffers(tmp_path):
     net, x, _ = convolutions()
     path = str(tmp_path / "model.onnx")
-    export(net.eval(), (x,), path, "older", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False)
+    export_to_train(net, (x,), path, "older")
     model = samba.from_onnx_model(path)
     assert {name for name, _ in model.named_buffers()} == {"1.running_mean", "1.running_var"}
     assert dict(model.named_parameters()).keys() == dict(net.named_parameters()).keys()
@@ -185,7 +225,7 @@ def test_back(tmp_path):
     torch.manual_seed(0)
     net, x, y = convolutions()
     path, trained = str(tmp_path / "model.onnx"), str(tmp_path / "trained.onnx")
-    export(net.eval(), (x,), path, "older", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False)
+    export_to_train(net, (x,), path, "older")
     model = samba.from_torch_model_(Classified(samba.from_onnx_model(path)))
     optim = samba.optim.AdamW(model.parameters(), lr=0.01)
     inputs = (samba.from_torch_tensor(x, "x"), samba.from_torch_tensor(y, "y"))
@@ -243,3 +283,61 @@ def test_scikit_learn(name):
         numpy.testing.assert_allclose(given[1], model.predict_proba(x), atol=5e-3 if name == "svc" else 1e-4)
     else:
         numpy.testing.assert_allclose(given[0].ravel(), model.predict(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_perceptron_of_scikit_learn_is_trained_on(tmp_path, optimizer):
+    """From where scikit-learn stopped, as torch trains the same layers, and back to ONNX Runtime."""
+    import skl2onnx
+    from sklearn import neural_network, pipeline, preprocessing
+
+    torch.manual_seed(0)
+    rng = numpy.random.default_rng(0)
+    x = rng.normal(3, 2, size=(90, 5)).astype("float32")
+    target = ((x**2).sum(1) > 60) + (x[:, 0] > 3).astype("int64")
+    learner = neural_network.MLPClassifier((12, 8), max_iter=30, random_state=0)
+    mlp = pipeline.make_pipeline(preprocessing.StandardScaler(), learner).fit(x, target)
+    kind = skl2onnx.common.data_types.FloatTensorType([90, 5])
+    proto = skl2onnx.to_onnx(mlp, initial_types=[("x", kind)], options={"zipmap": False})
+
+    class Loss(nn.Module):
+        def __init__(self, network):
+            super().__init__()
+            self.network = network
+
+        def forward(self, x, y):
+            labels, probabilities = self.network(x)
+            return F.nll_loss(torch.log(probabilities), y), probabilities, labels
+
+    layers = [nn.Linear(*weight.shape) for weight in learner.coefs_]
+    for layer, weight, bias in zip(layers, learner.coefs_, learner.intercepts_):
+        layer.weight.data, layer.bias.data = torch.tensor(weight.T).float(), torch.tensor(bias).float()
+    twin = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
+    scaled = torch.from_numpy(mlp[0].transform(x)).float()
+    model = samba.from_torch_model_(Loss(samba.from_onnx_model(proto)))
+    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in twin.parameters())
+    ours = getattr(samba.optim, optimizer)(model.parameters(), **OPTIMIZERS[optimizer])
+    theirs = getattr(torch.optim, optimizer)(twin.parameters(), **OPTIMIZERS[optimizer])
+    y = torch.from_numpy(target)
+    inputs = (samba.from_torch_tensor(torch.from_numpy(x), "x"), samba.from_torch_tensor(y, "y"))
+    pef = samba.session.compile(model, inputs, ours, output_folder=tmp_path, pef_name="model")
+    outputs = utils.trace_graph(model, inputs, ours, pef=pef)
+    losses = []
+    for step in range(200):
+        theirs.zero_grad()
+        loss = F.cross_entropy(twin(scaled), y)
+        loss.backward()
+        theirs.step()
+        losses.append(float(samba.session.run(inputs, outputs)[0].torch()))
+        assert step >= 20 or losses[-1] == pytest.approx(float(loss), rel=1e-3, abs=1e-5), step
+    assert losses[-1] < 0.5 * losses[0]
+    trained = str(tmp_path / "trained.onnx")
+    samba.session.to_onnx(trained)
+    given = [result.torch().numpy() for result in samba.session.run(inputs, outputs, section_types=["FWD"], train=False)]
+    there = runtime(trained)
+    found = dict(zip([o.name for o in there.get_outputs()], there.run(None, {"x": x, "y": target})))
+    numpy.testing.assert_allclose(found[outputs[1].sn_name], given[1], rtol=1e-4, atol=1e-5)
+    assert (found[outputs[2].sn_name] == given[2]).all()
+    assert (given[2] == target).mean() > (mlp.predict(x) == target).mean()
+    samba.session.reset()

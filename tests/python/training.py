@@ -12,6 +12,7 @@ every step, element by element, by a unit in the last place up or down, as a rou
 away says what right results may differ by. A model in float64 has no more exact run to be compared with;
 it is given a millionth of what float32 is."""
 
+import collections
 import copy
 
 import torch
@@ -126,12 +127,21 @@ def _move_until_right(comparison, make_peer, steps):
         comparison.see(moved.parameters(), exact.parameters())
 
 
-def train(tmp_path, model, inputs, steps=20, lr=0.01, optimizer="SGD", hyperparameters=None):
-    """Trains three ways and compares; gives back the losses."""
+def _names_of(model, original):
+    """{name of a parameter of torch's: ours}; a tied parameter may have any of its names in ours."""
+    ours = {name: x.sn_name for name, x in model.named_parameters()}
+    names = collections.defaultdict(list)
+    for name, x in original.named_parameters(remove_duplicate=False):
+        names[id(x)].append(name)
+    return {known[0]: ours[name] for known in names.values() for name in known if name in ours}
+
+
+def train(tmp_path, model, inputs, steps=20, lr=0.01, optimizer="SGD", hyperparameters=None, original=None):
+    """Trains three ways and compares; gives back the losses. `original`: torch's model, where ours is not the same module."""
     options = {"SGD": {"momentum": 0.9}, "AdamW": {"eps": 1e-4}}[
         optimizer
     ]  # a larger eps: near 0 AdamW divides rounding by rounding
-    dtype, original = next(p.dtype for p in model.parameters()), copy.deepcopy(model)
+    dtype, original = next(p.dtype for p in model.parameters()), copy.deepcopy(original or model)
 
     def peer(**which):
         return Peer(original, lambda x: getattr(torch.optim, optimizer)(x.parameters(), lr=lr, **options), inputs, **which)
@@ -142,7 +152,7 @@ def train(tmp_path, model, inputs, steps=20, lr=0.01, optimizer="SGD", hyperpara
     theirs, exact = peer(), peer(double=True)
     pef = samba.session.compile(model, given, ours, name="model", loss_indices=[0], output_folder=str(tmp_path))
     samba.utils.trace_graph(model, given, ours, pef=pef, loss_indices=[0])
-    comparison, losses, names = Comparison(dtype), [], {name: x.sn_name for name, x in model.named_parameters()}
+    comparison, losses, names = Comparison(dtype), [], _names_of(model, original)
     for step in range(steps):
         loss = samba.session.run(given, model.output_tensors[:1], hyperparam_dict=hyperparameters)[0].torch()
         losses.append(loss.item())
@@ -154,7 +164,7 @@ def train(tmp_path, model, inputs, steps=20, lr=0.01, optimizer="SGD", hyperpara
             what = f"gradient of {name} at step {step}"
             if what in its:
                 comparison.add(what, samba.session.device_get(f"{names[name]}.grad"), its[what], right[what], scale)
-            elif p.requires_grad:
+            elif p.requires_grad and name in names:
                 assert (
                     not samba.session.has(f"{names[name]}.grad") or not samba.session.device_get(f"{names[name]}.grad").any()
                 ), name
@@ -169,9 +179,10 @@ def train(tmp_path, model, inputs, steps=20, lr=0.01, optimizer="SGD", hyperpara
     samba.session.to_cpu(model)
     its, right = theirs.parameters(), exact.parameters()
     scale = _largest(right.values())
-    for name, mine in model.named_parameters():
+    stored = {x.sn_name: x for x in model.parameters()}
+    for name, mine in names.items():
         what = f"parameter {name}"
-        comparison.add(what, mine.torch(), its[what], right[what], scale)
+        comparison.add(what, stored[mine].torch(), its[what], right[what], scale)
     _move_until_right(comparison, peer, steps)
     comparison.check()
     return losses
