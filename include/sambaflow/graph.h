@@ -84,6 +84,11 @@ SAMBA_API samba_value samba_input(samba_graph *graph, const char *name); /* decl
 SAMBA_API samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, int rank, const int64_t *shape);
 /* The tensor's values, which become part of the graph and of the PEF. */
 SAMBA_API samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor);
+/* The same of values in C order at `data`, however that is aligned, without a copy: they must stay as they are until `release`
+ * (NULL: nobody asks) is called with `owner`, once and when nobody needs them any more: the graph, its copies, what was compiled
+ * from it in memory. At once after an error. */
+SAMBA_API samba_value samba_constant_memory(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape,
+                                            const void *data, void (*release)(void *owner), void *owner);
 SAMBA_API samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype); /* 0 .. end-1, rank 1 */
 /* Values a caller may ask run for. A loss is an output that gradients start from, with ones. A graph with no loss has gradients
  * start from every floating-point output: with zeros where another output is computed from it and gives it a gradient, so that of

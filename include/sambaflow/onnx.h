@@ -27,7 +27,11 @@ extern "C" {
 typedef struct samba_onnx samba_onnx;
 
 /* Opens a file. Tensors that it keeps in other files ("external data") must lie in its folder or below it. Errors: FILE;
- * FORMAT, for what is no ONNX model or contradicts itself; MEMORY. */
+ * FORMAT, for what is no ONNX model or contradicts itself; MEMORY.
+ *
+ * Files of 1 MiB and more, and those beside them, are mapped: they may be replaced but not cut short while the model is open.
+ * Large constants stay there: a graph that was built of a model, and what is compiled from it in memory, keep the model open,
+ * whose context must not be freed before them. */
 SAMBA_API samba_status samba_onnx_open(samba_context *context, const char *path, samba_onnx **model);
 /* The same of bytes in memory, which are copied. `folder` is where external data lies; NULL: there may be none. */
 SAMBA_API samba_status samba_onnx_open_memory(samba_context *context, const void *data, size_t size, const char *folder,

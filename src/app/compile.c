@@ -6,9 +6,9 @@
  * "--pef FILE" compiles into a temporary folder beside FILE and renames PEF and log to FILE and FILE.log, so that FILE is either
  * the old one or the whole new one. */
 #include "app/app.h"
+#include "compiler/compiler.h"
 #include <sambaflow/parallel.h>
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,22 +97,16 @@ void samba_app_remove_temporary(const char *folder, const char *pef_name)
     rmdir(folder);
 }
 
-static samba_status move(samba_context *context, const char *from, const char *to)
-{
-    if (rename(from, to) != 0)
-        return samba_fail(context, SAMBA_ERROR_FILE, "'%s' could not be written: %s", to, strerror(errno));
-    return SAMBA_OK;
-}
-
 /* Compiles to exactly a->pef. */
-static samba_status compile_to_file(const samba_app_run *run, samba_compile_options *options, char *path, size_t path_size)
+static samba_status compile_to_file(const samba_app_run *run, samba_compile_options *options, char *path, size_t path_size,
+                                    samba_plan *plan)
 {
     const char *target = run->arguments->pef;
     samba_text folder, from, to;
     SAMBA_TRY(samba_app_temporary(run->context, target, &folder));
     options->output_folder = folder.data;
     options->pef_name = NULL;
-    samba_status status = samba_compile(run->context, options, path, path_size);
+    samba_status status = samba_compile_kept(run->context, options, path, path_size, plan);
     samba_text_begin(&from, run->context, "%s.log", path);
     samba_text_begin(&to, run->context, "%s.log", target);
     if (status == SAMBA_OK)
@@ -122,9 +116,9 @@ static samba_status compile_to_file(const samba_app_run *run, samba_compile_opti
     if (status == SAMBA_OK)
         status = samba_file_check_writable(run->context, target);
     if (status == SAMBA_OK)
-        status = move(run->context, path, target);
+        status = samba_file_move(run->context, path, target);
     if (status == SAMBA_OK)
-        status = move(run->context, from.data, to.data);
+        status = samba_file_move(run->context, from.data, to.data);
     samba_app_remove_temporary(folder.data, options->name);
     samba_text_clear(&folder);
     samba_text_clear(&from);
@@ -134,30 +128,27 @@ static samba_status compile_to_file(const samba_app_run *run, samba_compile_opti
     return status;
 }
 
-static samba_status report(const samba_app_run *run, const char *path, double ms)
+static samba_status report(const samba_app_run *run, const samba_plan *plan, const char *path, double ms)
 {
-    samba_plan plan;
-    samba_plan_init(&plan, run->context);
-    samba_status status = samba_pef_read(run->context, path, &plan);
-    if (status == SAMBA_OK && run->arguments->json) {
-        json_t *object = samba_describe_json(&plan, SAMBA_DETAIL_SECTIONS, NULL);
+    samba_status status = SAMBA_OK;
+    if (run->arguments->json) {
+        json_t *object = samba_describe_json(plan, SAMBA_DETAIL_SECTIONS, NULL);
         json_object_set_new(object, "command", json_string("compile"));
         json_object_set_new(object, "pef", json_string(path));
         json_object_set_new(object, "compile_ms", samba_json_number(ms));
         json_object_set_new(object, "batch_size", json_integer(run->arguments->batch_size));
         status = samba_json_print(run->context, object, stdout);
-    } else if (status == SAMBA_OK) {
+    } else {
         char time[SAMBA_CELL];
         printf("PEF            %s\ncompile time   %s\n", path, samba_text_ms(time, ms));
-        status = samba_describe_backward(run->context, &plan, 0, "backward      ", stdout);
+        status = samba_describe_backward(run->context, plan, 0, "backward      ", stdout);
         putchar('\n');
         if (status == SAMBA_OK)
-            status = samba_describe_memory(run->context, &plan, stdout);
+            status = samba_describe_memory(run->context, plan, stdout);
         putchar('\n');
         if (status == SAMBA_OK)
-            status = samba_describe_sections(run->context, &plan, stdout);
+            status = samba_describe_sections(run->context, plan, stdout);
     }
-    samba_plan_free(&plan);
     return status;
 }
 
@@ -174,13 +165,17 @@ samba_status samba_app_compile(const samba_app_run *run)
         return SAMBA_OK;
     SAMBA_TRY(samba_app_compile_options(run, inputs, &optimizer, &options));
     double start = samba_seconds();
-    samba_status status = run->arguments->pef ? compile_to_file(run, &options, path, sizeof path)
-                                              : samba_compile(run->context, &options, path, sizeof path);
+    samba_plan plan;
+    samba_plan_init(&plan, run->context);
+    samba_status status = run->arguments->pef ? compile_to_file(run, &options, path, sizeof path, &plan)
+                                              : samba_compile_kept(run->context, &options, path, sizeof path, &plan);
     double ms = 1e3 * (samba_seconds() - start);
     samba_app_free_tensors(options.input_count, inputs);
-    SAMBA_TRY(status);
     const samba_app *app = run->arguments->app;
-    if (app->compiled)
-        SAMBA_TRY(app->compiled(run->context, app->compiled_user, path, run->arguments->json ? NULL : stdout));
-    return run->arguments->data_parallel && self.rank > 0 ? SAMBA_OK : report(run, path, ms);
+    if (status == SAMBA_OK && app->compiled)
+        status = app->compiled(run->context, app->compiled_user, path, run->arguments->json ? NULL : stdout);
+    if (status == SAMBA_OK && (!run->arguments->data_parallel || self.rank == 0))
+        status = report(run, &plan, path, ms);
+    samba_plan_free(&plan);
+    return status;
 }

@@ -53,19 +53,28 @@ bool samba_add_checked(int64_t a, int64_t b, int64_t *result);
 /* Of any two, also of 0 and another; not negative. */
 int64_t samba_greatest_common_divisor(int64_t a, int64_t b);
 
+/* Large blocks are written page by page for the first time; with large pages, which some systems give on request alone, that
+ * takes a third of the time. */
+#define SAMBA_LARGE_PAGE ((int64_t)2 << 20)
+void samba_ask_for_large_pages(void *data, size_t size);
+
 /* ---- bytes that several owners share (base/blob.c) ---- */
 typedef struct samba_blob {
     samba_context *context;
-    char *data; /* aligned as any block; never changes once sealed */
+    char *data; /* aligned as any block, but for other memory's; never changes once sealed */
     int64_t size;
     uint64_t hash; /* of the bytes */
     int64_t owners;
+    void (*release)(void *owner); /* of memory that is not the blob's own; NULL: it is */
+    void *owner;
 } samba_blob;
 /* For the caller to fill and seal, who owns it until samba_blob_drop; NULL after recording MEMORY. */
 samba_blob *samba_blob_new(samba_context *context, int64_t size);
 void samba_blob_seal(samba_blob *blob);
 samba_blob *samba_blob_copy(samba_context *context, const void *data, int64_t size); /* sealed */
-void samba_blob_keep(samba_blob *blob);                                              /* one owner more */
+/* Over memory of `owner`, which stays as it is until release(owner); sealed. On failure nothing is released. */
+samba_blob *samba_blob_over(samba_context *context, const void *data, int64_t size, void (*release)(void *owner), void *owner);
+void samba_blob_keep(samba_blob *blob);                          /* one owner more */
 void samba_blob_drop(samba_blob *blob);                          /* one less; the last frees it. NULL allowed */
 bool samba_blob_equal(const samba_blob *a, const samba_blob *b); /* of sealed ones: the same bytes */
 
@@ -134,16 +143,23 @@ const char *samba_nearest(const char *name, const char *const *candidates, int c
  * the temporary file is gone; the message has the path and the system's reason. */
 samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
                                      int count);
+/* The same of a file that can be made again, as a compiler's are: it goes to the disk before it takes its name only where another
+ * file has that name and would be lost. */
+samba_status samba_file_write_remade(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
+                                     int count);
 /* The same in two steps, for files that change together: publish renames what stage has written, or unstage removes it. After a
  * failure of either there is nothing to remove. */
 typedef struct samba_file_staged {
     const char *path; /* the caller's */
+    bool lasts;       /* it has reached the disk */
     char target[PATH_MAX], temporary[PATH_MAX + 48];
 } samba_file_staged;
 samba_status samba_file_stage(samba_context *context, const char *path, const void *const *parts, const size_t *sizes, int count,
-                              samba_file_staged *staged);
+                              bool remade, samba_file_staged *staged);
 samba_status samba_file_publish(samba_context *context, samba_file_staged *staged);
 void samba_file_unstage(const samba_file_staged *staged);
+/* Renames a file; where it takes another's place it goes to the disk first. */
+samba_status samba_file_move(samba_context *context, const char *from, const char *to);
 /* FILE where samba_file_write_atomic cannot write as things stand now: to be asked before long work. */
 samba_status samba_file_check_writable(samba_context *context, const char *path);
 bool samba_file_same(const char *path, const char *other); /* both exist and are one, however they are spelled */

@@ -4,7 +4,7 @@
  * A blob is filled by whoever made it, sealed, and never changes after; it goes when its last owner lets go of it. Owners are
  * arenas (samba_arena_keep) or callers.
  *
- * The header lies before the bytes in one block of the context's memory. */
+ * The header lies before the bytes in one block of the context's memory, or alone, where they are somebody else's. */
 #include "base/base.h"
 
 #include <string.h>
@@ -38,12 +38,28 @@ samba_blob *samba_blob_copy(samba_context *context, const void *data, int64_t si
     return blob;
 }
 
+samba_blob *samba_blob_over(samba_context *context, const void *data, int64_t size, void (*release)(void *owner), void *owner)
+{
+    samba_blob *blob = samba_blob_new(context, 0);
+    if (!blob)
+        return NULL;
+    blob->data = (char *)(uintptr_t)data;
+    blob->size = size;
+    blob->release = release;
+    blob->owner = owner;
+    samba_blob_seal(blob);
+    return blob;
+}
+
 void samba_blob_keep(samba_blob *blob) { blob->owners++; }
 
 void samba_blob_drop(samba_blob *blob)
 {
-    if (blob && --blob->owners == 0)
-        samba_free(blob->context, blob, HEADER + (size_t)blob->size);
+    if (!blob || --blob->owners > 0)
+        return;
+    if (blob->release)
+        blob->release(blob->owner);
+    samba_free(blob->context, blob, HEADER + (blob->release ? 0 : (size_t)blob->size));
 }
 
 bool samba_blob_equal(const samba_blob *a, const samba_blob *b)

@@ -12,8 +12,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define MESSAGE_SIZE 1024
+#define LARGE ((size_t)8 << 20) /* bytes of a block that large pages are asked for */
 
 struct samba_context {
     samba_allocator allocator;
@@ -27,6 +29,19 @@ static _Thread_local struct {
     char message[256];
 } aside;
 
+void samba_ask_for_large_pages(void *data, size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t page = SAMBA_LARGE_PAGE, begin = ((uintptr_t)data + page - 1) / page * page,
+                    end = ((uintptr_t)data + size) / page * page;
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE); /* advice: nothing depends on the answer */
+#else
+    (void)data;
+    (void)size;
+#endif
+}
+
 /* The C library's memory. aligned_alloc has no resizing twin, so a resize is a new block and a copy. */
 static void *default_allocate(void *user, void *block, size_t old_size, size_t new_size)
 {
@@ -39,6 +54,8 @@ static void *default_allocate(void *user, void *block, size_t old_size, size_t n
         return NULL;
     size_t rounded = (new_size + SAMBA_ALIGNMENT - 1) / SAMBA_ALIGNMENT * SAMBA_ALIGNMENT;
     void *fresh = aligned_alloc(SAMBA_ALIGNMENT, rounded);
+    if (fresh && rounded >= LARGE)
+        samba_ask_for_large_pages(fresh, rounded);
     if (fresh && block) {
         memcpy(fresh, block, old_size < new_size ? old_size : new_size);
         free(block);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whole files. Writing is all or nothing: bytes go to a new file in the same directory, reach the disk, and only then take the
- * name, so a crash, a full disk or a second writer never leaves half a file under it. A symbolic link is followed, so the file it
- * names is replaced and not the link; what is no regular file (a directory, a device) is refused. */
+ * name, so a crash, a full disk or a second writer never leaves half a file under it. What can be made again takes a new name
+ * without waiting for the disk; a power cut may then cost it, and nothing else. A symbolic link is followed, so the file it names
+ * is replaced and not the link; what is no regular file (a directory, a device) is refused. */
 #include "base/base.h"
 
 #include <errno.h>
@@ -101,12 +102,13 @@ bool samba_file_same(const char *path, const char *other)
 }
 
 samba_status samba_file_stage(samba_context *context, const char *path, const void *const *parts, const size_t *sizes, int count,
-                              samba_file_staged *staged)
+                              bool remade, samba_file_staged *staged)
 {
     struct stat facts;
     bool exists;
     staged->path = path;
     SAMBA_TRY(find_target(context, path, staged->target, &exists, &facts));
+    staged->lasts = exists || !remade;
     int file = open_beside(staged->target, staged->temporary, sizeof staged->temporary);
     if (file < 0)
         return fail_errno(context, "write", path);
@@ -115,7 +117,7 @@ samba_status samba_file_stage(samba_context *context, const char *path, const vo
         status = SAMBA_ERROR_FILE;
     for (int i = 0; i < count && status == SAMBA_OK; i++)
         status = write_all(file, parts[i], sizes[i]);
-    if (status == SAMBA_OK && fsync(file) != 0)
+    if (status == SAMBA_OK && staged->lasts && fsync(file) != 0)
         status = SAMBA_ERROR_FILE;
     int reason = errno;
     if (close(file) != 0 && status == SAMBA_OK) {
@@ -139,16 +141,40 @@ samba_status samba_file_publish(samba_context *context, samba_file_staged *stage
         errno = reason;
         return fail_errno(context, "write", staged->path);
     }
-    sync_directory(staged->target);
+    if (staged->lasts)
+        sync_directory(staged->target);
     return SAMBA_OK;
+}
+
+samba_status samba_file_move(samba_context *context, const char *from, const char *to)
+{
+    struct stat facts;
+    int file = lstat(to, &facts) == 0 ? open(from, O_RDONLY | O_CLOEXEC) : -1;
+    if (file >= 0) {
+        (void)fsync(file);
+        (void)close(file);
+    }
+    return rename(from, to) == 0 ? SAMBA_OK : fail_errno(context, "write", to);
+}
+
+static samba_status write_file(samba_context *context, const char *path, const void *const *parts, const size_t *sizes, int count,
+                               bool remade)
+{
+    samba_file_staged staged;
+    SAMBA_TRY(samba_file_stage(context, path, parts, sizes, count, remade, &staged));
+    return samba_file_publish(context, &staged);
 }
 
 samba_status samba_file_write_atomic(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
                                      int count)
 {
-    samba_file_staged staged;
-    SAMBA_TRY(samba_file_stage(context, path, parts, sizes, count, &staged));
-    return samba_file_publish(context, &staged);
+    return write_file(context, path, parts, sizes, count, false);
+}
+
+samba_status samba_file_write_remade(samba_context *context, const char *path, const void *const *parts, const size_t *sizes,
+                                     int count)
+{
+    return write_file(context, path, parts, sizes, count, true);
 }
 
 static samba_status read_open(samba_context *context, const char *path, int file, void **data, size_t *size)

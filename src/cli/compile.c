@@ -4,6 +4,7 @@
  * the model's initializers are parameters, whose values stand in a safetensors file beside the PEF; for inference they are a part
  * of the PEF. */
 #include "cli/cli.h"
+#include "data/data.h"
 #include "graph/graph.h"
 #include <sambaflow/onnx.h>
 
@@ -203,7 +204,7 @@ static samba_status write_weights(samba_context *context, void *user, const char
     if (length > 4 && strcmp(pef + length - 4, ".pef") == 0)
         length -= 4;
     snprintf(path, sizeof path, "%.*s.safetensors", (int)length, pef);
-    samba_status status = samba_safetensors_write(j->context, path, list.count, list.tensors, NULL);
+    samba_status status = samba_safetensors_write_remade(j->context, path, list.count, list.tensors);
     samba_tensor_list_free(j->context, &list);
     if (status != SAMBA_OK)
         return samba_fail(context, status, "%s", samba_error_message(j->context));

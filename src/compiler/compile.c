@@ -161,7 +161,7 @@ static samba_status write_both(samba_compiler *c, const char *pef, const char *l
     const void *part = log->data;
     size_t size = (size_t)log->length;
     samba_file_staged staged;
-    SAMBA_TRY(samba_file_stage(c->context, log_path, &part, &size, 1, &staged));
+    SAMBA_TRY(samba_file_stage(c->context, log_path, &part, &size, 1, true, &staged));
     samba_status status = samba_pef_write(c->context, &c->plan, pef);
     if (status == SAMBA_OK)
         return samba_file_publish(c->context, &staged);
@@ -241,19 +241,6 @@ void samba_compiler_release(samba_compiler *c)
     samba_arena_free(&c->arena);
 }
 
-samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
-{
-    SAMBA_NEED(NULL, context);
-    SAMBA_TRY(samba_compile_check(context, options));
-    samba_compiler c = {.context = context, .options = options, .train = !options->inference};
-    c.name = options->name ? options->name : options->graph ? options->graph->name : "graph";
-    samba_arena_init(&c.arena, context);
-    samba_plan_init(&c.plan, context);
-    samba_status status = compile(&c, path, path_size);
-    samba_compiler_release(&c);
-    return status;
-}
-
 /* One of the plan's arrays, which grew in context memory, to the plan's own. */
 static samba_status settle(samba_plan *plan, const void *items, size_t size, int64_t count, void *settled)
 {
@@ -278,6 +265,33 @@ static samba_status take_plan(samba_compiler *c, samba_plan *plan)
     SAMBA_TRY(settle(plan, plan->constants, sizeof *plan->constants, plan->constant_count, &plan->constants));
     SAMBA_TRY(settle(plan, plan->blobs, sizeof *plan->blobs, plan->blob_count, &plan->blobs));
     return settle(plan, plan->calls, sizeof *plan->calls, plan->call_count, &plan->calls);
+}
+
+samba_status samba_compile_kept(samba_context *context, const samba_compile_options *options, char *path, size_t path_size,
+                                samba_plan *plan)
+{
+    SAMBA_TRY(samba_compile_check(context, options));
+    samba_compiler c = {.context = context, .options = options, .train = !options->inference};
+    c.name = options->name ? options->name : options->graph ? options->graph->name : "graph";
+    samba_arena_init(&c.arena, context);
+    samba_plan_init(&c.plan, context);
+    samba_plan_init(plan, context);
+    samba_status status = compile(&c, path, path_size);
+    if (status == SAMBA_OK)
+        status = take_plan(&c, plan);
+    samba_compiler_release(&c);
+    if (status != SAMBA_OK)
+        samba_plan_free(plan);
+    return status;
+}
+
+samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
+{
+    SAMBA_NEED(NULL, context);
+    samba_plan plan;
+    SAMBA_TRY(samba_compile_kept(context, options, path, path_size, &plan));
+    samba_plan_free(&plan);
+    return SAMBA_OK;
 }
 
 samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, bool unfused, samba_plan *plan)

@@ -81,6 +81,8 @@ samba_status samba_safetensors_read_known(samba_context *context, const char *pa
                                           samba_tensor_list *list);
 samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                            const char *const *metadata, samba_file_facts *facts);
+/* Of tensors that can be had again: base.h says how such a file is written. */
+samba_status samba_safetensors_write_remade(samba_context *context, const char *path, int count, samba_tensor *const *tensors);
 
 /* ---- shards.c ---- */
 /* A safetensors file; an index of several; or a folder with model.safetensors.index.json or model.safetensors. */

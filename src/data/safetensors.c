@@ -313,6 +313,7 @@ typedef struct writer { /* one slot more than tensors: the header comes first */
     const void **parts;
     size_t *sizes;
     samba_file_facts *facts; /* of what was written; NULL: nobody asks */
+    bool remade;             /* the file can be made again */
 } writer;
 
 static samba_status write_sorted(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
@@ -337,7 +338,8 @@ static samba_status write_sorted(samba_context *context, const char *path, int c
     }
     SAMBA_TRY(dump_header(context, path, header, &block, &w->sizes[0]));
     w->parts[0] = block;
-    samba_status status = samba_file_write_atomic(context, path, w->parts, w->sizes, count + 1);
+    samba_status status =
+        (w->remade ? samba_file_write_remade : samba_file_write_atomic)(context, path, w->parts, w->sizes, count + 1);
     if (w->facts) {
         *w->facts = (samba_file_facts){.hash = samba_hash_parts(w->parts, w->sizes, count + 1)};
         for (int i = 0; i <= count; i++)
@@ -347,13 +349,12 @@ static samba_status write_sorted(samba_context *context, const char *path, int c
     return status;
 }
 
-samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
-                                           const char *const *metadata, samba_file_facts *facts)
+static samba_status write_with(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
+                               const char *const *metadata, writer w)
 {
     json_t *header = json_object();
     if (!header)
         return samba_fail(context, SAMBA_ERROR_MEMORY, "no memory for the header of %s", path);
-    writer w = {.facts = facts};
     samba_arena_init(&w.arena, context);
     samba_status status = write_sorted(context, path, count, tensors, metadata, header, &w);
     for (int i = 0; w.copies && i < count; i++)
@@ -361,6 +362,17 @@ samba_status samba_safetensors_write_known(samba_context *context, const char *p
     samba_arena_free(&w.arena);
     json_decref(header);
     return status;
+}
+
+samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
+                                           const char *const *metadata, samba_file_facts *facts)
+{
+    return write_with(context, path, count, tensors, metadata, (writer){.facts = facts});
+}
+
+samba_status samba_safetensors_write_remade(samba_context *context, const char *path, int count, samba_tensor *const *tensors)
+{
+    return write_with(context, path, count, tensors, NULL, (writer){.remade = true});
 }
 
 samba_status samba_safetensors_write(samba_context *context, const char *path, int count, samba_tensor *const *tensors,

@@ -117,7 +117,6 @@ samba_status samba_host_memory_new_for(samba_context *context, int64_t bytes, in
                                        samba_host_memory *memory);
 /* Who uses each page of an arena most: stages deal a buffer in the order of memory, the first part to the first thread. Pages of
  * several buffers are the largest one's. */
-#define SAMBA_LARGE_PAGE ((int64_t)2 << 20)
 samba_status samba_page_owners(const samba_plan *plan, int64_t bytes, int threads, samba_arena *arena, uint16_t **owners);
 void samba_host_memory_free(samba_host_memory *memory);
 

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define LARGE_PAGE ((size_t)SAMBA_LARGE_PAGE)
@@ -23,19 +22,6 @@ static samba_status check_machine(samba_context *context, int64_t bytes)
             "the PEF needs %lld MiB of device memory and this machine has %lld: compile with a smaller batch or model",
             (long long)(bytes >> 20), (long long)(pages >> 10) * (page >> 10));
     return SAMBA_OK;
-}
-
-static void ask_for_large_pages(char *data, size_t size)
-{
-#ifdef MADV_HUGEPAGE
-    uintptr_t begin = ((uintptr_t)data + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE,
-              end = ((uintptr_t)data + size) / LARGE_PAGE * LARGE_PAGE;
-    if (begin < end)
-        (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE); /* advice: nothing depends on the answer */
-#else
-    (void)data;
-    (void)size;
-#endif
 }
 
 /* Each thread's part of whole large pages, which become its own. */
@@ -113,7 +99,7 @@ samba_status samba_host_memory_new_for(samba_context *context, int64_t bytes, in
             "no memory for the %lld bytes of device memory that the PEF needs: free something or compile with a smaller "
             "batch or model",
             (long long)bytes);
-    ask_for_large_pages(data, memory->size);
+    samba_ask_for_large_pages(data, memory->size);
     memory->data = data;
     const owned_memory owned = {memory, owners};
     const int team = memory->size > LARGE_PAGE ? threads : 1;

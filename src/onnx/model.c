@@ -9,6 +9,7 @@
  * Blocks of the message belong to the model. Small ones are cut from large ones; freeing them does nothing. */
 #include "base/null.h"
 #include "onnx/onnx.h"
+#include "onnx/wire.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +24,7 @@
 #define ROOM (1 << 20)   /* bytes that any file may take */
 #define BLOCK (64 << 10) /* small requests are cut from blocks of this size */
 #define SMALL (4 << 10)
+#define MAPPED (1 << 20) /* bytes of a file that is mapped: a smaller one is copied, whatever becomes of it then */
 
 /* ---- memory ---- */
 
@@ -70,24 +72,8 @@ static void take_back(void *user, void *block)
 
 /* ---- scanning ---- */
 
-typedef struct scan {
-    const uint8_t *at, *end;
-} scan;
-
-static bool read_varint(scan *s, uint64_t *value)
-{
-    *value = 0;
-    for (int shift = 0; shift < 64 && s->at < s->end; shift += 7) {
-        uint8_t byte = *s->at++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return true;
-    }
-    return false;
-}
-
 /* Adds the memory that protobuf-c takes for a message; false where it is damaged or too deep. */
-static bool scan_message(const ProtobufCMessageDescriptor *message, scan s, int depth, uint64_t *memory, bool *deep)
+static bool scan_message(const ProtobufCMessageDescriptor *message, samba_onnx_wire s, int depth, uint64_t *memory, bool *deep)
 {
     if (depth > DEEPEST) {
         *deep = true;
@@ -97,65 +83,34 @@ static bool scan_message(const ProtobufCMessageDescriptor *message, scan s, int 
     const uint8_t *begin = s.at;
     uint64_t seen = 0; /* bit i: field i, a message that is no list */
     while (s.at < s.end) {
-        uint64_t tag, size;
-        if (!read_varint(&s, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX >> 3)
+        samba_onnx_field given;
+        if (!samba_onnx_wire_next(&s, &given))
             return false;
-        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
-        switch (tag & 7) {
-        case 0:
-            if (!read_varint(&s, &size))
-                return false;
-            size = 0;
-            break;
-        case 1: size = 8; break;
-        case 5: size = 4; break;
-        case 2:
-            if (!read_varint(&s, &size))
-                return false;
-            break;
-        default: return false;
-        }
-        if (size > (uint64_t)(s.end - s.at))
-            return false;
-        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && (tag & 7) == 2 &&
-            !scan_message(field->descriptor, (scan){s.at, s.at + size}, depth + 1, memory, deep))
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(message, given.number);
+        const uint64_t size = (uint64_t)(given.content.end - given.content.at);
+        if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && given.is_bytes &&
+            !scan_message(field->descriptor, given.content, depth + 1, memory, deep))
             return false;
         if (field && field->type == PROTOBUF_C_TYPE_MESSAGE && field->label != PROTOBUF_C_LABEL_REPEATED) {
             /* one that comes again is joined with what came before, whose lists are copied */
             uint64_t bit = (uint64_t)1 << ((field - message->fields) & 63);
-            *memory += seen & bit ? 8 * (uint64_t)(s.at - begin) : 0;
+            *memory += seen & bit ? 8 * (uint64_t)(given.content.at - begin) : 0;
             seen |= bit;
         }
         /* an element of a list, or of a packed one as many as its bytes may be; a field of text is copied */
         *memory +=
             16 + size +
-            ((tag & 7) == 2 && field && field->label == PROTOBUF_C_LABEL_REPEATED && field->type != PROTOBUF_C_TYPE_MESSAGE &&
+            (given.is_bytes && field && field->label == PROTOBUF_C_LABEL_REPEATED && field->type != PROTOBUF_C_TYPE_MESSAGE &&
                      field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_BYTES &&
                      field->type != PROTOBUF_C_TYPE_FLOAT && field->type != PROTOBUF_C_TYPE_DOUBLE
                  ? 8 * size
                  : 0);
-        s.at += size;
     }
     return true;
 }
 
-static samba_status parse(samba_onnx *model, const void *data, size_t size)
+static samba_status unpack(samba_onnx *model, const void *data, size_t size)
 {
-    uint64_t memory = 0;
-    bool deep = false;
-    model->size = size;
-    if (size > INT_MAX) /* protobuf's own limit */
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
-                         "%s: %zu bytes are no ONNX file: its format ends at 2 GiB, beyond which tensors lie in files beside it",
-                         model->path, size);
-    if (!scan_message(&samba__onnx__model_proto__descriptor, (scan){data, (const uint8_t *)data + size}, 0, &memory, &deep))
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
-                         deep ? "%s: graphs or types are nested more than %d deep" : "%s: it is no ONNX file, or a damaged one",
-                         model->path, DEEPEST);
-    if (memory > (uint64_t)size * MOST_TIMES + ROOM)
-        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
-                         "%s: reading %zu bytes would take %llu: it is no ONNX file that a program wrote", model->path, size,
-                         (unsigned long long)memory);
     ProtobufCAllocator allocator = {give, take_back, model};
     int64_t refused = samba_memory_refused(model->context);
     model->message = samba__onnx__model_proto__unpack(&allocator, size, data);
@@ -164,6 +119,28 @@ static samba_status parse(samba_onnx *model, const void *data, size_t size)
     if (!model->message)
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: it is no ONNX file, or a damaged one", model->path);
     return SAMBA_OK;
+}
+
+/* `stays`: the bytes are there as long as the model. */
+static samba_status parse(samba_onnx *model, const void *data, size_t size, bool stays)
+{
+    uint64_t memory = 0;
+    bool deep = false;
+    model->size = size;
+    if (size > INT_MAX) /* protobuf's own limit */
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: %zu bytes are no ONNX file: its format ends at 2 GiB, beyond which tensors lie in files beside it",
+                         model->path, size);
+    if (!scan_message(&samba__onnx__model_proto__descriptor, (samba_onnx_wire){data, (const uint8_t *)data + size}, 0, &memory,
+                      &deep))
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         deep ? "%s: graphs or types are nested more than %d deep" : "%s: it is no ONNX file, or a damaged one",
+                         model->path, DEEPEST);
+    if (memory > (uint64_t)size * MOST_TIMES + ROOM)
+        return ONNX_FAIL(model, SAMBA_ERROR_FORMAT,
+                         "%s: reading %zu bytes would take %llu: it is no ONNX file that a program wrote", model->path, size,
+                         (unsigned long long)memory);
+    return stays ? samba_onnx_unpack_thin(model, data, size, unpack) : unpack(model, data, size);
 }
 
 /* ---- what a model must have ---- */
@@ -215,9 +192,9 @@ static samba_status new_model(samba_context *context, const char *path, const ch
     return SAMBA_OK;
 }
 
-static samba_status open_bytes(samba_onnx *model, const void *data, size_t size, samba_onnx **result)
+static samba_status open_bytes(samba_onnx *model, const void *data, size_t size, bool stays, samba_onnx **result)
 {
-    samba_status status = parse(model, data, size);
+    samba_status status = parse(model, data, size, stays);
     if (status == SAMBA_OK)
         status = check(model);
     if (status != SAMBA_OK) {
@@ -226,6 +203,24 @@ static samba_status open_bytes(samba_onnx *model, const void *data, size_t size,
     }
     *result = model;
     return SAMBA_OK;
+}
+
+/* Whether the file is in memory now, where its tensors stay. */
+static bool map_large(samba_onnx *model, const char *path)
+{
+    struct stat facts;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    void *data = MAP_FAILED;
+    if (file < 0)
+        return false;
+    if (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= MAPPED)
+        data = mmap(NULL, (size_t)facts.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    (void)close(file);
+    if (data == MAP_FAILED)
+        return false;
+    model->file = data;
+    model->file_size = (size_t)facts.st_size;
+    return true;
 }
 
 samba_status samba_onnx_open(samba_context *context, const char *path, samba_onnx **result)
@@ -241,10 +236,15 @@ samba_status samba_onnx_open(samba_context *context, const char *path, samba_onn
     void *data;
     size_t size;
     samba_onnx *model;
-    SAMBA_TRY(samba_file_read(context, path, &data, &size));
-    samba_status status = new_model(context, path, folder, &model);
-    if (status == SAMBA_OK)
-        status = open_bytes(model, data, size, result);
+    SAMBA_TRY(new_model(context, path, folder, &model));
+    if (map_large(model, path))
+        return open_bytes(model, model->file, model->file_size, true, result);
+    samba_status status = samba_file_read(context, path, &data, &size);
+    if (status != SAMBA_OK) {
+        samba_onnx_free(model);
+        return status;
+    }
+    status = open_bytes(model, data, size, false, result);
     samba_free(context, data, size);
     return status;
 }
@@ -258,7 +258,7 @@ samba_status samba_onnx_open_memory(samba_context *context, const void *data, si
     *result = NULL;
     samba_onnx *model;
     SAMBA_TRY(new_model(context, "model", folder, &model));
-    return open_bytes(model, data, size, result);
+    return open_bytes(model, data, size, false, result);
 }
 
 void samba_onnx_hold(samba_onnx *model) { model->holders++; }
@@ -274,6 +274,8 @@ void samba_onnx_free(samba_onnx *model)
     for (samba_onnx_map *map = model->maps; map; map = map->next)
         if (map->size > 0)
             munmap(map->data, map->size);
+    if (model->file)
+        munmap(model->file, model->file_size);
     if (model->kept)
         samba_free(model->context, model->kept, (size_t)model->kept_capacity * sizeof *model->kept);
     samba_arena_free(&model->arena);

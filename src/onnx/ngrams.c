@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TfIdfVectorizer: how often each n-gram of a pool stands in a line of integers. An n-gram of n numbers, s apart, is compared with
- * a line at all places at once; which n-grams there are is known, so that the shapes are. */
+ * TfIdfVectorizer: how often each n-gram of a pool stands in a line of integers. An n-gram of n numbers, s apart, is compared
+ * with a line at all places at once; which n-grams there are is known, so that the shapes are. */
 #include "onnx/lists.h"
 
 #include <sambaflow/elementwise.h>
@@ -13,8 +13,9 @@
 enum { TF, IDF, TFIDF };
 
 typedef struct pool {
-    int64_t numbers, sizes, grams, width;  /* of the pool; longest n-gram that it has; n-grams that count; of the result */
-    const int64_t *number, *start, *index; /* the pool; where n-grams of 1, 2 ... numbers begin in it; the place of each in the result */
+    int64_t numbers, sizes, grams, width; /* of the pool; longest n-gram that it has; n-grams that count; of the result */
+    const int64_t *number, *start,
+        *index; /* the pool; where n-grams of 1, 2 ... numbers begin in it; the place of each in the result */
     int64_t least, most, skips;
 } pool;
 
@@ -55,7 +56,8 @@ static bool take_pool(samba_onnx_node *node, pool *p)
         p->width = p->index[i] >= p->width ? p->index[i] + 1 : p->width;
     }
     if (!node->refused && (!fits || total != places || places == 0))
-        samba_onnx_refuse(node, "its pool of %lld numbers, ngram_counts, ngram_indexes and lengths %lld to %lld do not fit each other",
+        samba_onnx_refuse(node,
+                          "its pool of %lld numbers, ngram_counts, ngram_indexes and lengths %lld to %lld do not fit each other",
                           (long long)p->numbers, (long long)p->least, (long long)p->most);
     return !node->refused;
 }

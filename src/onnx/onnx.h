@@ -44,6 +44,8 @@ struct samba_onnx {
     const char *path;   /* for messages */
     const char *folder; /* where external data lies; NULL: nowhere */
     size_t size;        /* of the message's bytes */
+    void *file;         /* mapped, where it is large; else NULL */
+    size_t file_size;
     Samba__Onnx__ModelProto *message;
     samba_onnx_memory *blocks; /* of the message, the latest first */
     samba_onnx_map *maps;
@@ -63,14 +65,30 @@ void samba_onnx_hold(samba_onnx *model);
 samba_status samba_onnx_find_stored(samba_onnx *model);                                   /* roles.c */
 const samba_onnx_stored *samba_onnx_stored_as(const samba_onnx *model, const char *name); /* NULL: nothing */
 
+/* thin.c: as `unpack` reads the bytes, which are known to be fields, but for the large tensors, which stay where they are. */
+samba_status samba_onnx_unpack_thin(samba_onnx *model, const void *data, size_t size,
+                                    samba_status (*unpack)(samba_onnx *model, const void *data, size_t size));
+
 /* ---- tensors: tensor.c ---- */
 
 /* What a TensorProto's elements are here. Unsigned numbers of 16 and 32 bits are held in signed ones of twice the size, those of
  * 64 bits in int64 as far as it reaches. SAMBA_DTYPE_COUNT: not at all. */
 samba_dtype samba_onnx_dtype(int32_t type);
 const char *samba_onnx_type_name(int32_t type); /* "uint16" */
+/* What a tensor of the message is, checked; its shape is the message's. */
+typedef struct samba_onnx_form {
+    samba_dtype dtype;
+    int rank;
+    const int64_t *shape;
+    int64_t bytes;
+} samba_onnx_form;
+samba_status samba_onnx_form_of(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_onnx_form *form);
 /* A tensor of the message, checked, over the model's memory where that is as the dtype has it. */
 samba_status samba_onnx_tensor(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_tensor **tensor);
+/* The same as a constant of the graph, which holds the model where its elements stay in the model's memory. After an error of the
+ * graph the status is OK. */
+samba_status samba_onnx_constant_of(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_graph *graph,
+                                    samba_value *value);
 
 /* ---- items ---- */
 

@@ -98,21 +98,20 @@ static samba_value named_value(samba_onnx_reader *reader, const samba_onnx_store
 static samba_value initializer_value(samba_onnx_reader *reader, const samba_onnx_item *item, bool buffer)
 {
     const samba_value none = {NULL, 0, 0};
-    samba_tensor *tensor;
-    if (samba_onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK)
+    samba_onnx_form form;
+    samba_value value;
+    if (samba_onnx_form_of(reader->model, item->initializer, &form) != SAMBA_OK)
         return none;
-    double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
-    if (reader->depth > 0 && (reader->room += bytes) > 0x1p30 + 64 * (double)reader->model->size) { /* each turn of a loop */
-        samba_tensor_free(tensor);
+    if (reader->depth > 0 && (reader->room += (double)form.bytes) > 0x1p30 + 64 * (double)reader->model->size) {
+        /* each turn of a loop makes them */
         samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "constants of loops and functions take too much memory");
         return none;
     }
     samba_onnx_role role = item->stored ? item->stored->role : SAMBA_ONNX_CONSTANT;
-    samba_value value = !item->stored || (role == SAMBA_ONNX_CONSTANT && !buffer)
-                            ? samba_constant_tensor(reader->graph, tensor)
-                            : named_value(reader, item->stored, buffer || role == SAMBA_ONNX_BUFFER, samba_tensor_dtype(tensor),
-                                          samba_tensor_rank(tensor), samba_tensor_shape(tensor));
-    samba_tensor_free(tensor);
+    if (item->stored && (role != SAMBA_ONNX_CONSTANT || buffer))
+        value = named_value(reader, item->stored, buffer || role == SAMBA_ONNX_BUFFER, form.dtype, form.rank, form.shape);
+    else if (samba_onnx_constant_of(reader->model, item->initializer, reader->graph, &value) != SAMBA_OK)
+        return none;
     if (reader->graph->status != SAMBA_OK) {
         samba_fail(reader->context, reader->graph->status, "%s", reader->graph->error);
         return none;

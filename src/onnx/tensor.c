@@ -175,6 +175,8 @@ static samba_status find_external(samba_onnx *model, const Samba__Onnx__TensorPr
 
 /* ---- elements ---- */
 
+#define LARGE 4096 /* bytes of a constant that stays where the file has it */
+
 static samba_status wrong_count(samba_onnx *model, const char *name, const char *where, int64_t held, int rank,
                                 const int64_t *shape)
 {
@@ -253,55 +255,98 @@ static void fill_from_bytes(const type_facts *facts, const uint8_t *from, samba_
 
 static void release(void *model) { samba_onnx_free(model); }
 
-samba_status samba_onnx_tensor(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_tensor **tensor)
-{
-    const char *name = proto->name ? proto->name : "";
-    const type_facts *facts = facts_of(proto->data_type);
+typedef struct place { /* of a tensor's elements */
+    const char *name;
+    const type_facts *facts;
+    int rank;
+    const int64_t *shape;
     int64_t numel;
-    *tensor = NULL;
-    if (facts->dtype == SAMBA_DTYPE_COUNT)
+    const void *data; /* its bytes in the file; NULL: a list of the message has its elements */
+} place;
+
+static samba_status find_place(samba_onnx *model, const Samba__Onnx__TensorProto *proto, place *p)
+{
+    static const int64_t zero;
+    const char *name = proto->name ? proto->name : "";
+    *p = (place){.name = name, .facts = facts_of(proto->data_type)};
+    if (p->facts->dtype == SAMBA_DTYPE_COUNT)
         return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" is of type %s, which SambaFlow has not", name,
-                         facts->name);
+                         p->facts->name);
     if (proto->n_dims > SAMBA_MAX_RANK)
         return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" has %zu dims; at most %d are supported", name,
                          proto->n_dims, SAMBA_MAX_RANK);
-    int rank = (int)proto->n_dims;
-    int64_t bits, zero = 0;
-    const int64_t *shape = rank ? proto->dims : &zero;
-    if (!samba_shape_numel(rank, shape, &numel) || !samba_mul_checked(numel, 64, &bits))
+    int64_t bits;
+    p->rank = (int)proto->n_dims;
+    p->shape = p->rank ? proto->dims : &zero;
+    if (!samba_shape_numel(p->rank, p->shape, &p->numel) || !samba_mul_checked(p->numel, 64, &bits))
         return ONNX_FAIL(model, SAMBA_ERROR_FORMAT, "%s: tensor \"%.200s\" has a shape that is none", model->path, name);
     if (proto->segment)
         return ONNX_FAIL(model, SAMBA_ERROR_UNSUPPORTED, "tensor \"%.200s\" is stored in segments; store it whole", name);
-    int64_t size = (numel * facts->bits + 7) / 8;
-    const void *data = NULL;
+    const int64_t size = (p->numel * p->facts->bits + 7) / 8,
+                  listed = (int64_t)(proto->n_float_data + proto->n_double_data + proto->n_int64_data + proto->n_uint64_data);
     if (proto->has_data_location && proto->data_location == SAMBA__ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        SAMBA_TRY(find_external(model, proto, name, size, &data));
-    else if (proto->has_raw_data) {
+        return find_external(model, proto, name, size, &p->data);
+    if (proto->has_raw_data) {
         if ((int64_t)proto->raw_data.len != size)
-            return wrong_count(model, name, "bytes", (int64_t)proto->raw_data.len, rank, shape);
-        data = proto->raw_data.data ? proto->raw_data.data : (const uint8_t *)"";
-    } else if (numel > (int64_t)(proto->n_float_data + proto->n_double_data + proto->n_int32_data * 4 + proto->n_int64_data +
-                                 proto->n_uint64_data))
-        return wrong_count(model, name, "elements",
-                           (int64_t)(proto->n_float_data + proto->n_double_data + proto->n_int32_data + proto->n_int64_data +
-                                     proto->n_uint64_data),
-                           rank, shape);
-    size_t element = samba_dtype_size(facts->dtype);
-    if (data && facts->format == SAME && facts->dtype != SAMBA_BOOL && (uintptr_t)data % element == 0 && numel > 0) {
-        SAMBA_TRY(samba_tensor_from_memory(model->context, name, facts->dtype, rank, shape, NULL, (void *)(uintptr_t)data,
-                                           release, model, tensor));
+            return wrong_count(model, name, "bytes", (int64_t)proto->raw_data.len, p->rank, p->shape);
+        p->data = proto->raw_data.data ? proto->raw_data.data : (const uint8_t *)"";
+    } else if (p->numel > listed + (int64_t)proto->n_int32_data * 4)
+        return wrong_count(model, name, "elements", listed + (int64_t)proto->n_int32_data, p->rank, p->shape);
+    return SAMBA_OK;
+}
+
+/* The elements lie in the file as memory has them. */
+static bool is_as_memory(const place *p)
+{
+    return p->data && p->facts->format == SAME && p->facts->dtype != SAMBA_BOOL && p->numel > 0;
+}
+
+samba_status samba_onnx_form_of(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_onnx_form *form)
+{
+    place p;
+    SAMBA_TRY(find_place(model, proto, &p));
+    *form = (samba_onnx_form){p.facts->dtype, p.rank, p.shape, p.numel * (int64_t)samba_dtype_size(p.facts->dtype)};
+    return SAMBA_OK;
+}
+
+samba_status samba_onnx_tensor(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_tensor **tensor)
+{
+    place p;
+    *tensor = NULL;
+    SAMBA_TRY(find_place(model, proto, &p));
+    if (is_as_memory(&p) && (uintptr_t)p.data % samba_dtype_size(p.facts->dtype) == 0) {
+        SAMBA_TRY(samba_tensor_from_memory(model->context, p.name, p.facts->dtype, p.rank, p.shape, NULL,
+                                           (void *)(uintptr_t)p.data, release, model, tensor));
         samba_onnx_hold(model);
         return SAMBA_OK;
     }
-    SAMBA_TRY(samba_tensor_new(model->context, name, facts->dtype, rank, shape, tensor));
+    SAMBA_TRY(samba_tensor_new(model->context, p.name, p.facts->dtype, p.rank, p.shape, tensor));
     samba_status status = SAMBA_OK;
-    if (data)
-        fill_from_bytes(facts, data, *tensor, numel);
+    if (p.data)
+        fill_from_bytes(p.facts, p.data, *tensor, p.numel);
     else
-        status = fill_from_list(model, proto, facts, name, *tensor, numel);
+        status = fill_from_list(model, proto, p.facts, p.name, *tensor, p.numel);
     if (status != SAMBA_OK) {
         samba_tensor_free(*tensor);
         *tensor = NULL;
     }
     return status;
+}
+
+samba_status samba_onnx_constant_of(samba_onnx *model, const Samba__Onnx__TensorProto *proto, samba_graph *graph,
+                                    samba_value *value)
+{
+    place p;
+    samba_tensor *tensor;
+    *value = (samba_value){NULL, SAMBA_NONE, 0};
+    SAMBA_TRY(find_place(model, proto, &p));
+    if (is_as_memory(&p) && p.numel * (int64_t)samba_dtype_size(p.facts->dtype) >= LARGE) {
+        samba_onnx_hold(model);
+        *value = samba_constant_memory(graph, p.facts->dtype, p.rank, p.shape, p.data, release, model);
+        return SAMBA_OK;
+    }
+    SAMBA_TRY(samba_onnx_tensor(model, proto, &tensor));
+    *value = samba_constant_tensor(graph, tensor);
+    samba_tensor_free(tensor);
+    return SAMBA_OK;
 }

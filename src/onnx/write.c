@@ -324,7 +324,7 @@ static samba_status pack(samba_onnx_writer *w, const Samba__Onnx__ModelProto *mo
     if (!bytes)
         return SAMBA_ERROR_MEMORY;
     samba__onnx__model_proto__pack(model, bytes);
-    samba_status status = samba_file_stage(w->context, path, (const void *[]){bytes}, &size, 1, staged);
+    samba_status status = samba_file_stage(w->context, path, (const void *[]){bytes}, &size, 1, false, staged);
     samba_free(w->context, bytes, size);
     return status;
 }
@@ -343,7 +343,7 @@ static samba_status publish(samba_onnx_writer *w, const Samba__Onnx__ModelProto 
     SAMBA_TRY(SAMBA_ROOM(&w->arena, parts, 2 * w->initializers.count + 1));
     SAMBA_TRY(SAMBA_ROOM(&w->arena, sizes, 2 * w->initializers.count + 1));
     SAMBA_TRY(move_beside(w, last ? last + 1 : data_path, parts, sizes, &count));
-    SAMBA_TRY(samba_file_stage(w->context, data_path, parts, sizes, count, &data));
+    SAMBA_TRY(samba_file_stage(w->context, data_path, parts, sizes, count, false, &data));
     samba_status status = pack(w, model, path, &main);
     if (status != SAMBA_OK) {
         samba_file_unstage(&data);

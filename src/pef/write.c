@@ -202,7 +202,7 @@ static samba_status write_parts(samba_context *context, samba_arena *arena, cons
     }
     header->body_checksum = samba_hash_parts(parts + 1, sizes + 1, count - 1);
     header->header_checksum = samba_hash(header, offsetof(samba_pef_header, header_checksum), 0);
-    return samba_file_write_atomic(context, path, parts, sizes, count);
+    return samba_file_write_remade(context, path, parts, sizes, count);
 }
 
 static samba_status write_message(samba_context *context, samba_arena *arena, const samba_plan *plan,

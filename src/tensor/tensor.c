@@ -143,7 +143,7 @@ static samba_status check_memory(samba_context *context, const char *label, samb
     if (!data && !no_elements)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT,
                           "tensor %s: the memory is NULL; for a tensor without data use samba_tensor_empty", label);
-    if ((uintptr_t)data % samba_dtype_size(dtype) != 0)
+    if (!no_elements && (uintptr_t)data % samba_dtype_size(dtype) != 0)
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "tensor %s: the memory at %p is not aligned to the %zu bytes of %s",
                           label, data, samba_dtype_size(dtype), samba_dtype_name(dtype));
     return SAMBA_OK;

@@ -165,15 +165,19 @@ samba_value samba_constant(samba_graph *graph, double value, samba_dtype dtype, 
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_constant, 0, NULL, &attrs));
 }
 
-samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
+static samba_value literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, samba_blob *blob)
 {
     samba_attrs attrs = {.literal = {.dtype = dtype, .shape = samba_dims_of(rank, shape)}};
-    int64_t numel;
-    samba_shape_numel(rank, shape, &numel);
-    samba_blob *blob = samba_blob_copy(graph->context, data, numel * (int64_t)samba_dtype_size(dtype));
     attrs.literal.data = samba_graph_blob(graph, blob);
     samba_blob_drop(blob);
     return samba_trace_value(graph, samba_emit(graph, SAMBA_OP_literal, 0, NULL, &attrs));
+}
+
+samba_value samba_trace_literal(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data)
+{
+    int64_t numel;
+    samba_shape_numel(rank, shape, &numel);
+    return literal(graph, dtype, rank, shape, samba_blob_copy(graph->context, data, numel * (int64_t)samba_dtype_size(dtype)));
 }
 
 /* One element that a double holds to the bit: passes know what to do with a constant. */
@@ -206,6 +210,39 @@ samba_value samba_constant_tensor(samba_graph *graph, const samba_tensor *tensor
     if (is_number(tensor, &value))
         return samba_constant(graph, value, dtype, rank, samba_tensor_shape(tensor));
     return samba_trace_literal(graph, dtype, rank, samba_tensor_shape(tensor), samba_tensor_data(tensor));
+}
+
+static void nobody(void *owner) { (void)owner; }
+
+static samba_blob *blob_over(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data,
+                             void (*release)(void *owner), void *owner)
+{
+    int64_t numel, bytes;
+    if (!samba_trace_check_shape(graph, "constant", rank, shape) || !check_dtype(graph, "constant", dtype))
+        return NULL;
+    if (!samba_shape_numel(rank, shape, &numel) || !samba_mul_checked(numel, (int64_t)samba_dtype_size(dtype), &bytes)) {
+        samba_trace_fail(graph, SAMBA_ERROR_SHAPE, "constant", "a shape is needed, given %s", SAMBA_SHAPE(rank, shape));
+        return NULL;
+    }
+    if (!data && numel > 0) {
+        samba_trace_fail(graph, SAMBA_ERROR_ARGUMENT, "constant", "values are needed, given NULL");
+        return NULL;
+    }
+    samba_blob *blob = samba_blob_over(graph->context, data ? data : "", bytes, release, owner);
+    if (!blob)
+        samba_graph_stick(graph, SAMBA_ERROR_MEMORY);
+    return blob;
+}
+
+samba_value samba_constant_memory(samba_graph *graph, samba_dtype dtype, int rank, const int64_t *shape, const void *data,
+                                  void (*release)(void *owner), void *owner)
+{
+    release = release ? release : nobody;
+    samba_blob *blob = blob_over(graph, dtype, rank, shape, data, release, owner);
+    if (blob)
+        return literal(graph, dtype, rank, shape, blob);
+    release(owner);
+    return samba_trace_value(graph, SAMBA_NONE);
 }
 
 samba_value samba_arange(samba_graph *graph, int64_t end, samba_dtype dtype)

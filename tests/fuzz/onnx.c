@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A graph written as an ONNX model and read again: the values are those of the reference. What was read, written and read once
- * more, is the same graph, or where ONNX's operators mean less than ours (extremes of NaN) another one with the same values to the
- * bit. What ONNX cannot say is refused by name, which is right. */
+ * more, is the same graph, or where ONNX's operators mean less than ours (extremes of NaN) another one with the same values to
+ * the bit. What ONNX cannot say is refused by name, which is right. */
 #include "fuzz.h"
 #include <sambaflow/onnx.h>
 
@@ -64,8 +64,8 @@ static fuzz_verdict same_values(const samba_graph *graph, const samba_array *val
     return FUZZ_RIGHT;
 }
 
-/* What a graph computes, whatever the order of its nodes and wherever they come from: the hash of its sinks' lines, in which a node
- * stands for the hash of its own line. 0: no memory. */
+/* What a graph computes, whatever the order of its nodes and wherever they come from: the hash of its sinks' lines, in which a
+ * node stands for the hash of its own line. 0: no memory. */
 static uint64_t meaning_of(const samba_graph *graph)
 {
     char *text = NULL, *save = NULL;
@@ -82,7 +82,7 @@ static uint64_t meaning_of(const samba_graph *graph)
             *location = '\0';
         const int64_t self = is_node ? strtoll(line + 1, &at, 10) : 0;
         uint64_t hash = 1;
-        for (char *operand; (operand = strstr(at, " %")); ) {
+        for (char *operand; (operand = strstr(at, " %"));) {
             hash = samba_hash(at, (size_t)(operand - at), hash);
             const int64_t of = strtoll(operand + 2, &at, 10);
             hash = samba_hash(&nodes[of], sizeof *nodes, hash);

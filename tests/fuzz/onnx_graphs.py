@@ -5,8 +5,9 @@ which computes in the dtypes of the model, gives the values of the reference.
 
     onnx_graphs.py FOLDER
 
-The reference computes in float64 and rounds to each node's dtype; a result may differ by CLOSE of its greatest element and by what
-the fuzzer found that rounding does to it. ONNX Runtime lacks kernels of some operators for some dtypes; these models are counted."""
+The reference computes in float64 and rounds to each node's dtype; a result may differ by CLOSE of its greatest element and by
+what the fuzzer found that rounding does to it. ONNX Runtime lacks kernels of some operators for some dtypes; these models are
+counted."""
 
 import collections
 import pathlib

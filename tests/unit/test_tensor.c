@@ -208,6 +208,8 @@ TEST(test_making)
 
     need(samba_tensor_from_memory(context, "m", SAMBA_FLOAT32, SIZES(0), NULL, NULL, NULL, NULL, &none));
     assert_true(samba_tensor_has_data(none));
+    samba_tensor_free(none);
+    need(samba_tensor_from_memory(context, "m", SAMBA_FLOAT32, SIZES(0), NULL, (char *)memory + 1, NULL, NULL, &none));
 }
 
 TEST(test_making_wrongly)

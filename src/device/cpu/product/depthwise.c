@@ -60,16 +60,6 @@ static axis describe_axis(const samba_contract_problem *problem, int dim, int wi
     return a;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* The pixels that an axis without a window reaches, as a window would say them: of a row, one beside the other. */
 static bool bound(axis *a, bool row)
 {
@@ -78,7 +68,7 @@ static bool bound(axis *a, bool row)
         return true;
     if (own < 0 || tap < 0)
         return false;
-    int64_t unit = row || own + tap == 0 ? 1 : common_divisor(own, tap);
+    int64_t unit = row || own + tap == 0 ? 1 : samba_greatest_common_divisor(own, tap);
     a->windowed = true;
     a->memory = unit;
     a->step = a->size > 1 ? own / unit : 1;
