@@ -12,6 +12,6 @@ trap 'rm -rf "$folder"' EXIT
 cd "$(dirname "$0")"
 SAMBAFLOW_BUILD=$build "$python" -m pytest -q -p no:cacheprovider .
 OMP_NUM_THREADS=1 "$python" -W ignore ../operators/prove.py --quick 4
-"$build/tests/fuzz/fuzz" --count 240 --write "$folder/graphs"
+"$build/tests/fuzz/fuzz" --count 400 --write "$folder/graphs"
 OMP_NUM_THREADS=1 "$python" -W ignore ../fuzz/onnx_graphs.py "$folder/graphs"
 OMP_NUM_THREADS=1 "$python" -W ignore ../fuzz/torch_graphs.py "$folder/graphs"

@@ -325,7 +325,7 @@ def test_a_perceptron_of_scikit_learn_is_trained_on(tmp_path, optimizer):
 
         def forward(self, x, y):
             labels, probabilities = self.network(x)
-            return F.nll_loss(torch.log(probabilities), y), probabilities, labels
+            return F.nll_loss(torch.log(probabilities + 1e-20), y), probabilities, labels
 
     layers = [nn.Linear(*weight.shape) for weight in learner.coefs_]
     for layer, weight, bias in zip(layers, learner.coefs_, learner.intercepts_):
