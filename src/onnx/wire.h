@@ -14,7 +14,7 @@ typedef struct samba_onnx_wire {
 
 typedef struct samba_onnx_field {
     uint32_t number;
-    bool is_bytes;          /* a message, a text, bytes or a packed list: `content` */
+    bool is_bytes;           /* a message, a text, bytes or a packed list: `content` */
     samba_onnx_wire content; /* empty for what is a number by itself, whose bytes are skipped */
 } samba_onnx_field;
 

@@ -6,8 +6,8 @@ which computes in the dtypes of the model, gives the values of the reference.
     onnx_graphs.py FOLDER
 
 The reference computes in float64 and rounds to each node's dtype; a result may differ by CLOSE of its greatest element and by
-what the fuzzer found that rounding does to it. ONNX Runtime lacks kernels of some operators for some dtypes, and its Python takes and
-gives no bfloat16, which NumPy has not; these models are checked, and counted."""
+what the fuzzer found that rounding does to it. ONNX Runtime lacks kernels of some operators for some dtypes, and its Python has
+no bfloat16, as NumPy; these models are checked, and counted."""
 
 import collections
 import pathlib
