@@ -53,7 +53,7 @@ static bool take_pool(samba_onnx_node *node, pool *p)
     p->width = 0;
     for (int64_t i = 0; i < places && fits; i++) {
         fits = p->index[i] >= 0 && p->index[i] < INT32_MAX;
-        p->width = p->index[i] >= p->width ? p->index[i] + 1 : p->width;
+        p->width = fits && p->index[i] >= p->width ? p->index[i] + 1 : p->width;
     }
     if (!node->refused && (!fits || total != places || places == 0))
         samba_onnx_refuse(node,
@@ -70,8 +70,8 @@ static samba_value count(samba_onnx_node *node, const pool *p, samba_value lines
     int64_t *column;
     if (!samba_onnx_afford(node, 8 * (double)grams, 0) || SAMBA_ROOM(&node->reader->arena, column, grams + 1) != SAMBA_OK)
         return sum;
-    for (int64_t apart = 1; apart <= p->skips + 1 && (size > 1 || apart == 1); apart++) {
-        const int64_t places = length - (size - 1) * apart;
+    for (int64_t apart = 1; apart - 1 <= p->skips && (size > 1 || apart == 1); apart++) {
+        const int64_t places = size == 1 ? length : apart > (length - 1) / (size - 1) ? 0 : length - (size - 1) * apart;
         samba_value all = {NULL, SAMBA_NONE, 0};
         if (places <= 0 || !samba_onnx_afford(node, 500 * (double)size, 100 * (double)size))
             break;

@@ -155,13 +155,13 @@ def attention():
 
 
 OPTIMIZERS = {"SGD": {"lr": 0.05, "momentum": 0.9}, "AdamW": {"lr": 0.01}}
-# What the exporters take with these options, of transformers. A model that both take is trained by the one with SGD and by the
-# other with AdamW.
+# What the exporters take with these options, of transformers; not mobilenetv2, whose rounding errors grow a hundredfold a step. A
+# model that both take is trained by the one with SGD and by the other with AdamW.
 TRAINED_OLDER = """t5 bart wav2vec2 distilbert bert_masked clip segformer vit_mae roberta albert electra mpnet opt bloom rwkv
-deit beit swin dinov2 convnext convnextv2 resnet regnet poolformer mobilenetv2"""
+deit beit swin dinov2 convnext convnextv2 resnet regnet poolformer"""
 TRAINED_NEWER = """bart whisper wav2vec2 distilbert bert_masked clip segformer vit_mae patchtst roberta albert electra mpnet
 mistral qwen2 qwen3 gemma gemma2 phi phi3 opt bloom gpt_neox gptj gpt_neo falcon rwkv deit dinov2 convnext convnextv2
-resnet regnet poolformer mobilenetv2"""
+resnet regnet poolformer"""
 
 
 def trained():
@@ -213,10 +213,9 @@ def test_training_of_models(tmp_path, name, exporter, optimizer):
     net, inputs, *_ = MODELS[name]()
     path = str(tmp_path / "model.onnx")
     export_to_train(net, tuple(inputs), path, exporter)
-    lr = 0.001 if name in test_models_hf.SLOWLY else 0.01
     trains = {name for name, parameter in net.named_parameters(remove_duplicate=False) if parameter.requires_grad}
     still = [name for name, _ in samba.from_onnx_model(path).named_parameters() if name not in trains]
-    training.train(tmp_path, samba.from_onnx_model(path, freeze=still), inputs, 20, lr, optimizer, original=net.train())
+    training.train(tmp_path, samba.from_onnx_model(path, freeze=still), inputs, 20, optimizer=optimizer, original=net.train())
     samba.session.reset()
 
 
