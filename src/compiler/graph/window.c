@@ -5,7 +5,8 @@
  *   - rows and columns of the kernel that meet nothing but padding, whatever the window's position, are cut off: their products
  *   are zeros,
  *     and their part of a weight's gradient is zero;
- *   - a kernel that covers all of its image, at one position, is a matrix, and images are rows: a product of matrices.
+ *   - a kernel that covers all of its image, at one position, is a matrix, and images are rows: a product of matrices;
+ *   - zeros that were put around x by a pad of its own, as many on both sides, are padding of the convolution, which stores none.
  *
  * 3 x 3 kernels on images of one pixel, as ResNet's last stage has them from 32 x 32 pixels, come to a ninth of the products.
  *
@@ -135,6 +136,25 @@ static samba_ref covered(samba_graph *g, const relation *r)
     }
 }
 
+static samba_ref padded(samba_graph *g, const relation *r)
+{
+    const samba_node *pad = r->x_ref == SAMBA_NONE ? NULL : samba_node_at(g, r->x_ref);
+    if (!pad || pad->op != SAMBA_OP_pad || pad->attrs->pad.value != 0)
+        return SAMBA_NONE;
+    const samba_attrs_pad *p = &pad->attrs->pad;
+    samba_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    attrs.conv = *r->attrs;
+    for (int d = 0; d < r->rank; d++) {
+        const int64_t zeros = p->before.at[d];
+        if (p->after.at[d] != zeros || p->interior.at[d] != 0 || zeros < 0 || (d < SPACE && zeros != 0))
+            return SAMBA_NONE;
+        if (d >= SPACE && !samba_add_checked(attrs.conv.padding.at[d - SPACE], zeros, &attrs.conv.padding.at[d - SPACE]))
+            return SAMBA_NONE;
+    }
+    return samba_emit(g, r->op, 2, (samba_ref[]){pad->inputs[0], r->w_ref != SAMBA_NONE ? r->w_ref : r->y_ref}, &attrs);
+}
+
 samba_ref samba_simplify_window(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
     if (samba_ops[node->op].conv == SAMBA_CONV_none)
@@ -143,6 +163,8 @@ samba_ref samba_simplify_window(samba_graph *g, const samba_node *node, const sa
     for (int d = 0; d < r.rank; d++)
         if (r.x[d] == 0 || r.w[d] == 0 || r.y[d] == 0)
             return SAMBA_NONE;
-    samba_ref simpler = trimmed(g, &r);
+    samba_ref simpler = padded(g, &r);
+    if (simpler == SAMBA_NONE)
+        simpler = trimmed(g, &r);
     return simpler != SAMBA_NONE ? simpler : covered(g, &r);
 }
