@@ -61,14 +61,14 @@ void samba_onnx_batch_normalization(samba_onnx_node *node)
         if (!running)
             options.next_mean = options.next_var = NULL;
         samba_onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
-        if (running && node->graph->status == SAMBA_OK) {
+        if (running && !node->refused) {
             samba_assign(mean, samba_cast(next_mean, statistics));
             samba_assign(var, samba_cast(next_var, statistics));
         }
         return;
     }
     samba_onnx_out(node, 0, samba_functional_batch_norm(a, own_mean, own_var, weight, bias, &options));
-    if (!samba_onnx_wants(node, 1) && !samba_onnx_wants(node, 2))
+    if (node->refused || (!samba_onnx_wants(node, 1) && !samba_onnx_wants(node, 2)))
         return;
     /* ONNX's running variance is the biased one */
     int dims[SAMBA_MAX_RANK], count = 0;

@@ -32,8 +32,12 @@ static bool start(normalizing *n, int least_rank, const samba_batch_norm_options
     n->options = options ? *options : samba_batch_norm_defaults();
     samba_batch_norm_options *o = &n->options;
     const samba_value values[] = {n->input, n->running_mean, n->running_var, n->weight, n->bias, o->trains, o->average_factor};
-    if (!samba_trace_enter_optional(n->what, SAMBA_COUNT(values), values, &n->graph) ||
-        !samba_trace_need_floating(n->input, n->what))
+    const bool entered = samba_trace_enter_optional(n->what, SAMBA_COUNT(values), values, &n->graph);
+    if (o->next_mean)
+        *o->next_mean = samba_trace_none(n->graph);
+    if (o->next_var)
+        *o->next_var = samba_trace_none(n->graph);
+    if (!entered || !samba_trace_need_floating(n->input, n->what))
         return false;
     n->x = samba_trace_node(n->input);
     if (n->x.rank < least_rank)

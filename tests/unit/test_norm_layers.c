@@ -191,6 +191,11 @@ TEST(test_refusals)
     wrong(samba_batch_norm(in("whole"), "bn", NULL), "batch_norm at bn: expected a floating-point value");
     wrong(samba_functional_batch_norm(in("one"), none, none, none, none, &trains),
           "batch_norm: expected more than 1 value for each channel when training, given float32(1, 6)");
+    samba_value next[2] = {{(samba_graph *)&trains, 7, 0}, {(samba_graph *)&trains, 7, 0}}; /* no values after an error */
+    trains.next_mean = &next[0], trains.next_var = &next[1];
+    wrong(samba_functional_batch_norm(in("flat"), in("flat"), in("flat"), none, none, &trains), "of rank 2 or more");
+    assert_true(next[0].graph == traced && next[0].index == UINT32_MAX && next[1].index == UINT32_MAX);
+    trains.next_mean = trains.next_var = NULL;
     wrong(samba_functional_batch_norm(in("one"), none, none, none, none, NULL), "there are no statistics to normalize by");
     wrong(samba_functional_batch_norm(in("one"), in("flat"), none, none, none, &trains),
           "one of the running statistics is missing");
