@@ -267,6 +267,17 @@ static samba_status take_plan(samba_compiler *c, samba_plan *plan)
     return settle(plan, plan->calls, sizeof *plan->calls, plan->call_count, &plan->calls);
 }
 
+/* The compiler's end: its plan is the caller's, unless something failed. */
+static samba_status hand_over(samba_compiler *c, samba_status status, samba_plan *plan)
+{
+    if (status == SAMBA_OK)
+        status = take_plan(c, plan);
+    samba_compiler_release(c);
+    if (status != SAMBA_OK)
+        samba_plan_free(plan);
+    return status;
+}
+
 samba_status samba_compile_kept(samba_context *context, const samba_compile_options *options, char *path, size_t path_size,
                                 samba_plan *plan)
 {
@@ -277,12 +288,7 @@ samba_status samba_compile_kept(samba_context *context, const samba_compile_opti
     samba_plan_init(&c.plan, context);
     samba_plan_init(plan, context);
     samba_status status = compile(&c, path, path_size);
-    if (status == SAMBA_OK)
-        status = take_plan(&c, plan);
-    samba_compiler_release(&c);
-    if (status != SAMBA_OK)
-        samba_plan_free(plan);
-    return status;
+    return hand_over(&c, status, plan);
 }
 
 samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
@@ -306,10 +312,5 @@ samba_status samba_compile_plan(samba_context *context, const samba_graph *graph
     samba_status status = samba_run_passes(&c);
     if (status == SAMBA_OK)
         status = samba_plan_check(context, &c.plan);
-    if (status == SAMBA_OK)
-        status = take_plan(&c, plan);
-    samba_compiler_release(&c);
-    if (status != SAMBA_OK)
-        samba_plan_free(plan);
-    return status;
+    return hand_over(&c, status, plan);
 }
