@@ -150,6 +150,45 @@ TEST(tensors_in_the_graph)
     }
 }
 
+static void count_release(void *count) { ++*(int *)count; }
+
+/* Over memory that is not aligned, of which nothing is copied until a session is. */
+TEST(constants_in_memory)
+{
+    enum { SIZE = 8 };
+    int released = 0;
+    float values[SIZE];
+    char bytes[sizeof values + 1];
+    for (int i = 0; i < SIZE; i++)
+        values[i] = (float)(3 * i);
+    memcpy(bytes + 1, values, sizeof values);
+    samba_graph *g = graph_of("float32[8]");
+    samba_value constant = samba_constant_memory(g, SAMBA_FLOAT32, 1, SHAPE(SIZE), bytes + 1, count_release, &released);
+    samba_output(g, "y", samba_add(in("x"), constant));
+    samba_value again = samba_constant_memory(g, SAMBA_FLOAT32, 1, SHAPE(SIZE), bytes + 1, count_release, &released);
+    assert_true(released == 1 && again.index == constant.index); /* there already */
+    {
+        OWN_SESSION *session = inference_session(g, "memory");
+        OWN_TENSOR *x = get(session, "x");
+        need(samba_fill_integers(x, 3, 0, 9));
+        samba_run_options run = giving(1, &x);
+        need(samba_run(session, &run));
+        OWN_TENSOR *y = get(session, "y");
+        for (int64_t i = 0; i < SIZE; i++)
+            assert_true(element_of(y, i) == element_of(x, i) + (double)values[i]);
+    }
+    assert_int_equal(released, 1);
+    samba_graph_free(g);
+    assert_int_equal(released, 2);
+    trace("x float32[2]");
+#define REFUSED(dtype, size, data) samba_constant_memory(traced, dtype, 1, SHAPE(size), data, count_release, &released)
+    wrong_as(SAMBA_ERROR_ARGUMENT, REFUSED(SAMBA_FLOAT32, 8, NULL), "constant: values are needed, given NULL");
+    wrong_as(SAMBA_ERROR_SHAPE, REFUSED(SAMBA_FLOAT32, -8, bytes), "constant: a shape is needed, given (-8)");
+    wrong_as(SAMBA_ERROR_ARGUMENT, REFUSED((samba_dtype)99, 8, bytes), "constant");
+    untrace();
+    assert_int_equal(released, 5);
+}
+
 static samba_value constant_of(const samba_tensor *values) { return samba_constant_tensor(traced, values); }
 
 TEST(bad_constants)
@@ -362,5 +401,5 @@ static samba_status build(samba_context *from, void *user)
 
 TEST(refused_allocations) { fail_each_allocation(build, NULL); }
 
-TEST_MAIN(layers_are_functions, what_is_left_out, wrong_shapes, tensors_in_the_graph, bad_constants, literals_beside_the_text,
-          buffers_change, bad_buffers, copies_have_what_is_needed, refused_allocations)
+TEST_MAIN(layers_are_functions, what_is_left_out, wrong_shapes, tensors_in_the_graph, constants_in_memory, bad_constants,
+          literals_beside_the_text, buffers_change, bad_buffers, copies_have_what_is_needed, refused_allocations)

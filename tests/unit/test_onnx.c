@@ -393,6 +393,96 @@ TEST(test_bytes)
     free(many);
 }
 
+/* ---- a file that is mapped: its large tensors stay there ---- */
+
+enum { LARGE = 100001 };
+static float large[3][LARGE];
+
+static void large_initializer(const char *name, int which)
+{
+    Samba__Onnx__TensorProto *tensor = tensor_of(name, FLOAT, 1, SHAPE(LARGE), 0, "");
+    for (int i = 0; i < LARGE; i++)
+        large[which][i] = (float)(i % 1000 + which);
+    tensor->raw_data = (ProtobufCBinaryData){sizeof large[which], (uint8_t *)large[which]};
+    APPEND(main_graph, initializer, tensor);
+}
+
+/* Two messages behind each other are one, whose lists are joined: the last tensor comes from the second. */
+static char *large_model(size_t *size)
+{
+    size_t first, second;
+    begin(17);
+    input("x", FLOAT, SIZES(LARGE));
+    large_initializer("a", 0);
+    floats("two", SIZES(1), FLOATS(2));
+    large_initializer("bb", 1);
+    node("Mul", "x two", "doubled");
+    node("Add", "doubled a", "with_a");
+    node("Add", "with_a bb", "with_b");
+    node("Sub", "with_b ccc", "y");
+    output("y");
+    char *bytes = packed(&first);
+    begin(17);
+    message->n_opset_import = 0;
+    large_initializer("ccc", 2);
+    char *more = packed(&second), *both = malloc(first + second);
+    assert_non_null(both);
+    memcpy(both, bytes, first);
+    memcpy(both + first, more, second);
+    free(bytes);
+    free(more);
+    *size = first + second;
+    return both;
+}
+
+static samba_status read_as(samba_onnx *model, samba_onnx_initializers initializers, samba_graph **graph)
+{
+    samba_onnx_options options = samba_onnx_defaults();
+    options.initializers = initializers;
+    need(samba_graph_new(context, "large", graph));
+    return samba_onnx_read(model, *graph, &options);
+}
+
+TEST(test_large_file)
+{
+    size_t size;
+    char path[256], *bytes = large_model(&size), *mapped_text, *copied_text;
+    samba_onnx *mapped, *copied;
+    samba_graph *from_file, *from_memory, *trained;
+    samba_tensor_list weights;
+    assert_true(size > 1 << 20);
+    snprintf(path, sizeof path, "%s/large.onnx", folder);
+    FILE *file = fopen(path, "wb");
+    assert_true(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+    need(samba_onnx_open(context, path, &mapped));
+    need(samba_onnx_open_memory(context, bytes, size, NULL, &copied));
+    free(bytes);
+    need(read_as(mapped, SAMBA_ONNX_PARAMETERS, &trained));
+    need(samba_onnx_weights(mapped, &weights));
+    assert_int_equal(weights.count, 4);
+    for (int i = 0; i < 4; i++) {
+        const char *name = samba_tensor_name(weights.tensors[i]);
+        const int which = strcmp(name, "a") == 0 ? 0 : strcmp(name, "bb") == 0 ? 1 : 2;
+        if (strcmp(name, "two") != 0)
+            assert_memory_equal(samba_tensor_data(weights.tensors[i]), large[which], sizeof large[which]);
+    }
+    samba_tensor_list_free(context, &weights);
+    need(read_as(mapped, SAMBA_ONNX_CONSTANTS, &from_file));
+    need(read_as(copied, SAMBA_ONNX_CONSTANTS, &from_memory));
+    samba_onnx_free(mapped); /* the graph keeps it */
+    samba_onnx_free(copied);
+    need(samba_graph_print(from_file, &mapped_text));
+    need(samba_graph_print(from_memory, &copied_text));
+    assert_true(strcmp(mapped_text, copied_text) == 0);
+    samba_text_free(context, mapped_text);
+    samba_text_free(context, copied_text);
+    samba_graph_free(trained);
+    samba_graph_free(from_file);
+    samba_graph_free(from_memory);
+    assert_int_equal(truncate(path, (off_t)size / 2), 0);
+    refuse(samba_onnx_open(context, path, &mapped), SAMBA_ERROR_FORMAT, "no ONNX file, or a damaged one");
+}
+
 TEST(test_external_data)
 {
     char path[256];
@@ -649,5 +739,5 @@ TEST(test_no_memory)
 
 TEST_MAIN(test_line, test_apply, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name,
           test_examples, test_built_in, test_all_refusals_at_once, test_many_refusals, test_what_functions_say, test_structure,
-          test_tensors_that_lie, test_bytes, test_external_data, test_loop, test_if, test_functions, test_many_nodes,
-          test_no_memory)
+          test_tensors_that_lie, test_bytes, test_large_file, test_external_data, test_loop, test_if, test_functions,
+          test_many_nodes, test_no_memory)
