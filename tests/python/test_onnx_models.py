@@ -4,6 +4,7 @@ beside PyTorch."""
 
 import contextlib
 import copy
+import importlib.util
 import io
 import logging
 import pathlib
@@ -217,6 +218,51 @@ def test_training_of_models(tmp_path, name, exporter, optimizer):
     still = [name for name, _ in samba.from_onnx_model(path).named_parameters() if name not in trains]
     training.train(tmp_path, samba.from_onnx_model(path, freeze=still), inputs, 20, optimizer=optimizer, original=net.train())
     samba.session.reset()
+
+
+def images(count, labels=()):
+    return torch.rand(count, 1, 28, 28), torch.randint(10, (count, *labels))
+
+
+def flat_images():
+    return torch.rand(4, 784), torch.randint(10, (4,))
+
+
+def text():
+    return torch.randint(256, (2, 16)), torch.randint(256, (2, 16))
+
+
+# The twins of the programs in examples/: settings and inputs.
+EXAMPLES = {
+    "logreg": ({}, flat_images),
+    "resffn": ({"hidden": 32}, flat_images),
+    "lenet": ({}, lambda: images(2)),
+    "gpt2": ({"n_layer": 2, "n_embd": 32, "n_head": 2, "block_size": 16}, text),
+    "lstm": ({"hidden_size": 32, "block_size": 16}, text),
+    "resnet": ({"width": 8}, lambda: images(4)),
+    "unet": ({"width": 8}, lambda: images(2, (28, 28))),
+    "vit": ({"num_layers": 2, "hidden_dim": 32}, lambda: images(2)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("exporter", ["older", "newer"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(tmp_path, monkeypatch, name, exporter):
+    bench = pathlib.Path(__file__).parents[2] / "bench"
+    monkeypatch.syspath_prepend(str(bench))
+    spec = importlib.util.spec_from_file_location("bench_models", bench / "models.py")
+    twins = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(twins)
+    torch.manual_seed(0)
+    settings, inputs = EXAMPLES[name][0], EXAMPLES[name][1]()
+    net, path = twins.make(name, settings), str(tmp_path / "model.onnx")
+    export(net.eval(), inputs, path, exporter)
+    beside_runtime(path, inputs)
+    export_to_train(net, inputs, path, exporter)
+    for optimizer in OPTIMIZERS:
+        training.train(tmp_path, samba.from_onnx_model(path), inputs, optimizer=optimizer, original=copy.deepcopy(net).train())
+        samba.session.reset()
 
 
 def test_running_statistics_are_buffers(tmp_path):
