@@ -149,10 +149,15 @@ samba_status samba_file_publish(samba_context *context, samba_file_staged *stage
 samba_status samba_file_move(samba_context *context, const char *from, const char *to)
 {
     struct stat facts;
-    int file = lstat(to, &facts) == 0 ? open(from, O_RDONLY | O_CLOEXEC) : -1;
-    if (file >= 0) {
-        (void)fsync(file);
-        (void)close(file);
+    if (lstat(to, &facts) == 0) {
+        int file = open(from, O_RDONLY | O_CLOEXEC);
+        bool lasts = file >= 0 && fsync(file) == 0;
+        int reason = errno;
+        if (file >= 0)
+            (void)close(file);
+        errno = reason;
+        if (!lasts)
+            return fail_errno(context, "write", to);
     }
     return rename(from, to) == 0 ? SAMBA_OK : fail_errno(context, "write", to);
 }

@@ -270,10 +270,10 @@ static samba_status take_plan(samba_compiler *c, samba_plan *plan)
 /* The compiler's end: its plan is the caller's, unless something failed. */
 static samba_status hand_over(samba_compiler *c, samba_status status, samba_plan *plan)
 {
-    if (status == SAMBA_OK)
+    if (status == SAMBA_OK && plan)
         status = take_plan(c, plan);
     samba_compiler_release(c);
-    if (status != SAMBA_OK)
+    if (status != SAMBA_OK && plan)
         samba_plan_free(plan);
     return status;
 }
@@ -286,7 +286,8 @@ samba_status samba_compile_kept(samba_context *context, const samba_compile_opti
     c.name = options->name ? options->name : options->graph ? options->graph->name : "graph";
     samba_arena_init(&c.arena, context);
     samba_plan_init(&c.plan, context);
-    samba_plan_init(plan, context);
+    if (plan)
+        samba_plan_init(plan, context);
     samba_status status = compile(&c, path, path_size);
     return hand_over(&c, status, plan);
 }
@@ -294,10 +295,7 @@ samba_status samba_compile_kept(samba_context *context, const samba_compile_opti
 samba_status samba_compile(samba_context *context, const samba_compile_options *options, char *path, size_t path_size)
 {
     SAMBA_NEED(NULL, context);
-    samba_plan plan;
-    SAMBA_TRY(samba_compile_kept(context, options, path, path_size, &plan));
-    samba_plan_free(&plan);
-    return SAMBA_OK;
+    return samba_compile_kept(context, options, path, path_size, NULL);
 }
 
 samba_status samba_compile_plan(samba_context *context, const samba_graph *graph, bool train, bool unfused, samba_plan *plan)

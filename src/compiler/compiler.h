@@ -242,7 +242,7 @@ bool samba_program_equal(const samba_program *a, const samba_program *b); /* coa
 samba_status samba_compile_check(samba_context *context, const samba_compile_options *options);
 samba_status samba_compile_write(samba_compiler *compiler, char *path, size_t path_size);
 
-/* compile.c: samba_compile, after which the caller has the plan that was written, and frees it. */
+/* compile.c: samba_compile, after which the caller has the plan that was written, and frees it; NULL: nobody wants it. */
 samba_status samba_compile_kept(samba_context *context, const samba_compile_options *options, char *path, size_t path_size,
                                 samba_plan *plan);
 /* compile.c: a graph's plan for inference, checked, and no file; with `train` dropout stays, `unfused` makes each node a stage.

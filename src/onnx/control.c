@@ -197,8 +197,8 @@ static bool begin_scan(samba_onnx_node *node, scan *s, int ahead)
     int64_t scans = samba_onnx_int(node, "num_scan_inputs", 0);
     if (node->refused)
         return false;
-    s->scans = scans < 1 || scans > 64 ? 65 : (int)scans;
-    s->carried = node->input_count - ahead - s->scans;
+    s->scans = (int)(scans < 1 || scans > 64 ? 0 : scans);
+    s->carried = s->scans == 0 ? -1 : node->input_count - ahead - s->scans;
     s->scanned = s->carried < 0 ? -1 : (int)s->body->n_output - s->carried;
     if (s->carried < 0 || s->scanned < 0 || s->scanned > 64 || node->output_count > s->carried + s->scanned) {
         samba_onnx_refuse(node, "its graph does not fit %d inputs, %lld of them scanned", node->input_count - ahead,

@@ -14,8 +14,8 @@ enum { TF, IDF, TFIDF };
 
 typedef struct pool {
     int64_t numbers, sizes, grams, width; /* of the pool; longest n-gram that it has; n-grams that count; of the result */
-    const int64_t *number, *start,
-        *index; /* the pool; where n-grams of 1, 2 ... numbers begin in it; the place of each in the result */
+    const int64_t *number;                /* the pool, */
+    const int64_t *start, *index;         /* where n-grams of 1, 2 ... numbers begin in it, the place of each in the result */
     int64_t least, most, skips;
 } pool;
 
@@ -34,11 +34,11 @@ static int64_t grams_of(const pool *p, int64_t size, int64_t *first)
 
 static bool take_pool(samba_onnx_node *node, pool *p)
 {
-    int64_t words, places, total = 0;
+    int64_t words, total = 0;
     samba_onnx_words(node, "pool_strings", &words);
     p->number = samba_onnx_long_ints(node, "pool_int64s", &p->numbers);
     p->start = samba_onnx_long_ints(node, "ngram_counts", &p->sizes);
-    p->index = samba_onnx_long_ints(node, "ngram_indexes", &places);
+    p->index = samba_onnx_long_ints(node, "ngram_indexes", &p->grams);
     p->least = samba_onnx_int(node, "min_gram_length", 1);
     p->most = samba_onnx_int(node, "max_gram_length", 1);
     p->skips = samba_onnx_int(node, "max_skip_count", 0);
@@ -51,11 +51,11 @@ static bool take_pool(samba_onnx_node *node, pool *p)
         total += fits ? (end - begin) / n : 0;
     }
     p->width = 0;
-    for (int64_t i = 0; i < places && fits; i++) {
+    for (int64_t i = 0; i < p->grams && fits; i++) {
         fits = p->index[i] >= 0 && p->index[i] < INT32_MAX;
         p->width = fits && p->index[i] >= p->width ? p->index[i] + 1 : p->width;
     }
-    if (!node->refused && (!fits || total != places || places == 0))
+    if (!node->refused && (!fits || total != p->grams || total == 0))
         samba_onnx_refuse(node,
                           "its pool of %lld numbers, ngram_counts, ngram_indexes and lengths %lld to %lld do not fit each other",
                           (long long)p->numbers, (long long)p->least, (long long)p->most);
@@ -110,17 +110,15 @@ static samba_value weights_of(samba_onnx_node *node, const pool *p)
     int64_t given;
     const float *weights = samba_onnx_floats(node, "weights", &given);
     double *values;
-    int64_t places = 0;
-    samba_onnx_long_ints(node, "ngram_indexes", &places);
-    if (weights && given != places) {
-        samba_onnx_refuse(node, "it has %lld weights for %lld n-grams", (long long)given, (long long)places);
+    if (weights && given != p->grams) {
+        samba_onnx_refuse(node, "it has %lld weights for %lld n-grams", (long long)given, (long long)p->grams);
         return (samba_value){NULL, SAMBA_NONE, 0};
     }
     if (!samba_onnx_afford(node, 8 * (double)p->width, 0) || SAMBA_ROOM(&node->reader->arena, values, p->width + 1) != SAMBA_OK)
         return (samba_value){NULL, SAMBA_NONE, 0};
     for (int64_t i = 0; i < p->width; i++)
         values[i] = 1;
-    for (int64_t i = 0; weights && i < places; i++)
+    for (int64_t i = 0; weights && i < p->grams; i++)
         values[p->index[i]] = (double)weights[i];
     return samba_onnx_doubles_value(node, SAMBA_FLOAT32, 1, &p->width, values);
 }

@@ -48,17 +48,20 @@ void samba_onnx_size(samba_onnx_node *node)
 
 static void out_tensor(samba_onnx_node *node, const Samba__Onnx__TensorProto *proto)
 {
-    samba_tensor *tensor;
-    if (samba_onnx_tensor(node->reader->model, proto, &tensor) != SAMBA_OK) {
+    samba_onnx *model = node->reader->model;
+    samba_onnx_form form;
+    samba_value value;
+    samba_status status = samba_onnx_form_of(model, proto, &form);
+    if (status == SAMBA_OK && !samba_onnx_afford(node, node->reader->depth > 0 ? (double)form.bytes : 0, 0))
+        return; /* each turn of a loop makes it */
+    if (status == SAMBA_OK)
+        status = samba_onnx_constant_of(model, proto, node->graph, &value);
+    if (status != SAMBA_OK) {
         samba_onnx_refuse(node, "%s", samba_error_message(node->reader->context));
         return;
     }
-    double bytes = (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor));
-    if (samba_onnx_afford(node, node->reader->depth > 0 ? bytes : 0, 0)) { /* each turn of a loop makes it */
-        samba_onnx_out(node, 0, samba_constant_tensor(node->graph, tensor));
-        samba_onnx_out_type(node, 0, proto->data_type);
-    }
-    samba_tensor_free(tensor);
+    samba_onnx_out(node, 0, value);
+    samba_onnx_out_type(node, 0, proto->data_type);
 }
 
 static void out_numbers(samba_onnx_node *node, samba_dtype dtype, int rank, int64_t count, const void *data)

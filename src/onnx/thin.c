@@ -63,7 +63,12 @@ static void put_message(thin *t, const samba_onnx_field *field, void (*put_field
     put_fields(&sized, field->content);
     put_number(t, (uint64_t)field->number << 3 | 2);
     put_number(t, sized.size);
-    put_fields(t, field->content);
+    if (t->to) {
+        put_fields(t, field->content);
+    } else {
+        t->size += sized.size;
+        t->cut_count += sized.cut_count;
+    }
 }
 
 static void put_graph(thin *t, samba_onnx_wire s)

@@ -443,6 +443,31 @@ static samba_status read_as(samba_onnx *model, samba_onnx_initializers initializ
     return samba_onnx_read(model, *graph, &options);
 }
 
+/* More inputs than a scan may have, and as many scanned as it may not. */
+TEST(test_scan_of_many_inputs)
+{
+    static const int64_t counts[] = {0, 65, 70, -1, 1000};
+    for (int i = 0; i < LENGTH(counts); i++) {
+        samba_onnx *model;
+        samba_graph *graph;
+        begin(17);
+        input("x", FLOAT, SIZES(3, 2));
+        Samba__Onnx__NodeProto *part = node("Scan", "x", "y");
+        part->n_input = 70;
+        part->input = make(70 * sizeof *part->input);
+        for (int k = 0; k < 70; k++)
+            part->input[k] = word("x");
+        integer(part, "num_scan_inputs", counts[i]);
+        attribute(part, "body", SAMBA__ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)->g = NEW(GraphProto);
+        output("y");
+        need(open_in(context, NULL, &model));
+        need(samba_graph_new(context, "scan", &graph));
+        refuse(samba_onnx_read(model, graph, NULL), SAMBA_ERROR_UNSUPPORTED, "its graph does not fit 70 inputs");
+        samba_graph_free(graph);
+        samba_onnx_free(model);
+    }
+}
+
 TEST(test_large_file)
 {
     size_t size;
@@ -739,5 +764,5 @@ TEST(test_no_memory)
 
 TEST_MAIN(test_line, test_apply, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name,
           test_examples, test_built_in, test_all_refusals_at_once, test_many_refusals, test_what_functions_say, test_structure,
-          test_tensors_that_lie, test_bytes, test_large_file, test_external_data, test_loop, test_if, test_functions,
-          test_many_nodes, test_no_memory)
+          test_tensors_that_lie, test_bytes, test_scan_of_many_inputs, test_large_file, test_external_data, test_loop, test_if,
+          test_functions, test_many_nodes, test_no_memory)
