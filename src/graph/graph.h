@@ -257,6 +257,8 @@ samba_status samba_graph_print_beside(const samba_graph *graph, samba_arena *are
  * of a node without its location and with no more than the first bytes of a literal. */
 #define SAMBA_LITERAL_SHOWN 256
 void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t index);
+/* of an operator by itself, without operands and phase: "amax dims=[1] : float32[2,1]" */
+void samba_graph_print_operator(samba_text *text, const samba_graph *graph, int64_t index);
 void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index);
 
 /* ---- graph/print.c, graph/parse.c: numbers as the text form has them, whatever the locale ---- */

@@ -118,6 +118,21 @@ static void print_field(printer *p, const samba_attrs_field *field, const char *
     }
 }
 
+/* Attributes, dtype and shape. */
+static void print_facts(printer *p, const samba_node *node)
+{
+    samba_text *text = p->text;
+    const samba_op_syntax *op = &samba_op_table[node->op];
+    const samba_attrs_facts *facts = &samba_attrs_table[op->attrs];
+    size_t offset = 0;
+    for (int i = 0; i < facts->field_count; i++) {
+        print_field(p, &facts->fields[i], (const char *)node->attrs + offset);
+        offset += samba_field_size(facts->fields[i].kind);
+    }
+    samba_text_add(text, " : %s", samba_dtype_name(node->dtype));
+    print_list(text, node->rank, node->shape);
+}
+
 static void print_node(printer *p, int64_t index)
 {
     samba_text *text = p->text;
@@ -127,14 +142,7 @@ static void print_node(printer *p, int64_t index)
     samba_text_add(text, "%%%lld = %s", (long long)index, op->name);
     for (int i = 0; i < node->arity; i++)
         samba_text_add(text, " %%%u", node->inputs[i]);
-    const samba_attrs_facts *facts = &samba_attrs_table[op->attrs];
-    size_t offset = 0;
-    for (int i = 0; i < facts->field_count; i++) {
-        print_field(p, &facts->fields[i], (const char *)node->attrs + offset);
-        offset += samba_field_size(facts->fields[i].kind);
-    }
-    samba_text_add(text, " : %s", samba_dtype_name(node->dtype));
-    print_list(text, node->rank, node->shape);
+    print_facts(p, node);
     if (!op->leaf)
         samba_text_add(text, " @%s", samba_phase_names[node->phase]);
     if (node->fp32)
@@ -154,6 +162,13 @@ void samba_graph_print_node(samba_text *text, const samba_graph *graph, int64_t 
 {
     printer p = {.text = text, .graph = graph, .message = true};
     print_node(&p, index);
+}
+
+void samba_graph_print_operator(samba_text *text, const samba_graph *graph, int64_t index)
+{
+    printer p = {.text = text, .graph = graph};
+    samba_text_add(text, "%s", samba_op_table[graph->nodes[index].op].name);
+    print_facts(&p, &graph->nodes[index]);
 }
 
 void samba_graph_print_sink(samba_text *text, const samba_graph *graph, int64_t index)

@@ -97,6 +97,8 @@ typedef struct samba_onnx_item {
     int32_t type;                                /* SAMBA__ONNX__TENSOR_PROTO__DATA_TYPE__...; 0: as the value's dtype */
     samba_value value;                           /* graph NULL: not in the graph yet */
     const Samba__Onnx__TensorProto *initializer; /* what it is made of when it is asked for; else NULL */
+    const Samba__Onnx__TensorProto *origin;      /* the same, afterwards too */
+    const Samba__Onnx__NodeProto *maker;         /* whose output it is; else NULL */
     const samba_onnx_stored *stored; /* of an initializer of the main graph that may be a parameter or buffer; else NULL */
     bool missing;                    /* its node was refused */
     bool is_list;                    /* a sequence: known as a list when the model is read */
@@ -132,6 +134,7 @@ typedef struct samba_onnx_reader {
     const Samba__Onnx__FunctionProto **functions;
     int depth;     /* of functions and graphs inside nodes */
     int64_t nodes; /* read so far: bounds what loops and functions unroll */
+    int64_t tried; /* nodes that say what they were */
     int64_t draws; /* random values so far, for names of seeds */
     samba_text refusals;
     int refusal_count;
@@ -232,6 +235,10 @@ bool samba_onnx_open_scope(samba_onnx_reader *reader, samba_onnx_scope *scope, s
 bool samba_onnx_bind_as(samba_onnx_reader *reader, const char *name, const samba_onnx_item *item);
 samba_onnx_item *samba_onnx_find(const samba_onnx_reader *reader, const char *name);
 bool samba_onnx_bind(samba_onnx_reader *reader, const char *name, samba_onnx_item *item); /* false: there is one, or no memory */
+
+/* recognize.c: of a node that says which operator of ours it ends, where it and those before it are what is written for that:
+ * the operator becomes its output. False: it is what it is. */
+bool samba_onnx_recognize(samba_onnx_node *node);
 
 /* ---- evaluation: known.c ---- */
 

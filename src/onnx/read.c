@@ -36,7 +36,7 @@ static samba_status bind_constants(samba_onnx_reader *reader, size_t count, Samb
         samba_onnx_item *item = samba_onnx_new_item(reader, proto->name);
         if (!item)
             return SAMBA_ERROR_MEMORY;
-        item->initializer = proto;
+        item->initializer = item->origin = proto;
         if (!samba_onnx_bind(reader, proto->name, item))
             return SAMBA_ERROR_FORMAT;
     }
@@ -53,7 +53,7 @@ static samba_status bind_stored(samba_onnx_reader *reader)
         samba_onnx_item *item = samba_onnx_new_item(reader, stored->name);
         if (!item)
             return SAMBA_ERROR_MEMORY;
-        item->initializer = stored->proto;
+        item->initializer = item->origin = stored->proto;
         item->stored = reader->options.initializers == SAMBA_ONNX_PARAMETERS ? stored : NULL;
         if (!samba_onnx_bind(reader, stored->name, item))
             return SAMBA_ERROR_FORMAT;
@@ -210,6 +210,8 @@ static void perform(samba_onnx_node *node, const Samba__Onnx__FunctionProto *fun
         samba_onnx_call(node, function);
         return;
     }
+    if (samba_onnx_recognize(node))
+        return;
     const samba_onnx_operator *operator= samba_onnx_operator_find(node->proto->domain, node->op, node->version);
     if (node->version == 0)
         samba_onnx_refuse(node, "the model does not say which version of this domain's operators it uses (opset_import)");
@@ -279,6 +281,7 @@ static samba_status read_node(samba_onnx_reader *reader, const Samba__Onnx__Node
         if (!node.outputs[i])
             return SAMBA_ERROR_MEMORY;
         node.outputs[i]->missing = true;
+        node.outputs[i]->maker = proto;
     }
     if (!missing) {
         samba_set_module(reader->graph, proto->name && proto->name[0] ? proto->name : proto->op_type);

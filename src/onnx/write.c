@@ -7,8 +7,6 @@
 #include <string.h>
 
 #define OPSET 18
-#define OLDEST 17
-#define NEWEST 23
 #define LARGEST ((((int64_t)1) << 31) - (1 << 20)) /* bytes of tensors inside the model: a protobuf message ends at 2^31 */
 #define BESIDE_ALIGNMENT 64
 #define SHOWN 900 /* bytes of refusals: a context's message is short */
@@ -155,6 +153,16 @@ static const char *rename_result(samba_onnx_writer *w, const char *value, int64_
     return NULL;
 }
 
+/* Of the nodes put since `before`, that with the result. One that says something, or has more results, stays as it is. */
+static void say_operator(samba_onnx_writer *w, const samba_node *node, const char *value, int64_t before)
+{
+    for (int64_t i = w->nodes.count - 1; i >= before && w->refusal_count == 0; i--) {
+        Samba__Onnx__NodeProto *result = w->nodes.at[i];
+        if (result->output[0] == value && result->n_output == 1 && result->n_metadata_props == 0)
+            samba_onnx_say_operator(w, result, node);
+    }
+}
+
 static void write_node(samba_onnx_writer *w, int64_t index)
 {
     const samba_node *node = &w->graph->nodes[index];
@@ -166,8 +174,11 @@ static void write_node(samba_onnx_writer *w, int64_t index)
         w->values[index] = "";
         return;
     }
+    const int64_t puts = w->puts;
     const char *value = row->write(w, node);
     w->attributes = (samba_onnx_list){NULL, 0, 0};
+    if (w->puts > puts + !row->tells)
+        say_operator(w, node, value, before);
     if (w->results[index] && w->status == SAMBA_OK && w->refusal_count == 0) {
         const char *name = rename_result(w, value, before, w->results[index]);
         value = name ? name : value;
@@ -415,13 +426,13 @@ samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, 
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, graph);
     SAMBA_NEED(context, path);
-    samba_onnx_writer w = {.context = context, .options = samba_onnx_write_defaults()};
+    samba_onnx_writer w = {.context = context, .options = samba_onnx_write_defaults(), .room = INT64_MAX};
     if (options)
         SAMBA_TRY(samba_options_take(context, "samba_onnx_write", options, sizeof w.options, &w.options));
     if (w.options.opset == 0)
         w.options.opset = OPSET;
-    if (w.options.opset < OLDEST || w.options.opset > NEWEST)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "opset must be from %d to %d, given %d", OLDEST, NEWEST,
+    if (w.options.opset < SAMBA_ONNX_OLDEST || w.options.opset > SAMBA_ONNX_NEWEST)
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "opset must be from %d to %d, given %d", SAMBA_ONNX_OLDEST, SAMBA_ONNX_NEWEST,
                           w.options.opset);
     for (int i = 0; i < w.options.weight_count; i++)
         if (!w.options.weights || !w.options.weights[i])

@@ -40,6 +40,8 @@ typedef struct samba_onnx_writer {
     const samba_node *node;   /* being written */
     samba_onnx_list nodes, initializers, inputs, outputs, attributes; /* attributes: of the node that is put next */
     Samba__Onnx__NodeProto *latest;                                   /* put last, or found to be there already */
+    int64_t puts; /* nodes asked for so far */
+    int64_t room; /* bytes of numbers that may still be made */
     bool fresh; /* a node of its own for each, whatever is there: outputs that are one value have two names */
     samba_onnx_word *words;
     int64_t word_count, word_size;
@@ -57,6 +59,7 @@ typedef struct samba_onnx_write_row {
     samba_onnx_own_fn
         *own;           /* of a composite: whether ONNX's own operator says it; else it is expanded. NULL: always, if `write` */
     bool pass;          /* it is its first input */
+    bool tells;         /* a node alone says what it was */
     const char *reason; /* why ONNX cannot say it; NULL: it can */
 } samba_onnx_write_row;
 extern const samba_onnx_write_row *const samba_onnx_write_rows[SAMBA_OP_COUNT]; /* write_ops.c, of write.def */
@@ -64,6 +67,11 @@ extern const samba_onnx_write_row *const samba_onnx_write_rows[SAMBA_OP_COUNT]; 
 /* ---- write_lower.c ---- */
 /* The forward graph of outputs and losses as ONNX can say it; sinks keep order and names. */
 samba_status samba_onnx_lower(samba_onnx_writer *w, const samba_graph *graph, samba_graph **result);
+
+/* recognize.c: the node that ends an operator says which, so that a reader of ours has it again. */
+#define SAMBA_ONNX_OLDEST 17
+#define SAMBA_ONNX_NEWEST 23
+void samba_onnx_say_operator(samba_onnx_writer *w, Samba__Onnx__NodeProto *result, const samba_node *node);
 
 /* ---- write_put.c ---- */
 samba_status samba_onnx_stop(samba_onnx_writer *w, samba_status status); /* sticks it, with the context's message */
@@ -135,6 +143,7 @@ const char *samba_onnx_filled(samba_onnx_writer *w, const samba_node *node,
                               double value); /* all of the node's elements that number */
 
 #define WRITE(name, function) samba_onnx_write_fn function;
+#define TELL WRITE
 #define OWN(name, function, when)                                                                                                \
     samba_onnx_write_fn function;                                                                                                \
     samba_onnx_own_fn when;
@@ -143,6 +152,7 @@ const char *samba_onnx_filled(samba_onnx_writer *w, const samba_node *node,
 #define REFUSE(name, reason)
 #include "onnx/write.def"
 #undef WRITE
+#undef TELL
 #undef OWN
 #undef EXPAND
 #undef PASS

@@ -58,7 +58,13 @@ static void *room(samba_onnx_writer *w, size_t size)
 
 void *samba_onnx_room(samba_onnx_writer *w, int64_t count, samba_dtype dtype)
 {
-    return room(w, (size_t)count * samba_dtype_size(dtype));
+    const int64_t bytes = count * (int64_t)samba_dtype_size(dtype);
+    if (w->room < bytes) {
+        samba_onnx_stop(w, SAMBA_ERROR_MEMORY);
+        return NULL;
+    }
+    w->room -= bytes;
+    return room(w, (size_t)bytes);
 }
 
 const char *samba_onnx_format(samba_onnx_writer *w, const char *format, ...)
@@ -252,6 +258,7 @@ const char *samba_onnx_put(samba_onnx_writer *w, const char *op, int count, cons
 {
     samba_onnx_list attributes = w->attributes;
     w->attributes = (samba_onnx_list){NULL, 0, 0};
+    w->puts++;
     const char *key = key_of(w, op, count, inputs, &attributes);
     const samba_onnx_word *there = samba_onnx_look(w, key);
     if (there && !w->fresh && w->status == SAMBA_OK) {

@@ -54,7 +54,7 @@ typedef struct fuzz_counts {
     int64_t buffers, assigned;
     int64_t directions, skipped, flat; /* of differences: compared, left out at kinks, without a slope */
     int64_t trained, parameters, accumulated, budgets, spatial, small_memory, runs;
-    int64_t onnx, onnx_same, onnx_refused; /* models read back; the same graph the second time; what ONNX cannot say */
+    int64_t onnx, onnx_refused; /* models read back; graphs that ONNX cannot say */
 } fuzz_counts;
 extern fuzz_counts fuzz_count;
 void fuzz_tell(void);

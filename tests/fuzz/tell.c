@@ -62,8 +62,7 @@ void fuzz_tell(void)
            "budget, %lld in small fast memory\n",
            (long long)c->trained, (long long)c->parameters, (long long)c->runs, (long long)c->accumulated, (long long)c->spatial,
            (long long)c->budgets, (long long)c->small_memory);
-    printf("ONNX models written and read again: %lld, the same graph the second time: %lld, refused: %lld\n", (long long)c->onnx,
-           (long long)c->onnx_same, (long long)c->onnx_refused);
+    printf("ONNX models written and read again: %lld, refused: %lld\n", (long long)c->onnx, (long long)c->onnx_refused);
     printf("never drawn (gradients make the rest):");
     for (int op = 0; op < SAMBA_OP_COUNT; op++)
         if (c->operators[op] == 0 && samba_ops[op].class_ != SAMBA_LEAF && !strstr(samba_ops[op].name, "_grad") &&
