@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sambaflow compile MODEL.onnx: an ONNX model as an application whose command compile it is, with all of its options. To train,
- * the model's initializers are parameters, whose values stand in a safetensors file beside the PEF; for inference they are a part
- * of the PEF. */
+ * sambaflow compile MODEL: an ONNX model, or a graph's text (compile_text.c), as an application whose command compile it is, with
+ * all of its options. To train, an ONNX model's initializers are parameters, whose values stand in a safetensors file beside the
+ * PEF; for inference they are a part of the PEF. A text says itself what its parameters begin with. */
 #include "cli/cli.h"
 #include "data/data.h"
 #include "graph/graph.h"
@@ -17,7 +17,8 @@
 typedef struct job {
     samba_context *context;
     const char *path;
-    samba_onnx *model;
+    samba_onnx *model; /* or */
+    samba_graph *text;
     const char *dims[MOST], *freeze[MOST], *losses[MOST];
     int dim_count, freeze_count, loss_count;
     bool inference;
@@ -26,9 +27,10 @@ typedef struct job {
     samba_cli_loss loss[MOST];
     samba_app_input inputs[SAMBA_APP_MAX_INPUTS];
     int input_count;
-    samba_tensor_list weights;
-    samba_status status;
-    char error[1024];
+    int64_t batch, asked_batch;
+    const char *outputs[MOST];
+    bool is_loss[MOST]; /* by itself */
+    int output_count;
 } job;
 
 /* ---- dims and inputs ---- */
@@ -85,36 +87,75 @@ static samba_status add_label(job *j, const samba_graph *graph, const samba_cli_
     return samba_fail(j->context, SAMBA_ERROR_NAME, "--loss: '%s' has no output '%s'", j->path, loss->output);
 }
 
-/* The model once, in a graph of its own: what its inputs are, and the labels that go with its outputs. */
+static samba_status add_output(job *j, const char *name, bool is_loss)
+{
+    if (j->output_count == MOST)
+        return samba_fail(j->context, SAMBA_ERROR_UNSUPPORTED, "'%s' has more than %d outputs", j->path, MOST);
+    j->outputs[j->output_count] = name;
+    j->is_loss[j->output_count++] = is_loss;
+    return SAMBA_OK;
+}
+
+static samba_status add_input_of(job *j, const samba_node *node, const char *name)
+{
+    samba_app_input input = {.name = name, .dtype = node->dtype, .rank = node->rank};
+    memcpy(input.shape, node->shape, sizeof node->shape);
+    return add_input(j, input);
+}
+
+static samba_status add_labels(job *j, const samba_graph *graph)
+{
+    for (int i = 0; i < j->loss_count; i++)
+        SAMBA_TRY(add_label(j, graph, &j->loss[i]));
+    return SAMBA_OK;
+}
+
+/* What the model's inputs and outputs are, and the labels that go with these: of `graph`, the model in a graph of its own. */
+static samba_status look_at_model(job *j, const samba_graph *graph)
+{
+    samba_onnx_tensor_info info;
+    for (int i = 0; i < samba_onnx_input_count(j->model); i++) {
+        SAMBA_TRY(samba_onnx_input(j->model, i, &info));
+        SAMBA_TRY(add_input_of(j, samba_node_at(graph, samba_graph_leaf(graph, info.name)), info.name));
+    }
+    for (int i = 0; i < samba_onnx_output_count(j->model); i++) {
+        SAMBA_TRY(samba_onnx_output(j->model, i, &info));
+        SAMBA_TRY(add_output(j, info.name, false));
+    }
+    return add_labels(j, graph);
+}
+
+static samba_status look_at_text(job *j)
+{
+    const samba_graph *graph = j->text;
+    for (int64_t i = 0; i < graph->node_count; i++)
+        if (graph->nodes[i].op == SAMBA_OP_input)
+            SAMBA_TRY(add_input_of(j, &graph->nodes[i], samba_graph_name_at(graph, graph->nodes[i].attrs->leaf.name)));
+    for (int64_t i = 0; i < graph->sink_count; i++)
+        if (graph->sinks[i].kind != SAMBA_SINK_ASSIGN)
+            SAMBA_TRY(add_output(j, samba_graph_name_at(graph, graph->sinks[i].name), graph->sinks[i].kind == SAMBA_SINK_LOSS));
+    return add_labels(j, graph);
+}
+
 static samba_status look(job *j)
 {
     samba_graph *graph;
     samba_onnx_options options = options_of(j);
+    if (j->text)
+        return look_at_text(j);
     options.initializers = SAMBA_ONNX_PARAMETERS; /* whose values are not looked at */
     SAMBA_TRY(samba_graph_new(j->context, "model", &graph));
     samba_status status = samba_onnx_read(j->model, graph, &options);
-    for (int i = 0; i < samba_onnx_input_count(j->model) && status == SAMBA_OK; i++) {
-        samba_onnx_tensor_info info;
-        status = samba_onnx_input(j->model, i, &info);
-        if (status != SAMBA_OK)
-            break;
-        const samba_node *node = samba_node_at(graph, samba_graph_leaf(graph, info.name));
-        samba_app_input input = {.name = info.name, .dtype = node->dtype, .rank = node->rank};
-        memcpy(input.shape, node->shape, sizeof node->shape);
-        status = add_input(j, input);
-    }
-    for (int i = 0; i < j->loss_count && status == SAMBA_OK; i++)
-        status = add_label(j, graph, &j->loss[i]);
-    if (status == SAMBA_OK && samba_onnx_output_count(j->model) > MOST)
-        status = samba_fail(j->context, SAMBA_ERROR_UNSUPPORTED, "'%s' has more than %d outputs", j->path, MOST);
+    if (status == SAMBA_OK)
+        status = look_at_model(j, graph);
     samba_graph_free(graph);
     return status;
 }
 
 static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inputs)
 {
-    const job *j = *(job *const *)settings;
-    (void)batch;
+    job *j = *(job *const *)settings;
+    j->asked_batch = batch;
     memcpy(inputs, j->inputs, (size_t)j->input_count * sizeof *inputs);
     return j->input_count;
 }
@@ -123,9 +164,8 @@ static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inp
 
 static bool is_output(const job *j, const char *name)
 {
-    samba_onnx_tensor_info info;
-    for (int i = 0; i < samba_onnx_output_count(j->model); i++)
-        if (samba_onnx_output(j->model, i, &info) == SAMBA_OK && strcmp(info.name, name) == 0)
+    for (int i = 0; i < j->output_count; i++)
+        if (strcmp(j->outputs[i], name) == 0)
             return true;
     return false;
 }
@@ -164,26 +204,37 @@ static bool add_losses(job *j, samba_graph *graph, const char *output, samba_val
 
 static void name_outputs(job *j, samba_graph *graph, const samba_value *outputs)
 {
-    samba_onnx_tensor_info info;
-    for (int i = 0, number = 0; i < samba_onnx_output_count(j->model); i++) {
-        if (samba_onnx_output(j->model, i, &info) != SAMBA_OK)
-            continue;
-        bool is_loss = add_losses(j, graph, info.name, outputs[i], &number);
-        (is_loss ? samba_loss : samba_output)(graph, info.name, outputs[i]);
+    for (int i = 0, number = 0; i < j->output_count; i++) {
+        bool is_loss = add_losses(j, graph, j->outputs[i], outputs[i], &number) || j->is_loss[i];
+        (is_loss ? samba_loss : samba_output)(graph, j->outputs[i], outputs[i]);
     }
 }
 
-static void build(samba_graph *graph, const void *settings)
+static samba_status apply_model(job *j, samba_graph *graph, samba_value *outputs)
 {
-    job *j = *(job *const *)settings;
     samba_onnx_binding bindings[SAMBA_APP_MAX_INPUTS];
-    samba_value outputs[MOST];
     samba_onnx_options options = options_of(j);
     int count = samba_onnx_input_count(j->model);
     for (int i = 0; i < count; i++)
         bindings[i] = (samba_onnx_binding){j->inputs[i].name, samba_input(graph, j->inputs[i].name)};
     options.dim_count = 0;
-    if (samba_onnx_apply(j->model, graph, &options, count, bindings, outputs) == SAMBA_OK)
+    return samba_onnx_apply(j->model, graph, &options, count, bindings, outputs);
+}
+
+static void build(samba_graph *graph, const void *settings)
+{
+    job *j = *(job *const *)settings;
+    samba_value outputs[MOST];
+    if (j->asked_batch != j->batch) {
+        samba_graph_fail(graph, SAMBA_ERROR_ARGUMENT,
+                         "the sizes of '%s' are its own, %lld for a batch, given --batch-size %lld: leave it out%s", j->path,
+                         (long long)j->batch, (long long)j->asked_batch,
+                         j->text ? "" : ", and give a size that has a name by --dim NAME=SIZE");
+        return;
+    }
+    samba_status status =
+        j->text ? samba_cli_text_apply(j->text, graph, j->freeze_count, j->freeze, outputs) : apply_model(j, graph, outputs);
+    if (status == SAMBA_OK)
         name_outputs(j, graph, outputs);
 }
 
@@ -194,6 +245,8 @@ static samba_status write_weights(samba_context *context, void *user, const char
 {
     job *j = user;
     samba_tensor_list list;
+    if (j->text)
+        return SAMBA_OK;
     SAMBA_TRY(samba_onnx_weights(j->model, &list));
     if (list.count == 0) {
         samba_tensor_list_free(j->context, &list);
@@ -215,14 +268,20 @@ static samba_status write_weights(samba_context *context, void *user, const char
 
 /* ---- the command ---- */
 
+static bool ends_in(const char *text, const char *end)
+{
+    const size_t length = strlen(text), last = strlen(end);
+    return length > last && strcasecmp(text + length - last, end) == 0;
+}
+
+static bool is_text(const char *path) { return ends_in(path, ".graph") || ends_in(path, ".txt"); }
+
 /* "compile" and the path are ours; what the options mean is the application's to say. */
 static const char *take_path(int argc, char **argv)
 {
-    for (int i = 2; i < argc; i++) {
-        size_t length = strlen(argv[i]);
-        if (length > 5 && strcasecmp(argv[i] + length - 5, ".onnx") == 0 && argv[i][0] != '-')
+    for (int i = 2; i < argc; i++)
+        if (argv[i][0] != '-' && (ends_in(argv[i], ".onnx") || is_text(argv[i])))
             return argv[i];
-    }
     return NULL;
 }
 
@@ -255,14 +314,17 @@ static samba_status prepare(job *j)
         return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "--loss and --inference contradict each other: give one of them");
     if (j->inference && j->freeze_count)
         return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "--freeze and --inference contradict each other: give one of them");
-    SAMBA_TRY(samba_onnx_open(j->context, j->path, &j->model));
+    if (is_text(j->path) && j->dim_count)
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "--dim: the sizes of '%s' are numbers, none has a name", j->path);
+    SAMBA_TRY(is_text(j->path) ? samba_cli_text_open(j->context, j->path, &j->text)
+                               : samba_onnx_open(j->context, j->path, &j->model));
     return look(j);
 }
 
 static void take_name(const char *path, char name[SAMBA_CLI_NAME])
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    snprintf(name, SAMBA_CLI_NAME, "%.*s", (int)(strlen(base) - 5), base);
+    snprintf(name, SAMBA_CLI_NAME, "%.*s", (int)(strrchr(base, '.') - base), base);
 }
 
 static int compile(job *j, int argc, char **argv)
@@ -296,9 +358,9 @@ static int compile(job *j, int argc, char **argv)
     samba_app app = {.struct_size = sizeof app,
                      .name = name,
                      .description =
-                         "sambaflow compile MODEL.onnx: makes a PEF of an ONNX model. To train, its initializers become "
-                         "parameters, whose values are written beside the PEF as NAME.safetensors; --inference keeps them "
-                         "in the PEF.",
+                         "sambaflow compile MODEL.onnx, or the text of a graph, MODEL.graph or .txt: makes a PEF of it. To "
+                         "train, an ONNX model's initializers become parameters, whose values are written beside the PEF as "
+                         "NAME.safetensors; --inference keeps them in the PEF.",
                      .model = build,
                      .settings = &j,
                      .option_count = SAMBA_COUNT(options),
@@ -311,6 +373,7 @@ static int compile(job *j, int argc, char **argv)
                      .compiled_user = j};
     if (j->input_count > 0 && j->inputs[0].rank > 0 && j->inputs[0].shape[0] > 0)
         app.batch_size = j->inputs[0].shape[0];
+    j->batch = app.batch_size;
     return samba_app_main(argc, argv, &app);
 }
 
@@ -331,8 +394,10 @@ int samba_cli_compile(int argc, char **argv)
     samba_status status = SAMBA_OK;
     if (!asks) {
         peek(j, argc, argv);
-        status = j->path ? prepare(j)
-                         : samba_fail(context, SAMBA_ERROR_ARGUMENT, "compile: which model? Give the path of an .onnx file");
+        status = j->path
+                     ? prepare(j)
+                     : samba_fail(context, SAMBA_ERROR_ARGUMENT,
+                                  "compile: which model? Give the path of an .onnx file, or of a graph's text (.graph or .txt)");
     }
     int result = 1, count = 0;
     if (status != SAMBA_OK)
@@ -344,6 +409,7 @@ int samba_cli_compile(int argc, char **argv)
         result = compile(j, count, argv);
     }
     samba_onnx_free(j->model);
+    samba_graph_free(j->text);
     samba_free(context, j, sizeof *j);
     samba_context_free(context);
     return result;

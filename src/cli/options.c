@@ -374,7 +374,7 @@ void samba_cli_parse(int argc, char **argv, samba_cli_arguments *arguments)
     const struct argp argp = {
         options,
         parse_option,
-        "inspect|run|measure-performance|measure-sections|report|tune|scale|export PEF\nmachine\ncompile MODEL.onnx",
+        "inspect|run|measure-performance|measure-sections|report|tune|scale|export PEF\nmachine\ncompile MODEL.onnx|MODEL.graph",
         "Looks into PEFs, the compiled models of SambaFlow, runs them and measures them.\vinspect shows what a PEF holds; run "
         "runs its sections on given or random inputs; measure-performance reports time, FLOP/s against the machine's peak, "
         "bandwidth and memory of whole runs; measure-sections of each section; report writes one HTML page that a browser shows "

@@ -19,7 +19,7 @@
 #define OPERATOR "sambaflow.operator"
 #define OPERAND "sambaflow.operand."
 #define THROUGH "sambaflow.through."
-#define ROOM (1 << 16) /* bytes */
+#define ROOM (1 << 16)            /* bytes */
 #define MOST_RECOGNIZED (1 << 16) /* nodes that are tried: each costs the writing of an operator */
 
 /* ---- writing ---- */
@@ -94,9 +94,9 @@ typedef struct recognition {
     samba_onnx_writer w;
     samba_graph *aside; /* inputs for the values, what operands are of them, the operator */
     int arity, value_count;
-    const char *names[SAMBA_MAX_ARITY]; /* per operand: of its value; NULL: it has none */
-    const char *lines[SAMBA_MAX_ARITY]; /* what it is of the value; NULL: that itself */
-    int places[SAMBA_MAX_ARITY];        /* of its value among those */
+    const char *names[SAMBA_MAX_ARITY];  /* per operand: of its value; NULL: it has none */
+    const char *lines[SAMBA_MAX_ARITY];  /* what it is of the value; NULL: that itself */
+    int places[SAMBA_MAX_ARITY];         /* of its value among those */
     const char *values[SAMBA_MAX_ARITY]; /* each once: its name */
     samba_ref refs[SAMBA_MAX_ARITY];     /* and where it is in the reader's graph */
 } recognition;
@@ -230,10 +230,10 @@ static bool same_tensor(recognition *r, const samba_onnx_item *item, const Samba
     if (!item->origin || samba_onnx_tensor(r->node->reader->model, item->origin, &tensor) != SAMBA_OK)
         return false;
     const size_t bytes = (size_t)samba_tensor_numel(tensor) * samba_dtype_size(samba_tensor_dtype(tensor));
-    bool same = item->origin->data_type == written->data_type && item->origin->n_dims == written->n_dims &&
-                (written->n_dims == 0 || memcmp(item->origin->dims, written->dims, written->n_dims * sizeof *written->dims) == 0) &&
-                bytes == written->raw_data.len &&
-                (bytes == 0 || memcmp(samba_tensor_data(tensor), written->raw_data.data, bytes) == 0);
+    bool same =
+        item->origin->data_type == written->data_type && item->origin->n_dims == written->n_dims &&
+        (written->n_dims == 0 || memcmp(item->origin->dims, written->dims, written->n_dims * sizeof *written->dims) == 0) &&
+        bytes == written->raw_data.len && (bytes == 0 || memcmp(samba_tensor_data(tensor), written->raw_data.data, bytes) == 0);
     samba_tensor_free(tensor);
     return same;
 }

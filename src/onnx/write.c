@@ -432,8 +432,8 @@ samba_status samba_onnx_write(samba_context *context, const samba_graph *graph, 
     if (w.options.opset == 0)
         w.options.opset = OPSET;
     if (w.options.opset < SAMBA_ONNX_OLDEST || w.options.opset > SAMBA_ONNX_NEWEST)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "opset must be from %d to %d, given %d", SAMBA_ONNX_OLDEST, SAMBA_ONNX_NEWEST,
-                          w.options.opset);
+        return samba_fail(context, SAMBA_ERROR_ARGUMENT, "opset must be from %d to %d, given %d", SAMBA_ONNX_OLDEST,
+                          SAMBA_ONNX_NEWEST, w.options.opset);
     for (int i = 0; i < w.options.weight_count; i++)
         if (!w.options.weights || !w.options.weights[i])
             return samba_fail(context, SAMBA_ERROR_ARGUMENT, "weight %d of %d is NULL: give a tensor", i, w.options.weight_count);

@@ -40,8 +40,8 @@ typedef struct samba_onnx_writer {
     const samba_node *node;   /* being written */
     samba_onnx_list nodes, initializers, inputs, outputs, attributes; /* attributes: of the node that is put next */
     Samba__Onnx__NodeProto *latest;                                   /* put last, or found to be there already */
-    int64_t puts; /* nodes asked for so far */
-    int64_t room; /* bytes of numbers that may still be made */
+    int64_t puts;                                                     /* nodes asked for so far */
+    int64_t room;                                                     /* bytes of numbers that may still be made */
     bool fresh; /* a node of its own for each, whatever is there: outputs that are one value have two names */
     samba_onnx_word *words;
     int64_t word_count, word_size;

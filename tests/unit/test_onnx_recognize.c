@@ -109,7 +109,7 @@ static void set(char **at, const char *value)
 }
 
 /* The model with what one node says changed, read; NULL for the value: it says it no more. */
-static samba_graph *read_changed(const char *operator, const char *key, const char *value)
+static samba_graph *read_changed(const char *operator, const char * key, const char *value)
 {
     write_model();
     Samba__Onnx__ModelProto *model = samba__onnx__model_proto__unpack(NULL, length, (const uint8_t *)bytes);
@@ -133,14 +133,15 @@ static samba_graph *read_changed(const char *operator, const char *key, const ch
 TEST(what_is_said_wrongly_does_not_count)
 {
     static const struct {
-        const char *operator, *key, *value;
+        const char *operator, * key, *value;
         samba_op is, is_not;
     } changes[] = {
         {"amax", "sambaflow.operator", "amin dims=[1] : float32[4,1]", SAMBA_OP_amax, SAMBA_OP_amin},
         {"amax", "sambaflow.operator", "amax dims=[0] : float32[1,6]", SAMBA_OP_where, SAMBA_OP_amin},
         {"amax", "sambaflow.operator", "amax dims=[1] : float32[4]", SAMBA_OP_where, SAMBA_OP_amin},
         {"amax", "sambaflow.operator", "amax dims=[7] : float32[4,1]", SAMBA_OP_where, SAMBA_OP_amin},
-        {"amax", "sambaflow.operator", "amax dims=[1] : float32[4,1] @FWD\n%2 = neg %1 : float32[4,1]", SAMBA_OP_where, SAMBA_OP_neg},
+        {"amax", "sambaflow.operator", "amax dims=[1] : float32[4,1] @FWD\n%2 = neg %1 : float32[4,1]", SAMBA_OP_where,
+         SAMBA_OP_neg},
         {"amax", "sambaflow.operator", "", SAMBA_OP_where, SAMBA_OP_amin},
         {"amax", "sambaflow.operator", "no_such_operator : float32[4,1]", SAMBA_OP_where, SAMBA_OP_amin},
         {"amax", "sambaflow.operator", "parameter name=\"p\" dtype=float32 shape=[4,1] init=2 init_a=-1 init_b=1 : float32[4,1]",
