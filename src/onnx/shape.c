@@ -448,6 +448,23 @@ static samba_value pad_dim(samba_onnx_node *node, samba_value a, int dim, int64_
     return samba_transpose(padded, dim, last);
 }
 
+/* All dims at once: one operator, which a convolution behind it may take as its own padding. */
+static samba_value pad_constant(samba_onnx_node *node, samba_value a, int count, const int *dims, const int64_t *pads,
+                                double value)
+{
+    const int rank = samba_value_rank(a);
+    int64_t amounts[2 * SAMBA_MAX_RANK] = {0};
+    for (int i = 0; i < count; i++) {
+        int64_t *of = amounts + 2 * (rank - 1 - dims[i]); /* samba_pad begins with the last dim */
+        if (!samba_onnx_within(node, "pads", pads[i], -INT32_MAX, INT32_MAX) ||
+            !samba_onnx_within(node, "pads", pads[count + i], -INT32_MAX, INT32_MAX))
+            return a;
+        of[0] = pads[i];
+        of[1] = pads[count + i];
+    }
+    return samba_pad(a, rank, amounts, SAMBA_PAD_CONSTANT, value);
+}
+
 void samba_onnx_pad(samba_onnx_node *node);
 void samba_onnx_pad(samba_onnx_node *node)
 {
@@ -475,9 +492,18 @@ void samba_onnx_pad(samba_onnx_node *node)
         samba_onnx_refuse(node, "%d pads are given for %d dims", count, padded);
         return;
     }
-    for (int i = 0; i < padded; i++) /* what is cut off first, and all dims at once where nothing else depends on the order */
+    for (int i = 0; i < padded; i++) {
+        if (named < 0)
+            dims[i] = i;
+        for (int k = 0; k < i; k++)
+            if (dims[k] == dims[i])
+                return samba_onnx_refuse(node, "axes has dim %d twice", dims[i]);
+    }
+    if (mode == 0)
+        a = pad_constant(node, a, padded, dims, pads, value);
+    for (int i = 0; i < padded && mode != 0; i++)
         if (node->graph->status == SAMBA_OK)
-            a = pad_dim(node, a, named < 0 ? i : dims[i], pads[i], pads[padded + i], mode, value);
+            a = pad_dim(node, a, dims[i], pads[i], pads[padded + i], mode, value);
     samba_onnx_out_same(node, a);
 }
 
