@@ -218,7 +218,7 @@ static float any_float(bool finite)
 static void check_end(samba_finish_fn *finish, samba_dtype dtype, bool biased)
 {
     enum { ROWS = 3, LD = 90 };
-    static float sums[ROWS * LD], bias[LD], result[ROWS * LD];
+    static float sums[ROWS * LD], bias[LD], result[ROWS * LD], more[ROWS * LD];
     static uint16_t half_bias[LD], half_result[ROWS * LD];
     const bool wide = dtype == SAMBA_FLOAT32;
     samba_finish_rows rows = {.sums = sums,
@@ -232,12 +232,18 @@ static void check_end(samba_finish_fn *finish, samba_dtype dtype, bool biased)
                               .cols = up_to(LD - 1),
                               .bias_col = (int)up_to(1),
                               .dtype = dtype,
+                              .low = -quarter() * 2,
+                              .high = quarter() + 1,
+                              .more = wide && up_to(1) ? up_to(1) ? result : more : NULL, /* added to where it lies, too */
+                              .more_pitch = LD,
+                              .clamp = up_to(1),
                               .relu = up_to(1),
                               .round_sums = !wide && up_to(1)};
     rows.bias_row = rows.bias_col ? 0 : 1;
     for (int i = 0; i < ROWS * LD; i++) {
-        sums[i] = any_float(biased);
-        result[i] = UNTOUCHED;
+        sums[i] = any_float(biased || rows.more);
+        more[i] = quarter();
+        result[i] = rows.more == result ? more[i] : UNTOUCHED;
         half_result[i] = 0x1234;
     }
     for (int i = 0; i < LD; i++) {
@@ -251,9 +257,16 @@ static void check_end(samba_finish_fn *finish, samba_dtype dtype, bool biased)
             bool inside = i < rows.rows && j < rows.cols;
             if (biased)
                 x = (rows.round_sums ? of_half(dtype, half_of(dtype, x)) : x) + bias[rows.bias_col ? j : i];
-            x = rows.relu && x <= 0 ? 0 : x;
+            if (rows.more)
+                x += more[i * LD + j];
+            if (rows.clamp) {
+                x = x > rows.low || isnan(x) ? x : rows.low;
+                x = x < rows.high || isnan(x) ? x : rows.high;
+            } else {
+                x = rows.relu && x <= 0 ? 0 : x;
+            }
             if (wide) {
-                float expected = inside ? x : UNTOUCHED;
+                float expected = inside ? x : rows.more == result ? more[i * LD + j] : UNTOUCHED;
                 assert_memory_equal(&result[i * LD + j], &expected, sizeof expected);
             } else if (half_result[i * LD + j] != (inside ? half_of(dtype, x) : 0x1234)) {
                 fail_msg("%s of %.9g at %lld, %lld: %04x, expected %04x", samba_dtype_name(dtype), (double)x, (long long)i,
@@ -268,7 +281,7 @@ TEST(ends)
     SAMBA_EACH_ISA (isa) {
         samba_finish_fn *finish[] = {samba_kernels_for((samba_isa)isa)->blocks->finish,
                                      samba_finish_fn_of(machine_with((samba_isa)isa, false))};
-        for (int i = 0; i < 1200; i++)
+        for (int i = 0; i < 4800; i++)
             check_end(finish[i % 2], (samba_dtype)(i / 4 % 3), i / 2 % 2);
     }
 }

@@ -53,16 +53,19 @@ typedef struct samba_column_piece {
     bool more;      /* the next piece belongs to this vector, too */
 } samba_column_piece;
 
-/* result[i*pitch + j] = sums[i*ld + j] + bias[i*bias_row + j*bias_col], where there is a bias; then relu, where wanted, keeping
- * NaN. Result and bias are of one dtype: float32, bfloat16 or float16, to which a result is rounded. */
+/* result[i*pitch + j] = sums[i*ld + j] + bias[i*bias_row + j*bias_col] + more[i*more_pitch + j], where there are a bias and more;
+ * then relu, or the greater of that and `low` and the lesser of that and `high`, where wanted, keeping NaN. Result and bias are of
+ * one dtype: float32, bfloat16 or float16, to which a result is rounded; `more` is float32, and so is the result then. */
 typedef struct samba_finish_rows {
     const float *sums;
-    const void *bias; /* NULL: none */
+    const void *bias;  /* NULL: none */
+    const float *more; /* NULL: none; may be the result, whose elements are read before they are written */
     void *result;
-    int64_t ld, pitch, rows, cols, bias_row;
+    int64_t ld, pitch, rows, cols, bias_row, more_pitch;
     int bias_col; /* 0 or 1 */
     samba_dtype dtype;
-    bool relu, round_sums; /* to dtype, before the bias is added */
+    float low, high;
+    bool relu, clamp, round_sums; /* to dtype, before the bias is added */
 } samba_finish_rows;
 
 void samba_finish_pairs(const samba_finish_rows *rows); /* on x86 CPUs that convert pairs to bfloat16 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Epilogues that need no interpreter: finished sums, with a bias a row or a column and relu or without, stored as float32, or
- * rounded to 16 bits. They end most products of small models, where a block has too few elements to make up for choosing
+ * Epilogues that need no interpreter: finished sums, with a bias a row or a column or without, with the elements of another value
+ * (float32) or without, with relu, bounds (relu6) or neither, stored as float32, or rounded to 16 bits. They end most products of small models, where a block has too few elements to make up for choosing
  * instructions one by one, and all whose results are 16 bits wide: a tile would copy the block, round it and copy it again. */
 #ifndef SAMBA_CPU_FINISH_H
 #define SAMBA_CPU_FINISH_H
@@ -11,18 +11,20 @@
 
 typedef struct samba_finish {
     bool used; /* the program is of this kind */
-    bool relu, round_sums;
+    bool relu, clamp, round_sums;
+    float low, high;
     samba_dtype dtype; /* of the result, and of the bias */
     int rank;
-    int64_t sizes[SAMBA_MAX_RANK]; /* of the domain */
+    int64_t sizes[SAMBA_MAX_RANK]; /* of the domain, whatever the kind */
     char *result;
-    const char *bias;                                                     /* NULL: none */
+    const char *bias, *more;                                              /* NULL: none */
     int64_t result_strides[SAMBA_MAX_RANK], bias_strides[SAMBA_MAX_RANK]; /* elements */
+    int64_t more_strides[SAMBA_MAX_RANK];
     samba_finish_fn *run;
 } samba_finish;
 
 void samba_finish_init(samba_finish *finish, const samba_prepare *prepare, const samba_stage *stage);
-/* Results are float32, so sums may be made where these are stored. */
+/* Results are float32 and nothing lies there that is still to be read, so sums may be made where these are stored. */
 bool samba_finish_takes_sums(const samba_finish *finish);
 /* Nothing is done to such results, either. */
 bool samba_finish_is_copy(const samba_finish *finish);

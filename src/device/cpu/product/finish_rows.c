@@ -52,10 +52,20 @@ INLINE floats rounded(const samba_dtype dtype, floats v)
     return dtype == SAMBA_FLOAT16 ? float16_floats(float16_bits(v)) : v;
 }
 
-INLINE floats finished(const samba_dtype dtype, const bool biased, const samba_finish_rows *f, floats sum, floats bias)
+/* What every element has alike, in registers. */
+typedef struct alike {
+    floats bias, low, high;
+} alike;
+
+INLINE floats finished(const samba_dtype dtype, const bool biased, const bool added, const samba_finish_rows *f, const alike *all,
+                       floats sum, floats bias, floats more)
 {
     if (biased)
         sum = (f->round_sums ? rounded(dtype, sum) : sum) + bias;
+    if (added)
+        sum += more;
+    if (f->clamp)
+        return lesser_floats(greater_floats(sum, all->low), all->high);
     return f->relu ? (floats)((ints)sum & ~(sum <= (floats){0})) : sum;
 }
 
@@ -79,32 +89,37 @@ INLINE void store_part(const samba_dtype dtype, void *to, int64_t i, int lanes, 
     store_part_halves((uint16_t *)to + i, lanes, half);
 }
 
-INLINE floats finished_at(const samba_dtype dtype, const bool biased, const samba_finish_rows *f, const float *sums,
-                          const char *bias, int64_t j, floats all)
+INLINE floats finished_at(const samba_dtype dtype, const bool biased, const bool added, const samba_finish_rows *f,
+                          const alike *all, const float *sums, const char *bias, const float *more, int64_t j)
 {
-    return finished(dtype, biased, f, load(SAMBA_FLOAT32, sums, j), biased && f->bias_col ? load(dtype, bias, j) : all);
+    return finished(dtype, biased, added, f, all, load(SAMBA_FLOAT32, sums, j),
+                    biased && f->bias_col ? load(dtype, bias, j) : all->bias, added ? load(SAMBA_FLOAT32, more, j) : (floats){0});
 }
 
-INLINE void finish_all(const samba_dtype dtype, const bool biased, const samba_finish_rows *all_of)
+INLINE void finish_all(const samba_dtype dtype, const bool biased, const bool added, const samba_finish_rows *all_of)
 {
     const int64_t size = dtype == SAMBA_FLOAT32 ? 4 : 2;
     const samba_finish_rows copy = *all_of, *f = &copy; /* which no store changes */
+    alike all = {{0}, f->low - (floats){0}, f->high - (floats){0}};
     for (int64_t i = 0; i < f->rows; i++) {
         const float *sums = f->sums + i * f->ld;
         const char *bias = biased ? (const char *)f->bias + i * f->bias_row * size : NULL;
         char *result = (char *)f->result + i * f->pitch * size;
-        floats all = biased && !f->bias_col ? load_part(dtype, bias, 0, 1)[0] - (floats){0} : (floats){0};
+        const float *more = added ? f->more + i * f->more_pitch : NULL;
+        if (biased && !f->bias_col)
+            all.bias = load_part(dtype, bias, 0, 1)[0] - (floats){0};
         int64_t j = 0;
         for (; j + 2 * LANES <= f->cols; j += 2 * LANES)
-            store_two(dtype, result, j, finished_at(dtype, biased, f, sums, bias, j, all),
-                      finished_at(dtype, biased, f, sums, bias, j + LANES, all));
+            store_two(dtype, result, j, finished_at(dtype, biased, added, f, &all, sums, bias, more, j),
+                      finished_at(dtype, biased, added, f, &all, sums, bias, more, j + LANES));
         for (; j + LANES <= f->cols; j += LANES)
-            store(dtype, result, j, finished_at(dtype, biased, f, sums, bias, j, all));
+            store(dtype, result, j, finished_at(dtype, biased, added, f, &all, sums, bias, more, j));
         int rest = (int)(f->cols - j);
         if (rest)
             store_part(dtype, result, j, rest,
-                       finished(dtype, biased, f, load_part(SAMBA_FLOAT32, sums, j, rest),
-                                biased && f->bias_col ? load_part(dtype, bias, j, rest) : all));
+                       finished(dtype, biased, added, f, &all, load_part(SAMBA_FLOAT32, sums, j, rest),
+                                biased && f->bias_col ? load_part(dtype, bias, j, rest) : all.bias,
+                                added ? load_part(SAMBA_FLOAT32, more, j, rest) : (floats){0}));
     }
 }
 
@@ -118,10 +133,17 @@ void FINISH(const samba_finish_rows *f)
 #define CASE(dtype)                                                                                                              \
     case dtype:                                                                                                                  \
         if (f->bias)                                                                                                             \
-            finish_all(dtype, true, f);                                                                                          \
+            finish_all(dtype, true, false, f);                                                                                   \
         else                                                                                                                     \
-            finish_all(dtype, false, f);                                                                                         \
+            finish_all(dtype, false, false, f);                                                                                  \
         return;
+    if (f->more) {
+        if (f->bias)
+            finish_all(SAMBA_FLOAT32, true, true, f);
+        else
+            finish_all(SAMBA_FLOAT32, false, true, f);
+        return;
+    }
     switch (f->dtype) {
         CASE(SAMBA_FLOAT32)
         CASE(SAMBA_BFLOAT16)

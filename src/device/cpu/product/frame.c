@@ -29,6 +29,8 @@ void samba_frame_fetch(const samba_frame *frame, int64_t row0, int64_t rows, int
         samba_finish_rows some = samba_finish_at(&frame->finish, row0, col0);
         int64_t size = (int64_t)samba_dtype_size(some.dtype);
         samba_fetch_rows(fetch, some.result, cols * size, rows, some.pitch * size);
+        if (some.more)
+            samba_fetch_rows(fetch, some.more, cols * size, rows, some.more_pitch * size);
     }
 }
 

@@ -201,7 +201,7 @@ static void multiply(const samba_panels *p, const samba_panels_unit *at, const c
         block.ldc = end.pitch;
     }
     p->multiply(&block, fetch);
-    if (ends && (end.bias || end.relu)) {
+    if (ends && (end.bias || end.relu || end.clamp)) {
         end.sums = block.c;
         end.ld = block.ldc;
         end.rows = height;
