@@ -28,17 +28,31 @@ enum { FLOAT_LANES = VECTOR_BYTES / 4 };
 #define HIGH_LANES(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #endif
 
+enum { ALL_LANES = (1 << FLOAT_LANES) - 1 };
+
+#if !defined(__AVX512F__) && !defined(SAMBA_NEON)
+/* -1 in the lanes named, 0 in the others. */
+INLINE ints mask_of(uint32_t lanes)
+{
+#if VECTOR_BYTES == 32
+    const ints bits = {1, 2, 4, 8, 16, 32, 64, 128};
+#else
+    const ints bits = {1, 2, 4, 8};
+#endif
+    return (((int32_t)lanes - (ints){0}) & bits) == bits;
+}
+#endif
+
 /* p's elements in the lanes named, 0 in the others, whose memory is not touched */
 INLINE floats load_lanes(const float *p, uint32_t lanes)
 {
 #if defined(__AVX512F__)
     return (floats)_mm512_maskz_loadu_ps((__mmask16)lanes, p);
 #elif defined(__AVX2__)
-    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    return (floats)_mm256_maskload_ps(p, _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)lanes), bit), bit));
+    return (floats)_mm256_maskload_ps(p, (__m256i)mask_of(lanes));
 #elif defined(SAMBA_NEON)
     float32x4_t v = vdupq_n_f32(0);
-    if (lanes == 15)
+    if (lanes == ALL_LANES)
         return (floats)vld1q_f32(p);
     v = lanes & 1 ? vld1q_lane_f32(p, v, 0) : v;
     v = lanes & 2 ? vld1q_lane_f32(p + 1, v, 1) : v;
@@ -61,16 +75,15 @@ INLINE floats add_product(floats sum, float w, floats v, uint32_t lanes)
 #elif defined(SAMBA_NEON)
     static const uint32_t bits[4] = {1, 2, 4, 8};
     float32x4_t more = vfmaq_n_f32((float32x4_t)sum, (float32x4_t)v, w);
-    if (lanes == 15)
+    if (lanes == ALL_LANES)
         return (floats)more;
     return (floats)vbslq_f32(vtstq_u32(vdupq_n_u32(lanes), vld1q_u32(bits)), more, (float32x4_t)sum);
 #else
     floats more = sum + (w - (floats){0}) * v;
-    if (lanes == (1ull << FLOAT_LANES) - 1)
+    if (lanes == ALL_LANES)
         return more;
-    for (int i = 0; i < FLOAT_LANES; i++)
-        sum[i] = lanes >> i & 1 ? more[i] : sum[i];
-    return sum;
+    ints mask = mask_of(lanes);
+    return (floats)(((ints)more & mask) | ((ints)sum & ~mask));
 #endif
 }
 
@@ -88,7 +101,7 @@ INLINE floats load_second_lanes(const float *p, uint32_t lanes)
     return (floats)_mm512_permutex2var_ps(low, even, high);
 #elif defined(SAMBA_NEON)
     float32x4_t v = vdupq_n_f32(0);
-    if (lanes == 15) { /* 0 1 2 3 and 3 4 5 6: nothing beyond the last */
+    if (lanes == ALL_LANES) { /* 0 1 2 3 and 3 4 5 6: nothing beyond the last */
         float32x4_t high = vld1q_f32(p + 3);
         return (floats)vuzp1q_f32(vld1q_f32(p), vextq_f32(high, high, 1));
     }
@@ -97,6 +110,13 @@ INLINE floats load_second_lanes(const float *p, uint32_t lanes)
     v = lanes & 4 ? vld1q_lane_f32(p + 4, v, 2) : v;
     return (floats)(lanes & 8 ? vld1q_lane_f32(p + 6, v, 3) : v);
 #else
+#if defined(__AVX2__)
+    if (lanes == ALL_LANES) { /* 0 .. 7 and 7 .. 14: nothing beyond the last */
+        __m256 low = _mm256_loadu_ps(p), high = _mm256_loadu_ps(p + 7);
+        __m256d both = (__m256d)_mm256_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 2, 0)); /* 0 2 8 10, 4 6 12 14 */
+        return (floats)_mm256_permute4x64_pd(both, _MM_SHUFFLE(3, 1, 2, 0));
+    }
+#endif
     floats v = {0};
     for (int i = 0; i < FLOAT_LANES; i++)
         if (lanes >> i & 1)

@@ -146,6 +146,12 @@ INLINE void filter_rows(const int rows, const samba_fold_block *block, int64_t y
             UNROLL for (int r = 0; r < rows; r++)
                 from[r] = image + offsets[j + r * count];
             for (const samba_fold_addend *a = block->addends + piece->begin; a < last; a++) {
+                if (a->lanes == ALL_LANES) {
+                    const spread_float weight = spread_of(w[a->weight]);
+                    UNROLL for (int r = 0; r < rows; r++)
+                        sums[r] = fused_spread(sums[r], weight, load_f32(from[r] + a->offset));
+                    continue;
+                }
                 UNROLL for (int r = 0; r < rows; r++)
                     sums[r] = add_product(sums[r], w[a->weight], load_lanes(from[r] + a->offset, a->lanes), a->lanes);
             }
