@@ -29,11 +29,15 @@ typedef struct depthwise {
     axis y, x;
     int64_t batches, n;
     int64_t band;           /* rows of the result between two calls of the epilogue */
+    int64_t together;       /* small planes before one call of it */
     int64_t per, row_pitch; /* pixels of a phase of a sorted row; elements of a row, sorted or not */
     bool sorted;
     samba_fold_block table;
     int64_t sums_at, plane_at, weights_at;
+    int64_t rows; /* of the innermost dim of the epilogue's: planes of one call are of one index of the others */
 } depthwise;
+
+enum { MOST_TOGETHER = 64 };
 
 /* ---- what is depthwise ---- */
 
@@ -152,6 +156,8 @@ static bool init(const samba_contract_problem *problem, depthwise *p)
     p->band =
         p->frame.contract.whole_rows ? p->y.size : problem->machine->depthwise.band / 4 / p->x.size / SAMBA_ALIKE * SAMBA_ALIKE;
     p->band = p->band < 1 ? 1 : p->band;
+    p->together = p->band >= p->y.size && p->n > 0 ? problem->machine->depthwise.band / 4 / p->n : 1;
+    p->together = p->together < 1 ? 1 : at_most(p->together, MOST_TOGETHER);
     p->sorted = p->x.step > 1 || problem->contract.b.dtype != SAMBA_FLOAT32;
     p->per = p->sorted ? (p->x.limit + p->x.step - 1) / p->x.step : 0;
     p->row_pitch = p->sorted ? p->per * p->x.step : p->y.memory;
@@ -181,25 +187,46 @@ static void gather_weights(const depthwise *p, const char *w, float *weights)
         p->kernels->load_strided[p->frame.contract.a.dtype](weights, w + t * p->y_weight * p->w_size, p->x_weight, p->x.taps);
 }
 
+typedef struct source { /* the image and the filter of a plane, as they are added */
+    const float *image, *w;
+    const char *gathered; /* what the scratch for weights has */
+} source;
+
+static void open_plane(const depthwise *p, const samba_workspace *room, int64_t unit, source *at)
+{
+    const samba_contract *c = &p->frame.contract;
+    const char *filter = p->w + samba_batch_offset(c, &c->a, unit) * p->w_size;
+    const char *image = p->image + samba_batch_offset(c, &c->b, unit) * p->image_size;
+    float *sorted = (float *)(room->own + p->plane_at), *weights = (float *)(room->own + p->weights_at);
+    if (p->sorted)
+        sort_plane(p, image, sorted);
+    if (p->gathered && filter != at->gathered)
+        gather_weights(p, filter, weights);
+    at->image = p->sorted ? sorted : (const float *)image;
+    at->w = p->gathered ? weights : (const float *)filter;
+    at->gathered = filter;
+}
+
 static void run(const samba_frame *frame, const samba_workspace *room, int64_t unit, int64_t last)
 {
     const depthwise *p = (const depthwise *)frame;
-    float *sums = (float *)(room->own + p->sums_at), *plane = (float *)(room->own + p->plane_at),
-          *weights = (float *)(room->own + p->weights_at);
-    const char *gathered = NULL; /* what `weights` has */
-    for (; unit < last; unit++) {
-        const char *filter = p->w + samba_batch_offset(&frame->contract, &frame->contract.a, unit) * p->w_size;
-        const char *at = p->image + samba_batch_offset(&frame->contract, &frame->contract.b, unit) * p->image_size;
-        const float *image = p->sorted ? plane : (const float *)at, *w = p->gathered ? weights : (const float *)filter;
-        if (p->sorted)
-            sort_plane(p, at, plane);
-        if (p->gathered && filter != gathered)
-            gather_weights(p, filter, weights);
-        gathered = filter;
+    float *sums = (float *)(room->own + p->sums_at);
+    source at = {.gathered = NULL};
+    for (int64_t planes; unit < last; unit += planes) {
+        planes = at_most(p->together, at_most(last - unit, p->rows - unit % p->rows));
+        for (int64_t i = 0; i < planes && planes > 1; i++) {
+            open_plane(p, room, unit + i, &at);
+            p->blocks->filter(&p->table, 0, p->y.size, at.image, at.w, sums + i * p->n);
+        }
+        if (planes > 1) {
+            samba_frame_finish(frame, room, unit, planes, 0, p->n, sums, p->n);
+            continue;
+        }
+        open_plane(p, room, unit, &at);
         for (int64_t y = 0, end; y < p->y.size; y = end) {
             end = at_most(y + p->band, p->y.size);
             int64_t cols = (end - y) * p->x.size;
-            p->blocks->filter(&p->table, y, end, image, w, sums);
+            p->blocks->filter(&p->table, y, end, at.image, at.w, sums);
             samba_frame_finish(frame, room, unit, 1, y * p->x.size, cols, sums, cols);
         }
     }
@@ -246,11 +273,13 @@ static void moved(const samba_frame *frame, int threads, samba_moved *moved)
     moved->in_order = true; /* and so is the image: plane by plane */
 }
 
+static int64_t sums_of(const depthwise *p) { return at_most(p->band, p->y.size) * p->x.size * p->together; }
+
 static int held(const samba_frame *frame, samba_held held[SAMBA_HELD])
 {
     const depthwise *p = (const depthwise *)frame;
     (void)frame;
-    held[0] = (samba_held){"depthwise: sums of a band", 1, at_most(p->band, p->y.size) * p->x.size * 4};
+    held[0] = (samba_held){"depthwise: sums of a band", 1, sums_of(p) * 4};
     return p->frame.contract.whole_rows ? 0 : 1;
 }
 
@@ -333,12 +362,13 @@ static samba_status prepare(const samba_prepare *to, const samba_contract_proble
 {
     depthwise *p = (depthwise *)frame;
     p->kernels = frame->machine->kernels;
+    p->rows = frame->finish.rank > 1 ? frame->finish.sizes[frame->finish.rank - 2] : 1;
     p->blocks = p->kernels->blocks;
     p->w = samba_factor_bytes(problem, &frame->contract.a);
     p->image = samba_factor_bytes(problem, &frame->contract.b);
     SAMBA_TRY(fill_rows(p, to->arena));
     SAMBA_TRY(fill_columns(p, p->kernels->lanes, to->arena));
-    p->sums_at = samba_frame_room(frame, at_most(p->band, p->y.size) * p->x.size * 4);
+    p->sums_at = samba_frame_room(frame, sums_of(p) * 4);
     p->plane_at = samba_frame_room(frame, p->sorted ? image_rows(p) * p->row_pitch * 4 : 0);
     p->weights_at = samba_frame_room(frame, p->gathered ? p->y.taps * p->x.taps * 4 : 0);
     frame->units = p->batches;
