@@ -26,8 +26,9 @@ static void model(samba_graph *g, const void *options)
     const samba_initializer normal_ = {SAMBA_INIT_NORMAL, 0.1, 0.7};
     samba_value x = samba_mul(samba_input(g, "x"),
                               samba_parameter(g, "scale", SAMBA_FLOAT32, 3, SHAPE(CHANNELS, c->image[0], c->image[1]), normal_));
+    const int64_t results = groups == CHANNELS ? CHANNELS : RESULTS;
     samba_value w =
-        samba_parameter(g, "w", SAMBA_FLOAT32, 4, SHAPE(RESULTS, CHANNELS / groups, c->kernel[0], c->kernel[1]), normal_);
+        samba_parameter(g, "w", SAMBA_FLOAT32, 4, SHAPE(results, CHANNELS / groups, c->kernel[0], c->kernel[1]), normal_);
     if (c->around[0] + c->around[1] + c->around[2] + c->around[3] > 0)
         x = samba_pad(x, 2, (const int64_t[]){c->around[0], c->around[1], c->around[2], c->around[3]}, SAMBA_PAD_CONSTANT, 0);
     samba_value y = samba_functional_conv2d(x, w, (samba_value){0}, &c->options);
@@ -37,6 +38,7 @@ static void model(samba_graph *g, const void *options)
 
 static const window_case cases[] = {
     {"one pixel", {1, 1}, {3, 3}, {.padding = {1, 1}}, 1, 1, 3, 0, {0}},
+    {"one pixel of each channel", {1, 1}, {3, 3}, {.padding = {1, 1}, .groups = CHANNELS}, 1, 1, 0, 1, {0}},
     {"one pixel of groups", {1, 1}, {3, 3}, {.padding = {1, 1}, .groups = 2}, 1, 1, 0, 3, {0}},
     {"a row", {1, 7}, {3, 3}, {.padding = {1, 1}}, 1, 1, 0, 3, {0}},
     {"strided, one place", {2, 2}, {3, 3}, {.stride = {2, 2}, .padding = {1, 1}}, 1, 1, 3, 0, {0}},

@@ -5,6 +5,7 @@
  *   - rows and columns of the kernel that meet nothing but padding, whatever the window's position, are cut off: their products
  *   are zeros,
  *     and their part of a weight's gradient is zero;
+ *   - a kernel of one element for each channel by itself is a factor of the channel;
  *   - a kernel that covers all of its image, at one position, is a matrix, and images are rows: a product of matrices;
  *   - zeros that were put around x by a pad of its own, as many on both sides, are padding of the convolution, which stores none.
  *
@@ -20,6 +21,7 @@ enum { SPACE = 2 }; /* dims before those of space: image and channel, or two of 
 typedef struct relation {
     samba_op op;
     const samba_attrs_conv *attrs;
+    samba_dtype dtype;                                               /* of the result */
     int rank;                                                        /* of x, w and y */
     int64_t x[SAMBA_MAX_RANK], w[SAMBA_MAX_RANK], y[SAMBA_MAX_RANK]; /* shapes */
     samba_ref x_ref, w_ref, y_ref;                                   /* what is there of them; the result is SAMBA_NONE */
@@ -29,6 +31,7 @@ static relation relation_of(const samba_graph *g, const samba_node *node, const 
 {
     relation r = {.op = (samba_op)node->op,
                   .attrs = &node->attrs->conv,
+                  .dtype = (samba_dtype)node->dtype,
                   .rank = node->rank,
                   .x_ref = SAMBA_NONE,
                   .w_ref = SAMBA_NONE,
@@ -155,7 +158,24 @@ static samba_ref padded(samba_graph *g, const relation *r)
     return samba_emit(g, r->op, 2, (samba_ref[]){pad->inputs[0], r->w_ref != SAMBA_NONE ? r->w_ref : r->y_ref}, &attrs);
 }
 
-samba_ref samba_simplify_window(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+/* The weight's gradient is a sum of many products, and stays a convolution. */
+static samba_ref scaled(samba_graph *g, const relation *r)
+{
+    int64_t shape[SAMBA_MAX_RANK] = {1, r->x[1]};
+    if (samba_ops[r->op].conv == SAMBA_CONV_weight_grad || r->attrs->groups != r->x[1] || r->w[0] != r->x[1] || r->w[1] != 1)
+        return SAMBA_NONE;
+    for (int axis = 0; axis < r->rank - SPACE; axis++) {
+        if (r->w[SPACE + axis] != 1 || r->attrs->padding.at[axis] != 0 || r->x[SPACE + axis] != r->y[SPACE + axis])
+            return SAMBA_NONE;
+        shape[SPACE + axis] = 1;
+    }
+    /* products of 16-bit floats are float32 */
+    samba_ref image = samba_emit_cast(g, r->x_ref == SAMBA_NONE ? r->y_ref : r->x_ref, r->dtype);
+    samba_ref factor = samba_emit_cast(g, samba_emit_reshape(g, r->w_ref, r->rank, shape), r->dtype);
+    return samba_emit2(g, SAMBA_OP_mul, image, factor);
+}
+
+static samba_ref simpler_once(samba_graph *g, const samba_node *node, const samba_ref *inputs)
 {
     if (samba_ops[node->op].conv == SAMBA_CONV_none)
         return SAMBA_NONE;
@@ -166,5 +186,21 @@ samba_ref samba_simplify_window(samba_graph *g, const samba_node *node, const sa
     samba_ref simpler = padded(g, &r);
     if (simpler == SAMBA_NONE)
         simpler = trimmed(g, &r);
+    if (simpler == SAMBA_NONE)
+        simpler = scaled(g, &r);
     return simpler != SAMBA_NONE ? simpler : covered(g, &r);
+}
+
+/* One rule's result may be the next one's: padding first, then a kernel that mostly meets padding, then one of one element. */
+samba_ref samba_simplify_window(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    enum { RULES = 4 };
+    samba_ref result = simpler_once(g, node, inputs), next = result;
+    for (int i = 1; i < RULES && next != SAMBA_NONE && samba_ops[samba_node_at(g, next)->op].conv != SAMBA_CONV_none; i++) {
+        const samba_node copy = *samba_node_at(g, next);
+        const samba_ref its_inputs[2] = {copy.inputs[0], copy.inputs[1]};
+        next = simpler_once(g, &copy, its_inputs);
+        result = next != SAMBA_NONE ? next : result;
+    }
+    return result;
 }
