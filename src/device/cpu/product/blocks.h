@@ -54,8 +54,8 @@ typedef struct samba_column_piece {
 } samba_column_piece;
 
 /* result[i*pitch + j] = sums[i*ld + j] + bias[i*bias_row + j*bias_col] + more[i*more_pitch + j], where there are a bias and more;
- * then relu, or the greater of that and `low` and the lesser of that and `high`, where wanted, keeping NaN. Result and bias are of
- * one dtype: float32, bfloat16 or float16, to which a result is rounded; `more` is float32, and so is the result then. */
+ * then relu, or the greater of that and `low` and the lesser of that and `high`, where wanted, keeping NaN. Result and bias are
+ * of one dtype: float32, bfloat16 or float16, to which a result is rounded; `more` is float32, and so is the result then. */
 typedef struct samba_finish_rows {
     const float *sums;
     const void *bias;  /* NULL: none */

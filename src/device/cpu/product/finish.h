@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Epilogues that need no interpreter: finished sums, with a bias a row or a column or without, with the elements of another value
- * (float32) or without, with relu, bounds (relu6) or neither, stored as float32, or rounded to 16 bits. They end most products of small models, where a block has too few elements to make up for choosing
- * instructions one by one, and all whose results are 16 bits wide: a tile would copy the block, round it and copy it again. */
+ * (float32) or without, with relu, bounds (relu6) or neither, stored as float32, or rounded to 16 bits. They end most products of
+ * small models, where a block has too few elements to make up for choosing instructions one by one, and all whose results are 16
+ * bits wide: a tile would copy the block, round it and copy it again. */
 #ifndef SAMBA_CPU_FINISH_H
 #define SAMBA_CPU_FINISH_H
 
