@@ -205,6 +205,11 @@ static bool worth_sharing(const cpu_device *cpu, const samba_cpu_machine *machin
         work = values * tile_seconds(machine, &stage->program);
         break;
     case SAMBA_STAGE_CONTRACT:
+        for (int32_t i = 0; i < stage->contract.batch_rank; i++)
+            values *= (double)stage->contract.batch[i];
+        work = (double)stage->flops / machine->share.contract;
+        work = values / machine->share.batches > work ? values / machine->share.batches : work;
+        break;
     case SAMBA_STAGE_ATTENTION: work = (double)stage->flops / machine->share.contract; break;
     case SAMBA_STAGE_POOL: work = (double)stage->flops / machine->share.pool; break;
     case SAMBA_STAGE_LINE: work = (double)stage->flops / machine->share.line; break;
