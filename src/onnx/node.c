@@ -253,15 +253,12 @@ const samba_array *samba_onnx_known_in(samba_onnx_node *node, int index, const c
     samba_onnx_reader *reader = node->reader;
     samba_value value = item->value;
     if (!value.graph && item->initializer) { /* a constant, whatever else of the model takes it as a parameter */
-        samba_tensor *tensor;
-        if (samba_onnx_tensor(reader->model, item->initializer, &tensor) != SAMBA_OK) {
+        samba_onnx_form form;
+        samba_status status = samba_onnx_form_of(reader->model, item->initializer, &form);
+        if (status == SAMBA_OK && samba_onnx_afford(node, 2 * (double)form.bytes, 0))
+            status = samba_onnx_constant_of(reader->model, item->initializer, node->graph, &value);
+        if (status != SAMBA_OK)
             samba_onnx_refuse(node, "%s", samba_error_message(reader->context));
-            return NULL;
-        }
-        if (samba_onnx_afford(node, 2 * (double)samba_tensor_numel(tensor) * (double)samba_dtype_size(samba_tensor_dtype(tensor)),
-                              0))
-            value = samba_constant_tensor(node->graph, tensor);
-        samba_tensor_free(tensor);
         if (node->refused)
             return NULL;
     }

@@ -30,8 +30,10 @@ void samba_onnx_batch_normalization(samba_onnx_node *node)
                   : node->version >= 7 ? node->output_count > 1
                                        : !samba_onnx_flag(node, "is_test", false);
     bool may_train = node->reader->options.train && !always && node->reader->depth == 0;
-    if (node->version < 9)
-        samba_onnx_flag(node, "spatial", true);
+    if (node->version < 9 && !samba_onnx_flag(node, "spatial", true) && samba_onnx_rank(a) > 2) {
+        samba_onnx_refuse(node, "spatial is 0, statistics of each pixel; those of a channel (1) are supported");
+        return;
+    }
     const samba_onnx_item *mean_item = samba_onnx_item_in(node, 3), *var_item = samba_onnx_item_in(node, 4);
     samba_value mean, var;
     bool running = false; /* they are the model's own: nothing trains them but this node */

@@ -278,6 +278,17 @@ TEST(test_many_refusals)
     refuse(read_with(NULL), SAMBA_ERROR_UNSUPPORTED, "others");
 }
 
+/* Before version 9 its statistics could be of each pixel. */
+TEST(test_batch_norm_of_pixels)
+{
+    begin(7);
+    input("x", FLOAT, SIZES(2, 3, 4, 5));
+    floats("one", SIZES(3), FLOATS(1, 1, 1));
+    integer(node("BatchNormalization", "x one one one one", "y"), "spatial", 0);
+    output("y");
+    refuse(read_with(NULL), SAMBA_ERROR_UNSUPPORTED, "(BatchNormalization, version 7): spatial is 0, statistics of each pixel");
+}
+
 TEST(test_what_functions_say)
 {
     begin(17);
@@ -763,6 +774,6 @@ TEST(test_no_memory)
 }
 
 TEST_MAIN(test_line, test_apply, test_initializers_are_parameters, test_identities_of_initializers, test_dims_by_name,
-          test_examples, test_built_in, test_all_refusals_at_once, test_many_refusals, test_what_functions_say, test_structure,
-          test_tensors_that_lie, test_bytes, test_scan_of_many_inputs, test_large_file, test_external_data, test_loop, test_if,
-          test_functions, test_many_nodes, test_no_memory)
+          test_examples, test_built_in, test_all_refusals_at_once, test_many_refusals, test_batch_norm_of_pixels,
+          test_what_functions_say, test_structure, test_tensors_that_lie, test_bytes, test_scan_of_many_inputs, test_large_file,
+          test_external_data, test_loop, test_if, test_functions, test_many_nodes, test_no_memory)
