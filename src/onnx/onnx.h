@@ -101,6 +101,7 @@ typedef struct samba_onnx_item {
     const Samba__Onnx__NodeProto *maker;         /* whose output it is; else NULL */
     const samba_onnx_stored *stored; /* of an initializer of the main graph that may be a parameter or buffer; else NULL */
     bool missing;                    /* its node was refused */
+    bool skipped;                    /* its node was not read: an operator behind it may say all */
     bool is_list;                    /* a sequence: known as a list when the model is read */
     int list_count;
     struct samba_onnx_item **list;
@@ -135,6 +136,9 @@ typedef struct samba_onnx_reader {
     int depth;     /* of functions and graphs inside nodes */
     int64_t nodes; /* read so far: bounds what loops and functions unroll */
     int64_t tried; /* nodes that say what they were */
+    uint8_t *skip; /* of each node of the main graph: nothing but what an operator says needs it; NULL: of none */
+    size_t at;     /* the node of the main graph that is read */
+    bool filling;  /* reading those that were left out */
     int64_t draws; /* random values so far, for names of seeds */
     samba_text refusals;
     int refusal_count;
@@ -239,6 +243,8 @@ bool samba_onnx_bind(samba_onnx_reader *reader, const char *name, samba_onnx_ite
 /* recognize.c: of a node that says which operator of ours it ends, where it and those before it are what is written for that:
  * the operator becomes its output. False: it is what it is. */
 bool samba_onnx_recognize(samba_onnx_node *node);
+/* Which nodes of the main graph need not be read where all that nodes say is right. */
+samba_status samba_onnx_find_skippable(samba_onnx_reader *reader);
 
 /* ---- evaluation: known.c ---- */
 

@@ -61,89 +61,6 @@ static samba_status bind_stored(samba_onnx_reader *reader)
     return SAMBA_OK;
 }
 
-/* ---- initializers as values ---- */
-
-static bool is_frozen(samba_onnx_reader *reader, const char *name)
-{
-    bool frozen = false;
-    for (int i = 0; i < reader->options.freeze_count; i++)
-        if (samba_match(reader->options.freeze[i], name)) {
-            reader->freeze_hits[i]++;
-            frozen = true;
-        }
-    return frozen;
-}
-
-static bool keep(samba_onnx *model, const samba_onnx_stored *stored)
-{
-    int64_t capacity = model->kept_capacity;
-    if (SAMBA_GROW(model->context, model->kept, capacity, model->kept_count + 1) != SAMBA_OK)
-        return false;
-    model->kept_capacity = (int)capacity;
-    model->kept[model->kept_count++] = stored;
-    return true;
-}
-
-static samba_value named_value(samba_onnx_reader *reader, const samba_onnx_stored *stored, bool buffer, samba_dtype dtype,
-                               int rank, const int64_t *shape)
-{
-    const samba_initializer unknown = {SAMBA_INIT_NONE, 0, 0};
-    bool frozen = is_frozen(reader, stored->name) || buffer;
-    if (!keep(reader->model, stored))
-        return (samba_value){NULL, 0, 0};
-    return (frozen ? samba_register_buffer : samba_parameter)(reader->graph, stored->name, dtype, rank, shape, unknown);
-}
-
-/* `buffer`: whatever its role says. */
-static samba_value initializer_value(samba_onnx_reader *reader, const samba_onnx_item *item, bool buffer)
-{
-    const samba_value none = {NULL, 0, 0};
-    samba_onnx_form form;
-    samba_value value;
-    if (samba_onnx_form_of(reader->model, item->initializer, &form) != SAMBA_OK)
-        return none;
-    if (reader->depth > 0 && (reader->room += (double)form.bytes) > 0x1p30 + 64 * (double)reader->model->size) {
-        /* each turn of a loop makes them */
-        samba_fail(reader->context, SAMBA_ERROR_UNSUPPORTED, "constants of loops and functions take too much memory");
-        return none;
-    }
-    samba_onnx_role role = item->stored ? item->stored->role : SAMBA_ONNX_CONSTANT;
-    if (item->stored && (role != SAMBA_ONNX_CONSTANT || buffer))
-        value = named_value(reader, item->stored, buffer || role == SAMBA_ONNX_BUFFER, form.dtype, form.rank, form.shape);
-    else if (samba_onnx_constant_of(reader->model, item->initializer, reader->graph, &value) != SAMBA_OK)
-        return none;
-    if (reader->graph->status != SAMBA_OK) {
-        samba_fail(reader->context, reader->graph->status, "%s", reader->graph->error);
-        return none;
-    }
-    return value;
-}
-
-samba_value samba_onnx_value_of(samba_onnx_reader *reader, samba_onnx_item *item)
-{
-    if (!item->value.graph && item->initializer) {
-        item->value = initializer_value(reader, item, false);
-        if (item->value.graph) {
-            item->type = item->initializer->data_type;
-            item->initializer = NULL;
-        }
-    }
-    return item->value;
-}
-
-samba_value samba_onnx_buffer(samba_onnx_node *node, int index)
-{
-    samba_onnx_item *item = samba_onnx_item_in(node, index);
-    if (item && item->initializer && !item->value.graph) {
-        item->value = initializer_value(node->reader, item, true);
-        if (item->value.graph) {
-            item->type = item->initializer->data_type;
-            item->initializer = NULL;
-        }
-    }
-    return samba_onnx_need(node, index);
-}
-
 /* ---- nodes ---- */
 
 static bool is_default(const char *domain) { return !domain || !domain[0] || strcmp(domain, "ai.onnx") == 0; }
@@ -210,8 +127,6 @@ static void perform(samba_onnx_node *node, const Samba__Onnx__FunctionProto *fun
         samba_onnx_call(node, function);
         return;
     }
-    if (samba_onnx_recognize(node))
-        return;
     const samba_onnx_operator *operator= samba_onnx_operator_find(node->proto->domain, node->op, node->version);
     if (node->version == 0)
         samba_onnx_refuse(node, "the model does not say which version of this domain's operators it uses (opset_import)");
@@ -232,6 +147,95 @@ static bool is_stored(const samba_onnx_reader *reader, const Samba__Onnx__NodePr
 {
     return reader->depth == 0 && proto->n_input == 1 && proto->n_output == 1 && strcmp(proto->op_type, "Identity") == 0 &&
            samba_onnx_stored_as(reader->model, proto->output[0]) && samba_onnx_stored_as(reader->model, proto->input[0]);
+}
+
+static samba_status read_node(samba_onnx_reader *reader, const Samba__Onnx__NodeProto *proto);
+
+/* The nodes that were left out so far, in their order: something needs one of them. Among them none needs a later one. */
+static samba_status read_skipped(samba_onnx_reader *reader)
+{
+    const Samba__Onnx__GraphProto *graph = reader->model->message->graph;
+    reader->filling = true;
+    for (size_t i = 0; i < reader->at; i++)
+        if (reader->skip[i]) {
+            reader->skip[i] = 0;
+            SAMBA_TRY(read_node(reader, graph->node[i]));
+        }
+    reader->filling = false;
+    return SAMBA_OK;
+}
+
+static samba_status fail_before(const samba_onnx_node *node, int input)
+{
+    const Samba__Onnx__NodeProto *proto = node->proto;
+    return samba_fail(node->reader->context, SAMBA_ERROR_FORMAT,
+                      "%s: node '%.160s' (%.100s) needs \"%.200s\", which nothing before it gives", node->reader->model->path,
+                      proto->name ? proto->name : "", proto->op_type, proto->input[input]);
+}
+
+static samba_status find_inputs(samba_onnx_node *node)
+{
+    const samba_onnx_reader *reader = node->reader;
+    const Samba__Onnx__NodeProto *proto = node->proto;
+    for (int i = 0; i < node->input_count; i++) {
+        if (!proto->input[i][0])
+            continue;
+        node->inputs[i] = samba_onnx_find(reader, proto->input[i]);
+        if (!node->inputs[i])
+            return fail_before(node, i);
+    }
+    while (node->input_count > 0 && !node->inputs[node->input_count - 1])
+        node->input_count--;
+    return SAMBA_OK;
+}
+
+/* Of a node that was left out before, those that it has already. */
+static samba_status make_outputs(samba_onnx_node *node)
+{
+    samba_onnx_reader *reader = node->reader;
+    for (int i = 0; i < node->output_count; i++) {
+        const char *name = node->proto->output[i];
+        if (!name[0])
+            continue;
+        samba_onnx_item *item = samba_onnx_find(reader, name);
+        if (!item || !item->skipped)
+            item = samba_onnx_new_item(reader, name);
+        if (!item)
+            return SAMBA_ERROR_MEMORY;
+        item->missing = true;
+        item->maker = node->proto;
+        node->outputs[i] = item;
+    }
+    return SAMBA_OK;
+}
+
+/* Names for them: while the node is read it does not see its own results. */
+static samba_status bind_outputs(samba_onnx_node *node)
+{
+    for (int i = 0; i < node->output_count; i++) {
+        samba_onnx_item *item = node->outputs[i];
+        if (item && !item->skipped && !samba_onnx_bind(node->reader, node->proto->output[i], item))
+            return SAMBA_ERROR_FORMAT;
+        if (item)
+            item->skipped = false;
+    }
+    return SAMBA_OK;
+}
+
+static samba_status skip_node(samba_onnx_reader *reader, const Samba__Onnx__NodeProto *proto)
+{
+    for (size_t i = 0; i < proto->n_output; i++) {
+        samba_onnx_item *item = proto->output[i][0] ? samba_onnx_new_item(reader, proto->output[i]) : NULL;
+        if (!proto->output[i][0])
+            continue;
+        if (!item)
+            return SAMBA_ERROR_MEMORY;
+        item->skipped = item->missing = true;
+        item->maker = proto;
+        if (!samba_onnx_bind(reader, proto->output[i], item))
+            return SAMBA_ERROR_FORMAT;
+    }
+    return SAMBA_OK;
 }
 
 static samba_status read_node(samba_onnx_reader *reader, const Samba__Onnx__NodeProto *proto)
@@ -261,39 +265,37 @@ static samba_status read_node(samba_onnx_reader *reader, const Samba__Onnx__Node
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.outputs, proto->n_output + 1));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.read, proto->n_input + 1));
     SAMBA_TRY(SAMBA_ROOM(&reader->arena, node.told, proto->n_attribute + 1));
-    bool missing = false;
-    for (int i = 0; i < node.input_count; i++) {
-        if (!proto->input[i][0])
-            continue;
-        node.inputs[i] = samba_onnx_find(reader, proto->input[i]);
-        if (!node.inputs[i])
-            return samba_fail(reader->context, SAMBA_ERROR_FORMAT,
-                              "%s: node '%.160s' (%.100s) needs \"%.200s\", which nothing before it gives", reader->model->path,
-                              proto->name ? proto->name : "", proto->op_type, proto->input[i]);
-        missing |= node.inputs[i]->missing;
+    SAMBA_TRY(find_inputs(&node));
+    SAMBA_TRY(make_outputs(&node));
+    const char *module = proto->name && proto->name[0] ? proto->name : proto->op_type;
+    samba_set_module(reader->graph, module);
+    if (!samba_onnx_recognize(&node)) {
+        bool missing = false;
+        for (int i = 0; i < node.input_count; i++) {
+            if (!node.inputs[i] || !node.inputs[i]->skipped)
+                continue;
+            if (reader->filling)
+                return fail_before(&node, i);
+            SAMBA_TRY(read_skipped(reader));
+            samba_set_module(reader->graph, module);
+        }
+        for (int i = 0; i < node.input_count; i++)
+            missing |= node.inputs[i] && node.inputs[i]->missing;
+        if (!missing)
+            perform(&node, find_function(reader, proto));
+        for (int i = 0; i < node.output_count; i++)
+            if (node.outputs[i])
+                node.outputs[i]->missing |= node.refused || missing;
     }
-    while (node.input_count > 0 && !node.inputs[node.input_count - 1])
-        node.input_count--;
-    for (int i = 0; i < node.output_count; i++) {
-        if (!proto->output[i][0])
-            continue;
-        node.outputs[i] = samba_onnx_new_item(reader, proto->output[i]);
-        if (!node.outputs[i])
-            return SAMBA_ERROR_MEMORY;
-        node.outputs[i]->missing = true;
-        node.outputs[i]->maker = proto;
-    }
-    if (!missing) {
-        samba_set_module(reader->graph, proto->name && proto->name[0] ? proto->name : proto->op_type);
-        perform(&node, find_function(reader, proto));
-    }
-    for (int i = 0; i < node.output_count; i++) {
-        if (!node.outputs[i])
-            continue;
-        node.outputs[i]->missing |= node.refused || missing;
-        if (!samba_onnx_bind(reader, proto->output[i], node.outputs[i]))
-            return SAMBA_ERROR_FORMAT;
-    }
+    return bind_outputs(&node);
+}
+
+static samba_status read_main_graph(samba_onnx_reader *reader)
+{
+    const Samba__Onnx__GraphProto *graph = reader->model->message->graph;
+    SAMBA_TRY(samba_onnx_find_skippable(reader));
+    for (reader->at = 0; reader->at < graph->n_node; reader->at++)
+        SAMBA_TRY((reader->skip && reader->skip[reader->at] ? skip_node : read_node)(reader, graph->node[reader->at]));
     return SAMBA_OK;
 }
 
@@ -648,7 +650,6 @@ static samba_status give_values(samba_onnx_reader *reader, const binding_list *l
 static samba_status read_model(samba_onnx_reader *reader, const binding_list *list)
 {
     samba_onnx *model = reader->model;
-    const Samba__Onnx__GraphProto *graph = model->message->graph;
     samba_onnx_scope scope;
     samba_onnx_frame frame = {NULL, NULL, model->message->n_opset_import, model->message->opset_import, 0, NULL};
     if (model->message->n_opset_import > MOST_TEXTS)
@@ -669,7 +670,7 @@ static samba_status read_model(samba_onnx_reader *reader, const binding_list *li
         for (int i = 0; i < model->input_count; i++)
             SAMBA_TRY(add_input(reader, i));
     }
-    SAMBA_TRY(samba_onnx_read_nodes(reader, graph->n_node, graph->node));
+    SAMBA_TRY(read_main_graph(reader));
     samba_set_module(reader->graph, NULL);
     if (reader->refusal_count > 0)
         return refuse_all(reader);

@@ -337,11 +337,18 @@ static samba_ref emit_all(recognition *r)
     return last;
 }
 
+/* Functions of the model may be called as operators are. */
+static bool may_say(const samba_onnx_reader *reader, const Samba__Onnx__NodeProto *proto)
+{
+    return reader->function_count == 0 && proto->n_output == 1 && proto->n_metadata_props > 0;
+}
+
 bool samba_onnx_recognize(samba_onnx_node *node)
 {
     samba_onnx_reader *reader = node->reader;
-    const char *line = node->proto->n_output == 1 && reader->depth == 0 ? said(node->proto, OPERATOR) : NULL;
-    if (!line || node->version < SAMBA_ONNX_OLDEST || node->version > SAMBA_ONNX_NEWEST || reader->tried++ > MOST_RECOGNIZED)
+    const char *line = may_say(reader, node->proto) ? said(node->proto, OPERATOR) : NULL;
+    if (!line || reader->depth > 0 || node->version < SAMBA_ONNX_OLDEST || node->version > SAMBA_ONNX_NEWEST ||
+        reader->tried++ > MOST_RECOGNIZED)
         return false;
     recognition r = {.node = node, .w = {.context = reader->context, .options = samba_onnx_write_defaults()}};
     r.w.options.opset = (int)node->version;
@@ -355,4 +362,88 @@ bool samba_onnx_recognize(samba_onnx_node *node)
     samba_text_clear(&r.w.refusals);
     samba_arena_free(&r.w.arena);
     return recognized;
+}
+
+/* ---- what need not be read ---- */
+
+typedef struct need { /* names, by hash; a name that is not there is not needed */
+    int64_t size;     /* a power of two */
+    const char **names;
+} need;
+
+static const char **place_of(const need *n, const char *name)
+{
+    int64_t at = (int64_t)(samba_hash(name, strlen(name), 0) & (uint64_t)(n->size - 1));
+    while (n->names[at] && strcmp(n->names[at], name) != 0)
+        at = (at + 1) & (n->size - 1);
+    return &n->names[at];
+}
+
+static bool is_needed(const need *n, const Samba__Onnx__NodeProto *node)
+{
+    for (size_t i = 0; i < node->n_output; i++)
+        if (node->output[i][0] && *place_of(n, node->output[i]))
+            return true;
+    return false;
+}
+
+static void need_inputs(const need *n, const Samba__Onnx__NodeProto *node)
+{
+    for (size_t i = 0; i < node->n_input; i++)
+        *place_of(n, node->input[i]) = node->input[i];
+}
+
+static void need_operands(const need *n, const Samba__Onnx__NodeProto *node)
+{
+    for (size_t i = 0; i < node->n_metadata_props; i++) {
+        const Samba__Onnx__StringStringEntryProto *entry = node->metadata_props[i];
+        if (entry->key && entry->value && strncmp(entry->key, OPERAND, strlen(OPERAND)) == 0)
+            *place_of(n, entry->value) = entry->value;
+    }
+}
+
+static samba_status open_need(samba_onnx_reader *reader, const Samba__Onnx__GraphProto *graph, need *n)
+{
+    size_t most = graph->n_output + 1;
+    for (size_t i = 0; i < graph->n_node; i++)
+        most += graph->node[i]->n_input + graph->node[i]->n_metadata_props;
+    for (n->size = 16; (size_t)n->size < 2 * most; n->size *= 2)
+        ;
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, n->names, n->size));
+    for (size_t i = 0; i < graph->n_output; i++)
+        if (graph->output[i]->name)
+            *place_of(n, graph->output[i]->name) = graph->output[i]->name;
+    return SAMBA_OK;
+}
+
+/* What outputs need by the nodes alone, and what they need by what nodes say: the difference is left out until somebody asks. */
+samba_status samba_onnx_find_skippable(samba_onnx_reader *reader)
+{
+    const Samba__Onnx__GraphProto *graph = reader->model->message->graph;
+    need all, said_alone;
+    bool some = false;
+    for (size_t i = 0; i < graph->n_node; i++) {
+        some = some || (may_say(reader, graph->node[i]) && said(graph->node[i], OPERATOR));
+        for (size_t k = 0; k < graph->node[i]->n_attribute; k++)
+            if (graph->node[i]->attribute[k]->g || graph->node[i]->attribute[k]->n_graphs) /* it sees names around it */
+                return SAMBA_OK;
+    }
+    if (!some)
+        return SAMBA_OK;
+    SAMBA_TRY(SAMBA_ROOM(&reader->arena, reader->skip, graph->n_node + 1));
+    SAMBA_TRY(open_need(reader, graph, &all));
+    SAMBA_TRY(open_need(reader, graph, &said_alone));
+    for (size_t i = graph->n_node; i-- > 0;) {
+        const Samba__Onnx__NodeProto *node = graph->node[i];
+        if (!is_needed(&all, node))
+            continue;
+        need_inputs(&all, node);
+        if (!is_needed(&said_alone, node))
+            reader->skip[i] = 1;
+        else if (may_say(reader, node) && said(node, OPERATOR))
+            need_operands(&said_alone, node);
+        else
+            need_inputs(&said_alone, node);
+    }
+    return SAMBA_OK;
 }

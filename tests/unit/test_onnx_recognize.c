@@ -196,6 +196,28 @@ TEST(nodes_that_changed_are_what_they_are)
     samba_graph_free(graph);
 }
 
+/* What an operator says all of is left out; where it is read after all, its nodes have to be in order. */
+TEST(nodes_out_of_order)
+{
+    samba_graph *graph;
+    write_model();
+    Samba__Onnx__ModelProto *model = samba__onnx__model_proto__unpack(NULL, length, (const uint8_t *)bytes);
+    assert_non_null(model);
+    Samba__Onnx__NodeProto *node = telling(model, "log1p");
+    set(&node->metadata_props[0]->value, "expm1 : float32[4,6]");
+    size_t last = 0;
+    while (model->graph->node[last] != node)
+        last++;
+    for (size_t i = 0; i < last / 2; i++) {
+        Samba__Onnx__NodeProto *other = model->graph->node[i];
+        model->graph->node[i] = model->graph->node[last - 1 - i];
+        model->graph->node[last - 1 - i] = other;
+    }
+    length = samba__onnx__model_proto__pack(model, (uint8_t *)bytes);
+    samba__onnx__model_proto__free_unpacked(model, NULL);
+    refuse(read_model(context, &graph), SAMBA_ERROR_FORMAT, "which nothing before it gives");
+}
+
 static samba_status read_once(samba_context *of, void *user)
 {
     samba_graph *graph;
@@ -211,4 +233,5 @@ TEST(memory_runs_out)
     fail_each_allocation(read_once, NULL);
 }
 
-TEST_MAIN(operators_are_the_same, what_is_said_wrongly_does_not_count, nodes_that_changed_are_what_they_are, memory_runs_out)
+TEST_MAIN(operators_are_the_same, what_is_said_wrongly_does_not_count, nodes_that_changed_are_what_they_are, nodes_out_of_order,
+          memory_runs_out)
