@@ -40,7 +40,9 @@ for example in lenet resffn; do
 done
 
 # Read again they are made of the same operators, however many of ONNX say one: but for numbers that shapes were read from.
-operators() { "$sambaflow" inspect "$1" --graph | awk '/^%/ && $3 != "literal" && $3 != "constant" { print $3 }' | sort | uniq -c; }
+operators() {
+    "$sambaflow" inspect "$1" --graph | awk '/^%/ && $3 != "literal" && $3 != "constant" { print $3 }' | sort | uniq -c
+}
 for example in lenet resffn gpt2 unet vit; do
     quiet "$build/examples/$example" compile --batch-size 2 --inference --pef-name "$example"
     pef=out/$example/$example.pef
