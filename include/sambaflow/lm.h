@@ -64,7 +64,8 @@ SAMBA_API samba_status samba_lm_weights(const samba_lm *lm, samba_tensor_list *l
 /* Writes config.json, as it was read but for its dtype, and model.safetensors with the session's parameters, float32; copies
  * the tokenizer's files where there are any. Makes the folder. Each file appears whole or not at all, config.json last. */
 SAMBA_API samba_status samba_lm_save(const samba_lm *lm, samba_session *session, const char *folder);
-/* The same of tensors: those of the parameters' names, others are written too. */
+/* The same of tensors, by the parameters' names; others do not count. NAME: a parameter has none; SHAPE: it has another dtype or
+ * shape. */
 SAMBA_API samba_status samba_lm_save_tensors(const samba_lm *lm, int count, samba_tensor *const *tensors, const char *folder);
 
 #ifdef __cplusplus

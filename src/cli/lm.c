@@ -161,22 +161,57 @@ static int compile(job *j, int argc, char **argv)
     return samba_app_main(argc, argv, &app);
 }
 
-static samba_status prepare(job *j, const char *command)
+static samba_status prepare(job *j)
 {
-    if (!command || strcmp(command, "compile") != 0)
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile, given '%s'",
-                          command ? command : "none");
     if (!j->folder)
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm compile: which model? Give its folder by --model FOLDER");
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: which model? Give its folder by --model FOLDER");
     SAMBA_TRY(samba_lm_open(j->context, j->folder, &j->lm));
     return samba_lm_get_info(j->lm, &j->info);
+}
+
+/* sambaflow lm save: weights that run --save has written, as a folder. */
+static samba_status save(job *j, int argc, char **argv)
+{
+    static const char *const names[] = {"--model", "--load", "--to"};
+    const char *values[SAMBA_COUNT(names)] = {NULL};
+    samba_tensor_list list;
+    for (int i = 2; i < argc; i++) {
+        int k = 0;
+        while (k < SAMBA_COUNT(names) && strcmp(argv[i], names[k]) != 0)
+            k++;
+        if (k == SAMBA_COUNT(names) || i + 1 == argc)
+            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                              "lm save: expected --model, --load and --to, each with a path, given '%s'", argv[i]);
+        values[k] = argv[++i];
+    }
+    if (!values[1] || !values[2])
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                          "lm save: give the weights by --load FILE and the folder to write by --to FOLDER");
+    SAMBA_TRY(samba_weights_read(j->context, values[1], &list));
+    samba_status status = samba_lm_save_tensors(j->lm, list.count, list.tensors, values[2]);
+    samba_tensor_list_free(j->context, &list);
+    return status;
+}
+
+static samba_status obey(job *j, int argc, char **argv, bool asks, int *result)
+{
+    const char *command = argc > 1 ? argv[1] : "nothing";
+    peek(j, argc, argv);
+    if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "save") != 0)
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile or save, given '%s'", command);
+    if (!asks)
+        SAMBA_TRY(prepare(j));
+    if (!asks && strcmp(command, "save") == 0)
+        return save(j, argc, argv);
+    *result = compile(j, argc, argv);
+    return SAMBA_OK;
 }
 
 int samba_cli_lm(int argc, char **argv)
 {
     job j = {.length = 128};
     bool asks = false;
-    int result = 1;
+    int result = 0;
     for (int i = 2; i < argc; i++)
         asks |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
                 strcmp(argv[i], "--version") == 0;
@@ -184,12 +219,10 @@ int samba_cli_lm(int argc, char **argv)
         fputs("sambaflow: no memory\n", stderr);
         return 1;
     }
-    peek(&j, argc, argv);
-    samba_status status = asks ? SAMBA_OK : prepare(&j, argc > 2 ? argv[2] : NULL);
-    if (status != SAMBA_OK)
+    if (obey(&j, argc - 1, argv + 1, asks, &result) != SAMBA_OK) {
         fprintf(stderr, "sambaflow: %s\n", samba_error_message(j.context));
-    else
-        result = compile(&j, argc - 1, argv + 1);
+        result = 1;
+    }
     samba_lm_free(j.lm);
     samba_context_free(j.context);
     return result;

@@ -93,13 +93,64 @@ static samba_status write_config(const samba_lm *lm, const char *folder)
 
 /* ---- the folder ---- */
 
-samba_status samba_lm_save_tensors(const samba_lm *lm, int count, samba_tensor *const *tensors, const char *folder)
+static const samba_tensor *find(int count, samba_tensor *const *tensors, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(samba_tensor_name(tensors[i]), name) == 0)
+            return tensors[i];
+    return NULL;
+}
+
+/* The model's parameters among the tensors, whatever else is there. */
+static samba_status choose_of(const samba_lm *lm, const samba_graph *graph, int count, samba_tensor *const *tensors,
+                              samba_tensor **chosen)
+{
+    for (int64_t i = 0; i < samba_graph_parameter_count(graph); i++) {
+        samba_parameter_info info;
+        SAMBA_TRY(samba_graph_parameter(graph, i, &info));
+        const samba_tensor *tensor = find(count, tensors, info.name);
+        if (!tensor)
+            return samba_fail(lm->context, SAMBA_ERROR_NAME, "the model has a parameter \"%s\", and no tensor is called so",
+                              info.name);
+        if (tensor->dtype != info.dtype || !samba_shape_equal(tensor->rank, tensor->shape, info.rank, info.shape))
+            return samba_fail(lm->context, SAMBA_ERROR_SHAPE, "\"%s\" is expected to be %s %s, given %s %s", info.name,
+                              samba_dtype_name(info.dtype), SAMBA_SHAPE(info.rank, info.shape), samba_dtype_name(tensor->dtype),
+                              SAMBA_SHAPE(tensor->rank, tensor->shape));
+        chosen[i] = (samba_tensor *)tensor;
+    }
+    return SAMBA_OK;
+}
+
+/* A graph of one token has the parameters of all graphs. */
+static samba_status choose(const samba_lm *lm, samba_arena *arena, int count, samba_tensor *const *tensors,
+                           samba_tensor ***chosen, int *chosen_count)
+{
+    samba_tensor *token = NULL;
+    samba_graph *graph = NULL;
+    samba_status status = samba_tensor_empty(lm->context, "input_ids", SAMBA_INT64, 2, (int64_t[]){1, 1}, &token);
+    if (status == SAMBA_OK)
+        status = samba_graph_new(lm->context, "lm", &graph);
+    if (status == SAMBA_OK)
+        status = samba_graph_add_input(graph, token);
+    if (status == SAMBA_OK) {
+        samba_lm_logits(lm, graph, samba_input(graph, "input_ids"), NULL);
+        status = samba_graph_status(graph);
+    }
+    if (status == SAMBA_OK)
+        status = samba_arena_room(arena, ((size_t)samba_graph_parameter_count(graph) + 1) * sizeof(samba_tensor *), chosen);
+    if (status == SAMBA_OK)
+        status = choose_of(lm, graph, count, tensors, *chosen);
+    if (status == SAMBA_OK)
+        *chosen_count = (int)samba_graph_parameter_count(graph);
+    samba_graph_free(graph);
+    samba_tensor_free(token);
+    return status;
+}
+
+static samba_status write_folder(const samba_lm *lm, int count, samba_tensor *const *tensors, const char *folder)
 {
     static const char *const metadata[] = {"format", "pt", NULL}; /* transformers asks for it */
     samba_text path;
-    SAMBA_NEED(NULL, lm);
-    SAMBA_NEED(lm->context, folder);
-    SAMBA_NEED(lm->context, tensors || count == 0);
     SAMBA_TRY(samba_make_directories(lm->context, folder));
     samba_status status = path_of(lm, &path, folder, "model.safetensors");
     if (status == SAMBA_OK)
@@ -108,6 +159,22 @@ samba_status samba_lm_save_tensors(const samba_lm *lm, int count, samba_tensor *
     for (int i = 0; i < SAMBA_COUNT(companions) && status == SAMBA_OK; i++)
         status = copy_file(lm, folder, companions[i]);
     return status == SAMBA_OK ? write_config(lm, folder) : status;
+}
+
+samba_status samba_lm_save_tensors(const samba_lm *lm, int count, samba_tensor *const *tensors, const char *folder)
+{
+    samba_tensor **chosen;
+    samba_arena arena;
+    int chosen_count = 0;
+    SAMBA_NEED(NULL, lm);
+    SAMBA_NEED(lm->context, folder);
+    SAMBA_NEED(lm->context, tensors || count == 0);
+    samba_arena_init(&arena, lm->context);
+    samba_status status = choose(lm, &arena, count, tensors, &chosen, &chosen_count);
+    if (status == SAMBA_OK)
+        status = write_folder(lm, chosen_count, chosen, folder);
+    samba_arena_free(&arena);
+    return status;
 }
 
 /* The session's parameters under the list's context. */

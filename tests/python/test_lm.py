@@ -386,6 +386,9 @@ def check_saved(folder, tokens):
     library.samba_lm_free(lm)
     library.samba_context_free(context)
 
+    sambaflow("lm", "save", "--model", folder / "model", "--load", folder / "after.safetensors", "--to", folder / "again")
+    for name in ("config.json", "model.safetensors"):
+        assert (folder / "again" / name).read_bytes() == (folder / "saved" / name).read_bytes()
     model, told = transformers.AutoModelForCausalLM.from_pretrained(
         folder / "saved", attn_implementation="eager", output_loading_info=True
     )

@@ -347,12 +347,28 @@ TEST(test_misuse)
     samba_lm_free(lm);
 }
 
-static samba_status open_build_save(samba_context *owner, void *unused)
+/* A tensor for each of the graph's parameters, and one that is none. */
+static samba_status fill_like(samba_context *owner, const samba_graph *g, samba_tensor *tensors[64], int *count)
+{
+    SAMBA_TRY(samba_tensor_new(owner, "model.step", SAMBA_FLOAT32, 0, NULL, &tensors[0]));
+    for (int64_t i = 0; i < samba_graph_parameter_count(g); i++) {
+        samba_parameter_info info;
+        ++*count;
+        SAMBA_TRY(samba_graph_parameter(g, i, &info));
+        SAMBA_TRY(samba_tensor_new(owner, info.name, info.dtype, info.rank, info.shape, &tensors[*count]));
+    }
+    ++*count;
+    return SAMBA_OK;
+}
+
+static samba_status open_build_save(samba_context *owner, void *lacking)
 {
     samba_lm *lm = NULL;
     samba_graph *g = NULL;
-    samba_tensor *tokens = NULL;
+    samba_tensor *tokens = NULL, *tensors[64] = {NULL};
+    samba_tensor_list list = {0};
     char path[300];
+    int count = 0;
     snprintf(path, sizeof path, "%s/six", folder);
     samba_status status = samba_lm_open(owner, path, &lm);
     THEN(status, samba_tensor_new(owner, "input_ids", SAMBA_INT64, 2, SHAPE(1, 4), &tokens));
@@ -362,10 +378,13 @@ static samba_status open_build_save(samba_context *owner, void *unused)
         lm_model(g, &(task){lm, true});
         status = samba_graph_status(g);
     }
-    strcat(path, "/saved");
-    samba_tensor_list list = {0};
     THEN(status, samba_lm_weights(lm, &list));
-    THEN(status, samba_lm_save_tensors(lm, list.count, list.tensors, path));
+    THEN(status, fill_like(owner, g, tensors, &count));
+    if (status == SAMBA_OK && lacking)
+        THEN(status, samba_tensor_set_name(tensors[3], lacking));
+    strcat(path, "/saved");
+    THEN(status, samba_lm_save_tensors(lm, count, tensors, path));
+    free_each_tensor(LENGTH(tensors), tensors);
     samba_tensor_list_free(owner, &list);
     samba_graph_free(g);
     samba_tensor_free(tokens);
@@ -378,6 +397,8 @@ TEST(test_no_memory)
     const char *path =
         folder_of("six", "{\"model_type\": \"gemma2\", " SMALL ", \"sliding_window\": 2, \"torch_dtype\": \"bfloat16\"}");
     write_weights(path, "model.embed_tokens.weight", SAMBA_BFLOAT16, 11);
+    refuse(open_build_save(context, "other"), SAMBA_ERROR_NAME, "the model has a parameter \"model.layers.0.");
+    refuse(open_build_save(context, "model.embed_tokens.weight"), SAMBA_ERROR_NAME, "and no tensor is called so");
     fail_each_allocation(open_build_save, NULL);
 }
 
