@@ -48,6 +48,20 @@ static samba_status look(samba_lm *lm, const samba_tensor_list *list)
     return SAMBA_OK;
 }
 
+/* A file may have a head although the config ties it to the embedding. transformers ties them where they are equal alone. */
+static samba_status compare_head(samba_lm *lm)
+{
+    const samba_lm_names *n = &lm->shape.names;
+    samba_tensor_list list;
+    SAMBA_TRY(samba_weights_read(lm->context, lm->folder, &list));
+    const samba_tensor *table = find(&list, n->model, n->embedding, "weight"), *head = find(&list, "", n->head, "weight");
+    lm->shape.tied = table && head && table->dtype == head->dtype &&
+                     samba_shape_equal(table->rank, table->shape, head->rank, head->shape) &&
+                     memcmp(table->data, head->data, (size_t)samba_tensor_numel(table) * samba_dtype_size(table->dtype)) == 0;
+    samba_tensor_list_free(lm->context, &list);
+    return SAMBA_OK;
+}
+
 samba_status samba_lm_look_at_weights(samba_lm *lm)
 {
     samba_tensor_list list;
@@ -55,8 +69,9 @@ samba_status samba_lm_look_at_weights(samba_lm *lm)
         return SAMBA_OK;
     SAMBA_TRY(samba_weights_names(lm->context, lm->folder, &list));
     samba_status status = look(lm, &list);
+    bool has_head = status == SAMBA_OK && find(&list, "", lm->shape.names.head, "weight");
     samba_tensor_list_free(lm->context, &list);
-    return status;
+    return has_head && lm->shape.tied ? compare_head(lm) : status;
 }
 
 /* ---- values ---- */

@@ -500,6 +500,24 @@ def test_bare_model(draw, tmp_path):
     near(logits_of(tmp_path, tokens), model(tokens).logits.detach().numpy(), "logits")
 
 
+@pytest.mark.parametrize("draw", [gpt2, gpt_neox, gemma])
+@pytest.mark.parametrize("equal", [True, False])
+def test_head_beside_embedding(draw, equal, tmp_path):
+    """The config ties a head that the file has: it is tied where it is equal."""
+    r = random.Random(f"{SEED} {draw.__name__} tied {equal}")
+    config = draw(r)
+    config.tie_word_embeddings = False
+    model = make(config, 11)
+    if equal:
+        model.get_output_embeddings().weight.data.copy_(model.get_input_embeddings().weight.data)
+    model.save_pretrained(tmp_path / "model")
+    rewritten(tmp_path, lambda config: config.update(tie_word_embeddings=True))
+    tokens = tokens_of(r, 2, 5, config.vocab_size)
+    near(logits_of(tmp_path, tokens), model(tokens).logits.detach().numpy(), "logits")
+    names = safetensors.torch.load_file(tmp_path / "after.safetensors").keys()
+    assert any("lm_head" in name or "embed_out" in name for name in names) != equal
+
+
 def test_half_precision(tmp_path):
     """Weights of 16 bits are converted beside the PEF."""
     r = random.Random(SEED)

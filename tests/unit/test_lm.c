@@ -282,14 +282,17 @@ TEST(test_saved_and_opened)
 
 /* ---- weights ---- */
 
-static void write_weights(const char *path, const char *name, samba_dtype dtype, int64_t rows)
+/* A table, what is no weight, and the table again as a head, if that has a name. */
+static void write_weights(const char *path, const char *name, samba_dtype dtype, int64_t rows, const char *head)
 {
     char file[300];
     OWN_TENSOR *table = tensor(name, dtype, 2, SHAPE(rows, 8));
+    OWN_TENSOR *again = tensor(head, dtype, 2, SHAPE(rows, 8));
     OWN_TENSOR *mask = tensor("h.0.attn.bias", SAMBA_BOOL, 1, SHAPE(4));
     need(samba_fill_uniform(table, 1, -1, 1));
+    need(samba_fill_uniform(again, 1, -1, 1));
     snprintf(file, sizeof file, "%s/model.safetensors", path);
-    need(samba_safetensors_write(context, file, 2, (samba_tensor *[]){table, mask}, NULL));
+    need(samba_safetensors_write(context, file, head ? 3 : 2, (samba_tensor *[]){table, mask, again}, NULL));
 }
 
 TEST(test_names_and_dtypes)
@@ -298,7 +301,7 @@ TEST(test_names_and_dtypes)
     samba_lm_info info;
     samba_tensor_list list;
     const char *path = folder_of("three", "{" GPT2 "}");
-    write_weights(path, "wte.weight", SAMBA_BFLOAT16, 11); /* as the bare model's are named */
+    write_weights(path, "wte.weight", SAMBA_BFLOAT16, 11, NULL); /* as the bare model's are named */
     need(samba_lm_open(context, path, &lm));
     need(samba_lm_get_info(lm, &info));
     assert_true(info.has_weights && !info.float32);
@@ -312,10 +315,10 @@ TEST(test_names_and_dtypes)
     refuse(samba_session_get_by_name(session, "transformer.h.0.attn.c_attn.weight", &table), SAMBA_ERROR_NAME, "");
     samba_lm_free(lm);
 
-    write_weights(path, "transformer.wte.weight", SAMBA_FLOAT32, 12);
+    write_weights(path, "transformer.wte.weight", SAMBA_FLOAT32, 12, NULL);
     refuse(samba_lm_open(context, path, &lm), SAMBA_ERROR_FORMAT,
            "\"transformer.wte.weight\" is expected to be 11 x 8, given (12, 8)");
-    write_weights(path, "table", SAMBA_FLOAT32, 11);
+    write_weights(path, "table", SAMBA_FLOAT32, 11, NULL);
     refuse(samba_lm_open(context, path, &lm), SAMBA_ERROR_FORMAT, "have no tensor \"transformer.wte.weight\"");
     need(samba_lm_open(context, folder_of("four", "{" GPT2 "}"), &lm));
     refuse(samba_lm_weights(lm, &list), SAMBA_ERROR_STATE, "has no weights");
@@ -396,7 +399,7 @@ TEST(test_no_memory)
 {
     const char *path =
         folder_of("six", "{\"model_type\": \"gemma2\", " SMALL ", \"sliding_window\": 2, \"torch_dtype\": \"bfloat16\"}");
-    write_weights(path, "model.embed_tokens.weight", SAMBA_BFLOAT16, 11);
+    write_weights(path, "model.embed_tokens.weight", SAMBA_BFLOAT16, 11, "lm_head.weight");
     refuse(open_build_save(context, "other"), SAMBA_ERROR_NAME, "the model has a parameter \"model.layers.0.");
     refuse(open_build_save(context, "model.embed_tokens.weight"), SAMBA_ERROR_NAME, "and no tensor is called so");
     fail_each_allocation(open_build_save, NULL);
