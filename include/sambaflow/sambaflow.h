@@ -14,6 +14,7 @@
 #include <sambaflow/functional.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/layers.h>
+#include <sambaflow/lm.h>
 #include <sambaflow/multigraph.h>
 #include <sambaflow/onnx.h>
 #include <sambaflow/profile.h>

@@ -165,6 +165,9 @@ samba_status samba_file_check_writable(samba_context *context, const char *path)
 bool samba_file_same(const char *path, const char *other); /* both exist and are one, however they are spelled */
 /* Reads a whole regular file; FILE for what the system refuses (a directory is named as such). *data is freed by samba_free. */
 samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size);
+/* The same of its first `most` bytes, or all where it has fewer; `whole` is how many it has. */
+samba_status samba_file_read_start(samba_context *context, const char *path, size_t most, void **data, size_t *size,
+                                   size_t *whole);
 samba_status samba_make_directories(samba_context *context, const char *path);
 
 /* ---- the machine (base/host.c) ---- */

@@ -182,7 +182,9 @@ samba_status samba_file_write_remade(samba_context *context, const char *path, c
     return write_file(context, path, parts, sizes, count, true);
 }
 
-static samba_status read_open(samba_context *context, const char *path, int file, void **data, size_t *size)
+/* The first `most` bytes, or all where there are fewer. */
+static samba_status read_open(samba_context *context, const char *path, int file, size_t most, void **data, size_t *size,
+                              size_t *whole)
 {
     struct stat facts;
     if (fstat(file, &facts) != 0)
@@ -190,7 +192,8 @@ static samba_status read_open(samba_context *context, const char *path, int file
     if (!S_ISREG(facts.st_mode))
         return samba_fail(context, SAMBA_ERROR_FILE, "cannot read \"%s\": it is %s; give the path of a file", path,
                           S_ISDIR(facts.st_mode) ? "a directory" : "not a regular file");
-    size_t total = (size_t)facts.st_size, done = 0;
+    *whole = (size_t)facts.st_size;
+    size_t total = *whole < most ? *whole : most, done = 0;
     char *bytes = samba_alloc(context, total);
     if (!bytes)
         return SAMBA_ERROR_MEMORY;
@@ -214,7 +217,8 @@ static samba_status read_open(samba_context *context, const char *path, int file
     return SAMBA_OK;
 }
 
-samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size)
+samba_status samba_file_read_start(samba_context *context, const char *path, size_t most, void **data, size_t *size,
+                                   size_t *whole)
 {
     *data = NULL;
     *size = 0;
@@ -223,9 +227,15 @@ samba_status samba_file_read(samba_context *context, const char *path, void **da
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* non-blocking: opening a pipe must not wait for its writer */
     if (file < 0)
         return fail_errno(context, "read", path);
-    samba_status status = read_open(context, path, file, data, size);
+    samba_status status = read_open(context, path, file, most, data, size, whole);
     (void)close(file);
     return status;
+}
+
+samba_status samba_file_read(samba_context *context, const char *path, void **data, size_t *size)
+{
+    size_t whole;
+    return samba_file_read_start(context, path, SIZE_MAX, data, size, &whole);
 }
 
 samba_status samba_make_directories(samba_context *context, const char *path)

@@ -50,6 +50,8 @@ int main(int argc, char **argv)
     samba_cli_arguments arguments;
     if (argc > 1 && strcmp(argv[1], "compile") == 0) /* has the options of applications */
         return samba_cli_compile(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "lm") == 0)
+        return samba_cli_lm(argc, argv);
     samba_cli_parse(argc, argv, &arguments);
     samba_context *context;
     if (samba_context_new(NULL, &context) != SAMBA_OK) {

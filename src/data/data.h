@@ -81,12 +81,18 @@ samba_status samba_safetensors_read_known(samba_context *context, const char *pa
                                           samba_tensor_list *list);
 samba_status samba_safetensors_write_known(samba_context *context, const char *path, int count, samba_tensor *const *tensors,
                                            const char *const *metadata, samba_file_facts *facts);
+/* The tensors without their data: the header alone is read. */
+samba_status samba_safetensors_names(samba_context *context, const char *path, samba_tensor_list *list);
 /* Of tensors that can be had again: base.h says how such a file is written. */
 samba_status samba_safetensors_write_remade(samba_context *context, const char *path, int count, samba_tensor *const *tensors);
 
 /* ---- shards.c ---- */
 /* A safetensors file; an index of several; or a folder with model.safetensors.index.json or model.safetensors. */
 samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list);
+/* The same without data, from headers alone. */
+samba_status samba_weights_names(samba_context *context, const char *path, samba_tensor_list *list);
+/* Whether the folder has weights. */
+bool samba_weights_exist(const char *folder);
 
 /* ---- tensors.c ---- */
 samba_status samba_tensor_list_new(samba_context *context, int count, samba_tensor_list *list); /* of NULLs */

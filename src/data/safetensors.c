@@ -32,8 +32,9 @@ typedef struct entry {
 typedef struct reader {
     samba_context *context;
     const char *path;
-    samba_bytes *bytes;
-    size_t data_begin;
+    samba_bytes *bytes; /* of the header alone, where `names` says so */
+    size_t size, data_begin;
+    bool names; /* the tensors are made without data */
 } reader;
 
 static samba_status read_dtype(const reader *r, const char *name, const json_t *value, samba_dtype *dtype)
@@ -84,7 +85,7 @@ static samba_status read_entry(const reader *r, const char *name, const json_t *
     e->begin = json_integer_value(begin);
     e->end = json_integer_value(end);
 
-    int64_t room = (int64_t)(r->bytes->size - r->data_begin), numel = 0, size = 0;
+    int64_t room = (int64_t)(r->size - r->data_begin), numel = 0, size = 0;
     char text[SAMBA_SHAPE_TEXT];
     samba_shape_format(e->rank, e->shape, text, sizeof text);
     if (e->begin < 0 || e->end < e->begin || e->end > room)
@@ -110,7 +111,7 @@ static int compare_ranges(const void *left, const void *right)
 
 static samba_status check_ranges(const reader *r, const entry *entries, int count)
 {
-    int64_t reached = 0, room = (int64_t)(r->bytes->size - r->data_begin);
+    int64_t reached = 0, room = (int64_t)(r->size - r->data_begin);
     for (int i = 0; i < count; i++) {
         if (entries[i].begin != reached)
             return samba_fail(r->context, SAMBA_ERROR_FORMAT,
@@ -152,20 +153,21 @@ static samba_status read_tensors(const reader *r, json_t *header, entry *entries
     SAMBA_TRY(check_ranges(r, entries, count));
     SAMBA_TRY(samba_tensor_list_new(r->context, count, list));
     for (int i = 0; i < count; i++)
-        SAMBA_TRY(samba_bytes_tensor(r->bytes, r->data_begin + (size_t)entries[i].begin, entries[i].name, entries[i].dtype,
-                                     entries[i].rank, entries[i].shape, &list->tensors[i]));
+        SAMBA_TRY(r->names ? samba_tensor_empty(r->context, entries[i].name, entries[i].dtype, entries[i].rank, entries[i].shape,
+                                                &list->tensors[i])
+                           : samba_bytes_tensor(r->bytes, r->data_begin + (size_t)entries[i].begin, entries[i].name,
+                                                entries[i].dtype, entries[i].rank, entries[i].shape, &list->tensors[i]));
     return SAMBA_OK;
 }
 
 static samba_status load_header(reader *r, json_t **header)
 {
     *header = NULL;
-    if (r->bytes->size < 8)
+    if (r->size < 8)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT,
-                          "%s: no safetensors file: %zu bytes, where 8 for the header's length are the least", r->path,
-                          r->bytes->size);
+                          "%s: no safetensors file: %zu bytes, where 8 for the header's length are the least", r->path, r->size);
     uint64_t length = samba_get64(r->bytes->data);
-    if (length > LARGEST_HEADER || length > r->bytes->size - 8)
+    if (length > LARGEST_HEADER || length > r->size - 8)
         return samba_fail(r->context, SAMBA_ERROR_FORMAT,
                           "%s: no safetensors file, or cut short: its header of %llu bytes exceeds %s", r->path,
                           (unsigned long long)length, length > LARGEST_HEADER ? "the format's limit of 100 MB" : "the file");
@@ -193,26 +195,55 @@ static samba_status check_facts(const reader *r, const samba_file_facts *facts)
     return SAMBA_OK;
 }
 
+/* The tensors that the header tells of. */
+static samba_status read_header(reader *r, samba_tensor_list *list)
+{
+    json_t *header = NULL;
+    samba_status status = load_header(r, &header);
+    if (status == SAMBA_OK) {
+        size_t size = json_object_size(header) * sizeof(entry);
+        entry *entries = samba_alloc(r->context, size);
+        status = entries ? read_tensors(r, header, entries, list) : SAMBA_ERROR_MEMORY;
+        samba_free(r->context, entries, size);
+    }
+    if (status != SAMBA_OK)
+        samba_tensor_list_free(r->context, list);
+    json_decref(header);
+    return status;
+}
+
 samba_status samba_safetensors_read_known(samba_context *context, const char *path, const samba_file_facts *facts,
                                           samba_tensor_list *list)
 {
     reader r = {.context = context, .path = path};
-    json_t *header = NULL;
     *list = (samba_tensor_list){0};
     SAMBA_TRY(samba_bytes_read(context, path, &r.bytes));
+    r.size = r.bytes->size;
     samba_status status = check_facts(&r, facts);
     if (status == SAMBA_OK)
-        status = load_header(&r, &header);
-    if (status == SAMBA_OK) {
-        size_t size = json_object_size(header) * sizeof(entry);
-        entry *entries = samba_alloc(context, size);
-        status = entries ? read_tensors(&r, header, entries, list) : SAMBA_ERROR_MEMORY;
-        samba_free(context, entries, size);
-    }
-    if (status != SAMBA_OK)
-        samba_tensor_list_free(context, list);
-    json_decref(header);
+        status = read_header(&r, list);
     samba_bytes_drop(r.bytes);
+    return status;
+}
+
+samba_status samba_safetensors_names(samba_context *context, const char *path, samba_tensor_list *list)
+{
+    reader r = {.context = context, .path = path, .names = true};
+    samba_bytes start = {.context = context};
+    void *data;
+    uint64_t length = 0;
+    *list = (samba_tensor_list){0};
+    SAMBA_TRY(samba_file_read_start(context, path, sizeof length, &data, &start.size, &r.size));
+    if (start.size == sizeof length)
+        length = samba_get64(data);
+    samba_free(context, data, start.size);
+    /* a length beyond all bounds is refused with the header */
+    SAMBA_TRY(samba_file_read_start(context, path, sizeof length + (length > LARGEST_HEADER ? 0 : (size_t)length), &data,
+                                    &start.size, &r.size));
+    start.data = data;
+    r.bytes = &start;
+    samba_status status = read_header(&r, list);
+    samba_free(context, data, start.size);
     return status;
 }
 

@@ -14,11 +14,14 @@
 #define ONE "model.safetensors"
 #define INDEX "model.safetensors.index.json"
 
+typedef samba_status read_file(samba_context *context, const char *path, samba_tensor_list *list);
+
 typedef struct shards {
     samba_context *context;
     samba_arena arena;
     const char *index; /* its path */
     int folder;        /* bytes of it that are the folder, with the '/' */
+    read_file *read;   /* one file */
     json_t *json, *map;
     samba_tensor_list *files; /* their tensors, in the order in which the index names the files */
     const char **names;
@@ -57,7 +60,7 @@ static samba_status add_file(shards *s, const char *tensor, const json_t *value)
     samba_text path;
     samba_status status = samba_text_begin(&path, s->context, "%.*s%s", s->folder, s->index, name);
     if (status == SAMBA_OK)
-        status = samba_safetensors_read(s->context, path.data, &s->files[s->file_count]);
+        status = s->read(s->context, path.data, &s->files[s->file_count]);
     samba_text_clear(&path);
     if (status == SAMBA_OK)
         s->tensor_count += s->files[s->file_count++].count;
@@ -105,10 +108,10 @@ static samba_status join(shards *s, samba_tensor_list *list)
     return SAMBA_OK;
 }
 
-static samba_status read_index(samba_context *context, const char *path, samba_tensor_list *list)
+static samba_status read_index(samba_context *context, const char *path, read_file *read, samba_tensor_list *list)
 {
     const char *slash = strrchr(path, '/');
-    shards s = {.context = context, .index = path, .folder = slash ? (int)(slash - path) + 1 : 0};
+    shards s = {.context = context, .index = path, .folder = slash ? (int)(slash - path) + 1 : 0, .read = read};
     samba_arena_init(&s.arena, context);
     samba_status status = parse(&s);
     if (status == SAMBA_OK)
@@ -125,19 +128,18 @@ static samba_status read_index(samba_context *context, const char *path, samba_t
 }
 
 /* ---- folders ---- */
-static samba_status read_folder(samba_context *context, const char *folder, samba_tensor_list *list)
+static samba_status read_folder(samba_context *context, const char *folder, read_file *read, samba_tensor_list *list)
 {
-    static const struct {
-        const char *name;
-        samba_status (*read)(samba_context *context, const char *path, samba_tensor_list *list);
-    } kinds[] = {{INDEX, read_index}, {ONE, samba_safetensors_read}};
-    for (int i = 0; i < SAMBA_COUNT(kinds); i++) {
+    static const char *const names[] = {INDEX, ONE};
+    for (int i = 0; i < SAMBA_COUNT(names); i++) {
         struct stat facts;
         samba_text path;
         samba_text_init(&path, context);
-        samba_text_add(&path, "%s/%s", folder, kinds[i].name);
+        samba_text_add(&path, "%s/%s", folder, names[i]);
         bool found = path.status == SAMBA_OK && stat(path.data, &facts) == 0;
-        samba_status status = found ? kinds[i].read(context, path.data, list) : path.status;
+        samba_status status = !found   ? path.status
+                              : i == 0 ? read_index(context, path.data, read, list)
+                                       : read(context, path.data, list);
         samba_text_clear(&path);
         if (found || status != SAMBA_OK)
             return status;
@@ -146,15 +148,35 @@ static samba_status read_folder(samba_context *context, const char *folder, samb
                       "the folder \"%.400s\" has neither " INDEX " nor " ONE ": give one that has, or a file of weights", folder);
 }
 
-samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list)
+static samba_status read_any(samba_context *context, const char *path, read_file *read, samba_tensor_list *list)
 {
     static const char ending[] = ".index.json";
     struct stat facts;
     size_t length = strlen(path);
     *list = (samba_tensor_list){0};
     if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
-        return read_folder(context, path, list);
+        return read_folder(context, path, read, list);
     if (length >= sizeof ending && strcmp(path + length - (sizeof ending - 1), ending) == 0)
-        return read_index(context, path, list);
-    return samba_safetensors_read(context, path, list);
+        return read_index(context, path, read, list);
+    return read(context, path, list);
+}
+
+samba_status samba_weights_read(samba_context *context, const char *path, samba_tensor_list *list)
+{
+    return read_any(context, path, samba_safetensors_read, list);
+}
+
+samba_status samba_weights_names(samba_context *context, const char *path, samba_tensor_list *list)
+{
+    return read_any(context, path, samba_safetensors_names, list);
+}
+
+bool samba_weights_exist(const char *folder)
+{
+    char path[PATH_MAX + sizeof INDEX + 1];
+    struct stat facts;
+    snprintf(path, sizeof path, "%s/" INDEX, folder);
+    bool found = stat(path, &facts) == 0;
+    snprintf(path, sizeof path, "%s/" ONE, folder);
+    return found || stat(path, &facts) == 0;
 }

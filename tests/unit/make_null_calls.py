@@ -27,6 +27,8 @@ GIVEN = {
     "const samba_tensor_list *": "tensors",
     "samba_onnx *": "onnx",
     "const samba_onnx *": "onnx",
+    "samba_lm *": "lm",
+    "const samba_lm *": "lm",
     "samba_reading *": "reading",
     "samba_tensor *const *": "&tensor_",
     "const samba_value *": "values",
@@ -90,7 +92,7 @@ def is_pointer(kind):
 
 # A place for the result, and what a call is about: where one of these is NULL a call that can say so says ARGUMENT.
 def must_refuse(result, kind, name):
-    about = re.match(r"(const )?samba_(session|function|multigraph|tensor|graph|checkpoint|reading) \*$", kind)
+    about = re.match(r"(const )?samba_(session|function|multigraph|tensor|graph|checkpoint|reading|lm) \*$", kind)
     place = re.match(r"samba_\w+ \*\*$|samba_\w+_info \*$", kind)
     return result == "samba_status" and bool(about or place)
 

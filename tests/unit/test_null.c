@@ -16,6 +16,7 @@ static samba_function *function;
 static samba_multigraph *multigraph;
 static samba_checkpoint *checkpoint;
 static samba_onnx *onnx; /* a model without nodes; NULL where the library reads none */
+static samba_lm *lm;
 static samba_tensor_list *tensors;
 static samba_reading *reading;
 static samba_value value, values[8];
@@ -70,6 +71,17 @@ TEST(each_pointer_null)
 
 MODEL(model) { samba_loss(g, "loss", samba_mean(samba_linear(samba_input(g, "x"), "layer", 4), 0, NULL, false)); }
 
+/* A model of a folder that says what it is and no more. */
+static samba_status open_lm(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs("{\"model_type\": \"gpt2\"}", file) < 0 || fclose(file) != 0)
+        return SAMBA_ERROR_FILE;
+    return samba_lm_open(context, folder, &lm);
+}
+
 static int setup(void **unused)
 {
     if (harness_begin(unused) != 0)
@@ -93,6 +105,7 @@ static int setup(void **unused)
     need(samba_function_new(context, graph, NULL, &function));
     need(samba_multigraph_new(context, &multigraph));
     need(samba_reading_new(context, 1, 1 << 20, &reading));
+    need(open_lm());
     value = samba_input(graph, "x");
     for (int i = 0; i < LENGTH(values); i++)
         values[i] = value;
@@ -109,6 +122,7 @@ static int teardown(void **unused)
     samba_graph_free(graph);
     samba_checkpoint_free(checkpoint);
     samba_onnx_free(onnx);
+    samba_lm_free(lm);
     samba_session_free(session);
     samba_tensor_free(tensor_);
     return harness_end(unused);

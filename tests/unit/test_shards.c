@@ -4,6 +4,7 @@
  * what its files are is refused and nothing is loaded; and with no memory nothing is left. */
 #include "training.h"
 #include "messages.h"
+#include "data/data.h"
 #include "failing_allocator.h"
 
 MODEL(model)
@@ -75,6 +76,43 @@ TEST(folders_and_indices)
     load_as_trained(path);
 }
 
+/* Headers alone tell of the same tensors, and are checked as whole files are. */
+static void cut_short(const char *path, const char *bytes)
+{
+    char name[700];
+    samba_tensor_list list;
+    shell("head -c %2$s '%1$s' >'%1$s.cut'", path, bytes);
+    snprintf(name, sizeof name, "%s.cut", path);
+    assert_int_equal(samba_weights_read(context, name, &list), SAMBA_ERROR_FORMAT);
+    char words[300];
+    snprintf(words, sizeof words, "%.200s", samba_error_message(context));
+    refuse(samba_weights_names(context, name, &list), SAMBA_ERROR_FORMAT, words);
+}
+
+TEST(names_alone)
+{
+    char path[700];
+    samba_tensor_list whole, names;
+    need(samba_weights_read(context, saved, &whole));
+    need(samba_weights_names(context, saved, &names));
+    assert_true(whole.count > 5 && whole.count == names.count);
+    for (int i = 0; i < whole.count; i++) {
+        const samba_tensor *a = whole.tensors[i], *b = names.tensors[i];
+        assert_string_equal(samba_tensor_name(a), samba_tensor_name(b));
+        assert_true(samba_shape_equal(a->rank, a->shape, b->rank, b->shape) && a->dtype == b->dtype);
+        assert_false(samba_tensor_has_data(b));
+    }
+    samba_tensor_list_free(context, &whole);
+    samba_tensor_list_free(context, &names);
+    snprintf(path, sizeof path, "%s/model-00001-of-00005.safetensors", saved);
+    cut_short(path, "0");
+    cut_short(path, "7");
+    cut_short(path, "8");
+    cut_short(path, "60");
+    cut_short(path, "-1");
+    assert_true(samba_weights_exist(saved) && !samba_weights_exist("/nowhere"));
+}
+
 /* ---- what is not ---- */
 /* Weights with this index, or with nothing. */
 static samba_status load_with(const char *text)
@@ -113,4 +151,4 @@ static samba_status load_once(samba_context *own, void *unused)
 
 TEST(no_memory) { fail_each_allocation(load_once, NULL); }
 
-TEST_MAIN_AROUND(setup, teardown, NULL, NULL, folders_and_indices, indices_that_lie, no_memory, every_message_said)
+TEST_MAIN_AROUND(setup, teardown, NULL, NULL, folders_and_indices, names_alone, indices_that_lie, no_memory, every_message_said)

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sambaflow lm compile --model FOLDER: a language model of a Hugging Face folder as an application whose command compile it is,
+ * with all of its options. Its inputs are input_ids, labels to train, and what else is asked for; its outputs the loss, and
+ * logits for inference or where they are asked for. Weights stay in the folder, which run, train and measure take with --load;
+ * where they are not float32 they are converted beside the PEF. */
+#include "cli/cli.h"
+#include "data/data.h"
+#include <sambaflow/lm.h>
+
+#include <string.h>
+
+typedef struct job {
+    samba_context *context;
+    const char *folder;
+    samba_lm *lm;
+    samba_lm_info info;
+    int64_t length;
+    bool inference, logits, attention_mask, position_ids, document_ids, no_dropout;
+} job;
+
+static const char *check(const void *settings)
+{
+    const job *j = *(job *const *)settings;
+    return j->info.max_positions && j->length > j->info.max_positions ? "--length: the model has learned fewer positions" : NULL;
+}
+
+static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inputs)
+{
+    const job *j = *(job *const *)settings;
+    const struct {
+        const char *name;
+        bool wanted;
+        int64_t classes;
+    } all[] = {{"input_ids", true, j->info.vocab_size},
+               {"labels", !j->inference, j->info.vocab_size},
+               {"attention_mask", j->attention_mask, 2},
+               {"position_ids", j->position_ids, j->length},
+               {"document_ids", j->document_ids, j->length}};
+    int count = 0;
+    for (int i = 0; i < SAMBA_COUNT(all); i++)
+        if (all[i].wanted)
+            inputs[count++] = (samba_app_input){all[i].name, SAMBA_INT64, 2, {batch, j->length}, all[i].classes};
+    return count;
+}
+
+static void build(samba_graph *graph, const void *settings)
+{
+    const job *j = *(job *const *)settings;
+    samba_lm_options options = samba_lm_defaults();
+    samba_value input_ids = samba_input(graph, "input_ids");
+    options.no_dropout = j->no_dropout || j->inference;
+    if (j->attention_mask)
+        options.attention_mask = samba_input(graph, "attention_mask");
+    if (j->position_ids)
+        options.position_ids = samba_input(graph, "position_ids");
+    if (j->document_ids)
+        options.document_ids = samba_input(graph, "document_ids");
+    samba_value labels = j->inference ? (samba_value){0} : samba_input(graph, "labels");
+    samba_value logits = samba_lm_logits(j->lm, graph, input_ids, &options);
+    if (!j->inference)
+        samba_loss(graph, "loss", samba_lm_loss(logits, labels));
+    if (j->inference || j->logits)
+        samba_output(graph, "logits", logits);
+}
+
+/* NAME.safetensors beside NAME.pef, where a session cannot take the folder as it is. */
+static samba_status convert_weights(job *j, const char *pef, char path[PATH_MAX + 32])
+{
+    samba_tensor_list list;
+    size_t length = strlen(pef);
+    if (length > 4 && strcmp(pef + length - 4, ".pef") == 0)
+        length -= 4;
+    snprintf(path, PATH_MAX + 32, "%.*s.safetensors", (int)length, pef);
+    SAMBA_TRY(samba_lm_weights(j->lm, &list));
+    samba_status status = samba_safetensors_write_remade(j->context, path, list.count, list.tensors);
+    samba_tensor_list_free(j->context, &list);
+    return status;
+}
+
+static samba_status tell_weights(samba_context *context, void *user, const char *pef, FILE *out)
+{
+    job *j = user;
+    char path[PATH_MAX + 32];
+    if (!j->info.has_weights)
+        return SAMBA_OK;
+    snprintf(path, sizeof path, "%s", j->folder);
+    samba_status status = j->info.float32 ? SAMBA_OK : convert_weights(j, pef, path);
+    if (status != SAMBA_OK)
+        return samba_fail(context, status, "%s", samba_error_message(j->context));
+    if (out)
+        fprintf(out, "weights        %s (run, train and measure with --load)\n", path);
+    return SAMBA_OK;
+}
+
+/* ---- the command ---- */
+
+/* The model is needed before its options are understood; the application's parser sees all of them again. */
+static void peek(job *j, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++) {
+        j->inference |= strcmp(argv[i], "--inference") == 0;
+        if (strncmp(argv[i], "--model=", 8) == 0)
+            j->folder = argv[i] + 8;
+        else if (strcmp(argv[i], "--model") == 0 && i + 1 < argc)
+            j->folder = argv[++i];
+    }
+}
+
+/* The last part of the folder's path. */
+static void take_name(const char *path, char name[SAMBA_CLI_NAME])
+{
+    size_t end = path ? strlen(path) : 0, begin;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--)
+        continue;
+    snprintf(name, SAMBA_CLI_NAME, "%.*s", (int)(end - begin), path ? path + begin : "");
+    if (!name[0] || name[0] == '.' || name[0] == '/')
+        snprintf(name, SAMBA_CLI_NAME, "lm");
+}
+
+static int compile(job *j, int argc, char **argv)
+{
+    char name[SAMBA_CLI_NAME];
+    const char *seen[1];
+    int count = 0;
+    const samba_app_option options[] = {
+        {.name = "model",
+         .help = "The model's folder: config.json and its safetensors files",
+         .texts = seen,
+         .text_count = &count,
+         .text_most = 1,
+         .value = "FOLDER"},
+        {.name = "length", .help = "Tokens in a sequence", .integer = &j->length, .low = 1, .high = 1 << 24},
+        {.name = "logits", .help = "Make the logits an output, which keeps all of them in memory", .flag = &j->logits},
+        {.name = "attention-mask", .help = "An input that hides tokens, with 0, from the others", .flag = &j->attention_mask},
+        {.name = "position-ids", .help = "An input with the position of each token", .flag = &j->position_ids},
+        {.name = "document-ids",
+         .help = "An input with the document of each token, which sees those of its own alone",
+         .flag = &j->document_ids},
+        {.name = "no-dropout", .help = "No dropout, whatever rates the config has", .flag = &j->no_dropout},
+    };
+    take_name(j->folder, name);
+    samba_app app = {.struct_size = sizeof app,
+                     .name = name,
+                     .description =
+                         "sambaflow lm compile --model FOLDER: makes a PEF of a language model by its config.json. Run "
+                         "and train it with --load FOLDER.",
+                     .model = build,
+                     .settings = &j,
+                     .option_count = SAMBA_COUNT(options),
+                     .options = options,
+                     .check = check,
+                     .inputs = fill_inputs,
+                     .batch_size = 1,
+                     .num_epochs = 1,
+                     .optimizer = samba_adamw(5e-5),
+                     .compiled = tell_weights,
+                     .compiled_user = j};
+    return samba_app_main(argc, argv, &app);
+}
+
+static samba_status prepare(job *j)
+{
+    if (!j->folder)
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: which model? Give its folder by --model FOLDER");
+    SAMBA_TRY(samba_lm_open(j->context, j->folder, &j->lm));
+    return samba_lm_get_info(j->lm, &j->info);
+}
+
+/* sambaflow lm save: weights that run --save has written, as a folder. */
+static samba_status save(job *j, int argc, char **argv)
+{
+    static const char *const names[] = {"--model", "--load", "--to"};
+    const char *values[SAMBA_COUNT(names)] = {NULL};
+    samba_tensor_list list;
+    for (int i = 2; i < argc; i++) {
+        int k = 0;
+        while (k < SAMBA_COUNT(names) && strcmp(argv[i], names[k]) != 0)
+            k++;
+        if (k == SAMBA_COUNT(names) || i + 1 == argc)
+            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                              "lm save: expected --model, --load and --to, each with a path, given '%s'", argv[i]);
+        values[k] = argv[++i];
+    }
+    if (!values[1] || !values[2])
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                          "lm save: give the weights by --load FILE and the folder to write by --to FOLDER");
+    SAMBA_TRY(samba_weights_read(j->context, values[1], &list));
+    samba_status status = samba_lm_save_tensors(j->lm, list.count, list.tensors, values[2]);
+    samba_tensor_list_free(j->context, &list);
+    return status;
+}
+
+static samba_status obey(job *j, int argc, char **argv, bool asks, int *result)
+{
+    const char *command = argc > 1 ? argv[1] : "nothing";
+    peek(j, argc, argv);
+    if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "save") != 0)
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile or save, given '%s'", command);
+    if (!asks)
+        SAMBA_TRY(prepare(j));
+    if (!asks && strcmp(command, "save") == 0)
+        return save(j, argc, argv);
+    *result = compile(j, argc, argv);
+    return SAMBA_OK;
+}
+
+int samba_cli_lm(int argc, char **argv)
+{
+    job j = {.length = 128};
+    bool asks = false;
+    int result = 0;
+    for (int i = 2; i < argc; i++)
+        asks |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0 || strcmp(argv[i], "--usage") == 0 ||
+                strcmp(argv[i], "--version") == 0;
+    if (samba_context_new(NULL, &j.context) != SAMBA_OK) {
+        fputs("sambaflow: no memory\n", stderr);
+        return 1;
+    }
+    if (obey(&j, argc - 1, argv + 1, asks, &result) != SAMBA_OK) {
+        fprintf(stderr, "sambaflow: %s\n", samba_error_message(j.context));
+        result = 1;
+    }
+    samba_lm_free(j.lm);
+    samba_context_free(j.context);
+    return result;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The folder's weights: which names they have, since files of a bare model lack the first word of theirs and some heads have two
+ * names; and their values as float32, as the graph's parameters are. */
+#include "base/null.h"
+#include "data/data.h"
+#include "lm/lm.h"
+
+#include <string.h>
+
+/* ---- names ---- */
+
+static const samba_tensor *find(const samba_tensor_list *list, const char *first, const char *second, const char *third)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s%s%s%s%s", first, first[0] && second[0] ? "." : "", second, second[0] || first[0] ? "." : "",
+             third);
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(samba_tensor_name(list->tensors[i]), name) == 0)
+            return list->tensors[i];
+    return NULL;
+}
+
+static samba_status look(samba_lm *lm, const samba_tensor_list *list)
+{
+    samba_lm_names *n = &lm->shape.names;
+    const char *dot = strchr(n->model, '.'), *bare = dot ? dot + 1 : "";
+    const samba_tensor *table = find(list, n->model, n->embedding, "weight");
+    lm->has_weights = lm->float32 = true;
+    if (!table && (table = find(list, bare, n->embedding, "weight")))
+        n->model = bare;
+    if (!table)
+        return samba_fail(lm->context, SAMBA_ERROR_FORMAT,
+                          "the weights of \"%.300s\" have no tensor \"%s.%s.weight\", as those of model_type %s have", lm->folder,
+                          n->model, n->embedding, lm->model_type);
+    if (samba_tensor_rank(table) != 2 || samba_tensor_shape(table)[0] != lm->shape.vocab_size ||
+        samba_tensor_shape(table)[1] != lm->shape.embedding_size)
+        return samba_fail(lm->context, SAMBA_ERROR_FORMAT,
+                          "the weights of \"%.300s\" and its config.json differ: \"%s\" is expected to be %lld x %lld, given %s",
+                          lm->folder, samba_tensor_name(table), (long long)lm->shape.vocab_size,
+                          (long long)lm->shape.embedding_size, SAMBA_SHAPE(samba_tensor_rank(table), samba_tensor_shape(table)));
+    if (!find(list, "", n->head, "weight") && find(list, "", "lm_head", "weight"))
+        n->head = "lm_head"; /* what transformers calls a head that some files call embed_out */
+    for (int i = 0; i < list->count; i++) {
+        samba_dtype dtype = samba_tensor_dtype(list->tensors[i]);
+        lm->float32 &= !samba_dtype_is_floating_point(dtype) || dtype == SAMBA_FLOAT32;
+    }
+    return SAMBA_OK;
+}
+
+/* A file may have a head although the config ties it to the embedding. transformers ties them where they are equal alone. */
+static samba_status compare_head(samba_lm *lm)
+{
+    const samba_lm_names *n = &lm->shape.names;
+    samba_tensor_list list;
+    SAMBA_TRY(samba_weights_read(lm->context, lm->folder, &list));
+    const samba_tensor *table = find(&list, n->model, n->embedding, "weight"), *head = find(&list, "", n->head, "weight");
+    lm->shape.tied = table && head && table->dtype == head->dtype &&
+                     samba_shape_equal(table->rank, table->shape, head->rank, head->shape) &&
+                     memcmp(table->data, head->data, (size_t)samba_tensor_numel(table) * samba_dtype_size(table->dtype)) == 0;
+    samba_tensor_list_free(lm->context, &list);
+    return SAMBA_OK;
+}
+
+samba_status samba_lm_look_at_weights(samba_lm *lm)
+{
+    samba_tensor_list list;
+    if (!samba_weights_exist(lm->folder))
+        return SAMBA_OK;
+    SAMBA_TRY(samba_weights_names(lm->context, lm->folder, &list));
+    samba_status status = look(lm, &list);
+    bool has_head = status == SAMBA_OK && find(&list, "", lm->shape.names.head, "weight");
+    samba_tensor_list_free(lm->context, &list);
+    return has_head && lm->shape.tied ? compare_head(lm) : status;
+}
+
+/* ---- values ---- */
+
+/* Replaces a tensor of another floating-point dtype; drops one of integers, which masks of older files are. */
+static samba_status convert(samba_context *context, samba_tensor **tensor)
+{
+    const samba_tensor *given = *tensor;
+    samba_tensor *made = NULL;
+    if (samba_dtype_is_floating_point(samba_tensor_dtype(given))) {
+        if (samba_tensor_dtype(given) == SAMBA_FLOAT32)
+            return SAMBA_OK;
+        SAMBA_TRY(samba_tensor_new(context, samba_tensor_name(given), SAMBA_FLOAT32, samba_tensor_rank(given),
+                                   samba_tensor_shape(given), &made));
+        samba_status status = samba_tensor_copy(made, given);
+        if (status != SAMBA_OK) {
+            samba_tensor_free(made);
+            return status;
+        }
+    }
+    samba_tensor_free(*tensor);
+    *tensor = made;
+    return SAMBA_OK;
+}
+
+samba_status samba_lm_weights(const samba_lm *lm, samba_tensor_list *list)
+{
+    SAMBA_NEED(NULL, lm);
+    SAMBA_NEED(lm->context, list);
+    *list = (samba_tensor_list){0};
+    if (!lm->has_weights)
+        return samba_fail(lm->context, SAMBA_ERROR_STATE, "the folder \"%.300s\" has no weights", lm->folder);
+    samba_tensor_list read;
+    SAMBA_TRY(samba_weights_read(lm->context, lm->folder, &read));
+    samba_status status = SAMBA_OK;
+    int kept = 0;
+    for (int i = 0; i < read.count && status == SAMBA_OK; i++)
+        status = convert(lm->context, &read.tensors[i]);
+    for (int i = 0; i < read.count && status == SAMBA_OK; i++)
+        kept += read.tensors[i] != NULL;
+    if (status == SAMBA_OK)
+        status = samba_tensor_list_new(lm->context, kept, list);
+    kept = 0;
+    for (int i = 0; i < read.count && status == SAMBA_OK; i++)
+        if (read.tensors[i]) {
+            list->tensors[kept++] = read.tensors[i];
+            read.tensors[i] = NULL;
+        }
+    samba_tensor_list_free(lm->context, &read);
+    return status;
+}
