@@ -33,7 +33,7 @@ samba_status samba_cli_text_open(samba_context *context, const char *path, samba
         memcpy(text, data, size);
         text[size] = '\0';
     }
-    samba_status status = !text                   ? SAMBA_ERROR_MEMORY
+    samba_status status = !text                  ? SAMBA_ERROR_MEMORY
                           : strlen(text) != size ? samba_fail(context, SAMBA_ERROR_FORMAT, "a text has no byte 0")
                                                  : samba_graph_parse(context, text, graph);
     samba_free(context, data, size);
@@ -57,7 +57,8 @@ static samba_ref frozen(samba_graph *graph, const samba_graph *text, const samba
 {
     const samba_attrs_parameter *p = &node->attrs->parameter;
     const samba_initializer start = {(samba_initializer_kind)p->init, p->init_a, p->init_b};
-    return samba_register_buffer(graph, samba_graph_name_at(text, p->name), (samba_dtype)node->dtype, node->rank, node->shape, start)
+    return samba_register_buffer(graph, samba_graph_name_at(text, p->name), (samba_dtype)node->dtype, node->rank, node->shape,
+                                 start)
         .index;
 }
 
@@ -110,7 +111,8 @@ samba_status samba_cli_text_apply(const samba_graph *text, samba_graph *graph, i
     }
     for (int i = 0; i < freeze_count && status == SAMBA_OK; i++)
         if (!hits[i]) {
-            samba_graph_fail(graph, SAMBA_ERROR_NAME, "no parameter has a name like \"%.200s\", which is to be frozen", freeze[i]);
+            samba_graph_fail(graph, SAMBA_ERROR_NAME, "no parameter has a name like \"%.200s\", which is to be frozen",
+                             freeze[i]);
             status = samba_graph_status(graph);
         }
     samba_arena_free(&arena);
