@@ -4,6 +4,8 @@
  * fields tell. */
 #include "text/read.h"
 
+#include <stdlib.h>
+
 samba_status samba_read_vocab(const samba_reader *r, const char *where, const json_t *object)
 {
     samba_vocab *vocab = &r->tokenizer->vocab;
@@ -102,6 +104,42 @@ static samba_status read_wordpiece(const samba_reader *r, const json_t *model, b
     return SAMBA_OK;
 }
 
+/* The score as `tokenizers` reads its digits: as a whole number, divided by a power of ten, each rounded. That is not always
+ * the nearest double, and ways to write a text whose scores sum to the same are told apart by it. The digits are those of the
+ * shortest number that reads back the same, which is what writers of JSON put. */
+static double as_read(double score)
+{
+    char text[40], power[16];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, score);
+        if (strtod(text, NULL) == score)
+            break;
+    }
+    uint64_t number = 0;
+    int scale = 0, zeros = 0;
+    bool behind = false;
+    const char *at = text;
+    for (; *at && *at != 'e'; at++) {
+        if (*at < '0' || *at > '9') {
+            behind |= *at != '-';
+            continue;
+        }
+        scale -= behind;
+        zeros = *at == '0' ? zeros + 1 : 0;
+        number = number * 10 + (uint64_t)(*at - '0');
+    }
+    for (; zeros > 0 && number % 10 == 0 && number > 0; zeros--, scale++)
+        number /= 10;
+    if (*at != 'e')
+        return score;
+    scale += (int)strtol(at + 1, NULL, 10);
+    if (scale > 0 || scale < -300)
+        return score;
+    snprintf(power, sizeof power, "1e%d", -scale);
+    const double size = (double)number / strtod(power, NULL);
+    return score < 0 ? -size : size;
+}
+
 static samba_status read_unigram(const samba_reader *r, const json_t *model)
 {
     samba_unigram *u = &r->tokenizer->unigram;
@@ -123,7 +161,7 @@ static samba_status read_unigram(const samba_reader *r, const json_t *model)
         const json_t *row = json_array_get(list, (size_t)i), *text = json_array_get(row, 0), *score = json_array_get(row, 1);
         if (json_array_size(row) != 2 || !json_is_string(text) || !json_is_number(score))
             return samba_reader_fail(r, "model Unigram", "\"vocab\"[%lld] is no list of a text and a number", (long long)i);
-        u->scores[i] = json_number_value(score);
+        u->scores[i] = as_read(json_number_value(score));
         least = i == 0 || u->scores[i] < least ? u->scores[i] : least;
         samba_vocab_add(vocab, json_string_value(text), json_string_length(text), (int32_t)i);
         samba_trie_add(&u->trie, samba_str_of(json_string_value(text), json_string_length(text)), (int32_t)i, true);
