@@ -2,6 +2,7 @@
  *
  * Text to ids: the walk that text.h draws, the memory that it needs, and the cache of words. A text's words repeat: the ids of
  * short ones are kept in a table with one place for each hash, so what is found there is what would be computed. */
+#define _GNU_SOURCE /* memmem */
 #include "text/text.h"
 
 #include "base/null.h"
@@ -53,7 +54,7 @@ static samba_status compute(samba_work *work, samba_str piece)
     }
 }
 
-samba_status samba_model_ids(samba_work *work, samba_str piece)
+static samba_status ids_of_word(samba_work *work, samba_str piece)
 {
     samba_ids *ids = &work->ids;
     if (!work->cells || piece.size > sizeof work->cells->text)
@@ -76,6 +77,22 @@ samba_status samba_model_ids(samba_work *work, samba_str piece)
         cell->count = (uint8_t)count;
         memcpy(cell->text, piece.data, piece.size);
         memcpy(cell->ids, ids->data + begin, (size_t)count * sizeof *cell->ids);
+    }
+    return SAMBA_OK;
+}
+
+samba_status samba_model_ids(samba_work *work, samba_str piece)
+{
+    static const char mark[] = "\xe2\x96\x81";
+    if (!work->tokenizer->bpe.apart)
+        return ids_of_word(work, piece);
+    for (size_t at = 0, end; at < piece.size; at = end) { /* from one U+2581 to the next that is behind another character */
+        end = at;
+        while (piece.size - end >= 3 && memcmp(piece.data + end, mark, 3) == 0)
+            end += 3;
+        const char *next = end < piece.size ? memmem(piece.data + end, piece.size - end, mark, 3) : NULL;
+        end = next ? (size_t)(next - piece.data) : piece.size;
+        SAMBA_TRY(ids_of_word(work, samba_str_of(piece.data + at, end - at)));
     }
     return SAMBA_OK;
 }

@@ -101,6 +101,8 @@ static samba_status property(samba_translation *p, samba_text *out, bool *negati
     else if (strcmp(plain, "alnum") == 0 || strcmp(plain, "punct") == 0 || strcmp(plain, "print") == 0 ||
              strcmp(plain, "graph") == 0 || strcmp(plain, "cntrl") == 0 || strcmp(plain, "blank") == 0)
         return refuse(p, "a POSIX class as a property");
+    else if (strcmp(plain, "han") == 0) /* with the ideographs of Unicode 15 and 15.1 */
+        samba_text_add(out, "\\p{sc:Han}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}");
     else
         samba_text_add(out, samba_regex_is_script(name) ? "\\p{sc:%s}" : "\\p{%s}", name);
     return SAMBA_OK;

@@ -250,6 +250,7 @@ typedef struct samba_bpe {
     int32_t unknown;          /* -1: unknown characters are left out, but for an */
     const char *unknown_text; /* unk_token that is not in the vocabulary; else NULL */
     bool fuse, byte_fallback, ignore_merges;
+    bool apart;     /* no merge reaches from another character to a U+2581 behind it */
     bool by_score;  /* SentencePiece: any two neighbours that are a piece together merge, the best score first */
     int32_t *ranks; /* by id; for by_score. -1: it is not made by merging */
 } samba_bpe;
