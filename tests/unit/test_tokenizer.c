@@ -5,6 +5,7 @@
 #include "harness.h"
 #include "failing_allocator.h"
 
+#include <pthread.h>
 #include <sambaflow/text.h>
 
 /* A ' in these is a " in the file. */
@@ -279,6 +280,40 @@ TEST(test_gpt2_files)
     refuse(samba_tokenizer_open(context, folder, &t), SAMBA_ERROR_FORMAT, "merges.txt: merge 0: the token \"c\" is not in");
 }
 
+/* ---- threads: one tokenizer, a context each ---- */
+static void *encode_often(void *tokenizer)
+{
+    static const char words[] = "abc 123 e\xcc\x81<|end|> ab cab";
+    samba_context *own;
+    samba_token_list first = {NULL, 0}, list;
+    bool same = samba_context_new(NULL, &own) == SAMBA_OK;
+    if (!same)
+        return NULL;
+    same = samba_tokenizer_encode(own, tokenizer, words, sizeof words - 1, true, &first) == SAMBA_OK && first.count > 5;
+    for (int i = 0; same && i < 300; i++) {
+        same = samba_tokenizer_encode(own, tokenizer, words, sizeof words - 1, true, &list) == SAMBA_OK &&
+               list.count == first.count && memcmp(list.ids, first.ids, (size_t)list.count * sizeof *list.ids) == 0;
+        samba_token_list_free(own, &list);
+    }
+    samba_token_list_free(own, &first);
+    samba_context_free(own);
+    return same ? tokenizer : NULL;
+}
+
+TEST(test_threads)
+{
+    pthread_t threads[4];
+    samba_tokenizer *t = opened(BYTE_LEVEL);
+    for (int i = 0; i < LENGTH(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_often, t), 0);
+    for (int i = 0; i < LENGTH(threads); i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_ptr_equal(result, t);
+    }
+    samba_tokenizer_free(t);
+}
+
 /* ---- memory ---- */
 static samba_status all_of_it(samba_context *owner, void *json)
 {
@@ -319,4 +354,4 @@ TEST(test_no_memory)
 }
 
 TEST_MAIN(test_byte_level, test_wordpiece, test_unigram, test_byte_fallback, test_added_tokens, test_any_bytes, test_stream,
-          test_long_word, test_damaged, test_refused_text, test_gpt2_files, test_no_memory)
+          test_long_word, test_damaged, test_refused_text, test_gpt2_files, test_threads, test_no_memory)
