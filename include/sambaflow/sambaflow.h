@@ -23,6 +23,7 @@
 #include <sambaflow/parallel.h>
 #include <sambaflow/session.h>
 #include <sambaflow/tensor.h>
+#include <sambaflow/text.h>
 #include <sambaflow/transformer.h>
 
 #endif

@@ -15,8 +15,11 @@ static samba_tensor *tensor_;
 static samba_function *function;
 static samba_multigraph *multigraph;
 static samba_checkpoint *checkpoint;
-static samba_onnx *onnx; /* a model without nodes; NULL where the library reads none */
 static samba_lm *lm;
+static samba_onnx *onnx;           /* a model without nodes; NULL where the library reads none */
+static samba_tokenizer *tokenizer; /* these three too */
+static samba_token_encoder *encoder;
+static samba_token_stream *stream;
 static samba_tensor_list *tensors;
 static samba_reading *reading;
 static samba_value value, values[8];
@@ -93,6 +96,11 @@ static int setup(void **unused)
     session = open_session(pef, 1, 0);
     if (samba_onnx_open_memory(context, "\x08\x08\x3a\x00\x42\x02\x10\x11", 8, NULL, &onnx) != SAMBA_OK)
         assert_null(onnx);
+    static const char json[] = "{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"x\": 0}, \"unk_token\": \"x\"}}";
+    if (samba_tokenizer_open_memory(context, json, sizeof json - 1, &tokenizer) == SAMBA_OK) {
+        need(samba_token_encoder_new(context, tokenizer, &encoder));
+        need(samba_token_stream_new(context, tokenizer, false, &stream));
+    }
     samba_checkpoint_options saved = samba_checkpoint_defaults();
     snprintf(path, sizeof path, "%s/checkpoints", folder);
     saved.folder = path;
@@ -123,6 +131,9 @@ static int teardown(void **unused)
     samba_checkpoint_free(checkpoint);
     samba_onnx_free(onnx);
     samba_lm_free(lm);
+    samba_token_encoder_free(encoder);
+    samba_token_stream_free(stream);
+    samba_tokenizer_free(tokenizer);
     samba_session_free(session);
     samba_tensor_free(tensor_);
     return harness_end(unused);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes as a tokenizer: tokenizer.json or a SentencePiece model. One that opens encodes texts of all kinds, among them its own
+ * bytes, decodes what comes out, whole and id by id, and ids of any kind. What is decoded is UTF-8. Memory is counted, and so is
+ * the processor's time: no pattern of a file may keep it busy. */
+#include "files.h"
+
+#include <sambaflow/text.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define MOST_SECONDS 12
+#else
+#define MOST_SECONDS 4
+#endif
+
+static size_t live, most;
+
+static void *count(void *user, void *block, size_t old_size, size_t new_size)
+{
+    (void)user;
+    void *fresh = new_size ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
+    if (fresh && block)
+        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
+    if (new_size && !fresh)
+        return NULL;
+    free(block);
+    live += new_size - old_size;
+    most = live > most ? live : most;
+    return fresh;
+}
+
+static void stop(const char *what)
+{
+    fprintf(stderr, "%s\n", what);
+    abort();
+}
+
+static void is_utf8(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length;) {
+        const unsigned char c = (unsigned char)text[i];
+        size_t size = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+        if (size == 0 || size > length - i)
+            stop("a decoded text is no UTF-8");
+        for (size_t k = 1; k < size; k++)
+            if (((unsigned char)text[i + k] & 0xc0) != 0x80)
+                stop("a decoded text is no UTF-8");
+        i += size;
+    }
+}
+
+static void stream(samba_context *context, const samba_tokenizer *tokenizer, const int32_t *ids, int64_t n)
+{
+    samba_token_stream *s;
+    const char *text;
+    size_t length;
+    if (samba_token_stream_new(context, tokenizer, n % 2, &s) != SAMBA_OK)
+        stop("no stream");
+    for (int64_t i = 0; i < n; i++) {
+        if (samba_token_stream_next(s, ids[i], &text, &length) != SAMBA_OK)
+            break;
+        is_utf8(text, length);
+    }
+    if (samba_token_stream_end(s, &text, &length) == SAMBA_OK)
+        is_utf8(text, length);
+    samba_token_stream_free(s);
+}
+
+static void use(samba_context *context, const samba_tokenizer *tokenizer, const char *text, size_t length)
+{
+    samba_token_list list;
+    samba_token_text decoded;
+    samba_status status = samba_tokenizer_encode(context, tokenizer, text, length, length % 2, &list);
+    if (status != SAMBA_OK && !samba_error_message(context)[0])
+        stop("a text is refused without a word");
+    for (int64_t i = 0; i < list.count; i++)
+        if (list.ids[i] < 0)
+            stop("an id is negative");
+    if (status == SAMBA_OK && samba_tokenizer_decode(context, tokenizer, list.ids, list.count, false, &decoded) == SAMBA_OK) {
+        is_utf8(decoded.text, decoded.length);
+        samba_token_text_free(context, &decoded);
+        stream(context, tokenizer, list.ids, list.count < 300 ? list.count : 300);
+    }
+    samba_token_list_free(context, &list);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char words[] =
+        "Hello, world! It's 12345 na\xc3\xafve \xe4\xb8\x96\xe7\x95\x8c \xf0\x9f\x91\x8d\xf0\x9f\x8f\xbd\r\n\n"
+        "\t x=f(a[1]); \xff\xfe \xe2\x96\x81 <s>[CLS] e\xcc\x81\xcc\xa7 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa   ";
+    const samba_allocator allocator = {count, NULL};
+    samba_context *context;
+    samba_tokenizer *tokenizer;
+    live = most = 0;
+    clock_t begin = clock();
+    if (samba_context_new(&allocator, &context) != SAMBA_OK)
+        abort();
+    samba_status status = samba_tokenizer_open_memory(context, data, size, &tokenizer);
+    if (status != SAMBA_OK && !samba_error_message(context)[0])
+        stop("a tokenizer is refused without a word");
+    if (most > 256 * size + (16 << 20)) {
+        fprintf(stderr, "opening %zu bytes took %zu\n", size, most);
+        abort();
+    }
+    if (status == SAMBA_OK) {
+        use(context, tokenizer, words, sizeof words - 1);
+        use(context, tokenizer, (const char *)data, size < 2048 ? size : 2048);
+        stream(context, tokenizer, (int32_t[]){-1, 0, 1, 2, 3, 4, 5, INT32_MAX, 0, 300}, 10);
+        samba_tokenizer_free(tokenizer);
+    }
+    samba_context_free(context);
+    if (live != 0)
+        stop("bytes are left");
+    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+    if (seconds > MOST_SECONDS) {
+        fprintf(stderr, "%zu bytes took %.1f s\n", size, seconds);
+        abort();
+    }
+    return 0;
+}
+
+/* A value of the JSON that becomes another one's text, a number or a word; or any bytes. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed)
+{
+    static const char *const others[] = {"null",
+                                         "true",
+                                         "-1",
+                                         "0",
+                                         "1e300",
+                                         "4294967296",
+                                         "\"\"",
+                                         "[]",
+                                         "{}",
+                                         "\"(a+)+$\"",
+                                         "\"[\\\\w&&[^a]]\"",
+                                         "\"\\u0000\"",
+                                         "\"\\\\p{L}*\"",
+                                         "\"\xe2\x96\x81\""};
+    uint64_t state = seed;
+    if (size < 2 || data[0] != '{' || samba_fuzz_next(&state) % 3 == 0)
+        return LLVMFuzzerMutate(data, size, room);
+    /* From behind a colon, comma or [ to the next comma or bracket. */
+    size_t at = samba_fuzz_next(&state) % size;
+    while (at < size && !strchr(":,[", data[at]))
+        at++;
+    size_t end = at + 1;
+    while (end < size && !strchr(",]}", data[end]))
+        end++;
+    if (end >= size)
+        return LLVMFuzzerMutate(data, size, room);
+    char word[64];
+    const char *other = others[samba_fuzz_next(&state) % (sizeof others / sizeof *others)];
+    size_t length = strlen(other);
+    memcpy(word, other, length);
+    if (samba_fuzz_next(&state) % 2) { /* some other part of it */
+        size_t from = samba_fuzz_next(&state) % size;
+        while (from < size && !strchr(":,[", data[from]))
+            from++;
+        for (length = 0, from++; from < size && length < sizeof word && !strchr(",]}", data[from]); length++)
+            word[length] = (char)data[from++];
+    }
+    if (size - (end - at - 1) + length > room)
+        return LLVMFuzzerMutate(data, size, room);
+    memmove(data + at + 1 + length, data + end, size - end);
+    memcpy(data + at + 1, word, length);
+    return size - (end - at - 1) + length;
+}
+
+/* Those of corpus/text are small tokenizers of all kinds, made by tokenizers and sentencepiece (docs/text.md). */
+void samba_fuzz_seeds(const char *folder) { (void)folder; }
