@@ -8,28 +8,9 @@
 #include <math.h>
 #include <string.h>
 
-static const samba_lm_names names = {
-    .model = "model",
-    .embedding = "embed_tokens",
-    .layers = "layers",
-    .final_norm = "norm",
-    .head = "lm_head",
-    .attention = "self_attn",
-    .query = "q_proj",
-    .key = "k_proj",
-    .value = "v_proj",
-    .out = "o_proj",
-    .mlp = "mlp",
-    .gate = "gate_proj",
-    .up = "up_proj",
-    .down = "down_proj",
-    .norm_attention = "input_layernorm",
-    .norm_mlp = "post_attention_layernorm",
-};
-
 static void read_common(samba_lm_config *c, samba_lm_shape *s)
 {
-    s->names = names;
+    s->names = samba_lm_llama_names;
     s->norm = s->head_norm =
         (samba_lm_norm){.rms = true, .plus_one = true, .eps = samba_lm_number(c, "rms_norm_eps", 1e-6, 0, 1)};
     s->embedding_scale = sqrt((double)s->hidden_size);

@@ -5,7 +5,7 @@
  * transformers' configurations, which are left out of some files. */
 #include "lm/lm.h"
 
-static const samba_lm_names names = {
+const samba_lm_names samba_lm_llama_names = {
     .model = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -27,7 +27,7 @@ static const samba_lm_names names = {
 /* What all of these have. */
 static void read_common(samba_lm_config *c, samba_lm_shape *s, double eps)
 {
-    s->names = names;
+    s->names = samba_lm_llama_names;
     s->norm = s->head_norm = (samba_lm_norm){.rms = true, .eps = samba_lm_number(c, "rms_norm_eps", eps, 0, 1)};
     s->activation = samba_lm_read_activation(c, "hidden_act", "silu");
     s->attention_dropout = samba_lm_read_dropout(c, "attention_dropout", 0);

@@ -109,6 +109,7 @@ typedef struct samba_lm_names {
     const char *mlp, *gate, *up, *gate_up, *down;
     const char *norm_attention, *after_attention, *norm_mlp, *after_mlp;
 } samba_lm_names;
+extern const samba_lm_names samba_lm_llama_names; /* llama.c: of its like, and of Gemma */
 
 typedef struct samba_lm_shape {
     samba_lm_names names;

@@ -424,7 +424,8 @@ static samba_status take_result(search *s)
     SAMBA_TRY(SAMBA_ROOM(s->arena, s->result->findings, s->count));
     for (int32_t i = 0; i < s->count && !s->result->dropped; i++) {
         const subject *u = &s->subjects[i];
-        if (u->best < 0)
+        const double own = median_of(u->own, turns), best = u->best < 0 ? own : median_of(u->times, turns);
+        if (!(best < own)) /* a busy machine may have decided */
             continue;
         const samba_choice *choice = &u->ways[u->best].choice;
         const char *model = u->road ? u->road : "";
@@ -433,16 +434,17 @@ static samba_status take_result(search *s)
                                                                                .choice = choice,
                                                                                .model = model,
                                                                                .best = choice->road ? choice->road : model,
-                                                                               .model_ms = 1e3 * median_of(u->own, turns),
-                                                                               .best_ms = 1e3 * median_of(u->times, turns)};
+                                                                               .model_ms = 1e3 * own,
+                                                                               .best_ms = 1e3 * best};
     }
     for (int32_t i = 0; i < plan->stage_count && !s->result->dropped; i++) {
         const subject *u = s->subject_of[i] < 0 ? NULL : &s->subjects[s->subject_of[i]];
         if (!u || u->best < 0)
             continue;
-        double own = median_of(u->own, turns), best = median_of(u->times, turns);
-        tune->choices[tune->count++] =
-            (samba_tune_choice){.stage = i, .gain = own > best ? (own - best) / own : 0, .choice = u->ways[u->best].choice};
+        const double own = median_of(u->own, turns), best = median_of(u->times, turns);
+        if (best < own)
+            tune->choices[tune->count++] =
+                (samba_tune_choice){.stage = i, .gain = (own - best) / own, .choice = u->ways[u->best].choice};
     }
     return SAMBA_OK;
 }

@@ -7,18 +7,8 @@
 #   compile_text.sh BUILD_FOLDER
 set -euo pipefail
 build=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
+. "$(dirname "$(realpath "$0")")/calls.sh"
 sambaflow=$build/sambaflow
-fail() { echo "compile_text: $*" >&2; exit 1; }
-quiet() { "$@" >out.log 2>&1 || { cat out.log >&2; fail "$* failed"; }; }
-refused() { # WORDS COMMAND...
-    local words=$1
-    shift
-    if "$@" >out.log 2>&1; then fail "$* was not refused"; fi
-    grep -qF -- "$words" out.log || { cat out.log >&2; fail "$* does not say '$words'"; }
-}
 
 for example in lenet resffn gpt2; do
     quiet "$build/examples/$example" compile --pef-name "$example"

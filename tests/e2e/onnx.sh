@@ -7,19 +7,8 @@
 #   onnx.sh BUILD_FOLDER
 set -euo pipefail
 build=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
+. "$(dirname "$(realpath "$0")")/calls.sh"
 sambaflow=$build/sambaflow
-fail() { echo "onnx: $*" >&2; exit 1; }
-quiet() { "$@" >out.log 2>&1 || { cat out.log >&2; fail "$* failed"; }; }
-# What a call that must fail says.
-refused() { # WORDS COMMAND...
-    local words=$1
-    shift
-    if "$@" >out.log 2>&1; then fail "$* was not refused"; fi
-    grep -qF -- "$words" out.log || { cat out.log >&2; fail "$* does not say '$words'"; }
-}
 means() { awk '/float32/ { print $1, $NF, $(NF - 1), $(NF - 2) }' "$1" | sort; } # of the table of run: output, max, mean, min
 same() { # A B: the same outputs, to six digits less one
     paste <(means "$1") <(means "$2") | awk '

@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Changes the input in its `room`; returns its new size. libFuzzer's, or that of replay.c. */
@@ -26,6 +28,22 @@ static inline uint64_t samba_fuzz_next(uint64_t *state)
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
+}
+
+/* Memory that is counted: what lives, and the most that did. A context's realloc. */
+static size_t samba_fuzz_live __attribute__((unused)), samba_fuzz_most __attribute__((unused));
+static inline void *samba_fuzz_count(void *user, void *block, size_t old_size, size_t new_size)
+{
+    (void)user;
+    void *fresh = new_size ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
+    if (fresh && block)
+        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
+    if (new_size && !fresh)
+        return NULL;
+    free(block);
+    samba_fuzz_live += new_size - old_size;
+    samba_fuzz_most = samba_fuzz_live > samba_fuzz_most ? samba_fuzz_live : samba_fuzz_most;
+    return fresh;
 }
 
 #endif

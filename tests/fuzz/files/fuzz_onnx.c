@@ -19,22 +19,6 @@
 #define MOST_SECONDS 2 /* of a processor, for an input */
 #endif
 
-static size_t live, most;
-
-static void *count(void *user, void *block, size_t old_size, size_t new_size)
-{
-    (void)user;
-    void *fresh = new_size ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
-    if (fresh && block)
-        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
-    if (new_size && !fresh)
-        return NULL;
-    free(block);
-    live += new_size - old_size;
-    most = live > most ? live : most;
-    return fresh;
-}
-
 static void read_model(samba_context *context, samba_onnx *model, bool train)
 {
     enum { DIMS = 32 };
@@ -72,16 +56,16 @@ static void read_model(samba_context *context, samba_onnx *model, bool train)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const samba_allocator allocator = {count, NULL};
+    const samba_allocator allocator = {samba_fuzz_count, NULL};
     samba_context *context;
     samba_onnx *model;
-    live = most = 0;
+    samba_fuzz_live = samba_fuzz_most = 0;
     clock_t begin = clock();
     if (samba_context_new(&allocator, &context) != SAMBA_OK)
         abort();
     samba_status status = samba_onnx_open_memory(context, data, size, NULL, &model);
-    if (most > 64 * size + (4 << 20)) {
-        fprintf(stderr, "opening %zu bytes took %zu\n", size, most);
+    if (samba_fuzz_most > 64 * size + (4 << 20)) {
+        fprintf(stderr, "opening %zu bytes took %zu\n", size, samba_fuzz_most);
         abort();
     }
     if (status == SAMBA_OK) {
@@ -89,8 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         samba_onnx_free(model);
     }
     samba_context_free(context);
-    if (live != 0) {
-        fprintf(stderr, "%zu bytes are left\n", live);
+    if (samba_fuzz_live != 0) {
+        fprintf(stderr, "%zu bytes are left\n", samba_fuzz_live);
         abort();
     }
     double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
@@ -98,8 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fprintf(stderr, "reading %zu bytes took %.1f s\n", size, seconds);
         abort();
     }
-    if (most > (size_t)2 << 30) {
-        fprintf(stderr, "reading %zu bytes took %zu\n", size, most);
+    if (samba_fuzz_most > (size_t)2 << 30) {
+        fprintf(stderr, "reading %zu bytes took %zu\n", size, samba_fuzz_most);
         abort();
     }
     return 0;

@@ -17,22 +17,6 @@
 #define MOST_SECONDS 4
 #endif
 
-static size_t live, most;
-
-static void *count(void *user, void *block, size_t old_size, size_t new_size)
-{
-    (void)user;
-    void *fresh = new_size ? aligned_alloc(64, (new_size + 63) / 64 * 64) : NULL;
-    if (fresh && block)
-        memcpy(fresh, block, old_size < new_size ? old_size : new_size);
-    if (new_size && !fresh)
-        return NULL;
-    free(block);
-    live += new_size - old_size;
-    most = live > most ? live : most;
-    return fresh;
-}
-
 static void stop(const char *what)
 {
     fprintf(stderr, "%s\n", what);
@@ -93,18 +77,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char words[] =
         "Hello, world! It's 12345 na\xc3\xafve \xe4\xb8\x96\xe7\x95\x8c \xf0\x9f\x91\x8d\xf0\x9f\x8f\xbd\r\n\n"
         "\t x=f(a[1]); \xff\xfe \xe2\x96\x81 <s>[CLS] e\xcc\x81\xcc\xa7 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa   ";
-    const samba_allocator allocator = {count, NULL};
+    const samba_allocator allocator = {samba_fuzz_count, NULL};
     samba_context *context;
     samba_tokenizer *tokenizer;
-    live = most = 0;
+    samba_fuzz_live = samba_fuzz_most = 0;
     clock_t begin = clock();
     if (samba_context_new(&allocator, &context) != SAMBA_OK)
         abort();
     samba_status status = samba_tokenizer_open_memory(context, data, size, &tokenizer);
     if (status != SAMBA_OK && !samba_error_message(context)[0])
         stop("a tokenizer is refused without a word");
-    if (most > 256 * size + (16 << 20)) {
-        fprintf(stderr, "opening %zu bytes took %zu\n", size, most);
+    if (samba_fuzz_most > 256 * size + (16 << 20)) {
+        fprintf(stderr, "opening %zu bytes took %zu\n", size, samba_fuzz_most);
         abort();
     }
     if (status == SAMBA_OK) {
@@ -114,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         samba_tokenizer_free(tokenizer);
     }
     samba_context_free(context);
-    if (live != 0)
+    if (samba_fuzz_live != 0)
         stop("bytes are left");
     double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
     if (seconds > MOST_SECONDS) {
