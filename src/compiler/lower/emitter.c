@@ -103,44 +103,57 @@ static bool mergeable(const samba_emitter *e, int i, int j) /* j: the next dim i
     return true;
 }
 
-/* Groups the domain's dims into plan dims: shape of each. With row reductions the last plan dim is exactly the reduced ones. */
-static int collapse(const samba_emitter *e, int64_t *shape)
+static int64_t filled(int64_t size) { return size ? size : 2; } /* of an empty domain: what strides are seen by */
+
+/* Beside a size of 0 others may be as large as they like: what does not fit any more fits no strides. */
+static int64_t times_filled(int64_t product, int64_t size) { return (int64_t)((uint64_t)product * (uint64_t)filled(size)); }
+
+/* Groups the domain's dims into plan dims: shape of each, and the same where no size is 0. With row reductions the last plan dim is
+ * exactly the reduced ones. */
+static int collapse(const samba_emitter *e, int64_t *shape, int64_t *filled_shape)
 {
-    int64_t reversed[SAMBA_MAX_RANK];
+    int64_t reversed[SAMBA_MAX_RANK], full[SAMBA_MAX_RANK];
     int count = 0, inner = -1, row_dims = e->rank - e->cols;
     if (e->cols > 0) {
-        reversed[count] = 1;
-        for (int i = e->rank - 1; i >= row_dims; i--)
+        reversed[count] = full[count] = 1;
+        for (int i = e->rank - 1; i >= row_dims; i--) {
             reversed[count] *= e->domain[i];
+            full[count] = times_filled(full[count], e->domain[i]);
+        }
         count = 1;
     }
     for (int i = row_dims - 1; i >= 0; i--) {
         if (e->domain[i] == 1)
             continue;
-        if (inner >= 0 && mergeable(e, i, inner))
-            reversed[count - 1] *= e->domain[i];
-        else
-            reversed[count++] = e->domain[i];
+        if (inner < 0 || !mergeable(e, i, inner))
+            reversed[count] = full[count] = 1, count++;
+        reversed[count - 1] *= e->domain[i];
+        full[count - 1] = times_filled(full[count - 1], e->domain[i]);
         inner = i;
     }
     if (count == 0)
-        reversed[count++] = 1;
-    for (int i = 0; i < count; i++)
+        reversed[count] = full[count] = 1, count++;
+    for (int i = 0; i < count; i++) {
         shape[i] = reversed[count - 1 - i];
+        filled_shape[i] = full[count - 1 - i];
+    }
     return count;
 }
 
 /* The strides in the plan's shape. Of an empty domain they would say nothing, and a result that is not empty, a sum over no rows,
- * would lose its stride: so a size of 0 counts as 2 there, and the plan's first one makes up for what it merges. */
+ * would lose its stride: so a size of 0 counts as 2 there. Where the plan's shape is given, its first 0 makes up for what it
+ * merges. */
 static bool plan_strides(const samba_emitter *e, const int64_t *strides, int plan_rank, const int64_t *plan_shape,
-                         int64_t *viewed)
+                         const int64_t *filled_shape, int64_t *viewed)
 {
     int64_t domain[SAMBA_MAX_RANK], shape[SAMBA_MAX_RANK], total, rest;
     int open = -1;
     for (int i = 0; i < e->rank; i++)
-        domain[i] = e->domain[i] ? e->domain[i] : 2;
+        domain[i] = filled(e->domain[i]);
+    if (filled_shape && samba_shape_view_strides(e->rank, domain, strides, plan_rank, filled_shape, viewed))
+        return true;
     for (int i = plan_rank - 1; i >= 0; i--) {
-        shape[i] = plan_shape[i] ? plan_shape[i] : 2;
+        shape[i] = filled(plan_shape[i]);
         open = plan_shape[i] ? open : i;
     }
     if (open >= 0) {
@@ -154,14 +167,15 @@ static bool plan_strides(const samba_emitter *e, const int64_t *strides, int pla
     return samba_shape_view_strides(e->rank, e->domain, strides, plan_rank, plan_shape, viewed);
 }
 
-static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t *plan_shape)
+/* `filled_shape` NULL: not known. */
+static samba_status view_operands(samba_emitter *e, int plan_rank, const int64_t *plan_shape, const int64_t *filled_shape)
 {
     samba_context *context = e->compiler->context;
     int64_t strides[SAMBA_MAX_RANK] = {0};
     for (int64_t o = 0; o < e->operand_count; o++) {
         memset(strides, 0, sizeof strides);
         if (!same_everywhere(e, e->operands[o].strides) &&
-            !plan_strides(e, e->operands[o].strides, plan_rank, plan_shape, strides))
+            !plan_strides(e, e->operands[o].strides, plan_rank, plan_shape, filled_shape, strides))
             return samba_fail(context, SAMBA_ERROR_INTERNAL, "lowering: an operand's strides do not fit its stage's domain");
         for (int i = 0; i < SAMBA_MAX_RANK; i++)
             e->operands[o].strides[i] = i < plan_rank && plan_shape[i] != 1 ? strides[i] : 0;
@@ -345,12 +359,13 @@ samba_status samba_emitter_finish(samba_emitter *e, int plan_rank, const int64_t
         return samba_fail(e->compiler->context, SAMBA_ERROR_INTERNAL, "lowering: a stage of %lld instructions is too long",
                           (long long)e->draft_count);
     samba_arena *arena = &e->compiler->plan.arena;
-    int64_t collapsed[SAMBA_MAX_RANK];
-    if (plan_rank == 0) {
-        plan_rank = collapse(e, collapsed);
+    int64_t collapsed[SAMBA_MAX_RANK], filled_shape[SAMBA_MAX_RANK];
+    const bool given = plan_rank > 0;
+    if (!given) {
+        plan_rank = collapse(e, collapsed, filled_shape);
         plan_shape = collapsed;
     }
-    SAMBA_TRY(view_operands(e, plan_rank, plan_shape));
+    SAMBA_TRY(view_operands(e, plan_rank, plan_shape, given ? NULL : filled_shape));
     stage->rank = plan_rank;
     memcpy(stage->domain, plan_shape, sizeof(int64_t) * (size_t)plan_rank);
     SAMBA_TRY(write_program(e, stage, &stage->program, arena));
