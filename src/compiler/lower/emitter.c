@@ -108,8 +108,8 @@ static int64_t filled(int64_t size) { return size ? size : 2; } /* of an empty d
 /* Beside a size of 0 others may be as large as they like: what does not fit any more fits no strides. */
 static int64_t times_filled(int64_t product, int64_t size) { return (int64_t)((uint64_t)product * (uint64_t)filled(size)); }
 
-/* Groups the domain's dims into plan dims: shape of each, and the same where no size is 0. With row reductions the last plan dim is
- * exactly the reduced ones. */
+/* Groups the domain's dims into plan dims: shape of each, and the same where no size is 0. With row reductions the last plan dim
+ * is exactly the reduced ones. */
 static int collapse(const samba_emitter *e, int64_t *shape, int64_t *filled_shape)
 {
     int64_t reversed[SAMBA_MAX_RANK], full[SAMBA_MAX_RANK];
