@@ -153,14 +153,24 @@ static const char *rename_result(samba_onnx_writer *w, const char *value, int64_
     return NULL;
 }
 
-/* Of the nodes put since `before`, that with the result. One that says something, or has more results, stays as it is. */
+static bool may_say(const Samba__Onnx__NodeProto *result, const char *value)
+{
+    return result->output[0] == value && result->n_output == 1 && result->n_metadata_props == 0;
+}
+
+/* Of the nodes put since `before`, that with the result, or a node that was there already: inside of another operator, say. One
+ * that says something, or has more results, stays as it is. */
 static void say_operator(samba_onnx_writer *w, const samba_node *node, const char *value, int64_t before)
 {
-    for (int64_t i = w->nodes.count - 1; i >= before && w->refusal_count == 0; i--) {
-        Samba__Onnx__NodeProto *result = w->nodes.at[i];
-        if (result->output[0] == value && result->n_output == 1 && result->n_metadata_props == 0)
-            samba_onnx_say_operator(w, result, node);
-    }
+    if (w->refusal_count)
+        return;
+    for (int64_t i = w->nodes.count - 1; i >= before; i--)
+        if (may_say(w->nodes.at[i], value)) {
+            samba_onnx_say_operator(w, w->nodes.at[i], node);
+            return;
+        }
+    if (w->latest && may_say(w->latest, value))
+        samba_onnx_say_operator(w, w->latest, node);
 }
 
 static void write_node(samba_onnx_writer *w, int64_t index)

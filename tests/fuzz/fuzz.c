@@ -2,7 +2,8 @@
  *
  * fuzz [--count N] [--seed N]      so many graphs of 3 to 40 nodes and layers, their gradients, and both compiled for training;
  *                                  every time others, unless the seed is given
- * fuzz --graph FILE ...            the graphs of texts, as they are printed where one fails; found/ has those that once did
+ * fuzz --graph FILE ...            the graphs of texts, as they are printed where one fails, or of a folder of them; found/ has
+ *                                  those that once did
  * fuzz --write FOLDER ...          graphs, inputs, results and what they may differ by, for torch_graphs.py, and as models where
  *                                  ONNX can say them, for onnx_graphs.py
  *
@@ -10,6 +11,7 @@
 #include "../seed.h"
 #include "fuzz.h"
 
+#include <dirent.h>
 #include <sys/stat.h>
 
 static samba_context *context;
@@ -156,6 +158,34 @@ static int from_file(const char *path)
     return !right;
 }
 
+static int is_text(const struct dirent *entry)
+{
+    const char *end = strrchr(entry->d_name, '.');
+    return end && strcmp(end, ".txt") == 0;
+}
+
+/* A file, or all texts of a folder. */
+static int from_files(const char *path)
+{
+    struct stat info;
+    struct dirent **entries;
+    char file[600];
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return from_file(path);
+    const int count = scandir(path, &entries, is_text, alphasort);
+    int failed = count < 1;
+    if (failed)
+        fprintf(stderr, "fuzz: %s holds no texts\n", path);
+    for (int i = 0; i < count; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+        failed |= from_file(file);
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+    return failed;
+}
+
 static int many(uint64_t seed, int64_t count)
 {
     totals t = {0};
@@ -209,7 +239,7 @@ int main(int argc, char **argv)
             argc = 0;
     }
     if (argc % 2 == 0) {
-        fprintf(stderr, "usage: fuzz [--count N] [--seed N] [--graph FILE] [--write FOLDER]\n");
+        fprintf(stderr, "usage: fuzz [--count N] [--seed N] [--graph FILE_OR_FOLDER] [--write FOLDER]\n");
         return 2;
     }
     if (folder)
@@ -217,7 +247,7 @@ int main(int argc, char **argv)
     if (samba_context_new(NULL, &context) != SAMBA_OK)
         return 1;
     for (int i = 0; i < files; i++)
-        failed |= from_file(argv[i]);
+        failed |= from_files(argv[i]);
     if (files == 0)
         failed = many(seed, count);
     fuzz_folder_end();

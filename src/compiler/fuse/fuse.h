@@ -38,6 +38,8 @@ bool samba_group_readable(const samba_fusion *fusion, const samba_group *group, 
 bool samba_group_writable(const samba_group *group, int cols, const samba_node *node, const int8_t *dims);
 bool samba_group_writable_at(const samba_group *group, int cols, const samba_node *node, const int8_t *dims,
                              const int64_t *strides);
+/* Could a FULL member, whatever it is computed from, be stored as its node lies in memory? Whether it must is known later. */
+bool samba_group_storable(const samba_group *group, int cols, const samba_node *node, const int8_t *dims);
 bool samba_group_in_reach(const samba_fusion *fusion, int32_t group, int cols); /* of all its members */
 
 /* ---- fuse.c ---- */

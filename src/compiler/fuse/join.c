@@ -29,7 +29,8 @@ static bool join_map(const samba_fusion *f, int32_t group, const samba_node *nod
     const samba_group *g = &f->groups[group];
     how->cols = g->cols;
     how->role = SAMBA_MEMBER_FULL;
-    if (samba_group_fits(g, g->rank, node->rank, node->shape, how->dims) && samba_inputs_aligned(f, group, node, how->dims))
+    if (samba_group_fits(g, g->rank, node->rank, node->shape, how->dims) && samba_inputs_aligned(f, group, node, how->dims) &&
+        samba_group_storable(g, g->cols, node, how->dims))
         return true;
     how->role = SAMBA_MEMBER_ROW;
     if (g->cols == 0 || !samba_group_fits(g, g->rank - g->cols, node->rank, node->shape, how->dims) ||

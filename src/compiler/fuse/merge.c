@@ -61,6 +61,8 @@ static bool mergeable(samba_fusion *f, int32_t into, int32_t from)
         const samba_member *member = &f->members[b->members[m]];
         if (member->role == SAMBA_MEMBER_COLLECT && !samba_group_writable(&probe, a->cols, node, member->dims))
             return false;
+        if (member->role == SAMBA_MEMBER_FULL && !samba_group_storable(&probe, a->cols, node, member->dims))
+            return false;
         for (int i = 0; i < node->arity; i++)
             if (!samba_is_member(f, from, node->inputs[i]) && !samba_is_member(f, into, node->inputs[i]) &&
                 !samba_is_constant(f, node->inputs[i]) &&

@@ -103,12 +103,19 @@ bool samba_group_readable(const samba_fusion *f, const samba_group *g, int cols,
             (coordinate ? coordinate_in_contract_shape(g, strides) : in_contract_shape(g, strides)));
 }
 
-bool samba_group_writable_at(const samba_group *g, int cols, const samba_node *node, const int8_t *dims, const int64_t *own)
+/* A member's strides over the domain, where `own` are those of its memory. */
+static void written_strides(const samba_node *node, const int8_t *dims, const int64_t *own, int64_t *strides)
 {
-    int64_t strides[SAMBA_MAX_RANK] = {0};
+    memset(strides, 0, sizeof(int64_t) * SAMBA_MAX_RANK);
     for (int i = 0; i < node->rank; i++)
         if (node->shape[i] != 1 && dims[i] >= 0)
             strides[dims[i]] = own[i];
+}
+
+bool samba_group_writable_at(const samba_group *g, int cols, const samba_node *node, const int8_t *dims, const int64_t *own)
+{
+    int64_t strides[SAMBA_MAX_RANK];
+    written_strides(node, dims, own, strides);
     return cols_collapse(g, cols, strides) && (g->kind != SAMBA_GROUP_CONTRACT || in_contract_shape(g, strides));
 }
 
@@ -118,6 +125,14 @@ bool samba_group_writable(const samba_group *g, int cols, const samba_node *node
     int64_t own[SAMBA_MAX_RANK];
     samba_shape_contiguous_strides(node->rank, node->shape, own);
     return samba_group_writable_at(g, cols, node, dims, own);
+}
+
+bool samba_group_storable(const samba_group *g, int cols, const samba_node *node, const int8_t *dims)
+{
+    int64_t own[SAMBA_MAX_RANK], strides[SAMBA_MAX_RANK];
+    samba_shape_contiguous_strides(node->rank, node->shape, own);
+    written_strides(node, dims, own, strides);
+    return cols_collapse(g, cols, strides);
 }
 
 bool samba_is_member(const samba_fusion *f, int32_t group, samba_ref ref)
@@ -134,6 +149,8 @@ bool samba_group_in_reach(const samba_fusion *f, int32_t group, int cols)
             continue;
         const samba_member *member = &f->members[g->members[m]];
         if (member->role == SAMBA_MEMBER_COLLECT && !samba_group_writable(g, cols, node, member->dims))
+            return false;
+        if (member->role == SAMBA_MEMBER_FULL && !samba_group_storable(g, cols, node, member->dims))
             return false;
         for (int i = 0; i < node->arity; i++)
             if (!samba_is_member(f, group, node->inputs[i]) && !samba_is_constant(f, node->inputs[i]) &&
