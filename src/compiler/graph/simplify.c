@@ -247,6 +247,21 @@ static samba_ref unchanged(samba_graph *g, const samba_node *node, const samba_r
                : SAMBA_NONE;
 }
 
+/* Rows of a table that is widened are widened rows: there are fewer. Of less elements than the table only, and where nothing is
+ * rounded. */
+static samba_ref widened_rows(samba_graph *g, const samba_node *node, const samba_ref *inputs)
+{
+    const samba_node *table = samba_node_at(g, inputs[0]);
+    if (node->op != SAMBA_OP_embedding || table->op != SAMBA_OP_cast || samba_node_numel(node) >= samba_node_numel(table))
+        return SAMBA_NONE;
+    const samba_dtype narrow = (samba_dtype)samba_node_at(g, table->inputs[0])->dtype;
+    if ((narrow != SAMBA_BFLOAT16 && narrow != SAMBA_FLOAT16) || (table->dtype != SAMBA_FLOAT32 && table->dtype != SAMBA_FLOAT64))
+        return SAMBA_NONE;
+    const samba_dtype wide = (samba_dtype)table->dtype;
+    samba_ref rows = samba_emit2(g, SAMBA_OP_embedding, table->inputs[0], inputs[1]);
+    return samba_emit_cast(g, rows, wide);
+}
+
 static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     samba_graph *out = rewriter->out;
@@ -259,6 +274,8 @@ static samba_ref simplify(samba_rewriter *rewriter, samba_ref ref, const samba_r
         simpler = samba_simplify_products(rewriter, ref, rewriter->user);
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = samba_simplify_window(out, node, inputs);
+    if (simpler == SAMBA_NONE && node->arity == 2)
+        simpler = widened_rows(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
         simpler = outer_product(out, node, inputs);
     if (simpler == SAMBA_NONE && node->arity == 2)
