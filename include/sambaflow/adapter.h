@@ -22,8 +22,8 @@ extern "C" {
 /* ---- parameters that stay ------------------------------------------------------------------------------------- */
 /* How a frozen parameter lies in memory.
  * BFLOAT16   of parameters of rank 2 and more that are traced as float32
- * INT8       weights of linear layers: "weight" int8 (out, in) and "weight_scale" float32 (out, 1). A row is the integers times its
- *            scale. Other parameters as BFLOAT16
+ * INT8       weights of linear layers: "weight" int8 (out, in) and "weight_scale" float32 (out, 1). A row is the integers times
+ *            its scale. Other parameters as BFLOAT16
  * INT4       "weight_packed" uint8 (out, in / 32, 16) and "weight_scale" float16 (out, in / 32, 1), as GGML's Q4_0: byte j of a
  *            group has element j in its low half and j + 16 in its high half, each 8 more than the integer. `in` must be a
  *            multiple of 32 */
@@ -76,7 +76,8 @@ SAMBA_API samba_lora_options samba_lora_defaults(void); /* rank 8, alpha 8 */
  * y + factor * B A x (Hu et al., arXiv:2106.09685), with parameters "<name>.lora_A.weight" (rank, in), which starts as PEFT's,
  * and "<name>.lora_B.weight" (out, rank), which starts as 0. With dora it becomes the bias plus
  * magnitude * (W + factor * B A) x / |W + factor * B A|, of norms of rows, which no gradient passes, with the parameter
- * "<name>.lora_magnitude_vector" (out), which a session is given: the norms of W's rows. Adapters are never frozen. Errors stick to the graph. */
+ * "<name>.lora_magnitude_vector" (out), which a session is given: the norms of W's rows. Adapters are never frozen. Errors stick
+ * to the graph. */
 SAMBA_API void samba_lora_push(samba_graph *graph, const samba_lora_options *options);
 SAMBA_API void samba_lora_pop(samba_graph *graph);
 
