@@ -64,7 +64,8 @@ static const char *trained(const wish *w, samba_status status, const char *words
     return names;
 }
 
-#define PATTERNS(...) LENGTH(((const char *[]){__VA_ARGS__})), (const char *[]){__VA_ARGS__}
+#define PATTERNS(...)                                                                                                            \
+    LENGTH(((const char *[]){__VA_ARGS__})), (const char *[]) { __VA_ARGS__ }
 #define GIVE(count, list, ...) give(&(count), &(list), PATTERNS(__VA_ARGS__))
 static void give(int *count, const char *const **list, int given, const char **patterns)
 {
@@ -227,7 +228,8 @@ TEST(test_quantize)
 
 TEST(test_partial_loads)
 {
-    OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(4, 64), 3), *bias = normal("net.second.bias", SAMBA_FLOAT32, 1, SHAPE(3), 4),
+    OWN_TENSOR *x = normal("x", SAMBA_FLOAT32, 2, SHAPE(4, 64), 3),
+               *bias = normal("net.second.bias", SAMBA_FLOAT32, 1, SHAPE(3), 4),
                *other = normal("third.bias", SAMBA_FLOAT32, 1, SHAPE(3), 5),
                *wrong = normal("second.bias", SAMBA_FLOAT32, 1, SHAPE(4), 5);
     wish w = wishes();
