@@ -92,10 +92,34 @@ static samba_value layer_of(samba_lm_build *b, samba_value x, int64_t layer)
     return samba_add(x, mlp(b, normed));
 }
 
+/* ---- what is frozen, and adapters: of everything, or of the decoder's layers alone ---- */
+
+static bool is_tuned(const samba_lm_build *b) { return b->options.lora || b->options.base != SAMBA_BASE_AS_TRACED; }
+static bool names_targets(const samba_lm_build *b) { return b->options.lora && b->options.lora->target_count > 0; }
+
+static void begin_tuning(samba_lm_build *b, bool layers)
+{
+    samba_freeze_options freeze = samba_freeze_defaults();
+    freeze.base = layers || b->options.base == SAMBA_BASE_AS_TRACED ? b->options.base : SAMBA_BASE_BFLOAT16;
+    if (is_tuned(b))
+        samba_freeze_push(b->graph, &freeze);
+    if (b->options.lora && layers == !names_targets(b))
+        samba_lora_push(b->graph, b->options.lora);
+}
+
+static void end_tuning(samba_lm_build *b, bool layers)
+{
+    if (b->options.lora && layers == !names_targets(b))
+        samba_lora_pop(b->graph);
+    if (is_tuned(b))
+        samba_freeze_pop(b->graph);
+}
+
 static samba_value layers_of(samba_lm_build *b, samba_value x)
 {
     char number[32];
     b->inside = true;
+    begin_tuning(b, true);
     samba_lm_enter(b, b->m->names.layers);
     for (int64_t i = 0; i < b->m->layers && samba_graph_status(b->graph) == SAMBA_OK; i++) {
         snprintf(number, sizeof number, "%lld", (long long)i);
@@ -104,6 +128,7 @@ static samba_value layers_of(samba_lm_build *b, samba_value x)
         samba_lm_leave(b, number);
     }
     samba_lm_leave(b, b->m->names.layers);
+    end_tuning(b, true);
     b->inside = false;
     return x;
 }
@@ -131,6 +156,7 @@ static samba_value logits_of(samba_lm_build *b, samba_value input_ids)
     const samba_lm_shape *m = b->m;
     const samba_lm_names *n = &m->names;
     samba_value x, table = {0};
+    begin_tuning(b, false);
     samba_lm_enter(b, n->model);
     x = layers_of(b, embed(b, input_ids));
     x = samba_lm_normalize(b, x, n->final_norm, &m->norm);
@@ -140,6 +166,7 @@ static samba_value logits_of(samba_lm_build *b, samba_value input_ids)
         table = tokens_table(b);
     samba_lm_leave(b, n->model);
     x = m->tied ? samba_functional_linear(x, table, (samba_value){0}) : samba_lm_linear(b, x, n->head, m->vocab_size, false);
+    end_tuning(b, false);
     return samba_lm_cap(x, m->final_cap);
 }
 

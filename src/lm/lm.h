@@ -144,6 +144,7 @@ struct samba_lm {
     const char *text; /* that it was read from */
     size_t size;
     const char *folder, *model_type;
+    const char *whole; /* names.model as transformers' class with a head has it, where the files are of the bare model */
     samba_lm_shape shape;
     bool has_weights, float32;
 };
@@ -182,7 +183,6 @@ typedef struct samba_lm_build {
 void samba_lm_enter(samba_lm_build *b, const char *name); /* a module's scope; NULL and "" are none */
 void samba_lm_leave(samba_lm_build *b, const char *name);
 samba_value samba_lm_parameter(samba_lm_build *b, const char *name, int rank, const int64_t *shape, double start);
-/* Every linear layer comes from here. */
 samba_value samba_lm_linear(samba_lm_build *b, samba_value x, const char *name, int64_t out_features, bool bias);
 samba_value samba_lm_normalize(samba_lm_build *b, samba_value x, const char *name, const samba_lm_norm *norm);
 samba_value samba_lm_drop(samba_lm_build *b, samba_value x, const char *name, double p);
@@ -190,8 +190,13 @@ samba_value samba_lm_cap(samba_value x, double cap);
 samba_value samba_lm_attention(samba_lm_build *b, samba_value x, int64_t layer);
 samba_value samba_lm_mlp(samba_lm_build *b, samba_value x);
 
+/* ---- tuned.c ---- */
+/* One of one token, which has the leaves of all graphs with these options' adapters and base; freed by the caller. */
+samba_status samba_lm_token_graph(const samba_lm *lm, const samba_lm_options *options /* may be NULL */, samba_graph **graph);
+
 /* ---- weights.c ---- */
 /* Which names the folder's tensors have: corrects names.model and names.head, has_weights, float32. */
 samba_status samba_lm_look_at_weights(samba_lm *lm);
+samba_status samba_lm_own_float32(samba_context *context, samba_tensor **tensor); /* a copy in its place */
 
 #endif
