@@ -158,8 +158,8 @@ typedef struct samba_app {
      * message. */
     void *user;
     /* Called once the command line is understood, before anything else: opens files that `inputs` depends on. `data` is --data,
-     * NULL where it was not given. */
-    samba_status (*opened)(samba_context *context, void *user, const char *data);
+     * NULL where it was not given. `out` as below; NULL in other replicas than the first. */
+    samba_status (*opened)(samba_context *context, void *user, const char *data, FILE *out);
     /* In the place of `data`: the samples, as samba_app_data_fn. `path` is --data; without it, as for `data`, examples/data. */
     samba_status (*samples)(samba_context *context, void *user, const char *path, int input_count, const samba_app_input *inputs,
                             samba_app_data *data);

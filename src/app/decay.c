@@ -29,9 +29,9 @@ static samba_status add_vectors(samba_context *context, const samba_graph *graph
         const char *name = samba_graph_name_at(graph, node->attrs->parameter.name);
         SAMBA_TRY(add(arena, name, count, patterns));
     }
-    return *count > before
-               ? SAMBA_OK
-               : samba_fail(context, SAMBA_ERROR_NAME, "--no-decay: the model has no vectors: every parameter has two dims or more");
+    return *count > before ? SAMBA_OK
+                           : samba_fail(context, SAMBA_ERROR_NAME,
+                                        "--no-decay: the model has no vectors: every parameter has two dims or more");
 }
 
 static samba_status collect(const samba_app_run *run, const samba_graph *graph, samba_arena *arena, int *count,

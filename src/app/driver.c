@@ -61,7 +61,8 @@ static samba_status obey(const samba_app_run *run)
 {
     const samba_app *app = run->arguments->app;
     if (app->opened)
-        SAMBA_TRY(app->opened(run->context, app->user, run->arguments->data));
+        SAMBA_TRY(app->opened(run->context, app->user, run->arguments->data,
+                              samba_app_speaks() ? run->arguments->json ? stderr : stdout : NULL));
     switch (run->arguments->command) {
     case SAMBA_APP_COMPILE: return samba_app_compile(run);
     case SAMBA_APP_RUN: return samba_app_train(run);

@@ -28,8 +28,8 @@ void samba_train_report_step(samba_trainer *t, double loss)
     fputc('\n', t->progress_file);
     fflush(t->progress_file);
     if (t->log)
-        json_array_append_new(t->log, json_pack("{s:I, s:o, s:o}", "step", (json_int_t)step, "loss", samba_json_number(loss), "lr",
-                                                t->lr ? samba_json_number(t->lr->value) : json_null()));
+        json_array_append_new(t->log, json_pack("{s:I, s:o, s:o}", "step", (json_int_t)step, "loss", samba_json_number(loss),
+                                                "lr", t->lr ? samba_json_number(t->lr->value) : json_null()));
 }
 
 /* Of exchanges with other replicas; nothing where there are none. */
@@ -87,13 +87,13 @@ samba_status samba_train_report(samba_trainer *t)
         putchar('\n');
         return print_exchanges(t);
     }
-    json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command",
-                               a->command == SAMBA_APP_TRAIN ? "train" : "run", "pef",
-                               a->pef, "isa", samba_session_isa(t->session), "threads", samba_session_threads(t->session),
-                               "batch_size", (json_int_t)t->step_samples, "microbatch_size", (json_int_t)t->batches.batch,
-                               "steps", (json_int_t)t->at.steps_done, "test_samples", (json_int_t)t->tested, "train_seconds",
-                               samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
-                               a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O, s:O}", "command",
+                  a->command == SAMBA_APP_TRAIN ? "train" : "run", "pef", a->pef, "isa", samba_session_isa(t->session), "threads",
+                  samba_session_threads(t->session), "batch_size", (json_int_t)t->step_samples, "microbatch_size",
+                  (json_int_t)t->batches.batch, "steps", (json_int_t)t->at.steps_done, "test_samples", (json_int_t)t->tested,
+                  "train_seconds", samba_json_number(t->train_seconds), "samples_per_second", samba_json_number(rate), "saved",
+                  a->save ? json_string(a->save) : json_null(), "epochs", t->epochs, "warnings", t->warnings);
     if (samba_session_exchange_count(t->session) > 0)
         json_object_set_new(object, "exchanges", exchanges_json(t));
     if (t->predictions)

@@ -352,10 +352,10 @@ static samba_status source_samples(samba_context *owner, void *user, const char 
     return status;
 }
 
-static samba_status source_opened(samba_context *owner, void *user, const char *data)
+static samba_status source_opened(samba_context *owner, void *user, const char *data, FILE *out)
 {
     (void)owner;
-    ((source *)user)->opened += data != NULL;
+    ((source *)user)->opened += data && out == stderr;
     return SAMBA_OK;
 }
 
