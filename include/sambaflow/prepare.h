@@ -20,24 +20,24 @@
 extern "C" {
 #endif
 
-typedef enum samba_packing { /* how tokens become sequences */
-    SAMBA_PACKING_FULL = 0,  /* one after the other, cut where a sequence is full */
-    SAMBA_PACKING_GREEDY_DROP = 1,
-    SAMBA_PACKING_GREEDY_TRUNCATE_LEFT = 2,
-    SAMBA_PACKING_GREEDY_TRUNCATE_RIGHT = 3,
-    SAMBA_PACKING_SINGLE_DROP = 4,
-    SAMBA_PACKING_SINGLE_TRUNCATE_LEFT = 5,
-    SAMBA_PACKING_SINGLE_TRUNCATE_RIGHT = 6
+typedef enum samba_packing {                         /* how tokens become sequences */
+                             SAMBA_PACKING_FULL = 0, /* one after the other, cut where a sequence is full */
+                             SAMBA_PACKING_GREEDY_DROP = 1,
+                             SAMBA_PACKING_GREEDY_TRUNCATE_LEFT = 2,
+                             SAMBA_PACKING_GREEDY_TRUNCATE_RIGHT = 3,
+                             SAMBA_PACKING_SINGLE_DROP = 4,
+                             SAMBA_PACKING_SINGLE_TRUNCATE_LEFT = 5,
+                             SAMBA_PACKING_SINGLE_TRUNCATE_RIGHT = 6
 } samba_packing;
 typedef enum samba_boundary {
     SAMBA_BOUNDARY_JSONL = 0, /* a line: an article */
     SAMBA_BOUNDARY_PAIR = 1   /* a prompt with its completion */
 } samba_boundary;
 typedef enum samba_token_type { /* token_type_ids */
-    SAMBA_TOKEN_PROMPT = 0,
-    SAMBA_TOKEN_COMPLETION = 1,
-    SAMBA_TOKEN_PADDING = 2,
-    SAMBA_TOKEN_ARTICLE_END = 3
+                                SAMBA_TOKEN_PROMPT = 0,
+                                SAMBA_TOKEN_COMPLETION = 1,
+                                SAMBA_TOKEN_PADDING = 2,
+                                SAMBA_TOKEN_ARTICLE_END = 3
 } samba_token_type;
 
 typedef struct samba_prepare_options {
@@ -56,12 +56,12 @@ typedef struct samba_prepare_options {
     double dev_ratio, test_ratio; /* negative: not given */
     bool no_shuffle;              /* articles in the order of the file; `seed` must be 0 */
     uint64_t seed;
-    int num_workers;                    /* threads; 0: as many as there are */
-    int64_t memory;                     /* bytes to stay within (500000000), at least 64 MiB; a line takes a 32nd at most */
-    bool skip_bad;                      /* broken lines are counted and left out */
-    bool overwrite_output_path;         /* removes what an earlier preparation left in the folder */
-    int64_t vocab_size;                 /* ids at or above it are refused; 0: as config.json beside the tokenizer says, if any */
-    const char *eos_token, *pad_token;  /* NULL: the tokenizer's; without a pad token EOS pads */
+    int num_workers;                   /* threads; 0: as many as there are */
+    int64_t memory;                    /* bytes to stay within (500000000), at least 64 MiB; a line takes a 32nd at most */
+    bool skip_bad;                     /* broken lines are counted and left out */
+    bool overwrite_output_path;        /* removes what an earlier preparation left in the folder */
+    int64_t vocab_size;                /* ids at or above it are refused; 0: as config.json beside the tokenizer says, if any */
+    const char *eos_token, *pad_token; /* NULL: the tokenizer's; without a pad token EOS pads */
     void (*progress)(void *user, const char *stage, double share); /* called by the calling thread; may be NULL */
     void *progress_user;
 } samba_prepare_options;
@@ -71,11 +71,11 @@ typedef struct samba_prepare_result {
     int64_t articles, bad_lines; /* lines that are articles; lines that were skipped as broken */
     int64_t train_articles, dev_articles, test_articles;
     int64_t train_sequences, dev_sequences;
-    int64_t train_tokens, dev_tokens;           /* without padding */
-    int64_t dropped_sequences;                  /* without a token of type 1 */
-    int64_t dropped_units, truncated_units;     /* articles or pairs that were too long for a sequence */
-    int64_t max_batch_train, max_batch_dev;     /* the sequences of the smallest file; 0: it has none */
-    bool resumed;                               /* an earlier call had begun, or done, the work */
+    int64_t train_tokens, dev_tokens;       /* without padding */
+    int64_t dropped_sequences;              /* without a token of type 1 */
+    int64_t dropped_units, truncated_units; /* articles or pairs that were too long for a sequence */
+    int64_t max_batch_train, max_batch_dev; /* the sequences of the smallest file; 0: it has none */
+    bool resumed;                           /* an earlier call had begun, or done, the work */
 } samba_prepare_result;
 
 /* Prepares `input`, a file whose name ends in .jsonl or .txt, by the tokenizer at a path that samba_tokenizer_open takes, into the

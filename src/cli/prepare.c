@@ -26,7 +26,7 @@ static void print_version(void *into, const samba_option_row *row, char *text, s
     exit(0);
 }
 
-static const char *const packings[] = {"full",         "greedy::drop",         "greedy::truncate_left", "greedy::truncate_right",
+static const char *const packings[] = {"full",         "greedy::drop",          "greedy::truncate_left", "greedy::truncate_right",
                                        "single::drop", "single::truncate_left", "single::truncate_right"};
 static const char *const boundaries[] = {"jsonl", "prompt_completion_pair"};
 
@@ -35,8 +35,8 @@ static const samba_option_row rows[] = {
     {.help = "What is prepared:"},
     {ALL, "input-file-path", "FILE", "A .jsonl file, whose lines have an object or a list of objects each, or a .txt file",
      TEXT_AT(input), .letter = 'i'},
-    {ALL, "output-path", "FOLDER", "Where the files go; it is empty, or holds the same preparation, which goes on", TEXT_AT(output),
-     .letter = 'o'},
+    {ALL, "output-path", "FOLDER", "Where the files go; it is empty, or holds the same preparation, which goes on",
+     TEXT_AT(output), .letter = 'o'},
     {ALL, "pretrained-tokenizer", "PATH", "A folder with a tokenizer, a tokenizer.json or a SentencePiece model",
      TEXT_AT(tokenizer), .letter = 't'},
     {ALL, "overwrite-output-path", NULL, "Remove what an earlier preparation left in the folder",
@@ -44,7 +44,8 @@ static const samba_option_row rows[] = {
     {.help = "Sequences:"},
     {ALL, "max-seq-length", "N", "Tokens in a sequence (2048)", INTEGER_AT(o.max_seq_length, 2, 1 << 20)},
     {ALL, "input-packing-config", "WORD",
-     "How articles become sequences: full, cut where one is full; greedy, as many whole ones as fit; single, one each; the latter "
+     "How articles become sequences: full, cut where one is full; greedy, as many whole ones as fit; single, one each; the "
+     "latter "
      "two with ::drop, ::truncate_left or ::truncate_right for what is too long, as greedy::drop (full)",
      CHOICE_AT(packing, packings, 7)},
     {ALL, "packing-boundary", "jsonl|prompt_completion_pair", "What greedy and single keep together: a line or a pair (jsonl)",
@@ -135,9 +136,9 @@ static samba_status report_json(samba_context *context, const parse *p, const sa
 {
     return samba_json_print(
         context,
-        json_pack("{s:s, s:s, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "command", "prepare",
-                  "output", p->output, "resumed", r->resumed, "seconds", seconds, "articles", (json_int_t)r->articles, "bad_lines",
-                  (json_int_t)r->bad_lines, "train_articles", (json_int_t)r->train_articles, "dev_articles",
+        json_pack("{s:s, s:s, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "command",
+                  "prepare", "output", p->output, "resumed", r->resumed, "seconds", seconds, "articles", (json_int_t)r->articles,
+                  "bad_lines", (json_int_t)r->bad_lines, "train_articles", (json_int_t)r->train_articles, "dev_articles",
                   (json_int_t)r->dev_articles, "test_articles", (json_int_t)r->test_articles, "train_sequences",
                   (json_int_t)r->train_sequences, "dev_sequences", (json_int_t)r->dev_sequences, "train_tokens",
                   (json_int_t)r->train_tokens, "dev_tokens", (json_int_t)r->dev_tokens, "dropped_sequences",
@@ -202,7 +203,8 @@ int samba_cli_prepare(int argc, char **argv)
         parse_option,
         NULL,
         "sambaflow prepare: shuffles the lines of a file, parts them into train, dev and test, tokenizes and packs them into "
-        "sequences of one length, and writes these as HDF5 files: input_ids and token_type_ids (0 prompt, 1 completion, 2 padding, "
+        "sequences of one length, and writes these as HDF5 files: input_ids and token_type_ids (0 prompt, 1 completion, 2 "
+        "padding, "
         "3 end of an article). A call that was interrupted goes on when it is made again.",
         NULL,
         NULL,

@@ -27,9 +27,9 @@ typedef struct samba_hdf5_interface {
     int version;
     size_t struct_size;
     samba_status (*open)(const char *path, samba_hdf5_file **file, char *message);
-    /* The dataset that `read` reads next, in C order. */
+    /* The dataset that `read` reads next, some rows (of the first dim, or all of a scalar) in C order. */
     samba_status (*find)(samba_hdf5_file *file, const char *name, samba_hdf5_facts *facts, char *message);
-    samba_status (*read)(samba_hdf5_file *file, void *to, char *message);
+    samba_status (*read)(samba_hdf5_file *file, int64_t row, int64_t rows, void *to, char *message);
     /* A new file of int32 datasets (rows, columns), growable along the rows and cut into chunks of `chunk` whole rows. */
     samba_status (*create)(const char *path, int count, const char *const *names, int64_t rows, int64_t columns, int64_t chunk,
                            samba_hdf5_file **file, char *message);

@@ -39,10 +39,11 @@ static samba_status check_ids(const reading *r, const int32_t *ids, int64_t coun
     const int64_t most = r->p->vocab_size ? r->p->vocab_size : INT64_MAX;
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= most)
-            return samba_fail(r->w->context, SAMBA_ERROR_FORMAT,
-                              "%s, line %lld: its token %d is not below the vocabulary's size, %lld: take the model's own tokenizer, "
-                              "or another vocab_size",
-                              r->p->input, (long long)r->line->number, ids[i], (long long)r->p->vocab_size);
+            return samba_fail(
+                r->w->context, SAMBA_ERROR_FORMAT,
+                "%s, line %lld: its token %d is not below the vocabulary's size, %lld: take the model's own tokenizer, "
+                "or another vocab_size",
+                r->p->input, (long long)r->line->number, ids[i], (long long)r->p->vocab_size);
     return SAMBA_OK;
 }
 

@@ -14,15 +14,15 @@
 #include <xxhash.h>
 
 const char *const samba_result_names[SAMBA_RESULT_COUNTS] = {
-    "articles",         "bad_lines",     "train_articles",    "dev_articles",  "test_articles",   "train_sequences", "dev_sequences",
-    "train_tokens",     "dev_tokens",    "dropped_sequences", "dropped_units", "truncated_units", "max_batch_size_train"};
+    "articles",     "bad_lines",  "train_articles",    "dev_articles",  "test_articles",   "train_sequences",     "dev_sequences",
+    "train_tokens", "dev_tokens", "dropped_sequences", "dropped_units", "truncated_units", "max_batch_size_train"};
 
 int64_t *samba_result_at(samba_prepare_result *r, int i)
 {
-    int64_t *const all[SAMBA_RESULT_COUNTS] = {
-        &r->articles,      &r->bad_lines,    &r->train_articles, &r->dev_articles,      &r->test_articles, &r->train_sequences,
-        &r->dev_sequences, &r->train_tokens, &r->dev_tokens,     &r->dropped_sequences, &r->dropped_units, &r->truncated_units,
-        &r->max_batch_train};
+    int64_t *const all[SAMBA_RESULT_COUNTS] = {&r->articles,       &r->bad_lines,         &r->train_articles, &r->dev_articles,
+                                               &r->test_articles,  &r->train_sequences,   &r->dev_sequences,  &r->train_tokens,
+                                               &r->dev_tokens,     &r->dropped_sequences, &r->dropped_units,  &r->truncated_units,
+                                               &r->max_batch_train};
     return all[i];
 }
 

@@ -100,11 +100,11 @@ typedef struct samba_preparation {
     bool scanned, packed, resumed;
     int buckets; /* 0: not shuffled */
     int64_t articles_total, bad_lines, part_articles[SAMBA_PARTS + 1];
-    int64_t article;            /* the next one's place in the order */
-    int64_t bucket, in_bucket;  /* where it lies */
-    int test_file;              /* the last one that was begun; 0: none */
-    int64_t test_bytes;         /* of it */
-    int test_spool;             /* -1: not open */
+    int64_t article;           /* the next one's place in the order */
+    int64_t bucket, in_bucket; /* where it lies */
+    int test_file;             /* the last one that was begun; 0: none */
+    int64_t test_bytes;        /* of it */
+    int test_spool;            /* -1: not open */
     samba_packer packers[SAMBA_PARTS];
     double saved; /* when */
 } samba_preparation;

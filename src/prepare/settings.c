@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 
 const char *const samba_packing_names[7] = {
-    "full", "greedy::drop", "greedy::truncate_left", "greedy::truncate_right", "single::drop", "single::truncate_left",
-    "single::truncate_right"};
+    "full",         "greedy::drop",          "greedy::truncate_left", "greedy::truncate_right",
+    "single::drop", "single::truncate_left", "single::truncate_right"};
 const char *const samba_boundary_names[2] = {"jsonl", "prompt_completion_pair"};
 const char *const samba_part_names[SAMBA_PARTS + 1] = {"train", "dev", "test"};
 const char *const samba_tokenizer_files[SAMBA_TOKENIZER_FILES] = {
-    "tokenizer.json", "tokenizer.model",    "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json",
-    "config.json",    "added_tokens.json", "chat_template.jinja"};
+    "tokenizer.json",          "tokenizer.model", "vocab.json",        "merges.txt",         "tokenizer_config.json",
+    "special_tokens_map.json", "config.json",     "added_tokens.json", "chat_template.jinja"};
 
 enum { MOST_FILES = 10000 };
 
@@ -134,8 +134,8 @@ static samba_status find_tokens(samba_preparation *p)
     find_vocab_size(p);
     if (p->vocab_size && (p->eos >= p->vocab_size || p->pad >= p->vocab_size))
         return samba_fail(p->context, SAMBA_ERROR_ARGUMENT,
-                          "the tokens that end a text (%d) and pad (%d) are not below the vocabulary's size, %lld", p->eos, p->pad,
-                          (long long)p->vocab_size);
+                          "the tokens that end a text (%d) and pad (%d) are not below the vocabulary's size, %lld", p->eos,
+                          p->pad, (long long)p->vocab_size);
     return SAMBA_OK;
 }
 
@@ -151,12 +151,14 @@ static samba_status read_categories(samba_preparation *p)
     if (!given)
         return samba_fail(p->context, SAMBA_ERROR_FORMAT, "%s: %s (line %d)", p->o.categories_path, error.text, error.line);
     p->categories = json_object();
-    json_array_foreach(given, i, value) {
+    json_array_foreach(given, i, value)
+    {
         fine &= json_is_string(value) && !json_object_get(p->categories, json_string_value(value));
         if (fine)
             json_object_set_new(p->categories, json_string_value(value), json_integer((json_int_t)i));
     }
-    json_object_foreach(given, name, value) {
+    json_object_foreach(given, name, value)
+    {
         json_int_t id = json_integer_value(value);
         fine &= json_is_integer(value) && id >= 0 && id <= INT32_MAX;
         json_object_set(p->categories, name, value);
@@ -196,13 +198,13 @@ static samba_status take_fingerprint(samba_preparation *p)
         snprintf(path, sizeof path, "%.4096s/%s", p->tokenizer_path, samba_tokenizer_files[i]);
         SAMBA_TRY(hash_file(p, path, &files));
     }
-    json_t *all = json_pack(
-        "[s, b, I, I, i, i, i, s?, s?, s?, s?, b, b, O?, i, i, i, f, f, b, I, b, I, i, i, i]", "sambaflow prepare 1", p->text,
-        (json_int_t)facts.st_size, (json_int_t)o->max_seq_length, (int)o->packing, (int)o->packing_boundary,
-        (int)o->attention_boundary, o->prompt_keyword, o->completion_keyword, o->prompt_prefix, o->prompt_postfix,
-        o->disable_space_separator, o->keep_prompt_only_sequences, p->categories, o->num_training_splits, o->num_dev_splits,
-        o->num_test_splits, o->dev_ratio, o->test_ratio, o->no_shuffle, (json_int_t)o->seed, o->skip_bad,
-        (json_int_t)p->vocab_size, p->bos, p->eos, p->pad);
+    json_t *all =
+        json_pack("[s, b, I, I, i, i, i, s?, s?, s?, s?, b, b, O?, i, i, i, f, f, b, I, b, I, i, i, i]", "sambaflow prepare 1",
+                  p->text, (json_int_t)facts.st_size, (json_int_t)o->max_seq_length, (int)o->packing, (int)o->packing_boundary,
+                  (int)o->attention_boundary, o->prompt_keyword, o->completion_keyword, o->prompt_prefix, o->prompt_postfix,
+                  o->disable_space_separator, o->keep_prompt_only_sequences, p->categories, o->num_training_splits,
+                  o->num_dev_splits, o->num_test_splits, o->dev_ratio, o->test_ratio, o->no_shuffle, (json_int_t)o->seed,
+                  o->skip_bad, (json_int_t)p->vocab_size, p->bos, p->eos, p->pad);
     char *text = all ? json_dumps(all, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(all);
     if (!text)

@@ -22,13 +22,13 @@ static int64_t *count_at(samba_packer *k, int i)
 
 /* What is one number each. */
 enum { NUMBERS = 12 };
-static const char *const number_names[NUMBERS] = {"buckets", "articles",  "bad_lines", "train", "dev",       "test",
-                                                  "article", "bucket",    "in_bucket", "offset", "line", "test_bytes"};
+static const char *const number_names[NUMBERS] = {"buckets", "articles", "bad_lines", "train",  "dev",  "test",
+                                                  "article", "bucket",   "in_bucket", "offset", "line", "test_bytes"};
 static int64_t *number_at(samba_preparation *p, int i)
 {
-    int64_t *const all[NUMBERS - 1] = {&p->articles_total,    &p->bad_lines, &p->part_articles[0], &p->part_articles[1],
-                                       &p->part_articles[2],  &p->article,   &p->bucket,           &p->in_bucket,
-                                       &p->reader.offset,     &p->reader.line, &p->test_bytes};
+    int64_t *const all[NUMBERS - 1] = {&p->articles_total,   &p->bad_lines,   &p->part_articles[0], &p->part_articles[1],
+                                       &p->part_articles[2], &p->article,     &p->bucket,           &p->in_bucket,
+                                       &p->reader.offset,    &p->reader.line, &p->test_bytes};
     return i == 0 ? NULL : all[i - 1];
 }
 
@@ -55,9 +55,9 @@ samba_status samba_state_save(samba_preparation *p)
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)p->fingerprint);
     snprintf(time, sizeof time, "%llu", (unsigned long long)p->input_time);
     json_t *train = json_of_packer(p, &p->packers[0]), *dev = json_of_packer(p, &p->packers[1]);
-    json_t *state = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i, s:[o, o]}", "fingerprint", hash, "input_time", time, "scanned",
-                              p->scanned, "packed", p->packed, "buckets", p->buckets, "test_file", p->test_file, "packers",
-                              train, dev);
+    json_t *state =
+        json_pack("{s:s, s:s, s:b, s:b, s:i, s:i, s:[o, o]}", "fingerprint", hash, "input_time", time, "scanned", p->scanned,
+                  "packed", p->packed, "buckets", p->buckets, "test_file", p->test_file, "packers", train, dev);
     for (int i = 1; i < NUMBERS; i++)
         json_object_set_new(state, number_names[i], json_integer(*number_at(p, i)));
     char *text = state ? json_dumps(state, JSON_COMPACT) : NULL;
@@ -87,8 +87,7 @@ static bool take_packer(samba_preparation *p, const json_t *json, samba_packer *
         *count_at(k, i) = json_integer_value(json_object_get(json, counts[i]));
         fine &= *count_at(k, i) >= 0;
     }
-    fine = fine && k->sequences <= INT64_MAX / (int64_t)samba_spool_row(p) &&
-           k->sequences * (int64_t)samba_spool_row(p) == bytes;
+    fine = fine && k->sequences <= INT64_MAX / (int64_t)samba_spool_row(p) && k->sequences * (int64_t)samba_spool_row(p) == bytes;
     for (int64_t i = 0; i < filled && fine; i++) {
         json_int_t type = json_integer_value(json_array_get(types, (size_t)i));
         fine = type >= 0 && type <= SAMBA_TOKEN_ARTICLE_END;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of data preparation (docs/prepare.md) once more, all in memory: what `sambaflow prepare` must give for a file, written
-from the rules and sharing no code with it. Texts become ids by the Python package tokenizers."""
+"""The rules of data preparation (docs/prepare.md) once more, all in memory: what `sambaflow prepare` must give for a file,
+written from the rules and sharing no code with it. Texts become ids by the Python package tokenizers."""
 
 import dataclasses
 import json

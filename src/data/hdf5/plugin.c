@@ -182,9 +182,9 @@ static samba_status take_found(samba_hdf5_file *f, const char *name, hid_t type,
     if (type < 0 || space < 0 || list < 0)
         return refuse(SAMBA_ERROR_FORMAT, message, "damaged: the dataset", name);
     if (!find_dtype(f, type, &facts->dtype))
-        return refuse(SAMBA_ERROR_UNSUPPORTED, message,
-                      "supported are int8 to int64, uint8, float16, float32, float64 and bool, convert it with astype: the dataset",
-                      name);
+        return refuse(
+            SAMBA_ERROR_UNSUPPORTED, message,
+            "supported are int8 to int64, uint8, float16, float32, float64 and bool, convert it with astype: the dataset", name);
     facts->rank = H5Sget_simple_extent_ndims(space);
     if (facts->rank < 0 || facts->rank > SAMBA_MAX_RANK || H5Sget_simple_extent_type(space) == H5S_NULL)
         return refuse(SAMBA_ERROR_UNSUPPORTED, message, "it is empty or has too many dims: the dataset", name);
@@ -221,12 +221,26 @@ static samba_status dataset_find(samba_hdf5_file *f, const char *name, samba_hdf
     return status;
 }
 
-static samba_status dataset_read(samba_hdf5_file *f, void *to, char *message)
+static samba_status dataset_read(samba_hdf5_file *f, int64_t row, int64_t rows, void *to, char *message)
 {
     be_silent();
-    if (H5Dread(f->found, f->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0)
+    hsize_t begin[H5S_MAX_RANK] = {(hsize_t)row}, count[H5S_MAX_RANK];
+    hid_t space = H5Dget_space(f->found), part = H5S_ALL;
+    const int rank = H5Sget_simple_extent_dims(space, count, NULL);
+    bool fine = rank == 0;
+    if (rank > 0) {
+        count[0] = (hsize_t)rows;
+        part = H5Screate_simple(rank, count, NULL);
+        fine = part >= 0 && H5Sselect_hyperslab(space, H5S_SELECT_SET, begin, NULL, count, NULL) >= 0;
+    }
+    fine = fine && H5Dread(f->found, f->type, part, rank > 0 ? space : H5S_ALL, H5P_DEFAULT, to) >= 0;
+    const int64_t elements = rank > 0 ? (int64_t)H5Sget_simple_extent_npoints(part) : 1;
+    if (rank > 0)
+        H5Sclose(part);
+    H5Sclose(space);
+    if (!fine)
         return refuse(SAMBA_ERROR_FORMAT, message, "a dataset is damaged", NULL);
-    for (int64_t i = 0; i < (f->boolean ? f->elements : 0); i++)
+    for (int64_t i = 0; i < (f->boolean ? elements : 0); i++)
         ((char *)to)[i] = ((char *)to)[i] != 0;
     return SAMBA_OK;
 }
