@@ -316,7 +316,7 @@ static const lm_step *choose(const samba_generator *g)
     if (most == 0)
         return NULL;
     int at = 0;
-    while (at + 1 < g->step_count && most * FILLED <= g->steps[at].length)
+    while (at + 1 < g->step_count && (most == 1 || most * FILLED <= g->steps[at].length))
         at++;
     return &g->steps[at];
 }

@@ -4,9 +4,9 @@
  * the run, not with the graph, so that one graph serves every length.
  *
  * A cache of C slots is used as a ring of the first `slots`: the key of position p lies in slot p mod slots. Query i of sequence b
- * stands at position t = start[b] + i, and its sequence has been written up to position last = start[b] + N - 1. It sees position
- * p where p <= t, p >= 0, p > t - window (where there is a window) and p > last - slots, since what was there before is written
- * over. So one rule serves caches that hold everything, for which slots is never reached, and caches that hold a window.
+ * stands at position t = start[b] + i. It sees position p where 0 <= p <= t and p > t - window; without a window, or where it is
+ * wider than the ring, p > t - slots. So one rule serves caches that hold everything, for which slots is never reached, and
+ * caches that hold a window: what N new tokens write over is out of everyone's sight if slots >= window + N - 1.
  *
  * It has no gradient: training sees whole sequences, for which there is attention. */
 #include "ops/families.h"

@@ -191,7 +191,7 @@ typedef struct samba_attention {
     /* > 0: k and v are a cache, whose slot p mod `slots` has the key of position p; tk is at least that. Query i stands at
      * position start + i and sees what ops/cache.c says. Then there is nothing of the above but the result. */
     int64_t slots;
-    int64_t window; /* positions that a query sees, its own among them; 0: all before it */
+    int64_t window; /* positions that a query sees, its own among them; 0: as many as slots */
     double cap;     /* > 0: scores are cap tanh(score / cap) */
 } samba_attention;
 /* Windows of 2 x 2 side by side: kernels read each whole before they write its gradient, so that may lie over what was pooled. */

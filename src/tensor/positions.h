@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-typedef struct samba_positions { /* from .. to - 1, none below 0; never more than there are slots */
+typedef struct samba_positions { /* from .. to - 1, none below 0; of one query never more than there are slots */
     int64_t from, to;
 } samba_positions;
 
@@ -22,10 +22,8 @@ static inline int64_t samba_cache_start(int64_t start, int64_t n)
 static inline void samba_cache_sees(int64_t start, int64_t i, int64_t count, int64_t n, int64_t slots, int64_t window,
                                     samba_positions *seen)
 {
-    const int64_t first = samba_cache_start(start, n) + i, kept = samba_cache_start(start, n) + n - slots;
-    seen->from = kept > 0 ? kept : 0;
-    if (window > 0 && first - window + 1 > seen->from)
-        seen->from = first - window + 1;
+    const int64_t first = samba_cache_start(start, n) + i, width = window > 0 && window < slots ? window : slots;
+    seen->from = first - width + 1 > 0 ? first - width + 1 : 0;
     seen->to = first + count;
     if (seen->to < seen->from)
         seen->to = seen->from;

@@ -161,6 +161,13 @@ static double adjust(const samba_attention_state *s, char *scores, const view *v
     return 1;
 }
 
+/* Positions that a query sees at most. */
+static int64_t width(const samba_attention_state *s)
+{
+    const samba_attention *a = &s->attention;
+    return a->window > 0 && a->window < a->slots ? a->window : a->slots;
+}
+
 /* Scores of keys that a query does not see are -infinity. */
 static void hide(const samba_attention_state *s, char *scores, const view *v, int64_t first)
 {
@@ -169,11 +176,11 @@ static void hide(const samba_attention_state *s, char *scores, const view *v, in
     const void *value = s->class_ == SAMBA_F32 ? (const void *)&hidden_f32 : (const void *)&hidden;
     for (int64_t j = 0; j < v->keys; j++) {
         char *row = scores + j * BLOCK * s->size;
-        const int64_t from = v->position + j - first, window = s->attention.window;
+        const int64_t from = v->position + j - first, window = width(s);
         const int64_t before = from < v->lanes ? from : v->lanes;
         if (before > 0)
             s->kernels->fill[s->class_](row, value, before);
-        if (window > 0 && from + window < v->lanes) { /* from > -lanes - BLOCK */
+        if (from + window < v->lanes) {
             const int64_t to = from + window > 0 ? from + window : 0;
             s->kernels->fill[s->class_](row + to * s->size, value, v->lanes - to);
         }
