@@ -2,6 +2,7 @@
  *
  * New tokens as text. Each sequence has a stream of its tokens' characters, of which those are kept back that may yet turn out
  * to be the beginning of a stop string: what a caller is told is never taken back. A token that ends its sequence is no text. */
+#define _GNU_SOURCE /* memmem */
 #include "base/null.h"
 #include "lm/lm.h"
 
