@@ -105,7 +105,7 @@ SAMBA_API samba_generator_options samba_generator_defaults(void); /* 1 sequence,
  * and loading; ARGUMENT, for a capacity that the model's positions do not reach. */
 SAMBA_API samba_status samba_generator_new(const samba_lm *lm, const samba_generator_options *options /* may be NULL */,
                                            samba_generator **generator);
-SAMBA_API void samba_generator_free(samba_generator *generator); /* NULL is allowed */
+SAMBA_API void samba_generator_free(samba_generator *generator);                    /* NULL is allowed */
 SAMBA_API samba_session *samba_generator_session(const samba_generator *generator); /* the generator's */
 SAMBA_API int64_t samba_generator_sequences(const samba_generator *generator);
 /* Tokens at the end of a sequence. ARGUMENT where there is no such sequence, an id is none of the vocabulary, or they do not
@@ -125,12 +125,13 @@ SAMBA_API const float *samba_generator_logits(const samba_generator *generator, 
 /* How a token is chosen from logits: what is here is applied in this order, with the meanings of transformers' processors. */
 typedef struct samba_sampling {
     size_t struct_size;
-    double repetition_penalty; /* > 0: logits of tokens that the sequence has are divided by it, negative ones multiplied; 1: not */
-    double temperature;        /* > 0: logits are divided by it; 0: the token of the greatest logit, and nothing below counts */
-    int64_t top_k;             /* > 0: so many tokens of the greatest logits, and those equal to the last; 0: all */
-    double top_p;              /* (0, 1]: the fewest of the most probable tokens that together have this probability; 1: all */
-    double min_p;              /* [0, 1): tokens of at least this part of the greatest probability; 0: all */
-    uint64_t seed;             /* the n-th new token of sequence s takes number s 2^32 + n of this seed's */
+    double
+        repetition_penalty; /* > 0: logits of tokens that the sequence has are divided by it, negative ones multiplied; 1: not */
+    double temperature;     /* > 0: logits are divided by it; 0: the token of the greatest logit, and nothing below counts */
+    int64_t top_k;          /* > 0: so many tokens of the greatest logits, and those equal to the last; 0: all */
+    double top_p;           /* (0, 1]: the fewest of the most probable tokens that together have this probability; 1: all */
+    double min_p;           /* [0, 1): tokens of at least this part of the greatest probability; 0: all */
+    uint64_t seed;          /* the n-th new token of sequence s takes number s 2^32 + n of this seed's */
     /* NULL, or where the uniform numbers in [0, 1) come from instead, by sequence and new token */
     double (*uniform)(void *user, int64_t sequence, int64_t step);
     void *user;
@@ -141,7 +142,8 @@ SAMBA_API samba_sampling samba_sampling_defaults(void); /* greedy: no penalty, t
  * the sequence's tokens, for the penalty. ARGUMENT: a number out of its range, one that has no effect at temperature 0, or
  * logits of which none is above -infinity; a NaN among them. */
 SAMBA_API samba_status samba_sample_token(samba_context *context, const samba_sampling *sampling, const float *logits,
-                                    int64_t vocab_size, const int32_t *seen, int64_t seen_count, double uniform, int32_t *token);
+                                          int64_t vocab_size, const int32_t *seen, int64_t seen_count, double uniform,
+                                          int32_t *token);
 
 typedef enum samba_generation_end {
     SAMBA_END_STOP = 1,     /* a token of stop_ids, which is the last of the sequence */

@@ -86,8 +86,8 @@ bool samba_cli_rates_take(const char *text, double *flops, double *memory);
 #define SAMBA_CLI_NETWORK 96
 /* As the option takes it. */
 const char *samba_cli_network_text(const samba_network_cost *cost, char text[SAMBA_CLI_NETWORK]);
-int samba_cli_compile(int argc, char **argv); /* cli/compile.c: sambaflow compile MODEL ...; the exit status */
-int samba_cli_lm(int argc, char **argv);      /* cli/lm.c: sambaflow lm compile or save; the exit status */
+int samba_cli_compile(int argc, char **argv);     /* cli/compile.c: sambaflow compile MODEL ...; the exit status */
+int samba_cli_lm(int argc, char **argv);          /* cli/lm.c: sambaflow lm compile or save; the exit status */
 int samba_cli_lm_generate(int argc, char **argv); /* lm_generate.c; argv[0] is "generate" */
 /* cli/compile_text.c: a forward graph's text; its nodes in `graph`, which has its inputs, and the values of its outputs and
  * losses in their order. Parameters that a pattern names are buffers. */

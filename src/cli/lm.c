@@ -198,7 +198,8 @@ static samba_status obey(job *j, int argc, char **argv, bool asks, int *result)
     const char *command = argc > 1 ? argv[1] : "nothing";
     peek(j, argc, argv);
     if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "save") != 0)
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile, save or generate, given '%s'", command);
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile, save or generate, given '%s'",
+                          command);
     if (!asks)
         SAMBA_TRY(prepare(j));
     if (!asks && strcmp(command, "save") == 0)

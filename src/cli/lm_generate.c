@@ -50,23 +50,38 @@ static void take_stop(void *into, const samba_option_row *row, char *text, struc
 
 static const samba_option_row rows[] = {
     {.name = "model", .value = "FOLDER", .help = "The model's folder: config.json, safetensors files, tokenizer", TEXT_AT(model)},
-    {.name = "prompt", .value = "TEXT", .help = "What the text begins with; several are continued side by side", OTHER(take_prompt)},
-    {.name = "prompt-file", .value = "FILE", .help = "The same from a file; -: standard input, as without any", OTHER(take_prompt)},
-    {.name = "prompt-ids", .value = "N,N,...", .help = "The same as ids of tokens; then ids are written, too", OTHER(take_prompt)},
+    {.name = "prompt",
+     .value = "TEXT",
+     .help = "What the text begins with; several are continued side by side",
+     OTHER(take_prompt)},
+    {.name = "prompt-file",
+     .value = "FILE",
+     .help = "The same from a file; -: standard input, as without any",
+     OTHER(take_prompt)},
+    {.name = "prompt-ids",
+     .value = "N,N,...",
+     .help = "The same as ids of tokens; then ids are written, too",
+     OTHER(take_prompt)},
     {.name = "max-new-tokens", .value = "N", .help = "At most so many tokens (128)", INTEGER_AT(max_new_tokens, 0, INT32_MAX)},
-    {.name = "temperature", .value = "X", .help = "Logits are divided by it; 0 (default): the likeliest token each time",
+    {.name = "temperature",
+     .value = "X",
+     .help = "Logits are divided by it; 0 (default): the likeliest token each time",
      REAL_AT(temperature, 0, 1e6)},
     {.name = "top-k", .value = "N", .help = "Of the N likeliest tokens alone", INTEGER_AT(top_k, 0, INT32_MAX)},
     {.name = "top-p", .value = "X", .help = "Of the likeliest that together have the probability X", REAL_AT(top_p, 0, 1)},
     {.name = "min-p", .value = "X", .help = "Of those with at least X times the likeliest's probability", REAL_AT(min_p, 0, 1)},
-    {.name = "repetition-penalty", .value = "X", .help = "Logits of tokens that were there are divided by it",
+    {.name = "repetition-penalty",
+     .value = "X",
+     .help = "Logits of tokens that were there are divided by it",
      REAL_AT(repetition_penalty, 0, 1e6)},
     {.name = "seed", .value = "N", .help = "Of the random numbers (0)", INTEGER_AT(seed, 0, INT64_MAX)},
     {.name = "stop", .value = "TEXT", .help = "The text ends before TEXT; may be given several times", OTHER(take_stop)},
     {.name = "ignore-eos", .help = "Tokens that end a text do not", FLAG_AT(go_on)},
     {.name = "no-special", .help = "Without the tokens that the tokenizer puts around a text", FLAG_AT(plain)},
     {.name = "keep-special", .help = "Special tokens are written as text", FLAG_AT(keep_special)},
-    {.name = "capacity", .value = "N", .help = "Tokens of prompt and text that the cache has room for (the model's positions, at most 4096)",
+    {.name = "capacity",
+     .value = "N",
+     .help = "Tokens of prompt and text that the cache has room for (the model's positions, at most 4096)",
      INTEGER_AT(capacity, 1, INT32_MAX)},
     {.name = "chunk", .value = "N", .help = "Tokens of a prompt that are taken at once (128)", INTEGER_AT(chunk, 1, 4096)},
     {.name = "threads", .value = "N", .help = "Threads (as many as the machine has cores)", INT_AT(threads, 1, 4096)},
@@ -185,8 +200,8 @@ static samba_status add_ids(job *j, int64_t sequence, const char *text)
         errno = 0;
         const long long id = strtoll(at, &end, 10);
         if (end == at || errno || id < 0 || id > INT32_MAX || (*end && *end != ','))
-            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "--prompt-ids: expected numbers with commas between, given '%.80s'",
-                              text);
+            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                              "--prompt-ids: expected numbers with commas between, given '%.80s'", text);
         SAMBA_TRY(samba_generator_add(j->generator, sequence, (const int32_t[]){(int32_t)id}, 1));
         j->outputs[sequence].prompt++;
         at = *end ? end + 1 : end;
@@ -365,8 +380,9 @@ int samba_cli_lm_generate(int argc, char **argv)
     struct argp_option options[SAMBA_COUNT(rows) + 1] = {{0}};
     for (int i = 0; i < SAMBA_COUNT(rows); i++)
         options[i] = samba_option_of(rows, i);
-    const struct argp argp = {options, parse_option, NULL,
-                              "Continues a text by a language model of a Hugging Face folder (docs/lm.md).", NULL, NULL, NULL};
+    const struct argp argp = {
+        options, parse_option, NULL, "Continues a text by a language model of a Hugging Face folder (docs/lm.md).",
+        NULL,    NULL,         NULL};
     static char name[] = "sambaflow lm generate"; /* messages begin with it */
     argv[0] = name;
     parse p = {.max_new_tokens = 128, .chunk = 128, .top_p = 1, .repetition_penalty = 1};

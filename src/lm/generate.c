@@ -29,7 +29,8 @@ static samba_status take_ids(samba_lm *lm, const char *path, const json_t *value
     for (size_t i = 0; i < count; i++) {
         const json_t *id = is_list ? json_array_get(value, i) : value;
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX)
-            return samba_fail(lm->context, SAMBA_ERROR_FORMAT, "%s: \"eos_token_id\" is expected to be a token's id or a list", path);
+            return samba_fail(lm->context, SAMBA_ERROR_FORMAT, "%s: \"eos_token_id\" is expected to be a token's id or a list",
+                              path);
         ids[i] = (int32_t)json_integer_value(id);
     }
     lm->stop_ids = ids;
@@ -107,7 +108,7 @@ static samba_status extend(generation *n, int64_t sequence)
         return n->visit ? n->visit(n->user, sequence, -1, &n->ends[sequence]) : SAMBA_OK;
     }
     SAMBA_TRY(samba_sample_token(n->context, &n->sampling, logits, samba_generator_vocab(n->generator), ids, count,
-                           n->sampling.temperature > 0 ? uniform_of(n, sequence) : 0, &id));
+                                 n->sampling.temperature > 0 ? uniform_of(n, sequence) : 0, &id));
     SAMBA_TRY(samba_generator_add(n->generator, sequence, &id, 1));
     for (int64_t i = 0; i < o->stop_count; i++)
         if (o->stop_ids[i] == id)
@@ -162,7 +163,8 @@ samba_status samba_generate(samba_generator *generator, const samba_generation_o
     if (given)
         SAMBA_TRY(samba_options_take(context, "samba_generate", given, sizeof options, &options));
     if (options.stop_string_count != 0 || options.text || options.keep_special)
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                          "samba_generate: stop strings, text and keep_special are of samba_generate_text, which has a tokenizer");
+        return samba_fail(
+            context, SAMBA_ERROR_ARGUMENT,
+            "samba_generate: stop strings, text and keep_special are of samba_generate_text, which has a tokenizer");
     return samba_lm_generate(generator, &options, NULL, NULL, ends);
 }

@@ -281,10 +281,11 @@ samba_status samba_generator_add(samba_generator *g, int64_t index, const int32_
                               "token %lld is %d, and the model's vocabulary has %lld tokens: is the tokenizer the model's?",
                               (long long)i, ids[i], (long long)g->lm->shape.vocab_size);
     if (count > samba_generator_room(g, index))
-        return samba_fail(g->context, SAMBA_ERROR_ARGUMENT,
-                          "%lld tokens and %lld before them are more than the capacity of %lld tokens: give a greater one, or less "
-                          "text",
-                          (long long)count, (long long)s->count, (long long)g->options.capacity);
+        return samba_fail(
+            g->context, SAMBA_ERROR_ARGUMENT,
+            "%lld tokens and %lld before them are more than the capacity of %lld tokens: give a greater one, or less "
+            "text",
+            (long long)count, (long long)s->count, (long long)g->options.capacity);
     if (count > INT32_MAX - s->count)
         return samba_fail(g->context, SAMBA_ERROR_ARGUMENT, "a sequence has at most %d tokens", INT32_MAX);
     SAMBA_TRY(SAMBA_GROW(g->context, s->ids, s->room, s->count + count));

@@ -197,7 +197,8 @@ samba_value samba_lm_attention(samba_lm_build *b, samba_value x, int64_t layer);
 /* Attention of a step, by which keys and values go into the layer's cache: all (batch, heads, length, head_dim). */
 samba_value samba_lm_attend_step(samba_lm_build *b, const samba_value qkv[3], int64_t layer, double scale);
 samba_value samba_lm_last_token(const samba_lm_build *b, samba_value x); /* (batch, length, n) -> (batch, 1, n) */
-samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids); /* build.c: (batch, length, vocab_size), or (batch, 1, ..) */
+samba_value samba_lm_logits_of(samba_lm_build *b,
+                               samba_value input_ids); /* build.c: (batch, length, vocab_size), or (batch, 1, ..) */
 bool samba_lm_slides(const samba_lm_shape *m, int64_t capacity, int64_t chunk);
 samba_value samba_lm_mlp(samba_lm_build *b, samba_value x);
 

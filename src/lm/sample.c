@@ -209,18 +209,18 @@ static samba_status choose(samba_context *context, const samba_sampling *s, cons
 }
 
 samba_status samba_sample_token(samba_context *context, const samba_sampling *given, const float *logits, int64_t vocab_size,
-                          const int32_t *seen, int64_t seen_count, double uniform, int32_t *token)
+                                const int32_t *seen, int64_t seen_count, double uniform, int32_t *token)
 {
     samba_sampling s;
     SAMBA_NEED(NULL, context);
     SAMBA_NEED(context, logits);
     SAMBA_NEED(context, token);
     SAMBA_TRY(samba_lm_check_sampling(context, given, &s));
-    if (vocab_size < 1 || vocab_size > INT32_MAX || seen_count < 0 || (seen_count > 0 && !seen) ||
-        !(uniform >= 0 && uniform < 1))
-        return samba_fail(context, SAMBA_ERROR_ARGUMENT,
-                          "samba_sample_token: logits of at least one token, the tokens that were seen, and a number in [0, 1) are "
-                          "expected");
+    if (vocab_size < 1 || vocab_size > INT32_MAX || seen_count < 0 || (seen_count > 0 && !seen) || !(uniform >= 0 && uniform < 1))
+        return samba_fail(
+            context, SAMBA_ERROR_ARGUMENT,
+            "samba_sample_token: logits of at least one token, the tokens that were seen, and a number in [0, 1) are "
+            "expected");
     const size_t bytes = (size_t)vocab_size * (sizeof(float) + sizeof(candidate));
     char *room = samba_alloc(context, bytes);
     if (!room)

@@ -118,8 +118,7 @@ samba_value samba_lm_step(const samba_lm *lm, samba_graph *graph, samba_value in
         return (samba_value){.graph = graph};
     if (!lm)
         return fail(graph, SAMBA_ERROR_ARGUMENT, "no model was given");
-    samba_status status =
-        given ? samba_options_take(lm->context, "samba_lm_step", given, sizeof *given, &options) : SAMBA_OK;
+    samba_status status = given ? samba_options_take(lm->context, "samba_lm_step", given, sizeof *given, &options) : SAMBA_OK;
     if (status != SAMBA_OK)
         return fail(graph, status, samba_error_message(lm->context));
     if (input_ids.graph != graph || samba_value_rank(input_ids) != 2 ||

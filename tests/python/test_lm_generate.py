@@ -9,13 +9,12 @@ import json
 import os
 import random
 import subprocess
+from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 
 import numpy
 import pytest
 import test_lm
 import torch
-from ctypes import POINTER, c_bool, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
-
 from test_lm import ARCHITECTURES, BUILD, CASES, SEED, make, near, one_thread  # noqa: F401
 
 MODES = [
@@ -200,7 +199,7 @@ def test_generate(draw, number, tmp_path, monkeypatch):
 
 
 def test_long(tmp_path):
-    """A prompt of several chunks, split in several ways: the same logits, those of transformers; and one token after the other."""
+    """A prompt of several chunks, split in several ways: the same logits, those of transformers."""
     config = test_lm.llama(random.Random(5))
     config.max_position_embeddings, config.rope_parameters = 512, {"rope_type": "default", "rope_theta": 10000.0}
     model = make(config, 5)
@@ -340,7 +339,9 @@ def test_command(speaking, tmp_path):
     assert told["sequences"][0]["text"] == text[: text.index(stop)]
     assert told["sequences"][0]["end"] == "stop_string"
     # the same seed, the same text
-    several = [command(*words, "--prompt", prompt, "--temperature", 2, "--seed", seed, "--ignore-eos").stdout for seed in (1, 1, 2)]
+    several = [
+        command(*words, "--prompt", prompt, "--temperature", 2, "--seed", seed, "--ignore-eos").stdout for seed in (1, 1, 2)
+    ]
     assert several[0] == several[1] != several[2]
 
 

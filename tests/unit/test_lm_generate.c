@@ -71,7 +71,7 @@ TEST(test_choice)
         assert_int_equal(chosen(sampling(1, 3, 1, 0), 4, logits, edges[i]), all[i]); /* the third is as good as the fourth */
         assert_int_equal(chosen(sampling(1, 99, 1, 0), 4, logits, edges[i]), all[i]);
         assert_int_equal(chosen(sampling(1, 1, 1, 0), 4, logits, edges[i]), 1);
-        assert_int_equal(chosen(sampling(1, 2, 1, 0), 4, logits, edges[i]), two[i]);  /* 2/3 and 1/3 */
+        assert_int_equal(chosen(sampling(1, 2, 1, 0), 4, logits, edges[i]), two[i]); /* 2/3 and 1/3 */
         assert_int_equal(chosen(sampling(1, 0, 0.7, 0), 4, logits, edges[i]), two[i]);
         assert_int_equal(chosen(sampling(1, 0, 1e-9, 0), 4, logits, edges[i]), 1);
         assert_int_equal(chosen(sampling(1, 0, 1, 0.4), 4, logits, edges[i]), two[i]);
@@ -89,8 +89,8 @@ TEST(test_no_choice)
     samba_sampling s = samba_sampling_defaults();
     int32_t token = 0;
 #define REFUSED(given, values, count, words)                                                                                     \
-    refuse(samba_sample_token(context, &(samba_sampling[]){given}[0], values, count, NULL, 0, 0.5, &token), SAMBA_ERROR_ARGUMENT, \
-           words)
+    refuse(samba_sample_token(context, &(samba_sampling[]){given}[0], values, count, NULL, 0, 0.5, &token),                      \
+           SAMBA_ERROR_ARGUMENT, words)
     REFUSED(s, none, 2, "the greatest logit is -inf");
     REFUSED(s, infinite, 2, "the greatest logit is inf");
     REFUSED(s, odd, 2, "NaN at token 1");
@@ -349,11 +349,11 @@ TEST(test_text)
         int pieces;
     } cases[] = {
         {{1, 2, 3}, 3, 0, 0, SAMBA_END_LENGTH, "abbcc", 3},
-        {{1, 2, 3}, 3, 3, 0, SAMBA_END_LENGTH, "abbcc", 3},        /* "a" "b" "bcc", or so */
-        {{4, 2, 2, 3}, 4, 3, 0, SAMBA_END_STRING, "a", 1},          /* a [bc b]c */
+        {{1, 2, 3}, 3, 3, 0, SAMBA_END_LENGTH, "abbcc", 3}, /* "a" "b" "bcc", or so */
+        {{4, 2, 2, 3}, 4, 3, 0, SAMBA_END_STRING, "a", 1},  /* a [bc b]c */
         {{3, 5, 7, 3}, 4, 3, 0, SAMBA_END_STRING, "c", 1},
         {{3, 5, 8, 3}, 4, 3, 0, SAMBA_END_LENGTH, "c\xc3\xa9rc", 3},
-        {{3, 5}, 2, 3, 0, SAMBA_END_LENGTH, "c\xc3\xa9", 2},        /* what was kept back is told at the end */
+        {{3, 5}, 2, 3, 0, SAMBA_END_LENGTH, "c\xc3\xa9", 2}, /* what was kept back is told at the end */
         {{6, 6, 1, 3}, 4, 3, 0, SAMBA_END_STRING, "xyz", 1},
         {{3, 10, 3}, 3, 3, 0, SAMBA_END_STOP, "c", 1},
         {{3, 8, 9, 9}, 4, 3, 2, SAMBA_END_CALLER, "cr", 2},

@@ -18,7 +18,7 @@ enum {
     BLOCK = SAMBA_ATTENTION_BLOCK,
     PIECE = 256 /* keys that are read for all heads that share them, before the next ones: some 64 KiB */
 };
-enum { QUERY, SCORES, SUMS };                                                           /* scratch of one query: state->at */
+enum { QUERY, SCORES, SUMS }; /* scratch of one query: state->at */
 enum { QUERIES = SUMS + 1, WEIGHTS, RESULTS, KEY_ROWS, VALUE_ROWS, ROWS, GREATEST, TOTAL, ALPHA }; /* of blocks */
 
 static char *element(const samba_attention_rows *part, int64_t b, int64_t head, int64_t row)
@@ -35,7 +35,7 @@ static int64_t start_of(const samba_attention_state *s, int64_t b)
 
 /* ---- one query ---- */
 
-typedef struct piece { /* keys of neighbouring slots */
+typedef struct piece {        /* keys of neighbouring slots */
     int64_t slot, keys, done; /* done: keys before them */
 } piece;
 
@@ -288,8 +288,7 @@ void samba_attention_prepare_cache(samba_attention_state *s)
         for (int rest = 0; rest < 2; rest++) {
             const int64_t lanes = samba_attention_lanes(rest ? s->tq % BLOCK : BLOCK);
             s->scores[part][rest] = samba_attention_product(s, BLOCK, lanes, d, part ? d : k->ld, 1, BLOCK, BLOCK, true);
-            s->values[part][rest][0] =
-                samba_attention_product(s, dv, lanes, BLOCK, 1, part ? dv : v->ld, BLOCK, BLOCK, false);
+            s->values[part][rest][0] = samba_attention_product(s, dv, lanes, BLOCK, 1, part ? dv : v->ld, BLOCK, BLOCK, false);
         }
     for (int part = QUERY; part <= SUMS; part++)
         samba_attention_reserve(s, part, 0);
