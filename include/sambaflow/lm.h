@@ -65,6 +65,9 @@ typedef struct samba_lm_step_options {
     size_t struct_size;
     int64_t capacity; /* positions that a sequence may have, at least 1 */
     int64_t chunk;    /* the greatest length of graphs that share the cache, at least this one's; 0: this one's */
+    /* Matrices, embeddings among them, are parameters in bfloat16. Compiled with the precision SAMBA_BF16 products read them as
+     * they are and sum in float32; without it they are cast */
+    bool bfloat16;
 } samba_lm_step_options;
 SAMBA_API samba_lm_step_options samba_lm_step_defaults(void); /* capacity 0, which is to be set */
 
@@ -98,6 +101,7 @@ typedef struct samba_generator_options {
     int threads;   /* as samba_session_options has them, and the next two */
     const char *isa;
     uint64_t seed; /* of initial weights, where the folder has none */
+    bool bfloat16; /* matrices are kept in bfloat16, and what products read is rounded to it; the cache stays float32 */
 } samba_generator_options;
 SAMBA_API samba_generator_options samba_generator_defaults(void); /* 1 sequence, chunk 128 */
 

@@ -16,6 +16,7 @@ typedef struct parse {
     int64_t max_new_tokens, top_k, capacity, chunk, seed;
     int threads;
     double temperature, top_p, min_p, repetition_penalty;
+    int bfloat16;
     bool json, keep_special, plain, go_on;
     int prompt_count, stop_count;
     struct {
@@ -47,6 +48,8 @@ static void take_stop(void *into, const samba_option_row *row, char *text, struc
         argp_error(state, "--%s: an empty text is everywhere: give some", row->name);
     p->stops[p->stop_count++] = text;
 }
+
+static const char *const dtypes[] = {"float32", "bfloat16"};
 
 static const samba_option_row rows[] = {
     {.name = "model", .value = "FOLDER", .help = "The model's folder: config.json, safetensors files, tokenizer", TEXT_AT(model)},
@@ -84,6 +87,10 @@ static const samba_option_row rows[] = {
      .help = "Tokens of prompt and text that the cache has room for (the model's positions, at most 4096)",
      INTEGER_AT(capacity, 1, INT32_MAX)},
     {.name = "chunk", .value = "N", .help = "Tokens of a prompt that are taken at once (128)", INTEGER_AT(chunk, 1, 4096)},
+    {.name = "dtype",
+     .value = "NAME",
+     .help = "Weights are kept as float32 (default) or bfloat16",
+     CHOICE_AT(bfloat16, dtypes, SAMBA_COUNT(dtypes))},
     {.name = "threads", .value = "N", .help = "Threads (as many as the machine has cores)", INT_AT(threads, 1, 4096)},
     {.name = "isa", .value = "NAME", .help = "Instruction set", TEXT_AT(isa)},
     {.name = "json", .help = "One JSON object at the end, instead of text", FLAG_AT(json)},
@@ -328,6 +335,7 @@ static samba_status open_all(job *j)
     options.threads = p->threads;
     options.isa = samba_word_isa(p->isa);
     options.seed = (uint64_t)p->seed;
+    options.bfloat16 = p->bfloat16;
     SAMBA_TRY(check(j));
     SAMBA_TRY(samba_lm_open(j->context, p->model, &j->lm));
     if (is_text(p))

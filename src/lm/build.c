@@ -32,14 +32,14 @@ static samba_value position_rows(samba_lm_build *b)
     samba_value table = samba_lm_parameter(b, "weight", 2, (int64_t[]){m->positions, m->hidden_size}, NAN);
     samba_lm_leave(b, m->names.positions);
     if (!at.graph && !(o->attention_mask.graph && m->positions_follow_mask))
-        return samba_narrow(table, 0, m->position_offset, b->length);
+        return samba_narrow(table, 0, m->position_offset, b->length); /* of a whole sequence, so it is float32 */
     if (!at.graph) {
         samba_value shown = samba_cast(o->attention_mask, SAMBA_INT64);
         at = samba_sub(samba_mul(samba_cumsum(shown, 1), shown), samba_integer(b->graph, 1));
     }
     if (m->position_offset)
         at = samba_add(at, samba_integer(b->graph, m->position_offset));
-    return samba_functional_embedding(at, table, NULL);
+    return samba_lm_wide(samba_functional_embedding(at, table, NULL));
 }
 
 static samba_value embed(samba_lm_build *b, samba_value input_ids)
@@ -47,7 +47,7 @@ static samba_value embed(samba_lm_build *b, samba_value input_ids)
     const samba_lm_shape *m = b->m;
     samba_embedding_options options = {
         .struct_size = sizeof options, .has_padding_idx = m->has_padding, .padding_idx = m->padding};
-    samba_value x = samba_functional_embedding(input_ids, tokens_table(b), &options);
+    samba_value x = samba_lm_wide(samba_functional_embedding(input_ids, tokens_table(b), &options));
     if (m->embedding_scale != 1)
         x = samba_mul_scalar(x, m->embedding_scale);
     if (m->names.project_in)
@@ -139,7 +139,7 @@ samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
     if (n->project_out)
         x = samba_lm_linear(b, x, n->project_out, m->embedding_size, false);
     if (m->tied)
-        table = tokens_table(b);
+        table = samba_lm_wide(tokens_table(b));
     samba_lm_leave(b, n->model);
     x = m->tied ? samba_functional_linear(x, table, (samba_value){0}) : samba_lm_linear(b, x, n->head, m->vocab_size, false);
     return samba_lm_cap(x, m->final_cap);

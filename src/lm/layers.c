@@ -31,7 +31,12 @@ samba_value samba_lm_parameter(samba_lm_build *b, const char *name, int rank, co
         initializer = (samba_initializer){.kind = SAMBA_INIT_NONE};
     else if (start != start)
         initializer = (samba_initializer){SAMBA_INIT_NORMAL, 0, b->m->initializer_range};
-    return samba_parameter(b->graph, name, SAMBA_FLOAT32, rank, shape, initializer);
+    return samba_parameter(b->graph, name, b->bfloat16 && rank > 1 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32, rank, shape, initializer);
+}
+
+samba_value samba_lm_wide(samba_value value)
+{
+    return samba_value_dtype(value) == SAMBA_BFLOAT16 ? samba_cast(value, SAMBA_FLOAT32) : value;
 }
 
 samba_value samba_lm_linear(samba_lm_build *b, samba_value x, const char *name, int64_t out_features, bool bias)
@@ -41,7 +46,7 @@ samba_value samba_lm_linear(samba_lm_build *b, samba_value x, const char *name, 
     const int64_t shape[2] = {turned ? in_features : out_features, turned ? out_features : in_features};
     samba_value offset = {0};
     samba_lm_enter(b, name);
-    samba_value weight = samba_lm_parameter(b, "weight", 2, shape, NAN);
+    samba_value weight = samba_lm_wide(samba_lm_parameter(b, "weight", 2, shape, NAN));
     if (bias)
         offset = samba_lm_parameter(b, "bias", 1, &out_features, 0);
     samba_value y = samba_functional_linear(x, turned ? samba_transpose(weight, 0, 1) : weight, offset);

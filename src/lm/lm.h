@@ -183,11 +183,13 @@ typedef struct samba_lm_build {
      * come at once at most. capacity 0: whole sequences, and no cache */
     samba_value start, count;
     int64_t capacity, chunk;
+    bool bfloat16; /* of a step: matrices are; what is computed of them is cast to float32, as mixed precision casts it back */
     bool inside; /* a layer: the head and what widens the embedding are linear layers of the usual layout */
 } samba_lm_build;
 void samba_lm_enter(samba_lm_build *b, const char *name); /* a module's scope; NULL and "" are none */
 void samba_lm_leave(samba_lm_build *b, const char *name);
 samba_value samba_lm_parameter(samba_lm_build *b, const char *name, int rank, const int64_t *shape, double start);
+samba_value samba_lm_wide(samba_value value); /* float32 */
 /* Every linear layer comes from here. */
 samba_value samba_lm_linear(samba_lm_build *b, samba_value x, const char *name, int64_t out_features, bool bias);
 samba_value samba_lm_normalize(samba_lm_build *b, samba_value x, const char *name, const samba_lm_norm *norm);

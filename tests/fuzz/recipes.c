@@ -386,27 +386,6 @@ static samba_ref draw_attention(fuzz_maker *m, samba_op op)
     return fuzz_add(m, op, count, inputs, &attrs);
 }
 
-/* Over values through which no gradient flows, as it has none. */
-static samba_ref draw_cache(fuzz_maker *m, samba_op op)
-{
-    const int64_t b = fuzz_batch(m, 2), shared = fuzz_size(m, 2), h = shared * fuzz_size(m, 2), n = fuzz_size(m, 5);
-    const int64_t slots = 1 + fuzz_below(m, 9), all = slots + fuzz_below(m, 3), d = fuzz_size(m, 8);
-    const int64_t shapes[3][4] = {{b, h, n, d}, {b, shared, all, d}, {b, shared, all, 1 + fuzz_below(m, 8)}};
-    const samba_dtype dtype = fuzz_float(m);
-    samba_attrs attrs = fuzz_none(), none = fuzz_none();
-    samba_ref inputs[4];
-    for (int i = 0; i < 3; i++) {
-        samba_ref fresh = fuzz_fresh(m, "x", dtype, 4, shapes[i]);
-        inputs[i] = fuzz_add(m, SAMBA_OP_detach, 1, &fresh, &none);
-    }
-    inputs[3] = fuzz_index(m, 20, 1, &b);
-    fuzz_set_int(op, &attrs, "slots", slots);
-    fuzz_set_int(op, &attrs, "window", fuzz_below(m, 6));
-    fuzz_set_real(op, &attrs, "scale", 0.5);
-    fuzz_set_real(op, &attrs, "cap", fuzz_chance(m, 30) ? 2 : 0);
-    return fuzz_add(m, op, 4, inputs, &attrs);
-}
-
 static samba_ref draw_resample(fuzz_maker *m, samba_op op)
 {
     samba_ref input = fuzz_image(m, 2);
@@ -493,7 +472,6 @@ static const struct {
                {"dropout", draw_dropout},
                {"flip", draw_reduce},
                {"attention", draw_attention},
-               {"cache_attention", draw_cache},
                {"resample2d", draw_resample},
                {"grid_sample*", draw_grid_sample}};
 
@@ -514,7 +492,7 @@ static recipe *recipe_of(samba_op op)
                                           : draw_unknown;
 }
 
-/* Left out: attention_lse comes only beside attention;
+/* Left out: attention_lse comes only beside attention; cache_attention has no gradient (tests/unit/random_models.h draws it);
  * a custom_gradient is what it says and no derivative (test_custom_gradient.c). */
 static samba_ref draw_operator(fuzz_maker *m)
 {
@@ -530,8 +508,8 @@ static samba_ref draw_operator(fuzz_maker *m)
     samba_op op;
     do
         op = (samba_op)fuzz_below(m, SAMBA_OP_COUNT);
-    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_grad_output ||
-           op == SAMBA_OP_custom_gradient);
+    while (samba_ops[op].class_ != class_ || op == SAMBA_OP_attention_lse || op == SAMBA_OP_cache_attention ||
+           op == SAMBA_OP_grad_output || op == SAMBA_OP_custom_gradient);
     return recipe_of(op)(m, op);
 }
 
