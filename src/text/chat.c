@@ -74,7 +74,8 @@ static samba_status add_token(samba_chat_template *t, const char *name, const js
 
 static samba_status add_tokens(samba_chat_template *t, const json_t *config)
 {
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
     json_t *more = json_object_get(config, "extra_special_tokens");
     const size_t count = (size_t)t->token_count + SAMBA_COUNT(names) + json_object_size(more);
     samba_str *grown[2];

@@ -20,7 +20,7 @@
 
 #include <jansson.h>
 
-#define SAMBA_CHAT_MOST_DEPTH 1000 /* of nested nodes, calls and values while rendering */
+#define SAMBA_CHAT_MOST_DEPTH 1000  /* of nested nodes, calls and values while rendering */
 #define SAMBA_CHAT_MOST_NESTING 120 /* of a template's text */
 #define SAMBA_CHAT_MOST_STEPS 20000000
 #define SAMBA_CHAT_MOST_BYTES ((int64_t)256 << 20)
@@ -177,7 +177,12 @@ size_t samba_chat_character(samba_str text, int64_t index);
 samba_str samba_chat_first(samba_str text); /* its first character */
 
 /* ---- iterators ---- */
-typedef enum samba_chat_change { SAMBA_CHAT_AS_IS, SAMBA_CHAT_MAP, SAMBA_CHAT_MAP_ATTRIBUTE, SAMBA_CHAT_SELECT } samba_chat_change;
+typedef enum samba_chat_change {
+    SAMBA_CHAT_AS_IS,
+    SAMBA_CHAT_MAP,
+    SAMBA_CHAT_MAP_ATTRIBUTE,
+    SAMBA_CHAT_SELECT
+} samba_chat_change;
 typedef struct samba_chat_call { /* arguments */
     samba_chat_value *values;
     samba_str *names;
@@ -239,39 +244,39 @@ samba_status samba_chat_tojson(samba_chat_run *w, samba_chat_value self, const s
 
 /* ---- the tree ---- */
 typedef enum samba_chat_op { /* of a node: expressions */
-    SAMBA_CHAT_CONSTANT,
-    SAMBA_CHAT_NAME,
-    SAMBA_CHAT_GET_ATTRIBUTE,
-    SAMBA_CHAT_GET_ITEM,
-    SAMBA_CHAT_GET_SLICE, /* kids: of, start, stop, step; NULL: none */
-    SAMBA_CHAT_CALL,
-    SAMBA_CHAT_FILTER,
-    SAMBA_CHAT_TEST,
-    SAMBA_CHAT_MAKE_LIST,
-    SAMBA_CHAT_MAKE_TUPLE,
-    SAMBA_CHAT_MAKE_DICT, /* kids: key, value, ... */
-    SAMBA_CHAT_AND,
-    SAMBA_CHAT_OR,
-    SAMBA_CHAT_NOT,
-    SAMBA_CHAT_CONDITION, /* kids: condition, then, else or NULL */
-    SAMBA_CHAT_COMPARE,   /* kids: operands; signs between them */
-    SAMBA_CHAT_CONCAT,
-    SAMBA_CHAT_BINARY, /* sign */
-    SAMBA_CHAT_UNARY,  /* sign */
-    /* statements */
-    SAMBA_CHAT_DATA,
-    SAMBA_CHAT_PRINT,
-    SAMBA_CHAT_IF,        /* kids: conditions; bodies: one each, and the else's behind */
-    SAMBA_CHAT_FOR,       /* kids: target, iterated, condition or NULL; bodies: body, else */
-    SAMBA_CHAT_SET,       /* kids: target, value */
-    SAMBA_CHAT_SET_BLOCK, /* kids: target, filter or NULL; bodies: body */
-    SAMBA_CHAT_WITH,      /* kids: target, value, ...; bodies: body */
-    SAMBA_CHAT_DEFINE,    /* a macro; names: its arguments; kids: defaults of the last ones; bodies: body */
-    SAMBA_CHAT_FILTER_BLOCK,
-    SAMBA_CHAT_GENERATION,
-    SAMBA_CHAT_BREAK,
-    SAMBA_CHAT_CONTINUE,
-    SAMBA_CHAT_TARGET_ATTRIBUTE /* of a namespace; kids: none; text: the namespace, names[0]: the attribute */
+                             SAMBA_CHAT_CONSTANT,
+                             SAMBA_CHAT_NAME,
+                             SAMBA_CHAT_GET_ATTRIBUTE,
+                             SAMBA_CHAT_GET_ITEM,
+                             SAMBA_CHAT_GET_SLICE, /* kids: of, start, stop, step; NULL: none */
+                             SAMBA_CHAT_CALL,
+                             SAMBA_CHAT_FILTER,
+                             SAMBA_CHAT_TEST,
+                             SAMBA_CHAT_MAKE_LIST,
+                             SAMBA_CHAT_MAKE_TUPLE,
+                             SAMBA_CHAT_MAKE_DICT, /* kids: key, value, ... */
+                             SAMBA_CHAT_AND,
+                             SAMBA_CHAT_OR,
+                             SAMBA_CHAT_NOT,
+                             SAMBA_CHAT_CONDITION, /* kids: condition, then, else or NULL */
+                             SAMBA_CHAT_COMPARE,   /* kids: operands; signs between them */
+                             SAMBA_CHAT_CONCAT,
+                             SAMBA_CHAT_BINARY, /* sign */
+                             SAMBA_CHAT_UNARY,  /* sign */
+                             /* statements */
+                             SAMBA_CHAT_DATA,
+                             SAMBA_CHAT_PRINT,
+                             SAMBA_CHAT_IF,        /* kids: conditions; bodies: one each, and the else's behind */
+                             SAMBA_CHAT_FOR,       /* kids: target, iterated, condition or NULL; bodies: body, else */
+                             SAMBA_CHAT_SET,       /* kids: target, value */
+                             SAMBA_CHAT_SET_BLOCK, /* kids: target, filter or NULL; bodies: body */
+                             SAMBA_CHAT_WITH,      /* kids: target, value, ...; bodies: body */
+                             SAMBA_CHAT_DEFINE, /* a macro; names: its arguments; kids: defaults of the last ones; bodies: body */
+                             SAMBA_CHAT_FILTER_BLOCK,
+                             SAMBA_CHAT_GENERATION,
+                             SAMBA_CHAT_BREAK,
+                             SAMBA_CHAT_CONTINUE,
+                             SAMBA_CHAT_TARGET_ATTRIBUTE /* of a namespace; kids: none; text: the namespace, names[0]: the attribute */
 } samba_chat_op;
 
 typedef enum samba_chat_sign {
@@ -378,6 +383,7 @@ typedef struct samba_chat_scope {
     struct samba_chat_scope *outer;
     samba_chat_pair *names; /* keys are TEXT */
     int64_t count, room;
+    bool kept; /* by a macro that was defined in it */
 } samba_chat_scope;
 struct samba_chat_macro {
     const samba_chat_node *node;

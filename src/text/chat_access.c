@@ -47,8 +47,7 @@ bool samba_chat_iterable(samba_chat_value v)
 {
     return v.kind == SAMBA_CHAT_UNDEFINED || v.kind == SAMBA_CHAT_TEXT || v.kind == SAMBA_CHAT_LIST ||
            v.kind == SAMBA_CHAT_TUPLE || v.kind == SAMBA_CHAT_DICT || v.kind == SAMBA_CHAT_KEYS || v.kind == SAMBA_CHAT_VALUES ||
-           v.kind == SAMBA_CHAT_ITEMS || v.kind == SAMBA_CHAT_RANGE || v.kind == SAMBA_CHAT_ITERATOR ||
-           v.kind == SAMBA_CHAT_LOOP;
+           v.kind == SAMBA_CHAT_ITEMS || v.kind == SAMBA_CHAT_RANGE || v.kind == SAMBA_CHAT_ITERATOR || v.kind == SAMBA_CHAT_LOOP;
 }
 
 /* ---- attributes and items ---- */
@@ -71,8 +70,7 @@ static samba_status of_undefined(samba_chat_run *w, samba_chat_value v)
 /* A method or a property; *found tells. Names with _ before them are hidden from templates. */
 static samba_status member(samba_chat_run *w, samba_chat_value v, samba_str name, samba_chat_value *part, bool *found)
 {
-    const samba_chat_row *row =
-        v.kind == SAMBA_CHAT_TEXT ? samba_chat_text_method(name) : samba_chat_other_method(v.kind, name);
+    const samba_chat_row *row = v.kind == SAMBA_CHAT_TEXT ? samba_chat_text_method(name) : samba_chat_other_method(v.kind, name);
     *found = true;
     if (row) {
         samba_chat_method *method;
@@ -82,8 +80,8 @@ static samba_status member(samba_chat_run *w, samba_chat_value v, samba_str name
         return SAMBA_OK;
     }
     if (samba_chat_foreign_method(v.kind, name))
-        return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "the method \"%.*s\" of %s is not supported", (int)name.size, name.data,
-                               samba_chat_type(v));
+        return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "the method \"%.*s\" of %s is not supported", (int)name.size,
+                               name.data, samba_chat_type(v));
     if (v.kind == SAMBA_CHAT_LOOP) {
         SAMBA_TRY(samba_chat_loop_attribute(w, v.loop, name, part));
         *found = part->kind != SAMBA_CHAT_ABSENT;
@@ -182,7 +180,8 @@ static bool is_bound(samba_chat_value v)
     return v.kind == SAMBA_CHAT_NONE || v.kind == SAMBA_CHAT_ABSENT || v.kind == SAMBA_CHAT_INT || v.kind == SAMBA_CHAT_BOOL;
 }
 
-static samba_status slice_text(samba_chat_run *w, samba_str text, int64_t start, int64_t stop, int64_t step, samba_chat_value *part)
+static samba_status slice_text(samba_chat_run *w, samba_str text, int64_t start, int64_t stop, int64_t step,
+                               samba_chat_value *part)
 {
     samba_chat_buffer b = {0};
     const size_t first = samba_chat_character(text, start);
@@ -254,8 +253,8 @@ samba_status samba_chat_contains(samba_chat_run *w, samba_chat_value v, samba_ch
         if (item.kind != SAMBA_CHAT_TEXT)
             return samba_chat_fail(w, SAMBA_ERROR_FORMAT, "a text cannot have %s in it", samba_chat_type(item));
         SAMBA_TRY(samba_chat_charge(w, v.text.size / 16));
-        *contained = item.text.size == 0 ||
-                     (v.text.size > 0 && memmem(v.text.data, v.text.size, item.text.data, item.text.size) != NULL);
+        *contained =
+            item.text.size == 0 || (v.text.size > 0 && memmem(v.text.data, v.text.size, item.text.data, item.text.size) != NULL);
         return SAMBA_OK;
     }
     if (v.kind == SAMBA_CHAT_DICT || v.kind == SAMBA_CHAT_KEYS) {

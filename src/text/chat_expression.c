@@ -226,7 +226,8 @@ static samba_status parse_arguments(samba_chat_parser *p, samba_chat_node *call)
         if (named)
             SAMBA_TRY(add_name(p, call, name->text));
         else if (call->named > 0)
-            return samba_chat_syntax(p->context, SAMBA_ERROR_FORMAT, name->line, "an argument without a name follows one with a name");
+            return samba_chat_syntax(p->context, SAMBA_ERROR_FORMAT, name->line,
+                                     "an argument without a name follows one with a name");
         SAMBA_TRY(samba_chat_expression(p, true, &value));
         SAMBA_TRY(samba_chat_node_add(p, &call->kids, value));
     }
@@ -425,8 +426,10 @@ static samba_status parse_name(samba_chat_parser *p, bool attributes, samba_chat
     }
     for (int i = 0; i < SAMBA_COUNT(absent); i++)
         if ((p->macros > 0 || i >= 3) && samba_str_equal(name->text, samba_chat_str(absent[i])))
-            return samba_chat_syntax(p->context, SAMBA_ERROR_UNSUPPORTED, name->line, "the name \"%s\", which Jinja fills, is not "
-                                     "supported", absent[i]);
+            return samba_chat_syntax(p->context, SAMBA_ERROR_UNSUPPORTED, name->line,
+                                     "the name \"%s\", which Jinja fills, is not "
+                                     "supported",
+                                     absent[i]);
     const bool part = attributes && samba_chat_skip(p, ".");
     if (part && samba_chat_now(p)->kind != SAMBA_CHAT_TOKEN_NAME)
         return samba_chat_unexpected(p, "a name");

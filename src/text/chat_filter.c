@@ -190,9 +190,8 @@ FILTER(length)
 /* ---- numbers ---- */
 static samba_status defined(samba_chat_run *w, samba_chat_value self)
 {
-    return self.kind == SAMBA_CHAT_UNDEFINED
-               ? samba_chat_fail(w, SAMBA_ERROR_FORMAT, "%.*s", (int)self.text.size, self.text.data)
-               : SAMBA_OK;
+    return self.kind == SAMBA_CHAT_UNDEFINED ? samba_chat_fail(w, SAMBA_ERROR_FORMAT, "%.*s", (int)self.text.size, self.text.data)
+                                             : SAMBA_OK;
 }
 
 /* A number's text, without spaces around it, with single _ between digits: as Python reads it. */

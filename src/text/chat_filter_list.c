@@ -192,8 +192,8 @@ static samba_status choose(samba_chat_run *w, samba_chat_value self, bool by_att
     it->call = rest(call, from + 1);
     if (it->row)
         return SAMBA_OK;
-    return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "the test \"%.*s\" is not supported", (int)(name.size < 60 ? name.size : 60),
-                           name.data);
+    return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "the test \"%.*s\" is not supported",
+                           (int)(name.size < 60 ? name.size : 60), name.data);
 }
 FILTER(selected) { return (void)a, choose(w, self, false, false, result); }
 FILTER(rejected) { return (void)a, choose(w, self, false, true, result); }
@@ -202,7 +202,8 @@ FILTER(rejected_by) { return (void)a, choose(w, self, true, true, result); }
 
 /* ---- order ---- */
 /* What an item is ordered by: itself or parts of it, texts in lower case. */
-static samba_status key_of(samba_chat_run *w, samba_chat_value item, samba_chat_value attribute, bool cased, samba_chat_value *key)
+static samba_status key_of(samba_chat_run *w, samba_chat_value item, samba_chat_value attribute, bool cased,
+                           samba_chat_value *key)
 {
     *key = item;
     if (attribute.kind != SAMBA_CHAT_ABSENT && attribute.kind != SAMBA_CHAT_NONE)

@@ -221,8 +221,8 @@ static samba_status put_value(writer *j, samba_chat_value v)
     default: break;
     }
     return samba_chat_fail(j->w, SAMBA_ERROR_FORMAT, "%s%s%.*s cannot be JSON", samba_chat_type(v),
-                           v.kind == SAMBA_CHAT_UNDEFINED ? ": " : "",
-                           v.kind == SAMBA_CHAT_UNDEFINED ? (int)v.text.size : 0, v.kind == SAMBA_CHAT_UNDEFINED ? v.text.data : "");
+                           v.kind == SAMBA_CHAT_UNDEFINED ? ": " : "", v.kind == SAMBA_CHAT_UNDEFINED ? (int)v.text.size : 0,
+                           v.kind == SAMBA_CHAT_UNDEFINED ? v.text.data : "");
 }
 
 static samba_status take_separators(writer *j, samba_chat_value given)

@@ -111,10 +111,7 @@ static void behind_end(lexer *l, char sign, bool is_print)
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static int hex(char c)
-{
-    return is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
+static int hex(char c) { return is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1; }
 
 /* The character that a \ and `digits` digits in hexadecimal stand for. */
 static samba_status code(lexer *l, size_t at, size_t end, int digits, uint32_t *found)
@@ -128,8 +125,8 @@ static samba_status code(lexer *l, size_t at, size_t end, int digits, uint32_t *
     if (*found > 0x10ffff)
         return samba_chat_syntax(l->context, SAMBA_ERROR_FORMAT, line_at(l, l->at), "\\U%08x is no character", *found);
     if (*found >= 0xd800 && *found < 0xe000)
-        return samba_chat_syntax(l->context, SAMBA_ERROR_UNSUPPORTED, line_at(l, l->at), "half a character, \\u%04x, is not supported",
-                                 *found);
+        return samba_chat_syntax(l->context, SAMBA_ERROR_UNSUPPORTED, line_at(l, l->at),
+                                 "half a character, \\u%04x, is not supported", *found);
     return SAMBA_OK;
 }
 
@@ -204,12 +201,11 @@ static samba_status read_number(lexer *l)
         real = false;
         end = whole;
     }
-    const int base = l->text[l->at] == '0' && whole - l->at == 1 && whole < l->size
-                         ? (l->text[whole] | 32) == 'x'   ? 16
-                           : (l->text[whole] | 32) == 'b' ? 2
-                           : (l->text[whole] | 32) == 'o' ? 8
-                                                          : 10
-                         : 10;
+    const int base = l->text[l->at] == '0' && whole - l->at == 1 && whole < l->size ? (l->text[whole] | 32) == 'x'   ? 16
+                                                                                      : (l->text[whole] | 32) == 'b' ? 2
+                                                                                      : (l->text[whole] | 32) == 'o' ? 8
+                                                                                                                     : 10
+                                                                                    : 10;
     if (base != 10 && !real)
         return samba_chat_syntax(l->context, SAMBA_ERROR_UNSUPPORTED, line_at(l, l->at), "numbers to base %d are not supported",
                                  base);
@@ -226,7 +222,8 @@ static samba_status read_number(lexer *l)
     int64_t integer = 0;
     for (size_t i = 0; !real && i < size; i++)
         if (!samba_mul_checked(integer, 10, &integer) || !samba_add_checked(integer, digits[i] - '0', &integer))
-            return samba_chat_syntax(l->context, SAMBA_ERROR_UNSUPPORTED, line_at(l, l->at), "%.40s is more than 64 bits", digits);
+            return samba_chat_syntax(l->context, SAMBA_ERROR_UNSUPPORTED, line_at(l, l->at), "%.40s is more than 64 bits",
+                                     digits);
     const samba_chat_value value = real ? samba_chat_float(strtod(digits, NULL)) : samba_chat_int(integer);
     SAMBA_TRY(add(l, SAMBA_CHAT_TOKEN_NUMBER, samba_str_of(l->text + l->at, end - l->at), l->at, value));
     l->at = end;
@@ -295,7 +292,8 @@ static samba_status read_delimited(lexer *l, bool is_print, size_t begin)
     for (;;) {
         l->at = behind_spaces(l, l->at);
         if (l->at >= l->size)
-            return samba_chat_syntax(l->context, SAMBA_ERROR_FORMAT, line_at(l, begin), "%s has no %s", is_print ? "{{" : "{%", end);
+            return samba_chat_syntax(l->context, SAMBA_ERROR_FORMAT, line_at(l, begin), "%s has no %s", is_print ? "{{" : "{%",
+                                     end);
         const char c = l->text[l->at];
         const bool sign = c == '-' || (c == '+' && !is_print);
         if (l->open == 0 && at_text(l, l->at + sign, end)) {

@@ -79,7 +79,7 @@ static samba_status count(samba_chat_run *w, samba_chat_loop *loop, int64_t *len
 /* ABSENT: it has no such part. */
 samba_status samba_chat_loop_attribute(samba_chat_run *w, samba_chat_loop *loop, samba_str name, samba_chat_value *part)
 {
-    static const char *const names[] = {"index", "index0",  "first",  "depth",    "depth0",   "revindex",
+    static const char *const names[] = {"index", "index0",    "first",  "depth",    "depth0",  "revindex",
                                         "last",  "revindex0", "length", "previtem", "nextitem"};
     int64_t length;
     int which = 0;
@@ -101,7 +101,9 @@ samba_status samba_chat_loop_attribute(samba_chat_run *w, samba_chat_loop *loop,
         SAMBA_TRY(look_ahead(w, loop));
         *part = samba_chat_bool(!loop->has_ahead);
         break;
-    case 9: *part = loop->has_before ? loop->before : samba_chat_undefined(samba_chat_str("there is no item before the first")); break;
+    case 9:
+        *part = loop->has_before ? loop->before : samba_chat_undefined(samba_chat_str("there is no item before the first"));
+        break;
     case 10:
         SAMBA_TRY(look_ahead(w, loop));
         *part = loop->has_ahead ? loop->ahead : samba_chat_undefined(samba_chat_str("there is no item behind the last"));

@@ -38,7 +38,8 @@ METHOD(capitalize) { return (void)a, samba_chat_cased(w, self.text, SAMBA_CHAT_C
 static samba_status no_bounds(samba_chat_run *w, const samba_chat_value *a)
 {
     if (a[1].kind != SAMBA_CHAT_ABSENT || a[2].kind != SAMBA_CHAT_ABSENT)
-        return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "searching a part of a text, from one place to another, is not supported");
+        return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED,
+                               "searching a part of a text, from one place to another, is not supported");
     return SAMBA_OK;
 }
 
@@ -55,8 +56,9 @@ static samba_status side(samba_chat_run *w, samba_chat_value self, const samba_c
     for (int64_t i = 0; !found && i < count; i++) {
         samba_str part = samba_str_of("", 0);
         SAMBA_TRY(samba_chat_take_text(w, options[i], "prefix", &part));
-        const samba_str rest = samba_str_of(self.text.data + (end && self.text.size >= part.size ? self.text.size - part.size : 0),
-                                            self.text.size >= part.size ? part.size : 0);
+        const samba_str rest =
+            samba_str_of(self.text.data + (end && self.text.size >= part.size ? self.text.size - part.size : 0),
+                         self.text.size >= part.size ? part.size : 0);
         found = self.text.size >= part.size && samba_str_equal(rest, part);
     }
     *result = samba_chat_bool(found);
@@ -298,7 +300,8 @@ METHOD(removesuffix)
 }
 
 /* `pad` of blanks or zeros on each side of a text. */
-static samba_status padded(samba_chat_run *w, samba_chat_value self, const samba_chat_value *a, int where, samba_chat_value *result)
+static samba_status padded(samba_chat_run *w, samba_chat_value self, const samba_chat_value *a, int where,
+                           samba_chat_value *result)
 {
     samba_chat_buffer b = {0};
     samba_str fill = samba_str_of(" ", 1);
@@ -337,10 +340,7 @@ static samba_status all_are(samba_chat_run *w, samba_str text, class_kind of, sa
         const bool letter = k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO, digit = k == UTF8PROC_CATEGORY_ND;
         if ((of == DIGIT || of == ALNUM) && (k == UTF8PROC_CATEGORY_NO || k == UTF8PROC_CATEGORY_NL))
             return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "asking whether U+%04X is a digit is not supported", c);
-        all = of == SPACE   ? samba_chat_is_space(c)
-              : of == ALPHA ? letter
-              : of == DIGIT ? digit
-                            : letter || digit;
+        all = of == SPACE ? samba_chat_is_space(c) : of == ALPHA ? letter : of == DIGIT ? digit : letter || digit;
         at += (size_t)size;
     }
     *result = samba_chat_bool(all);
@@ -502,15 +502,17 @@ bool samba_chat_foreign_method(samba_chat_kind kind, samba_str name)
 {
     static const char *const texts = " casefold encode expandtabs format format_map isascii isdecimal isidentifier isnumeric "
                                      "isprintable istitle maketrans swapcase translate zfill ";
-    static const char *const numbers = " as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real "
-                                       "to_bytes fromhex hex is_integer ";
+    static const char *const numbers =
+        " as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real "
+        "to_bytes fromhex hex is_integer ";
     static const char *const views = " isdisjoint mapping ";
-    const char *all = kind == SAMBA_CHAT_TEXT                                                                  ? texts
-                      : kind == SAMBA_CHAT_INT || kind == SAMBA_CHAT_FLOAT || kind == SAMBA_CHAT_BOOL          ? numbers
-                      : kind == SAMBA_CHAT_DICT                                                                ? " fromkeys "
-                      : kind == SAMBA_CHAT_KEYS || kind == SAMBA_CHAT_VALUES || kind == SAMBA_CHAT_ITEMS       ? views
-                                                                                                               : "";
-    const char *found = name.size > 0 && !memchr(name.data, ' ', name.size) ? memmem(all, strlen(all), name.data, name.size) : NULL;
+    const char *all = kind == SAMBA_CHAT_TEXT                                                            ? texts
+                      : kind == SAMBA_CHAT_INT || kind == SAMBA_CHAT_FLOAT || kind == SAMBA_CHAT_BOOL    ? numbers
+                      : kind == SAMBA_CHAT_DICT                                                          ? " fromkeys "
+                      : kind == SAMBA_CHAT_KEYS || kind == SAMBA_CHAT_VALUES || kind == SAMBA_CHAT_ITEMS ? views
+                                                                                                         : "";
+    const char *found =
+        name.size > 0 && !memchr(name.data, ' ', name.size) ? memmem(all, strlen(all), name.data, name.size) : NULL;
     for (; found; found = memmem(found + 1, strlen(found + 1), name.data, name.size))
         if (found[-1] == ' ' && found[name.size] == ' ')
             return true;

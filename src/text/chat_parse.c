@@ -84,8 +84,8 @@ samba_status samba_chat_node_name(samba_chat_parser *p, samba_chat_node *node, s
     }
     for (int64_t i = 0; i < node->named; i++)
         if (samba_str_equal(node->names[i], name))
-            return samba_chat_syntax(p->context, SAMBA_ERROR_FORMAT, samba_chat_now(p)->line, "the argument \"%.*s\" is there twice",
-                                     (int)(name.size < 60 ? name.size : 60), name.data);
+            return samba_chat_syntax(p->context, SAMBA_ERROR_FORMAT, samba_chat_now(p)->line,
+                                     "the argument \"%.*s\" is there twice", (int)(name.size < 60 ? name.size : 60), name.data);
     node->names[node->named++] = name;
     return SAMBA_OK;
 }
@@ -228,7 +228,8 @@ static samba_status parse_macro(samba_chat_parser *p, samba_chat_node *node)
             SAMBA_TRY(samba_chat_expression(p, true, &value));
             SAMBA_TRY(samba_chat_node_add(p, &node->kids, value));
         } else if (node->kids.count > 0)
-            return samba_chat_syntax(p->context, SAMBA_ERROR_FORMAT, name->line, "an argument without a default follows one with");
+            return samba_chat_syntax(p->context, SAMBA_ERROR_FORMAT, name->line,
+                                     "an argument without a default follows one with");
     }
     p->at++;
     p->loops = 0;

@@ -110,7 +110,8 @@ static samba_status capture(samba_chat_run *w, const samba_chat_body *body, samb
 }
 
 /* The same in a scope within that at hand, with filters behind it, if any. */
-static samba_status captured(samba_chat_run *w, const samba_chat_body *body, const samba_chat_node *filters, samba_chat_value *value)
+static samba_status captured(samba_chat_run *w, const samba_chat_body *body, const samba_chat_node *filters,
+                             samba_chat_value *value)
 {
     samba_chat_scope *outer = w->scope;
     SAMBA_TRY(enter(w, outer));
@@ -152,18 +153,20 @@ static samba_status run_for(samba_chat_run *w, const samba_chat_node *node)
         SAMBA_TRY(samba_chat_loop_next(w, loop, &more));
         if (!more)
             break;
+        if (!any || w->scope->kept)
+            SAMBA_TRY(enter(w, outer));
+        w->scope->count = 0;
         any = true;
-        SAMBA_TRY(enter(w, outer));
-        SAMBA_TRY(samba_chat_scope_set(w, w->scope, samba_chat_str("loop"),
-                                       (samba_chat_value){.kind = SAMBA_CHAT_LOOP, .loop = loop}));
+        SAMBA_TRY(
+            samba_chat_scope_set(w, w->scope, samba_chat_str("loop"), (samba_chat_value){.kind = SAMBA_CHAT_LOOP, .loop = loop}));
         SAMBA_TRY(samba_chat_assign(w, node->kids.nodes[0], loop->item));
         SAMBA_TRY(samba_chat_execute(w, &node->bodies[0]));
-        w->scope = outer;
         const bool breaks = w->way == SAMBA_CHAT_BREAKS;
         w->way = SAMBA_CHAT_GOES_ON;
         if (breaks)
             break;
     }
+    w->scope = outer;
     if (any || node->body_count == 1)
         return SAMBA_OK;
     SAMBA_TRY(enter(w, outer));
@@ -193,6 +196,8 @@ static samba_status define(samba_chat_run *w, const samba_chat_node *node)
     samba_chat_macro *macro;
     SAMBA_TRY(samba_chat_room(w, sizeof *macro, &macro));
     *macro = (samba_chat_macro){node, w->scope};
+    for (samba_chat_scope *scope = w->scope; scope; scope = scope->outer)
+        scope->kept = true;
     return samba_chat_scope_set(w, w->scope, node->text, (samba_chat_value){.kind = SAMBA_CHAT_MACRO, .macro = macro});
 }
 

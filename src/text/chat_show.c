@@ -25,7 +25,10 @@ samba_status samba_chat_put(samba_chat_run *w, samba_chat_buffer *b, const char 
     return samba_chat_charge(w, size / 64);
 }
 
-static samba_status put(samba_chat_run *w, samba_chat_buffer *b, const char *text) { return samba_chat_put(w, b, text, strlen(text)); }
+static samba_status put(samba_chat_run *w, samba_chat_buffer *b, const char *text)
+{
+    return samba_chat_put(w, b, text, strlen(text));
+}
 
 samba_status samba_chat_join(samba_chat_run *w, samba_str a, samba_str b, samba_str *joined)
 {
@@ -85,7 +88,8 @@ static bool printable(uint32_t c)
 
 static samba_status put_quoted(samba_chat_run *w, samba_chat_buffer *b, samba_str text)
 {
-    const bool single = text.size > 0 && memchr(text.data, '\'', text.size), twice = text.size > 0 && memchr(text.data, '"', text.size);
+    const bool single = text.size > 0 && memchr(text.data, '\'', text.size),
+               twice = text.size > 0 && memchr(text.data, '"', text.size);
     const char quote = single && !twice ? '"' : '\'';
     SAMBA_TRY(samba_chat_put(w, b, &quote, 1));
     for (size_t i = 0; i < text.size;) {

@@ -46,10 +46,16 @@ samba_status samba_chat_room(samba_chat_run *w, size_t size, void *pointer)
 /* ---- kinds ---- */
 const char *samba_chat_type(samba_chat_value v)
 {
-    static const char *const names[] = {"nothing", "an undefined value", "None",        "a bool",          "an int",
-                                        "a float", "a text",             "a list",      "a tuple",         "a dict",
-                                        "keys",    "values",             "items",       "a range",         "a namespace",
-                                        "an iterator", "a loop",         "a macro",     "a function",      "a method"};
+    static const char *const names[] = {"nothing",     "an undefined value",
+                                        "None",        "a bool",
+                                        "an int",      "a float",
+                                        "a text",      "a list",
+                                        "a tuple",     "a dict",
+                                        "keys",        "values",
+                                        "items",       "a range",
+                                        "a namespace", "an iterator",
+                                        "a loop",      "a macro",
+                                        "a function",  "a method"};
     return names[v.kind];
 }
 
@@ -117,8 +123,8 @@ static samba_status same_kind_equal(samba_chat_run *w, samba_chat_value a, samba
     case SAMBA_CHAT_DICT: return dicts_equal(w, a.dict, b.dict, equal);
     case SAMBA_CHAT_RANGE:
         *equal = a.range->count == b.range->count &&
-                 (a.range->count == 0 || (a.range->start == b.range->start &&
-                                          (a.range->count == 1 || a.range->step == b.range->step)));
+                 (a.range->count == 0 ||
+                  (a.range->start == b.range->start && (a.range->count == 1 || a.range->step == b.range->step)));
         break;
     case SAMBA_CHAT_NAMESPACE:
     case SAMBA_CHAT_ITERATOR:
@@ -192,17 +198,13 @@ samba_status samba_chat_compare(samba_chat_run *w, const char *sign, samba_chat_
     if (a.kind == b.kind && (a.kind == SAMBA_CHAT_KEYS || a.kind == SAMBA_CHAT_ITEMS))
         return samba_chat_fail(w, SAMBA_ERROR_UNSUPPORTED, "comparing %s is not supported", samba_chat_type(a));
     if (a.kind == SAMBA_CHAT_UNDEFINED || b.kind == SAMBA_CHAT_UNDEFINED)
-        return samba_chat_fail(w, SAMBA_ERROR_FORMAT, "%.*s",
-                               (int)(a.kind == SAMBA_CHAT_UNDEFINED ? a.text.size : b.text.size),
+        return samba_chat_fail(w, SAMBA_ERROR_FORMAT, "%.*s", (int)(a.kind == SAMBA_CHAT_UNDEFINED ? a.text.size : b.text.size),
                                a.kind == SAMBA_CHAT_UNDEFINED ? a.text.data : b.text.data);
     return samba_chat_fail(w, SAMBA_ERROR_FORMAT, "%s is not between %s and %s", sign, samba_chat_type(a), samba_chat_type(b));
 }
 
 /* ---- lists and dicts ---- */
-samba_status samba_chat_list_new(samba_chat_run *w, samba_chat_list **list)
-{
-    return samba_chat_room(w, sizeof **list, list);
-}
+samba_status samba_chat_list_new(samba_chat_run *w, samba_chat_list **list) { return samba_chat_room(w, sizeof **list, list); }
 
 samba_status samba_chat_list_add(samba_chat_run *w, samba_chat_list *list, samba_chat_value item)
 {
