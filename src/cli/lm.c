@@ -198,7 +198,7 @@ static samba_status obey(job *j, int argc, char **argv, bool asks, int *result)
     const char *command = argc > 1 ? argv[1] : "nothing";
     peek(j, argc, argv);
     if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "save") != 0)
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile, save or generate, given '%s'",
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile, save, generate or chat, given '%s'",
                           command);
     if (!asks)
         SAMBA_TRY(prepare(j));
@@ -212,6 +212,8 @@ int samba_cli_lm(int argc, char **argv)
 {
     if (argc > 2 && strcmp(argv[2], "generate") == 0)
         return samba_cli_lm_generate(argc - 2, argv + 2);
+    if (argc > 2 && strcmp(argv[2], "chat") == 0)
+        return samba_cli_lm_chat(argc - 2, argv + 2);
     job j = {.length = 128};
     bool asks = false;
     int result = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# `sambaflow lm generate` on a model of random weights with a tokenizer of a few words: prompts from everywhere, text as it is
+# `sambaflow lm generate` and `lm chat` on a model of random weights with a tokenizer of a few words: prompts from everywhere, text as it is
 # made, JSON, seeds, and what is refused. tests/python/test_lm_generate.py holds texts against those of transformers.
 #
 #   lm_generate.sh BUILD_FOLDER
@@ -50,6 +50,25 @@ random() { generate --prompt 'a b c' --temperature 1.5 --top-k 8 --top-p 0.95 --
 same "$(random 1)" "$(random 1)" "a seed"
 [ "$(random 1)" != "$(random 2)" ] || [ "$(random 1)" != "$(random 3)" ] || fail "seeds change nothing"
 
+# a conversation: each reply is what generate makes of the text so far
+cat >model/chat_template.jinja <<'END'
+{% for m in messages %}{{ m.role[0] }} {{ m.content }} z {% endfor %}{% if add_generation_prompt %}a{% endif %}
+END
+chat() { "$sambaflow" lm chat --model model --max-new-tokens 9 --threads 1 "$@" 2>/dev/null; }
+printf 'b c\n\nd e f\n' | chat >spoken.txt
+first=$(generate --prompt 'u b c z a' 2>/dev/null)
+second=$(generate --prompt "u b c z a $first z u d e f z a" 2>/dev/null)
+same "$(cat spoken.txt)" "$first
+$second" "a conversation"
+same "$(chat --message 'b c' --message 'd e f')" "$(cat spoken.txt)" "messages"
+chat --message 'b c' --message 'd e f' --json >spoken.json
+same "$(grep -c '"role": "assistant"' spoken.json)" 2 "JSON"
+grep -qF "\"content\": \"$second\"" spoken.json || fail "JSON: $(cat spoken.json)"
+same "$(chat --system 'h i' --message 'b')" "$(generate --prompt 's h i z u b z a' 2>/dev/null)" "a system's words"
+same "$(chat --template '{{ messages[0].content }}' --message 'b c')" "$(generate --prompt 'b c' 2>/dev/null)" "a template"
+random_chat() { chat --message b --message b --temperature 1 --seed "$1"; }
+same "$(random_chat 4)" "$(random_chat 4)" "a seed of a conversation"
+
 refuses() { # SENTENCE WORDS
     local sentence=$1
     shift
@@ -65,6 +84,11 @@ refuses "vocabulary has 11 tokens" --model model --prompt-ids 11
 refuses "give all prompts as ids, or none" --model model --prompt-ids 1 --prompt a
 refuses "has no effect" --model model --prompt a --top-k 3
 refuses "nowhere/config.json" --model nowhere --prompt a
+if "$sambaflow" lm chat --model model --prompt a >out.txt 2>err.txt; then fail "chat takes --prompt"; fi
+grep -qF "prompt" err.txt || fail "$(cat err.txt)"
+rm model/chat_template.jinja
+if "$sambaflow" lm chat --model model --message a >out.txt 2>err.txt; then fail "chat without a template"; fi
+grep -qF "template" err.txt || fail "$(cat err.txt)"
 rm model/tokenizer.json
 refuses "tokenizer" --model model --prompt a
 if generate --prompt-ids 1 >/dev/full 2>err.txt; then fail "a full disk goes unseen"; fi
