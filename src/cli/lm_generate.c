@@ -103,8 +103,9 @@ static samba_status add_ids(job *j, int64_t sequence, const char *text)
         j->outputs[sequence].prompt++;
         at = *end ? end + 1 : end;
     }
-    return j->outputs[sequence].prompt > 0 ? SAMBA_OK
-                                           : samba_fail(j->task.context, SAMBA_ERROR_ARGUMENT, "--prompt-ids: a prompt has no tokens");
+    return j->outputs[sequence].prompt > 0
+               ? SAMBA_OK
+               : samba_fail(j->task.context, SAMBA_ERROR_ARGUMENT, "--prompt-ids: a prompt has no tokens");
 }
 
 static samba_status add_prompts(job *j)

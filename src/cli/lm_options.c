@@ -35,16 +35,23 @@ static const char *const dtypes[] = {"float32", "bfloat16"};
 enum { BOTH = SAMBA_LM_GENERATE | SAMBA_LM_CHAT };
 
 static const samba_option_row rows[] = {
-    {.commands = BOTH, .name = "model", .value = "FOLDER", .help = "The model's folder: config.json, safetensors files, tokenizer", TEXT_AT(model)},
-    {.commands = SAMBA_LM_GENERATE, .name = "prompt",
+    {.commands = BOTH,
+     .name = "model",
+     .value = "FOLDER",
+     .help = "The model's folder: config.json, safetensors files, tokenizer",
+     TEXT_AT(model)},
+    {.commands = SAMBA_LM_GENERATE,
+     .name = "prompt",
      .value = "TEXT",
      .help = "What the text begins with; several are continued side by side",
      OTHER(take_prompt)},
-    {.commands = SAMBA_LM_GENERATE, .name = "prompt-file",
+    {.commands = SAMBA_LM_GENERATE,
+     .name = "prompt-file",
      .value = "FILE",
      .help = "The same from a file; -: standard input, as without any",
      OTHER(take_prompt)},
-    {.commands = SAMBA_LM_GENERATE, .name = "prompt-ids",
+    {.commands = SAMBA_LM_GENERATE,
+     .name = "prompt-ids",
      .value = "N,N,...",
      .help = "The same as ids of tokens; then ids are written, too",
      OTHER(take_prompt)},
@@ -59,33 +66,64 @@ static const samba_option_row rows[] = {
      .value = "TEXT",
      .help = "A chat template, or the name of one of the folder's (the folder's own)",
      TEXT_AT(template)},
-    {.commands = BOTH, .name = "max-new-tokens", .value = "N", .help = "At most so many tokens (128)", INTEGER_AT(max_new_tokens, 0, INT32_MAX)},
-    {.commands = BOTH, .name = "temperature",
+    {.commands = BOTH,
+     .name = "max-new-tokens",
+     .value = "N",
+     .help = "At most so many tokens (128)",
+     INTEGER_AT(max_new_tokens, 0, INT32_MAX)},
+    {.commands = BOTH,
+     .name = "temperature",
      .value = "X",
      .help = "Logits are divided by it; 0 (default): the likeliest token each time",
      REAL_AT(temperature, 0, 1e6)},
     {.commands = BOTH, .name = "top-k", .value = "N", .help = "Of the N likeliest tokens alone", INTEGER_AT(top_k, 0, INT32_MAX)},
-    {.commands = BOTH, .name = "top-p", .value = "X", .help = "Of the likeliest that together have the probability X", REAL_AT(top_p, 0, 1)},
-    {.commands = BOTH, .name = "min-p", .value = "X", .help = "Of those with at least X times the likeliest's probability", REAL_AT(min_p, 0, 1)},
-    {.commands = BOTH, .name = "repetition-penalty",
+    {.commands = BOTH,
+     .name = "top-p",
+     .value = "X",
+     .help = "Of the likeliest that together have the probability X",
+     REAL_AT(top_p, 0, 1)},
+    {.commands = BOTH,
+     .name = "min-p",
+     .value = "X",
+     .help = "Of those with at least X times the likeliest's probability",
+     REAL_AT(min_p, 0, 1)},
+    {.commands = BOTH,
+     .name = "repetition-penalty",
      .value = "X",
      .help = "Logits of tokens that were there are divided by it",
      REAL_AT(repetition_penalty, 0, 1e6)},
     {.commands = BOTH, .name = "seed", .value = "N", .help = "Of the random numbers (0)", INTEGER_AT(seed, 0, INT64_MAX)},
-    {.commands = BOTH, .name = "stop", .value = "TEXT", .help = "The text ends before TEXT; may be given several times", OTHER(take_stop)},
+    {.commands = BOTH,
+     .name = "stop",
+     .value = "TEXT",
+     .help = "The text ends before TEXT; may be given several times",
+     OTHER(take_stop)},
     {.commands = BOTH, .name = "ignore-eos", .help = "Tokens that end a text do not", FLAG_AT(go_on)},
-    {.commands = SAMBA_LM_GENERATE, .name = "no-special", .help = "Without the tokens that the tokenizer puts around a text", FLAG_AT(plain)},
+    {.commands = SAMBA_LM_GENERATE,
+     .name = "no-special",
+     .help = "Without the tokens that the tokenizer puts around a text",
+     FLAG_AT(plain)},
     {.commands = BOTH, .name = "keep-special", .help = "Special tokens are written as text", FLAG_AT(keep_special)},
-    {.commands = BOTH, .name = "capacity",
+    {.commands = BOTH,
+     .name = "capacity",
      .value = "N",
      .help = "Tokens of prompt and text that the cache has room for (the model's positions, at most 4096)",
      INTEGER_AT(capacity, 1, INT32_MAX)},
-    {.commands = BOTH, .name = "chunk", .value = "N", .help = "Tokens of a prompt that are taken at once (128)", INTEGER_AT(chunk, 1, 4096)},
-    {.commands = BOTH, .name = "dtype",
+    {.commands = BOTH,
+     .name = "chunk",
+     .value = "N",
+     .help = "Tokens of a prompt that are taken at once (128)",
+     INTEGER_AT(chunk, 1, 4096)},
+    {.commands = BOTH,
+     .name = "dtype",
      .value = "NAME",
      .help = "Weights are kept as float32 (default) or bfloat16",
      CHOICE_AT(bfloat16, dtypes, SAMBA_COUNT(dtypes))},
-    {.commands = BOTH, .name = "threads", .value = "N", .help = "Threads (as many as the machine has cores)", INT_AT(threads, 1, 4096)},
+    {.commands = BOTH,
+     .name = "threads",
+     .value = "N",
+     .help = "Threads (as many as the machine has cores)",
+     INT_AT(threads, 1, 4096)},
     {.commands = BOTH, .name = "isa", .value = "NAME", .help = "Instruction set", TEXT_AT(isa)},
     {.commands = BOTH, .name = "json", .help = "One JSON object at the end, instead of text", FLAG_AT(json)},
 };
@@ -96,7 +134,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
     const int row = samba_option_find(rows, SAMBA_COUNT(rows), key);
     if (key == ARGP_KEY_ARG)
         argp_error(state, "'%s' is no option: %s", text,
-                   p->command == SAMBA_LM_CHAT ? "what the user says is given by --message TEXT" : "a prompt is given by --prompt TEXT");
+                   p->command == SAMBA_LM_CHAT ? "what the user says is given by --message TEXT"
+                                               : "a prompt is given by --prompt TEXT");
     else if (key == ARGP_KEY_END && !p->model)
         argp_error(state, "which model? Give its folder by --model FOLDER");
     else if (row < 0)
@@ -125,8 +164,7 @@ void samba_lm_words_parse(int command, int argc, char **argv, samba_lm_words *wo
                               NULL,
                               NULL};
     argv[0] = command == SAMBA_LM_CHAT ? chat : generate;
-    *words = (samba_lm_words){
-        .command = command, .max_new_tokens = 128, .chunk = 128, .top_p = 1, .repetition_penalty = 1};
+    *words = (samba_lm_words){.command = command, .max_new_tokens = 128, .chunk = 128, .top_p = 1, .repetition_penalty = 1};
     argp_parse(&argp, argc, argv, 0, NULL, words);
 }
 

@@ -184,7 +184,7 @@ typedef struct samba_lm_build {
     samba_value start, count;
     int64_t capacity, chunk;
     bool bfloat16; /* of a step: matrices are; what is computed of them is cast to float32, as mixed precision casts it back */
-    bool inside; /* a layer: the head and what widens the embedding are linear layers of the usual layout */
+    bool inside;   /* a layer: the head and what widens the embedding are linear layers of the usual layout */
 } samba_lm_build;
 void samba_lm_enter(samba_lm_build *b, const char *name); /* a module's scope; NULL and "" are none */
 void samba_lm_leave(samba_lm_build *b, const char *name);

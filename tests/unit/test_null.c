@@ -81,7 +81,8 @@ static samba_status open_lm(void)
     char path[128];
     snprintf(path, sizeof path, "%s/config.json", folder);
     FILE *file = fopen(path, "w");
-    if (!file || fputs("{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_embd\": 2, \"n_head\": 1, \"n_layer\": 1}", file) < 0 || fclose(file) != 0)
+    if (!file || fputs("{\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_embd\": 2, \"n_head\": 1, \"n_layer\": 1}", file) < 0 ||
+        fclose(file) != 0)
         return SAMBA_ERROR_FILE;
     return samba_lm_open(context, folder, &lm);
 }
