@@ -16,6 +16,7 @@ extern "C" {
 typedef struct samba_linear_options { /* zero means PyTorch's default */
     bool no_bias;
     const samba_initializer *weight, *bias; /* what they start from; NULL: uniform within 1 / sqrt(in_features) */
+    bool transposed;                        /* "<name>.weight" is (in_features, out_features), as GPT-2's are */
 } samba_linear_options;
 SAMBA_API samba_value samba_linear(samba_value input, const char *name, int64_t out_features);
 SAMBA_API samba_value samba_linear_no_bias(samba_value input, const char *name, int64_t out_features);

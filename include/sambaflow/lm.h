@@ -16,6 +16,7 @@
 #ifndef SAMBAFLOW_LM_H
 #define SAMBAFLOW_LM_H
 
+#include <sambaflow/adapter.h>
 #include <sambaflow/data.h>
 #include <sambaflow/graph.h>
 #include <sambaflow/session.h>
@@ -49,6 +50,11 @@ typedef struct samba_lm_options {
     /* integers: tokens see those of their own document alone, so that several lie in one sequence; position_ids may begin anew */
     samba_value document_ids;
     bool no_dropout; /* whatever rates the config has */
+    /* Adapters of linear layers (adapter.h); without targets of all in the decoder's layers. All else is frozen. NULL: none. */
+    const samba_lora_options *lora;
+    /* How what is frozen lies in memory: INT8 and INT4 are of linear layers in the decoder's layers, the rest of rank 2 is
+     * bfloat16. Another than AS_TRACED without `lora` freezes everything: for inference. */
+    samba_base base;
 } samba_lm_options;
 SAMBA_API samba_lm_options samba_lm_defaults(void);
 
@@ -65,9 +71,9 @@ typedef struct samba_lm_step_options {
     size_t struct_size;
     int64_t capacity; /* positions that a sequence may have, at least 1 */
     int64_t chunk;    /* the greatest length of graphs that share the cache, at least this one's; 0: this one's */
-    /* Matrices, embeddings among them, are parameters in bfloat16. Compiled with the precision SAMBA_BF16 products read them as
-     * they are and sum in float32; without it they are cast */
-    bool bfloat16;
+    /* How weights lie in memory, all of them buffers then, as samba_lm_options.base says; samba_lm_tuned_weights makes them.
+     * Compiled with the precision SAMBA_BF16, products read those in bfloat16 as they are and sum in float32 */
+    samba_base base;
 } samba_lm_step_options;
 SAMBA_API samba_lm_step_options samba_lm_step_defaults(void); /* capacity 0, which is to be set */
 
@@ -101,7 +107,9 @@ typedef struct samba_generator_options {
     int threads;   /* as samba_session_options has them, and the next two */
     const char *isa;
     uint64_t seed; /* of initial weights, where the folder has none */
-    bool bfloat16; /* matrices are kept in bfloat16, and what products read is rounded to it; the cache stays float32 */
+    /* AS_TRACED: float32. BFLOAT16: so are weights of rank 2 and what products read; the cache stays float32. Others are
+     * UNSUPPORTED */
+    samba_base base;
 } samba_generator_options;
 SAMBA_API samba_generator_options samba_generator_defaults(void); /* 1 sequence, chunk 128 */
 
@@ -186,6 +194,25 @@ SAMBA_API samba_status samba_generate_text(samba_generator *generator, const sam
 
 /* The folder's floating-point tensors as float32, by the parameters' names: what a session loads. STATE: the folder has none. */
 SAMBA_API samba_status samba_lm_weights(const samba_lm *lm, samba_tensor_list *list);
+
+/* What a session of a graph with these options loads (samba_session_load_tensors, `partial`, since adapters start by themselves):
+ * what is frozen in its base, and the magnitudes of DoRA. Of the options only `lora` and `base` matter. */
+SAMBA_API samba_status samba_lm_tuned_weights(const samba_lm *lm, const samba_lm_options *options, samba_tensor_list *list);
+
+/* ---- adapters: folders as PEFT has them, adapter_config.json and adapter_model.safetensors --------------------- */
+/* Writes the session's adapters. Each file appears whole or not at all, the config last. NAME: the session has none. */
+SAMBA_API samba_status samba_lm_save_adapter(const samba_lm *lm, samba_session *session, const samba_lora_options *lora,
+                                             const char *folder);
+/* An adapter_config.json: the options with which a graph has these adapters. UNSUPPORTED: what it asks for and is not here, by
+ * its key. Freed by samba_lm_adapter_free; `lora` belongs to it. */
+typedef struct samba_lm_adapter samba_lm_adapter;
+SAMBA_API samba_status samba_lm_adapter_open(const samba_lm *lm, const char *folder, samba_lm_adapter **adapter,
+                                             const samba_lora_options **lora);
+SAMBA_API void samba_lm_adapter_free(samba_lm_adapter *adapter); /* NULL is allowed */
+/* Gives a session the adapters' values. NAME, SHAPE: they are of another model or rank. */
+SAMBA_API samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, samba_session *session);
+/* Writes the model's folder with the adapters in its weights, float32 (see samba_lm_save). */
+SAMBA_API samba_status samba_lm_adapter_merge(const samba_lm_adapter *adapter, const char *folder);
 
 /* Writes config.json, as it was read but for its dtype, and model.safetensors with the session's parameters, float32; copies
  * the tokenizer's files where there are any. Makes the folder. Each file appears whole or not at all, config.json last. */

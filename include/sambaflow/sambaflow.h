@@ -5,6 +5,7 @@
 #ifndef SAMBAFLOW_SAMBAFLOW_H
 #define SAMBAFLOW_SAMBAFLOW_H
 
+#include <sambaflow/adapter.h>
 #include <sambaflow/app.h>
 #include <sambaflow/checkpoint.h>
 #include <sambaflow/compile.h>

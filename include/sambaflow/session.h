@@ -135,6 +135,20 @@ SAMBA_API samba_status samba_session_get_by_name(samba_session *session, const c
 SAMBA_API samba_status samba_session_save(samba_session *session, const char *path, bool with_state);
 SAMBA_API samba_status samba_session_load(samba_session *session, const char *path);
 
+typedef struct samba_load_options {
+    size_t struct_size;
+    bool partial;            /* what is not given keeps its value; where nothing at all fits a name it is NAME */
+    const char *drop_prefix; /* NULL, or what names begin with that the PEF's do not: "base_model.model." */
+    int *loaded;             /* NULL, or receives how many of the PEF's tensors were given */
+} samba_load_options;
+SAMBA_API samba_load_options samba_load_defaults(void);
+/* The same, otherwise; and of tensors in memory, which are copied. Everything is checked before anything changes. Errors: FILE,
+ * FORMAT of a file; NAME: tensors are missing, or two have one name; DTYPE, SHAPE. */
+SAMBA_API samba_status samba_session_load_with(samba_session *session, const char *path,
+                                               const samba_load_options *options /* may be NULL */);
+SAMBA_API samba_status samba_session_load_tensors(samba_session *session, int count, samba_tensor *const *tensors,
+                                                  const samba_load_options *options /* may be NULL */);
+
 typedef enum samba_tensor_kind { /* numbers are part of the file format */
                                  SAMBA_KIND_INPUT = 0,
                                  SAMBA_KIND_PARAMETER = 1,

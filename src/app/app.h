@@ -132,6 +132,7 @@ typedef struct samba_measure_job {
     samba_measure_options measure;
     bool sections, json;
     const char *load; /* weights to start from; NULL: the PEF's own */
+    bool partial;     /* what it lacks starts as the PEF says */
 } samba_measure_job;
 samba_status samba_measure_pef(samba_context *context, const samba_measure_job *job);
 

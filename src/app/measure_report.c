@@ -168,8 +168,10 @@ samba_status samba_measure_pef(samba_context *context, const samba_measure_job *
     samba_plan_free(&plan);
     if (status == SAMBA_OK)
         status = samba_session_new(context, job->pef, &job->session, &session);
+    samba_load_options load = samba_load_defaults();
+    load.partial = job->partial;
     if (status == SAMBA_OK && job->load)
-        status = samba_session_load(session, job->load);
+        status = samba_session_load_with(session, job->load, &load);
     samba_graph_info info;
     if (status == SAMBA_OK)
         samba_app_warnings(job->program, session, NULL, NULL);

@@ -46,6 +46,7 @@ typedef struct samba_cli_arguments {
     uint64_t seed;
     int threads;
     const char *isa, *load, *save, *graph_name;
+    bool partial;        /* of load */
     const char *profile; /* of report: the file of times; of run: the word, which `times` is */
     samba_profile times;
     const char *trace; /* of run: the file for single times */

@@ -5,6 +5,7 @@
  * logits for inference or where they are asked for. Weights stay in the folder, which run, train and measure take with --load;
  * where they are not float32 they are converted beside the PEF. */
 #include "cli/cli.h"
+#include "cli/lm.h"
 #include "data/data.h"
 #include <sambaflow/lm.h>
 
@@ -17,12 +18,17 @@ typedef struct job {
     samba_lm_info info;
     int64_t length;
     bool inference, logits, attention_mask, position_ids, document_ids, no_dropout;
+    samba_cli_tuning tuning;
 } job;
 
 static const char *check(const void *settings)
 {
-    const job *j = *(job *const *)settings;
-    return j->info.max_positions && j->length > j->info.max_positions ? "--length: the model has learned fewer positions" : NULL;
+    job *j = *(job *const *)settings;
+    if (j->info.max_positions && j->length > j->info.max_positions)
+        return "--length: the model has learned fewer positions";
+    if (!j->inference && !j->tuning.rank && !j->tuning.adapter_count && j->tuning.base_count)
+        return "--base freezes all weights: give --lora-rank to train adapters, or --inference";
+    return samba_cli_tuning_check(&j->tuning, j->lm);
 }
 
 static int fill_inputs(const void *settings, int64_t batch, samba_app_input *inputs)
@@ -50,6 +56,7 @@ static void build(samba_graph *graph, const void *settings)
     samba_lm_options options = samba_lm_defaults();
     samba_value input_ids = samba_input(graph, "input_ids");
     options.no_dropout = j->no_dropout || j->inference;
+    samba_cli_tuning_apply(&j->tuning, &options);
     if (j->attention_mask)
         options.attention_mask = samba_input(graph, "attention_mask");
     if (j->position_ids)
@@ -72,7 +79,9 @@ static samba_status convert_weights(job *j, const char *pef, char path[PATH_MAX 
     if (length > 4 && strcmp(pef + length - 4, ".pef") == 0)
         length -= 4;
     snprintf(path, PATH_MAX + 32, "%.*s.safetensors", (int)length, pef);
-    SAMBA_TRY(samba_lm_weights(j->lm, &list));
+    samba_lm_options options = samba_lm_defaults();
+    samba_cli_tuning_apply(&j->tuning, &options);
+    SAMBA_TRY(samba_lm_tuned_weights(j->lm, &options, &list));
     samba_status status = samba_safetensors_write_remade(j->context, path, list.count, list.tensors);
     samba_tensor_list_free(j->context, &list);
     return status;
@@ -85,11 +94,13 @@ static samba_status tell_weights(samba_context *context, void *user, const char 
     if (!j->info.has_weights)
         return SAMBA_OK;
     snprintf(path, sizeof path, "%s", j->folder);
-    samba_status status = j->info.float32 ? SAMBA_OK : convert_weights(j, pef, path);
+    const bool as_they_are = j->info.float32 && !samba_cli_tuning_changes(&j->tuning);
+    samba_status status = as_they_are ? SAMBA_OK : convert_weights(j, pef, path);
     if (status != SAMBA_OK)
         return samba_fail(context, status, "%s", samba_error_message(j->context));
     if (out)
-        fprintf(out, "weights        %s (run, train and measure with --load)\n", path);
+        fprintf(out, "weights        %s (run, train and measure with --load%s)\n", path,
+                j->tuning.tuned ? " and --partial: adapters start by themselves" : "");
     return SAMBA_OK;
 }
 
@@ -125,7 +136,7 @@ static int compile(job *j, int argc, char **argv)
     char name[SAMBA_CLI_NAME];
     const char *seen[1];
     int count = 0;
-    const samba_app_option options[] = {
+    samba_app_option options[7 + SAMBA_CLI_TUNING_OPTIONS] = {
         {.name = "model",
          .help = "The model's folder: config.json and its safetensors files",
          .texts = seen,
@@ -141,6 +152,7 @@ static int compile(job *j, int argc, char **argv)
          .flag = &j->document_ids},
         {.name = "no-dropout", .help = "No dropout, whatever rates the config has", .flag = &j->no_dropout},
     };
+    samba_cli_tuning_options(&j->tuning, options + 7);
     take_name(j->folder, name);
     samba_app app = {.struct_size = sizeof app,
                      .name = name,
@@ -169,21 +181,29 @@ static samba_status prepare(job *j)
     return samba_lm_get_info(j->lm, &j->info);
 }
 
+/* Options with a path each: `values` of those that are given. */
+static samba_status take_paths(job *j, const char *command, int argc, char **argv, int count, const char *const *names,
+                               const char **values)
+{
+    for (int i = 2; i < argc; i++) {
+        int k = 0;
+        while (k < count && strcmp(argv[i], names[k]) != 0)
+            k++;
+        if (k == count || i + 1 == argc)
+            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "%s: expected %s, %s and %s, each with a path, given '%s'",
+                              command, names[0], names[1], names[2], argv[i]);
+        values[k] = argv[++i];
+    }
+    return SAMBA_OK;
+}
+
 /* sambaflow lm save: weights that run --save has written, as a folder. */
 static samba_status save(job *j, int argc, char **argv)
 {
     static const char *const names[] = {"--model", "--load", "--to"};
     const char *values[SAMBA_COUNT(names)] = {NULL};
     samba_tensor_list list;
-    for (int i = 2; i < argc; i++) {
-        int k = 0;
-        while (k < SAMBA_COUNT(names) && strcmp(argv[i], names[k]) != 0)
-            k++;
-        if (k == SAMBA_COUNT(names) || i + 1 == argc)
-            return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
-                              "lm save: expected --model, --load and --to, each with a path, given '%s'", argv[i]);
-        values[k] = argv[++i];
-    }
+    SAMBA_TRY(take_paths(j, "lm save", argc, argv, SAMBA_COUNT(names), names, values));
     if (!values[1] || !values[2])
         return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
                           "lm save: give the weights by --load FILE and the folder to write by --to FOLDER");
@@ -193,17 +213,35 @@ static samba_status save(job *j, int argc, char **argv)
     return status;
 }
 
+/* sambaflow lm merge: adapters in the model's weights, as a folder. */
+static samba_status merge(job *j, int argc, char **argv)
+{
+    static const char *const names[] = {"--model", "--adapter", "--to"};
+    const char *values[SAMBA_COUNT(names)] = {NULL};
+    samba_lm_adapter *adapter;
+    SAMBA_TRY(take_paths(j, "lm merge", argc, argv, SAMBA_COUNT(names), names, values));
+    if (!values[1] || !values[2])
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                          "lm merge: give the adapters by --adapter FOLDER and the folder to write by --to FOLDER");
+    SAMBA_TRY(samba_lm_adapter_open(j->lm, values[1], &adapter, NULL));
+    samba_status status = samba_lm_adapter_merge(adapter, values[2]);
+    samba_lm_adapter_free(adapter);
+    return status;
+}
+
 static samba_status obey(job *j, int argc, char **argv, bool asks, int *result)
 {
     const char *command = argc > 1 ? argv[1] : "nothing";
     peek(j, argc, argv);
-    if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "save") != 0)
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile, save, generate or chat, given '%s'",
-                          command);
+    if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "save") != 0 && strcmp(command, "merge") != 0)
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                          "lm: expected a command, compile, save, merge, generate or chat, given '%s'", command);
     if (!asks)
         SAMBA_TRY(prepare(j));
     if (!asks && strcmp(command, "save") == 0)
         return save(j, argc, argv);
+    if (!asks && strcmp(command, "merge") == 0)
+        return merge(j, argc, argv);
     *result = compile(j, argc, argv);
     return SAMBA_OK;
 }
@@ -215,6 +253,7 @@ int samba_cli_lm(int argc, char **argv)
     if (argc > 2 && strcmp(argv[2], "chat") == 0)
         return samba_cli_lm_chat(argc - 2, argv + 2);
     job j = {.length = 128};
+    samba_cli_tuning_init(&j.tuning);
     bool asks = false;
     int result = 0;
     for (int i = 2; i < argc; i++)
@@ -228,6 +267,7 @@ int samba_cli_lm(int argc, char **argv)
         fprintf(stderr, "sambaflow: %s\n", samba_error_message(j.context));
         result = 1;
     }
+    samba_cli_tuning_free(&j.tuning);
     samba_lm_free(j.lm);
     samba_context_free(j.context);
     return result;

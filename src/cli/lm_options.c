@@ -180,7 +180,7 @@ samba_status samba_lm_task_open(samba_lm_task *t, int64_t sequences, bool is_tex
     options.threads = p->threads;
     options.isa = samba_word_isa(p->isa);
     options.seed = (uint64_t)p->seed;
-    options.bfloat16 = p->bfloat16;
+    options.base = p->bfloat16 ? SAMBA_BASE_BFLOAT16 : SAMBA_BASE_AS_TRACED;
     SAMBA_TRY(samba_lm_open(t->context, p->model, &t->lm));
     if (is_text)
         SAMBA_TRY(samba_tokenizer_open(t->context, p->model, &t->tokenizer));

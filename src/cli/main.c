@@ -20,7 +20,8 @@ static samba_status measure(samba_context *context, const samba_cli_arguments *a
                              .measure = samba_measure_defaults(),
                              .sections = arguments->command == SAMBA_CLI_SECTIONS,
                              .json = arguments->json,
-                             .load = arguments->load};
+                             .load = arguments->load,
+                             .partial = arguments->partial};
     job.measure.inference = arguments->inference;
     job.measure.run_graph_only = arguments->run_graph_only;
     job.measure.graph_name = arguments->graph_name;

@@ -90,6 +90,7 @@ static const samba_option_row rows[] = {
     {.help = "run, report, measuring, tune, scale and export:"},
     {R | P | S | TUNE | SCALE | X, "load", "FILE",
      "Start from the weights in this safetensors file, or folder of such files with an index (not report)", TEXT_AT(a.load)},
+    {R | P | S, "partial", NULL, "With --load: tensors that it lacks start as they do without it", FLAG_AT(a.partial)},
     {R | P | S | SCALE | X, "graph-name", "NAME", "Run, measure or write this one of several graphs (not report)",
      TEXT_AT(a.graph_name)},
     {R | P | S | SCALE, "num-iterations", "N", "Times to run (1; to measure 100; scale: 10)",

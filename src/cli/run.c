@@ -227,8 +227,10 @@ static samba_status work(runner *r)
     SAMBA_TRY(make_tensors(r));
     samba_session_options options = samba_cli_session(r->arguments);
     SAMBA_TRY(samba_session_new(r->context, r->arguments->pef, &options, &r->session));
+    samba_load_options load = samba_load_defaults();
+    load.partial = r->arguments->partial;
     if (r->arguments->load)
-        SAMBA_TRY(samba_session_load(r->session, r->arguments->load));
+        SAMBA_TRY(samba_session_load_with(r->session, r->arguments->load, &load));
     SAMBA_TRY(samba_cli_profile_begin(r->session, r->arguments));
     SAMBA_TRY(run_all(r));
     SAMBA_TRY(samba_cli_profile_end(r->context, r->session, r->arguments, &r->profile, &r->tables));

@@ -168,9 +168,11 @@ struct samba_graph {
     const char *speaker;     /* what messages call the operator: the function that is composed of others; NULL: its own name */
     /* what messages call the two dims of a plane, where a function has others than height and width; else NULL */
     const char *const *axes;
-    int fusion_depth;          /* of samba_op_fusion_push */
-    uint32_t part;             /* given to new nodes; 0 but while a pass says otherwise */
-    samba_outer_scope *scopes; /* those around it, outermost first */
+    int fusion_depth;                /* of samba_op_fusion_push */
+    struct samba_freezing *freezing; /* innermost of samba_freeze_push; NULL: none */
+    struct samba_adapting *adapting; /* of samba_lora_push */
+    uint32_t part;                   /* given to new nodes; 0 but while a pass says otherwise */
+    samba_outer_scope *scopes;       /* those around it, outermost first */
     int64_t scope_count, scope_capacity;
     samba_status status; /* sticky */
     char error[1024];    /* its message */

@@ -32,14 +32,14 @@ static samba_value position_rows(samba_lm_build *b)
     samba_value table = samba_lm_parameter(b, "weight", 2, (int64_t[]){m->positions, m->hidden_size}, NAN);
     samba_lm_leave(b, m->names.positions);
     if (!at.graph && !(o->attention_mask.graph && m->positions_follow_mask))
-        return samba_narrow(table, 0, m->position_offset, b->length); /* of a whole sequence, so it is float32 */
+        return samba_narrow(table, 0, m->position_offset, b->length);
     if (!at.graph) {
         samba_value shown = samba_cast(o->attention_mask, SAMBA_INT64);
         at = samba_sub(samba_mul(samba_cumsum(shown, 1), shown), samba_integer(b->graph, 1));
     }
     if (m->position_offset)
         at = samba_add(at, samba_integer(b->graph, m->position_offset));
-    return samba_lm_wide(samba_functional_embedding(at, table, NULL));
+    return samba_functional_embedding(at, table, NULL);
 }
 
 static samba_value embed(samba_lm_build *b, samba_value input_ids)
@@ -47,7 +47,7 @@ static samba_value embed(samba_lm_build *b, samba_value input_ids)
     const samba_lm_shape *m = b->m;
     samba_embedding_options options = {
         .struct_size = sizeof options, .has_padding_idx = m->has_padding, .padding_idx = m->padding};
-    samba_value x = samba_lm_wide(samba_functional_embedding(input_ids, tokens_table(b), &options));
+    samba_value x = samba_functional_embedding(input_ids, tokens_table(b), &options);
     if (m->embedding_scale != 1)
         x = samba_mul_scalar(x, m->embedding_scale);
     if (m->names.project_in)
@@ -92,10 +92,34 @@ static samba_value layer_of(samba_lm_build *b, samba_value x, int64_t layer)
     return samba_add(x, mlp(b, normed));
 }
 
+/* ---- what is frozen, and adapters: of everything, or of the decoder's layers alone ---- */
+
+static bool is_tuned(const samba_lm_build *b) { return b->options.lora || b->options.base != SAMBA_BASE_AS_TRACED; }
+static bool names_targets(const samba_lm_build *b) { return b->options.lora && b->options.lora->target_count > 0; }
+
+static void begin_tuning(samba_lm_build *b, bool layers)
+{
+    samba_freeze_options freeze = samba_freeze_defaults();
+    freeze.base = layers || b->options.base == SAMBA_BASE_AS_TRACED ? b->options.base : SAMBA_BASE_BFLOAT16;
+    if (is_tuned(b))
+        samba_freeze_push(b->graph, &freeze);
+    if (b->options.lora && layers == !names_targets(b))
+        samba_lora_push(b->graph, b->options.lora);
+}
+
+static void end_tuning(samba_lm_build *b, bool layers)
+{
+    if (b->options.lora && layers == !names_targets(b))
+        samba_lora_pop(b->graph);
+    if (is_tuned(b))
+        samba_freeze_pop(b->graph);
+}
+
 static samba_value layers_of(samba_lm_build *b, samba_value x)
 {
     char number[32];
     b->inside = true;
+    begin_tuning(b, true);
     samba_lm_enter(b, b->m->names.layers);
     for (int64_t i = 0; i < b->m->layers && samba_graph_status(b->graph) == SAMBA_OK; i++) {
         snprintf(number, sizeof number, "%lld", (long long)i);
@@ -104,6 +128,7 @@ static samba_value layers_of(samba_lm_build *b, samba_value x)
         samba_lm_leave(b, number);
     }
     samba_lm_leave(b, b->m->names.layers);
+    end_tuning(b, true);
     b->inside = false;
     return x;
 }
@@ -131,6 +156,7 @@ samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
     const samba_lm_shape *m = b->m;
     const samba_lm_names *n = &m->names;
     samba_value x, table = {0};
+    begin_tuning(b, false);
     samba_lm_enter(b, n->model);
     x = layers_of(b, embed(b, input_ids));
     if (b->capacity)
@@ -139,9 +165,10 @@ samba_value samba_lm_logits_of(samba_lm_build *b, samba_value input_ids)
     if (n->project_out)
         x = samba_lm_linear(b, x, n->project_out, m->embedding_size, false);
     if (m->tied)
-        table = samba_lm_wide(tokens_table(b));
+        table = tokens_table(b);
     samba_lm_leave(b, n->model);
     x = m->tied ? samba_functional_linear(x, table, (samba_value){0}) : samba_lm_linear(b, x, n->head, m->vocab_size, false);
+    end_tuning(b, false);
     return samba_lm_cap(x, m->final_cap);
 }
 

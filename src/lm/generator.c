@@ -6,7 +6,6 @@
  *
  * The generator owns session, tensors and tokens; the model is the caller's. */
 #include "base/null.h"
-#include "data/data.h"
 #include "lm/lm.h"
 #include "tensor/tensor.h"
 
@@ -66,7 +65,7 @@ static void trace(samba_graph *graph, const void *given)
     samba_lm_step_options options = samba_lm_step_defaults();
     options.capacity = t->g->options.capacity;
     options.chunk = t->g->options.chunk;
-    options.bfloat16 = t->g->options.bfloat16;
+    options.base = t->g->options.base;
     samba_value ids = samba_input(graph, t->step->ids_name);
     samba_value start = samba_input(graph, "start");
     samba_value count = samba_input(graph, "count");
@@ -84,7 +83,7 @@ static samba_status add_graph(samba_generator *g, const lm_step *step)
     options.inputs = inputs;
     options.input_count = 3;
     options.inference = true;
-    options.precision = g->options.bfloat16 ? SAMBA_BF16 : SAMBA_FP32;
+    options.precision = g->options.base == SAMBA_BASE_BFLOAT16 ? SAMBA_BF16 : SAMBA_FP32;
     return samba_multigraph_add(g->graphs, &options, false);
 }
 
@@ -101,41 +100,19 @@ static samba_status compile(samba_generator *g)
     return status == SAMBA_OK ? samba_multigraph_session(g->graphs, "generate", &options, &g->session) : status;
 }
 
-/* A weight of the folder as the parameter that it is, which may have another dtype. */
-static samba_status give(samba_generator *g, const samba_tensor_info *info, samba_tensor *given)
-{
-    samba_tensor *made;
-    if (samba_tensor_dtype(given) == info->dtype || !samba_dtype_is_floating_point(samba_tensor_dtype(given)))
-        return samba_session_set(g->session, given);
-    SAMBA_TRY(samba_tensor_new(g->context, info->name, info->dtype, samba_tensor_rank(given), samba_tensor_shape(given), &made));
-    samba_status status = samba_tensor_copy(made, given);
-    if (status == SAMBA_OK)
-        status = samba_session_set(g->session, made);
-    samba_tensor_free(made);
-    return status;
-}
-
 /* The folder's weights, where it has some. The cache, which a session would ask for too, is none of them. */
 static samba_status load(samba_generator *g)
 {
+    samba_lm_options options = samba_lm_defaults();
+    samba_load_options how = samba_load_defaults();
     samba_tensor_list list;
+    options.base = g->options.base;
+    how.partial = true;
     if (!g->lm->has_weights)
         return SAMBA_OK;
-    SAMBA_TRY(samba_weights_read(g->context, g->lm->folder, &list));
-    samba_status status = SAMBA_OK;
-    const int count = samba_session_tensor_count(g->session);
-    for (int i = 0; i < count && status == SAMBA_OK; i++) {
-        samba_tensor_info info;
-        int k = 0;
-        status = samba_session_tensor_info(g->session, i, &info);
-        if (status != SAMBA_OK || info.kind != SAMBA_KIND_PARAMETER)
-            continue;
-        while (k < list.count && strcmp(samba_tensor_name(list.tensors[k]), info.name) != 0)
-            k++;
-        status = k < list.count ? give(g, &info, list.tensors[k])
-                                : samba_fail(g->context, SAMBA_ERROR_NAME, "the weights of \"%.300s\" have no tensor \"%.200s\"",
-                                             g->lm->folder, info.name);
-    }
+    SAMBA_TRY(g->options.base == SAMBA_BASE_AS_TRACED ? samba_lm_weights(g->lm, &list)
+                                                      : samba_lm_tuned_weights(g->lm, &options, &list));
+    samba_status status = samba_session_load_tensors(g->session, list.count, list.tensors, &how);
     samba_tensor_list_free(g->context, &list);
     return status;
 }
@@ -153,6 +130,12 @@ static samba_status check(samba_generator *g)
                           "generator: expected 1 to %d sequences, a chunk of 1 to %d tokens and a capacity of at least 1, given "
                           "%lld, %lld and %lld",
                           MOST_SEQUENCES, MOST_CHUNK, (long long)o->sequences, (long long)o->chunk, (long long)o->capacity);
+    if (o->base != SAMBA_BASE_AS_TRACED && o->base != SAMBA_BASE_BFLOAT16)
+        return samba_fail(g->context, SAMBA_ERROR_UNSUPPORTED,
+                          "generator: weights are kept as traced or in BFLOAT16; products do not read those of fewer bits");
+    if (!g->lm->has_weights && o->base != SAMBA_BASE_AS_TRACED)
+        return samba_fail(g->context, SAMBA_ERROR_UNSUPPORTED,
+                          "generator: the folder has no weights, and random ones are float32: leave base as it is");
     if (positions && o->capacity > positions)
         return samba_fail(g->context, SAMBA_ERROR_ARGUMENT,
                           "generator: a capacity of %lld tokens, and the model has learned %lld positions",

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Modules of a decoder, each in the scope of its name, so that parameters have transformers' names: linear layers, norms, the
- * MLP.
- *
- * Every linear layer is made by samba_lm_linear, in one scope: what is to change linear layers by name has its place there. */
+ * MLP. Every linear layer is one of samba_linear_with, which adapters and frozen bases know. */
 #include "lm/lm.h"
 
 #include <math.h>
@@ -24,34 +22,27 @@ void samba_lm_leave(samba_lm_build *b, const char *name)
 }
 
 /* `start`: NAN: a normal distribution, as the config has it. */
-samba_value samba_lm_parameter(samba_lm_build *b, const char *name, int rank, const int64_t *shape, double start)
+static samba_initializer initializer_of(const samba_lm_build *b, double start)
 {
-    samba_initializer initializer = {SAMBA_INIT_CONSTANT, start, 0};
     if (b->lm->has_weights)
-        initializer = (samba_initializer){.kind = SAMBA_INIT_NONE};
-    else if (start != start)
-        initializer = (samba_initializer){SAMBA_INIT_NORMAL, 0, b->m->initializer_range};
-    return samba_parameter(b->graph, name, b->bfloat16 && rank > 1 ? SAMBA_BFLOAT16 : SAMBA_FLOAT32, rank, shape, initializer);
+        return (samba_initializer){.kind = SAMBA_INIT_NONE};
+    if (start != start)
+        return (samba_initializer){SAMBA_INIT_NORMAL, 0, b->m->initializer_range};
+    return (samba_initializer){SAMBA_INIT_CONSTANT, start, 0};
 }
 
-samba_value samba_lm_wide(samba_value value)
+samba_value samba_lm_parameter(samba_lm_build *b, const char *name, int rank, const int64_t *shape, double start)
 {
-    return samba_value_dtype(value) == SAMBA_BFLOAT16 ? samba_cast(value, SAMBA_FLOAT32) : value;
+    return samba_parameter(b->graph, name, SAMBA_FLOAT32, rank, shape, initializer_of(b, start));
 }
 
 samba_value samba_lm_linear(samba_lm_build *b, samba_value x, const char *name, int64_t out_features, bool bias)
 {
-    const int64_t in_features = samba_value_size(x, -1);
-    const bool turned = b->m->transposed && b->inside;
-    const int64_t shape[2] = {turned ? in_features : out_features, turned ? out_features : in_features};
-    samba_value offset = {0};
-    samba_lm_enter(b, name);
-    samba_value weight = samba_lm_wide(samba_lm_parameter(b, "weight", 2, shape, NAN));
-    if (bias)
-        offset = samba_lm_parameter(b, "bias", 1, &out_features, 0);
-    samba_value y = samba_functional_linear(x, turned ? samba_transpose(weight, 0, 1) : weight, offset);
-    samba_lm_leave(b, name);
-    return y;
+    const samba_initializer weight = initializer_of(b, NAN), offset = initializer_of(b, 0);
+    return samba_linear_with(
+        x, name, out_features,
+        &(samba_linear_options){
+            .no_bias = !bias, .weight = &weight, .bias = &offset, .transposed = b->m->transposed && b->inside});
 }
 
 samba_value samba_lm_normalize(samba_lm_build *b, samba_value x, const char *name, const samba_lm_norm *norm)

@@ -144,6 +144,7 @@ struct samba_lm {
     const char *text; /* that it was read from */
     size_t size;
     const char *folder, *model_type;
+    const char *whole; /* names.model as transformers' class with a head has it, where the files are of the bare model */
     samba_lm_shape shape;
     bool has_weights, float32;
     const int32_t *stop_ids; /* once samba_lm_stop_ids has asked for them */
@@ -183,14 +184,11 @@ typedef struct samba_lm_build {
      * come at once at most. capacity 0: whole sequences, and no cache */
     samba_value start, count;
     int64_t capacity, chunk;
-    bool bfloat16; /* of a step: matrices are; what is computed of them is cast to float32, as mixed precision casts it back */
-    bool inside;   /* a layer: the head and what widens the embedding are linear layers of the usual layout */
+    bool inside; /* a layer: the head and what widens the embedding are linear layers of the usual layout */
 } samba_lm_build;
 void samba_lm_enter(samba_lm_build *b, const char *name); /* a module's scope; NULL and "" are none */
 void samba_lm_leave(samba_lm_build *b, const char *name);
 samba_value samba_lm_parameter(samba_lm_build *b, const char *name, int rank, const int64_t *shape, double start);
-samba_value samba_lm_wide(samba_value value); /* float32 */
-/* Every linear layer comes from here. */
 samba_value samba_lm_linear(samba_lm_build *b, samba_value x, const char *name, int64_t out_features, bool bias);
 samba_value samba_lm_normalize(samba_lm_build *b, samba_value x, const char *name, const samba_lm_norm *norm);
 samba_value samba_lm_drop(samba_lm_build *b, samba_value x, const char *name, double p);
@@ -215,8 +213,13 @@ typedef samba_status samba_lm_visit(void *user, int64_t sequence, int32_t id, sa
 samba_status samba_lm_generate(samba_generator *generator, const samba_generation_options *options, samba_lm_visit *visit,
                                void *user, samba_generation_end *ends);
 
+/* ---- tuned.c ---- */
+/* One of one token, which has the leaves of all graphs with these options' adapters and base; freed by the caller. */
+samba_status samba_lm_token_graph(const samba_lm *lm, const samba_lm_options *options /* may be NULL */, samba_graph **graph);
+
 /* ---- weights.c ---- */
 /* Which names the folder's tensors have: corrects names.model and names.head, has_weights, float32. */
 samba_status samba_lm_look_at_weights(samba_lm *lm);
+samba_status samba_lm_own_float32(samba_context *context, samba_tensor **tensor); /* a copy in its place */
 
 #endif

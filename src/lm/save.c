@@ -125,17 +125,8 @@ static samba_status choose_of(const samba_lm *lm, const samba_graph *graph, int 
 static samba_status choose(const samba_lm *lm, samba_arena *arena, int count, samba_tensor *const *tensors,
                            samba_tensor ***chosen, int *chosen_count)
 {
-    samba_tensor *token = NULL;
     samba_graph *graph = NULL;
-    samba_status status = samba_tensor_empty(lm->context, "input_ids", SAMBA_INT64, 2, (int64_t[]){1, 1}, &token);
-    if (status == SAMBA_OK)
-        status = samba_graph_new(lm->context, "lm", &graph);
-    if (status == SAMBA_OK)
-        status = samba_graph_add_input(graph, token);
-    if (status == SAMBA_OK) {
-        samba_lm_logits(lm, graph, samba_input(graph, "input_ids"), NULL);
-        status = samba_graph_status(graph);
-    }
+    samba_status status = samba_lm_token_graph(lm, NULL, &graph);
     if (status == SAMBA_OK)
         status = samba_arena_room(arena, ((size_t)samba_graph_parameter_count(graph) + 1) * sizeof(samba_tensor *), chosen);
     if (status == SAMBA_OK)
@@ -143,7 +134,6 @@ static samba_status choose(const samba_lm *lm, samba_arena *arena, int count, sa
     if (status == SAMBA_OK)
         *chosen_count = (int)samba_graph_parameter_count(graph);
     samba_graph_free(graph);
-    samba_tensor_free(token);
     return status;
 }
 

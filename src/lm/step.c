@@ -127,7 +127,7 @@ samba_value samba_lm_step(const samba_lm *lm, samba_graph *graph, samba_value in
     b.m = &lm->shape;
     b.batch = samba_value_size(input_ids, 0);
     b.length = samba_value_size(input_ids, 1);
-    b.bfloat16 = options.bfloat16;
+    b.options.base = options.base;
     b.capacity = options.capacity;
     b.chunk = options.chunk ? options.chunk : b.length;
     if (!is_list(&b, start) || !is_list(&b, count))

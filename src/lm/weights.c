@@ -27,6 +27,7 @@ static samba_status look(samba_lm *lm, const samba_tensor_list *list)
     const char *dot = strchr(n->model, '.'), *bare = dot ? dot + 1 : "";
     const samba_tensor *table = find(list, n->model, n->embedding, "weight");
     lm->has_weights = lm->float32 = true;
+    lm->whole = n->model;
     if (!table && (table = find(list, bare, n->embedding, "weight")))
         n->model = bare;
     if (!table)
@@ -76,24 +77,25 @@ samba_status samba_lm_look_at_weights(samba_lm *lm)
 
 /* ---- values ---- */
 
+samba_status samba_lm_own_float32(samba_context *context, samba_tensor **tensor)
+{
+    samba_tensor *made = NULL;
+    SAMBA_TRY(samba_tensor_new(context, samba_tensor_name(*tensor), SAMBA_FLOAT32, samba_tensor_rank(*tensor),
+                               samba_tensor_shape(*tensor), &made));
+    samba_status status = samba_tensor_copy(made, *tensor);
+    samba_tensor_free(status == SAMBA_OK ? *tensor : made);
+    *tensor = status == SAMBA_OK ? made : *tensor;
+    return status;
+}
+
 /* Replaces a tensor of another floating-point dtype; drops one of integers, which masks of older files are. */
 static samba_status convert(samba_context *context, samba_tensor **tensor)
 {
-    const samba_tensor *given = *tensor;
-    samba_tensor *made = NULL;
-    if (samba_dtype_is_floating_point(samba_tensor_dtype(given))) {
-        if (samba_tensor_dtype(given) == SAMBA_FLOAT32)
-            return SAMBA_OK;
-        SAMBA_TRY(samba_tensor_new(context, samba_tensor_name(given), SAMBA_FLOAT32, samba_tensor_rank(given),
-                                   samba_tensor_shape(given), &made));
-        samba_status status = samba_tensor_copy(made, given);
-        if (status != SAMBA_OK) {
-            samba_tensor_free(made);
-            return status;
-        }
-    }
+    const samba_dtype dtype = samba_tensor_dtype(*tensor);
+    if (samba_dtype_is_floating_point(dtype))
+        return dtype == SAMBA_FLOAT32 ? SAMBA_OK : samba_lm_own_float32(context, tensor);
     samba_tensor_free(*tensor);
-    *tensor = made;
+    *tensor = NULL;
     return SAMBA_OK;
 }
 

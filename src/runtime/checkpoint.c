@@ -101,10 +101,10 @@ static samba_status check_progress(const samba_session *session, const samba_ten
 
 /* All parameters and buffers must be there; state may be missing, but what is there must fit. */
 static samba_status check_all(const samba_session *session, const char *path, const samba_tensor_list *list,
-                              const samba_names *names)
+                              const samba_names *names, const samba_load_options *options)
 {
     samba_words missing = {.used = 0};
-    int missing_count = 0;
+    int missing_count = 0, found_count = 0;
     for (int32_t i = 0; i < session->plan.tensor_count; i++) {
         const samba_plan_tensor *tensor = &session->plan.tensors[i];
         if (!is_saved(tensor, true))
@@ -112,12 +112,18 @@ static samba_status check_all(const samba_session *session, const char *path, co
         const samba_tensor *found = find(list, names, tensor->name);
         if (found) {
             SAMBA_TRY(samba_check_host_source(session, i, found, tensor->kind == SAMBA_KIND_PARAMETER ? "parameter" : "buffer"));
+            found_count++;
         } else if (tensor->role == SAMBA_ROLE_MODEL) {
             samba_words_add(&missing, tensor->name);
             missing_count++;
         }
     }
-    if (missing_count > 0)
+    if (options->loaded)
+        *options->loaded = found_count;
+    if (options->partial && missing_count > 0 && found_count == 0)
+        return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" has none of the PEF's %d tensors: %s; nothing was loaded",
+                          path, missing_count, samba_words_text(&missing));
+    if (missing_count > 0 && !options->partial)
         return samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" lacks %d of the PEF's tensors: %s; nothing was loaded",
                           path, missing_count, samba_words_text(&missing));
     return check_progress(session, find(list, names, PROGRESS), path);
@@ -147,19 +153,31 @@ typedef struct named { /* what an index of names takes: the name first */
     const char *name;
 } named;
 
-static samba_status load_list(samba_session *session, const char *path, const samba_tensor_list *list)
+/* Without what the options say that it begins with. */
+static const char *name_of(const samba_tensor *tensor, const samba_load_options *options)
+{
+    const char *name = samba_tensor_name(tensor);
+    const size_t length = options->drop_prefix ? strlen(options->drop_prefix) : 0;
+    return length > 0 && strncmp(name, options->drop_prefix, length) == 0 ? name + length : name;
+}
+
+static samba_status load_list(samba_session *session, const char *path, const samba_tensor_list *list,
+                              const samba_load_options *options)
 {
     size_t size = (size_t)list->count * sizeof(named);
     named *items = samba_alloc(session->context, size);
     if (!items)
         return SAMBA_ERROR_MEMORY;
     for (int i = 0; i < list->count; i++)
-        items[i].name = samba_tensor_name(list->tensors[i]);
+        items[i].name = name_of(list->tensors[i], options);
     samba_names names;
-    int32_t duplicate;
+    int32_t duplicate = -1;
     samba_status status = samba_names_build(&names, session->context, items, sizeof *items, list->count, &duplicate);
+    if (status == SAMBA_OK && duplicate >= 0)
+        status = samba_fail(session->context, SAMBA_ERROR_NAME, "\"%s\" has two tensors \"%.200s\"; nothing was loaded", path,
+                            items[duplicate].name);
     if (status == SAMBA_OK)
-        status = check_all(session, path, list, &names);
+        status = check_all(session, path, list, &names, options);
     if (status == SAMBA_OK)
         status = load_all(session, list, &names);
     samba_names_free(&names);
@@ -167,13 +185,24 @@ static samba_status load_list(samba_session *session, const char *path, const sa
     return status;
 }
 
-static samba_status load(samba_session *session, const char *path)
+samba_load_options samba_load_defaults(void) { return (samba_load_options){.struct_size = sizeof(samba_load_options)}; }
+
+static samba_status take_options(samba_session *session, const char *call, const samba_load_options *given,
+                                 samba_load_options *options)
 {
+    *options = samba_load_defaults();
+    return given ? samba_options_take(session->context, call, given, sizeof *given, options) : SAMBA_OK;
+}
+
+static samba_status load(samba_session *session, const char *path, const samba_load_options *given)
+{
+    samba_load_options options;
+    SAMBA_TRY(take_options(session, "samba_session_load_with", given, &options));
     if (!path)
         return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "samba_session_load was given no path");
     samba_tensor_list list = {.count = 0};
     SAMBA_TRY(samba_weights_read(session->context, path, &list));
-    samba_status status = load_list(session, path, &list);
+    samba_status status = load_list(session, path, &list, &options);
     samba_tensor_list_free(session->context, &list);
     return status;
 }
@@ -181,5 +210,32 @@ static samba_status load(samba_session *session, const char *path)
 samba_status samba_session_load(samba_session *session, const char *path)
 {
     SAMBA_TRY(samba_session_enter(session, "samba_session_load"));
-    return samba_session_leave(session, load(session, path));
+    return samba_session_leave(session, load(session, path, NULL));
+}
+
+samba_status samba_session_load_with(samba_session *session, const char *path, const samba_load_options *options)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_load_with"));
+    return samba_session_leave(session, load(session, path, options));
+}
+
+static samba_status load_tensors(samba_session *session, int count, samba_tensor *const *tensors, const samba_load_options *given)
+{
+    static const char *const call = "samba_session_load_tensors";
+    samba_load_options options;
+    SAMBA_TRY(take_options(session, call, given, &options));
+    if (count < 0 || (count > 0 && !tensors))
+        return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s was given %d tensors that are not there", call, count);
+    for (int i = 0; i < count; i++)
+        if (!tensors[i] || !samba_tensor_name(tensors[i]))
+            return samba_fail(session->context, SAMBA_ERROR_ARGUMENT, "%s: tensor %d is NULL or has no name", call, i);
+    const samba_tensor_list list = {.count = count, .tensors = (samba_tensor **)(uintptr_t)tensors};
+    return load_list(session, call, &list, &options);
+}
+
+samba_status samba_session_load_tensors(samba_session *session, int count, samba_tensor *const *tensors,
+                                        const samba_load_options *options)
+{
+    SAMBA_TRY(samba_session_enter(session, "samba_session_load_tensors"));
+    return samba_session_leave(session, load_tensors(session, count, tensors, options));
 }

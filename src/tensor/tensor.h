@@ -26,6 +26,8 @@ double samba_dtype_hold(samba_dtype dtype, double value);
 double samba_load_double(samba_dtype dtype, const void *element);
 int64_t samba_load_int64(samba_dtype dtype, const void *element);
 void samba_store_double(samba_dtype dtype, void *element, double value);
+/* quantize.c: an element of a weight (out, in) that samba_quantize made of integers. */
+float samba_quantized_at(samba_tensor *const parts[2], bool four_bits, int64_t in, int64_t i, int64_t k);
 void samba_store_int64(samba_dtype dtype, void *element, int64_t value);
 float samba_bfloat16_to_float(uint16_t bits);
 uint16_t samba_float_to_bfloat16(float value); /* nearest even, NaN stays NaN */

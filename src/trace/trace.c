@@ -380,9 +380,16 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
     uint32_t index = samba_trace_scoped(graph, what, name);
     if (!index)
         return samba_trace_value(graph, SAMBA_NONE);
+    samba_base base = SAMBA_BASE_AS_TRACED;
+    const samba_dtype traced = dtype;
+    if (op == SAMBA_OP_parameter && samba_trace_is_frozen(graph, samba_graph_name_at(graph, index), &base)) {
+        op = SAMBA_OP_state;
+        dtype =
+            base != SAMBA_BASE_AS_TRACED && rank >= 2 && dtype == SAMBA_FLOAT32 ? SAMBA_BFLOAT16 : dtype; /* the rest is small */
+    }
     samba_ref leaf = named_leaf(graph, op, index, dtype, rank, shape);
-    if (leaf != SAMBA_NONE)
-        return samba_trace_value(graph, leaf); /* shared; the first use said how it starts */
+    if (leaf != SAMBA_NONE) /* shared; the first use said how it starts */
+        return samba_trace_value(graph, samba_emit_cast(graph, leaf, traced));
     samba_attrs attrs = {.parameter = {.name = index,
                                        .dtype = dtype,
                                        .shape = samba_dims_of(rank, shape),
@@ -391,7 +398,8 @@ static samba_value make_named(samba_graph *graph, const char *what, samba_op op,
                                        .init_b = initializer.b}};
     if (op == SAMBA_OP_state)
         attrs.state.kind = SAMBA_KIND_BUFFER;
-    return samba_trace_value(graph, samba_emit(graph, op, 0, NULL, &attrs));
+    leaf = samba_emit(graph, op, 0, NULL, &attrs);
+    return samba_trace_value(graph, leaf == SAMBA_NONE ? SAMBA_NONE : samba_emit_cast(graph, leaf, traced));
 }
 
 samba_value samba_parameter(samba_graph *graph, const char *name, samba_dtype dtype, int rank, const int64_t *shape,

@@ -8,6 +8,8 @@
 
 #include "graph/graph.h"
 
+#include <sambaflow/adapter.h>
+
 /* True when all values are of one graph without an error; the graph then is *graph. Otherwise the error stands in it, and the
  * result of the function is samba_trace_value(*graph, SAMBA_NONE). */
 bool samba_trace_enter(const char *what, int count, const samba_value *values, samba_graph **graph);
@@ -70,6 +72,32 @@ samba_ref samba_trace_argin(samba_graph *graph, const char *name, samba_dtype dt
 /* Rate "<name>.p", which starts at p, and "<name>.seed" of one use of dropout. A second use of the name shares both
  * hyperparameters but not the mask: each draws its own. False after an error. (layers.c) */
 bool samba_trace_dropout(samba_graph *graph, const char *what, const char *name, double p, samba_ref *rate, samba_ref *seed);
+
+/* ---- adapter.c: what regions of tracing say of parameters and linear layers ---- */
+typedef struct samba_patterns { /* with * and ? */
+    int count;
+    const char **at;
+    bool *hit; /* it has matched a name */
+} samba_patterns;
+typedef struct samba_freezing {
+    struct samba_freezing *outer;
+    samba_base base;
+    samba_patterns names, excepts;
+} samba_freezing;
+typedef struct samba_adapting {
+    struct samba_adapting *outer;
+    int64_t rank;
+    double factor, dropout;
+    bool dora;
+    samba_patterns targets, excludes;
+} samba_adapting;
+/* Whether a parameter of this whole name is frozen, and how it lies in memory then. */
+bool samba_trace_is_frozen(samba_graph *graph, const char *name, samba_base *base);
+/* base.c: a linear layer's parameter "weight", made in its scope: (out, in), however it lies; `turned`: as (in, out). */
+samba_value samba_trace_linear_weight(samba_graph *graph, samba_dtype dtype, int64_t out, int64_t in, bool turned,
+                                      samba_initializer initializer);
+/* A linear layer's result with what the region adds to it; called in the layer's scope. bias: zeroed: none. */
+samba_value samba_trace_adapt(samba_value input, samba_value result, samba_value weight, samba_value bias);
 
 /* The root of what is at least 0, with gradient 0 where it is 0. statistics.c */
 samba_ref samba_trace_root(samba_graph *graph, samba_ref a);

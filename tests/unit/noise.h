@@ -86,9 +86,45 @@ static inline bool rounds(const samba_node *node)
     return class_ != SAMBA_VIEW && class_ != SAMBA_MOVE && (class_ != SAMBA_LEAF || node->op == SAMBA_OP_parameter);
 }
 
+static inline bool comes_rounded(const samba_graph *graph, samba_ref ref)
+{
+    while (samba_ops[samba_node_at(graph, ref)->op].class_ == SAMBA_VIEW)
+        ref = samba_node_at(graph, ref)->inputs[0];
+    const samba_node *node = samba_node_at(graph, ref);
+    return rounds(node) && node->op != SAMBA_OP_parameter && samba_dtype_is_floating_point((samba_dtype)node->dtype);
+}
+
+/* Whether two values are equal, where a sum may have cancelled: noise times what is left of it makes nothing equal. So a distance
+ * of a unit beside the greatest counts as none. */
+static inline samba_ref nearly_equal(samba_graph *graph, samba_op op, const samba_ref *inputs)
+{
+    const samba_dtype dtype = (samba_dtype)samba_node_at(graph, inputs[0])->dtype;
+    const int rank = samba_node_at(graph, inputs[0])->rank;
+    int64_t dims[SAMBA_MAX_RANK];
+    for (int d = 0; d < SAMBA_MAX_RANK; d++)
+        dims[d] = d;
+    samba_ref a = samba_emit_cast(graph, inputs[0], SAMBA_FLOAT64), b = samba_emit_cast(graph, inputs[1], SAMBA_FLOAT64);
+    samba_ref distance = samba_emit1(graph, SAMBA_OP_abs, samba_emit2(graph, SAMBA_OP_sub, a, b));
+    samba_ref nothing = samba_emit_constant(graph, 0, SAMBA_FLOAT64), same = samba_emit2(graph, SAMBA_OP_eq, a, b);
+    distance = samba_emit3(graph, SAMBA_OP_where, same, nothing, distance); /* of two infinities it is NaN */
+    samba_ref most = samba_emit_reduce(graph, SAMBA_OP_amax, samba_emit1(graph, SAMBA_OP_abs, a), rank, dims);
+    most = samba_emit_scalar(graph, SAMBA_OP_mul, most, epsilon_of(dtype));
+    samba_ref equal = samba_emit2(graph, SAMBA_OP_le, distance, most);
+    return op == SAMBA_OP_eq ? equal : samba_emit1(graph, SAMBA_OP_logical_not, equal);
+}
+
+static inline bool compares_rounded(const samba_graph *graph, const samba_node *node)
+{
+    return (node->op == SAMBA_OP_eq || node->op == SAMBA_OP_ne) && node_numel(node) > 0 &&
+           samba_dtype_is_floating_point((samba_dtype)samba_node_at(graph, node->inputs[0])->dtype) &&
+           (comes_rounded(graph, node->inputs[0]) || comes_rounded(graph, node->inputs[1]));
+}
+
 static inline samba_ref add_noise(samba_rewriter *rewriter, samba_ref ref, const samba_ref *inputs)
 {
     const samba_node *node = samba_node_at(rewriter->in, ref);
+    if (compares_rounded(rewriter->in, node))
+        return nearly_equal(rewriter->out, (samba_op)node->op, inputs);
     samba_ref copy = samba_rewrite_copy(rewriter, ref, inputs);
     const noise_source *source = rewriter->user;
     if (!rounds(node) || (node->op == SAMBA_OP_parameter && !source->leaves) ||

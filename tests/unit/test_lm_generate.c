@@ -167,9 +167,9 @@ TEST(test_sequences)
     const struct {
         samba_generator_options options;
         const char *words;
-    } cases[] = {{{sizeof o, 0, 0, 1, 0, NULL, 0, false}, "1 to 1024 sequences"},
-                 {{sizeof o, 1, 0, 0, 0, NULL, 0, false}, "a chunk of 1 to 4096"},
-                 {{sizeof o, 1, -1, 1, 0, NULL, 0, false}, "a capacity of at least 1"}};
+    } cases[] = {{{sizeof o, 0, 0, 1, 0, NULL, 0, SAMBA_BASE_AS_TRACED}, "1 to 1024 sequences"},
+                 {{sizeof o, 1, 0, 0, 0, NULL, 0, SAMBA_BASE_AS_TRACED}, "a chunk of 1 to 4096"},
+                 {{sizeof o, 1, -1, 1, 0, NULL, 0, SAMBA_BASE_AS_TRACED}, "a capacity of at least 1"}};
     for (int i = 0; i < LENGTH(cases); i++)
         refuse(samba_generator_new(lm, &cases[i].options, &g), SAMBA_ERROR_ARGUMENT, cases[i].words);
     samba_lm_free(lm);

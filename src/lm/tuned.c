@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a session is given where a part of the model is frozen: the folder's weights in the base that the graph has them in, and
+ * the norms with which the magnitudes of DoRA start. The graph is asked which: one of one token has the leaves of all graphs. */
+#include "base/null.h"
+#include "data/data.h"
+#include "graph/graph.h"
+#include "lm/lm.h"
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+samba_status samba_lm_token_graph(const samba_lm *lm, const samba_lm_options *given, samba_graph **graph)
+{
+    samba_tensor *token = NULL;
+    samba_lm_options options = samba_lm_defaults();
+    options.lora = given ? given->lora : NULL;
+    options.base = given ? given->base : SAMBA_BASE_AS_TRACED;
+    *graph = NULL;
+    samba_status status = samba_tensor_empty(lm->context, "input_ids", SAMBA_INT64, 2, (int64_t[]){1, 1}, &token);
+    if (status == SAMBA_OK)
+        status = samba_graph_new(lm->context, "lm", graph);
+    if (status == SAMBA_OK)
+        status = samba_graph_add_input(*graph, token);
+    if (status == SAMBA_OK) {
+        samba_lm_logits(lm, *graph, samba_input(*graph, "input_ids"), &options);
+        status = samba_graph_status(*graph);
+    }
+    samba_tensor_free(token);
+    if (status != SAMBA_OK) {
+        samba_graph_free(*graph);
+        *graph = NULL;
+    }
+    return status;
+}
+
+typedef struct tuning {
+    const samba_lm *lm;
+    samba_tensor_list read, made; /* of the folder; for the session */
+} tuning;
+
+/* `name` with another ending; the weight that it comes from. NULL: the folder has none. */
+static const samba_tensor *source_of(const tuning *t, const char *name, const char *ending)
+{
+    const size_t length = strlen(name), tail = strlen(ending);
+    for (int i = 0; i < t->read.count; i++) {
+        const char *other = samba_tensor_name(t->read.tensors[i]);
+        if (strncmp(other, name, length - tail) == 0 && strcmp(other + length - tail, tail ? "weight" : "") == 0)
+            return t->read.tensors[i];
+    }
+    return NULL;
+}
+
+static bool ends(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+/* A float32 copy. */
+static samba_status widen(const tuning *t, const samba_tensor *source, samba_tensor **wide)
+{
+    SAMBA_TRY(samba_tensor_new(t->lm->context, samba_tensor_name(source), SAMBA_FLOAT32, samba_tensor_rank(source),
+                               samba_tensor_shape(source), wide));
+    return samba_tensor_copy(*wide, source);
+}
+
+static void keep(tuning *t, samba_tensor *tensor)
+{
+    if (tensor)
+        t->made.tensors[t->made.count++] = tensor;
+}
+
+static samba_status quantized(tuning *t, const samba_tensor *source, samba_base base, samba_tensor *parts[2])
+{
+    samba_tensor *wide = NULL;
+    samba_status status = widen(t, source, &wide);
+    if (status == SAMBA_OK)
+        status = samba_quantize(t->lm->context, wide, base, t->lm->shape.transposed, parts);
+    samba_tensor_free(wide);
+    return status;
+}
+
+static samba_status as_dtype(tuning *t, const samba_tensor *source, const samba_node *leaf)
+{
+    samba_tensor *tensor = NULL;
+    samba_status status =
+        samba_tensor_new(t->lm->context, samba_tensor_name(source), (samba_dtype)leaf->dtype, leaf->rank, leaf->shape, &tensor);
+    if (status == SAMBA_OK && !samba_shape_equal(source->rank, source->shape, leaf->rank, leaf->shape))
+        status = samba_fail(t->lm->context, SAMBA_ERROR_SHAPE, "\"%s\" is expected to be %s, given %s", samba_tensor_name(source),
+                            SAMBA_SHAPE(leaf->rank, leaf->shape), SAMBA_SHAPE(source->rank, source->shape));
+    if (status == SAMBA_OK)
+        status = samba_tensor_copy(tensor, source);
+    if (status == SAMBA_OK)
+        keep(t, tensor);
+    else
+        samba_tensor_free(tensor);
+    return status;
+}
+
+/* ---- magnitudes ---- */
+
+/* What the graph reads of a weight: float32 (out, in). */
+static samba_status read_weight(tuning *t, const samba_tensor *source, samba_base base, int64_t out, int64_t in, float **values)
+{
+    samba_tensor *parts[2] = {NULL};
+    const char *head = t->lm->shape.names.head;
+    const bool turned = t->lm->shape.transposed && strncmp(samba_tensor_name(source), head, strlen(head)) != 0;
+    samba_tensor *wide = NULL;
+    *values = samba_alloc(t->lm->context, (size_t)(out * in) * sizeof(float));
+    if (!*values)
+        return SAMBA_ERROR_MEMORY;
+    samba_status status = base == SAMBA_BASE_AS_TRACED ? widen(t, source, &parts[0]) : quantized(t, source, base, parts);
+    if (status == SAMBA_OK && base == SAMBA_BASE_BFLOAT16)
+        status = widen(t, parts[0], &wide);
+    for (int64_t i = 0; i < out && status == SAMBA_OK; i++)
+        for (int64_t k = 0; k < in; k++)
+            (*values)[i * in + k] =
+                base == SAMBA_BASE_INT8 || base == SAMBA_BASE_INT4
+                    ? samba_quantized_at(parts, base == SAMBA_BASE_INT4, in, i, k)
+                    : ((const float *)samba_tensor_data(wide ? wide : parts[0]))[turned ? k * out + i : i * in + k];
+    for (int i = 0; i < 2; i++)
+        samba_tensor_free(parts[i]);
+    samba_tensor_free(wide);
+    return status;
+}
+
+static samba_status magnitudes(tuning *t, const samba_tensor *source, samba_base base, const char *name, int64_t out)
+{
+    samba_tensor *tensor = NULL;
+    float *values = NULL;
+    const int64_t in = out > 0 ? samba_tensor_numel(source) / out : 0;
+    SAMBA_TRY(samba_tensor_new(t->lm->context, name, SAMBA_FLOAT32, 1, &out, &tensor));
+    samba_status status = read_weight(t, source, base, out, in, &values);
+    for (int64_t i = 0; i < out && status == SAMBA_OK; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < in; k++)
+            sum += (double)values[i * in + k] * values[i * in + k];
+        ((float *)samba_tensor_data(tensor))[i] = (float)sqrt(sum);
+    }
+    if (values)
+        samba_free(t->lm->context, values, (size_t)(out * in) * sizeof(float));
+    if (status == SAMBA_OK)
+        keep(t, tensor);
+    else
+        samba_tensor_free(tensor);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static samba_status missing(const tuning *t, const char *name)
+{
+    return samba_fail(t->lm->context, SAMBA_ERROR_NAME, "the folder \"%.300s\" has no weight for \"%s\"", t->lm->folder, name);
+}
+
+/* How the graph has a module's weight. */
+static samba_base base_of(const samba_graph *graph, const samba_tensor *weight)
+{
+    const samba_ref leaf = samba_graph_leaf(graph, samba_tensor_name(weight));
+    const samba_dtype dtype = leaf == SAMBA_NONE ? SAMBA_UINT8 : (samba_dtype)samba_node_at(graph, leaf)->dtype;
+    return dtype == SAMBA_UINT8      ? SAMBA_BASE_INT4
+           : dtype == SAMBA_INT8     ? SAMBA_BASE_INT8
+           : dtype == SAMBA_BFLOAT16 ? SAMBA_BASE_BFLOAT16
+                                     : SAMBA_BASE_AS_TRACED;
+}
+
+static samba_status give(tuning *t, const samba_graph *graph, const samba_node *leaf)
+{
+    const char *name = samba_graph_name_at(graph, leaf->attrs->leaf.name);
+    samba_tensor *parts[2] = {NULL};
+    const samba_tensor *source;
+    if (ends(name, ".lora_A.weight") || ends(name, ".lora_B.weight") || ends(name, ".weight_scale"))
+        return SAMBA_OK; /* they start by themselves; they come with their integers */
+    if (ends(name, ".lora_magnitude_vector")) {
+        source = source_of(t, name, "lora_magnitude_vector");
+        return source ? magnitudes(t, source, base_of(graph, source), name, leaf->shape[0]) : missing(t, name);
+    }
+    const bool packed = ends(name, ".weight_packed");
+    source = source_of(t, name, packed ? "weight_packed" : "");
+    if (!source)
+        return missing(t, name);
+    if (!packed && leaf->dtype != SAMBA_INT8)
+        return as_dtype(t, source, leaf);
+    SAMBA_TRY(quantized(t, source, packed ? SAMBA_BASE_INT4 : SAMBA_BASE_INT8, parts));
+    keep(t, parts[0]);
+    keep(t, parts[1]);
+    return SAMBA_OK;
+}
+
+static samba_status give_all(tuning *t, const samba_graph *graph)
+{
+    samba_tensor_list list;
+    SAMBA_TRY(samba_tensor_list_new(t->lm->context, (int)(2 * graph->node_count), &list));
+    t->made = list;
+    t->made.count = 0;
+    samba_status status = SAMBA_OK;
+    for (int64_t i = 0; i < graph->node_count && status == SAMBA_OK; i++)
+        if (graph->nodes[i].op == SAMBA_OP_parameter || graph->nodes[i].op == SAMBA_OP_state)
+            status = give(t, graph, &graph->nodes[i]);
+    int made = t->made.count;
+    t->made.count = list.count; /* what it was made with, for its end */
+    if (status == SAMBA_OK)
+        status = samba_tensor_list_new(t->lm->context, made, &list);
+    if (status == SAMBA_OK) {
+        for (int i = 0; i < made; i++) {
+            list.tensors[i] = t->made.tensors[i];
+            t->made.tensors[i] = NULL;
+        }
+        samba_tensor_list_free(t->lm->context, &t->made);
+        t->made = list;
+    }
+    return status;
+}
+
+samba_status samba_lm_tuned_weights(const samba_lm *lm, const samba_lm_options *options, samba_tensor_list *list)
+{
+    SAMBA_NEED(NULL, lm);
+    SAMBA_NEED(lm->context, list);
+    *list = (samba_tensor_list){0};
+    if (!lm->has_weights)
+        return samba_fail(lm->context, SAMBA_ERROR_STATE, "the folder \"%.300s\" has no weights", lm->folder);
+    tuning t = {.lm = lm};
+    samba_graph *graph = NULL;
+    samba_lm_options taken = samba_lm_defaults();
+    if (options)
+        SAMBA_TRY(samba_options_take(lm->context, "samba_lm_tuned_weights", options, sizeof taken, &taken));
+    samba_status status = samba_lm_token_graph(lm, &taken, &graph);
+    if (status == SAMBA_OK)
+        status = samba_weights_read(lm->context, lm->folder, &t.read);
+    if (status == SAMBA_OK)
+        status = give_all(&t, graph);
+    if (status == SAMBA_OK)
+        *list = t.made;
+    else
+        samba_tensor_list_free(lm->context, &t.made);
+    samba_tensor_list_free(lm->context, &t.read);
+    samba_graph_free(graph);
+    return status;
+}
