@@ -21,11 +21,13 @@ extern "C" {
 
 /* ---- parameters that stay ------------------------------------------------------------------------------------- */
 typedef enum samba_base { /* how a frozen parameter lies in memory */
-    SAMBA_BASE_AS_TRACED = 0,
-    SAMBA_BASE_BFLOAT16 = 1, /* of parameters of rank 2 and more that are traced as float32 */
-    SAMBA_BASE_INT8 = 2,     /* weights of linear layers: "weight" int8 (out, in) and "weight_scale" float32 (out, 1); a row is the
+                          SAMBA_BASE_AS_TRACED = 0,
+                          SAMBA_BASE_BFLOAT16 = 1, /* of parameters of rank 2 and more that are traced as float32 */
+                          SAMBA_BASE_INT8 =
+                              2, /* weights of linear layers: "weight" int8 (out, in) and "weight_scale" float32 (out, 1); a row is the
                               * integers times its scale. Others as BFLOAT16 */
-    SAMBA_BASE_INT4 = 3      /* "weight_packed" uint8 (out, in / 32, 16) and "weight_scale" float16 (out, in / 32, 1), as GGML's
+                          SAMBA_BASE_INT4 =
+                              3 /* "weight_packed" uint8 (out, in / 32, 16) and "weight_scale" float16 (out, in / 32, 1), as GGML's
                               * Q4_0: byte j of a group has element j in its low half and j + 16 in its high half, each 8 more
                               * than the integer. `in` must be a multiple of 32 */
 } samba_base;

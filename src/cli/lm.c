@@ -172,8 +172,8 @@ static samba_status obey(samba_lm_command *j, int argc, char **argv, bool asks, 
     peek(j, argc, argv);
     if (!asks && strcmp(command, "compile") != 0 && strcmp(command, "train") != 0 && strcmp(command, "save") != 0 &&
         strcmp(command, "merge") != 0)
-        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT, "lm: expected a command, compile, train, save or merge, given '%s'",
-                          command);
+        return samba_fail(j->context, SAMBA_ERROR_ARGUMENT,
+                          "lm: expected a command, compile, train, save, merge, generate or chat, given '%s'", command);
     if (!asks)
         SAMBA_TRY(prepare(j));
     if (!asks && strcmp(command, "save") == 0)
@@ -186,6 +186,10 @@ static samba_status obey(samba_lm_command *j, int argc, char **argv, bool asks, 
 
 int samba_cli_lm(int argc, char **argv)
 {
+    if (argc > 2 && strcmp(argv[2], "generate") == 0)
+        return samba_cli_lm_generate(argc - 2, argv + 2);
+    if (argc > 2 && strcmp(argv[2], "chat") == 0)
+        return samba_cli_lm_chat(argc - 2, argv + 2);
     samba_lm_command j = {.length = 128};
     samba_cli_tuning_init(&j.tuning);
     bool asks = false;

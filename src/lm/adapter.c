@@ -49,11 +49,11 @@ static json_t *config_of(const samba_lm *lm, const samba_lora_options *lora)
     json_t *all = json_string("all-linear"), *none = json_null();
     json_t *targets = lora->target_count > 0 ? words_json(lora->target_count, lora->targets) : json_incref(all);
     json_t *excludes = lora->exclude_count > 0 ? words_json(lora->exclude_count, lora->excludes) : json_incref(none);
-    json_t *config = json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:b, s:b, s:b, s:s, s:o, s:o, s:b}", "peft_type", "LORA", "task_type",
-                               "CAUSAL_LM", "base_model_name_or_path", lm->folder, "bias", "none", "r", (json_int_t)lora->rank,
-                               "lora_alpha", lora->alpha, "lora_dropout", lora->dropout, "use_rslora", lora->rslora, "use_dora",
-                               lora->dora, "fan_in_fan_out", lm->shape.transposed, "init_lora_weights", "true", "target_modules",
-                               targets, "exclude_modules", excludes, "inference_mode", true);
+    json_t *config = json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:b, s:b, s:b, s:s, s:o, s:o, s:b}", "peft_type", "LORA",
+                               "task_type", "CAUSAL_LM", "base_model_name_or_path", lm->folder, "bias", "none", "r",
+                               (json_int_t)lora->rank, "lora_alpha", lora->alpha, "lora_dropout", lora->dropout, "use_rslora",
+                               lora->rslora, "use_dora", lora->dora, "fan_in_fan_out", lm->shape.transposed, "init_lora_weights",
+                               "true", "target_modules", targets, "exclude_modules", excludes, "inference_mode", true);
     if (config)
         json_object_set_new(config, "init_lora_weights", json_true());
     json_decref(all);
@@ -181,22 +181,26 @@ static void take_words(samba_lm_adapter *a, samba_lm_config *config, const char 
 static void need_empty(samba_lm_config *config, const char *key)
 {
     const json_t *value = samba_lm_ask(config, key);
-    if (value && !json_is_false(value) && !((json_is_object(value) || json_is_array(value)) && json_array_size(value) == 0 &&
-                                            json_object_size(value) == 0))
+    if (value && !json_is_false(value) &&
+        !((json_is_object(value) || json_is_array(value)) && json_array_size(value) == 0 && json_object_size(value) == 0))
         samba_lm_refuse(config, key, "null, false and what is empty");
 }
 
 static samba_status read_config(samba_lm_adapter *a, samba_lm_config *config)
 {
-    static const char *const nothing[] = {"auto_mapping",     "base_model_name_or_path", "inference_mode",    "init_lora_weights",
-                                          "megatron_core",    "peft_version",            "qalora_group_size", "revision",
-                                          "fan_in_fan_out",   "task_type",               "eva_config",        "corda_config",
-                                          "loftq_config",     "lora_ga_config",          "runtime_config",    "ensure_weight_tying"};
-    static const char *const empty[] = {"rank_pattern",    "alpha_pattern",    "modules_to_save",   "layers_to_transform",
-                                        "layers_pattern",  "layer_replication", "target_parameters", "trainable_token_indices",
-                                        "megatron_config", "lora_bias",         "use_qalora",        "use_bdlora",
-                                        "alora_invocation_tokens", "arrow_config", "kasa_config", "velora_config",
-                                        "monteclora_config"};
+    static const char *const nothing[] = {"auto_mapping",      "base_model_name_or_path",
+                                          "inference_mode",    "init_lora_weights",
+                                          "megatron_core",     "peft_version",
+                                          "qalora_group_size", "revision",
+                                          "fan_in_fan_out",    "task_type",
+                                          "eva_config",        "corda_config",
+                                          "loftq_config",      "lora_ga_config",
+                                          "runtime_config",    "ensure_weight_tying"};
+    static const char *const empty[] = {
+        "rank_pattern",      "alpha_pattern",     "modules_to_save",         "layers_to_transform", "layers_pattern",
+        "layer_replication", "target_parameters", "trainable_token_indices", "megatron_config",     "lora_bias",
+        "use_qalora",        "use_bdlora",        "alora_invocation_tokens", "arrow_config",        "kasa_config",
+        "velora_config",     "monteclora_config"};
     samba_lora_options *o = &a->lora;
     const char *type = samba_lm_word(config, "peft_type", "LORA");
     if (strcmp(type, "LORA") != 0)
@@ -307,10 +311,11 @@ samba_status samba_lm_adapter_load(const samba_lm_adapter *adapter, samba_sessio
     if (status == SAMBA_OK)
         status = samba_session_load_tensors(session, list.count, list.tensors, &options);
     if (status == SAMBA_OK && loaded != list.count)
-        status = samba_fail(adapter->lm->context, SAMBA_ERROR_NAME,
-                            "\"%.300s\" has %d tensors of adapters, and %d of them are the session's: they are of another model, or "
-                            "the graph was compiled for others",
-                            adapter->folder, list.count, loaded);
+        status =
+            samba_fail(adapter->lm->context, SAMBA_ERROR_NAME,
+                       "\"%.300s\" has %d tensors of adapters, and %d of them are the session's: they are of another model, or "
+                       "the graph was compiled for others",
+                       adapter->folder, list.count, loaded);
     samba_tensor_list_free(adapter->lm->context, &list);
     return status;
 }
@@ -349,11 +354,13 @@ static samba_status merge_one(merging *m, samba_tensor *weight, const samba_tens
     const int64_t *shape = samba_tensor_shape(weight), rank = samba_tensor_rank(a) == 2 ? samba_tensor_shape(a)[0] : -1;
     const int64_t out = shape[turned], in = shape[!turned];
     if (samba_tensor_rank(weight) != 2 || samba_tensor_rank(b) != 2 || samba_tensor_shape(a)[1] != in ||
-        samba_tensor_shape(b)[0] != out || samba_tensor_shape(b)[1] != rank || (magnitude && samba_tensor_numel(magnitude) != out))
+        samba_tensor_shape(b)[0] != out || samba_tensor_shape(b)[1] != rank ||
+        (magnitude && samba_tensor_numel(magnitude) != out))
         return samba_fail(lm->context, SAMBA_ERROR_SHAPE, "the adapter in \"%.300s\" does not fit \"%s\", which is %s",
                           m->adapter->folder, samba_tensor_name(weight), SAMBA_SHAPE(samba_tensor_rank(weight), shape));
     float *w = samba_tensor_data(weight), *row = samba_alloc(lm->context, (size_t)(in + 1) * sizeof *row);
-    const float *low = samba_tensor_data(a), *high = samba_tensor_data(b), *size = magnitude ? samba_tensor_data(magnitude) : NULL;
+    const float *low = samba_tensor_data(a), *high = samba_tensor_data(b),
+                *size = magnitude ? samba_tensor_data(magnitude) : NULL;
     if (!row)
         return SAMBA_ERROR_MEMORY;
     for (int64_t i = 0; i < out; i++) {

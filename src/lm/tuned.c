@@ -85,8 +85,8 @@ static samba_status quantized(tuning *t, const samba_tensor *source, samba_base 
 static samba_status as_dtype(tuning *t, const samba_tensor *source, const samba_node *leaf)
 {
     samba_tensor *tensor = NULL;
-    samba_status status = samba_tensor_new(t->lm->context, samba_tensor_name(source), (samba_dtype)leaf->dtype, leaf->rank,
-                                           leaf->shape, &tensor);
+    samba_status status =
+        samba_tensor_new(t->lm->context, samba_tensor_name(source), (samba_dtype)leaf->dtype, leaf->rank, leaf->shape, &tensor);
     if (status == SAMBA_OK && !samba_shape_equal(source->rank, source->shape, leaf->rank, leaf->shape))
         status = samba_fail(t->lm->context, SAMBA_ERROR_SHAPE, "\"%s\" is expected to be %s, given %s", samba_tensor_name(source),
                             SAMBA_SHAPE(leaf->rank, leaf->shape), SAMBA_SHAPE(source->rank, source->shape));
@@ -111,8 +111,7 @@ static samba_status read_weight(tuning *t, const samba_tensor *source, samba_bas
     *values = samba_alloc(t->lm->context, (size_t)(out * in) * sizeof(float));
     if (!*values)
         return SAMBA_ERROR_MEMORY;
-    samba_status status =
-        base == SAMBA_BASE_AS_TRACED ? widen(t, source, &parts[0]) : quantized(t, source, base, parts);
+    samba_status status = base == SAMBA_BASE_AS_TRACED ? widen(t, source, &parts[0]) : quantized(t, source, base, parts);
     if (status == SAMBA_OK && base == SAMBA_BASE_BFLOAT16)
         status = widen(t, parts[0], &wide);
     for (int64_t i = 0; i < out && status == SAMBA_OK; i++)

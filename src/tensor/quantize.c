@@ -75,8 +75,7 @@ static samba_status to_int4(samba_context *context, const samba_tensor *weight, 
         return samba_fail(context, SAMBA_ERROR_SHAPE,
                           "samba_quantize: \"%.200s\" has rows of %lld, and INT4 is of groups of %d: keep it in INT8",
                           samba_tensor_name(weight), (long long)s->in, GROUP);
-    SAMBA_TRY(
-        new_part(context, weight, "_packed", SAMBA_UINT8, 3, (int64_t[]){s->out, groups, GROUP / 2}, &parts[0]));
+    SAMBA_TRY(new_part(context, weight, "_packed", SAMBA_UINT8, 3, (int64_t[]){s->out, groups, GROUP / 2}, &parts[0]));
     SAMBA_TRY(new_part(context, weight, "_scale", SAMBA_FLOAT16, 3, (int64_t[]){s->out, groups, 1}, &parts[1]));
     uint8_t *bytes = samba_tensor_data(parts[0]);
     uint16_t *scales = samba_tensor_data(parts[1]);
@@ -109,7 +108,8 @@ samba_status samba_quantize(samba_context *context, const samba_tensor *weight, 
         return samba_fail(context, SAMBA_ERROR_ARGUMENT, "samba_quantize: a base of fewer bits is expected, given %d", (int)base);
     if (samba_tensor_dtype(weight) != SAMBA_FLOAT32 || !samba_tensor_is_contiguous(weight) ||
         (!samba_tensor_data(weight) && samba_tensor_numel(weight) > 0))
-        return samba_fail(context, SAMBA_ERROR_DTYPE, "samba_quantize: a float32 tensor in one piece of memory is expected, given %s",
+        return samba_fail(context, SAMBA_ERROR_DTYPE,
+                          "samba_quantize: a float32 tensor in one piece of memory is expected, given %s",
                           samba_dtype_name(samba_tensor_dtype(weight)));
     if (integers && samba_tensor_rank(weight) != 2)
         return samba_fail(context, SAMBA_ERROR_SHAPE, "samba_quantize: a weight of rank 2 is expected, given rank %d",

@@ -9,10 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-samba_freeze_options samba_freeze_defaults(void)
-{
-    return (samba_freeze_options){.struct_size = sizeof(samba_freeze_options)};
-}
+samba_freeze_options samba_freeze_defaults(void) { return (samba_freeze_options){.struct_size = sizeof(samba_freeze_options)}; }
 
 samba_lora_options samba_lora_defaults(void)
 {
